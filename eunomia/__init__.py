@@ -1,0 +1,3 @@
+"""Eunomia: schedulers that give every tenant the service it was promised."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""The command line: one file per group of verbs; wires nothing, formats everything."""

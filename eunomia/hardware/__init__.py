@@ -1,0 +1,1 @@
+"""What can do the work, and how fast."""

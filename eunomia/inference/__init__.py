@@ -1,0 +1,1 @@
+"""Wing 1: requests run layer by layer on heterogeneous sub-accelerators."""

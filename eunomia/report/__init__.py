@@ -1,0 +1,1 @@
+"""Tables, pages and timelines drawn from records."""

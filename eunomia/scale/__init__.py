@@ -1,0 +1,1 @@
+"""The same callables on many processes."""

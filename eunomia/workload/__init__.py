@@ -1,0 +1,1 @@
+"""What must be done: tenants, networks, requests. Knows nothing of hardware."""

@@ -1,0 +1,232 @@
+"""One run as plain arrays: costs, graphs, requests, accelerators. Input of the kernel and of its twin."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.errors import ConfigError, PlatformError
+from eunomia.hardware.table import CostTable
+from eunomia.inference.options import EngineOptions, Estimator
+from eunomia.workload.requests import RequestTable
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+SLI_KINDS = ("hit_rate", "drop_rate", "latency_mean", "latency_percentile", "throughput")
+
+
+class PlatformLike(Protocol):
+    """What the engine needs of a platform."""
+
+    @property
+    def types(self) -> tuple[str, ...]: ...
+    @property
+    def type_of(self) -> Ints: ...
+    @property
+    def dram_bytes_s(self) -> float: ...
+    @property
+    def contention(self) -> str: ...
+
+
+class Costs(NamedTuple):
+    """Rows are layers of all models (row = offset[model] + layer), columns the platform's types."""
+
+    latency_s: Floats  # (rows, types) true c; inf = cannot run
+    floor_s: Floats  # (rows, types) true k = max(compute, buffer)
+    dram_bytes: Floats  # (rows, types)
+    demand_bytes_s: Floats  # (rows, types) true b
+    energy_j: Floats  # (rows, types)
+    refill_s: Floats  # (rows, types) input bytes / link bandwidth
+    estimate_s: Floats  # (rows, types) c', what the scheduler believes; changes in ewma mode
+    estimate_demand: Floats  # (rows, types) b' = dram_bytes / c'
+
+
+class Graph(NamedTuple):
+    """All networks in compressed sparse rows, and what remains from each layer on (estimates)."""
+
+    offset: Ints  # (models + 1,)
+    indegree: Ints  # (rows,)
+    successor_start: Ints  # (rows + 1,)
+    successor: Ints  # (edges,) layer index within the model
+    best_s: Floats  # (rows,) least c' over types
+    mean_s: Floats  # (rows,) mean c' over types able to run it
+    path_best_s: Floats  # (rows,) longest path of best_s to an exit, this layer included
+    path_mean_s: Floats  # (rows,)
+    row_bytes: Floats  # (rows,) DRAM bytes on the type of least c'
+
+
+class Jobs(NamedTuple):
+    """Requests and agreements."""
+
+    pair: Ints  # (n,)
+    arrival_s: Floats  # (n,) think time where closed loop
+    relative_deadline_s: Floats  # (n,)
+    priority: Floats  # (n,)
+    deferrable: Ints  # (n,)
+    next: Ints  # (n,) closed-loop request that this one's end sends; -1 = none
+    num_open: int  # the first num_open requests arrive by the clock
+    model_of: Ints  # (pairs,)
+    tenant_of: Ints  # (pairs,)
+    weight: Floats  # (pairs,)
+    slo_kind: Ints  # (pairs,) index into SLI_KINDS; -1 = no SLO
+    slo_target: Floats  # (pairs,) nan = no SLO
+    slo_percentile: Floats  # (pairs,)
+    slo_window: Ints  # (pairs,) requests
+    slo_window_s: Floats  # (pairs,)
+
+
+class Problem(NamedTuple):
+    """Everything that is given before the run starts."""
+
+    costs: Costs
+    graph: Graph
+    jobs: Jobs
+    type_of: Ints  # (S,) accelerator -> column
+    bandwidth_bytes_s: float
+    contention: str
+    table: CostTable
+    requests: RequestTable
+    columns: Ints  # platform type -> column of the table
+
+
+def build_problem(
+    requests: RequestTable, table: CostTable, platform: PlatformLike, options: EngineOptions
+) -> Problem:
+    """Turn tables into arrays. Raises PlatformError when no accelerator present can run a layer."""
+    columns = np.array([_column(table, name) for name in platform.types], np.int64)
+    costs = _costs(table, columns, options.estimator, options.seed)
+    _check_runnable(table, costs, platform)
+    bandwidth = options.bandwidth_bytes_s if options.bandwidth_bytes_s is not None else platform.dram_bytes_s
+    return Problem(
+        costs=costs,
+        graph=_graph(table, costs),
+        jobs=_jobs(requests, table),
+        type_of=np.ascontiguousarray(platform.type_of, np.int64),
+        bandwidth_bytes_s=float(bandwidth),
+        contention=options.contention or platform.contention,
+        table=table,
+        requests=requests,
+        columns=columns,
+    )
+
+
+def _column(table: CostTable, name: str) -> int:
+    if name not in table.types:
+        raise PlatformError(f"the cost table has no accelerator type '{name}'; it has: {', '.join(table.types)}")
+    return table.types.index(name)
+
+
+def _check_runnable(table: CostTable, costs: Costs, platform: PlatformLike) -> None:
+    stuck = np.flatnonzero(~np.isfinite(costs.latency_s).any(axis=1))
+    if len(stuck):
+        model, layer = table.layer_at(int(stuck[0]))
+        raise PlatformError(
+            f"no accelerator of the platform ({', '.join(platform.types)}) can run layer "
+            f"'{model.layers[layer].name}' of model '{model.name}'"
+        )
+
+
+def _costs(table: CostTable, columns: Ints, estimator: Estimator, seed: int) -> Costs:
+    pick = lambda array: np.ascontiguousarray(array[:, columns])  # noqa: E731
+    latency = pick(table.latency_s)
+    dram = pick(table.dram_bytes)
+    words = np.array([m.word_bytes * layer.input_elements for m in table.models for layer in m.layers])
+    estimate = _estimate(table, latency, estimator, seed)
+    return Costs(
+        latency_s=latency,
+        floor_s=pick(np.maximum(table.compute_s, table.buffer_s)),
+        dram_bytes=dram,
+        demand_bytes_s=pick(table.demand_bytes_s),
+        energy_j=pick(table.energy_j),
+        refill_s=words[:, None] / table.link_bytes_s[None, columns],
+        estimate_s=estimate,
+        estimate_demand=np.where(np.isfinite(estimate), dram / estimate, 0.0),
+    )
+
+
+def _estimate(table: CostTable, latency: Floats, estimator: Estimator, seed: int) -> Floats:
+    """The scheduler's prior belief c'."""
+    if estimator.mode == "exact":
+        return latency.copy()
+    if estimator.mode == "lognormal":
+        rng = np.random.default_rng(np.random.SeedSequence([seed, 0xE57]))
+        return np.asarray(latency * np.exp(estimator.sigma * rng.standard_normal(latency.shape)))
+    estimate = latency.copy()
+    known = {model.name for model in table.models}
+    for name in estimator.bias:
+        if name not in known:
+            raise ConfigError(f"estimator bias names model '{name}', which no tenant uses: {', '.join(sorted(known))}")
+    for index, model in enumerate(table.models):
+        rows = slice(table.offsets[index], table.offsets[index + 1])
+        if estimator.mode == "bias":
+            estimate[rows] *= estimator.bias.get(model.name, 1.0)
+        else:  # none, ewma: one number per model
+            finite = np.isfinite(latency[rows])
+            estimate[rows] = np.where(finite, latency[rows][finite].mean(), np.inf)
+    return estimate
+
+
+def remaining_paths(offset: Ints, start: Ints, successor: Ints, time_s: Floats) -> Floats:
+    """(rows,) longest path of ``time_s`` from each layer, included, to an exit of its model."""
+    path = np.zeros_like(time_s)
+    for model in range(len(offset) - 1):
+        for row in range(offset[model + 1] - 1, offset[model] - 1, -1):
+            after = [path[offset[model] + layer] for layer in successor[start[row] : start[row + 1]]]
+            path[row] = time_s[row] + max(after, default=0.0)
+    return path
+
+
+def _graph(table: CostTable, costs: Costs) -> Graph:
+    after = [layer for model in table.models for layer in model.successors]
+    start = np.cumsum([0, *map(len, after)], dtype=np.int64)
+    successor = np.array([layer for layers in after for layer in layers], np.int64)
+    finite = np.isfinite(costs.estimate_s)
+    best = costs.estimate_s.min(axis=1)
+    mean = np.where(finite, costs.estimate_s, 0.0).sum(axis=1) / finite.sum(axis=1)
+    rows = np.arange(len(best))
+    return Graph(
+        offset=table.offsets,
+        indegree=np.array([len(p) for model in table.models for p in model.predecessors], np.int64),
+        successor_start=start,
+        successor=successor,
+        best_s=best,
+        mean_s=mean,
+        path_best_s=remaining_paths(table.offsets, start, successor, best),
+        path_mean_s=remaining_paths(table.offsets, start, successor, mean),
+        row_bytes=costs.dram_bytes[rows, costs.estimate_s.argmin(axis=1)],
+    )
+
+
+def _jobs(requests: RequestTable, table: CostTable) -> Jobs:
+    pairs = requests.agreements
+    names = [model.name for model in table.models]
+    tenants = list(dict.fromkeys(pair.tenant for pair in pairs))
+    for pair in pairs:
+        if pair.model not in names:
+            raise ConfigError(
+                f"tenant '{pair.tenant}' uses model '{pair.model}', which has no costs; known: {', '.join(names)}"
+            )
+    closed = np.flatnonzero(requests.after >= 0)
+    following = np.full(len(requests), -1, np.int64)
+    following[requests.after[closed]] = closed
+    slos = [pair.slo for pair in pairs]
+    return Jobs(
+        pair=requests.pair,
+        arrival_s=requests.arrival_s,
+        relative_deadline_s=requests.relative_deadline_s,
+        priority=requests.priority,
+        deferrable=requests.deferrable.astype(np.int64),
+        next=following,
+        num_open=len(requests) - len(closed),
+        model_of=np.array([names.index(pair.model) for pair in pairs], np.int64),
+        tenant_of=np.array([tenants.index(pair.tenant) for pair in pairs], np.int64),
+        weight=np.array([pair.weight for pair in pairs], np.float64),
+        slo_kind=np.array([SLI_KINDS.index(s.kind) if s else -1 for s in slos], np.int64),
+        slo_target=np.array([s.target if s else np.nan for s in slos], np.float64),
+        slo_percentile=np.array([s.percentile if s else 95.0 for s in slos], np.float64),
+        slo_window=np.array([s.window_requests if s else 100 for s in slos], np.int64),
+        slo_window_s=np.array([s.window_s if s else 10.0 for s in slos], np.float64),
+    )

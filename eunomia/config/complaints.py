@@ -1,0 +1,103 @@
+"""Pydantic's findings as sentences: file, key path, value, what is allowed."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from eunomia.errors import ConfigError
+
+SHOWN = 5
+
+LIMITS = {
+    "greater_than": ("gt", "it must be greater than {}"),
+    "greater_than_equal": ("ge", "it must be at least {}"),
+    "less_than": ("lt", "it must be less than {}"),
+    "less_than_equal": ("le", "it must be at most {}"),
+    "too_short": ("min_length", "it must hold at least {} entries"),
+    "too_long": ("max_length", "it must hold at most {} entries"),
+    "string_too_short": ("min_length", "it must have at least {} characters"),
+    "string_too_long": ("max_length", "it must have at most {} characters"),
+}
+KINDS = {
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "string_type": "text in quotes",
+    "bool_type": "true or false",
+    "list_type": "a list [ ... ]",
+    "dict_type": "a table { ... }",
+    "model_type": "a table { ... }",
+    "model_attributes_type": "a table { ... }",
+    "finite_number": "a finite number",
+}
+
+
+def config_error(error: ValidationError, data: Any, source: str) -> ConfigError:
+    """One ConfigError for everything pydantic found, one sentence per finding."""
+    sentences = list(dict.fromkeys(f"{source}: {_sentence(detail, data)}" for detail in error.errors()))
+    more = len(sentences) - SHOWN
+    tail = [f"{source}: and {more} more"] if more > 0 else []
+    return ConfigError("\n".join(sentences[:SHOWN] + tail))
+
+
+def _sentence(detail: ErrorDetails, data: Any) -> str:
+    kind, context, value = detail["type"], detail.get("ctx", {}), detail["input"]
+    path = key_path(detail["loc"], data, absent_last=kind == "missing")
+    where = path or "the file"
+    if kind == "missing":
+        parent, _, key = path.rpartition(".")
+        return f"{parent or 'the file'} lacks the key '{key}'"
+    if kind in ("unknown_key", "wrong"):
+        return f"{path}: {detail['msg']}" if path else str(detail["msg"])
+    if kind in LIMITS:
+        name, words = LIMITS[kind]
+        limit = format(context[name], "g")
+        return f"{where} is {show(value)}; {words.format(limit)}"
+    if kind in KINDS:
+        return f"{where} is {show(value)}; it must be {KINDS[kind]}"
+    if kind == "literal_error":
+        return f"{where} is {show(value)}; {choices(value, str(context['expected']))}"
+    return f"{where} is {show(value)}; {detail['msg']}"
+
+
+def choices(value: Any, expected: str) -> str:
+    """``choose one of`` with the nearest name first; ``expected`` is pydantic's quoted list."""
+    names = [part.strip().strip("'") for part in expected.replace(" or ", ",").split(",")]
+    near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
+    hint = f"did you mean '{near[0]}'? " if near else ""
+    return f"{hint}choose one of: {', '.join(names)}"
+
+
+def show(value: Any) -> str:
+    """A value as it would be written in TOML, shortened."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def key_path(location: tuple[int | str, ...], data: Any, absent_last: bool = False) -> str:
+    """Pydantic's location as the user's key path: tags of unions, which are not keys, are left out.
+
+    ``absent_last``: the last part names a key that is missing, so it is kept.
+    """
+    parts: list[str] = []
+    here = data
+    for index, part in enumerate(location):
+        last = index == len(location) - 1
+        if _holds(here, part):
+            here = here[part]
+        elif not (last and absent_last):
+            continue
+        parts.append(str(part))
+    return ".".join(parts)
+
+
+def _holds(here: Any, part: int | str) -> bool:
+    if isinstance(here, dict):
+        return part in here
+    return isinstance(here, list) and isinstance(part, int) and part < len(here)

@@ -1,0 +1,77 @@
+"""``[[tenant]]``: who asks for which networks, how often, until when, with which promise."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from eunomia.config.arrivals import ArrivalsConfig, Count
+from eunomia.config.section import FilePath, Name, NotNegative, Positive, Section, Share, wrong
+
+INDICATORS = ("hit_rate", "drop_rate", "latency_p50_ms", "latency_p90_ms", "latency_p95_ms", "latency_p99_ms",
+              "latency_mean_ms", "throughput_per_s")  # fmt: skip
+
+DEADLINES = ("deadline", "deadline_ms", "deadline_factor")
+
+
+class SloConfig(Section):
+    """A service-level objective: exactly one indicator with its target, and the window it is read over."""
+
+    hit_rate: Share | None = None
+    drop_rate: Share | None = None
+    latency_p50_ms: Positive | None = None
+    latency_p90_ms: Positive | None = None
+    latency_p95_ms: Positive | None = None
+    latency_p99_ms: Positive | None = None
+    latency_mean_ms: Positive | None = None
+    throughput_per_s: Positive | None = None
+    window_requests: Annotated[int, Field(ge=1, le=10_000)] = 100
+    window_s: Positive = 10.0  # used by throughput_per_s alone
+
+    @model_validator(mode="after")
+    def _one_indicator(self) -> Self:
+        given = [name for name in INDICATORS if getattr(self, name) is not None]
+        if len(given) != 1:
+            known = ", ".join(INDICATORS)
+            raise wrong(f"an SLO has one indicator, this one has {len(given)}; choose one of: {known}")
+        return self
+
+
+class ModelConfig(Section):
+    """A network of a tenant: from the zoo or from an ONNX file, its deadline and its promise."""
+
+    model: Name | None = None
+    onnx: FilePath | None = None
+    name: Name | None = None  # what an ONNX network is called; default: the file's name
+    batch: Annotated[int, Field(ge=1, le=4096)] | None = None  # ONNX: value of a free batch dimension
+    dims: dict[str, Count] = Field(default_factory=dict)  # ONNX: values of other free dimensions
+    draw: Positive = 1.0  # weight of this network among those of the tenant
+    deadline: Literal["qos_h", "qos_m", "qos_l"] | None = None
+    deadline_set: Literal["moca", "aurora"] = "moca"
+    deadline_ms: Positive | None = None
+    deadline_factor: Positive | None = None  # times the isolated latency on the best type
+    deadline_scale: Positive = 1.0  # multiplies any of the three: alpha of section 3
+    slo: SloConfig | None = None
+    priority: NotNegative | None = None  # None = the tenant's
+
+    @model_validator(mode="after")
+    def _one_each(self) -> Self:
+        if (self.model is None) == (self.onnx is None):
+            raise wrong("give either model = a name in the zoo, or onnx = a file")
+        given = [key for key in DEADLINES if getattr(self, key) is not None]
+        if len(given) > 1:
+            raise wrong(f"{' and '.join(given)} contradict each other; give one, or none for no deadline")
+        if self.onnx is None and (self.batch is not None or self.dims or self.name is not None):
+            raise wrong("name, batch and dims belong to onnx networks; those of the zoo have fixed shapes")
+        return self
+
+
+class TenantConfig(Section):
+    """A tenant: a share of the platform, networks, arrivals."""
+
+    name: Name
+    weight: Positive = 1.0
+    priority: NotNegative = 1.0  # higher is more urgent
+    models: list[ModelConfig] = Field(min_length=1)
+    arrivals: ArrivalsConfig

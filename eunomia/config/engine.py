@@ -1,0 +1,41 @@
+"""The ``[engine]`` section: lateness, periods, switching, what the scheduler knows."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from eunomia.config.section import NotNegative, Positive, Section
+
+Late = Literal["last", "run", "drop"]
+DropWhen = Literal["hopeless", "expired"]
+PeriodMode = Literal["wait", "patch"]
+Unit = Annotated[float, Field(gt=0.0, le=1.0)]
+
+
+class EstimatorConfig(Section):
+    """What the scheduler believes of layer times; the engine always applies the truth."""
+
+    mode: Literal["exact", "lognormal", "bias", "ewma", "none"] = "exact"
+    sigma: NotNegative = 0.25
+    bias: dict[str, Positive] = Field(default_factory=dict)
+    alpha: Unit = 0.1
+    jitter: NotNegative = 0.0
+
+
+class EngineConfig(Section):
+    """How requests run; docs/engine.md has the exact semantics."""
+
+    late: Late = "last"
+    drop_when: DropWhen = "hopeless"  # read when late = "drop"
+    period_s: Positive | None = None  # None = event-driven
+    period_mode: PeriodMode = "patch"
+    period_cap: Annotated[int, Field(ge=1)] = 64
+    switch_s: NotNegative = 0.0
+    refill: bool = False
+    decision_s: NotNegative = 0.0  # charged per decision round
+    charge_measured: bool = False  # charge a policy's measured time instead
+    estimator: EstimatorConfig = Field(default_factory=EstimatorConfig)
+    sli_ewma: Unit | None = None  # None = sliding windows
+    drain: bool = True  # run on after the last arrival until every request has left

@@ -1,0 +1,48 @@
+"""The ``[platform]`` section: which accelerators, how much memory bandwidth, how it is shared."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from eunomia.config.section import FilePath, Name, Positive, Section, wrong
+
+Contention = Literal[
+    "none", "proportional", "max_min", "weighted", "moca_literal",
+    "roofline", "roofline_proportional", "roofline_static",
+]  # fmt: skip
+
+
+class AcceleratorConfig(Section):
+    """Several equal accelerators: ``{ type = "simba", count = 4 }``, or a data file of one's own."""
+
+    type: Name | None = None
+    file: FilePath | None = None
+    count: Annotated[int, Field(ge=1, le=4096)] = 1
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.type is None) == (self.file is None):
+            raise wrong(
+                "give either type = an accelerator type by name, or file = a TOML file that describes one"
+            )
+        return self
+
+
+class PlatformConfig(Section):
+    """A preset by name, or a list of accelerators with the DRAM bandwidth that they share."""
+
+    preset: Name | None = None
+    accelerators: list[AcceleratorConfig] | None = Field(default=None, min_length=1)
+    dram_bandwidth_gb_s: Positive | None = None  # None = the preset's
+    contention: Contention | None = None  # None = the preset's, else proportional
+    cost_csv: FilePath | None = None  # measured costs that replace the model's
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.preset is None) == (self.accelerators is None):
+            raise wrong("give either preset = a platform's name, or accelerators = [{ type =, count = }]")
+        if self.preset is None and self.dram_bandwidth_gb_s is None:
+            raise wrong("dram_bandwidth_gb_s is missing: the bandwidth that all accelerators share, in GB/s")
+        return self

@@ -1,0 +1,80 @@
+"""``--set a.b=c``: change one value of a scenario before it is validated."""
+
+from __future__ import annotations
+
+import copy
+import tomllib
+from collections.abc import Iterable
+from typing import Any
+
+from eunomia.errors import ConfigError
+
+Table = dict[str, Any]
+
+
+def parse_override(text: str) -> tuple[str, Any]:
+    """``tenant.0.weight=2`` -> ("tenant.0.weight", 2). The value is TOML; bare words are text."""
+    path, equals, value = text.partition("=")
+    if not equals or not path.strip():
+        raise ConfigError(f"--set {text}: write KEY=VALUE, for example --set platform.dram_bandwidth_gb_s=16")
+    return path.strip(), parse_value(value.strip())
+
+
+def parse_value(text: str) -> Any:
+    """A TOML value, or the text itself where it is not one."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def apply_overrides(data: Table, overrides: Iterable[tuple[str, Any]]) -> Table:
+    """A copy of ``data`` with every (key path, value) put in place."""
+    changed = copy.deepcopy(data)
+    for path, value in overrides:
+        _put(changed, path, value)
+    return changed
+
+
+def _put(data: Table, path: str, value: Any) -> None:
+    keys = path.split(".")
+    here: Any = data
+    for depth, key in enumerate(keys[:-1]):
+        here = _step(here, key, path, ".".join(keys[:depth]))
+    if isinstance(here, list):
+        here[_index(here, keys[-1], path)] = copy.deepcopy(value)
+    elif isinstance(here, dict):
+        here[keys[-1]] = copy.deepcopy(value)
+    else:
+        raise ConfigError(f"cannot set {path}: {'.'.join(keys[:-1])} is {here!r}, not a table")
+
+
+def _step(here: Any, key: str, path: str, so_far: str) -> Any:
+    if isinstance(here, list):
+        return here[_index(here, key, path)]
+    if isinstance(here, dict):
+        return here.setdefault(key, {})
+    raise ConfigError(f"cannot set {path}: {so_far} is {here!r}, not a table")
+
+
+def _index(entries: list[Any], key: str, path: str) -> int:
+    """An entry of a list by number, or by its ``name``."""
+    if key.isdigit() and int(key) < len(entries):
+        return int(key)
+    names = [entry.get("name") if isinstance(entry, dict) else None for entry in entries]
+    if key in names:
+        return names.index(key)
+    known = ", ".join(str(name) for name in names if name)
+    also = f" or a name ({known})" if known else ""
+    raise ConfigError(f"cannot set {path}: no entry '{key}'; use a number from 0 to {len(entries) - 1}{also}")
+
+
+def flatten(table: Table, prefix: str = "") -> Table:
+    """Nested tables as dotted keys: ``{platform: {count: [1, 2]}}`` -> ``{"platform.count": [1, 2]}``."""
+    flat: Table = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            flat.update(flatten(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat

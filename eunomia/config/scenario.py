@@ -1,0 +1,57 @@
+"""A scenario: everything that decides a run, as one validated value."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from eunomia.config.demand import TenantConfig
+from eunomia.config.engine import EngineConfig
+from eunomia.config.hardware import PlatformConfig
+from eunomia.config.overrides import flatten
+from eunomia.config.section import Name, NotNegative, Positive, Section, wrong
+
+Values = Annotated[list[Any], Field(min_length=1)]
+
+
+class CompareConfig(Section):
+    """Which policies to compare, on how many seeds each (common random numbers)."""
+
+    policies: list[Name] = Field(default=["fcfs", "edf", "edf-feasible-eft"], min_length=1)
+    seeds: Annotated[int, Field(ge=1, le=10_000)] = 5
+    baseline: Name | None = None  # None = the first policy
+
+
+class Scenario(Section):
+    """What runs, on what, for how long, and what is compared. One file, one scenario."""
+
+    name: Name
+    description: str = ""
+    duration_s: Positive
+    warmup_s: NotNegative = 0.0
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    load: Positive | None = None  # None = rates as written; 1.0 = the platform's measured capacity
+    policy: Name | None = None  # what `eunomia run` uses; None = the first of [compare]
+    platform: PlatformConfig
+    tenant: list[TenantConfig] = Field(min_length=1)
+    engine: EngineConfig = Field(default_factory=EngineConfig)
+    compare: CompareConfig = Field(default_factory=CompareConfig)
+    sweep: dict[str, Values] = Field(default_factory=dict)  # key path -> values; several keys: their product
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flat_sweep(cls, data: Any) -> Any:
+        if isinstance(data, dict) and isinstance(data.get("sweep"), dict):
+            return {**data, "sweep": flatten(data["sweep"])}
+        return data
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        names = [tenant.name for tenant in self.tenant]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise wrong(f"two tenants are called '{twice[0]}'; names must differ")
+        if self.warmup_s >= self.duration_s:
+            raise wrong(f"warmup_s is {self.warmup_s:g} of {self.duration_s:g} s; nothing would be measured")
+        return self

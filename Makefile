@@ -1,0 +1,76 @@
+# Needs python3 (3.11, 3.12 or 3.13) with its venv module, and make. Everything lands in .venv; `make clean` removes it.
+
+PYTHON         ?= python3
+VENV           ?= .venv
+# What to install as PyTorch for `make test`, and with which extra arguments of pip. On Linux the default wheel of
+# the public index carries CUDA (gigabytes): give the CPU index of pytorch.org here, see CONTRIBUTING.md. Empty TORCH: none.
+TORCH          ?= torch==2.13.0
+TORCH_PIP_ARGS ?=
+# Further words for pytest, for example PYTEST_ARGS="-k engine -x".
+PYTEST_ARGS    ?=
+DEMO_ARGS      ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint bench lock clean
+
+help: ## say what each target does
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 14
+
+demo: $(VENV)/.core ## create .venv, install the light core, compare the policies on a built-in scenario
+	@echo "== running: eunomia demo $(DEMO_ARGS)"
+	@$(BIN)/eunomia demo $(DEMO_ARGS)
+
+test: $(VENV)/.torch lint ## install what the tests need, check style and types, run all tests
+	@echo "== running the tests on the cores of this machine (a few minutes)"
+	@$(BIN)/python -m pytest -q -n auto $(PYTEST_ARGS)
+
+lint: $(VENV)/.test ## check format, style, spelling, types and who imports whom
+	@echo "== checking style, spelling, types and imports"
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/codespell
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
+
+bench: $(VENV)/.test ## measure the engine against its peers
+	@$(BIN)/python -m benchmarks.engine
+
+# Exact versions with hashes, for Python 3.11 to 3.13 on every system. Needs uv; nothing else here does.
+lock: ## write requirements/*.txt anew from pyproject.toml
+	uv pip compile $(LOCK) pyproject.toml -o requirements/core.txt
+	uv pip compile $(LOCK) pyproject.toml requirements/torch-needs.in --extra test --extra dev \
+	    -c requirements/core.txt -o requirements/test.txt
+LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
+    --no-annotate --custom-compile-command "make lock"
+
+clean: ## remove the environment, caches and output of the demo
+	rm -rf $(VENV) .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache build dist out *.egg-info
+	find eunomia tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- the environment, in three steps; each leaves a stamp and is not repeated while its inputs stay the same --------
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else \
+	    "Eunomia needs Python 3.11, 3.12 or 3.13; this is %d.%d: make PYTHON=python3.12 ..." % v)'
+	@echo "== creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.core: $(VENV)/.python requirements/core.txt pyproject.toml
+	@echo "== installing Eunomia and its light core (NumPy, numba, pyarrow and their like) into $(VENV)"
+	@$(PIP) install --require-hashes -r requirements/core.txt
+	@$(PIP) install --no-deps -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.core requirements/test.txt
+	@echo "== installing what the tests need"
+	@$(PIP) install --require-hashes -r requirements/test.txt
+	@touch $@
+
+$(VENV)/.torch: $(VENV)/.test
+	@if [ -n "$(TORCH)" ]; then echo "== installing $(TORCH)"; $(PIP) install $(TORCH_PIP_ARGS) "$(TORCH)"; fi
+	@touch $@

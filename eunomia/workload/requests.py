@@ -12,16 +12,17 @@ from eunomia.workload.tenant import Agreement
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RequestTable:
     """All requests of one run, sorted by arrival time (ties keep their order).
 
     Closed-loop clients: where ``after[k] >= 0``, request k is sent ``arrival_s[k]`` seconds (think
     time) after request ``after[k]`` has left the system (finished or dropped), and the sort order
     does not apply to it; such rows stand behind all others. A request is the ``after`` of at most
-    one other.
+    one other. Raises ConfigError for columns that break these rules.
     """
 
     agreements: tuple[Agreement, ...]  # the (tenant, model) pairs, indexed by ``pair``
@@ -29,54 +30,87 @@ class RequestTable:
     arrival_s: Floats  # (n,) time of arrival, or think time where after >= 0
     relative_deadline_s: Floats  # (n,) deadline minus arrival; inf = none
     priority: Floats = field(default_factory=lambda: np.empty(0))  # (n,) higher is more urgent
-    deferrable: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))  # (n,)
+    deferrable: Flags = field(default_factory=lambda: np.empty(0, np.bool_))  # (n,)
     after: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # (n,) -1 = open loop
 
     def __post_init__(self) -> None:
         n = len(self.pair)
-        put = lambda name, value: object.__setattr__(self, name, value)  # noqa: E731
-        put("pair", np.ascontiguousarray(self.pair, np.int64))
-        put("arrival_s", np.ascontiguousarray(self.arrival_s, np.float64))
-        put("relative_deadline_s", np.ascontiguousarray(self.relative_deadline_s, np.float64))
-        if not len(self.priority):
-            default = np.array([a.priority for a in self.agreements], np.float64)
-            put("priority", default[self.pair] if n else np.empty(0))
-        if not len(self.deferrable):
-            put("deferrable", np.zeros(n, np.bool_))
-        if not len(self.after):
-            put("after", np.full(n, -1, np.int64))
-        put("priority", np.ascontiguousarray(self.priority, np.float64))
-        self._check(n)
-
-    def _check(self, n: int) -> None:
+        self._put("pair", self.pair, np.int64)
+        if n and (self.pair.min() < 0 or self.pair.max() >= len(self.agreements)):
+            row = int(np.argmax((self.pair < 0) | (self.pair >= len(self.agreements))))
+            raise ConfigError(
+                f"request {row} has pair {self.pair[row]}, but there are {len(self.agreements)} agreements"
+            )
+        promised = np.array([a.priority for a in self.agreements], np.float64)
+        self._put("arrival_s", self.arrival_s, np.float64)
+        self._put("relative_deadline_s", self.relative_deadline_s, np.float64)
+        self._put("priority", self.priority if len(self.priority) else promised[self.pair], np.float64)
+        self._put("deferrable", self.deferrable if len(self.deferrable) else np.zeros(n), np.bool_)
+        self._put("after", self.after if len(self.after) else np.full(n, -1), np.int64)
         for name in ("arrival_s", "relative_deadline_s", "priority", "deferrable", "after"):
             if len(getattr(self, name)) != n:
-                raise ConfigError(f"requests: column {name} has {len(getattr(self, name))} rows, pair has {n}")
-        if n == 0:
-            return
-        if self.pair.min() < 0 or self.pair.max() >= len(self.agreements):
-            raise ConfigError(f"requests: pair index {self.pair.max()} but only {len(self.agreements)} agreements")
-        if not np.isfinite(self.arrival_s).all() or self.arrival_s.min() < 0.0:
-            worst = int(np.argmin(np.nan_to_num(self.arrival_s, nan=-np.inf)))
-            raise ConfigError(f"request {worst} arrives at {self.arrival_s[worst]} s; times must be finite and >= 0")
-        if not (self.relative_deadline_s > 0.0).all():
-            worst = int(np.argmin(np.nan_to_num(self.relative_deadline_s, nan=-np.inf)))
+                raise ConfigError(
+                    f"requests: column {name} has {len(getattr(self, name))} rows, pair has {n}"
+                )
+        if n:
+            self._check_values()
+            self._check_order()
+
+    def _put(self, name: str, value: npt.ArrayLike, dtype: type[np.generic]) -> None:
+        object.__setattr__(self, name, np.ascontiguousarray(value, dtype))
+
+    def _check_values(self) -> None:
+        wrong = ~np.isfinite(self.arrival_s) | (self.arrival_s < 0.0)
+        if wrong.any():
+            row = int(np.argmax(wrong))
             raise ConfigError(
-                f"request {worst} has its deadline {self.relative_deadline_s[worst]} s after its arrival, "
+                f"request {row} arrives at {self.arrival_s[row]} s; times must be finite and at least 0"
+            )
+        wrong = ~(self.relative_deadline_s > 0.0)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise ConfigError(
+                f"request {row} has its deadline {self.relative_deadline_s[row]} s after its arrival, "
                 "in the past; deadlines must lie after the arrival"
             )
+        wrong = ~np.isfinite(self.priority)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise ConfigError(f"request {row} has priority {self.priority[row]}; it must be finite")
+
+    def _check_order(self) -> None:
         closed = self.after >= 0
-        open_arrivals = self.arrival_s[~closed]
-        if (np.diff(open_arrivals) < 0.0).any():
-            row = int(np.argmax(np.diff(open_arrivals) < 0.0)) + 1
-            raise ConfigError(f"requests are not sorted by arrival: row {row} is earlier than the row before it")
-        if closed.any():
-            first = int(np.argmax(closed))
-            if not closed[first:].all():
-                raise ConfigError("requests: closed-loop rows must stand behind the open-loop rows")
-            chained = self.after[closed]
-            if len(np.unique(chained)) != len(chained) or (chained >= np.flatnonzero(closed)).any():
-                raise ConfigError("requests: each request can start at most one other, which must stand behind it")
+        opened = len(closed) - int(closed.sum())
+        if closed[:opened].any():
+            raise ConfigError("requests: closed-loop rows must stand behind the open-loop rows")
+        earlier = np.diff(self.arrival_s[:opened]) < 0.0
+        if earlier.any():
+            row = int(np.argmax(earlier)) + 1
+            raise ConfigError(
+                f"requests are not sorted by arrival: row {row} ({self.arrival_s[row]} s) "
+                f"is earlier than the row before it ({self.arrival_s[row - 1]} s)"
+            )
+        chained = self.after[opened:]
+        if len(np.unique(chained)) != len(chained) or (chained >= np.arange(opened, len(closed))).any():
+            raise ConfigError(
+                "requests: each request can start at most one other, which must stand behind it"
+            )
 
     def __len__(self) -> int:
         return len(self.pair)
+
+    @property
+    def deadline_s(self) -> Floats:
+        """Absolute deadlines, inf = none; nan for closed-loop rows, whose arrival the engine decides."""
+        return np.where(self.after >= 0, np.nan, self.arrival_s + self.relative_deadline_s)
+
+    def counts(self) -> Ints:
+        """Requests per pair."""
+        return np.bincount(self.pair, minlength=len(self.agreements)).astype(np.int64)
+
+    def equals(self, other: RequestTable) -> bool:
+        """Whether both hold the same agreements and the same bits in every column."""
+        columns = ("pair", "arrival_s", "relative_deadline_s", "priority", "deferrable", "after")
+        return self.agreements == other.agreements and all(
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in columns
+        )

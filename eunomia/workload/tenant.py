@@ -28,7 +28,8 @@ class Slo:
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(SliKind):
-            raise ConfigError(f"unknown SLI kind '{self.kind}'; choose one of: {', '.join(get_args(SliKind))}")
+            kinds = ", ".join(get_args(SliKind))
+            raise ConfigError(f"unknown SLI kind '{self.kind}'; choose one of: {kinds}")
         if self.kind in ("hit_rate", "drop_rate") and not 0.0 <= self.target <= 1.0:
             raise ConfigError(f"SLO {self.kind} target is {self.target}; it must lie in 0..1")
         if not self.target >= 0.0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Literal, get_args
@@ -22,7 +22,8 @@ class Layer:
     ``matmul`` with ``out_h`` rows (tokens), ``in_channels`` summed, ``out_channels`` columns, and
     ``batch`` independent products; attention products are ``matmul`` with ``weight_elements = 0``
     and the second activation counted in ``operand_elements``. All other kinds have no MACs and cost
-    ``ops`` simple operations and their bytes. Channel counts are totals over groups.
+    ``ops`` simple operations and their bytes. Channel counts are totals over groups. A ``gather``
+    (embedding) stores ``weight_elements`` but reads only the rows that it outputs.
     """
 
     name: str
@@ -84,6 +85,26 @@ class Layer:
         """Elements of the output."""
         return self.batch * self.out_channels * self.out_h * self.out_w
 
+    @property
+    def weight_reads(self) -> int:
+        """Weights that one inference must read at least: all of them, of a ``gather`` only the rows it outputs."""
+        if self.kind == "gather":
+            return min(self.weight_elements, self.output_elements)
+        return self.weight_elements
+
+    def with_batch(self, times: int) -> Layer:
+        """The same layer for ``times`` as many inputs.
+
+        Products with weights get more rows, because all inputs share the weights; everything else
+        gets a larger ``batch``. Weights stay, further operands and operations grow.
+        """
+        operand, ops = self.operand_elements * times, self.ops * times
+        if self.kind == "matmul" and self.weight_elements:
+            return replace(
+                self, in_h=self.in_h * times, out_h=self.out_h * times, operand_elements=operand, ops=ops
+            )
+        return replace(self, batch=self.batch * times, operand_elements=operand, ops=ops)
+
     def shape_key(self) -> tuple[object, ...]:
         """Everything that a cost depends on: two layers with equal keys cost the same."""
         return tuple(value for name, value in asdict(self).items() if name != "name")
@@ -96,6 +117,12 @@ class DnnModel:
     ``edges`` holds pairs (before, after) of layer indices with before < after, sorted and without
     repeats; a network without parallel branches is a chain. ``source`` says where the shapes come
     from: a paper, a file. Raises ModelError for an empty, unordered or cyclic graph.
+
+    Layers hold what is deployed, so a batch normalization folded into its convolution leaves one bias
+    per channel. ``folded_params`` counts what the folding removed: ``params + folded_params`` is the
+    training-time count that papers and libraries publish (scale and shift learned, running mean and
+    variance not counted). ``shared_params`` counts weights that stand in more than one layer (tied
+    embeddings): each of those layers reads them, ``params`` counts them once.
     """
 
     name: str
@@ -103,10 +130,14 @@ class DnnModel:
     edges: tuple[tuple[int, int], ...]
     source: str = ""
     word_bytes: int = field(default=1)  # bytes of one activation or weight as deployed
+    folded_params: int = 0
+    shared_params: int = 0
 
     def __post_init__(self) -> None:
         if not self.layers:
             raise ModelError(f"model '{self.name}' has no layers")
+        if self.word_bytes < 1:
+            raise ModelError(f"model '{self.name}' has word_bytes = {self.word_bytes}; it must be at least 1")
         object.__setattr__(self, "layers", tuple(self.layers))
         object.__setattr__(self, "edges", tuple(sorted({(int(a), int(b)) for a, b in self.edges})))
         for before, after in self.edges:
@@ -130,9 +161,17 @@ class DnnModel:
 
     @property
     def params(self) -> int:
-        """Stored parameters, biases included. Shared weights (tied embeddings) count once if the
-        importer says so."""
-        return sum(layer.weight_elements for layer in self.layers)
+        """Stored parameters as deployed, biases included, shared weights once."""
+        return sum(layer.weight_elements for layer in self.layers) - self.shared_params
+
+    def with_batch(self, times: int) -> DnnModel:
+        """The same network for ``times`` as many inputs in one inference, named ``name@times``."""
+        if times < 1:
+            raise ModelError(f"model '{self.name}' was asked for a batch of {times}; it must be at least 1")
+        if times == 1:
+            return self
+        layers = tuple(layer.with_batch(times) for layer in self.layers)
+        return replace(self, name=f"{self.name}@{times}", layers=layers)
 
     @cached_property
     def predecessors(self) -> tuple[tuple[int, ...], ...]:

@@ -1,0 +1,81 @@
+"""The built-in networks, by name; sources and checks in docs/models.md."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from eunomia.errors import ConfigError, ModelError
+from eunomia.registry import Registry
+from eunomia.workload.model import DnnModel
+
+_HERE = "eunomia.workload.zoo"
+
+MODELS = Registry(
+    "model",
+    "eunomia.models",
+    {
+        "squeezenet": f"{_HERE}.squeezenet:squeezenet",
+        "mobilenet-v2": f"{_HERE}.mobilenet:mobilenet_v2",
+        "kws-res8": f"{_HERE}.keyword_spotting:kws_res8",
+        "yolo-lite": f"{_HERE}.yolo:yolo_lite",
+        "resnet18": f"{_HERE}.resnet:resnet18",
+        "resnet34": f"{_HERE}.resnet:resnet34",
+        "resnet50": f"{_HERE}.resnet:resnet50",
+        "alexnet": f"{_HERE}.alexnet:alexnet",
+        "googlenet": f"{_HERE}.googlenet:googlenet",
+        "inception-v3": f"{_HERE}.inception:inception_v3",
+        "vgg16": f"{_HERE}.vgg:vgg16",
+        "yolov2": f"{_HERE}.yolo:yolov2",
+        "yolov3": f"{_HERE}.yolo:yolov3",
+        "ssd-resnet34": f"{_HERE}.ssd:ssd_resnet34",
+        "unet": f"{_HERE}.unet:unet",
+        "bert-small": f"{_HERE}.bert:bert_small",
+        "bert-base": f"{_HERE}.bert:bert_base",
+        "vit-b16": f"{_HERE}.vit:vit_b16",
+        "gpt2-prefill": f"{_HERE}.gpt2:gpt2_prefill",
+        "gpt2-decode": f"{_HERE}.gpt2:gpt2_decode",
+    },
+)
+
+
+def names() -> list[str]:
+    """All networks, those of installed packages (entry point group ``eunomia.models``) last."""
+    return MODELS.names()
+
+
+def canonical(name: str) -> str:
+    """The registered spelling of a name; case, ``-``, ``_``, ``.`` and spaces do not matter.
+
+    Raises UnknownNameError with the nearest name.
+    """
+    known = {_squash(registered): registered for registered in reversed(MODELS.names())}
+    found = known.get(_squash(name), name)
+    MODELS.path(found)
+    return found
+
+
+def load(name: str, **settings: int | str | bool) -> DnnModel:
+    """The network of that name; ``settings`` go to its function, e.g. ``load("bert-base", seq=384)``.
+
+    Equal calls return the same object. Raises UnknownNameError, and ConfigError for a setting that
+    the network does not have.
+    """
+    return _load(canonical(name), tuple(sorted(settings.items())))
+
+
+@lru_cache(maxsize=None)
+def _load(name: str, settings: tuple[tuple[str, Any], ...]) -> DnnModel:
+    build = MODELS.load(name)
+    try:
+        model = build(**dict(settings))
+    except TypeError as error:
+        given = ", ".join(f"{key}={value!r}" for key, value in settings)
+        raise ConfigError(f"model '{name}' cannot be built with ({given}): {error}") from error
+    if not isinstance(model, DnnModel):
+        raise ModelError(f"model '{name}' ({MODELS.path(name)}) returned {type(model).__name__}, not a DnnModel")
+    return model
+
+
+def _squash(name: str) -> str:
+    return "".join(c for c in name.lower() if c not in "-_. ")

@@ -1,0 +1,135 @@
+"""Who may import whom: the table of docs/structure.md, kept by import-linter and by a walk over the sources."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+PACKAGE = CHECKOUT / "eunomia"
+
+# library -> the modules (with all below them) that may import it, at the top of a file or inside a function
+EDGES: dict[str, tuple[str, ...]] = {
+    "torch": ("eunomia.inference.learning", "eunomia.serving"),
+    "ray": ("eunomia.scale.ray",),
+    "highspy": ("eunomia.cluster", "eunomia.metrics.bounds"),
+    "scipy": (),
+    "ortools": (),
+    "pandas": (),
+    "polars": (),
+    "matplotlib": (),
+    "onnxruntime": ("eunomia.inference.learning", "eunomia.serving"),
+    "zigzag": ("eunomia.hardware.zigzag",),
+    "onnx": ("eunomia.workload.onnx", "eunomia.hardware.zigzag"),
+    "yaml": ("eunomia.config", "eunomia.hardware.zigzag"),
+    "pydantic": ("eunomia.config",),
+    "typer": ("eunomia.cli",),
+    "rich": ("eunomia.cli",),
+}
+NOT_LOADED_BY_IMPORT = ("numba", "pyarrow", "pydantic", "onnx", "typer", "rich", "torch", "yaml")
+IMPORT_LIMIT_S = 0.3
+
+
+def modules(package: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted(package.rglob("*.py")):
+        parts = path.relative_to(package.parent).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+def imported(source: str) -> Iterator[tuple[int, str]]:
+    """Line and top-level library of every import, wherever it stands."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.lineno, node.module.partition(".")[0]
+
+
+def trespasses(package: Path) -> list[str]:
+    return [
+        f"{path.name}:{line}: {module} imports {library}"
+        for module, path in modules(package)
+        for line, library in imported(path.read_text(encoding="utf-8"))
+        if library in EDGES and not module_within(module, EDGES[library])
+    ]
+
+
+def module_within(module: str, edges: tuple[str, ...]) -> bool:
+    return any(module == edge or module.startswith((f"{edge}.", f"{edge}_")) for edge in edges)
+
+
+def lint(directory: Path) -> subprocess.CompletedProcess[str]:
+    program = "from importlinter.cli import lint_imports_command as run; run()"
+    command = [sys.executable, "-c", program, "--no-cache"]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the package and its import contracts, to plant a mistake in."""
+    shutil.copytree(PACKAGE, tmp_path / "eunomia", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(CHECKOUT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def test_the_contracts_hold() -> None:
+    done = lint(CHECKOUT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("metrics/service.py", "import eunomia.report"),
+        ("workload/model.py", "from eunomia.hardware.table import CostTable"),
+        ("report/__init__.py", "import eunomia.inference.options"),
+        ("inference/options.py", "import eunomia.metrics"),
+    ],
+)
+def test_a_planted_upward_import_is_caught(copy: Path, module: str, line: str) -> None:
+    target = copy / "eunomia" / module
+    target.write_text(target.read_text(encoding="utf-8") + f"\n{line}\n", encoding="utf-8")
+    done = lint(copy)
+    assert done.returncode != 0
+    assert "BROKEN" in done.stdout
+
+
+def test_heavy_libraries_stay_at_the_edge() -> None:
+    assert trespasses(PACKAGE) == []
+
+
+def test_a_heavy_import_hidden_in_a_function_is_caught(copy: Path) -> None:
+    target = copy / "eunomia" / "metrics" / "service.py"
+    hidden = "\ndef hidden() -> None:\n    from torch import nn\n"
+    target.write_text(target.read_text(encoding="utf-8") + hidden, encoding="utf-8")
+    (found,) = trespasses(copy / "eunomia")
+    assert found.startswith("service.py:") and found.endswith("eunomia.metrics.service imports torch")
+
+
+def test_import_is_light_and_quick() -> None:
+    program = "import sys, eunomia; print(' '.join({name.partition('.')[0] for name in sys.modules}))"
+    runs = [
+        subprocess.run(
+            [sys.executable, "-X", "importtime", "-c", program], capture_output=True, text=True, cwd=CHECKOUT
+        )
+        for _ in range(3)
+    ]
+    assert runs[0].returncode == 0, runs[0].stderr
+    assert not set(NOT_LOADED_BY_IMPORT) & set(runs[0].stdout.split())
+    # the quickest of three: the others may have been delayed by whatever else runs here
+    assert min(import_s(run.stderr) for run in runs) < IMPORT_LIMIT_S
+
+
+def import_s(importtime: str) -> float:
+    """Cumulative seconds of the line of ``eunomia`` itself (self us | cumulative us | name)."""
+    for line in importtime.splitlines():
+        fields = line.removeprefix("import time:").split("|")
+        if len(fields) == 3 and fields[2].strip() == "eunomia":
+            return float(fields[1]) * 1e-6
+    raise AssertionError(f"no line for eunomia in:\n{importtime}")

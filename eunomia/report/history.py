@@ -1,0 +1,298 @@
+"""A run as arrays: what waited, what ran and what was free at any recorded decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from eunomia.records import RunRecords
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+NEVER = np.iinfo(np.int64).max  # decision of a sub-job that was never chosen
+
+
+def floats(table: pa.Table, column: str, missing: float = np.nan) -> Floats:
+    """A column as float64, nulls replaced."""
+    return np.asarray(table[column].fill_null(missing).to_numpy(), np.float64)
+
+
+def ints(table: pa.Table, column: str, missing: int = -1) -> Ints:
+    """A column as int64, nulls replaced."""
+    return np.asarray(table[column].fill_null(missing).to_numpy(), np.int64)
+
+
+def words(table: pa.Table, column: str) -> list[Any]:
+    """A column of names as Python values; null is None."""
+    return list(table[column].to_pylist())
+
+
+@dataclass(frozen=True)
+class Network:
+    """Costs and graph of one model, as the scheduler believed them to be."""
+
+    name: str
+    layers: list[str]  # names
+    estimate_s: Floats  # (layers, types) c'; inf = cannot run
+    latency_s: Floats  # (layers, types) c
+    dram_bytes: Floats  # (layers, types)
+    before: list[list[int]]  # layers that must end first
+    after: list[list[int]]
+
+    @property
+    def best_s(self) -> Floats:
+        """(layers,) least c' over types."""
+        return np.asarray(self.estimate_s.min(axis=1))
+
+    @property
+    def mean_s(self) -> Floats:
+        """(layers,) mean c' over types able to run it."""
+        finite = np.isfinite(self.estimate_s)
+        return np.asarray(np.where(finite, self.estimate_s, 0.0).sum(axis=1) / finite.sum(axis=1))
+
+    @property
+    def demand_bytes_s(self) -> Floats:
+        """(layers, types) b' = V / c'."""
+        return np.where(np.isfinite(self.estimate_s), self.dram_bytes / self.estimate_s, 0.0)
+
+    @property
+    def bytes_each(self) -> Floats:
+        """(layers,) DRAM bytes on the type of least c'."""
+        return np.asarray(self.dram_bytes[np.arange(len(self.layers)), self.estimate_s.argmin(axis=1)])
+
+    def longest(self, time_s: Floats) -> Floats:
+        """(layers,) longest path of ``time_s`` from each layer, included, to an exit."""
+        path = np.zeros(len(time_s))
+        for i in range(len(time_s) - 1, -1, -1):
+            path[i] = time_s[i] + max((path[j] for j in self.after[i]), default=0.0)
+        return path
+
+
+@dataclass(frozen=True)
+class Subjobs:
+    """All sub-jobs that ever became ready, those that never started included."""
+
+    request: Ints
+    layer: Ints
+    ready_s: Floats
+    start_s: Floats  # inf = never
+    end_s: Floats  # inf = not within the run
+    accelerator: Ints  # -1 = none
+    decision: Ints  # NEVER = none
+    key: Floats  # as recorded; nan = none
+    work_s: Floats
+    switch_s: Floats
+    gone_s: Floats  # when its request was dropped; inf = never
+    rank: Ints  # order of becoming ready: the engine's ``sequence``, recomputed
+
+
+class History:
+    """Tables of one run, indexed. Needs the tables requests, subjobs, decisions, accelerators and costs.
+
+    With ``window`` (two instants in seconds) only requests that were in the system between them are
+    kept: long runs stay quick to explain. Decisions outside the window are then left out.
+    """
+
+    def __init__(self, run: RunRecords, window: tuple[float, float] | None = None) -> None:  # noqa: D107
+        run = run if window is None else _within(run, *window)
+        self.run = run
+        self.accelerators: list[str] = words(run["accelerators"], "name")
+        kinds = words(run["accelerators"], "type")
+        self.types: list[str] = list(dict.fromkeys(kinds))
+        self.type_of = np.array([self.types.index(kind) for kind in kinds], np.int64)
+        self.networks, self.graph_known = _networks(run, self.types)
+        requests = run["requests"]
+        self.tenant: list[str] = words(requests, "tenant")
+        self.model: list[str] = words(requests, "model")
+        self.outcome: list[str] = words(requests, "outcome")
+        self.arrival_s = floats(requests, "arrival_s")
+        self.deadline_s = floats(requests, "deadline_s", np.inf)
+        self.finish_s = floats(requests, "finish_s", np.inf)
+        self.row_of = {int(request): row for row, request in enumerate(ints(requests, "request"))}
+        self.subjobs = self._subjobs()
+        decisions = run["decisions"].sort_by("decision")
+        self.decision = ints(decisions, "decision")
+        self.decision_s = floats(decisions, "time_s")
+        self.chosen_request = ints(decisions, "request")
+        self.chosen_layer = ints(decisions, "layer")
+        self.chosen_accelerator = ints(decisions, "accelerator")
+        self.num_waiting = ints(decisions, "waiting")
+        self.demand_bytes_s = floats(decisions, "demand_bytes_s", 0.0)
+        self._free_in = decisions["free_in_s"]
+        self._index = {
+            (int(k), int(i)): row
+            for row, (k, i) in enumerate(zip(self.subjobs.request, self.subjobs.layer, strict=True))
+        }
+
+    def network(self, request: int) -> Network:
+        """The model of a request."""
+        return self.networks[self.model[self.row_of[request]]]
+
+    def subjob(self, request: int, layer: int) -> int:
+        """Row of a sub-job."""
+        return self._index[request, layer]
+
+    def rows_of(self, request: int) -> list[int]:
+        """Rows of all sub-jobs of a request, by layer."""
+        rows = np.flatnonzero(self.subjobs.request == request)
+        return [int(row) for row in rows[np.argsort(self.subjobs.layer[rows], kind="stable")]]
+
+    def free_in_s(self, place: int) -> Floats:
+        """(S,) recorded estimate of the time until each accelerator is free, before decision ``place``."""
+        return np.asarray(self._free_in[place].as_py(), np.float64)
+
+    def candidates(self, place: int) -> Ints:
+        """Rows of the sub-jobs that waited just before decision ``place``, in order of becoming ready."""
+        now, s = self.decision_s[place], self.subjobs
+        alive = (s.ready_s <= now) & (s.decision >= self.decision[place]) & (s.gone_s > now)
+        rows = np.flatnonzero(alive)
+        return rows[np.argsort(s.rank[rows], kind="stable")]
+
+    def running(self, place: int) -> Ints:
+        """(S,) row of the sub-job that each accelerator ran just before decision ``place``; -1 = idle."""
+        now, s = self.decision_s[place], self.subjobs
+        rows = np.flatnonzero((s.decision < self.decision[place]) & (s.end_s > now))
+        busy = np.full(len(self.accelerators), -1, np.int64)
+        busy[s.accelerator[rows]] = rows
+        return busy
+
+    def ended_before_ready(self, row: int) -> npt.NDArray[np.bool_]:
+        """(layers,) which layers of its request had ended when sub-job ``row`` became ready."""
+        s, request = self.subjobs, int(self.subjobs.request[row])
+        network = self.network(request)
+        mine = self._of_request(request)
+        ready = s.ready_s[row]
+        done = np.zeros(len(network.layers), np.bool_)
+        previous = [self._index[request, i] for i in network.before[int(s.layer[row])]]
+        trigger = max((int(s.accelerator[p]) for p in previous if s.end_s[p] == ready), default=-1)
+        for other in mine:  # ends of one instant are processed in order of accelerator
+            end = s.end_s[other]
+            if end < ready or (end == ready and s.accelerator[other] <= trigger):
+                done[s.layer[other]] = True
+        return done
+
+    def _of_request(self, request: int) -> list[int]:
+        layers = range(len(self.network(request).layers))
+        return [self._index[request, i] for i in layers if (request, i) in self._index]
+
+    def _subjobs(self) -> Subjobs:
+        table = self.run["subjobs"]
+        request, layer = ints(table, "request"), ints(table, "layer")
+        start, end = floats(table, "start_s", np.inf), floats(table, "end_s", np.inf)
+        extra = self._never_started(request, layer, end)
+        n = len(extra)
+        rows = np.array([self.row_of[int(k)] for k in [*request, *(k for k, _, _ in extra)]], np.int64)
+        outcome = np.array(self.outcome)
+        dropped = outcome[rows] == "dropped" if len(rows) else np.zeros(0, np.bool_)
+        ready = [floats(table, "ready_s"), np.array([t for *_, t in extra], np.float64)]
+        parts: dict[str, Any] = {
+            "request": np.concatenate([request, np.array([k for k, _, _ in extra], np.int64)]),
+            "layer": np.concatenate([layer, np.array([i for _, i, _ in extra], np.int64)]),
+            "ready_s": np.concatenate(ready),
+            "start_s": np.concatenate([start, np.full(n, np.inf)]),
+            "end_s": np.concatenate([end, np.full(n, np.inf)]),
+            "accelerator": np.concatenate([ints(table, "accelerator"), np.full(n, -1, np.int64)]),
+            "decision": np.concatenate([ints(table, "decision", NEVER), np.full(n, NEVER, np.int64)]),
+            "key": np.concatenate([floats(table, "key"), np.full(n, np.nan)]),
+            "work_s": np.concatenate([floats(table, "work_s", 0.0), np.zeros(n)]),
+            "switch_s": np.concatenate([floats(table, "switch_s", 0.0), np.zeros(n)]),
+            "gone_s": np.where(dropped, self.finish_s[rows], np.inf) if len(rows) else np.zeros(0),
+        }
+        return Subjobs(**parts, rank=self._ranks(parts))
+
+    def _never_started(self, request: Ints, layer: Ints, end_s: Floats) -> list[tuple[int, int, float]]:
+        """(request, layer, ready_s) of sub-jobs that became ready and were dropped or left waiting."""
+        known = {(int(k), int(i)): float(t) for k, i, t in zip(request, layer, end_s, strict=True)}
+        found = []
+        for k, row in self.row_of.items():
+            if self.outcome[row] not in ("dropped", "unfinished") or not np.isfinite(self.arrival_s[row]):
+                continue
+            network = self.networks[self.model[row]]
+            cut = self.finish_s[row]
+            for i, before in enumerate(network.before):
+                if (k, i) in known or any((k, p) not in known for p in before):
+                    continue
+                ready = max((known[k, p] for p in before), default=float(self.arrival_s[row]))
+                if np.isfinite(ready) and ready <= cut:
+                    found.append((k, i, ready))
+        return found
+
+    def _ranks(self, parts: Mapping[str, npt.NDArray[Any]]) -> Ints:
+        """Order of becoming ready: time, then ends by accelerator, then arrivals by request, then layer."""
+        request, layer, ready = parts["request"], parts["layer"], parts["ready_s"]
+        ends = {
+            (int(k), int(i)): (float(t), int(a))
+            for k, i, t, a in zip(request, layer, parts["end_s"], parts["accelerator"], strict=True)
+        }
+        trigger = np.full(len(request), len(self.accelerators), np.int64)  # arrivals come after all ends
+        arrived = np.zeros(len(request), np.int64)
+        for row, (k, i, t) in enumerate(zip(request.tolist(), layer.tolist(), ready.tolist(), strict=True)):
+            before = self.networks[self.model[self.row_of[k]]].before[i]
+            if before:
+                due = [ends[k, p] for p in before if (k, p) in ends]
+                trigger[row] = max((a for end, a in due if end == t), default=0)
+            else:
+                arrived[row] = k
+        order = np.lexsort((layer, arrived, trigger, ready))
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        return rank
+
+
+def _within(run: RunRecords, from_s: float, to_s: float) -> RunRecords:
+    """The run without the requests that were not in the system between two instants."""
+    requests, subjobs, decisions = run["requests"], run["subjobs"], run["decisions"]
+    here = pc.field("arrival_s") <= to_s
+    alive = requests.filter(here & (pc.field("finish_s").is_null() | (pc.field("finish_s") >= from_s)))
+    occupied = subjobs.filter(pc.field("end_s").is_null() | (pc.field("end_s") >= from_s))
+    keep = pa.chunked_array([*alive["request"].chunks, *occupied["request"].chunks], pa.int64()).unique()
+    mine = pc.field("request").isin(keep)
+    within = (pc.field("time_s") >= from_s) & (pc.field("time_s") <= to_s)
+    tables = {
+        **run.tables,
+        "requests": requests.filter(here & mine),
+        "subjobs": subjobs.filter(mine & (pc.field("ready_s") <= to_s)),
+        "decisions": decisions.filter(within),
+    }
+    return RunRecords(tables, run.manifest, run.directory)
+
+
+def _networks(run: RunRecords, types: list[str]) -> tuple[dict[str, Network], bool]:
+    """Costs and graphs by model; False when a graph is missing in the manifest (a chain is assumed)."""
+    costs = run["costs"]
+    column = {name: words(costs, name) for name in ("model", "layer", "layer_name", "type")}
+    estimate, latency = floats(costs, "estimate_s", np.inf), floats(costs, "latency_s", np.inf)
+    dram = floats(costs, "dram_bytes", 0.0)
+    sizes: dict[str, int] = {}
+    for model, layer in zip(column["model"], column["layer"], strict=True):
+        sizes[model] = max(sizes.get(model, 0), layer + 1)
+    arrays = {m: [np.full((n, len(types)), fill) for fill in (np.inf, np.inf, 0.0)] for m, n in sizes.items()}
+    names = {model: [f"layer {i}" for i in range(n)] for model, n in sizes.items()}
+    for row, (model, layer, kind) in enumerate(
+        zip(column["model"], column["layer"], column["type"], strict=True)
+    ):
+        if kind not in types:
+            continue
+        place = (layer, types.index(kind))
+        for array, values in zip(arrays[model], (estimate, latency, dram), strict=True):
+            array[place] = values[row]
+        names[model][layer] = column["layer_name"][row] or names[model][layer]
+    graphs = run.manifest.get("models") or {}
+    networks, known = {}, True
+    for model, n in sizes.items():
+        edges = (graphs.get(model) or {}).get("edges")
+        known &= edges is not None
+        before: list[list[int]] = [[] for _ in range(n)]
+        after: list[list[int]] = [[] for _ in range(n)]
+        for a, b in edges if edges is not None else [(i, i + 1) for i in range(n - 1)]:
+            before[b].append(a)
+            after[a].append(b)
+        c, true, bytes_moved = arrays[model]
+        networks[model] = Network(model, names[model], c, true, bytes_moved, before, after)
+    return networks, known

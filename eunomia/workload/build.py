@@ -49,7 +49,9 @@ def window_output(size: int, kernel: int, stride: int, padding: int, dilation: i
     if ceil and steps * stride >= size + padding:  # a window must start inside the input
         steps -= 1
     if room < 0:
-        raise ModelError(f"a window of {kernel} (dilation {dilation}) does not fit into {size} + 2 x {padding}")
+        raise ModelError(
+            f"a window of {kernel} (dilation {dilation}) does not fit into {size} + 2 x {padding}"
+        )
     return steps + 1
 
 
@@ -187,7 +189,12 @@ class NetworkBuilder:
     def embed(self, name: str, x: Tensor, rows: int, channels: int) -> Tensor:
         """One row of a table of ``rows`` for every token."""
         layer = Layer(
-            name, "gather", in_h=x.height, out_h=x.height, out_channels=channels, weight_elements=rows * channels
+            name,
+            "gather",
+            in_h=x.height,
+            out_h=x.height,
+            out_channels=channels,
+            weight_elements=rows * channels,
         )
         return self._append(layer, Tensor(channels, x.height, 1), x)
 
@@ -201,7 +208,13 @@ class NetworkBuilder:
         return Tensor(x.elements, 1, 1, x.producers)
 
     def _pointwise(
-        self, name: str, kind: LayerKind, x: Tensor, ops: int, others: tuple[Tensor, ...] = (), weights: int = 0
+        self,
+        name: str,
+        kind: LayerKind,
+        x: Tensor,
+        ops: int,
+        others: tuple[Tensor, ...] = (),
+        weights: int = 0,
     ) -> Tensor:
         layer = Layer(
             name, kind, in_channels=x.channels, out_channels=x.channels, in_h=x.height, in_w=x.width,

@@ -64,7 +64,7 @@ def load(name: str, **settings: int | str | bool) -> DnnModel:
     return _load(canonical(name), tuple(sorted(settings.items())))
 
 
-@lru_cache(maxsize=None)
+@lru_cache(maxsize=256)
 def _load(name: str, settings: tuple[tuple[str, Any], ...]) -> DnnModel:
     build = MODELS.load(name)
     try:
@@ -73,7 +73,9 @@ def _load(name: str, settings: tuple[tuple[str, Any], ...]) -> DnnModel:
         given = ", ".join(f"{key}={value!r}" for key, value in settings)
         raise ConfigError(f"model '{name}' cannot be built with ({given}): {error}") from error
     if not isinstance(model, DnnModel):
-        raise ModelError(f"model '{name}' ({MODELS.path(name)}) returned {type(model).__name__}, not a DnnModel")
+        raise ModelError(
+            f"model '{name}' ({MODELS.path(name)}) returned {type(model).__name__}, not a DnnModel"
+        )
     return model
 
 

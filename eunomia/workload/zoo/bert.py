@@ -23,7 +23,9 @@ def bert_base(seq: int = 128) -> DnnModel:
 def _bert(name: str, layers: int, width: int, heads: int, seq: int) -> DnnModel:
     """The encoder with its embeddings and the pooled first token; no head of a task."""
     if not 1 <= seq <= _POSITIONS:
-        raise ConfigError(f"{name} has {_POSITIONS} positions; seq = {seq} must lie between 1 and {_POSITIONS}")
+        raise ConfigError(
+            f"{name} has {_POSITIONS} positions; seq = {seq} must lie between 1 and {_POSITIONS}"
+        )
     net = NetworkBuilder(name, f"BERT, {layers} layers of {width}, {seq} tokens")
     tokens = Tensor(1, seq, 1)
     words = net.embed("embed.words", tokens, _WORDS, width)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eunomia.errors import ConfigError
 from eunomia.workload.build import NetworkBuilder, Tensor
 from eunomia.workload.model import DnnModel
 
@@ -26,6 +27,8 @@ def googlenet(variant: str = "paper") -> DnnModel:
     ``paper``: 5 x 5 branches, biases, local response normalization. ``torchvision``: that library's
     network, with batch normalization and 3 x 3 kernels in the 5 x 5 branches.
     """
+    if variant not in ("paper", "torchvision"):
+        raise ConfigError(f"googlenet has no variant '{variant}'; choose 'paper' or 'torchvision'")
     paper = variant == "paper"
     name = "googlenet" if paper else f"googlenet-{variant}"
     net = NetworkBuilder(name, f"GoogLeNet, CVPR 2015, variant '{variant}'")

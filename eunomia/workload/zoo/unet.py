@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eunomia.errors import ConfigError
 from eunomia.workload.build import NetworkBuilder, Tensor
 from eunomia.workload.model import DnnModel
 
@@ -12,6 +13,8 @@ def unet(size: int = 512) -> DnnModel:
     The form in common use: padded convolutions, so that the result has the size of the input, with
     batch normalization. (The paper's own takes 572 x 572 without padding and gives 388 x 388.)
     """
+    if size < 16 or size % 16:
+        raise ConfigError(f"unet takes images whose side is a multiple of 16; size = {size}")
     net = NetworkBuilder("unet", f"U-Net, MICCAI 2015, padded and normalized, {size} x {size}")
     x = Tensor(3, size, size)
     skipped = []

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+from eunomia.errors import ConfigError
 from eunomia.workload.build import NetworkBuilder, Tensor
 from eunomia.workload.model import DnnModel
 
+_BOXES_V2, _BOXES_V3 = 5, 3  # boxes per position, each with 5 numbers and one score per class
 
-def yolo_lite() -> DnnModel:
-    """YOLO-Lite (Huang et al., IEEE Big Data 2018): trial 3 without batch normalization, 224 x 224, VOC."""
+
+def yolo_lite(classes: int = 20) -> DnnModel:
+    """YOLO-Lite (Huang et al., IEEE Big Data 2018): trial 3 without batch normalization, 224 x 224.
+
+    20 ``classes`` are those of Pascal VOC.
+    """
     net = NetworkBuilder("yolo-lite", "YOLO-Lite trial 3 without batch normalization, arXiv:1811.05588")
     x = Tensor(3, 224, 224)
     for index, channels in enumerate((16, 32, 64, 128, 128), start=1):
         x = net.conv(f"conv{index}", x, channels, 3)
         x = net.pool(f"pool{index}", x, 2, 2)
     x = net.conv("conv6", x, 256, 3)
-    net.conv("conv7", x, 125, 1)
+    net.conv("conv7", x, _BOXES_V2 * (5 + classes), 1)
     return net.build()
 
 
-def yolov2() -> DnnModel:
-    """YOLOv2 (Redmon and Farhadi, CVPR 2017) for 416 x 416 images and the 80 classes of COCO."""
-    net = NetworkBuilder("yolov2", "YOLOv2, CVPR 2017, darknet's yolov2.cfg at 416 x 416")
-    x = Tensor(3, 416, 416)
+def yolov2(size: int = 416) -> DnnModel:
+    """YOLOv2 (Redmon and Farhadi, CVPR 2017) for the 80 classes of COCO; ``size`` is a multiple of 32."""
+    net = NetworkBuilder("yolov2", f"YOLOv2, CVPR 2017, darknet's yolov2.cfg at {size} x {size}")
+    x = _image("yolov2", size)
     index = 0
     stages: tuple[tuple[int, ...], ...] = (
         (32,), (64,), (128, 64, 128), (256, 128, 256), (512, 256, 512, 256, 512), (1024, 512, 1024, 512, 1024)
@@ -37,16 +43,16 @@ def yolov2() -> DnnModel:
     x = net.conv("conv19", x, 1024, 3, norm=True)
     x = net.conv("conv20", x, 1024, 3, norm=True)
     passed = net.conv("conv21", passed, 64, 1, norm=True)
-    passed = net.move("reorganize", passed, 256, 13, 13)
+    passed = net.move("reorganize", passed, 256, size // 32, size // 32)
     x = net.conv("conv22", net.concat(passed, x), 1024, 3, norm=True)
-    net.conv("conv23", x, 425, 1)
+    net.conv("conv23", x, _BOXES_V2 * (5 + 80), 1)
     return net.build()
 
 
-def yolov3() -> DnnModel:
-    """YOLOv3 (Redmon and Farhadi, 2018) for 416 x 416 images and the 80 classes of COCO."""
-    net = NetworkBuilder("yolov3", "YOLOv3, arXiv:1804.02767, darknet's yolov3.cfg at 416 x 416")
-    x = net.conv("conv0", Tensor(3, 416, 416), 32, 3, norm=True)
+def yolov3(size: int = 416) -> DnnModel:
+    """YOLOv3 (Redmon and Farhadi, 2018) for the 80 classes of COCO; ``size`` is a multiple of 32."""
+    net = NetworkBuilder("yolov3", f"YOLOv3, arXiv:1804.02767, darknet's yolov3.cfg at {size} x {size}")
+    x = net.conv("conv0", _image("yolov3", size), 32, 3, norm=True)
     scales = []
     for stage, repeats in enumerate((1, 2, 8, 8, 4), start=1):
         channels = 32 * 2**stage
@@ -62,12 +68,18 @@ def yolov3() -> DnnModel:
     return net.build()
 
 
+def _image(name: str, size: int) -> Tensor:
+    if size < 32 or size % 32:
+        raise ConfigError(f"{name} takes images whose side is a multiple of 32; size = {size}")
+    return Tensor(3, size, size)
+
+
 def _yolov3_head(net: NetworkBuilder, name: str, x: Tensor, width: int) -> Tensor:
     for index in range(5):
         kernel, channels = (1, width) if index % 2 == 0 else (3, 2 * width)
         x = net.conv(f"{name}.conv{index}", x, channels, kernel, norm=True)
     y = net.conv(f"{name}.conv5", x, 2 * width, 3, norm=True)
-    net.conv(f"{name}.boxes", y, 255, 1)
+    net.conv(f"{name}.boxes", y, _BOXES_V3 * (5 + 80), 1)
     return x
 
 

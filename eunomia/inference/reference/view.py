@@ -1,0 +1,75 @@
+"""The View of docs/engine.md, built from the reference engine's state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from eunomia.inference.reference.state import Job
+from eunomia.inference.view import ACCELERATOR, READY, SYSTEM, View
+
+if TYPE_CHECKING:
+    from eunomia.inference.reference.engine import Engine
+
+_COPIED = ("request", "layer", "row", "arrival_s", "deadline_s", "ready_s", "work_best_s", "work_mean_s",
+           "path_best_s", "path_mean_s", "iso_best_s", "iso_mean_s", "bytes_left", "attained_s", "last_run_s",
+           "priority", "layers_done", "sequence", "accelerator")  # fmt: skip
+
+
+def build_view(engine: Engine, jobs: list[Job]) -> View:
+    """What a policy sees of these sub-jobs, in order of sequence."""
+    jobs = sorted(jobs, key=lambda job: job.sequence)
+    ready = np.zeros(len(jobs), READY)
+    latency, demand, energy = (np.zeros((len(jobs), len(engine.lanes))) for _ in range(3))
+    for i, job in enumerate(jobs):
+        _fill(ready, i, engine, job)
+        for lane in engine.lanes:
+            latency[i, lane.index] = engine.beliefs.latency[job.row][lane.kind]
+            demand[i, lane.index] = engine.beliefs.demand(job.row, lane.kind)
+            energy[i, lane.index] = engine.problem.costs.energy_j[job.row, lane.kind]
+    view = View(_system(engine), ready, _accelerators(engine), latency, demand, energy)
+    for array in (view.ready, view.accelerators, view.latency_s, view.demand_bytes_s, view.energy_j):
+        array.flags.writeable = False
+    return view
+
+
+def _fill(ready: np.ndarray, i: int, engine: Engine, job: Job) -> None:
+    owner, jobs = job.owner, engine.problem.jobs
+    for name in _COPIED:
+        ready[name][i] = getattr(job, name)
+    reading = engine.indicator(owner.pair)
+    ready["model"][i], ready["pair"][i] = owner.model, owner.pair
+    ready["tenant"][i], ready["weight"][i] = jobs.tenant_of[owner.pair], jobs.weight[owner.pair]
+    ready["slo"][i] = jobs.slo_target[owner.pair]
+    ready["sli"][i], ready["gap"][i], ready["sli_count"][i] = reading.sli, reading.gap, reading.samples
+    ready["layers_total"][i], ready["deferrable"][i] = owner.layers, jobs.deferrable[owner.index]
+    ready["late"][i] = job.is_late(engine.now_s)
+
+
+def _accelerators(engine: Engine) -> np.ndarray:
+    table = np.zeros(len(engine.lanes), ACCELERATOR)
+    for lane, spot in zip(engine.lanes, engine.spots(None), strict=True):
+        run = lane.running
+        table[lane.index] = (
+            lane.kind,
+            run.job.request if run else -1,
+            run.job.layer if run else -1,
+            spot.free_s,
+            run.demand_bytes_s if run else 0.0,
+            lane.last_request,
+            spot.queued,
+            spot.queued_s,
+            lane.busy_s + (engine.now_s - run.interval.start_s if run else 0.0),
+        )
+    return table
+
+
+def _system(engine: Engine) -> np.void:
+    table = np.zeros(1, SYSTEM)
+    table[0] = (
+        engine.now_s, engine.bandwidth, engine.estimated_demand(), len(engine.decisions), engine.binds,
+        len(engine.live), engine.departed, engine.options.seed,
+    )  # fmt: skip
+    record: np.void = table[0]
+    return record

@@ -18,12 +18,17 @@ INCOMPLETE = "INCOMPLETE"
 
 def write_text(path: str | Path, text: str) -> None:
     """Write or replace one text file in one step; raises OutputError."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Write or replace one file in one step; raises OutputError."""
     target = Path(path)
     stage = target.with_name(f".{target.name}.{os.getpid()}")
     with clear_output_errors(target):
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            flush_text(stage, text)
+            flush_bytes(stage, content)
             os.replace(stage, target)
             sync_directory(target.parent)
         except BaseException:
@@ -34,8 +39,13 @@ def write_text(path: str | Path, text: str) -> None:
 
 def flush_text(path: Path, text: str) -> None:
     """Write a text file and wait until it is on disk."""
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
+    flush_bytes(path, text.encode("utf-8"))
+
+
+def flush_bytes(path: Path, content: bytes) -> None:
+    """Write a file and wait until it is on disk."""
+    with path.open("wb") as file:
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import socket
 from collections.abc import Mapping, Sequence
@@ -265,7 +266,22 @@ def _write_table(path: Path, table: pa.Table) -> None:
 
 
 def _dump(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n"
+    return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    """Strict JSON: no limit, no data (inf, nan) as null, tuples as lists, other objects as text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, bool) or value is None or isinstance(value, int | str):
+        return value
+    if hasattr(value, "item"):  # a NumPy scalar
+        return _plain(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return str(value)
 
 
 def _sha256(path: Path) -> str:

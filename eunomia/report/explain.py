@@ -284,7 +284,7 @@ def _startable(candidates: Candidates, row: int) -> bool:
 
 def _to_win(rule: Rule, lost: list[Candidates], row: int) -> str:
     """The key that would have gone first at every decision that it lost, in words."""
-    if not lost or any(bool(c.late[c.rows == row][0]) for c in lost) or rule.order.unit != "at":
+    if not lost or any(bool(c.late[c.rows == row][0]) for c in lost) or rule.order.tells != "at":
         return ""
     least = min(float(c.key[c.first]) for c in lost if c.first >= 0)
     return f"{rule.order.noun} before {instant(least)}" if np.isfinite(least) else ""
@@ -376,9 +376,13 @@ def _key_words(rule: Rule, candidates: Candidates, i: int, now: float) -> str:
     value = rule.order.sign * float(candidates.key[i])
     if not np.isfinite(value):
         return "none"
-    if rule.order.unit == "s":
+    if rule.order.tells == "number":
+        return f"{value:.4g}"
+    if rule.order.tells == "span":
         return span(value)
     away = value - now
+    if rule.order.tells == "left":
+        return span(away)
     return f"{instant(value)} ({span(abs(away))} {'away' if away >= 0 else 'ago'})"
 
 

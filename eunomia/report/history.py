@@ -114,6 +114,7 @@ class History:
         self.arrival_s = floats(requests, "arrival_s")
         self.deadline_s = floats(requests, "deadline_s", np.inf)
         self.finish_s = floats(requests, "finish_s", np.inf)
+        self.priority = floats(requests, "priority", 0.0)
         self.row_of = {int(request): row for row, request in enumerate(ints(requests, "request"))}
         self.subjobs = self._subjobs()
         decisions = run["decisions"].sort_by("decision")

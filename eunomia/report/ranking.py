@@ -21,28 +21,32 @@ GRACE_S = 1e-9
 
 
 @dataclass(frozen=True)
-class Order:
-    """An ordering rule: its key (least first), the key's name in words and how to print it."""
-
-    key: Callable[[Facts, float], float]  # facts of a waiting sub-job, now_s
-    noun: str
-    unit: str = "s"  # "at" = an instant, "s" = a time span, "" = a number
-    sign: float = 1.0  # -1 when the key is the negative of what the noun names
-
-
-@dataclass(frozen=True)
 class Facts:
     """What the scheduler knew of one sub-job when it became ready (READY in the policy's view)."""
 
     arrival_s: float
     deadline_s: float
-    ready_s: float
     work_best_s: float
     work_mean_s: float
     path_best_s: float
     path_mean_s: float
     bytes_left: float
+    priority: float
     bandwidth_bytes_s: float
+
+
+@dataclass(frozen=True)
+class Order:
+    """An ordering rule: its key (least first) and how to say it.
+
+    ``tells``: "at" = the key is an instant, "left" = an instant told as time left until it,
+    "span" = seconds, "number" = neither.
+    """
+
+    key: Callable[[Facts, float], float]  # facts of a waiting sub-job, now_s
+    noun: str
+    tells: str = "span"
+    sign: float = 1.0  # -1 when the key is the negative of what the noun names
 
 
 ORDERS: dict[str, Order] = {
@@ -50,14 +54,14 @@ ORDERS: dict[str, Order] = {
     "edf": Order(lambda f, now: f.deadline_s, "deadline", "at"),
     "sjf": Order(lambda f, now: f.work_best_s, "remaining work"),
     "sjf_mean": Order(lambda f, now: f.work_mean_s, "mean remaining work"),
-    "llf": Order(lambda f, now: f.deadline_s - now - f.path_best_s, "laxity"),
-    "llf_mean": Order(lambda f, now: f.deadline_s - now - f.path_mean_s, "mean laxity"),
-    "heft": Order(lambda f, now: -f.path_mean_s, "upward rank", "s", -1.0),
+    "llf": Order(lambda f, now: f.deadline_s - f.path_best_s, "laxity", "left"),
+    "llf_mean": Order(lambda f, now: f.deadline_s - f.path_mean_s, "mean laxity", "left"),
+    "heft": Order(lambda f, now: -f.path_mean_s, "upward rank", "span", -1.0),
     "edf_bytes": Order(
-        lambda f, now: f.deadline_s + 3.0 * f.bytes_left / f.bandwidth_bytes_s,
-        "deadline plus memory time",
-        "at",
+        lambda f, now: f.deadline_s + 3.0 * f.bytes_left / f.bandwidth_bytes_s, "deadline plus toll", "at"
     ),
+    "priority": Order(lambda f, now: -f.priority, "priority", "number", -1.0),
+    "laxity_ratio": Order(lambda f, now: (f.deadline_s - now) / f.path_best_s, "laxity ratio", "number"),
 }
 PLACES = ("any_idle", "pref", "eft", "eft_ca", "first_idle")
 
@@ -126,12 +130,12 @@ class Rule:
             self._facts[row] = Facts(
                 arrival_s=float(h.arrival_s[job]),
                 deadline_s=float(h.deadline_s[job]),
-                ready_s=float(s.ready_s[row]),
                 work_best_s=float(network.best_s[left].sum()),
                 work_mean_s=float(network.mean_s[left].sum()),
                 path_best_s=float(path_best[layer]),
                 path_mean_s=float(path_mean[layer]),
                 bytes_left=float(network.bytes_each[left].sum()),
+                priority=float(h.priority[job]),
                 bandwidth_bytes_s=self.bandwidth_bytes_s,
             )
         return self._facts[row]

@@ -1,0 +1,119 @@
+"""Service that requests got: promises kept, response times, lateness, completions. Formulas: docs/metrics.md."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eunomia.metrics.columns import DROPPED, LATE, UNFINISHED, Floats, Ints, Names, Requests
+from eunomia.metrics.statistics import mean
+
+
+def hit_rate(requests: Requests) -> float:
+    """H / A: share of requests that finished by their deadline; dropped and overdue ones are misses.
+
+    nan when there are no requests. A request without a deadline hits as soon as it finishes.
+    """
+    return mean(requests.hit)
+
+
+def outcome_rate(requests: Requests, outcome: int) -> float:
+    """Share of requests with one outcome (LATE, DROPPED, UNFINISHED); nan when there are none."""
+    return mean(requests.outcome == outcome)
+
+
+def late_rate(requests: Requests) -> float:
+    """Share that finished after the deadline."""
+    return outcome_rate(requests, LATE)
+
+
+def drop_rate(requests: Requests) -> float:
+    """Share that the scheduler gave up."""
+    return outcome_rate(requests, DROPPED)
+
+
+def overdue_rate(requests: Requests) -> float:
+    """Share still unfinished at the end of the run although the deadline had passed."""
+    return outcome_rate(requests, UNFINISHED)
+
+
+def rates(requests: Requests, group: Names) -> Floats:
+    """(groups,) hit rate of each group of ``group.names``; nan for a group without requests."""
+    return group_means(requests.hit.astype(np.float64), group)
+
+
+def tenant_rates(requests: Requests) -> dict[str, float]:
+    """x_u, the hit rate of every tenant that had requests."""
+    return _by_name(rates(requests, requests.tenant), requests.tenant.names)
+
+
+def model_rates(requests: Requests) -> dict[str, float]:
+    """Hit rate of every model that had requests."""
+    return _by_name(rates(requests, requests.model), requests.model.names)
+
+
+def pair_rates(requests: Requests) -> dict[tuple[str, str], float]:
+    """Hit rate of every (tenant, model) pair that had requests."""
+    models = requests.model.names
+    codes = pair_codes(requests)
+    found = np.unique(codes)
+    hits = np.bincount(codes, requests.hit)
+    count = np.bincount(codes)
+    return {
+        (requests.tenant.names[code // len(models)], models[code % len(models)]): float(hits[code] / count[code])
+        for code in found.tolist()
+    }
+
+
+def pair_codes(requests: Requests) -> Ints:
+    """(n,) one number per (tenant, model): tenant code * number of models + model code."""
+    return requests.tenant.codes * len(requests.model.names) + requests.model.codes
+
+
+def group_means(values: Floats, group: Names) -> Floats:
+    """(groups,) mean of ``values`` over each group; nan for a group without rows."""
+    count = np.bincount(group.codes, minlength=len(group.names))
+    total = np.bincount(group.codes, values, minlength=len(group.names))
+    return np.asarray(np.divide(total, count, out=np.full(len(group.names), np.nan), where=count > 0))
+
+
+def response_s(requests: Requests) -> Floats:
+    """(finished,) finish - arrival, seconds. Dropped requests have none: a policy that drops looks quick."""
+    done = requests.finished
+    return np.asarray(requests.finish_s[done] - requests.arrival_s[done])
+
+
+def slowdown(requests: Requests) -> Floats:
+    """(finished,) response / iso of the model; below 1 only where parallel branches ran side by side."""
+    return np.asarray(response_s(requests) / requests.isolated_s[requests.finished])
+
+
+def progress(requests: Requests) -> Floats:
+    """(n,) normalised progress iso / response: 1 = as if alone; 0 for dropped and overdue requests."""
+    response = requests.response_s
+    known = response > 0.0
+    return np.divide(requests.isolated_s, response, out=np.zeros(len(requests)), where=known)
+
+
+def lateness_s(requests: Requests) -> Floats:
+    """(finished with a deadline,) finish - deadline, seconds; negative = early."""
+    rows = requests.finished & np.isfinite(requests.deadline_s)
+    return np.asarray(requests.finish_s[rows] - requests.deadline_s[rows])
+
+
+def tardiness_s(requests: Requests) -> Floats:
+    """(finished with a deadline,) max(0, finish - deadline), seconds."""
+    return np.maximum(0.0, lateness_s(requests))
+
+
+def throughput_per_s(departed: Requests, length_s: float) -> float:
+    """Completions within the measured time, late ones included, per second; nan for a window of no length."""
+    return len(departed) / length_s if length_s > 0.0 else float("nan")
+
+
+def goodput_per_s(departed: Requests, length_s: float) -> float:
+    """Completions in time, per second of measured time; nan for a window of no length."""
+    return int(np.count_nonzero(departed.hit)) / length_s if length_s > 0.0 else float("nan")
+
+
+def _by_name(values: Floats, names: tuple[str, ...]) -> dict[str, float]:
+    return {name: float(value) for name, value in zip(names, values, strict=True) if not np.isnan(value)}

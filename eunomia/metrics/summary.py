@@ -1,0 +1,244 @@
+"""One run to one row of numbers, and rows over seeds and policies to estimates that can be trusted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from eunomia.errors import UnknownNameError
+from eunomia.metrics import bandwidth, efficiency, fairness, indicators, service
+from eunomia.metrics.columns import Costs, Tables, decision_times_s
+from eunomia.metrics.run import Facts, Run
+from eunomia.metrics.statistics import NO_DATA, Estimate, Floats, interval, mean, nearest_rank
+from eunomia.metrics.statistics import paired_difference as minus
+from eunomia.metrics.window import measured
+from eunomia.workload.tenant import Agreement
+
+Direction = Literal["higher", "lower", "neither"]
+Summary = Mapping[str, float]
+Seeds = Sequence[Summary] | Mapping[int, Summary]  # one summary per seed, in the same order for all policies
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number of a run. ``anchor`` is its place in docs/metrics.md; ``needs`` are tables and facts."""
+
+    function: Callable[[Run], float]
+    unit: str  # share, s, 1/s, J, ratio or count
+    better: Direction
+    label: str
+    anchor: str
+    needs: tuple[str, ...] = ()
+
+
+def _metric(
+    anchor: str, function: Callable[[Run], float], unit: str, better: Direction, label: str, *needs: str
+) -> Metric:
+    return Metric(function, unit, better, label, anchor, needs)
+
+
+def _worst_rho(run: Run) -> float:
+    return max(run.rho.values(), default=math.nan)
+
+
+def _ux_cost(run: Run) -> float:
+    return efficiency.ux_cost(run.requests, Costs.read(run.tables["costs"]))
+
+
+def _decisions_per_request(run: Run) -> float:
+    instants = decision_times_s(run.tables["decisions"])
+    return efficiency.decisions_per_request(instants, len(run.requests), run.scope.start_s, run.scope.end_s)
+
+
+METRICS: dict[str, Metric] = {
+    # service
+    "requests": _metric("counts", lambda r: len(r.requests), "count", "neither", "requests measured"),
+    "censored": _metric("counts", lambda r: len(r.scope.censored), "count", "neither", "left out, fate unknown"),
+    "hit_rate": _metric("hit_rate", lambda r: service.hit_rate(r.requests), "share", "higher", "SLA satisfaction"),
+    "late_rate": _metric("outcomes", lambda r: service.late_rate(r.requests), "share", "lower", "finished late"),
+    "drop_rate": _metric("outcomes", lambda r: service.drop_rate(r.requests), "share", "lower", "dropped"),
+    "overdue_rate": _metric("outcomes", lambda r: service.overdue_rate(r.requests), "share", "lower", "overdue"),
+    "response_mean_s": _metric("latency", lambda r: mean(r.response_s), "s", "lower", "response, mean"),
+    "response_p50_s": _metric("latency", lambda r: nearest_rank(r.response_s, 50), "s", "lower", "response, p50"),
+    "response_p95_s": _metric("latency", lambda r: nearest_rank(r.response_s, 95), "s", "lower", "response, p95"),
+    "response_p99_s": _metric("latency", lambda r: nearest_rank(r.response_s, 99), "s", "lower", "response, p99"),
+    "antt": _metric("antt", lambda r: mean(r.slowdown), "ratio", "lower", "slowdown, mean (ANTT)"),
+    "slowdown_p50": _metric("slowdown", lambda r: nearest_rank(r.slowdown, 50), "ratio", "lower", "slowdown, p50"),
+    "slowdown_p95": _metric("slowdown", lambda r: nearest_rank(r.slowdown, 95), "ratio", "lower", "slowdown, p95"),
+    "slowdown_p99": _metric("slowdown", lambda r: nearest_rank(r.slowdown, 99), "ratio", "lower", "slowdown, p99"),
+    "lateness_mean_s": _metric("tardiness", lambda r: mean(r.lateness_s), "s", "lower", "lateness, mean"),
+    "tardiness_mean_s": _metric("tardiness", lambda r: mean(r.tardiness_s), "s", "lower", "tardiness, mean"),
+    "tardiness_p99_s": _metric("tardiness", lambda r: nearest_rank(r.tardiness_s, 99), "s", "lower", "tardiness, p99"),
+    "throughput_per_s": _metric(
+        "goodput", lambda r: service.throughput_per_s(r.departed, r.scope.length_s), "1/s", "higher", "throughput"
+    ),
+    "goodput_per_s": _metric(
+        "goodput", lambda r: service.goodput_per_s(r.departed, r.scope.length_s), "1/s", "higher", "goodput"
+    ),
+    "queueing_share": _metric("split", lambda r: r.shares["queueing"], "share", "lower", "time queueing"),
+    "service_share": _metric("split", lambda r: r.shares["service"], "share", "higher", "time in service"),
+    "contention_share": _metric("split", lambda r: r.shares["contention"], "share", "lower", "time lost to contention"),
+    "switch_share": _metric("split", lambda r: r.shares["switch"], "share", "lower", "time switching"),
+    # fairness
+    "worst_tenant": _metric(
+        "worst_tenant", lambda r: fairness.worst_tenant(r.requests), "share", "higher", "worst tenant's hit rate"
+    ),
+    "worst_model": _metric(
+        "worst_tenant", lambda r: min(service.model_rates(r.requests).values(), default=math.nan), "share", "higher",
+        "worst model's hit rate",
+    ),
+    "worst_pair": _metric(
+        "worst_tenant", lambda r: min(service.pair_rates(r.requests).values(), default=math.nan), "share", "higher",
+        "worst (tenant, model)'s hit rate",
+    ),
+    "tenant_spread": _metric(
+        "tenant_spread", lambda r: fairness.tenant_spread(r.requests), "share", "lower", "spread of tenants' hit rates"
+    ),
+    "jain_hit_rate": _metric(
+        "jain", lambda r: fairness.jain_hit_rate(r.requests), "ratio", "higher", "Jain's index of hit rates"
+    ),
+    "jain_progress": _metric(
+        "jain", lambda r: fairness.jain_progress(r.requests), "ratio", "higher", "Jain's index of progress"
+    ),
+    "slo_attainment": _metric(
+        "slo_attainment", lambda r: indicators.slo_attainment(r.pairs), "share", "higher", "SLOs met", "pairs"
+    ),
+    "slo_shortfall": _metric(
+        "slo_shortfall", lambda r: indicators.slo_shortfall(r.pairs), "ratio", "lower", "SLO shortfall, mean", "pairs"
+    ),
+    "prema_fairness": _metric(
+        "prema_fairness", lambda r: fairness.prema_fairness(r.requests), "ratio", "higher", "PREMA fairness"
+    ),
+    "worst_rho": _metric("finish_time_rho", _worst_rho, "ratio", "lower", "worst finish-time rho", "accelerators"),
+    # efficiency
+    "stp": _metric(
+        "stp", lambda r: efficiency.stp(r.departed, r.scope.length_s), "ratio", "higher", "system throughput (STP)"
+    ),
+    "stp_sum": _metric(
+        "stp", lambda r: efficiency.stp_sum(r.requests), "ratio", "higher", "system throughput of the batch"
+    ),
+    "ux_cost": _metric("ux_cost", _ux_cost, "ratio", "lower", "UXCost", "costs"),
+    "utilisation": _metric(
+        "utilisation", lambda r: r.used(effective=False), "share", "neither", "accelerators busy", "accelerators"
+    ),
+    "utilisation_effective": _metric(
+        "utilisation", lambda r: r.used(effective=True), "share", "higher", "accelerators busy, effective",
+        "accelerators",
+    ),
+    "bandwidth_saturation": _metric(
+        "bandwidth", lambda r: bandwidth.saturation(r.demand, r.bandwidth_bytes_s), "share", "lower",
+        "bandwidth saturated", "bandwidth_bytes_s", "subjobs", "costs", "accelerators",
+    ),
+    "bandwidth_use": _metric(
+        "bandwidth", lambda r: bandwidth.use(r.demand, r.bandwidth_bytes_s), "share", "neither",
+        "bandwidth used", "bandwidth_bytes_s", "subjobs", "costs", "accelerators",
+    ),
+    "energy_per_request_j": _metric(
+        "energy", lambda r: efficiency.energy_per_request_j(r.requests), "J", "lower", "energy per request"
+    ),
+    "energy_per_hit_j": _metric(
+        "energy", lambda r: efficiency.energy_per_hit_j(r.requests), "J", "lower", "energy per hit"
+    ),
+    "scheduler_energy_overhead": _metric(
+        "energy_overhead",
+        lambda r: efficiency.scheduler_energy_overhead(r.requests, r.facts.scheduler_energy_j or 0.0),
+        "share", "lower", "energy of deciding", "scheduler_energy_j",
+    ),
+    "decision_p50_s": _metric(
+        "decision_time", lambda r: nearest_rank(r.decision_times_s, 50), "s", "lower", "time to decide, p50",
+        "decision_times_s",
+    ),
+    "decision_p99_s": _metric(
+        "decision_time", lambda r: nearest_rank(r.decision_times_s, 99), "s", "lower", "time to decide, p99",
+        "decision_times_s",
+    ),
+    "decisions_per_request": _metric(
+        "decision_time", _decisions_per_request, "ratio", "lower", "decisions per request", "decisions"
+    ),
+    "period_in_layers": _metric(
+        "period", lambda r: efficiency.period_in_layers(r.facts.period_s or 0.0, r.subjobs), "ratio", "lower",
+        "period / mean layer time", "period_s", "subjobs",
+    ),
+}  # fmt: skip
+
+
+def summarise(
+    tables: Tables,
+    agreements: Sequence[Agreement] | None = None,
+    warmup_s: float = 0.0,
+    end_s: float | None = None,
+    facts: Facts | None = None,
+) -> dict[str, float]:
+    """Every metric of METRICS for one run, by name; nan where the run has no data for it.
+
+    ``tables`` maps names of eunomia.schema to Arrow tables or to mappings of arrays; ``requests`` is
+    needed, the others add metrics. SLOs are judged from ``agreements``, or read from the ``pairs``
+    table when they are None. ``warmup_s`` and ``end_s`` choose the requests (``measured``).
+    """
+    run = Run(tables, agreements, measured(tables, warmup_s, end_s), facts or Facts())
+    return {
+        name: float(metric.function(run)) if all(map(run.has, metric.needs)) else math.nan
+        for name, metric in METRICS.items()
+    }
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Estimates over seeds, by policy and metric, and their paired differences to one policy."""
+
+    baseline: str
+    estimates: dict[str, dict[str, Estimate]]  # policy -> metric -> mean over seeds
+    differences: dict[str, dict[str, Estimate]]  # policy -> metric -> policy minus baseline, seed by seed
+
+    @property
+    def policies(self) -> list[str]:
+        """Policies in the order given."""
+        return list(self.estimates)
+
+    def ranked(self, metric: str = "hit_rate") -> list[str]:
+        """Policies from best to worst mean of a metric; those without data stand last."""
+        sign = -1.0 if metric in METRICS and METRICS[metric].better == "lower" else 1.0
+        value = {name: sign * row.get(metric, NO_DATA).mean for name, row in self.estimates.items()}
+        return sorted(value, key=lambda name: (math.isnan(value[name]), -value[name]))
+
+
+def compare(
+    summaries: Mapping[str, Seeds], baseline: str | None = None, confidence: float = 0.95
+) -> Compared:
+    """Mean and interval of every metric over seeds, and its difference to ``baseline`` seed by seed.
+
+    ``summaries``: policy -> one ``summarise`` result per seed; a mapping by seed pairs runs by seed
+    (a seed that one side lacks is left out of the difference), a sequence pairs them by position.
+    ``baseline`` is the first policy by default. For the price of fairness take the SLO-agnostic
+    policy as baseline: it is minus the difference of ``hit_rate``.
+    """
+    if not summaries:
+        return Compared("", {}, {})
+    reference = next(iter(summaries)) if baseline is None else baseline
+    if reference not in summaries:
+        raise UnknownNameError("policy", reference, summaries)
+    rows = {policy: _by_seed(runs) for policy, runs in summaries.items()}
+    names = list(dict.fromkeys(name for runs in rows.values() for run in runs.values() for name in run))
+    estimates, differences = {}, {}
+    for policy, runs in rows.items():
+        estimates[policy] = {name: interval(_values(runs, list(runs), name), confidence) for name in names}
+        seeds = [seed for seed in runs if seed in rows[reference]]
+        differences[policy] = {
+            name: minus(
+                _values(runs, seeds, name), _values(rows[reference], seeds, name), confidence
+            )
+            for name in names
+        }
+    return Compared(reference, estimates, differences)
+
+
+def _by_seed(runs: Seeds) -> dict[int, Summary]:
+    return dict(runs) if isinstance(runs, Mapping) else dict(enumerate(runs))
+
+
+def _values(runs: Mapping[int, Summary], seeds: Sequence[int], name: str) -> Floats:
+    return np.array([runs[seed].get(name, math.nan) for seed in seeds], np.float64)

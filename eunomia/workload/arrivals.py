@@ -231,7 +231,7 @@ class Profile:
     def rates_per_s(self) -> Floats:
         """Rate in each step."""
         weights = np.array(self.weights)
-        return self.rate_per_s * weights / weights.mean()
+        return np.asarray(self.rate_per_s * weights / weights.mean(), np.float64)
 
     @property
     def peak_per_s(self) -> float:

@@ -101,21 +101,22 @@ _NUMBERS = ("arrival_s", "deadline_s", "finish_s", "isolated_s", "running_s", "w
 class Subjobs:
     """Columns of the subjobs table, one row per started layer, with what the metrics need of the costs."""
 
-    start_s: Floats
+    start_s: Floats  # layers that never started are left out
     end_s: Floats  # inf = still running when the run ended
     work_s: Floats  # isolated time, true
     demand_bytes_s: Floats  # true bandwidth demand; nan when costs are missing
 
     @classmethod
     def read(cls, tables: Tables) -> Self:
-        """Columns of the subjobs table, with the demand looked up in costs by (model, layer, type)."""
+        """Layers that started, with the demand looked up in costs by (model, layer, type)."""
         table = tables["subjobs"]
-        end_s = _floats(table, "end_s")
+        start_s, end_s = _floats(table, "start_s"), _floats(table, "end_s")
+        started = np.flatnonzero(~np.isnan(start_s))
         return cls(
-            start_s=_floats(table, "start_s"),
-            end_s=np.where(np.isnan(end_s), np.inf, end_s),
-            work_s=_floats(table, "work_s"),
-            demand_bytes_s=_demand_bytes_s(tables),
+            start_s=start_s[started],
+            end_s=np.where(np.isnan(end_s), np.inf, end_s)[started],
+            work_s=_floats(table, "work_s")[started],
+            demand_bytes_s=_demand_bytes_s(tables, started),
         )
 
 
@@ -159,16 +160,16 @@ def decision_times_s(table: Table) -> Floats:
     return _floats(table, "time_s")
 
 
-def _demand_bytes_s(tables: Tables) -> Floats:
-    """(m,) demand of every started layer on the type it ran on."""
+def _demand_bytes_s(tables: Tables, started: Ints) -> Floats:
+    """(started,) demand of every started layer on the type it ran on."""
     table = tables["subjobs"]
-    layer = _ints(table, "layer")
+    layer = _ints(table, "layer")[started]
     if "costs" not in tables or "accelerators" not in tables:
         return np.full(len(layer), np.nan)
     costs = Costs.read(tables["costs"])
     request, model = _ints(tables["requests"], "request"), _names(tables["requests"], "model")
     order = np.argsort(request, kind="stable")
-    asked = _ints(table, "request")
+    asked = _ints(table, "request")[started]
     place = np.minimum(np.searchsorted(request, asked, sorter=order), max(len(order) - 1, 0))
     row = order[place] if len(order) else place
     if len(asked) and not (len(order) and np.array_equal(request[row], asked)):
@@ -178,7 +179,8 @@ def _demand_bytes_s(tables: Tables) -> Floats:
     layers = int(max(costs.layer.max(initial=-1), layer.max(initial=-1))) + 1
     dense = np.full((len(model.names) + 1, layers, len(kind.names) + 1), np.nan)
     dense[_translate(costs.model, model), costs.layer, _translate(costs.type, kind)] = costs.demand_bytes_s
-    return np.asarray(dense[model.codes[row], layer, kind.codes[_ints(table, "accelerator")]])
+    ran_on = _floats(table, "accelerator")[started].astype(np.int64)  # null where a layer never started
+    return np.asarray(dense[model.codes[row], layer, kind.codes[ran_on]])
 
 
 def _translate(column: Names, other: Names) -> Ints:

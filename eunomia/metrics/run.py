@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,20 @@ class Facts:
     period_s: float | None = None  # T_s; None for an event-driven run
     decision_times_s: Floats | None = None  # (decisions,) measured time of each decision, seconds
     scheduler_energy_j: float | None = None  # energy that deciding took
+
+    @classmethod
+    def of(cls, manifest: Mapping[str, Any]) -> Facts:
+        """What the manifest of a run tells: bandwidth (null = unlimited) and period of the engine."""
+        engine = manifest.get("engine")
+        if not isinstance(engine, Mapping) or "bandwidth_bytes_s" not in engine:
+            return cls()
+        limit = engine["bandwidth_bytes_s"]
+        return cls(bandwidth_bytes_s=np.inf if limit is None else float(limit), period_s=engine.get("period_s"))
+
+    def over(self, others: Facts) -> Facts:
+        """These facts, and the others' where these say nothing."""
+        own = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(others, **{name: value for name, value in own.items() if value is not None})
 
 
 class Run:

@@ -16,6 +16,7 @@ from eunomia.metrics.run import Facts, Run
 from eunomia.metrics.statistics import NO_DATA, Estimate, Floats, interval, mean, nearest_rank
 from eunomia.metrics.statistics import paired_difference as minus
 from eunomia.metrics.window import measured
+from eunomia.records import RunRecords
 from eunomia.workload.tenant import Agreement
 
 Direction = Literal["higher", "lower", "neither"]
@@ -167,19 +168,26 @@ METRICS: dict[str, Metric] = {
 
 
 def summarise(
-    tables: Tables,
+    source: Tables | RunRecords,
     agreements: Sequence[Agreement] | None = None,
-    warmup_s: float = 0.0,
+    warmup_s: float | None = None,
     end_s: float | None = None,
     facts: Facts | None = None,
 ) -> dict[str, float]:
     """Every metric of METRICS for one run, by name; nan where the run has no data for it.
 
-    ``tables`` maps names of eunomia.schema to Arrow tables or to mappings of arrays; ``requests`` is
-    needed, the others add metrics. SLOs are judged from ``agreements``, or read from the ``pairs``
-    table when they are None. ``warmup_s`` and ``end_s`` choose the requests (``measured``).
+    ``source`` is a recorded run, or maps names of eunomia.schema to Arrow tables or to mappings of
+    arrays; ``requests`` is needed, the others add metrics. SLOs are judged from ``agreements``, or
+    read from the ``pairs`` table when they are None. ``warmup_s`` and ``end_s`` choose the requests
+    (``measured``): by default 0 and the last instant on record, or, of a recorded run, ``warmup_s``
+    and ``duration_s`` of its manifest, which gives facts that ``facts`` does not.
     """
-    run = Run(tables, agreements, measured(tables, warmup_s, end_s), facts or Facts())
+    known, tables = facts or Facts(), source.tables if isinstance(source, RunRecords) else source
+    if isinstance(source, RunRecords):
+        known = known.over(Facts.of(source.manifest))
+        warmup_s = source.manifest.get("warmup_s") if warmup_s is None else warmup_s
+        end_s = source.manifest.get("duration_s") if end_s is None else end_s
+    run = Run(tables, agreements, measured(tables, warmup_s or 0.0, end_s), known)
     return {
         name: float(metric.function(run)) if all(map(run.has, metric.needs)) else math.nan
         for name, metric in METRICS.items()

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,8 @@ def write(trace: Trace, path: str | Path) -> Path:
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
     return path
 
 

@@ -10,6 +10,10 @@ from typing import Any
 from eunomia.errors import UnknownNameError
 from eunomia.inference.reference.noise import BIND, ORDER, uniform
 
+STATIC = ("fcfs", "edf", "sjf", "sjf_mean", "llf", "llf_mean", "heft", "edf_bytes", "priority", "shuffled")
+DYNAMIC = ("laxity_ratio", "deficit_edf", "deficit_llf")  # keys that are evaluated at every decision
+ORDERS = (*STATIC, *DYNAMIC)
+PLACES = ("any_idle", "pref", "eft", "eft_ca", "first_idle")
 QUEUE_RULES = ("round_robin", "random", "least_loaded", "throttled")
 
 
@@ -47,14 +51,17 @@ def key(order: str, job: Any, now_s: float, gap: float, bandwidth: float, seed: 
     if order == "priority":
         return float(-job.priority)
     if order == "deficit_edf":
-        return float((job.deadline_s - now_s) * (1.0 - min(max(0.0, gap), 0.99)))
-    if order == "random":
+        return _shrunk(job.deadline_s - now_s, gap)
+    if order == "deficit_llf":
+        return _shrunk(job.deadline_s - now_s - job.path_best_s, gap)
+    if order == "shuffled":
         return uniform(seed, job.request, job.layer, ORDER)
-    raise UnknownNameError("order", order, ("fcfs", "edf", "sjf", "sjf_mean", "llf", "llf_mean", "heft", "edf_bytes",
-                                            "laxity_ratio", "priority", "deficit_edf", "random"))  # fmt: skip
+    raise UnknownNameError("order", order, ORDERS)
 
 
-DYNAMIC = ("laxity_ratio", "deficit_edf")  # keys that are evaluated at every decision
+def _shrunk(left_s: float, gap: float) -> float:
+    """Time left, less the pair's shortfall in per cent; what is late stays as late as it is."""
+    return left_s if left_s <= 0.0 else left_s * (1.0 - min(max(0.0, gap), 0.99))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +106,7 @@ def place(rule: str, spots: Sequence[Spot], demand: float, bandwidth: float) -> 
             ),
         )
     else:
-        raise UnknownNameError(
-            "place", rule, ("any_idle", "pref", "eft", "eft_ca", "first_idle", *QUEUE_RULES)
-        )
+        raise UnknownNameError("place", rule, (*PLACES, *QUEUE_RULES))
     return chosen.index if chosen.idle else None
 
 

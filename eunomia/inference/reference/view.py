@@ -45,6 +45,7 @@ def _fill(ready: np.ndarray, i: int, engine: Engine, job: Job) -> None:
     ready["sli"][i], ready["gap"][i], ready["sli_count"][i] = reading.sli, reading.gap, reading.samples
     ready["layers_total"][i], ready["deferrable"][i] = owner.layers, jobs.deferrable[owner.index]
     ready["late"][i] = job.is_late(engine.now_s)
+    ready["bound"][i] = -1 if job.bound is None else job.bound
 
 
 def _accelerators(engine: Engine) -> np.ndarray:
@@ -69,7 +70,7 @@ def _system(engine: Engine) -> np.void:
     table = np.zeros(1, SYSTEM)
     table[0] = (
         engine.now_s, engine.bandwidth, engine.estimated_demand(), len(engine.decisions), engine.binds,
-        len(engine.live), engine.departed, engine.options.seed,
+        len(engine.live), engine.departed, engine.options.seed, engine.options.late == "last",
     )  # fmt: skip
     record: np.void = table[0]
     return record

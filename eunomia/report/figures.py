@@ -1,0 +1,126 @@
+"""The data behind each figure of the report: small, JSON-able, computed by eunomia.metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.metrics.causes import REASONS, miss_reason, split
+from eunomia.metrics.fairness import fairness_over_time
+from eunomia.metrics.statistics import interval
+from eunomia.records import RunRecords
+from eunomia.report.assessment import Assessment, plain
+
+MAX_PAIRS = 60
+FAIRNESS_POINTS = 240
+
+
+def slo_rows(a: Assessment) -> list[dict[str, Any]]:
+    """One row per (tenant, model) with an SLO: the target, and what each policy attained over its seeds."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    values: dict[tuple[str, str], dict[str, list[float]]] = {}
+    kept: dict[tuple[str, str], dict[str, int]] = {}
+    for run in a.comparison.runs:
+        for row in run["pairs"].to_pylist() if "pairs" in run.tables else ():
+            if row["slo_kind"] is None:
+                continue
+            key = (row["tenant"], row["model"])
+            found.setdefault(key, {"kind": row["slo_kind"], "target": row["slo_target"]})
+            value = np.nan if row["sli"] is None else row["sli"]
+            values.setdefault(key, {}).setdefault(run.policy, []).append(value)
+            counts = kept.setdefault(key, {})
+            counts[run.policy] = counts.get(run.policy, 0) + bool(row["met"])
+    rows = []
+    for (tenant, model), facts in found.items():
+        attained = {p: _attained(values[tenant, model].get(p, []), kept[tenant, model].get(p, 0)) for p in a.policies}
+        rows.append({"tenant": tenant, "model": model, **facts, "attained": attained})
+    return rows[:MAX_PAIRS]
+
+
+def _attained(values: list[float], kept: int) -> dict[str, Any]:
+    estimate = interval(values)
+    return {
+        "mean": plain(estimate.mean), "low": plain(estimate.low), "high": plain(estimate.high),
+        "kept": kept, "runs": len(values),
+    }  # fmt: skip
+
+
+def split_rows(a: Assessment, policy: str) -> list[dict[str, Any]]:
+    """Mean queueing, service, contention and switching per request of each tenant, seconds, all seeds pooled."""
+    total = {tenant: np.zeros(5) for tenant in a.tenants}
+    for run in a.comparison.of(policy):
+        scope = a.scopes[policy, run.seed]
+        parts = split(scope.requests, scope.horizon_s)
+        each = (parts.queueing_s, parts.service_s, parts.contention_s, parts.switch_s)
+        stack = np.stack([*each, np.ones(len(scope.requests))])
+        for code, tenant in enumerate(scope.requests.tenant.names):
+            total[tenant] += stack[:, scope.requests.tenant.codes == code].sum(axis=1)
+    return [
+        {"tenant": tenant, "requests": int(sums[4]), "parts": [float(x / sums[4]) for x in sums[:4]]}
+        for tenant, sums in total.items()
+        if sums[4] > 0
+    ]
+
+
+def fairness_lines(a: Assessment, run: RunRecords) -> dict[str, Any]:
+    """Hit rate of the tenants in sliding windows over one run: worst, mean, Jain, and each tenant."""
+    scope = a.scopes[run.policy, run.seed]
+    window_s = fairness_window_s(a, run)
+    first = scope.start_s + min(window_s, scope.length_s)
+    ends = np.linspace(first, scope.horizon_s, FAIRNESS_POINTS)
+    lines = fairness_over_time(scope.everyone, ends, window_s)
+    return {
+        "window_s": window_s,
+        "time_s": [round(float(t), 9) for t in lines.time_s],
+        "worst": _series(lines.worst),
+        "mean": _series(lines.mean),
+        "jain": _series(lines.jain),
+        "tenants": {name: _series(lines.rates[:, code]) for code, name in enumerate(lines.tenants)},
+    }
+
+
+def _series(values: npt.NDArray[np.float64]) -> list[float | None]:
+    return [None if np.isnan(v) else round(float(v), 4) for v in values]
+
+
+def fairness_window_s(a: Assessment, run: RunRecords) -> float:
+    """A window with about thirty outcomes per tenant, at most a quarter and at least 1/40 of the run."""
+    scope = a.scopes[run.policy, run.seed]
+    tenants, count = max(1, len(scope.everyone.tenant.names)), max(1, len(scope.everyone))
+    length = max(scope.horizon_s - scope.start_s, 1e-9)
+    return float(np.clip(30.0 * tenants / count, 1 / 40, 1 / 4) * length)
+
+
+def reason_rows(a: Assessment, policy: str) -> dict[str, Any]:
+    """Misses by main reason over all seeds, most frequent first, each with two requests to look at."""
+    counts = np.zeros(len(REASONS), np.int64)
+    by_tenant = np.zeros((len(REASONS), len(a.tenants)), np.int64)
+    examples: dict[int, list[tuple[int, int]]] = {}
+    measured = 0
+    for run in a.comparison.of(policy):
+        scope = a.scopes[policy, run.seed]
+        requests, measured = scope.requests, measured + len(scope.requests)
+        reason = miss_reason(requests, scope.horizon_s)
+        place = np.array([a.tenants.index(name) for name in requests.tenant.names], np.int64)
+        for index in np.unique(reason[reason >= 0]).tolist():
+            rows = np.flatnonzero(reason == index)
+            counts[index] += len(rows)
+            np.add.at(by_tenant[index], place[requests.tenant.codes[rows]], 1)
+            picked = rows[[0, len(rows) // 2]] if len(rows) > 1 else rows
+            examples.setdefault(index, []).extend((run.seed, int(requests.request[r])) for r in picked)
+    order = [int(i) for i in np.argsort(-counts, kind="stable") if counts[i]]
+    return {
+        "measured": measured,
+        "missed": int(counts.sum()),
+        "rows": [
+            {
+                "reason": REASONS[i],
+                "count": int(counts[i]),
+                "tenants": [int(n) for n in by_tenant[i]],
+                "examples": [{"seed": seed, "request": k} for seed, k in examples[i][:2]],
+            }
+            for i in order
+        ],
+    }

@@ -1,3 +1,55 @@
-"""Eunomia: schedulers that give every tenant the service it was promised."""
+"""Eunomia: schedulers that give every tenant the service it was promised.
+
+::
+
+    import eunomia
+
+    result = eunomia.run("scenario.toml", policy="edf+f+eft")
+    print(result.metrics["hit_rate"])
+    comparison = eunomia.compare("scenario.toml", policies=["fcfs", "edf", my_policy], seeds=5)
+
+The names below are imported when first used, so that ``import eunomia`` itself is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from eunomia.config import Scenario, load_scenario
+    from eunomia.experiment import CompareResult, RunResult, SweepResult, compare, run, sweep
+    from eunomia.inference.view import Assign, View
+    from eunomia.records import read_comparison, read_run
 
 __version__ = "0.1.0"
+
+_WHERE = {
+    "Assign": "eunomia.inference.view",
+    "CompareResult": "eunomia.experiment",
+    "RunResult": "eunomia.experiment",
+    "Scenario": "eunomia.config",
+    "SweepResult": "eunomia.experiment",
+    "View": "eunomia.inference.view",
+    "compare": "eunomia.experiment",
+    "load_scenario": "eunomia.config",
+    "read_comparison": "eunomia.records",
+    "read_run": "eunomia.records",
+    "run": "eunomia.experiment",
+    "sweep": "eunomia.experiment",
+}
+
+__all__ = [
+    "Assign", "CompareResult", "RunResult", "Scenario", "SweepResult", "View", "compare", "load_scenario",
+    "read_comparison", "read_run", "run", "sweep",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'eunomia' has no attribute '{name}'")
+    return getattr(importlib.import_module(_WHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_WHERE])

@@ -1,6 +1,6 @@
 """``arrivals = { process = ..., ... }`` or ``{ trace = ..., path = ..., ... }`` of a tenant.
 
-The keys of each process are the fields of the class that eunomia/workload/arrivals.py registers for it.
+The keys of each process are the fields of the class that eunomia/workload/processes.py registers for it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from eunomia.config.section import FilePath, Name, NotNegative, Positive, Section, Share, wrong
-from eunomia.workload.arrivals import ARRIVALS
+from eunomia.workload.processes import ARRIVALS
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
@@ -105,6 +105,7 @@ class TraceConfig(Section):
 
     trace: Name
     path: FilePath
+    tenant: Name | None = None  # only the rows of this tenant of the trace
     speedup: Positive = 1.0
     skip_s: NotNegative = 0.0
     loop: bool = False

@@ -12,6 +12,7 @@ from eunomia.config.section import FilePath, Name, NotNegative, Positive, Sectio
 INDICATORS = ("hit_rate", "drop_rate", "latency_p50_ms", "latency_p90_ms", "latency_p95_ms", "latency_p99_ms",
               "latency_mean_ms", "throughput_per_s")  # fmt: skip
 
+Qos = Literal["qos_h", "qos_m", "qos_l"]
 DEADLINES = ("deadline", "deadline_ms", "deadline_factor")
 
 
@@ -47,11 +48,11 @@ class ModelConfig(Section):
     batch: Annotated[int, Field(ge=1, le=4096)] | None = None  # ONNX: value of a free batch dimension
     dims: dict[str, Count] = Field(default_factory=dict)  # ONNX: values of other free dimensions
     draw: Positive = 1.0  # weight of this network among those of the tenant
-    deadline: Literal["qos_h", "qos_m", "qos_l"] | None = None
+    deadline: Qos | None = None
     deadline_set: Literal["moca", "aurora"] = "moca"
     deadline_ms: Positive | None = None
     deadline_factor: Positive | None = None  # times the isolated latency on the best type
-    deadline_scale: Positive = 1.0  # multiplies any of the three: alpha of section 3
+    deadline_alpha: Positive | None = None  # with deadline: QoS level times alpha times isolated latency
     slo: SloConfig | None = None
     priority: NotNegative | None = None  # None = the tenant's
 
@@ -62,16 +63,46 @@ class ModelConfig(Section):
         given = [key for key in DEADLINES if getattr(self, key) is not None]
         if len(given) > 1:
             raise wrong(f"{' and '.join(given)} contradict each other; give one, or none for no deadline")
+        if self.deadline_alpha is not None and self.deadline is None:
+            raise wrong("deadline_alpha needs deadline = a QoS level, which it scales")
         if self.onnx is None and (self.batch is not None or self.dims or self.name is not None):
             raise wrong("name, batch and dims belong to onnx networks; those of the zoo have fixed shapes")
         return self
 
 
 class TenantConfig(Section):
-    """A tenant: a share of the platform, networks, arrivals."""
+    """A tenant: networks, arrivals, and its share of the platform.
+
+    Either ``models`` or a published ``model_set``, which brings draw weights, deadlines, priorities
+    and, unless ``arrivals`` says otherwise, its own pacing.
+    """
 
     name: Name
     weight: Positive = 1.0
     priority: NotNegative = 1.0  # higher is more urgent
-    models: list[ModelConfig] = Field(min_length=1)
-    arrivals: ArrivalsConfig
+    models: list[ModelConfig] | None = Field(default=None, min_length=1)
+    model_set: Name | None = None  # moca-light, aurora-mixed, ...
+    deadline: Qos | None = None  # of a set; None = qos_m
+    deadline_alpha: Positive | None = None  # of a set
+    slo: SloConfig | None = None  # of a set, for each of its models; or of models that have none of their own
+    arrivals: ArrivalsConfig | None = None
+    mix: Literal["requests", "work"] = "requests"  # what the draw weights are shares of
+    defer_s: Annotated[list[Positive], Field(min_length=2, max_length=2)] | None = (
+        None  # [shortest, longest] window
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.models is None) == (self.model_set is None):
+            raise wrong("give either models = [...], or model_set = a published set of models")
+        if self.model_set is None and (self.deadline is not None or self.deadline_alpha is not None):
+            raise wrong(
+                "deadline and deadline_alpha at tenant level belong to a model_set; put them into models"
+            )
+        if self.model_set is None and self.arrivals is None:
+            raise wrong(
+                'arrivals are missing; for example arrivals = { process = "poisson", rate_per_s = 10.0 }'
+            )
+        if self.defer_s is not None and self.defer_s[1] < self.defer_s[0]:
+            raise wrong(f"defer_s is {self.defer_s}; write [shortest, longest] window in seconds")
+        return self

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from eunomia.errors import OutputError
+from eunomia.atomic import write_text
 
 
 def content_key(content: Any) -> str:
@@ -36,16 +34,4 @@ class CellStore:
     def write(self, key: str, name: str, result: dict[str, Any]) -> None:
         """Write a finished cell atomically. Raises OutputError when the disk refuses."""
         text = json.dumps({"key": key, "name": name, "result": result}, separators=(",", ":"))
-        temporary = ""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(prefix=f".{key}.", dir=self.folder)
-            with os.fdopen(handle, "w") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self.folder / f"{key}.json")
-        except OSError as error:
-            if temporary:
-                Path(temporary).unlink(missing_ok=True)
-            raise OutputError(f"cannot write {self.folder}/{key}.json: {error.strerror or error}") from None
+        write_text(self.folder / f"{key}.json", text)

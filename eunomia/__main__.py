@@ -1,0 +1,6 @@
+"""``python -m eunomia``."""
+
+from eunomia.cli.main import main
+
+if __name__ == "__main__":
+    main()

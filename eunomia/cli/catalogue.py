@@ -1,0 +1,120 @@
+"""``eunomia models``, ``platforms`` and ``policies``: what there is to choose from."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from eunomia.cli import options as opt
+from eunomia.cli.console import print_json, say
+from eunomia.cli.tables import print_table
+
+if TYPE_CHECKING:
+    from eunomia.workload.model import DnnModel
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.command("models")(models)
+    app.command("platforms")(platforms)
+    app.command("policies")(policies)
+
+
+def models(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A network of the zoo, or an ONNX file.")
+    ] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """List the networks, or the layers of one: name or ONNX file."""
+    from eunomia.workload import zoo
+
+    if name is None:
+        rows = [model_facts(zoo.load(known)) for known in zoo.names()]
+        if as_json:
+            print_json(rows)
+            return
+        print_table(
+            ["model", "layers", "GMACs", "M params", "chain", "source"],
+            [[r["model"], str(r["layers"]), f"{r['macs'] / 1e9:.3f}", f"{r['params'] / 1e6:.2f}",
+              "yes" if r["chain"] else "no", r["source"]] for r in rows],
+        )  # fmt: skip
+        return
+    model = _find_model(name)
+    layers = [_layer_facts(model, index) for index in range(len(model.layers))]
+    if as_json:
+        print_json({**model_facts(model), "layers": layers})
+        return
+    facts = model_facts(model)
+    say(
+        f"{model.name}: {facts['layers']} layers, {model.macs / 1e9:.3f} GMACs, {model.params / 1e6:.2f} M parameters"
+    )
+    say(f"source: {model.source}")
+    print_table(
+        ["#", "layer", "kind", "output", "MACs", "params", "after"],
+        [[str(f["index"]), f["name"], f["kind"], f["output"], str(f["macs"]), str(f["params"]),
+          ", ".join(map(str, f["after"]))] for f in layers],
+    )  # fmt: skip
+
+
+def _find_model(name: str) -> DnnModel:
+    from eunomia.workload import zoo
+
+    if name.endswith(".onnx") or Path(name).is_file():
+        from eunomia.workload.onnx import read_onnx
+
+        return read_onnx(name)
+    return zoo.load(name)
+
+
+def model_facts(model: DnnModel) -> dict[str, Any]:
+    """A network in one row."""
+    return {
+        "model": model.name,
+        "layers": len(model.layers),
+        "macs": model.macs,
+        "params": model.params,
+        "chain": model.is_chain,
+        "source": model.source,
+    }
+
+
+def _layer_facts(model: DnnModel, index: int) -> dict[str, Any]:
+    layer = model.layers[index]
+    return {
+        "index": index,
+        "name": layer.name,
+        "kind": layer.kind,
+        "output": f"{layer.batch}x{layer.out_channels}x{layer.out_h}x{layer.out_w}",
+        "macs": layer.macs,
+        "params": layer.weight_elements,
+        "after": list(model.predecessors[index]),
+    }
+
+
+def policies(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A policy, to read what it does.")
+    ] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """List the policies, or say what one does."""
+    from eunomia.experiment.policy import policy_words
+
+    known = policy_words()
+    if name is not None:
+        from eunomia.inference.policies import load_policy
+
+        text = known.get(name) or inspect.getdoc(type(load_policy(name))) or ""
+        print_json({name: text}) if as_json else say(f"{name}\n\n{text}")
+        return
+    if as_json:
+        print_json(known)
+        return
+    print_table(["policy", "what it does"], [[key, text.splitlines()[0]] for key, text in known.items()])
+    say("order[+f][+placement][+gX]: any order with +f (hopeless requests last), a placement "
+        "(eft, pref, eft_ca, first_idle) and a bandwidth gate, e.g. edf+f+eft or edf+eft+g0.9")  # fmt: skip
+    say("your own: --policy FILE.py:FUNCTION, or an entry point of eunomia.policies")

@@ -1,0 +1,85 @@
+"""``eunomia explain`` and ``report``: look again at what a run left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eunomia.cli import options as opt
+from eunomia.cli.console import print_json, say
+from eunomia.errors import RecordError
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or of a comparison.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.command("explain")(explain)
+    app.command("report")(report)
+
+
+def explain(
+    run: Run,
+    request: Annotated[
+        str, typer.Argument(metavar="REQUEST", help="Number of the request: req-1042 or 1042.")
+    ],
+    policy: Annotated[
+        str | None, typer.Option("--policy", "-p", help="Which policy of a comparison.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Which seed of a comparison.")] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Where a request's time went, what was run instead of it and why, from the recorded inputs."""
+    from eunomia.report.explain import explain as tell
+
+    story = tell(find_run(run, policy, seed), request)
+    if as_json:
+        print_json(story.to_dict())
+    else:
+        say(story.text())
+
+
+def find_run(folder: Path, policy: str | None, seed: int | None) -> Path:
+    """The single run that is meant: the folder itself, or one below a comparison (the first, unless named)."""
+    from eunomia.records import read_manifest, run_directories
+
+    manifest = read_manifest(folder)
+    found = run_directories(folder)
+    if folder in found:
+        return folder
+    order = [str(name) for name in manifest.get("policies", [])]
+    chosen = [path for path in found if _fits(path, policy, seed)]
+    if not chosen:
+        wanted = " ".join(part for part in (policy, None if seed is None else f"seed {seed}") if part)
+        known = ", ".join(str(path.relative_to(folder)) for path in found) or "none"
+        raise RecordError(f"{folder} has no run of {wanted or 'any policy'}; it has: {known}")
+    rank = {name: place for place, name in enumerate(order)}
+    return min(chosen, key=lambda path: (rank.get(path.parent.name, len(rank)), int(path.name)))
+
+
+def _fits(path: Path, policy: str | None, seed: int | None) -> bool:
+    from eunomia.experiment.cells import folder_name
+
+    right_policy = policy is None or path.parent.name == folder_name(policy)
+    return right_policy and (seed is None or path.name == str(seed))
+
+
+def report(
+    run: Run,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where to write, instead of beside the data.")
+    ] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Write report.html and timeline.json of a run or a comparison anew."""
+    from eunomia.cli.outputs import write_outputs
+    from eunomia.records import read_comparison
+
+    paths = write_outputs(read_comparison(run), out or run, data=run)
+    if as_json:
+        print_json(paths)
+        return
+    for what, path in paths.items():
+        say(f"{what:<9}-> {path}")

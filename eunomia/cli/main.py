@@ -1,0 +1,75 @@
+"""The ``eunomia`` command: assembles the verbs, turns errors into one sentence and an exit status."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from eunomia import __version__
+from eunomia.cli import catalogue, demo, inspect, run, scenario, trace
+from eunomia.errors import EunomiaError
+
+app = typer.Typer(
+    name="eunomia",
+    help="Schedulers that give every tenant the service it was promised. Start with: eunomia demo",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"eunomia {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options of the program itself."""
+
+
+for module in (demo, run, inspect, catalogue):
+    module.register(app)
+app.add_typer(trace.app, name="trace")
+app.add_typer(scenario.app, name="scenario")
+
+
+def main() -> None:
+    """Run the command line; exits with 0, or with the error's own status."""
+    sys.exit(status())
+
+
+def status() -> int:
+    """Exit status of the command line: 0 ok, 1 runtime, 2 usage, 130 stopped by Ctrl-C."""
+    try:
+        app()
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    except EunomiaError as error:
+        return _complain(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        return _complain("stopped", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the final flush complains
+        return 1
+    except MemoryError:
+        return _complain("out of memory; use fewer workers, a shorter duration_s or fewer requests", 1)
+    except OSError as error:
+        place = f" '{error.filename}'" if error.filename else ""
+        return _complain(f"{error.strerror or error}{place}", 1)
+    return 0
+
+
+def _complain(sentence: str, code: int) -> int:
+    sys.stdout.flush()
+    for line in sentence.splitlines():
+        sys.stderr.write(f"eunomia: {line}\n")
+    return code

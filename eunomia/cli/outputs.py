@@ -1,0 +1,41 @@
+"""Where commands put their results, and the report and timeline beside them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from eunomia.records import Comparison
+
+RUNS = Path("runs")
+
+
+def slug(name: str) -> str:
+    """A name as a folder: lower case, words joined by hyphens."""
+    return re.sub(r"[^a-z0-9.+_]+", "-", name.lower()).strip("-.") or "run"
+
+
+def compare_folder(name: str) -> Path:
+    """Folder of a comparison or a sweep."""
+    return RUNS / slug(name)
+
+
+def run_folder(name: str, policy: str, seed: int) -> Path:
+    """Folder of a single run."""
+    return RUNS / f"{slug(name)}-{slug(policy)}-{seed}"
+
+
+def write_outputs(comparison: Comparison, folder: Path, data: Path | None = None) -> dict[str, str]:
+    """Write ``report.html`` and ``timeline.json`` (of the first run); what was written, and where the data is."""
+    from eunomia.report.html import write_report
+    from eunomia.report.timeline import write_timeline
+
+    write_report(comparison, folder / "report.html")
+    write_timeline(comparison.runs[0], folder / "timeline.json")
+    return {
+        "report": str(folder / "report.html"),
+        "timeline": str(folder / "timeline.json"),
+        "data": str(data or folder),
+    }

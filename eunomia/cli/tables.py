@@ -1,0 +1,198 @@
+"""Results as tables for people and as JSON for programs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from eunomia.cli.console import stdout
+
+if TYPE_CHECKING:
+    from eunomia.experiment import CompareResult, RunResult, SweepResult
+    from eunomia.metrics.statistics import Estimate
+
+RUN_METRICS = ("requests", "hit_rate", "slo_attainment", "slo_shortfall", "worst_tenant", "jain_hit_rate", "drop_rate",
+               "response_mean_s", "response_p99_s", "tardiness_p99_s", "queueing_share", "contention_share",
+               "utilisation", "bandwidth_saturation", "energy_per_request_j")  # fmt: skip
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> None:
+    """A plain aligned table; columns of ``right`` are flushed right."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for index, header in enumerate(headers):
+        table.add_column(header, justify="right" if index in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    stdout().print(table)
+
+
+def percent(estimate: Estimate) -> str:
+    """``71.2 ±1.1 %``; without an interval where there is one seed."""
+    if math.isnan(estimate.mean):
+        return "-"
+    spread = f" ±{100 * estimate.half_width:.1f}" if estimate.has_interval else ""
+    return f"{100 * estimate.mean:.1f}{spread} %"
+
+
+def seconds(value: float) -> str:
+    """A time with a fitting unit."""
+    if math.isnan(value):
+        return "-"
+    if value >= 1.0 or value == 0.0:
+        return f"{value:.3g} s"
+    return f"{1e3 * value:.3g} ms" if value >= 1e-3 else f"{1e6 * value:.3g} us"
+
+
+def ratio(value: float, reference: float) -> str:
+    """``1.07x`` of a reference."""
+    return f"{value / reference:.2f}x" if reference > 0.0 and math.isfinite(value) else "-"
+
+
+def comparison_rows(result: CompareResult) -> list[list[str]]:
+    """One row per policy: what was kept, for whom not, at which cost."""
+    energy = result.estimate(baseline(result), "energy_per_request_j").mean
+    rows = []
+    for policy in result.policies:
+        worst = result.worst_tenant(policy)
+        rows.append(
+            [
+                policy,
+                percent(result.estimate(policy, "slo_attainment")),
+                percent(result.estimate(policy, "hit_rate")),
+                f"{worst} {percent(result.tenant(policy, worst))}",
+                f"{result.estimate(policy, 'jain_hit_rate').mean:.3f}",
+                seconds(result.estimate(policy, "tardiness_p99_s").mean),
+                ratio(result.estimate(policy, "energy_per_request_j").mean, energy),
+                f"{100 * result.estimate(policy, 'utilisation').mean:.0f} %",
+            ]
+        )
+    return rows
+
+
+HEADERS = ["policy", "SLO met", "hit rate", "worst tenant", "Jain", "p99 lateness", "energy", "utilisation"]
+
+
+def baseline(result: CompareResult) -> str:
+    """The policy that ratios refer to."""
+    wanted = result.scenario.compare.baseline
+    return wanted if wanted in result.policies else result.policies[0]
+
+
+def print_comparison(result: CompareResult) -> None:
+    """The table of a comparison, and what lost, for whom."""
+    print_table(HEADERS, comparison_rows(result), right=(1, 2, 4, 5, 6, 7))
+    seeds = len(result.seeds)
+    spread = "±: 95 % confidence over the seeds; " if seeds > 1 else ""
+    stdout().print(f"{seeds} seed{'s' * (seeds > 1)}, the same requests for every policy; {spread}"
+                   f"energy per request relative to {baseline(result)}", style="dim")  # fmt: skip
+    for line in verdict(result):
+        stdout().print(line, soft_wrap=True)
+
+
+def verdict(result: CompareResult) -> list[str]:
+    """Which policy kept most promises, which fewest, and who was let down under both."""
+    if len(result.policies) < 2:
+        return []
+    score = {policy: _score(result, policy) for policy in result.policies}
+    best, least = max(result.policies, key=score.__getitem__), min(result.policies, key=score.__getitem__)
+    gain = result.difference(best, least, "hit_rate")
+    sure = "" if gain.excludes_zero or not gain.has_interval else ", within the noise of the seeds"
+    lines = [
+        f"{best} kept most: {percent(result.estimate(best, 'hit_rate'))} of the deadlines, "
+        f"{100 * gain.mean:+.1f} points over {least}{sure}."
+    ]
+    for policy in dict.fromkeys((least, best)):
+        lines.append(f"{policy}: {_losers(result, policy)}")
+    return lines
+
+
+def _score(result: CompareResult, policy: str) -> tuple[float, float]:
+    attainment = result.estimate(policy, "slo_attainment").mean
+    return (-1.0 if math.isnan(attainment) else attainment, result.estimate(policy, "hit_rate").mean)
+
+
+def _losers(result: CompareResult, policy: str) -> str:
+    """Tenants whose hit rate fell short of what they were promised."""
+    lost = []
+    for tenant in result.scenario.tenant:
+        promises = [model.slo.hit_rate for model in tenant.models or [] if model.slo and model.slo.hit_rate]
+        promise = max(
+            [*promises, *([tenant.slo.hit_rate] if tenant.slo and tenant.slo.hit_rate else [])], default=None
+        )
+        got = result.tenant(policy, tenant.name)
+        if promise is not None and got.mean < promise:
+            lost.append(f"{tenant.name} (promised {100 * promise:.0f} %, got {100 * got.mean:.1f} %)")
+    return f"failed {', '.join(lost)}." if lost else "kept the promised hit rate of every tenant."
+
+
+def comparison_json(result: CompareResult) -> dict[str, Any]:
+    """A comparison as data: estimates per policy and metric, hit rates per tenant, failures."""
+    metrics = list(next(iter(result.metrics.values())))
+    return {
+        "scenario": result.scenario.name,
+        "seeds": list(result.seeds),
+        "policies": {
+            policy: {
+                "metrics": {name: _estimate(result.estimate(policy, name)) for name in metrics},
+                "tenants": {t.name: _estimate(result.tenant(policy, t.name)) for t in result.scenario.tenant},
+                "worst_tenant": result.worst_tenant(policy),
+            }
+            for policy in result.policies
+        },
+        "failures": result.failures,
+    }
+
+
+def _estimate(estimate: Estimate) -> dict[str, float | int]:
+    return {"mean": estimate.mean, "low": estimate.low, "high": estimate.high, "seeds": estimate.n}
+
+
+def print_run(result: RunResult) -> None:
+    """The main numbers of one run, then its tenants."""
+    from eunomia.metrics.summary import METRICS
+
+    stdout().print(f"{result.scenario.name}: policy {result.policy}, seed {result.seed}", style="bold")
+    rows = [
+        [METRICS[name].label, _number(result.metrics[name], METRICS[name].unit)]
+        for name in RUN_METRICS
+        if not math.isnan(result.metrics.get(name, math.nan))
+    ]
+    print_table(["metric", "value"], rows, right=(1,))
+    print_table(
+        ["tenant", "hit rate"], [[k, f"{100 * v:.1f} %"] for k, v in result.tenants.items()], right=(1,)
+    )
+
+
+def _number(value: float, unit: str) -> str:
+    if unit == "share":
+        return f"{100 * value:.1f} %"
+    if unit == "s":
+        return seconds(value)
+    if unit == "count":
+        return f"{value:.0f}"
+    return f"{value:.4g}" + ("" if unit == "ratio" else f" {unit}")
+
+
+def print_sweep(result: SweepResult) -> None:
+    """One row per setting and policy."""
+    keys = list(result.settings[0])
+    rows = [
+        [*(str(setting[key]) for key in keys), *row]
+        for setting, point in zip(result.settings, result.points, strict=True)
+        if point.metrics
+        for row in comparison_rows(point)
+    ]
+    first = len(keys)
+    print_table([*keys, *HEADERS], rows, right=[first + column for column in (1, 2, 4, 5, 6, 7)])
+
+
+def sweep_json(result: SweepResult) -> dict[str, Any]:
+    """A sweep as data: one entry per setting."""
+    points = [
+        {"setting": setting, **(comparison_json(point) if point.metrics else {"failures": point.failures})}
+        for setting, point in zip(result.settings, result.points, strict=True)
+    ]
+    return {"scenario": result.scenario.name, "points": points, "failures": result.failures}

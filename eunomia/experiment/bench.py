@@ -1,0 +1,103 @@
+"""What all runs of a scenario share: networks, platform, cost table, the factor on arrival rates."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from eunomia.config import Scenario, as_table
+from eunomia.config.load import scenario_from
+from eunomia.errors import ConfigError
+from eunomia.experiment.demand import networks, requests
+from eunomia.experiment.machine import build_platform, cost_table
+from eunomia.hardware.platform import Platform
+from eunomia.hardware.table import CostTable
+from eunomia.inference.options import EngineOptions
+from eunomia.inference.policies import load_policy
+from eunomia.inference.simulate import simulate
+from eunomia.workload.model import DnnModel
+from eunomia.workload.requests import RequestTable
+
+CAPACITY_REQUESTS = 2_000  # enough for a mean; the same for every policy and seed
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Everything but seed and policy. ``capacity_per_s`` is None unless the scenario asks for a load."""
+
+    scenario: Scenario
+    models: tuple[DnnModel, ...]
+    platform: Platform
+    table: CostTable
+    iso_best_s: dict[str, float]
+    rate_factor: float = 1.0
+    capacity_per_s: float | None = None
+
+    def requests(self, seed: int) -> RequestTable:
+        """The requests of one seed, the same for every policy."""
+        return requests(self.scenario, seed, self.iso_best_s, self.rate_factor)
+
+
+def prepare(scenario: Scenario) -> Bench:
+    """Build, or find again, the bench of a scenario. Raises whatever its parts complain about."""
+    return _prepare(json.dumps(_essence(scenario)))
+
+
+def _essence(scenario: Scenario) -> dict[str, object]:
+    """The scenario without what a bench does not depend on."""
+    table = as_table(scenario)
+    return {**{key: value for key, value in table.items() if key not in ("compare", "sweep")}, "policy": None}
+
+
+@lru_cache(maxsize=16)
+def _prepare(text: str) -> Bench:
+    table = json.loads(text)
+    scenario = scenario_from({key: value for key, value in table.items() if value is not None})
+    models = networks(scenario)
+    platform = build_platform(scenario.platform)
+    costs = cost_table(scenario.platform, platform, models)
+    iso = {model.name: costs.isolated_s(index) for index, model in enumerate(models)}
+    bench = Bench(scenario, models, platform, costs, iso)
+    if scenario.load is None:
+        return bench
+    capacity = measure_capacity(bench)
+    offered = offered_rate_per_s(bench)
+    factor = scenario.load * capacity / offered
+    return Bench(scenario, models, platform, costs, iso, factor, capacity)
+
+
+def offered_rate_per_s(bench: Bench) -> float:
+    """Requests per second as written, over the run, averaged over five seeds."""
+    seeds = range(bench.scenario.seed, bench.scenario.seed + 5)
+    return float(np.mean([len(bench.requests(seed)) for seed in seeds])) / bench.scenario.duration_s
+
+
+def measure_capacity(bench: Bench) -> float:
+    """Saturated throughput, requests per second: load 1.0.
+
+    FCFS, fastest idle accelerator, all requests present at time 0, nothing dropped
+    (inference-scheduling 6.3), with the scenario's mix and contention. Raises ConfigError for closed loops.
+    """
+    table = bench.requests(bench.scenario.seed)
+    if (table.after >= 0).any():
+        raise ConfigError("load scales arrival rates, and closed-loop clients have none; leave load out")
+    rows = np.arange(len(table)) if len(table) <= CAPACITY_REQUESTS else _spread(len(table))
+    present = RequestTable(
+        table.agreements,
+        table.pair[rows],
+        np.zeros(len(rows)),
+        np.full(len(rows), np.inf),
+        table.priority[rows],
+    )
+    options = EngineOptions(late="run", record="requests", seed=bench.scenario.seed)
+    result = simulate(present, bench.table, bench.platform, load_policy("fcfs"), options)
+    finish_s = np.asarray(result.tables["requests"]["finish_s"])
+    return len(rows) / float(finish_s.max())
+
+
+def _spread(count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """CAPACITY_REQUESTS rows evenly spread over all, so that the mix is kept."""
+    return np.linspace(0, count - 1, CAPACITY_REQUESTS).astype(np.int64)

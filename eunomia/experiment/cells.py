@@ -1,0 +1,118 @@
+"""A comparison as independent cells: one policy on one seed of one setting, run anywhere, once."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import uuid
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eunomia import __version__
+from eunomia.config import Scenario, as_table, scenario_from
+from eunomia.experiment.policy import PolicyLike, policy_name
+from eunomia.experiment.run import run_cell
+from eunomia.inference.options import Record
+from eunomia.scale.processes import Cell, Outcome, map_cells
+from eunomia.scale.store import content_key
+
+CELLS = ".cells"  # folder of finished cells below a comparison
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a worker needs to run one cell."""
+
+    scenario: dict[str, Any]
+    policy: PolicyLike
+    seed: int
+    directory: str | None  # where the run is written; None = metrics only
+    record: Record
+
+
+def make_cell(
+    scenario: Scenario, policy: PolicyLike, seed: int, directory: Path | None, record: Record, label: str = ""
+) -> Cell:
+    """The cell of one run; its key is the hash of all that decides the result."""
+    table = {
+        key: value for key, value in as_table(scenario).items() if key not in ("compare", "sweep", "policy")
+    }
+    name = policy_name(policy)
+    place = str(directory / folder_name(name) / str(seed)) if directory else None
+    identity = {
+        "scenario": table,
+        "policy": policy if isinstance(policy, str) else f"object {name} {uuid.uuid4()}",  # never reused
+        "seed": seed,
+        "record": record,
+        "directory": bool(place),
+        "version": __version__,
+        "files": _file_stamps(table, policy),
+    }
+    work = Work(table, policy, seed, place, record)
+    return Cell(content_key(identity), f"{label}{name} seed {seed}", work)
+
+
+def folder_name(policy: str) -> str:
+    """A policy's name as a folder."""
+    return "".join(letter if letter.isalnum() or letter in "+-_.=," else "-" for letter in policy)
+
+
+def _file_stamps(table: dict[str, Any], policy: PolicyLike) -> list[list[Any]]:
+    """Size and time of the files that a cell reads, so that a changed file is read again."""
+    paths = [part for part in _strings(table) if os.sep in part or "." in part]
+    if isinstance(policy, str):
+        paths.append(policy.rpartition(":")[0])
+    stamps = []
+    for path in sorted(set(paths)):
+        if os.path.isfile(path):
+            found = os.stat(path)
+            stamps.append([path, found.st_size, found.st_mtime_ns])
+    return stamps
+
+
+def _strings(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    return [text for part in parts for text in _strings(part)]
+
+
+def run_work(work: Work) -> dict[str, Any]:
+    """Run a cell, write its records where asked, and return its metrics."""
+    result = run_cell(scenario_from(work.scenario), work.policy, work.seed, work.record)
+    if work.directory is not None:
+        result.write(work.directory, overwrite=True)
+    return {"metrics": result.metrics, "tenants": result.tenants}
+
+
+def run_cells(
+    cells: list[Cell],
+    workers: int,
+    on_done: Callable[[Outcome], None] | None,
+    directory: Path | None,
+) -> list[Outcome]:
+    """All cells, on several processes where their policies can travel; finished ones are found again."""
+    if workers > 1 and not _can_travel(cell.payload for cell in cells):
+        workers = 1
+    store = directory / CELLS if directory else None
+    return map_cells(_unless_lost(cells, store), run_work, workers, on_done, store)
+
+
+def _can_travel(payloads: Iterable[Work]) -> bool:
+    """Whether every policy object can be pickled; a lambda cannot, and runs in this process."""
+    try:
+        pickle.dumps([work.policy for work in payloads])
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
+    return True
+
+
+def _unless_lost(cells: list[Cell], store: Path | None) -> list[Cell]:
+    """Forget finished cells whose records have been deleted, so that they run again."""
+    for cell in cells:
+        place = cell.payload.directory
+        if store is not None and place is not None and not (Path(place) / "manifest.json").is_file():
+            (store / f"{cell.key}.json").unlink(missing_ok=True)
+    return cells

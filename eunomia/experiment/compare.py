@@ -1,0 +1,146 @@
+"""Several policies on the same requests: one scenario, common random numbers, paired seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from eunomia.config import Scenario, as_table
+from eunomia.errors import ConfigError, EunomiaError
+from eunomia.experiment.cells import folder_name, make_cell, run_cells
+from eunomia.experiment.policy import PolicyLike, policy_name, resolve_policy
+from eunomia.experiment.run import ScenarioLike, as_scenario
+from eunomia.inference.options import Record
+from eunomia.metrics.statistics import Estimate, interval, paired_difference
+from eunomia.records import Comparison, environment, mark_incomplete, read_comparison, write_comparison
+from eunomia.scale.processes import Outcome
+
+OnDone = Callable[[Outcome], None]
+Metrics = dict[str, float]
+
+
+@dataclass(frozen=True)
+class CompareResult:
+    """Metrics of every policy on every seed; ``failures`` names the runs that gave none."""
+
+    scenario: Scenario
+    policies: tuple[str, ...]
+    seeds: tuple[int, ...]
+    metrics: dict[tuple[str, int], Metrics]  # (policy, seed) -> metric -> value
+    tenants: dict[tuple[str, int], Metrics]  # (policy, seed) -> tenant -> hit rate
+    failures: dict[str, str] = field(default_factory=dict)
+    directory: Path | None = None  # where the runs are; None = nothing was written
+
+    def values(self, policy: str, metric: str) -> list[float]:
+        """One number per seed, nan where a run failed or has no such number."""
+        return [self.metrics.get((policy, seed), {}).get(metric, math.nan) for seed in self.seeds]
+
+    def tenant(self, policy: str, tenant: str) -> Estimate:
+        """Hit rate of one tenant: mean over seeds with its 95 % interval."""
+        return interval([self.tenants.get((policy, seed), {}).get(tenant, math.nan) for seed in self.seeds])
+
+    def worst_tenant(self, policy: str) -> str:
+        """The tenant with the least mean hit rate."""
+        names = [tenant.name for tenant in self.scenario.tenant]
+        means = {name: self.tenant(policy, name).mean for name in names}
+        return min(names, key=lambda name: (math.isnan(means[name]), means[name]))
+
+    def estimate(self, policy: str, metric: str) -> Estimate:
+        """Mean over seeds with its 95 % interval."""
+        return interval(self.values(policy, metric))
+
+    def difference(self, policy: str, rival: str, metric: str) -> Estimate:
+        """Mean of policy - rival over the same seeds, with the paired 95 % interval."""
+        return paired_difference(self.values(policy, metric), self.values(rival, metric))
+
+    def records(self) -> Comparison:
+        """The recorded runs, for reports. Raises RecordError when none were written."""
+        if self.directory is None:
+            raise ConfigError("this comparison was not written; give compare(..., directory=...)")
+        return read_comparison(self.directory, verify=False)
+
+
+def compare(
+    scenario: ScenarioLike,
+    policies: Sequence[PolicyLike] | None = None,
+    seeds: int | None = None,
+    overrides: Iterable[str] = (),
+    directory: str | Path | None = None,
+    workers: int = 1,
+    record: Record = "all",
+    on_done: OnDone | None = None,
+) -> CompareResult:
+    """Run every policy on every seed; with ``directory``, write the runs there and go on where a stopped call left off.
+
+    ``policies`` and ``seeds`` default to the scenario's [compare]. The result does not depend on
+    ``workers``. With more than one, call it from under ``if __name__ == "__main__":`` in a script.
+    A run that fails is named in ``failures``; if all fail, the first complaint is raised.
+    """
+    checked = as_scenario(scenario, overrides)
+    chosen = list(policies) if policies else list(checked.compare.policies)
+    names = _distinct([policy_name(policy) for policy in chosen])
+    for policy in chosen:
+        resolve_policy(policy)  # a wrong name is found before the first run
+    numbers = list(range(checked.seed, checked.seed + (seeds or checked.compare.seeds)))
+    root = Path(directory) if directory is not None else None
+    if root is not None:
+        mark_incomplete(root)
+    cells = [make_cell(checked, policy, seed, root, record) for policy in chosen for seed in numbers]
+    outcomes = run_cells(cells, workers, on_done, root)
+    result = _collect(checked, names, numbers, outcomes, root)
+    if root is not None:
+        write_comparison(root, _manifest(result))
+    return result
+
+
+def _distinct(names: list[str]) -> list[str]:
+    folders = [folder_name(name) for name in names]
+    for index, name in enumerate(folders):
+        if name in folders[:index]:
+            raise ConfigError(f"two policies are called '{names[index]}'; give them different names")
+    return names
+
+
+def _collect(
+    scenario: Scenario, policies: list[str], seeds: list[int], outcomes: list[Outcome], directory: Path | None
+) -> CompareResult:
+    result = gather(scenario, policies, seeds, outcomes, directory)
+    if not result.metrics:
+        raise EunomiaError(next(iter(result.failures.values())))
+    return result
+
+
+def gather(
+    scenario: Scenario, policies: list[str], seeds: list[int], outcomes: list[Outcome], directory: Path | None
+) -> CompareResult:
+    """Outcomes, in order of policy, then seed, as one value."""
+    keys = [(policy, seed) for policy in policies for seed in seeds]
+    done = {key: o.result for key, o in zip(keys, outcomes, strict=True) if o.result is not None}
+    return CompareResult(
+        scenario,
+        tuple(policies),
+        tuple(seeds),
+        {key: found["metrics"] for key, found in done.items()},
+        {key: found["tenants"] for key, found in done.items()},
+        failed(outcomes),
+        directory,
+    )
+
+
+def failed(outcomes: Iterable[Outcome]) -> dict[str, str]:
+    """Names of failed cells with the reason."""
+    return {outcome.cell.name: outcome.failure for outcome in outcomes if outcome.failure is not None}
+
+
+def _manifest(result: CompareResult) -> dict[str, Any]:
+    return {
+        "name": result.scenario.name,
+        "policies": list(result.policies),
+        "seeds": list(result.seeds),
+        "failures": result.failures,
+        "config": as_table(result.scenario),
+        **environment(),
+    }

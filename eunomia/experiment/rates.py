@@ -1,0 +1,65 @@
+"""The same arrivals, faster: how the load of a scenario is scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from eunomia.errors import ConfigError
+from eunomia.workload.arrivals import Diurnal, Mmpp, Periodic, Poisson, Profile, Replay
+from eunomia.workload.paced import AuroraStreams, MocaStreams
+from eunomia.workload.processes import Arrivals
+
+
+def _rate(process: Any, factor: float) -> Arrivals:
+    scaled: Arrivals = replace(process, rate_per_s=process.rate_per_s * factor)
+    return scaled
+
+
+def _mmpp(process: Any, factor: float) -> Arrivals:
+    return replace(
+        process,
+        calm_rate_per_s=process.calm_rate_per_s * factor,
+        burst_rate_per_s=process.burst_rate_per_s * factor,
+    )  # type: ignore[no-any-return]
+
+
+def _periodic(process: Any, factor: float) -> Arrivals:
+    return replace(process, period_s=process.period_s / factor)  # type: ignore[no-any-return]
+
+
+def _replay(process: Any, factor: float) -> Arrivals:
+    return replace(process, speedup=process.speedup * factor)  # type: ignore[no-any-return]
+
+
+def _paced(process: Any, factor: float) -> Arrivals:
+    return replace(process, cap=process.cap / factor)  # type: ignore[no-any-return]
+
+
+SCALED: dict[type, Callable[[Any, float], Arrivals]] = {
+    Poisson: _rate,
+    Diurnal: _rate,
+    Profile: _rate,
+    Mmpp: _mmpp,
+    Periodic: _periodic,
+    Replay: _replay,
+    MocaStreams: _paced,
+    AuroraStreams: _paced,
+}
+
+
+def faster(process: Arrivals, factor: float, tenant: str) -> Arrivals:
+    """The process with its long-run rate multiplied by ``factor``.
+
+    Exact for all but the paced streams, whose jitter does not scale. Raises ConfigError for
+    processes without a rate, closed loops among them.
+    """
+    if factor == 1.0:
+        return process
+    if type(process) not in SCALED:
+        kind = type(process).__name__
+        raise ConfigError(
+            f"tenant '{tenant}': {kind} arrivals have no rate to scale; leave load out, or use another process"
+        )
+    return SCALED[type(process)](process, factor)

@@ -1,0 +1,169 @@
+"""One run: a scenario, a policy, a seed."""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from eunomia.config import Scenario, as_table, load_scenario, scenario_from
+from eunomia.errors import EunomiaError, PolicyError
+from eunomia.experiment.bench import Bench, prepare
+from eunomia.experiment.policy import PolicyLike, policy_name, resolve_policy
+from eunomia.inference.options import EngineOptions, Estimator, Record
+from eunomia.inference.policies.greedy import Greedy
+from eunomia.inference.simulate import Result, simulate
+from eunomia.metrics.run import Facts
+from eunomia.metrics.service import tenant_rates
+from eunomia.metrics.statistics import nearest_rank
+from eunomia.metrics.summary import summarise
+from eunomia.metrics.window import measured
+from eunomia.records import RunRecords, environment, write_run
+
+ScenarioLike = Scenario | str | Path | dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What one run gave: ``records`` (tables and manifest), ``metrics`` by name (docs/metrics.md)."""
+
+    scenario: Scenario
+    policy: str
+    seed: int
+    records: RunRecords
+    metrics: dict[str, float]  # nan where the run has no such number
+    tenants: dict[str, float]  # hit rate of each tenant
+
+    def write(self, directory: str | Path, overwrite: bool = False) -> RunRecords:
+        """Write tables and manifest to ``directory``, whole or not at all."""
+        return write_run(directory, self.records.tables, self.records.manifest, overwrite=overwrite)
+
+
+def as_scenario(scenario: ScenarioLike, overrides: Iterable[str] = ()) -> Scenario:
+    """A Scenario from itself, a file or a dictionary. Raises ConfigError."""
+    if isinstance(scenario, Scenario):
+        return scenario_from(as_table(scenario), overrides)
+    if isinstance(scenario, dict):
+        return scenario_from(scenario, overrides)
+    return load_scenario(scenario, overrides)
+
+
+def run(
+    scenario: ScenarioLike,
+    policy: PolicyLike | None = None,
+    seed: int | None = None,
+    overrides: Iterable[str] = (),
+    record: Record = "all",
+) -> RunResult:
+    """Simulate one scenario under one policy; nothing is written.
+
+    ``policy``: a name (docs/policies.md), ``FILE.py:FUNCTION`` or any callable ``View -> [Assign]``;
+    None means the scenario's. ``seed``: None means the scenario's; equal seeds give equal requests
+    under every policy. ``record = "requests"`` keeps the tables of requests only, which is faster.
+    """
+    checked = as_scenario(scenario, overrides)
+    chosen = policy if policy is not None else checked.policy or checked.compare.policies[0]
+    return run_cell(checked, chosen, checked.seed if seed is None else seed, record)
+
+
+def run_cell(scenario: Scenario, policy: PolicyLike, seed: int, record: Record = "all") -> RunResult:
+    """``run`` with everything decided."""
+    ready = resolve_policy(policy)
+    bench = prepare(scenario)
+    requests = bench.requests(seed)
+    with blame(policy):
+        result = simulate(requests, bench.table, bench.platform, ready, engine_options(scenario, seed, record))
+    manifest = {
+        "name": scenario.name,
+        "policy": policy_facts(policy, ready),
+        "seed": seed,
+        "warmup_s": scenario.warmup_s,
+        "duration_s": scenario.duration_s,
+        "cost": cost_of(result),
+        "config": as_table(scenario),
+        **facts(bench),
+        **environment(),
+    }
+    records = RunRecords(dict(result.tables), manifest)
+    bandwidth = Facts(bench.platform.dram_bytes_s, scenario.engine.period_s)
+    metrics = summarise(result.tables, requests.agreements, scenario.warmup_s, facts=bandwidth)
+    scope = measured(result.tables, scenario.warmup_s)
+    return RunResult(scenario, policy_name(policy), seed, records, metrics, tenant_rates(scope.requests))
+
+
+@contextmanager
+def blame(policy: PolicyLike) -> Iterator[None]:
+    """Say which policy raised an error of its own, and where."""
+    try:
+        yield
+    except (EunomiaError, MemoryError):
+        raise
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        raise PolicyError(
+            f"policy '{policy_name(policy)}' raised {type(error).__name__}: {error} "
+            f"({Path(last.filename).name}, line {last.lineno})"
+        ) from error
+
+
+def cost_of(result: Result) -> dict[str, Any]:
+    """What the run itself took, in wall time: kept out of the metrics, which depend on the seed alone."""
+    asked = result.decision_wall_s
+    return {
+        "wall_s": result.wall_s,
+        "events": result.events,
+        "decisions": result.decisions,
+        "decision_p50_s": nearest_rank(asked, 50) if len(asked) else None,
+        "decision_p99_s": nearest_rank(asked, 99) if len(asked) else None,
+    }
+
+
+def policy_facts(policy: PolicyLike, ready: Any) -> dict[str, Any]:
+    """The policy's name and, where it is an order with a placement, its rules: what explain recomputes."""
+    if not isinstance(ready, Greedy):
+        return {"name": policy_name(policy)}
+    return {
+        "name": policy_name(policy),
+        "order": ready.resolved.name,
+        "place": ready.place,
+        "feasible": ready.feasible,
+        "gate": ready.gate if math.isfinite(ready.gate) else None,
+    }
+
+
+def facts(bench: Bench) -> dict[str, Any]:
+    """What a reader of a run must know beside its config: engine, networks, load."""
+    engine = bench.scenario.engine.model_dump()
+    bandwidth = bench.platform.dram_bytes_s
+    return {
+        "engine": {
+            **engine,
+            "contention": bench.platform.contention,
+            "bandwidth_bytes_s": bandwidth if math.isfinite(bandwidth) else None,
+        },
+        "platform": {
+            "types": list(bench.platform.types),
+            "type_of": [int(t) for t in bench.platform.type_of],
+        },
+        "models": {
+            model.name: {"edges": [list(edge) for edge in model.edges], "source": model.source}
+            for model in bench.models
+        },
+        "capacity_per_s": bench.capacity_per_s,
+        "rate_factor": bench.rate_factor,
+    }
+
+
+def engine_options(scenario: Scenario, seed: int, record: Record) -> EngineOptions:
+    """The engine's settings, as the scenario has them."""
+    engine = scenario.engine
+    settings = engine.model_dump(exclude={"estimator", "drain"})
+    estimator = Estimator(**engine.estimator.model_dump())
+    horizon_s = None if engine.drain else scenario.duration_s
+    return replace(
+        EngineOptions(**settings), estimator=estimator, seed=seed, record=record, horizon_s=horizon_s
+    )

@@ -1,0 +1,157 @@
+"""Bad input: one clear sentence, a non-zero status, no traceback, nothing half-written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.scenarios import small
+from tests.cli.shell import Done, Shell
+
+
+def refused(done: Done, *words: str) -> None:
+    """The command failed, said these words on stderr, and no traceback."""
+    assert done.code not in (0, None), done.out
+    text = " ".join(done.err.split())
+    assert "Traceback" not in text and text.startswith("eunomia: "), text
+    for word in words:
+        assert word in text, text
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("tenant.gold.wieght=2", ["tenant.0", "unknown key 'wieght'", "did you mean 'weight'"]),
+        ("tenant.gold.models.0.model=squeezenett", ["unknown model 'squeezenett'", "did you mean 'squeezenet'"]),
+        ("compare.policies=['edff']", ["unknown policy 'edff'", "did you mean 'edf'"]),
+        ("policy=edf+feft", ["edf+feft", "feft"]),
+        ("platform.accelerators.0.type=simbaa", ["'simbaa'", "did you mean 'simba'"]),
+        ("tenant.bulk.models.0.deadline_ms=-1", ["tenant.1.models.0.deadline_ms is -1", "greater than 0"]),
+        ("tenant.bulk.arrivals.period_s=-0.1", ["tenant.1.arrivals.period_s is -0.1"]),
+        ("duration_s=-1", ["duration_s is -1"]),
+        ("platform.dram_bandwidth_gb_s=0", ["platform.dram_bandwidth_gb_s is 0"]),
+        ("tenant.gold.models.0={onnx='no.onnx'}", ["no.onnx"]),
+        ("tenant.gold.arrivals={trace='azure-llm', path='no.csv'}", ["no trace at", "AzurePublicDataset", "--set"]),
+        ("tenant.gold.arrivals={trace='azure', path='no.csv'}", ["unknown trace format 'azure'", "azure-llm"]),
+        ("tenant.gold.model_set=moca-lite", ["either models"]),
+        ("tenant.gold.models.0={model='vgg16', deadline='qos_h'}", ["'vgg16'", "no base deadline"]),
+        ("nonsense", ["--set nonsense", "KEY=VALUE"]),
+        ("tenant.silver.weight=1", ["no entry 'silver'", "gold, bulk"]),
+        ("duration_s=1e-9", ["no request arrives"]),
+    ],
+)
+def test_wrong_values_are_said_in_one_sentence(shell: Shell, override: str, words: list[str]) -> None:
+    path = small(Path.cwd())
+    done = shell("run", path, "--set", override)
+    if override.startswith("compare."):
+        done = shell("compare", path, "--set", override)
+    refused(done, *words)
+    assert not Path("runs").exists() or not any(Path("runs").rglob("*.parquet"))
+
+
+@pytest.mark.parametrize("content", ["nonsense", "\x00\x01", "", "[1, 2]"])
+def test_malformed_onnx_is_named(shell: Shell, content: str) -> None:
+    Path("net.onnx").write_text(content)
+    refused(shell("models", "net.onnx"), "net.onnx")
+    override = "tenant.gold.models.0={onnx='net.onnx', deadline_ms=5.0}"
+    refused(shell("run", small(Path.cwd()), "--set", override), "net.onnx")
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ("", ["trace.csv"]),
+        ("TIMESTAMP,ContextTokens,GeneratedTokens\n", ["trace.csv"]),
+        ("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.0,many,4\n", ["line 2", "ContextTokens"]),
+        ("arrival_s,tenant\n0.0,a\n2.0,a\n1.0,a\n", ["line 4", "arrival_s"]),
+        ("arrival_s,tenant\n-1.0,a\n", ["line 2", "arrival_s"]),
+        ("arrival_s,tenant,deadline_s\n1.0,a,0.5\n", ["line 2", "deadline_s"]),
+    ],
+)
+def test_bad_traces_are_named_with_line_and_column(shell: Shell, rows: str, words: list[str]) -> None:
+    Path("trace.csv").write_text(rows)
+    form = "canonical" if rows.startswith("arrival_s") else "azure-llm"
+    refused(shell("trace", "info", "trace.csv", "--format", form), "trace.csv", *words)
+    override = f"tenant.gold.arrivals={{trace='{form}', path='trace.csv'}}"
+    refused(shell("run", small(Path.cwd()), "--set", override), *words)
+
+
+def test_a_broken_scenario_file_is_named(shell: Shell) -> None:
+    Path("broken.toml").write_text("name = \n")
+    refused(shell("run", "broken.toml"), "broken.toml", "not valid TOML")
+    refused(shell("compare", "absent.toml"), "cannot read the scenario absent.toml")
+
+
+def test_a_policy_file_without_the_function_is_named(shell: Shell) -> None:
+    Path("mine.py").write_text("def least_laxity(view):\n    return []\n")
+    path = small(Path.cwd())
+    refused(shell("run", path, "--policy", "mine.py:least_laxit"), "least_laxit", "did you mean 'least_laxity'")
+    refused(shell("run", path, "--policy", "yours.py:policy"), "no policy file yours.py")
+    Path("broken.py").write_text("import nonexistent_module\n")
+    refused(shell("run", path, "--policy", "broken.py:policy"), "broken.py", "ModuleNotFoundError")
+
+
+def test_a_policy_that_breaks_the_rules_is_named(shell: Shell) -> None:
+    Path("mine.py").write_text(
+        "from eunomia import Assign\n\n\ndef everything_on_nine(view):\n    return [Assign(0, 0, 9)]\n\n\n"
+        "def raises(view):\n    return view.nothing\n\n\ndef holds(view):\n    return []\n"
+    )
+    path = small(Path.cwd())
+    refused(shell("run", path, "--policy", "mine.py:everything_on_nine"), "accelerator 9")
+    refused(shell("run", path, "--policy", "mine.py:holds"), "must start one")
+    refused(shell("run", path, "--policy", "mine.py:raises"), "policy 'raises'", "AttributeError")
+
+
+def test_a_failing_policy_does_not_lose_the_others(shell: Shell) -> None:
+    Path("mine.py").write_text("def holds(view):\n    return []\n")
+    path = small(Path.cwd())
+    done = shell("compare", path, "-p", "fcfs", "-p", "mine.py:holds", "--out", "cmp", "--seeds", "1", "-q")
+    refused(done, "failed: holds seed 3", "must start one")
+    assert "fcfs" in done.out
+    assert Path("cmp/fcfs/3/requests.parquet").is_file() and Path("cmp/report.html").is_file()
+
+
+def test_unwritable_output_is_said(shell: Shell) -> None:
+    path = small(Path.cwd())
+    Path("taken").write_text("a file, not a folder")
+    for verb in ("run", "compare", "sweep"):
+        refused(shell(verb, path, "--out", "taken/deeper"), "cannot write", "taken")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_full_disk_is_said(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    import errno
+
+    import eunomia.records
+
+    def full(*args: object, **kwargs: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(eunomia.records.pq, "write_table", full)
+    refused(shell("run", small(Path.cwd()), "--out", "out"), "disk is full")
+    assert not Path("out").exists()
+
+
+def test_what_is_not_a_run_is_said(shell: Shell) -> None:
+    Path("empty").mkdir()
+    refused(shell("explain", "empty", "req-1"), "empty")
+    refused(shell("explain", "nowhere", "req-1"), "nowhere")
+    refused(shell("report", "nowhere"), "nowhere")
+
+
+def test_an_existing_run_is_not_overwritten_unasked(shell: Shell) -> None:
+    path = small(Path.cwd())
+    assert shell("run", path, "--out", "one").code == 0
+    refused(shell("run", path, "--out", "one"), "one", "exists")
+    assert shell("run", path, "--out", "one", "--force").code == 0
+
+
+def test_usage_errors_have_status_2(shell: Shell) -> None:
+    assert shell("run").code == 2
+    assert shell("rnu").code == 2
+    assert shell("run", small(Path.cwd()), "--seed", "-1").code == 2
+    assert shell("run", small(Path.cwd()), "--set", "duration_s=-1").code == 2
+
+

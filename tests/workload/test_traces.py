@@ -390,7 +390,7 @@ def test_writing_where_nothing_can_be_written(put, tmp_path):
     with pytest.raises(ConfigError, match="ends in '.txt'"):
         write(trace, tmp_path / "t.txt")
     (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match="cannot be written"):
+    with pytest.raises(OutputError, match="cannot write"):
         write(trace, tmp_path / "file" / "t.csv")
 
 

@@ -22,8 +22,6 @@ source, licence and notes as well, in the key ``eunomia.trace`` of its metadata.
 from __future__ import annotations
 
 import json
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +31,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from eunomia.errors import ConfigError, OutputError, TraceError
+from eunomia.atomic import write_bytes
+from eunomia.errors import ConfigError, TraceError
 from eunomia.workload.traces.exact import Column, line_of
 from eunomia.workload.traces.format import TraceFormat
 from eunomia.workload.traces.table import MAX_ROWS, Names, Values, first, read_columns
@@ -94,19 +93,12 @@ def write(trace: Trace, path: str | Path) -> Path:
     if path.suffix not in (".csv", ".parquet"):
         raise ConfigError(f"'{path.name}' ends in '{path.suffix}'; a trace is written as .csv or .parquet")
     table = _table(trace)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".csv":
-            pacsv.write_csv(table, partial)
-        else:
-            pq.write_table(table, partial, compression="zstd")
-        os.replace(partial, path)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
+    sink = pa.BufferOutputStream()
+    if path.suffix == ".csv":
+        pacsv.write_csv(table, sink)
+    else:
+        pq.write_table(table, sink, compression="zstd")
+    write_bytes(path, sink.getvalue().to_pybytes())
     return path
 
 

@@ -1,0 +1,46 @@
+"""Which function turns which operator into layers.
+
+A handler gets a node whose result depends on the input of the network (everything else is computed
+once, before deployment) and returns the indices of the layers that write its outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from eunomia.errors import ModelError
+from eunomia.workload.onnx.network import Network, Node
+from eunomia.workload.onnx.operators import (
+    attention,
+    convolution,
+    einsum,
+    movement,
+    normalization,
+    pointwise,
+    pooling,
+    product,
+    recurrent,
+)
+
+Handler = Callable[[Node, Network], tuple[int, ...]]
+
+_MODULES = (
+    convolution, product, einsum, attention, recurrent, pooling, normalization, pointwise, movement
+)  # fmt: skip
+
+HANDLERS: dict[tuple[str, str], Handler] = {
+    key: h for module in _MODULES for key, h in module.HANDLERS.items()
+}
+
+_CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+
+
+def handler(node: Node) -> Handler:
+    """The function for a node; raises ModelError that names operator, domain and node."""
+    found = HANDLERS.get((node.domain, node.op))
+    if found is None:
+        why = "control flow has no fixed cost" if node.op in _CONTROL else "it is not known what it costs"
+        raise ModelError(
+            f"operator '{node.op}' (domain '{node.domain or 'ai.onnx'}') of node '{node.name}' is not supported: {why}"
+        )
+    return found

@@ -1,0 +1,166 @@
+"""Read an ONNX graph into a DnnModel."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+
+import onnx
+from onnx import helper
+
+from eunomia.errors import ConfigError, ModelError
+from eunomia.workload.model import DnnModel
+from eunomia.workload.onnx.contrib_shapes import RULES
+from eunomia.workload.onnx.dimensions import bind_inputs
+from eunomia.workload.onnx.file import load_model
+from eunomia.workload.onnx.network import Network, Node, Shape, Value
+from eunomia.workload.onnx.operators import handler
+from eunomia.workload.onnx.order import live, topological
+from eunomia.workload.onnx.regions import private_tensors
+from eunomia.workload.onnx.shapes import SHAPE_ONLY, Shapes, label
+
+
+def read_onnx(
+    path: str | Path,
+    *,
+    batch: int = 1,
+    dims: Mapping[str, int] | None = None,
+    fuse: bool = True,
+    name: str | None = None,
+    word_bytes: int = 1,
+) -> DnnModel:
+    """The network in an ONNX file, weights not read.
+
+    ``batch`` is the size of a free batch dimension, ``dims`` of any other free dimension, by its name
+    (``{"seq": 128}``) or place (``{"tokens:1": 128}``). ``fuse`` (default) reads the network as it is
+    deployed: batch normalization folded into the convolution before it, activation functions, biases
+    and scales applied by the layer before them, concatenation for nothing; False keeps a layer for
+    each. Shape computations and everything that is the same in every run cost nothing. ``word_bytes``
+    is the size of an element as deployed, whatever the file stores.
+
+    Raises ModelError for a file that cannot be read, a cyclic or empty graph, a free dimension
+    without a size, an unsupported operator (named, with its domain and node), and UnknownNameError
+    for a dimension that the file does not have.
+    """
+    if batch < 1:
+        raise ConfigError(f"batch = {batch}; it must be at least 1")
+    path = Path(path)
+    model = load_model(path)
+    try:
+        return _Reader(model, batch, dims or {}, fuse).read(
+            name or path.stem, f"ONNX file {path.name}", word_bytes
+        )
+    except ModelError as error:
+        raise ModelError(f"'{path}': {error}") from error
+
+
+class _Reader:
+    """One pass over the graph: shapes, values and layers grow together."""
+
+    def __init__(self, model: onnx.ModelProto, batch: int, dims: Mapping[str, int], fuse: bool) -> None:
+        graph = model.graph
+        inputs = bind_inputs(model, batch, dims)
+        stored = {tensor.name: prod(tensor.dims) for tensor in graph.initializer}
+        stored |= {sparse.values.name: prod(sparse.dims) for sparse in graph.sparse_initializer}
+        self._shapes = Shapes(model, inputs)
+        self._outputs = {entry.name for entry in graph.output}
+        self._nodes = live(topological(graph, {*inputs, *stored}), self._outputs)
+        self._read = {name for node in self._nodes for name in node.input if name}
+        self._readers = Counter(
+            name for node in self._nodes if node.op_type not in SHAPE_ONLY for name in node.input if name
+        )
+        self._private = private_tensors(self._nodes, set(stored), self._outputs) if fuse else set()
+        self._stored = stored
+        self._net = Network(fuse, stored)
+        self._values: dict[str, Value] = {}
+        for entry in inputs:
+            self._values[entry] = Value(entry, self._known(entry), exclusive=self._exclusive(entry))
+        for entry in stored:
+            self._values[entry] = Value(
+                entry, self._known(entry), True, roots=frozenset({entry}),
+                learned=self._shapes.is_weight_type(entry),
+            )  # fmt: skip
+
+    def read(self, name: str, source: str, word_bytes: int) -> DnnModel:
+        for proto in self._nodes:
+            self._read_node(proto)
+        if not self._net.layers:
+            raise ModelError("the network holds no layer that computes anything from its input")
+        return self._net.build(name, source, word_bytes)
+
+    def _read_node(self, proto: onnx.NodeProto) -> None:
+        self._shapes.infer(proto)
+        node = self._view(proto)
+        fixed = all(value is None or value.static for value in node.inputs)
+        if node.op in SHAPE_ONLY or (fixed and not _has_body(proto)):
+            self._fixed(node)
+            return
+        layers = len(self._net.layers)
+        handle = handler(node)
+        shapes = [shape for shape in node.shapes if shape is not None]
+        if shapes and all(prod(shape) == 0 for shape in shapes):
+            producers = tuple(dict.fromkeys(p for value in node.activations() for p in value.producers))
+        else:
+            producers = handle(node, self._net)
+        fresh = len(self._net.layers) > layers
+        alone = fresh or all(value.exclusive for value in node.activations())
+        for index, name in enumerate(node.outputs):
+            if self._needed(name):
+                exclusive = alone and self._exclusive(name)
+                self._values[name] = Value(name, node.shape(index), False, producers, exclusive)
+
+    def _fixed(self, node: Node) -> None:
+        """Outputs that are the same in every run: computed once, before deployment."""
+        roots = frozenset(root for value in node.inputs if value is not None for root in value.roots)
+        if node.op in SHAPE_ONLY:
+            roots = frozenset()
+        for index, name in enumerate(node.outputs):
+            if not self._needed(name):
+                continue
+            shape = node.shape(index)
+            if not roots:  # a constant of the graph: stored under its own name
+                self._stored[name] = prod(shape)
+            self._values[name] = Value(
+                name, shape, True, roots=roots or frozenset({name}), learned=self._shapes.is_weight_type(name)
+            )
+
+    def _view(self, proto: onnx.NodeProto) -> Node:
+        inputs = [self._values[name] if name else None for name in proto.input]
+        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        attributes = {
+            a.name: helper.get_attribute_value(a)
+            for a in proto.attribute
+            if a.type not in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+        }
+        rule = RULES.get((domain, proto.op_type))
+        if rule is not None and inputs:
+            self._apply(rule([None if v is None else v.shape for v in inputs], attributes), proto)
+        return Node(
+            label(proto), proto.op_type, domain, inputs, list(proto.output),
+            [self._shapes.shape(name) for name in proto.output], attributes,
+            [self._shapes.constant(name) for name in proto.input],
+        )  # fmt: skip
+
+    def _apply(self, found: list[Shape | None], proto: onnx.NodeProto) -> None:
+        for name, shape in zip(proto.output, found, strict=False):
+            if name and shape is not None and self._shapes.shape(name) is None:
+                self._shapes.set_shape(name, shape, proto.input[0])
+
+    def _known(self, name: str) -> Shape:
+        shape = self._shapes.shape(name)
+        if shape is None:
+            raise ModelError(f"the shape of '{name}' is not known")
+        return shape
+
+    def _needed(self, name: str) -> bool:
+        return bool(name) and (name in self._read or name in self._outputs)
+
+    def _exclusive(self, name: str) -> bool:
+        return name in self._private or (self._readers[name] == 1 and name not in self._outputs)
+
+
+def _has_body(proto: onnx.NodeProto) -> bool:
+    """Whether a node runs a graph of its own, as loops and branches do."""
+    return any(a.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for a in proto.attribute)

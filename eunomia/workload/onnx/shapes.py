@@ -1,0 +1,193 @@
+"""Shapes of all tensors, and the values of the small ones that shapes are computed from.
+
+ONNX's own rules are applied node by node, so that constants found on the way (the shape of an input,
+a slice of it) reach the nodes that need them.
+"""
+
+from __future__ import annotations
+
+import onnx
+from onnx import defs, helper, numpy_helper, shape_inference
+
+from eunomia.errors import ModelError
+
+SHAPE_ONLY = ("Shape", "Size")  # operators that look at no element
+SMALL = 4096  # elements up to which a constant is kept
+_FOLDABLE = (
+    "Abs Add And Cast Ceil Clip Concat ConstantOfShape CumSum Div Equal Expand Flatten Floor Gather GatherND "
+    "Greater GreaterOrEqual Identity Less LessOrEqual Max Min Mod Mul Neg Not Or Pad Pow Range ReduceMax ReduceMin "
+    "ReduceProd ReduceSum Reshape Round ScatterND Sign Slice Split Sqrt Squeeze Sub Tile TopK Transpose Trilu "
+    "Unsqueeze Where"
+)
+
+
+class Shapes:
+    """Types by tensor name, and constants by tensor name where they are small and known."""
+
+    def __init__(self, model: onnx.ModelProto, inputs: dict[str, onnx.TypeProto]) -> None:
+        self._opsets = list(model.opset_import)
+        self._versions = {_domain(opset.domain): opset.version for opset in model.opset_import}
+        self._types = dict(inputs)
+        self._declared = {entry.name: entry.type for entry in (*model.graph.value_info, *model.graph.output)}
+        self._constants: dict[str, onnx.TensorProto] = {}
+        for tensor in model.graph.initializer:
+            self._set_constant(tensor.name, tensor)
+        for sparse in model.graph.sparse_initializer:
+            self._types[sparse.values.name] = helper.make_tensor_type_proto(
+                sparse.values.data_type, list(sparse.dims)
+            )
+
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """The shape of a tensor, None where it cannot be known without data."""
+        kind = self._types.get(name)
+        if kind is None or not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
+            return None
+        dims = kind.tensor_type.shape.dim
+        if not all(dim.HasField("dim_value") and dim.dim_value >= 0 for dim in dims):
+            return None
+        return tuple(dim.dim_value for dim in dims)
+
+    def set_shape(self, name: str, shape: tuple[int, ...], like: str) -> None:
+        """Record a shape found by other rules, with the element type of tensor ``like``."""
+        kind = self._types.get(like)
+        element = kind.tensor_type.elem_type if kind is not None else onnx.TensorProto.FLOAT
+        self._types[name] = helper.make_tensor_type_proto(element, list(shape))
+
+    def is_weight_type(self, name: str) -> bool:
+        """Whether elements are numbers that a network may learn (float or 8-bit quantized), not indices."""
+        kind = self._types.get(name)
+        element = kind.tensor_type.elem_type if kind is not None else onnx.TensorProto.FLOAT
+        return element not in (
+            onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.BOOL, onnx.TensorProto.STRING,
+        )  # fmt: skip
+
+    def constant(self, name: str) -> list[int] | None:
+        """The values of a small known tensor of whole numbers, flattened."""
+        tensor = self._constants.get(name)
+        if tensor is None:
+            return None
+        return [int(value) for value in numpy_helper.to_array(tensor).ravel()]
+
+    def infer(self, node: onnx.NodeProto) -> None:
+        """Find the types of a node's outputs, and their values where the inputs are known."""
+        if node.op_type == "Constant" and _domain(node.domain) == "":
+            self._infer_constant(node)
+            return
+        self._infer_types(node)
+        if node.op_type in SHAPE_ONLY:
+            self._fold_shape(node)
+        elif node.op_type in _FOLDABLE.split() and all(
+            name in self._constants for name in node.input if name
+        ):
+            self._fold(node)
+
+    def _infer_types(self, node: onnx.NodeProto) -> None:
+        found: dict[str, onnx.TypeProto] = {}
+        domain = _domain(node.domain)
+        version = self._versions.get(domain)
+        if version is not None and defs.has(node.op_type, version, domain):
+            schema = defs.get_schema(node.op_type, version, domain)
+            types = {name: self._types[name] for name in node.input if name in self._types}
+            known = {name: self._constants[name] for name in node.input if name in self._constants}
+            if all(name in types for name in node.input if name):
+                try:
+                    found = shape_inference.infer_node_outputs(
+                        schema, node, types, known, opset_imports=self._opsets
+                    )
+                except (
+                    Exception
+                ) as error:  # the library's own InferenceError, and ValidationError, RuntimeError
+                    reason = " ".join(str(error).split())
+                    raise ModelError(
+                        f"node '{label(node)}' ({node.op_type}) is not valid: {reason}"
+                    ) from error
+        for name in filter(None, node.output):
+            kind = found.get(name)
+            if kind is None and name in self._declared:
+                kind = self._declared[name]
+            if kind is not None:
+                self._types[name] = kind
+
+    def _infer_constant(self, node: onnx.NodeProto) -> None:
+        attribute = node.attribute[0] if node.attribute else None
+        if attribute is None or attribute.name not in (
+            "value", "value_float", "value_floats", "value_int", "value_ints", "sparse_value",
+        ):  # fmt: skip
+            return
+        value = helper.get_attribute_value(attribute)
+        if attribute.name == "value":
+            self._set_constant(node.output[0], value)
+        elif attribute.name == "sparse_value":
+            self._types[node.output[0]] = helper.make_tensor_type_proto(
+                value.values.data_type, list(value.dims)
+            )
+        else:
+            kind = onnx.TensorProto.FLOAT if "float" in attribute.name else onnx.TensorProto.INT64
+            values = list(value) if attribute.name.endswith("s") else [value]
+            shape = [len(values)] if attribute.name.endswith("s") else []
+            self._set_constant(node.output[0], helper.make_tensor(node.output[0], kind, shape, values))
+
+    def _set_constant(self, name: str, tensor: onnx.TensorProto) -> None:
+        self._types[name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
+        count = 1
+        for dim in tensor.dims:
+            count *= dim
+        stored = tensor.data_location != onnx.TensorProto.EXTERNAL
+        if count <= SMALL and stored and tensor.data_type != onnx.TensorProto.STRING:
+            try:
+                numpy_helper.to_array(tensor)
+            except Exception as error:  # too little or too much data for the stated shape
+                raise ModelError(f"constant '{name}' is malformed: {error}") from error
+            self._constants[name] = tensor
+
+    def _fold_shape(self, node: onnx.NodeProto) -> None:
+        shape = self.shape(node.input[0])
+        if shape is None:
+            return
+        if node.op_type == "Size":
+            count = 1
+            for dim in shape:
+                count *= dim
+            values, form = [count], []
+        else:
+            bounds = {attribute.name: attribute.i for attribute in node.attribute}
+            values = list(shape[slice(bounds.get("start"), bounds.get("end"))])
+            form = [len(values)]
+        self._set_constant(
+            node.output[0], helper.make_tensor(node.output[0], onnx.TensorProto.INT64, form, values)
+        )
+
+    def _fold(self, node: onnx.NodeProto) -> None:
+        shapes = [self.shape(name) for name in node.output if name]
+        if any(shape is None or _count(shape) > SMALL for shape in shapes):
+            return
+        from onnx.reference import ReferenceEvaluator
+
+        names = [name for name in dict.fromkeys(node.input) if name]
+        inputs = [helper.make_value_info(name, self._types[name]) for name in names]
+        outputs = [helper.make_value_info(name, self._types[name]) for name in node.output if name]
+        graph = helper.make_graph([node], "fold", inputs, outputs)
+        model = helper.make_model(graph, opset_imports=self._opsets)
+        feeds = {name: numpy_helper.to_array(self._constants[name]) for name in names}
+        try:
+            results = ReferenceEvaluator(model).run(None, feeds)
+        except Exception as error:  # whatever the evaluated operator raises
+            raise ModelError(f"node '{label(node)}' ({node.op_type}) cannot be computed: {error}") from error
+        for name, result in zip(filter(None, node.output), results, strict=True):
+            self._set_constant(name, numpy_helper.from_array(result, name))
+
+
+def label(node: onnx.NodeProto) -> str:
+    """A name for messages: the node's own, else that of its first output."""
+    return node.name or next(filter(None, node.output), "") or node.op_type
+
+
+def _domain(domain: str) -> str:
+    return "" if domain == "ai.onnx" else domain
+
+
+def _count(shape: tuple[int, ...] | None) -> int:
+    count = 1
+    for dim in shape or ():
+        count *= dim
+    return count

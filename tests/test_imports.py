@@ -112,6 +112,19 @@ def test_a_heavy_import_hidden_in_a_function_is_caught(copy: Path) -> None:
     assert found.startswith("service.py:") and found.endswith("eunomia.metrics.service imports torch")
 
 
+def test_nobody_inside_comes_through_the_front_door() -> None:
+    """``from eunomia import run`` inside the package would hide whom it imports; only the version is there."""
+    found = [
+        (module, alias.name)
+        for module, path in modules(PACKAGE)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == "eunomia" and not node.level
+        for alias in node.names
+        if alias.name != "__version__" and not (PACKAGE / alias.name).is_dir()
+    ]
+    assert found == []
+
+
 def test_import_is_light_and_quick() -> None:
     program = "import sys, eunomia; print(' '.join({name.partition('.')[0] for name in sys.modules}))"
     runs = [

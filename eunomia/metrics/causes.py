@@ -58,8 +58,8 @@ def split(requests: Requests, horizon_s: float) -> Split:
     stretch = np.maximum(stretch, 0.0)
     layers = work + stretch + switch
     scale = np.divide(running, layers, out=np.zeros(len(requests)), where=layers > 0.0)
-    running = scale * layers
-    return Split(total - running, scale * work, scale * stretch, scale * switch)
+    queueing = np.where(layers > 0.0, total - running, total)
+    return Split(queueing, scale * work, scale * stretch, scale * switch)
 
 
 def split_shares(parts: Split) -> dict[str, float]:

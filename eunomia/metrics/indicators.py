@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eunomia.metrics.columns import DROPPED, OUTCOMES, Requests, Tables
+from eunomia.metrics.columns import DROPPED, HIT, LATE, OUTCOMES, Floats, Ints, Requests, Tables
 from eunomia.metrics.service import pair_codes
 from eunomia.metrics.statistics import mean, nearest_rank
 from eunomia.metrics.window import Measured, measured
@@ -19,8 +19,8 @@ from eunomia.workload.tenant import Agreement, Slo
 TOLERANCE = 1e-12  # of the gap: 0.3 promised and 3 of 10 kept is met
 
 
-def sli(slo: Slo, requests: Requests, departed: Requests, length_s: float) -> float:
-    """The indicator of ``slo`` over the requests of one pair; nan = no data.
+def sli(slo: Slo, outcome: Ints, response_s: Floats, departed: int, length_s: float) -> float:
+    """The indicator of ``slo`` over the requests of one pair, with their outcomes and responses; nan = no data.
 
     ``hit_rate`` hits / requests; ``drop_rate`` dropped / requests; ``latency_mean`` and
     ``latency_percentile`` (nearest rank) over responses of finished requests; ``throughput``
@@ -28,13 +28,13 @@ def sli(slo: Slo, requests: Requests, departed: Requests, length_s: float) -> fl
     run, and unfinished requests past their deadline are misses; otherwise as in the engine.
     """
     if slo.kind == "throughput":
-        return len(departed) / length_s if length_s > 0.0 else math.nan
+        return departed / length_s if length_s > 0.0 else math.nan
     if slo.kind == "hit_rate":
-        return mean(requests.hit)
+        return mean(outcome == HIT)
     if slo.kind == "drop_rate":
-        return mean(requests.outcome == DROPPED)
-    response = requests.response_s[requests.finished]
-    return mean(response) if slo.kind == "latency_mean" else nearest_rank(response, slo.percentile)
+        return mean(outcome == DROPPED)
+    finished = response_s[outcome <= LATE]
+    return mean(finished) if slo.kind == "latency_mean" else nearest_rank(finished, slo.percentile)
 
 
 def kept(slo: Slo, value: float, judged: int, offered: int, length_s: float) -> tuple[bool, float]:
@@ -67,13 +67,15 @@ def pair_table(
 
 def pairs_of(run: Measured, agreements: Sequence[Agreement]) -> pa.Table:
     """``pair_table`` of a run that is already measured."""
-    asked = _Rows(run.requests)
-    censored, departed = _Rows(run.censored), _Rows(run.departed)
+    asked, censored, departed = (_Rows(r) for r in (run.requests, run.censored, run.departed))
+    outcome, response_s = run.requests.outcome, run.requests.response_s
     listed = {(a.tenant, a.model) for a in agreements}
     extra = [Agreement(*pair) for pair in asked.pairs() if pair not in listed]
-    rows = [
-        _row(a, asked.of(a), len(censored.of(a)), departed.of(a), run.length_s) for a in (*agreements, *extra)
-    ]
+    rows = []
+    for agreement in (*agreements, *extra):
+        mine = asked.of(agreement)
+        left, unknown = len(departed.of(agreement)), len(censored.of(agreement))
+        rows.append(_row(agreement, outcome[mine], response_s[mine], left, unknown, run.length_s))
     return pa.Table.from_pylist(rows, schema=PAIRS)
 
 
@@ -88,19 +90,19 @@ def slo_shortfall(pairs: pa.Table) -> float:
 
 
 def _row(
-    agreement: Agreement, requests: Requests, censored: int, departed: Requests, length_s: float
+    agreement: Agreement, outcome: Ints, response_s: Floats, departed: int, censored: int, length_s: float
 ) -> dict[str, Any]:
     slo = agreement.slo
-    count = np.bincount(requests.outcome, minlength=len(OUTCOMES)).tolist()
+    count = np.bincount(outcome, minlength=len(OUTCOMES)).tolist()
     row = {
-        "tenant": agreement.tenant, "model": agreement.model, "arrived": len(requests), "hits": count[0],
+        "tenant": agreement.tenant, "model": agreement.model, "arrived": len(outcome), "hits": count[0],
         "late": count[1], "dropped": count[2], "unfinished": count[3], "weight": agreement.weight,
         "priority": agreement.priority,
     }  # fmt: skip
     if slo is None:
         return row
-    value = sli(slo, requests, departed, length_s)
-    met, shortfall = kept(slo, value, len(requests), len(requests) + censored, length_s)
+    value = sli(slo, outcome, response_s, departed, length_s)
+    met, shortfall = kept(slo, value, len(outcome), len(outcome) + censored, length_s)
     promise = {"slo_kind": slo.kind, "slo_target": slo.target, "met": met, "shortfall": shortfall}
     return row | promise | {"sli": None if math.isnan(value) else value}
 
@@ -114,14 +116,14 @@ class _Rows:
         self.order = np.argsort(codes, kind="stable")
         self.codes = codes[self.order]
 
-    def of(self, agreement: Agreement) -> Requests:
+    def of(self, agreement: Agreement) -> Ints:
         tenant = self.requests.tenant.code(agreement.tenant)
         model = self.requests.model.code(agreement.model)
         if tenant < 0 or model < 0:
-            return self.requests.where(np.empty(0, np.int64))
+            return np.empty(0, np.int64)
         code = tenant * len(self.requests.model.names) + model
         low, high = np.searchsorted(self.codes, [code, code + 1])
-        return self.requests.where(self.order[low:high])
+        return self.order[low:high]
 
     def pairs(self) -> Iterable[tuple[str, str]]:
         tenants, models = self.requests.tenant.names, self.requests.model.names

@@ -1,0 +1,28 @@
+"""The peers of the speed benchmark simulate the same thing as the reference engine."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+from benchmarks import synthetic
+from benchmarks.peers import heapq_engine
+from eunomia.inference import reference
+from eunomia.inference.options import EngineOptions
+from eunomia.inference.problem import build_problem
+
+simpy_engine = pytest.importorskip("benchmarks.peers.simpy_engine", reason="simpy is not installed")
+
+
+@pytest.mark.parametrize("peer", [heapq_engine, simpy_engine])
+def test_peers_finish_every_request_when_the_reference_does(peer: ModuleType) -> None:
+    table = synthetic.cost_table(synthetic.networks(branching=False))
+    requests = synthetic.closed_loop(table, 80)
+    options = EngineOptions(late="run")
+    problem = build_problem(requests, table, synthetic.Platform(), options)
+    expected = reference.simulate(problem, reference.Rule("edf"), options)
+    events, end_s, finish_s = peer.run(synthetic.plain_work(table, requests, synthetic.Platform()))
+    assert events == len(expected.intervals)
+    assert end_s == pytest.approx(expected.now_s, rel=1e-9)
+    assert finish_s == pytest.approx([outcome.finish_s for outcome in expected.outcomes], rel=1e-9)

@@ -11,6 +11,7 @@ import typer
 from eunomia.cli import options as opt
 from eunomia.cli.console import print_json, say
 from eunomia.cli.tables import print_table
+from eunomia.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from eunomia.workload.model import DnnModel
@@ -118,3 +119,33 @@ def policies(
     say("order[+f][+placement][+gX]: any order with +f (hopeless requests last), a placement "
         "(eft, pref, eft_ca, first_idle) and a bandwidth gate, e.g. edf+f+eft or edf+eft+g0.9")  # fmt: skip
     say("your own: --policy FILE.py:FUNCTION, or an entry point of eunomia.policies")
+
+
+def platforms(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A platform or an accelerator type.")
+    ] = None,
+    as_json: opt.Json = False,
+) -> None:
+    """List the platforms and accelerator types, or the facts of one."""
+    from eunomia.experiment.machine import platform_facts, type_facts
+
+    kinds, machines = type_facts(), platform_facts()
+    if name is not None:
+        known = {**machines, **kinds}
+        if name not in known:
+            raise UnknownNameError("platform or accelerator type", name, known)
+        print_json(known[name]) if as_json else print_table(
+            ["fact", "value"], [[key, str(value)] for key, value in known[name].items()]
+        )
+        return
+    if as_json:
+        print_json({"platforms": machines, "types": kinds})
+        return
+    print_table(
+        ["platform", "accelerators", "DRAM GB/s", "contention", "what it is"],
+        [[key, f["accelerators"], f"{f['dram_bandwidth_gb_s']:g}", f["contention"], f["description"]]
+         for key, f in machines.items()],
+    )  # fmt: skip
+    say()
+    print_table(["type", "what it is"], [[key, f["description"]] for key, f in kinds.items()])

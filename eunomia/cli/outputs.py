@@ -32,8 +32,8 @@ def write_outputs(comparison: Comparison, folder: Path, data: Path | None = None
     from eunomia.report.html import write_report
     from eunomia.report.timeline import write_timeline
 
-    write_report(comparison, folder / "report.html")
-    write_timeline(comparison.runs[0], folder / "timeline.json")
+    write_report(folder / "report.html", comparison)
+    write_timeline(folder / "timeline.json", comparison.runs[0])
     return {
         "report": str(folder / "report.html"),
         "timeline": str(folder / "timeline.json"),

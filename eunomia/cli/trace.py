@@ -53,9 +53,8 @@ def info(file: File, form: Format = "auto", as_json: opt.Json = False) -> None:
     say("tenants     " + ", ".join(f"{one.tenant} {one.share:.0%}" for one in shown) + more)
     say("models      " + (", ".join(summary.models[:8]) or "not named"))
     for column in summary.columns:
-        say(
-            f"{column.column:<20} p50 {column.p50:.5g}, p90 {column.p90:.5g}, p99 {column.p99:.5g} ({column.known} rows)"
-        )
+        middle, high, top = f"{column.p50:.5g}", f"{column.p90:.5g}", f"{column.p99:.5g}"
+        say(f"{column.column:<20} p50 {middle}, p90 {high}, p99 {top} ({column.known} rows)")
     if summary.source:
         say(f"source      {summary.source}; licence {summary.licence or 'not known'}")
     for note in summary.notes:

@@ -170,7 +170,8 @@ WHERE = {
 def missing_trace(config: TraceConfig) -> str:
     """How to get a trace that is not there."""
     get = f"get it from {WHERE[config.trace]} and " if config.trace in WHERE else ""
+    other = """--set 'tenant.NAME.arrivals={process="poisson", rate_per_s=10.0}'"""
     return (
-        f"there is no trace at {config.path}; {get}say where it is with "
-        "--set tenant.NAME.arrivals.path=FILE, or use --set 'tenant.NAME.arrivals={process=\"poisson\", rate_per_s=10.0}'"
+        f"there is no trace at {config.path}; {get}say where it is with --set tenant.NAME.arrivals.path=FILE, "
+        f"or do without: {other}"
     )

@@ -17,7 +17,6 @@ from eunomia.experiment.policy import PolicyLike, policy_name, resolve_policy
 from eunomia.inference.options import EngineOptions, Estimator, Record
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.simulate import Result, simulate
-from eunomia.metrics.run import Facts
 from eunomia.metrics.service import tenant_rates
 from eunomia.metrics.statistics import nearest_rank
 from eunomia.metrics.summary import summarise
@@ -76,22 +75,25 @@ def run_cell(scenario: Scenario, policy: PolicyLike, seed: int, record: Record =
     bench = prepare(scenario)
     requests = bench.requests(seed)
     with blame(policy):
-        result = simulate(requests, bench.table, bench.platform, ready, engine_options(scenario, seed, record))
+        result = simulate(
+            requests, bench.table, bench.platform, ready, engine_options(scenario, seed, record)
+        )
     manifest = {
         "name": scenario.name,
         "policy": policy_facts(policy, ready),
         "seed": seed,
         "warmup_s": scenario.warmup_s,
         "duration_s": scenario.duration_s,
-        "cost": cost_of(result),
+        "measured_until_s": scenario.duration_s,
+        **cost_of(result),
         "config": as_table(scenario),
         **facts(bench),
         **environment(),
     }
     records = RunRecords(dict(result.tables), manifest)
-    bandwidth = Facts(bench.platform.dram_bytes_s, scenario.engine.period_s)
-    metrics = summarise(result.tables, requests.agreements, scenario.warmup_s, facts=bandwidth)
-    scope = measured(result.tables, scenario.warmup_s)
+    metrics = summarise(records, requests.agreements)
+    manifest["metrics"] = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+    scope = measured(records.tables, scenario.warmup_s, scenario.duration_s)
     return RunResult(scenario, policy_name(policy), seed, records, metrics, tenant_rates(scope.requests))
 
 

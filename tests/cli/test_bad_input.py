@@ -24,7 +24,10 @@ def refused(done: Done, *words: str) -> None:
     ("override", "words"),
     [
         ("tenant.gold.wieght=2", ["tenant.0", "unknown key 'wieght'", "did you mean 'weight'"]),
-        ("tenant.gold.models.0.model=squeezenett", ["unknown model 'squeezenett'", "did you mean 'squeezenet'"]),
+        (
+            "tenant.gold.models.0.model=squeezenett",
+            ["unknown model 'squeezenett'", "did you mean 'squeezenet'"],
+        ),
         ("compare.policies=['edff']", ["unknown policy 'edff'", "did you mean 'edf'"]),
         ("policy=edf+feft", ["edf+feft", "feft"]),
         ("platform.accelerators.0.type=simbaa", ["'simbaa'", "did you mean 'simba'"]),
@@ -33,8 +36,14 @@ def refused(done: Done, *words: str) -> None:
         ("duration_s=-1", ["duration_s is -1"]),
         ("platform.dram_bandwidth_gb_s=0", ["platform.dram_bandwidth_gb_s is 0"]),
         ("tenant.gold.models.0={onnx='no.onnx'}", ["no.onnx"]),
-        ("tenant.gold.arrivals={trace='azure-llm', path='no.csv'}", ["no trace at", "AzurePublicDataset", "--set"]),
-        ("tenant.gold.arrivals={trace='azure', path='no.csv'}", ["unknown trace format 'azure'", "azure-llm"]),
+        (
+            "tenant.gold.arrivals={trace='azure-llm', path='no.csv'}",
+            ["no trace at", "AzurePublicDataset", "--set"],
+        ),
+        (
+            "tenant.gold.arrivals={trace='azure', path='no.csv'}",
+            ["unknown trace format 'azure'", "azure-llm"],
+        ),
         ("tenant.gold.model_set=moca-lite", ["either models"]),
         ("tenant.gold.models.0={model='vgg16', deadline='qos_h'}", ["'vgg16'", "no base deadline"]),
         ("nonsense", ["--set nonsense", "KEY=VALUE"]),
@@ -64,7 +73,10 @@ def test_malformed_onnx_is_named(shell: Shell, content: str) -> None:
     [
         ("", ["trace.csv"]),
         ("TIMESTAMP,ContextTokens,GeneratedTokens\n", ["trace.csv"]),
-        ("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.0,many,4\n", ["line 2", "ContextTokens"]),
+        (
+            "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.0,many,4\n",
+            ["line 2", "ContextTokens"],
+        ),
         ("arrival_s,tenant\n0.0,a\n2.0,a\n1.0,a\n", ["line 4", "arrival_s"]),
         ("arrival_s,tenant\n-1.0,a\n", ["line 2", "arrival_s"]),
         ("arrival_s,tenant,deadline_s\n1.0,a,0.5\n", ["line 2", "deadline_s"]),
@@ -87,7 +99,9 @@ def test_a_broken_scenario_file_is_named(shell: Shell) -> None:
 def test_a_policy_file_without_the_function_is_named(shell: Shell) -> None:
     Path("mine.py").write_text("def least_laxity(view):\n    return []\n")
     path = small(Path.cwd())
-    refused(shell("run", path, "--policy", "mine.py:least_laxit"), "least_laxit", "did you mean 'least_laxity'")
+    refused(
+        shell("run", path, "--policy", "mine.py:least_laxit"), "least_laxit", "did you mean 'least_laxity'"
+    )
     refused(shell("run", path, "--policy", "yours.py:policy"), "no policy file yours.py")
     Path("broken.py").write_text("import nonexistent_module\n")
     refused(shell("run", path, "--policy", "broken.py:policy"), "broken.py", "ModuleNotFoundError")
@@ -153,5 +167,3 @@ def test_usage_errors_have_status_2(shell: Shell) -> None:
     assert shell("rnu").code == 2
     assert shell("run", small(Path.cwd()), "--seed", "-1").code == 2
     assert shell("run", small(Path.cwd()), "--set", "duration_s=-1").code == 2
-
-

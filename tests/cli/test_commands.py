@@ -1,0 +1,250 @@
+"""The verbs: what they print, what they write, how they behave off a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from eunomia import __version__
+from tests.cli.scenarios import small
+from tests.cli.shell import Shell
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_run_prints_metrics_and_leaves_a_run(shell: Shell) -> None:
+    done = shell("run", small(Path.cwd()), "-p", "edf", "--seed", "4", "--out", "one")
+    assert done.code == 0 and done.err == ""
+    assert "policy edf, seed 4" in done.out and "gold" in done.out and "one/report.html" in done.out
+    assert {p.name for p in Path("one").iterdir()} >= {
+        "manifest.json",
+        "requests.parquet",
+        "report.html",
+        "timeline.json",
+    }
+    assert json.loads(Path("one/timeline.json").read_text())["traceEvents"]
+
+
+def test_run_names_its_folder_after_scenario_policy_and_seed(shell: Shell) -> None:
+    assert shell("run", small(Path.cwd()), "-q").code == 0
+    assert Path("runs/small-lab-fcfs-3/manifest.json").is_file()
+
+
+def test_json_is_one_document_and_nothing_else(shell: Shell) -> None:
+    path = small(Path.cwd())
+    one = json.loads(shell("run", path, "--json", "--out", "one").out)
+    assert one["metrics"]["requests"] > 0
+    both = json.loads(shell("compare", path, "--json", "--out", "two").out)
+    assert set(both["policies"]) == {"fcfs", "edf+f+eft"}
+    estimate = both["policies"]["fcfs"]["metrics"]["hit_rate"]
+    assert estimate["seeds"] == 2 and estimate["low"] <= estimate["mean"] <= estimate["high"]
+    grid = json.loads(shell("sweep", path, "--json", "--seeds", "1", "--out", "three").out)
+    assert [point["setting"] for point in grid["points"]] == [{"load": 0.5}, {"load": 1.0}]
+    for words in (("models",), ("models", "squeezenet"), ("platforms",), ("policies",), ("trace", "formats")):
+        json.loads(shell(*words, "--json").out)
+
+
+def test_compare_prints_one_row_per_policy_and_who_lost(shell: Shell) -> None:
+    done = shell("compare", small(Path.cwd()), "--out", "cmp", "--set", "load=1.5")
+    assert done.code == 0, done.err
+    for words in (
+        "policy",
+        "SLO met",
+        "worst tenant",
+        "Jain",
+        "utilisation",
+        "fcfs",
+        "edf+f+eft",
+        "kept most",
+    ):
+        assert words in done.out
+    assert Path("cmp/report.html").is_file() and Path("cmp/fcfs/3/requests.parquet").is_file()
+
+
+def test_the_printed_table_is_byte_stable(shell: Shell) -> None:
+    path = small(Path.cwd())
+    tables = [shell("compare", path, "-q", "--out", f"cmp{n}", "--workers", n).out for n in (1, 2)]
+    assert tables[0] == tables[1] and tables[0]
+    assert "\x1b[" not in tables[0], "no colours off a terminal"
+
+
+def test_a_sweep_leaves_one_tidy_table(shell: Shell) -> None:
+    done = shell(
+        "sweep", small(Path.cwd()), "--over", "load=[0.5, 0.8]", "-p", "edf", "--seeds", "2", "--out", "grid"
+    )
+    assert done.code == 0, done.err
+    rows = pq.read_table("grid/sweep.parquet").to_pylist()
+    assert [(row["load"], row["seed"]) for row in rows] == [(0.5, 3), (0.5, 4), (0.8, 3), (0.8, 4)]
+    assert Path("grid/sweep.csv").read_text().startswith('"load","policy","seed"')
+
+
+def test_explain_tells_the_story_of_a_request(shell: Shell) -> None:
+    assert shell("compare", small(Path.cwd()), "--out", "cmp", "-q").code == 0
+    told = shell("explain", "cmp", "req-5", "--policy", "edf+f+eft")
+    assert told.code == 0 and "req-5" in told.out and "edf+f+eft" in told.out
+    story = json.loads(shell("explain", "cmp/fcfs/4", "5", "--json").out)
+    assert (story["policy"], story["seed"], story["request"]) == ("fcfs", 4, 5)
+    assert story["checked"] == story["agreed"]
+    nobody = shell("explain", "cmp", "req-999999")
+    assert nobody.code != 0 and "999999" in nobody.err
+    absent = shell("explain", "cmp", "req-5", "--policy", "llf")
+    assert absent.code == 1 and "no run of llf" in absent.err and "fcfs" in absent.err
+
+
+def test_report_is_written_anew(shell: Shell) -> None:
+    assert shell("compare", small(Path.cwd()), "--out", "cmp", "-q").code == 0
+    before = Path("cmp/report.html").read_bytes()
+    Path("cmp/report.html").unlink()
+    assert shell("report", "cmp").code == 0
+    assert Path("cmp/report.html").read_bytes() == before
+
+
+def test_demo_shows_winners_losers_and_where_things_are(shell: Shell) -> None:
+    done = shell(
+        "demo",
+        "--seeds",
+        "1",
+        "-p",
+        "fcfs",
+        "-p",
+        "edf+f+eft",
+        "--set",
+        "duration_s=0.5",
+        "--explain",
+        "req-42",
+    )
+    assert done.code == 0, done.err
+    for words in (
+        "worst tenant",
+        "out/demo/report.html",
+        "out/demo/timeline.json",
+        "eunomia explain out/demo",
+        "req-42",
+    ):
+        assert words in done.out
+    assert Path("out/demo/fcfs/0/decisions.parquet").is_file()
+
+
+def test_catalogues_list_what_there_is(shell: Shell) -> None:
+    assert "resnet50" in shell("models").out and "gpt2-prefill" in shell("models").out
+    assert "conv" in shell("models", "resnet50").out
+    assert "simba" in shell("platforms").out
+    policies = shell("policies").out
+    assert all(name in policies for name in ("fcfs", "edf", "min_min", "round_robin"))
+    assert "Earliest deadline" in shell("policies", "edf").out
+    wrong = shell("models", "resnet5")
+    assert wrong.code == 2 and "did you mean" in wrong.err
+
+
+def test_trace_info_import_and_use(shell: Shell) -> None:
+    rows = "".join(f"2023-11-16 18:15:{46 + n * 0.5:07.4f},{100 + n},4\n" for n in range(20))
+    Path("llm.csv").write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n" + rows)
+    told = shell("trace", "info", "llm.csv")
+    assert told.code == 0 and "azure-llm, 20 rows over 9.5 s" in told.out
+    assert shell("trace", "import", "azure-llm", "llm.csv").code == 0
+    assert shell("trace", "convert", "llm.csv", "--out", "llm.out.csv").code == 0
+    assert "canonical, 20 rows" in shell("trace", "info", "llm.canonical.parquet").out
+    arrivals = "tenant.gold.arrivals={trace='canonical', path='llm.canonical.parquet', speedup=40.0}"
+    done = shell("run", small(Path.cwd()), "--set", arrivals, "--json", "--out", "one")
+    assert done.code == 0, done.err
+
+
+def test_scenario_show_prints_the_resolved_scenario(shell: Shell) -> None:
+    shown = shell("scenario", "show", small(Path.cwd()), "--set", "seed=9")
+    assert shown.code == 0 and "seed = 9" in shown.out and 'late = "last"' in shown.out
+    Path("resolved.toml").write_text(shown.out)
+    again = shell("scenario", "show", "resolved.toml")
+    assert again.out == shown.out
+    assert json.loads(shell("scenario", "show", "resolved.toml", "--format", "json").out)["seed"] == 9
+    assert "2 tenants, 2 networks" in shell("scenario", "check", "resolved.toml").out
+    assert json.loads(shell("scenario", "schema").out)["title"] == "Scenario"
+
+
+def test_a_policy_of_a_file_runs_on_several_workers(shell: Shell) -> None:
+    Path("mine.py").write_text(
+        "import numpy as np\n\n\ndef first(view):\n"
+        "    device = int(view.idle[np.argmin(view.latency_s[0, view.idle])])\n"
+        "    return [view.assign(0, device)]\n"
+    )
+    done = shell(
+        "compare",
+        small(Path.cwd()),
+        "-p",
+        "fcfs",
+        "-p",
+        "mine.py:first",
+        "--workers",
+        "2",
+        "-q",
+        "--out",
+        "cmp",
+    )
+    assert done.code == 0, done.err
+    assert Path("cmp/first/4/requests.parquet").is_file()
+
+
+def test_version_and_help_are_quick(shell: Shell) -> None:
+    assert shell("--version").out.strip() == f"eunomia {__version__}"
+    started = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "eunomia", "--help"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and "demo" in done.stdout and "sweep" in done.stdout
+    assert time.perf_counter() - started < 2.0  # 0.4 s alone on a core; tests share cores
+    heavy = "{'numba', 'pyarrow', 'pydantic', 'onnx'}"
+    code = f"import sys, eunomia.cli.main; print([m for m in {heavy} if m in sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert loaded.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_sweep_goes_on(shell: Shell, sent: int) -> None:
+    path = small(Path.cwd())
+    over = ["--over", f"load={[round(0.5 + 0.02 * n, 2) for n in range(30)]}"]
+    words = [
+        sys.executable,
+        "-m",
+        "eunomia",
+        "sweep",
+        str(path),
+        *over,
+        "--seeds",
+        "1",
+        "--out",
+        "grid",
+        "--workers",
+        "2",
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               start_new_session=True, text=True)  # fmt: skip
+    limit = time.monotonic() + 60
+    while len(list(Path("grid/.cells").glob("*.json"))) < 3:
+        assert process.poll() is None and time.monotonic() < limit
+        time.sleep(0.01)
+    if sent == signal.SIGINT:
+        os.killpg(process.pid, sent)
+    else:
+        process.kill()
+    _, errors = process.communicate(timeout=30)
+    assert "Traceback" not in errors
+    if sent == signal.SIGINT:
+        assert process.returncode == 130 and "of 60 cells" in errors and "to go on" in errors
+    kept = len(list(Path("grid/.cells").glob("*.json")))
+    assert 3 <= kept < 60
+    done = shell("sweep", path, *over, "--seeds", "1", "--out", "grid", "-q")
+    assert done.code == 0 and pq.read_table("grid/sweep.parquet").num_rows == 60
+
+
+def test_a_closed_pipe_ends_quietly() -> None:
+    words = f"{sys.executable} -m eunomia models | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", words], cwd=ROOT, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr and "Exception" not in done.stderr

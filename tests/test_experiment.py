@@ -1,0 +1,243 @@
+"""Run, compare, sweep: the wiring, common random numbers, the same bytes for any number of workers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eunomia
+from eunomia import Assign, View
+from eunomia.config import scenario_from
+from eunomia.errors import ConfigError, PolicyError, UnknownNameError
+from eunomia.experiment.bench import offered_rate_per_s, prepare
+from eunomia.experiment.rates import faster
+from eunomia.workload.arrivals import Diurnal, Mmpp, Periodic, Poisson, Profile, Replay
+from eunomia.workload.closed_loop import ClosedLoop
+from eunomia.workload.paced import AuroraStreams
+from tests.cli.scenarios import SMALL
+
+
+def small(**changes: Any) -> dict[str, Any]:
+    return {**tomllib.loads(SMALL), **changes}
+
+
+def first_come(view: View) -> list[Assign]:
+    """FCFS with the fastest idle accelerator, written against the View."""
+    job = int(np.lexsort((view.ready["sequence"], view.ready["arrival_s"]))[0])
+    device = int(view.idle[np.argmin(view.latency_s[job, view.idle])])
+    return [view.assign(job, device)]
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """SHA-256 of every table below a folder."""
+    files = sorted([*folder.rglob("*.parquet"), *folder.rglob("*.csv")])
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_a_run_leaves_consistent_records() -> None:
+    result = eunomia.run(small(), policy="edf")
+    requests, pairs = result.records["requests"], result.records["pairs"]
+    assert (result.policy, result.seed) == ("edf", 3)
+    assert requests.num_rows == sum(pairs["arrived"].to_pylist())
+    assert set(result.tenants) == {"gold", "bulk"}
+    hits = np.asarray(requests["outcome"].to_pylist()) == "hit"
+    assert result.metrics["hit_rate"] == pytest.approx(hits.mean())
+    manifest = result.records.manifest
+    assert manifest["config"]["duration_s"] == 0.4 and manifest["models"]["squeezenet"]["edges"]
+    json.dumps(manifest, allow_nan=False)
+
+
+def test_every_policy_sees_the_same_requests() -> None:
+    tables = [
+        eunomia.run(small(), policy=p, seed=5).records["requests"] for p in ("fcfs", "edf+f+eft", first_come)
+    ]
+    for table in tables[1:]:
+        for column in ("arrival_s", "deadline_s", "isolated_s", "tenant", "model"):
+            assert table[column].to_pylist() == tables[0][column].to_pylist()
+
+
+def test_another_seed_gives_other_requests() -> None:
+    one, other = (eunomia.run(small(), policy="edf", seed=seed).records["requests"] for seed in (1, 2))
+    assert one["arrival_s"].to_pylist() != other["arrival_s"].to_pylist()
+
+
+def test_a_function_and_its_built_in_twin_give_equal_tables() -> None:
+    by_name = eunomia.run(small(), policy="fcfs").records["requests"]
+    by_hand = eunomia.run(small(), policy=first_come).records["requests"]
+    assert by_name["finish_s"].to_pylist() == by_hand["finish_s"].to_pylist()
+
+
+def test_tables_are_the_same_bytes_for_any_number_of_workers(tmp_path: Path) -> None:
+    for workers in (1, 2, 3):
+        eunomia.compare(small(), directory=tmp_path / f"c{workers}", workers=workers)
+        eunomia.sweep(small(), directory=tmp_path / f"s{workers}", workers=workers)
+    assert len(digests(tmp_path / "c1")) >= 2 * 2 * 5 and len(digests(tmp_path / "s1")) == 2
+    assert digests(tmp_path / "c1") == digests(tmp_path / "c2") == digests(tmp_path / "c3")
+    assert digests(tmp_path / "s1") == digests(tmp_path / "s2") == digests(tmp_path / "s3")
+
+
+def test_a_comparison_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    seen: list[tuple[str, bool]] = []
+
+    def note(outcome: Any) -> None:
+        seen.append((outcome.cell.name, outcome.reused))
+
+    def stop(outcome: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(eunomia.errors.EunomiaError, match="1 of 4 cells"):
+        eunomia.compare(small(), directory=tmp_path, on_done=stop)
+    assert (tmp_path / "INCOMPLETE").exists()
+    whole = eunomia.compare(small(), directory=tmp_path, on_done=note)
+    assert [reused for _, reused in seen] == [True, False, False, False]
+    assert not (tmp_path / "INCOMPLETE").exists()
+    assert whole.metrics == eunomia.compare(small()).metrics
+    seen.clear()
+    eunomia.compare(small(duration_s=0.3), directory=tmp_path, on_done=note)
+    assert not any(reused for _, reused in seen), "another scenario is another comparison"
+
+
+def test_estimates_are_paired_by_seed() -> None:
+    result = eunomia.compare(small(), policies=["fcfs", "edf"], seeds=3)
+    assert result.seeds == (3, 4, 5)
+    difference = [
+        a - b
+        for a, b in zip(result.values("edf", "hit_rate"), result.values("fcfs", "hit_rate"), strict=True)
+    ]
+    assert result.difference("edf", "fcfs", "hit_rate").mean == pytest.approx(np.mean(difference))
+    assert result.estimate("edf", "hit_rate").n == 3
+    assert result.worst_tenant("edf") in ("gold", "bulk")
+
+
+def test_a_policy_that_fails_is_named_and_the_others_remain() -> None:
+    def refuses(view: View) -> list[Assign]:
+        raise ValueError("not today")
+
+    result = eunomia.compare(small(), policies=["fcfs", refuses], seeds=1)
+    assert ("fcfs", 3) in result.metrics and math.isnan(result.values("refuses", "hit_rate")[0])
+    assert "ValueError: not today" in result.failures["refuses seed 3"]
+    with pytest.raises(PolicyError, match="refuses.*not today"):
+        eunomia.run(small(), policy=refuses)
+
+
+def test_unknown_policies_are_found_before_the_first_run() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'edf'"):
+        eunomia.compare(small(), policies=["fcfs", "edff"])
+    with pytest.raises(ConfigError, match="neither a name nor callable"):
+        eunomia.run(small(), policy=3)
+    with pytest.raises(ConfigError, match="two policies are called 'edf'"):
+        eunomia.compare(small(), policies=["edf", "edf"])
+
+
+def test_load_sets_the_offered_rate_to_a_multiple_of_capacity() -> None:
+    half, full = (prepare(scenario_from(small(load=load, duration_s=2.0))) for load in (0.5, 1.0))
+    assert half.capacity_per_s == full.capacity_per_s
+    assert full.capacity_per_s is not None
+    assert offered_rate_per_s(full) == pytest.approx(full.capacity_per_s, rel=0.05)
+    assert offered_rate_per_s(half) == pytest.approx(0.5 * full.capacity_per_s, rel=0.05)
+
+
+def test_a_saturated_system_delivers_its_capacity() -> None:
+    scenario = scenario_from(
+        small(load=3.0, duration_s=2.0), ["engine.late=run", "tenant.bulk.models.0.deadline_ms=1e6"]
+    )
+    result = eunomia.run(scenario, policy="fcfs")
+    finish_s = np.asarray(result.records["requests"]["finish_s"], np.float64)
+    assert len(finish_s) / finish_s.max() == pytest.approx(result.records.manifest["capacity_per_s"], rel=0.1)
+
+
+def test_load_of_closed_loops_is_refused() -> None:
+    data = small(load=1.0)
+    data["tenant"][0]["arrivals"] = {"process": "closed_loop", "clients": 3, "think_s": 0.01}
+    with pytest.raises(ConfigError, match="closed"):
+        eunomia.run(data)
+
+
+PROCESSES = [
+    Poisson(7.0),
+    Mmpp(2.0, 9.0, 1.0, 0.5),
+    Diurnal(5.0, 0.5, 10.0),
+    Profile(5.0, (1.0, 3.0), 10.0),
+    Periodic(0.2),
+    Replay(np.arange(100) * 0.1, loop=True),
+]
+
+
+@pytest.mark.parametrize("process", PROCESSES, ids=lambda p: type(p).__name__)
+def test_faster_processes_have_the_wanted_rate(process: Any) -> None:
+    assert faster(process, 2.5, "t").mean_rate_per_s == pytest.approx(2.5 * process.mean_rate_per_s)  # type: ignore[union-attr]
+    assert faster(process, 1.0, "t") is process
+
+
+def test_paced_streams_shrink_their_gaps_and_closed_loops_refuse() -> None:
+    paced = faster(AuroraStreams(0.8, jitter_steps=0), 2.0, "t")
+    assert isinstance(paced, AuroraStreams) and paced.cap == pytest.approx(0.4)
+    with pytest.raises(ConfigError, match="tenant 't': ClosedLoop arrivals have no rate"):
+        faster(ClosedLoop(3, 0.1), 2.0, "t")
+
+
+def test_a_sweep_is_the_product_of_its_axes() -> None:
+    grid = {"load": [0.5, 1.0], "engine.late": ["last", "drop"]}
+    result = eunomia.sweep(small(), grid, policies=["edf"], seeds=1)
+    assert [tuple(s.values()) for s in result.settings] == [
+        (0.5, "last"),
+        (0.5, "drop"),
+        (1.0, "last"),
+        (1.0, "drop"),
+    ]
+    alone = eunomia.run(small(load=1.0), policy="edf", overrides=["engine.late=drop"], record="requests")
+    row = result.rows()[3]
+    assert row["policy"] == "edf" and row["hit_rate"] == alone.metrics["hit_rate"]
+    assert row["drop_rate"] == alone.metrics["drop_rate"]
+
+
+def test_a_wrong_setting_is_found_before_the_first_run() -> None:
+    with pytest.raises(ConfigError, match="load is -1"):
+        eunomia.sweep(small(), {"load": [0.5, -1]}, on_done=lambda outcome: pytest.fail("a run was made"))
+    with pytest.raises(ConfigError, match="nothing to sweep"):
+        eunomia.sweep(small(sweep={}))
+
+
+def test_sets_windows_and_estimates_reach_the_engine() -> None:
+    data = small(duration_s=0.2)
+    data["tenant"] = [
+        {"name": "moca", "model_set": "moca-light", "deadline_alpha": 3.0, "slo": {"hit_rate": 0.5}},
+        {
+            "name": "later",
+            "models": [{"model": "resnet18"}],
+            "defer_s": [0.05, 0.1],
+            "arrivals": {"process": "poisson", "rate_per_s": 50.0},
+        },
+    ]
+    data["engine"] = {"estimator": {"mode": "lognormal"}, "switch_s": 1e-6, "late": "drop"}
+    result = eunomia.run(data, policy="edf+f+eft")
+    models = set(result.records["requests"]["model"].to_pylist())
+    assert {"squeezenet", "kws-res8", "yolo-lite"} <= models
+    later = [row for row in result.records["requests"].to_pylist() if row["tenant"] == "later"]
+    assert all(0.05 <= row["deadline_s"] - row["arrival_s"] <= 0.1 + 1e-9 for row in later)
+    costs = result.records["costs"].to_pylist()
+    assert any(row["estimate_s"] != row["latency_s"] for row in costs)
+
+
+def test_one_name_for_two_networks_is_refused(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    from onnx import helper
+
+    for size in (8, 16):
+        image = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, size])
+        out = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, size])
+        graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [image], [out])
+        (tmp_path / str(size)).mkdir()
+        onnx.save(helper.make_model(graph), tmp_path / str(size) / "net.onnx")
+    data = small()
+    for tenant, size in zip(data["tenant"], (8, 16), strict=True):
+        tenant["models"] = [{"onnx": str(tmp_path / str(size) / "net.onnx"), "deadline_ms": 5.0}]
+    with pytest.raises(ConfigError, match="'net' that differs"):
+        eunomia.run(data)

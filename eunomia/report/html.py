@@ -152,13 +152,18 @@ def _best(a: Assessment, name: str) -> set[str]:
 
 def _cell(a: Assessment, policy: str, name: str, best: bool) -> str:
     estimate = a.estimate(policy, name)
-    width = interval_text(name, estimate)
+    width = _micro(interval_text(name, estimate))
     bar = ""
     if name == "hit_rate" and not math.isnan(estimate.mean):
         bar = f'<span class="bar"><i style="width:{100 * estimate.mean:.1f}%"></i></span>'
-    text = html.escape(metric_text(name, estimate.mean))
+    text = html.escape(_micro(metric_text(name, estimate.mean)))
     interval = f'<span class="ci">{html.escape(width)}</span>' if width else ""
     return f'<td{" class=best" if best else ""}>{text}{interval}{bar}</td>'
+
+
+def _micro(text: str) -> str:
+    """Units with the proper sign: terminals get u, a page can show \u00b5."""
+    return re.sub(r" u(?=[sJ]\b)", " \u00b5", text)
 
 
 def _facts(comparison: Comparison) -> str:

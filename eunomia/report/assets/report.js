@@ -223,7 +223,7 @@ function drawFairness() {
   };
   const draw1 = (values, y, colour, weight, opacity = 1, dash = null) => root.append(svg("path", {
     d: path(values, y), fill: "none", stroke: colour, "stroke-width": weight, "stroke-opacity": opacity, "stroke-linejoin": "round", "stroke-dasharray": dash }));
-  const names = Object.keys(lines.tenants);
+  const names = data.tenants.filter((name) => name in lines.tenants);
   for (const name of names) draw1(lines.tenants[name], upper, `var(${tenantVar(name)})`, 1.1, 0.55);
   draw1(lines.mean, upper, "var(--ink)", 2.2);
   draw1(lines.worst, upper, "var(--bad)", 2.2);
@@ -491,8 +491,15 @@ const gantt = data.gantt && (() => {
       button("\u2190", "Earlier", () => pan(-0.4)), button("\u2192", "Later", () => pan(0.4)), button("Everything", "Show the whole window", () => look(0, length)));
     byId("gantt-hint").textContent = "Drag to move, Ctrl + wheel or pinch to zoom, click a layer to keep it. Keys: arrows, + and \u2212, comma and full stop step through the layers of a row. A red edge marks requests that missed their deadline.";
   }
+  function openAtTheCrowd() {  // some sixty layers per row, around the moment when most layers waited
+    const size = Math.min(length, length * 60 * data.gantt.lanes.length / Math.max(1, now.begin.length));
+    const peak = now.waiting.indexOf(Math.max(...now.waiting)) / (now.waiting.length - 1) * length;
+    look(peak - size / 2, peak + size / 2);
+  }
+  let opened = false;
   function draw() {
     now = unpack(data.policies[state.policy]);
+    if (now && !opened) { opened = true; openAtTheCrowd(); }
     hover = pick.at = -1;
     byId("gantt-live").textContent = "";
     const g = data.gantt, whole = g.whole ? "the whole run" : `the ${span(g.to_s - g.from_s)} from ${g.from_s.toFixed(3)} s, chosen because most deadlines were missed in them; the data holds the rest`;
@@ -503,20 +510,23 @@ const gantt = data.gantt && (() => {
   const legend = html("ul", { class: "legend" }, ...data.tenants.map((n) => html("li", {}, html("i", { style: `background:var(${tenantVar(n)})` }), n)));
   host.append(legend, main, strip);
   bind();
-  return { draw, redraw, view, zoom, pan, look, describe: (i) => describe(i), count: () => now?.begin.length ?? 0 };
+  return { draw, redraw, paint, view };
 })();
 
 // ---- all together --------------------------------------------------------------------------------
+function drawFigures() { hideTip(); drawSlo(); drawSplit(); drawFairness(); drawReasons(); }
 function draw() {
-  hideTip();
-  drawSlo(); drawSplit(); drawFairness(); drawReasons();
+  drawFigures();
   if (gantt) gantt.draw(); else { byId("gantt-note").textContent = ""; empty(byId("chart-gantt"), "Layers were not recorded in this run."); }
 }
 buildPicker();
 draw();
-let width = innerWidth, timer = 0;
-addEventListener("resize", () => { if (innerWidth === width) return; width = innerWidth; clearTimeout(timer); timer = setTimeout(draw, 120); });
-addEventListener("beforeprint", draw);
+let drawnWidth = byId("chart-slo").clientWidth, timer = 0;
+new ResizeObserver(() => {
+  if (byId("chart-slo").clientWidth === drawnWidth) return;
+  clearTimeout(timer);
+  timer = setTimeout(() => { drawnWidth = byId("chart-slo").clientWidth; drawFigures(); gantt?.redraw(); }, 60);
+}).observe(byId("chart-slo"));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => gantt && gantt.redraw());
 document.documentElement.dataset.drawn = "yes";
 window.eunomiaReport = { data, gantt };

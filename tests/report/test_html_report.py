@@ -1,0 +1,259 @@
+"""The page is whole, safe, honest about who won, and draws itself in a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eunomia.records import Comparison, RunRecords, write_comparison, write_run
+from eunomia.report.assessment import Assessment
+from eunomia.report.gantt import MAX_TOTAL, gantt
+from eunomia.report.html import page_data, render_report, write_report
+from tests.report.synthetic import comparison, run
+
+EVIL = "<script>alert('x')</script>"
+
+
+@pytest.fixture(scope="module")
+def compared() -> Comparison:
+    return comparison(seeds=3, requests=150)
+
+
+@pytest.fixture(scope="module")
+def page(compared: Comparison) -> str:
+    return render_report(compared)
+
+
+class Elements(HTMLParser):
+    """Collects elements, and the text of scripts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1][0] == "script":
+            self.scripts[-1] += data
+
+
+def parsed(page: str) -> Elements:
+    found = Elements()
+    found.feed(page)
+    return found
+
+
+def test_nothing_is_loaded_from_anywhere(page: str) -> None:
+    found = parsed(page)
+    assert not [tag for tag, at in found.tags if "src" in at or tag in ("link", "iframe", "img", "object")]
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page.replace("ui.perfetto.dev", ""))
+    policy = next(at["content"] for tag, at in found.tags if at.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None and policy.startswith("default-src 'none'") and "script-src 'sha256-" in policy
+    assert len(page) < 1_000_000
+
+
+def test_hostile_names_are_text(page: str) -> None:
+    found = parsed(page)
+    assert len(found.scripts) == 2  # the data and our own script
+    data = json.loads(found.scripts[0])
+    assert EVIL in data["tenants"]
+    assert EVIL not in page and "&lt;script&gt;alert(" in page
+    assert "</script" not in found.scripts[0] and "<!--" not in found.scripts[0]
+
+
+def test_hostile_policies_models_and_titles_are_text(compared: Comparison) -> None:
+    evil = '"><img src=x onerror=alert(1)>{{data}}</script><!--'
+    one = RunRecords(compared.runs[0].tables, {**compared.runs[0].manifest, "policy": {"name": evil}})
+    text = render_report(Comparison(evil, (one,), {"config": {"note": evil}}))
+    found = parsed(text)
+    assert len(found.scripts) == 2 and not [tag for tag, at in found.tags if tag == "img" or "onerror" in at]
+    assert json.loads(found.scripts[0])["policies"] == [evil]
+
+
+def test_the_winner_is_named_with_what_it_costs_whom(compared: Comparison) -> None:
+    a = Assessment(compared)
+    said = a.verdict()
+    ranked = sorted(a.policies, key=lambda p: -a.estimate(p, "hit_rate").mean)
+    assert said[0].startswith(f"{ranked[0]} served most requests in time: ")
+    assert said[1].startswith(f"{ranked[1]} follows with")
+    assert said[2].startswith(f"{ranked[2]} came last")
+    rates = a.tenant_estimates[ranked[0]]
+    poorest = min(rates, key=lambda t: rates[t].mean)
+    assert f"The worst-served tenant under {ranked[0]} is {poorest}" in said[4]
+
+
+def test_one_seed_claims_nothing(compared: Comparison) -> None:
+    few = Comparison("one seed", tuple(r for r in compared.runs if r.seed == 0))
+    said = " ".join(Assessment(few).verdict())
+    assert "one seed cannot tell" in said
+    assert "One seed only: there are no intervals" in render_report(few)
+
+
+def test_figures_hold_what_the_tables_say(compared: Comparison) -> None:
+    data = page_data(Assessment(compared))
+    for policy in data["policies"]:
+        runs = compared.of(policy)
+        missed = sum(r["requests"]["outcome"].to_pylist().count("late") for r in runs)
+        reasons = data["reasons"][policy]
+        assert reasons["missed"] == missed == sum(row["count"] for row in reasons["rows"])
+        assert all(sum(row["tenants"]) == row["count"] for row in reasons["rows"])
+        for row in data["split"][policy]:
+            mine = [
+                x["finish_s"] - x["arrival_s"]
+                for r in runs for x in r["requests"].to_pylist() if x["tenant"] == row["tenant"]
+            ]  # fmt: skip
+            assert row["requests"] == len(mine)
+            assert sum(row["parts"]) == pytest.approx(sum(mine) / len(mine))
+    promise = next(row for row in data["slo"] if row["tenant"] == "gold")
+    slis = [row["sli"] for r in compared.of("edf") for row in r["pairs"].to_pylist() if row["tenant"] == "gold"]
+    assert promise["attained"]["edf"]["mean"] == pytest.approx(sum(slis) / 3)
+    assert promise["target"] == 0.9 and promise["attained"]["edf"]["runs"] == 3
+
+
+def test_the_chart_is_bounded_and_shows_where_deadlines_were_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = run(requests=300, load=1.0)
+    a = Assessment(Comparison("big", (records,)))
+    whole = gantt({"edf": records}, {"edf": a.scopes["edf", 0].everyone})
+    assert whole is not None and whole["whole"] and len(whole["policies"]["edf"]["start"]) == records["subjobs"].num_rows
+    monkeypatch.setattr("eunomia.report.gantt.MAX_INTERVALS", 100)
+    part = gantt({"edf": records}, {"edf": a.scopes["edf", 0].everyone})
+    assert part is not None and not part["whole"]
+    shown = part["policies"]["edf"]
+    assert 20 < len(shown["start"]) <= 100 < MAX_TOTAL and shown["total"] == records["subjobs"].num_rows
+    requests = records["requests"].to_pylist()
+    misses = [min(r["finish_s"], r["deadline_s"]) for r in requests if r["outcome"] == "late"]
+    inside = sum(part["from_s"] <= t <= part["to_s"] for t in misses)
+    assert inside >= len(misses) * (part["to_s"] - part["from_s"]) / max(misses)
+
+
+def test_runs_without_layers_still_give_a_report(compared: Comparison) -> None:
+    bare = [RunRecords({n: r[n] for n in ("requests", "pairs")}, r.manifest) for r in compared.runs]
+    text = render_report(Comparison("bare", tuple(bare)))
+    assert json.loads(parsed(text).scripts[0])["gantt"] is None
+
+
+def test_examples_name_the_directory_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from eunomia.records import read_comparison
+
+    monkeypatch.chdir(tmp_path)
+    one = run(requests=40, load=1.3)
+    write_run(tmp_path / "runs" / "x" / "edf" / "0", one.tables, one.manifest)
+    write_comparison(tmp_path / "runs" / "x", {"name": "x", "policies": ["edf"]})
+    data = page_data(Assessment(read_comparison("runs/x")))
+    assert data["directories"] == {"edf": {"0": "runs/x/edf/0"}}
+
+
+def test_writing_is_atomic_and_repeatable(tmp_path: Path, compared: Comparison) -> None:
+    write_report(tmp_path / "a.html", compared)
+    write_report(tmp_path / "b.html", compared)
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.html", "b.html"]
+
+
+# ---- in a real browser ----
+
+ACTIONS = """
+<script>
+(async () => {
+  const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+  const report = {}, canvas = document.querySelector("canvas.main"), g = eunomiaReport.gantt;
+  const key = (k) => canvas.dispatchEvent(new KeyboardEvent("keydown", { key: k, bubbles: true, cancelable: true }));
+  const size = () => g.view.b - g.view.a;
+  key("0"); report.whole = size();
+  key("+"); report.zoomed = size();
+  const before = g.view.a; key("ArrowRight"); report.moved = g.view.a - before;
+  key("."); report.live = document.getElementById("gantt-live").textContent;
+  const box = canvas.getBoundingClientRect();
+  const at = (x, y, type, more = {}) => canvas.dispatchEvent(new PointerEvent(type,
+    { clientX: box.left + x, clientY: box.top + y, bubbles: true, pointerId: 1, ...more }));
+  canvas.setPointerCapture = () => {};
+  key("0"); key("+"); key("+");
+  const start = g.view.a; at(400, 40, "pointerdown"); at(300, 40, "pointermove", { buttons: 1 }); at(300, 40, "pointerup");
+  report.dragged = g.view.a - start;
+  canvas.dispatchEvent(new WheelEvent("wheel", { deltaY: -200, ctrlKey: true, clientX: box.left + 400, cancelable: true }));
+  report.wheeled = size();
+  for (let x = 130; x < 900; x += 3) { at(x, 40, "pointermove"); if (!document.getElementById("tip").hidden) break; }
+  report.tip = document.getElementById("tip").textContent;
+  const began = performance.now(); for (let i = 0; i < 20; i++) g.paint(); report.paint_ms = (performance.now() - began) / 20;
+  const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+  const seen = new Set(); for (let i = 0; i < pixels.length; i += 4 * 7) seen.add(pixels[i] << 16 | pixels[i + 1] << 8 | pixels[i + 2]);
+  report.colours = seen.size;
+  report.policies = [];
+  for (const radio of document.querySelectorAll("#picker input")) {
+    radio.click(); await wait(30);
+    report.policies.push({ svgs: document.querySelectorAll(".chart svg").length, note: document.getElementById("reasons-note").textContent });
+  }
+  report.overflow = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+  report.errors = window.failures;
+  document.documentElement.dataset.report = JSON.stringify(report);
+})().catch((e) => { document.documentElement.dataset.report = JSON.stringify({ crash: String(e) }); });
+</script>
+"""
+WATCH = "<script>window.failures = []; addEventListener('error', (e) => failures.push(e.message));</script>"
+
+
+def browser() -> str:
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        found = shutil.which(name)
+        if found:
+            return found
+    pytest.skip("no Chromium here: the page was not drawn")
+
+
+def drawn(page: str, folder: Path, width: int) -> tuple[str, dict[str, Any]]:
+    """The page after its script and our actions ran: its elements, and what the actions saw."""
+    policy = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
+    assert len(policy.findall(page)) == 1  # lifted for the actions alone; the next test runs under it
+    probe = policy.sub(WATCH, page).replace("</body>", ACTIONS + "</body>")
+    text = dump(probe, folder, width)
+    match = re.search(r'data-report="([^"]*)"', text)
+    assert match, "the actions did not finish"
+    return text, json.loads(match.group(1).replace("&quot;", '"').replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">"))
+
+
+def dump(page: str, folder: Path, width: int) -> str:
+    (folder / "page.html").write_text(page, encoding="utf-8")
+    done = subprocess.run(
+        [browser(), "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync", f"--user-data-dir={folder / 'profile'}",
+         f"--window-size={width},1000", "--virtual-time-budget=8000", "--dump-dom", (folder / "page.html").as_uri()],
+        capture_output=True, text=True, timeout=90,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("width", [1400, 520])
+def test_the_page_draws_itself_and_answers(page: str, tmp_path: Path, width: int) -> None:
+    text, report = drawn(page, tmp_path, width)
+    assert "crash" not in report, report
+    assert report["errors"] == []
+    assert report["overflow"] <= 0  # nothing wider than the window
+    assert report["zoomed"] == pytest.approx(0.6 * report["whole"])
+    assert report["moved"] > 0 and report["dragged"] > 0 and report["wheeled"] < report["zoomed"]
+    assert "req-" in report["live"] and "computing" in report["live"]
+    assert re.search(r"req-\d+ of .*\n?layer \d+", report["tip"], re.S)
+    assert report["colours"] > 8 and report["paint_ms"] < 50
+    assert len({p["note"] for p in report["policies"]}) == 3 and all(p["svgs"] >= 3 for p in report["policies"])
+    for chart in ("chart-slo", "chart-split", "chart-fairness", "chart-reasons", "chart-gantt"):
+        assert re.search(rf'id="{chart}"[^>]*><', text), chart
+    assert "alert('x')</script>" not in text.split('id="data"')[0].replace("&lt;", "")
+
+
+def test_the_page_draws_itself_under_its_own_policy(page: str, tmp_path: Path) -> None:
+    text = dump(page, tmp_path, 1200)
+    assert 'data-drawn="yes"' in text
+    refused = dump(page.replace("</body>", "<script>document.title = 'taken'</script></body>"), tmp_path, 1200)
+    assert "<title>taken" not in refused and 'data-drawn="yes"' in refused

@@ -75,6 +75,7 @@ class AcceleratorType:
     double_buffered: bool = False  # half of the buffer holds the next tile
     pe_double_buffered: bool = False  # elements take the next weights while they compute
     keeps_inputs: bool = True  # inputs of all channels may stay in the buffer while filters change
+    sequential_strips: bool = True  # row-stationary: weights stay in the elements while strips of rows follow
     padded_inputs: bool = False  # zero padding is stored in DRAM and fetched like data
     max_accumulation: int = 0  # most channels summed per pass; 0 = whatever the storage allows
     search_blocks: int = 16  # most block sizes tried per dimension of the tiling search

@@ -22,7 +22,7 @@ from eunomia.hardware.layer_cost import Traffic
 from eunomia.hardware.nest import Ints, Nest, block_sizes, ceil_div
 
 Floats = npt.NDArray[np.float64]
-KEPT = 6  # blocks of equal DRAM traffic that go on to the second search
+KEPT = 4  # blocks of equal DRAM traffic that go on to the second search
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class Shape:
     bands: int  # sets above each other
     in_h: int  # input rows as stored in DRAM
     in_w: int
+    banks: int  # of the buffer, as far as usable
     input_scale: float  # stored input elements / elements of the layer
 
 
@@ -80,6 +81,7 @@ def _shape(nest: Nest, kind: AcceleratorType) -> Shape:
         bands=kind.array_rows // kernel_rows,
         in_h=in_h,
         in_w=in_w,
+        banks=kind.usable_buffer_bytes // kind.buffer_bank_bytes,
         input_scale=in_h * in_w / (nest.in_h * nest.in_w),
     )
 
@@ -98,7 +100,7 @@ def _banks(kind: AcceleratorType, size: Floats) -> Ints:
 
 def _least_dram(nest: Nest, kind: AcceleratorType, shape: Shape) -> Blocks | None:
     """Blocks of least DRAM bytes: inputs are read once per filter block, weights once per image block and strip."""
-    tallest = kind.array_columns * shape.bands
+    tallest = nest.p if kind.sequential_strips else kind.array_columns * shape.bands
     sizes = kind.search_blocks
     rows = block_sizes(nest.p, sizes)
     rows = np.unique(np.concatenate([rows[rows <= tallest], [min(nest.p, tallest), min(nest.p, kind.array_columns)]]))
@@ -111,7 +113,7 @@ def _least_dram(nest: Nest, kind: AcceleratorType, shape: Shape) -> Blocks | Non
     channels = np.where(kept, nest.c, 1)
     tile = n * channels * _tile_rows(nest, e) * _tile_columns(nest, f) * kind.word_bytes
     psums = n * m * e * f * kind.psum_bytes
-    fits = _banks(kind, psums) + _banks(kind, tile) <= kind.usable_buffer_bytes // kind.buffer_bank_bytes
+    fits = _banks(kind, psums) + _banks(kind, tile) <= shape.banks
     fits &= ~kept | kind.keeps_inputs | (nest.c == 1)
     if not fits.any():
         return None
@@ -132,72 +134,102 @@ def _least_dram(nest: Nest, kind: AcceleratorType, shape: Shape) -> Blocks | Non
     return Blocks(n[best], m[best], e[best], f[best], kept[best], input_bytes[best], weight_bytes[best], output_bytes)
 
 
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """Candidate passes, parallel arrays: ``p, q`` per element, ``r, t`` copies of a set, ``strips`` one after another."""
+
+    at: Ints  # row of Blocks
+    n: Ints
+    m: Ints
+    e: Ints  # rows of a set
+    f: Ints
+    strips: Ints  # sets of e rows that follow each other while the weights stay
+    p: Ints
+    q: Ints
+    r: Ints
+    t: Ints
+    groups: Ints  # groups side by side
+
+
 def _best_passes(nest: Nest, kind: AcceleratorType, shape: Shape, blocks: Blocks) -> Traffic:
     """Passes of fewest cycles over the given blocks; equal cycles go to the fewest buffer bytes."""
-    limit = min(nest.c, shape.input_words // shape.kernel_columns, kind.max_accumulation or nest.c)
-    filters = np.unique(np.minimum(np.arange(1, shape.psum_words + 1), nest.k))
-    channels = np.arange(1, max(1, limit) + 1)
-    copies = np.unique(np.concatenate([np.arange(1, 9), block_sizes(max(1, nest.c), kind.search_blocks)]))
-    grid = np.meshgrid(np.arange(len(blocks.n)), filters, channels, copies, indexing="ij")
-    at, p, q, r = (part.ravel().astype(np.int64) for part in grid)
-    n, m, e, f, kept = blocks.n[at], blocks.m[at], blocks.e[at], blocks.f[at], blocks.kept[at]
-
-    width = ceil_div(e, kind.array_columns)  # pieces that one logical set is cut into
-    sets = np.maximum(1, np.where(width > 1, shape.bands // width, shape.bands * (kind.array_columns // e)))
-    blocks_of_filters = ceil_div(m, p)
-    most_t = np.maximum(1, sets // r)
-    t = ceil_div(blocks_of_filters, ceil_div(blocks_of_filters, most_t))
-    tile_c = np.where(kept, nest.c, np.minimum(q * r, nest.c))
-    tile = n * tile_c * _tile_rows(nest, e) * _tile_columns(nest, f) * kind.word_bytes
-    psums = n * m * e * f * kind.psum_bytes
-    used = _banks(kind, psums) + _banks(kind, tile)
-    banks = kind.usable_buffer_bytes // kind.buffer_bank_bytes
-    ok = (p * q * shape.kernel_columns <= shape.weight_words) & (p <= m) & (r <= sets) & (used <= banks)
-    ok &= (q * (r - 1) < nest.c) & (q * r <= (kind.max_accumulation or q * r))
-    index = np.flatnonzero(ok)
-    p, q, r, t, n, m, e, f, sets, used, at = (v[index] for v in (p, q, r, t, n, m, e, f, sets, used, at))
-
-    together = np.minimum(nest.groups, np.minimum(sets // (r * t), banks // np.maximum(used, 1)))
-    together = np.maximum(1, together)  # groups side by side
+    passes = _candidates(nest, kind, shape, blocks)
+    n, m, e, f, p, q, r, t = (getattr(passes, name) for name in "nmefpqrt")
     depth = ceil_div(nest.c, q * r) * shape.folds  # passes that one output is accumulated over
-    strips = ceil_div(nest.p, e) * ceil_div(nest.q, f) * ceil_div(nest.batch, n)
+    tiles = ceil_div(nest.p, blocks.e[passes.at]) * ceil_div(nest.q, f) * ceil_div(nest.batch, n)
     filter_blocks = ceil_div(nest.k, m) * ceil_div(m, p * t)
-    rounds = ceil_div(nest.groups, together) * strips * filter_blocks * depth
+    rounds = ceil_div(nest.groups, passes.groups) * tiles * filter_blocks * depth
 
-    row_words = _tile_rows(nest, e) * q * r * together
-    load = together * p * t * q * r * shape.kernel_rows * shape.kernel_columns * kind.word_bytes / kind.weight_bus_bytes
-    window = row_words * shape.kernel_columns * kind.word_bytes / kind.input_bus_bytes
-    fill = np.zeros_like(load) if kind.pe_double_buffered else load
-    start = np.zeros_like(load) if kind.pe_double_buffered else window
-    multiply = n * f * p * q * shape.kernel_columns
-    compute = rounds * (multiply + fill + start)
+    turns = n * passes.strips  # sets that run one after another in a pass
+    rows = _tile_rows(nest, e) * q * r * passes.groups
+    weights = passes.groups * p * t * q * r * shape.kernel_rows * shape.kernel_columns * kind.word_bytes
+    load = weights / kind.weight_bus_bytes
+    window = passes.strips * rows * shape.kernel_columns * kind.word_bytes / kind.input_bus_bytes
+    multiply = turns * f * p * q * shape.kernel_columns
+    exposed = np.zeros_like(load) if kind.pe_double_buffered else load
+    compute = rounds * (multiply + (0.0 if kind.pe_double_buffered else window) + exposed)
 
-    inputs = n * row_words * _tile_columns(nest, f) * kind.word_bytes
-    outputs = n * e * f * p * t * together * kind.psum_bytes
+    inputs = turns * rows * _tile_columns(nest, f) * kind.word_bytes
+    outputs = turns * e * f * p * t * passes.groups * kind.psum_bytes
     busiest = np.maximum(inputs / kind.input_bus_bytes, outputs / kind.psum_write_bus_bytes)
     busiest = np.maximum(busiest, outputs / kind.psum_read_bus_bytes * (depth - 1) / depth)
-    buses = rounds * (np.maximum(busiest, load) if kind.pe_double_buffered else busiest + load)
+    buses = rounds * (np.maximum(busiest, load) + exposed)
 
     psum_bytes = nest.output_elements * (2 * depth - 1) * kind.psum_bytes
-    input_reads = rounds * inputs
-    buffered = psum_bytes + input_reads + blocks.input_bytes[at]
-    cycles = np.maximum(compute, buses)
-    pick = int(np.lexsort((compute, buffered, cycles))[0])
-    weights = float(blocks.weight_bytes[at][pick])
-    hops = nest.output_elements * depth[pick] * (shape.kernel_rows * r[pick] - 1) * kind.psum_bytes
-    active = shape.kernel_rows * np.minimum(e, nest.p) * r * t * together
-    names = ("n", "m", "e", "p", "q", "r", "t", "depth", "groups")
-    values = (n, m, e, p, q, r, t, depth, together)
+    buffered = psum_bytes + rounds * inputs + blocks.input_bytes[passes.at]
+    pick = int(np.lexsort((compute, buffered, np.maximum(compute, buses)))[0])
+    block = int(passes.at[pick])
+    hops = nest.output_elements * float(depth[pick] * (shape.kernel_rows * r[pick] - 1)) * kind.psum_bytes
+    names = ("n", "m", "e", "p", "q", "r", "t", "strips", "groups")
+    mapping = {name: int(getattr(passes, name)[pick]) for name in names}
     return Traffic(
         compute_cycles=float(compute[pick]),
         buffer_cycles=float(buses[pick]),
-        dram_input_bytes=float(blocks.input_bytes[at][pick]),
-        dram_weight_bytes=weights,
+        dram_input_bytes=float(blocks.input_bytes[block]),
+        dram_weight_bytes=float(blocks.weight_bytes[block]),
         dram_output_bytes=blocks.output_bytes,
         buffer_bytes=float(buffered[pick]),
-        noc_bytes=float(buffered[pick]) + weights + float(hops),
+        noc_bytes=float(buffered[pick] + blocks.weight_bytes[block]) + hops,
         pe_bytes=float(nest.macs) * (2 * kind.word_bytes + 2 * kind.psum_bytes),
         macs=nest.macs,
-        active_pes=int(active[pick]),
-        mapping={name: int(value[pick]) for name, value in zip(names, values, strict=True)},
+        active_pes=int((shape.kernel_rows * e * r * t * passes.groups)[pick]),
+        mapping={**mapping, "depth": int(depth[pick])},
     )
+
+
+def _candidates(nest: Nest, kind: AcceleratorType, shape: Shape, blocks: Blocks) -> Passes:
+    """All passes that scratchpads, array and buffer allow."""
+    deepest = kind.max_accumulation or nest.c
+    most_q = max(1, min(nest.c, shape.input_words // shape.kernel_columns, deepest))
+    most_sets = shape.bands * kind.array_columns
+    filters = _steps(min(nest.k, shape.psum_words))
+    copies = _steps(max(1, min(nest.c, most_sets)))
+    strips = np.arange(2 if kind.sequential_strips else 1)
+    grid = np.meshgrid(np.arange(len(blocks.n)), strips, filters, np.arange(1, most_q + 1), copies, indexing="ij")
+    at, cut, p, q, r = (part.ravel().astype(np.int64) for part in grid)
+    ok = (p * q * shape.kernel_columns <= shape.weight_words) & (q * (r - 1) < nest.c) & ((q * r <= deepest) | (r == 1))
+    at, cut, p, q, r = at[ok], cut[ok], p[ok], q[ok], r[ok]
+
+    n, m, f = blocks.n[at], blocks.m[at], blocks.f[at]
+    turns = np.where(cut > 0, ceil_div(blocks.e[at], kind.array_columns), 1)
+    e = ceil_div(blocks.e[at], turns)
+    width = ceil_div(e, kind.array_columns)  # pieces that one logical set is cut into
+    sets = np.where(width > 1, shape.bands // width, shape.bands * (kind.array_columns // e))
+    by_p = ceil_div(m, p)
+    t = ceil_div(by_p, ceil_div(by_p, np.maximum(1, sets // r)))
+    channels = np.where(blocks.kept[at], nest.c, np.minimum(q * r, nest.c))
+    tile = n * channels * _tile_rows(nest, blocks.e[at]) * _tile_columns(nest, f) * kind.word_bytes
+    used = _banks(kind, n * m * blocks.e[at] * f * kind.psum_bytes) + _banks(kind, tile)
+    ok = (p <= m) & (r <= sets) & (used <= shape.banks)
+    groups = np.minimum(nest.groups, np.minimum(sets // (r * t), shape.banks // np.maximum(used, 1)))
+    found = (v[ok] for v in (at, n, m, e, f, turns, p, q, r, t, np.maximum(1, groups)))
+    return Passes(*found)
+
+
+def _steps(most: int) -> Ints:
+    """1, 2, 3, 4, then steps of a quarter or less, up to ``most``."""
+    values, value = [], 1
+    while value < most:
+        values.append(value)
+        value += max(1, value // 8 * 2)
+    return np.array([*values, most], np.int64)

@@ -1,0 +1,158 @@
+"""Cost tables as CSV: measured costs in, computed costs out.
+
+Columns: ``model, layer, type`` and ``compute_s`` (or ``latency_s``); optional ``buffer_s``, ``dram_bytes``,
+``energy_j``, ``link_bytes_s``, ``origin``. ``layer`` is a layer's name, or its index. An empty or ``inf``
+time means that the type cannot run the layer.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from eunomia.errors import OutputError, PlatformError, TraceError
+from eunomia.hardware.table import CostTable, Floats
+from eunomia.workload.model import DnnModel
+
+REQUIRED = ("model", "layer", "type")
+OPTIONAL = ("compute_s", "latency_s", "buffer_s", "dram_bytes", "energy_j", "link_bytes_s", "origin")
+NUMBERS = ("buffer_s", "dram_bytes", "energy_j")
+ORIGINS = ("measured", "model", "imported", "estimated")
+
+
+def read_cost_csv(path: str | Path, models: Sequence[DnnModel]) -> CostTable:
+    """Costs of ``models`` from a CSV file; types are those of the file, in order of first mention.
+
+    With ``latency_s`` alone the whole time counts as compute. Raises TraceError (file, line, column)
+    for a cell that cannot be read, PlatformError for a missing or zero time.
+    """
+    file = Path(path)
+    rows = _rows(file)
+    types = tuple(dict.fromkeys(row["type"] for _, row in rows))
+    offsets = np.cumsum([0, *(len(m.layers) for m in models)])
+    shape = (int(offsets[-1]), len(types))
+    columns: dict[str, Floats] = {name: np.zeros(shape) for name in NUMBERS}
+    columns["compute_s"] = np.full(shape, np.nan)
+    link = np.full(len(types), np.inf)
+    origin = ["measured"] * len(types)
+    where = _places(models)
+    for line, row in rows:
+        places = where.get((row["model"], row["layer"]))
+        if places is None:
+            if row["model"] not in {m.name for m in models}:
+                continue  # a network that this table does not need
+            raise TraceError(f"model '{row['model']}' has no layer '{row['layer']}'", file, line, "layer")
+        column = types.index(row["type"])
+        cells = _numbers(row, file, line)
+        for at in places:
+            if not np.isnan(columns["compute_s"][at, column]):
+                raise TraceError(f"layer '{row['layer']}' on '{row['type']}' is given twice", file, line, "layer")
+            for name in ("compute_s", *NUMBERS):
+                columns[name][at, column] = cells[name]
+        if row.get("link_bytes_s"):
+            link[column] = _number(row["link_bytes_s"], file, line, "link_bytes_s", zero=False)
+        if row.get("origin"):
+            kind = row["origin"].split(" ")[0]
+            if kind not in ORIGINS:
+                raise TraceError(f"'{kind}' is no origin; choose one of: {', '.join(ORIGINS)}", file, line, "origin")
+            origin[column] = row["origin"]
+    _complete(columns["compute_s"], models, types, file)
+    return CostTable(tuple(models), types, **columns, link_bytes_s=link, origin=tuple(origin))
+
+
+def _rows(file: Path) -> list[tuple[int, dict[str, str]]]:
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise TraceError(f"cannot be read: {error.strerror}", file) from error
+    except UnicodeDecodeError as error:
+        raise TraceError("is not UTF-8 text", file) from error
+    reader = csv.DictReader(io.StringIO(text), skipinitialspace=True)
+    header = [name.strip() for name in reader.fieldnames or ()]
+    for name in (*REQUIRED, "compute_s"):
+        if name not in header and not (name == "compute_s" and "latency_s" in header):
+            missing = "compute_s or latency_s" if name == "compute_s" else name
+            raise TraceError(f"the column '{missing}' is missing", file, 1, missing)
+    for name in header:
+        if name not in (*REQUIRED, *OPTIONAL):
+            raise TraceError(f"unknown column; known are {', '.join((*REQUIRED, *OPTIONAL))}", file, 1, name)
+    reader.fieldnames = header
+    rows = [(reader.line_num, {k: (v or "").strip() for k, v in row.items() if k}) for row in reader]
+    if not rows:
+        raise TraceError("holds no rows", file)
+    return rows
+
+
+def _places(models: Sequence[DnnModel]) -> dict[tuple[str, str], list[int]]:
+    """(model, layer name or index) -> rows of the table."""
+    found: dict[tuple[str, str], list[int]] = {}
+    start = 0
+    for model in models:
+        named: dict[str, list[int]] = {}
+        for i, layer in enumerate(model.layers):
+            named.setdefault(layer.name, []).append(start + i)
+            found[model.name, str(i)] = [start + i]
+        found.update({(model.name, name): at for name, at in named.items()})
+        start += len(model.layers)
+    return found
+
+
+def _numbers(row: dict[str, str], file: Path, line: int) -> dict[str, float]:
+    time = "compute_s" if row.get("compute_s") else "latency_s"
+    cells = {name: _number(row.get(name) or "0", file, line, name) for name in NUMBERS}
+    text = row.get(time) or "inf"
+    cells["compute_s"] = math.inf if text.lower() == "inf" else _number(text, file, line, time)
+    if cells["compute_s"] == 0.0 and cells["buffer_s"] == 0.0 and cells["dram_bytes"] == 0.0:
+        raise PlatformError(
+            f"{file}, line {line}, column '{time}': layer '{row['layer']}' takes 0 s on '{row['type']}'; "
+            "give a positive time, or inf where it cannot run"
+        )
+    return cells
+
+
+def _number(text: str, file: Path, line: int, column: str, zero: bool = True) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise TraceError(f"'{text}' is not a number", file, line, column) from None
+    if math.isnan(value) or value < 0.0 or (value == 0.0 and not zero) or (math.isinf(value) and zero):
+        raise TraceError(f"{text} is not a {'non-negative' if zero else 'positive'} number", file, line, column)
+    return value
+
+
+def _complete(time: Floats, models: Sequence[DnnModel], types: tuple[str, ...], file: Path) -> None:
+    missing = np.argwhere(np.isnan(time))
+    if not len(missing):
+        return
+    row, column = missing[0]
+    for model in models:
+        if row < len(model.layers):
+            layer = model.layers[row].name
+            raise PlatformError(
+                f"{file}: no time for layer '{layer}' of model '{model.name}' on '{types[column]}' "
+                f"({len(missing)} entries are missing); write inf where a type cannot run a layer"
+            )
+        row -= len(model.layers)
+
+
+def write_cost_csv(table: CostTable, path: str | Path) -> None:
+    """Write a cost table as CSV, all digits kept; layers go by index. Raises OutputError."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*REQUIRED, "compute_s", *NUMBERS, "link_bytes_s", "origin"])
+    for row in range(table.compute_s.shape[0]):
+        model, layer = table.layer_at(row)
+        for column, kind in enumerate(table.types):
+            cells = [table.compute_s, table.buffer_s, table.dram_bytes, table.energy_j]
+            origin = table.origin[column] if table.origin else "imported"
+            values = [repr(float(cell[row, column])) for cell in cells]
+            writer.writerow([model.name, layer, kind, *values, repr(float(table.link_bytes_s[column])), origin])
+    try:
+        Path(path).write_text(text.getvalue(), encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write '{path}': {error.strerror}") from error

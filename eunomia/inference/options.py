@@ -93,6 +93,8 @@ class EngineOptions:
         if self.period_s is not None and not self.period_s > 0.0:
             raise ConfigError(f"period_s is {self.period_s}; it must be positive, or absent for event-driven")
         if self.horizon_s is not None and not self.horizon_s > 0.0:
-            raise ConfigError(f"horizon_s is {self.horizon_s}; it must be positive, or absent to run to the end")
+            raise ConfigError(
+                f"horizon_s is {self.horizon_s}; it must be positive, or absent to run to the end"
+            )
         if self.sli_ewma is not None and not 0.0 < self.sli_ewma <= 1.0:
             raise ConfigError(f"sli_ewma is {self.sli_ewma}; it must lie in (0, 1]")

@@ -56,6 +56,8 @@ class Graph(NamedTuple):
     path_best_s: Floats  # (rows,) longest path of best_s to an exit, this layer included
     path_mean_s: Floats  # (rows,)
     row_bytes: Floats  # (rows,) DRAM bytes on the type of least c'
+    iso_best_s: Floats  # (models,) sum of best_s
+    iso_mean_s: Floats  # (models,)
 
 
 class Jobs(NamedTuple):
@@ -115,7 +117,9 @@ def build_problem(
 
 def _column(table: CostTable, name: str) -> int:
     if name not in table.types:
-        raise PlatformError(f"the cost table has no accelerator type '{name}'; it has: {', '.join(table.types)}")
+        raise PlatformError(
+            f"the cost table has no accelerator type '{name}'; it has: {', '.join(table.types)}"
+        )
     return table.types.index(name)
 
 
@@ -158,7 +162,9 @@ def _estimate(table: CostTable, latency: Floats, estimator: Estimator, seed: int
     known = {model.name for model in table.models}
     for name in estimator.bias:
         if name not in known:
-            raise ConfigError(f"estimator bias names model '{name}', which no tenant uses: {', '.join(sorted(known))}")
+            raise ConfigError(
+                f"estimator bias names model '{name}', which no tenant uses: {', '.join(sorted(known))}"
+            )
     for index, model in enumerate(table.models):
         rows = slice(table.offsets[index], table.offsets[index + 1])
         if estimator.mode == "bias":
@@ -197,6 +203,8 @@ def _graph(table: CostTable, costs: Costs) -> Graph:
         path_best_s=remaining_paths(table.offsets, start, successor, best),
         path_mean_s=remaining_paths(table.offsets, start, successor, mean),
         row_bytes=costs.dram_bytes[rows, costs.estimate_s.argmin(axis=1)],
+        iso_best_s=np.add.reduceat(best, table.offsets[:-1]),
+        iso_mean_s=np.add.reduceat(mean, table.offsets[:-1]),
     )
 
 

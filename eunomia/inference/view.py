@@ -47,6 +47,7 @@ READY = np.dtype(
         ("late", "i8"),  # 1 = hopeless NOW: deadline_s < now_s + path_best_s
         ("sequence", "i8"),  # order of becoming ready: the tie-break
         ("accelerator", "i8"),  # where its request's last finished layer ran; -1 = none
+        ("bound", "i8"),  # accelerator whose queue it is in, NOW (queueing rules, periods); -1 = none
     ],
     align=True,
 )
@@ -56,7 +57,10 @@ ACCELERATOR = np.dtype(
         ("type", "i8"),
         ("request", "i8"),  # running request; -1 = idle
         ("layer", "i8"),
-        ("free_in_s", "f8"),  # estimated isolated time left of the running layer; 0 = idle (no slowdown applied)
+        (
+            "free_in_s",
+            "f8",
+        ),  # estimated isolated time left of the running layer; 0 = idle (no slowdown applied)
         ("demand_bytes_s", "f8"),  # estimated demand of the running layer
         ("last_request", "i8"),  # whose layer ran last here; -1 = none
         ("queued", "i8"),  # sub-jobs bound to it (periodic and queueing rules)
@@ -76,6 +80,7 @@ SYSTEM = np.dtype(
         ("live", "i8"),  # requests in the system
         ("finished", "i8"),
         ("seed", "i8"),
+        ("late_last", "i8"),  # 1 = the operator wants hopeless requests served after all others
     ],
     align=True,
 )

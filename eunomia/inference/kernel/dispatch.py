@@ -1,0 +1,184 @@
+"""Compiled decisions: the greedy rule over heaps of waiting sub-jobs, and queues per accelerator."""
+
+from __future__ import annotations
+
+from eunomia.inference.kernel.heap import before, pop, push
+from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.layout import DEAD
+from eunomia.inference.kernel.lifecycle import is_late, release_node, start_layer
+from eunomia.inference.kernel.memory import (
+    Kernel,
+    active_at,
+    cost_at,
+    decision_at,
+    facts_at,
+    free_in_at,
+    heap_at,
+    lane_at,
+    node_at,
+    queue_at,
+    system_of,
+)  # fmt: skip
+from eunomia.inference.kernel.setup import STEP
+from eunomia.inference.kernel.placement import bind_target, choose, refresh_types, time_left
+
+
+@jitted
+def insert(k: Kernel, heap: int, node: int) -> None:
+    """Put a waiting node into a heap, among the on-time ones."""
+    heap_at(k, heap).on_time = push(k, heap_at(k, heap).on_time, node)
+    if heap_at(k, heap).active == 0:
+        heap_at(k, heap).active = 1
+        active_at(k, k.num_active).value = heap
+        k.num_active += 1
+
+
+@jitted
+def drop_dead(k: Kernel, heap: int, tier: int) -> int:
+    """Root of a heap after removing nodes of dropped requests from its top."""
+    record = heap_at(k, heap)
+    root = record.late if tier == 1 else record.on_time
+    while root >= 0 and node_at(k, root).state == DEAD:
+        rest = pop(k, root)
+        release_node(k, root)
+        root = rest
+    if tier == 1:
+        record.late = root
+    else:
+        record.on_time = root
+    return root
+
+
+@jitted
+def head(k: Kernel, heap: int, tiered: bool, now_s: float) -> int:
+    """First node of a heap; -1 = empty. Late ones (if ``tiered``) come after all others."""
+    node = drop_dead(k, heap, 0)
+    while tiered and node >= 0 and is_late(facts_at(k, node), now_s):
+        heap_at(k, heap).on_time = pop(k, node)
+        heap_at(k, heap).late = push(k, heap_at(k, heap).late, node)
+        node = drop_dead(k, heap, 0)
+    if node >= 0 or not tiered:
+        return node
+    return drop_dead(k, heap, 1)
+
+
+@jitted
+def remove_head(k: Kernel, heap: int, node: int) -> None:
+    """Take the node that ``head`` returned out of its heap."""
+    record = heap_at(k, heap)
+    if record.on_time == node:
+        record.on_time = pop(k, node)
+    else:
+        record.late = pop(k, node)
+
+
+@jitted
+def takes_precedence(k: Kernel, node: int, other: int, tiered: bool, now_s: float) -> bool:
+    """Whether ``node`` goes before ``other``: on time, then key, then sequence."""
+    if tiered:
+        late, other_late = is_late(facts_at(k, node), now_s), is_late(facts_at(k, other), now_s)
+        if late != other_late:
+            return other_late
+    return before(k, node, other)
+
+
+@jitted
+def refresh_system(k: Kernel) -> None:
+    """Estimated demand of running layers, in the view of the policy."""
+    demand = 0.0
+    for s in range(k.num_lanes):
+        if lane_at(k, s).node >= 0:
+            demand += queue_at(k, s).demand_bytes_s
+    system_of(k).demand_bytes_s = demand
+
+
+@jitted
+def begin(k: Kernel, node: int, s: int, now_s: float) -> None:
+    """Start a sub-job by decision of the policy, and record the decision."""
+    if k.record:
+        row = decision_at(k, k.decision_row)
+        facts = facts_at(k, node)
+        row.time_s, row.request, row.layer, row.accelerator = now_s, facts.request, facts.layer, s
+        row.waiting, row.demand_bytes_s = k.num_waiting, system_of(k).demand_bytes_s
+        for other in range(k.num_lanes):
+            free_in_at(k, k.decision_row * k.num_lanes + other).value = time_left(k, other)
+        k.decision_row += 1
+    start_layer(k, node, s, now_s, k.num_decisions)
+    k.num_decisions += 1
+    refresh_system(k)
+
+
+@jitted
+def greedy_round(k: Kernel, now_s: float) -> None:
+    """Start sub-jobs until nothing that waits would be given an idle accelerator, or the gate is shut."""
+    system = system_of(k)
+    tiered = k.tiered == 1
+    lanes = k.num_lanes
+    refresh_system(k)
+    while k.num_waiting > 0 and k.num_running < lanes:
+        if system.demand_bytes_s > k.gate * system.bandwidth_bytes_s:
+            return
+        refresh_types(k)
+        best, best_heap, best_s = -1, -1, -1
+        i = 0
+        while i < k.num_active:
+            heap = active_at(k, i).value
+            node = head(k, heap, tiered, now_s)
+            if node < 0:  # nothing left here
+                k.num_active -= 1
+                active_at(k, i).value = active_at(k, k.num_active).value
+                heap_at(k, heap).active = 0
+                continue
+            i += 1
+            if best >= 0 and not takes_precedence(k, node, best, tiered, now_s):
+                continue
+            s = choose(k, k.place, facts_at(k, node).row)
+            if s >= 0:
+                best, best_heap, best_s = node, heap, s
+        if best < 0:
+            return
+        remove_head(k, best_heap, best)
+        begin(k, best, best_s, now_s)
+
+
+@jitted
+def queue_round(k: Kernel, now_s: float) -> None:
+    """Every idle accelerator takes the head of its own queue."""
+    tiered = k.tiered == 1
+    lanes = k.num_lanes
+    refresh_system(k)
+    for s in range(lanes):
+        if lane_at(k, s).node >= 0:
+            continue
+        node = head(k, s, tiered, now_s)
+        if node >= 0:
+            remove_head(k, s, node)
+            begin(k, node, s, now_s)
+
+
+@jitted
+def pull_throttled(k: Kernel, now_s: float) -> None:
+    """Sub-jobs that no queue had room for are bound, in order, as room appears."""
+    tiered = k.tiered == 1
+    lanes = k.num_lanes
+    node = head(k, lanes, tiered, now_s)
+    while node >= 0:
+        s = bind_target(k, k.bind, node)
+        if s < 0:
+            return
+        remove_head(k, lanes, node)
+        bind(k, node, s)
+        node = head(k, lanes, tiered, now_s)
+
+
+@jitted
+def bind(k: Kernel, node: int, s: int) -> None:
+    """Put a waiting sub-job into the queue of accelerator s."""
+    mine, queue = node_at(k, node), queue_at(k, s)
+    cost = cost_at(k, facts_at(k, node).row * k.num_types + lane_at(k, s).type)
+    mine.bound, mine.bound_s = s, cost.estimate_s
+    queue.queued += 1
+    queue.queued_s += mine.bound_s
+    system_of(k).binds += 1
+    if k.mode != STEP or k.period_s > 0.0:  # a stepped policy takes sub-jobs from the view, not from the heap
+        insert(k, s, node)

@@ -1,0 +1,160 @@
+"""Placement rules: which accelerator a sub-job would be given, evaluated per accelerator type.
+
+All instances of a type cost the same, so only the least idle instance and the busy one that frees
+first can be chosen: O(types) instead of O(accelerators) per sub-job.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.memory import Kernel, cost_at, facts_at, lane_at, queue_at, system_of, type_at
+from eunomia.inference.kernel.noise import uniform
+from eunomia.inference.kernel.setup import (
+    ANY_IDLE,
+    EFT_CA,
+    FIRST_IDLE,
+    LEAST_LOADED,
+    PREF,
+    RANDOM,
+    ROUND_ROBIN,
+)
+
+
+@jitted
+def time_left(k: Kernel, s: int) -> float:
+    """Estimated isolated time until accelerator s is free; 0 when idle."""
+    lane = lane_at(k, s)
+    if lane.node < 0:
+        return 0.0
+    return max(0.0, lane.estimate_s - (lane.total_s - lane.remaining_s))
+
+
+@jitted
+def refresh_types(k: Kernel) -> None:
+    """Per type: least idle accelerator, and the busy one that frees first."""
+    for kind in range(k.num_types):
+        type_at(k, kind).idle = -1
+        type_at(k, kind).busy = -1
+    for s in range(k.num_lanes):
+        kind = lane_at(k, s).type
+        if lane_at(k, s).node < 0:
+            if type_at(k, kind).idle < 0:
+                type_at(k, kind).idle = s
+        else:
+            free_s = time_left(k, s)
+            if type_at(k, kind).busy < 0 or free_s < type_at(k, kind).free_s:
+                type_at(k, kind).busy = s
+                type_at(k, kind).free_s = free_s
+
+
+@jitted
+def choose(k: Kernel, place: int, row: int) -> int:
+    """The idle accelerator that the rule gives this row; -1 = hold."""
+    if place == FIRST_IDLE:
+        return _first_idle(k, row)
+    if place == ANY_IDLE:
+        return _fastest_idle(k, row)
+    if place == PREF:
+        return _preferred(k, row)
+    return _earliest_finish(k, row, place == EFT_CA)
+
+
+@jitted
+def _first_idle(k: Kernel, row: int) -> int:
+    """Idle accelerator of least index, whatever its speed."""
+    chosen = -1
+    for kind in range(k.num_types):
+        s = type_at(k, kind).idle
+        if s >= 0 and cost_at(k, row * k.num_types + kind).estimate_s < np.inf and (chosen < 0 or s < chosen):
+            chosen = s
+    return chosen
+
+
+@jitted
+def _fastest_idle(k: Kernel, row: int) -> int:
+    """Idle accelerator of least c', then of least index."""
+    chosen, least = -1, np.inf
+    for kind in range(k.num_types):
+        s, value = type_at(k, kind).idle, cost_at(k, row * k.num_types + kind).estimate_s
+        if s >= 0 and (value < least or (value == least and value < np.inf and s < chosen)):
+            chosen, least = s, value
+    return chosen
+
+
+@jitted
+def _preferred(k: Kernel, row: int) -> int:
+    """Idle accelerator of the type with least c'; hold while all of that type are busy."""
+    best = 0
+    for kind in range(1, k.num_types):
+        if cost_at(k, row * k.num_types + kind).estimate_s < cost_at(k, row * k.num_types + best).estimate_s:
+            best = kind
+    return type_at(k, best).idle
+
+
+@jitted
+def _earliest_finish(k: Kernel, row: int, aware: bool) -> int:
+    """Accelerator of least estimated finish over all; hold if that one is busy."""
+    demand, bandwidth = system_of(k).demand_bytes_s, system_of(k).bandwidth_bytes_s
+    slow = max(1.0, demand / bandwidth)
+    chosen, idle, least = -1, False, np.inf
+    for kind in range(k.num_types):
+        value = cost_at(k, row * k.num_types + kind).estimate_s
+        if value == np.inf:
+            continue
+        is_idle = type_at(k, kind).idle >= 0
+        s = type_at(k, kind).idle if is_idle else type_at(k, kind).busy
+        free_s = 0.0 if is_idle else type_at(k, kind).free_s
+        if aware:
+            own = max(1.0, (demand + cost_at(k, row * k.num_types + kind).estimate_demand) / bandwidth)
+            finish_s = free_s * slow + value * own
+        else:
+            finish_s = (free_s + value) * slow
+        better = finish_s < least
+        if finish_s == least:
+            better = (is_idle and not idle) or (is_idle == idle and s < chosen)
+        if better:
+            chosen, idle, least = s, is_idle, finish_s
+    return chosen if idle else -1
+
+
+@jitted
+def bind_target(k: Kernel, rule: int, node: int) -> int:
+    """Queue that a sub-job enters when it becomes ready; -1 = none has room (throttled)."""
+    facts = facts_at(k, node)
+    lanes = k.num_lanes
+    if rule == ROUND_ROBIN:
+        first = system_of(k).binds % lanes
+    elif rule == RANDOM:
+        first = int(uniform(k.seed, facts.request, facts.layer, 3) * lanes)
+    else:
+        first = 0
+    chosen, least = -1, np.inf
+    for step in range(lanes):
+        s = (first + step) % lanes
+        if cost_at(k, facts.row * k.num_types + lane_at(k, s).type).estimate_s == np.inf:
+            continue
+        if rule == ROUND_ROBIN or rule == RANDOM:
+            return s
+        load = queue_at(k, s).queued + (1 if lane_at(k, s).node >= 0 else 0)
+        if rule == LEAST_LOADED:
+            load_s = queue_at(k, s).queued_s + time_left(k, s)
+            if load_s < least:
+                chosen, least = s, load_s
+        elif load < k.throttle:
+            return s
+    return chosen
+
+
+@jitted
+def least_finish_queue(k: Kernel, row: int, queues: bool) -> int:
+    """Periodic placement: least free + queued + c' (``queues``) or least c', then least index."""
+    chosen, least = 0, np.inf
+    for s in range(k.num_lanes):
+        value = cost_at(k, row * k.num_types + lane_at(k, s).type).estimate_s
+        if queues:
+            value += time_left(k, s) + queue_at(k, s).queued_s
+        if value < least:
+            chosen, least = s, value
+    return chosen

@@ -1,0 +1,86 @@
+"""Rules and options as numbers in the KERNEL record, and how waiting sub-jobs are grouped into heaps."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.inference.kernel.contention import MODES
+from eunomia.inference.kernel.layout import Records
+from eunomia.inference.options import EngineOptions
+from eunomia.inference.problem import Problem
+
+RUN_LATE, LATE_LAST, DROP_LATE = range(3)
+GREEDY, DYNAMIC, QUEUES, DECIDE, STEP = range(5)  # how decisions are made
+PLACEMENTS = ("any_idle", "pref", "eft", "eft_ca", "first_idle")
+ANY_IDLE, PREF, EFT, EFT_CA, FIRST_IDLE = range(5)
+BINDS = ("round_robin", "random", "least_loaded", "throttled")
+ROUND_ROBIN, RANDOM, LEAST_LOADED, THROTTLED = range(4)
+NO_BIND = -1
+
+GRACE_S = 1e-9  # a request that ends this late is still a hit
+
+
+class Rules(NamedTuple):
+    """How the compiled part of the policy decides."""
+
+    mode: int  # GREEDY: keys kept in heaps; DYNAMIC: keys at every decision; QUEUES; DECIDE: compiled; STEP: Python
+    place: int = ANY_IDLE
+    bind: int = NO_BIND  # queueing rules: how sub-jobs are bound to accelerators when they become ready
+    feasible: bool = False
+    gate: float = math.inf  # stop dispatching while estimated demand > gate * B
+    throttle: int = 2
+
+
+def write_settings(kernel: Records, problem: Problem, rules: Rules, options: EngineOptions) -> None:
+    """Put engine options and rules into the KERNEL record."""
+    estimator = options.estimator
+    values = {
+        "mode": rules.mode, "place": rules.place, "bind": rules.bind, "feasible": rules.feasible,
+        "tiered": rules.feasible or options.late == "last", "throttle": rules.throttle, "gate": rules.gate,
+        "contention": MODES.index(problem.contention), "late": ("run", "last", "drop").index(options.late),
+        "drop_expired": options.drop_when == "expired", "patch": options.period_mode == "patch",
+        "period_cap": options.period_cap, "refill": options.refill, "record": options.record == "all",
+        "seed": options.seed, "headroom": headroom(problem), "period_s": options.period_s or 0.0,
+        "switch_s": options.switch_s, "decision_s": options.decision_s, "jitter": estimator.jitter,
+        "learn": estimator.alpha if estimator.mode == "ewma" else 0.0, "sli_ewma": options.sli_ewma or 0.0,
+        "horizon_s": math.inf if options.horizon_s is None else options.horizon_s,
+    }  # fmt: skip
+    for name, value in values.items():
+        kernel[name] = value
+
+
+def headroom(problem: Problem) -> int:
+    """Sub-jobs that can become ready at once: by ends on all accelerators, or by one arrival."""
+    graph = problem.graph
+    widest = int(np.diff(graph.successor_start).max(initial=1))
+    entries = int(np.add.reduceat(graph.indegree == 0, graph.offset[:-1]).max())
+    return len(problem.type_of) * widest + entries
+
+
+def classes(problem: Problem, rules: Rules, options: EngineOptions) -> tuple[npt.NDArray[np.int64], int]:
+    """Group rows so that all sub-jobs of a group get the same answer from the placement rule.
+
+    The greedy rule then compares one head per group instead of every waiting sub-job.
+    """
+    estimate, demand = problem.costs.estimate_s, problem.costs.estimate_demand
+    rows, lanes = len(estimate), len(problem.type_of)
+    if rules.bind != NO_BIND or options.period_s is not None:
+        return np.zeros(rows, np.int64), lanes + 1  # one queue per accelerator, one for what is not bound
+    if rules.mode != GREEDY:
+        return np.zeros(rows, np.int64), 1
+    if options.estimator.mode == "ewma":
+        return np.arange(rows, dtype=np.int64), rows
+    if rules.place == PREF:
+        signature = estimate.argmin(axis=1)[:, None].astype(np.float64)
+    elif rules.place == EFT:
+        signature = estimate
+    elif rules.place == EFT_CA:
+        signature = np.hstack([estimate, demand])
+    else:  # any idle accelerator that can run it will do
+        signature = np.isfinite(estimate).astype(np.float64)
+    _, inverse = np.unique(signature, axis=0, return_inverse=True)
+    return np.ascontiguousarray(inverse.ravel(), np.int64), int(inverse.max()) + 1

@@ -1,0 +1,39 @@
+"""Types of the functions that plug into the kernel by pointer, so that a new rule never recompiles it.
+
+``key(ready, system) -> float``: an ordering rule, least first. ``decide(ready, latency_s, demand_bytes_s,
+energy_j, accelerators, system, answer, priority) -> count``: a whole policy over the View's arrays, which
+writes rows (index of the sub-job, accelerator) into ``answer``. Both must not modify their inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from numba import from_dtype, njit, types
+
+from eunomia.inference.view import ACCELERATOR, READY, SYSTEM
+
+READY_TYPE, ACCELERATOR_TYPE, SYSTEM_TYPE = from_dtype(READY), from_dtype(ACCELERATOR), from_dtype(SYSTEM)
+_floats = types.Array(types.float64, 2, "C", readonly=True)
+
+KEY_SIGNATURE = types.float64(READY_TYPE, SYSTEM_TYPE)
+DECIDE_SIGNATURE = types.int64(
+    types.Array(READY_TYPE, 1, "C", readonly=True), _floats, _floats, _floats,
+    types.Array(ACCELERATOR_TYPE, 1, "C", readonly=True), SYSTEM_TYPE, types.Array(types.int64, 2, "C"), types.Array(types.float64, 1, "C"),
+)  # fmt: skip
+KEY_TYPE = types.FunctionType(KEY_SIGNATURE)
+DECIDE_TYPE = types.FunctionType(DECIDE_SIGNATURE)
+
+
+@lru_cache(maxsize=None)
+def compile_key(function: Callable[..., float]) -> Any:
+    """An ordering rule as machine code."""
+    return njit(KEY_SIGNATURE, cache=True, error_model="numpy")(function)
+
+
+@lru_cache(maxsize=None)
+def compile_decide(function: Callable[..., int]) -> Any:
+    """A policy over the View's arrays as machine code."""
+    return njit(DECIDE_SIGNATURE, cache=True, error_model="numpy")(function)

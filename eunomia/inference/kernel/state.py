@@ -1,0 +1,143 @@
+"""Allocate the kernel's arrays, fill them from a problem, grow them, copy them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.inference.kernel.layout import ARRAYS, KERNEL, UNFINISHED, Records
+from eunomia.inference.kernel.setup import Rules, classes, headroom, write_settings
+from eunomia.inference.options import EngineOptions
+from eunomia.inference.problem import SLI_KINDS, Problem
+
+GROWING = (
+    "slots", "pending", "nodes", "ready", "waiting", "timers", "view_nodes", "view_ready",
+    "view_latency", "view_demand", "view_energy", "answer", "answer_priority",
+)  # fmt: skip
+
+
+class State:
+    """All arrays of one run, and the KERNEL record ``k`` that points to them.
+
+    ``array(name)`` gives an array of records; ``copy()`` a snapshot that can be run on its own.
+    """
+
+    def __init__(self, arrays: Mapping[str, Records], kernel: Records) -> None:
+        self.arrays = dict(arrays)
+        self.kernel = kernel  # (1,) KERNEL
+        self._link()
+
+    def _link(self) -> None:
+        for name, array in self.arrays.items():
+            self.kernel[name] = array.ctypes.data
+
+    @property
+    def k(self) -> Any:
+        """The KERNEL record, a view into ``kernel``."""
+        return self.kernel[0]
+
+    def __getitem__(self, name: str) -> Records:
+        return self.arrays[name]
+
+    def numbers(self, name: str) -> npt.NDArray[np.float64]:
+        """A NUMBER array as plain floats."""
+        return self.arrays[name]["value"]
+
+    def copy(self) -> State:
+        """An independent snapshot."""
+        return State({name: array.copy() for name, array in self.arrays.items()}, self.kernel.copy())
+
+    def grow(self) -> None:
+        """Room for twice as many live requests, waiting sub-jobs and timers."""
+        for name in GROWING:
+            old = self.arrays[name]
+            new = np.zeros((2 * len(old), *old.shape[1:]), old.dtype)
+            new[: len(old)] = old
+            self.arrays[name] = new
+        self.kernel["slot_capacity"] *= 2
+        self.kernel["node_capacity"] *= 2
+        self._link()
+
+
+def new_state(
+    problem: Problem, rules: Rules, options: EngineOptions, *, slots: int = 64, buffer: int = 8192
+) -> State:
+    """An empty system at time 0."""
+    lanes, types = len(problem.type_of), problem.costs.latency_s.shape[1]
+    layers = int(np.diff(problem.graph.offset).max())
+    pairs, ring = len(problem.jobs.model_of), _ring_length(problem)
+    row_class, heaps = classes(problem, rules, options)
+    nodes = slots + 2 * headroom(problem)
+    shapes: dict[str, Any] = {
+        "system": 1, "costs": (len(row_class), types), "rows": len(row_class),
+        "successors": len(problem.graph.successor), "models": len(problem.table.models),
+        "jobs": len(problem.jobs.pair), "pairs": pairs, "ring": (pairs, ring), "ranked": (pairs, ring),
+        "results": len(problem.jobs.pair), "lanes": lanes, "accelerators": lanes, "types": types,
+        "heaps": heaps, "active": heaps, "think": len(problem.jobs.pair) - problem.jobs.num_open + 1,
+        "slots": slots, "pending": (slots, layers), "nodes": nodes, "ready": nodes, "waiting": nodes,
+        "timers": nodes, "view_nodes": nodes, "view_ready": nodes, "view_latency": (nodes, lanes),
+        "view_demand": (nodes, lanes), "view_energy": (nodes, lanes), "answer": nodes, "answer_priority": nodes,
+        "subjobs": buffer, "decisions": buffer, "free_in": (buffer, lanes),
+    }  # fmt: skip
+    arrays = {name: np.zeros(shapes[name], dtype) for name, dtype in ARRAYS.items()}
+    kernel = np.zeros(1, KERNEL)
+    _write_problem(arrays, problem, row_class)
+    _write_start(arrays, problem, options)
+    write_settings(kernel, problem, rules, options)
+    sizes = {
+        "num_lanes": lanes, "num_types": types, "num_layers": layers, "num_pairs": pairs, "ring_length": ring,
+        "num_open": problem.jobs.num_open, "num_heaps": heaps, "slot_capacity": slots, "node_capacity": nodes,
+        "buffer_rows": buffer, "free_slot": -1, "free_node": -1,
+    }  # fmt: skip
+    for name, value in sizes.items():
+        kernel[name] = value
+    return State(arrays, kernel)
+
+
+def _write_problem(arrays: dict[str, Records], problem: Problem, row_class: npt.NDArray[np.int64]) -> None:
+    graph, jobs = problem.graph, problem.jobs
+    for name in problem.costs._fields:
+        arrays["costs"][name] = getattr(problem.costs, name)
+    for name in ("indegree", "best_s", "mean_s", "path_best_s", "path_mean_s", "row_bytes"):
+        arrays["rows"][name] = getattr(graph, name)
+    arrays["rows"]["successor_start"], arrays["rows"]["successor_end"] = (
+        graph.successor_start[:-1],
+        graph.successor_start[1:],
+    )
+    arrays["rows"]["heap"] = row_class
+    arrays["successors"]["value"] = graph.successor
+    models = arrays["models"]
+    models["offset"], models["layers"] = graph.offset[:-1], np.diff(graph.offset)
+    models["iso_best_s"], models["iso_mean_s"] = graph.iso_best_s, graph.iso_mean_s
+    models["bytes"] = np.add.reduceat(graph.row_bytes, graph.offset[:-1])
+    for name in ("pair", "arrival_s", "relative_deadline_s", "priority", "deferrable", "next"):
+        arrays["jobs"][name] = getattr(jobs, name)
+    pairs = arrays["pairs"]
+    pairs["model"], pairs["tenant"] = jobs.model_of, jobs.tenant_of
+    for name in ("weight", "slo_kind", "slo_target", "slo_percentile", "slo_window", "slo_window_s"):
+        pairs[name] = getattr(jobs, name)
+
+
+def _write_start(arrays: dict[str, Records], problem: Problem, options: EngineOptions) -> None:
+    system, lanes, accelerators = arrays["system"], arrays["lanes"], arrays["accelerators"]
+    system["bandwidth_bytes_s"], system["seed"] = problem.bandwidth_bytes_s, options.seed
+    system["late_last"] = options.late == "last"
+    lanes["node"] = -1
+    lanes["type"] = accelerators["type"] = problem.type_of
+    accelerators["request"] = accelerators["last_request"] = accelerators["layer"] = -1
+    arrays["heaps"]["on_time"] = arrays["heaps"]["late"] = -1
+    arrays["pairs"]["sli"] = np.nan
+    for name in ("start_s", "finish_s", "deadline_s", "arrival_s"):
+        arrays["results"][name] = np.nan
+    arrays["results"]["outcome"] = UNFINISHED
+
+
+def _ring_length(problem: Problem) -> int:
+    """Longest window, in requests; throughput windows hold at most all requests of their pair."""
+    jobs = problem.jobs
+    counts = np.bincount(jobs.pair, minlength=len(jobs.model_of))
+    lengths = np.where(jobs.slo_kind == SLI_KINDS.index("throughput"), counts, jobs.slo_window)
+    return max(1, int(lengths.max(initial=1)))

@@ -1,0 +1,109 @@
+"""Policies by name: a table for those with names of their own, a grammar for order x placement.
+
+``order[+f][+placement][+gX]``: ``edf``, ``llf+f``, ``edf+f+eft``, ``edf+eft+g0.9``. ``-`` works as
+``+``, and ``feasible`` as ``f``: ``edf-feasible-eft``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from eunomia.errors import UnknownNameError
+from eunomia.inference.kernel.setup import PLACEMENTS
+from eunomia.inference.policies.greedy import Greedy
+from eunomia.inference.policies.ordering import ORDERS
+from eunomia.registry import Registry
+
+POLICIES = Registry(
+    "policy",
+    "eunomia.policies",
+    {
+        "met": "eunomia.inference.policies.catalogue:met",
+        "opportunistic": "eunomia.inference.policies.catalogue:opportunistic",
+        "ca_eft": "eunomia.inference.policies.catalogue:contention_aware_eft",
+        "round_robin": "eunomia.inference.policies.catalogue:round_robin",
+        "random": "eunomia.inference.policies.catalogue:random",
+        "least_loaded": "eunomia.inference.policies.catalogue:least_loaded",
+        "throttled": "eunomia.inference.policies.catalogue:throttled",
+        "min_min": "eunomia.inference.policies.batch_mapping:min_min",
+        "max_min": "eunomia.inference.policies.batch_mapping:max_min",
+    },
+)
+
+
+def met() -> Greedy:
+    """Minimum execution time: first come, first served, each layer on its fastest type, busy or not."""
+    return Greedy("fcfs", "pref")
+
+
+def opportunistic() -> Greedy:
+    """Opportunistic load balancing: the next sub-job to any idle accelerator, whatever its speed."""
+    return Greedy("fcfs", "first_idle")
+
+
+def contention_aware_eft() -> Greedy:
+    """LLF, hopeless last, by earliest finish under the bandwidth that the layer itself would take."""
+    return Greedy("llf", "eft_ca", feasible=True)
+
+
+def round_robin() -> Any:
+    """First come, first served, accelerators in turn."""
+    return _queueing("round_robin")
+
+
+def random() -> Any:
+    """First come, first served, a random accelerator per sub-job."""
+    return _queueing("random")
+
+
+def least_loaded() -> Any:
+    """First come, first served, the accelerator with the least queued work."""
+    return _queueing("least_loaded")
+
+
+def throttled() -> Any:
+    """At most two sub-jobs per accelerator; the first with room, else wait."""
+    return _queueing("throttled")
+
+
+def _queueing(bind: str) -> Any:
+    from eunomia.inference.policies.balancing import Queueing
+
+    return Queueing(bind)
+
+
+def load_policy(policy: str | Callable[..., Any]) -> Any:
+    """A policy object from its name; objects and functions pass through. Raises UnknownNameError."""
+    if not isinstance(policy, str):
+        return policy
+    if policy in POLICIES:
+        return POLICIES.load(policy)()
+    return _greedy_by_grammar(policy)
+
+
+def policy_name(policy: str | Callable[..., Any]) -> str:
+    """What to call a policy in tables."""
+    if isinstance(policy, str):
+        return policy
+    return str(getattr(policy, "name", None) or getattr(policy, "__name__", type(policy).__name__))
+
+
+def _greedy_by_grammar(name: str) -> Greedy:
+    text = name.strip().lower().replace("any-idle", "any_idle").replace("eft-ca", "eft_ca")
+    order, *suffixes = re.split(r"[+-]", text)
+    settings: dict[str, Any] = {}
+    for suffix in suffixes:
+        gate = re.fullmatch(r"g(\d*\.?\d+)", suffix)
+        if suffix in ("f", "feasible"):
+            settings["feasible"] = True
+        elif suffix in PLACEMENTS:
+            settings["place"] = suffix
+        elif gate:
+            settings["gate"] = float(gate[1])
+        else:
+            raise UnknownNameError(f"suffix in policy '{name}':", suffix, ["f", *PLACEMENTS, "g0.9"])
+    if order not in ORDERS:
+        raise UnknownNameError("policy", name, [*POLICIES.names(), *ORDERS, "edf+f+eft", "edf+eft+g0.9"])
+    return Greedy(order, **settings)

@@ -1,0 +1,46 @@
+"""Any policy written as one compiled function over the View's arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eunomia.inference.kernel.setup import DECIDE, Rules
+from eunomia.inference.kernel.signatures import compile_decide
+from eunomia.inference.view import Assign, View
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A policy that runs inside the event loop and, unchanged, in stepped mode.
+
+    ``function(ready, latency_s, demand_bytes_s, energy_j, accelerators, system, answer, priority)``
+    writes (row of ``ready``, accelerator) pairs into ``answer``, in periodic mode also their
+    priorities, and returns their number; 0 = hold. numba compiles it.
+    """
+
+    function: Callable[..., int]
+    name: str
+
+    @property
+    def rules(self) -> Rules:
+        """What the kernel needs to run the policy by itself."""
+        return Rules(DECIDE)
+
+    @property
+    def decide(self) -> Any:
+        """The compiled function."""
+        return compile_decide(self.function)
+
+    def __call__(self, view: View) -> list[Assign]:
+        """Ask the compiled function about one View."""
+        answer = np.zeros((max(len(view), len(view.accelerators)), 2), np.int64)
+        priority = np.zeros(len(answer))
+        count = self.decide(
+            view.ready, view.latency_s, view.demand_bytes_s, view.energy_j, view.accelerators, view.system,
+            answer, priority,
+        )  # fmt: skip
+        return [view.assign(int(i), int(s), float(priority[n])) for n, (i, s) in enumerate(answer[:count])]

@@ -1,0 +1,129 @@
+"""Classical orders: a number per ready sub-job, least first. Formulas: section 7.1 of docs/policies.md.
+
+Each function gets one READY record and the SYSTEM record (eunomia/inference/view.py) and is compiled
+by numba. A *static* order depends only on facts that are frozen when the sub-job becomes ready, so
+that waiting sub-jobs can be kept in a heap; a *dynamic* one is evaluated at every decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from eunomia.errors import UnknownNameError
+from eunomia.inference.kernel.noise import uniform
+
+Key = Callable[[Any, Any], float]
+
+
+def fcfs(ready: Any, system: Any) -> float:
+    """First come, first served: time of arrival of the request. Blind to deadlines and sizes."""
+    return ready.arrival_s  # type: ignore[no-any-return]
+
+
+def edf(ready: Any, system: Any) -> float:
+    """Earliest deadline first. Optimal on one machine without overload; collapses beyond it."""
+    return ready.deadline_s  # type: ignore[no-any-return]
+
+
+def sjf(ready: Any, system: Any) -> float:
+    """Shortest remaining work first, best-case time. Starves large networks."""
+    return ready.work_best_s  # type: ignore[no-any-return]
+
+
+def sjf_mean(ready: Any, system: Any) -> float:
+    """Shortest remaining work first, mean time over accelerator types."""
+    return ready.work_mean_s  # type: ignore[no-any-return]
+
+
+def llf(ready: Any, system: Any) -> float:
+    """Least laxity first: deadline - now - remaining critical path (best case). ``now`` is common to all."""
+    return ready.deadline_s - ready.path_best_s  # type: ignore[no-any-return]
+
+
+def llf_mean(ready: Any, system: Any) -> float:
+    """Least laxity first with mean times over accelerator types."""
+    return ready.deadline_s - ready.path_mean_s  # type: ignore[no-any-return]
+
+
+def heft(ready: Any, system: Any) -> float:
+    """Highest upward rank first: longest mean-time path to the end (Topcuoglu et al., TPDS 2002). Deadline-blind."""
+    return -ready.path_mean_s  # type: ignore[no-any-return]
+
+
+def edf_bytes(ready: Any, system: Any) -> float:
+    """Deadline + 3 x remaining DRAM bytes / B: earliest deadline with a toll on bandwidth."""
+    return ready.deadline_s + 3.0 * ready.bytes_left / system.bandwidth_bytes_s  # type: ignore[no-any-return]
+
+
+def priority(ready: Any, system: Any) -> float:
+    """Highest static priority first."""
+    return -ready.priority  # type: ignore[no-any-return]
+
+
+def shuffled(ready: Any, system: Any) -> float:
+    """A random order, drawn per sub-job from the run's seed: the floor for every other order."""
+    return uniform(system.seed, ready.request, ready.layer, 4)
+
+
+def laxity_ratio(ready: Any, system: Any) -> float:
+    """(deadline - now) / remaining critical path; dynamic. Collapses in overload."""
+    return (ready.deadline_s - system.now_s) / ready.path_best_s  # type: ignore[no-any-return]
+
+
+def deficit_edf(ready: Any, system: Any) -> float:
+    """Time to the deadline x (1 - deficit), deficit = max(0, shortfall of the pair), at most 0.99; dynamic.
+
+    The heuristic rival of Fair/Firm, after distance-based priority for (m,k)-firm streams: pairs
+    below their SLO are treated as more urgent in proportion to what they miss. Late requests keep
+    their lateness as key.
+    """
+    left_s = ready.deadline_s - system.now_s
+    if left_s <= 0.0:
+        return left_s  # type: ignore[no-any-return]
+    return left_s * (1.0 - min(max(ready.gap, 0.0), 0.99))  # type: ignore[no-any-return]
+
+
+def deficit_llf(ready: Any, system: Any) -> float:
+    """Laxity x (1 - deficit); dynamic. See ``deficit_edf``."""
+    left_s = ready.deadline_s - system.now_s - ready.path_best_s
+    if left_s <= 0.0:
+        return left_s  # type: ignore[no-any-return]
+    return left_s * (1.0 - min(max(ready.gap, 0.0), 0.99))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An ordering rule and whether its key changes while a sub-job waits."""
+
+    name: str
+    key: Key
+    dynamic: bool = False
+
+
+ORDERS: dict[str, Order] = {
+    order.name: order
+    for order in (
+        Order("fcfs", fcfs),
+        Order("edf", edf),
+        Order("sjf", sjf),
+        Order("sjf_mean", sjf_mean),
+        Order("llf", llf),
+        Order("llf_mean", llf_mean),
+        Order("heft", heft),
+        Order("edf_bytes", edf_bytes),
+        Order("priority", priority),
+        Order("shuffled", shuffled),
+        Order("laxity_ratio", laxity_ratio, dynamic=True),
+        Order("deficit_edf", deficit_edf, dynamic=True),
+        Order("deficit_llf", deficit_llf, dynamic=True),
+    )
+}
+
+
+def find_order(name: str) -> Order:
+    """The order of that name; raises UnknownNameError."""
+    if name not in ORDERS:
+        raise UnknownNameError("order", name, ORDERS)
+    return ORDERS[name]

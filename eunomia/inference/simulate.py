@@ -1,0 +1,246 @@
+"""Drive a policy through the compiled kernel; return the record tables of the run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.errors import PolicyError
+from eunomia.hardware.table import CostTable
+from eunomia.inference.kernel import loop
+from eunomia.inference.kernel.layout import SUBJOB
+from eunomia.inference.kernel.setup import STEP, Rules
+from eunomia.inference.kernel.signatures import compile_decide, compile_key
+from eunomia.inference.kernel.state import State, new_state
+from eunomia.inference.options import EngineOptions
+from eunomia.inference.policies import load_policy
+from eunomia.inference.policies.ordering import fcfs
+from eunomia.inference.problem import PlatformLike, Problem, build_problem
+from eunomia.inference.view import Assign, View
+from eunomia.workload.requests import RequestTable
+
+
+@dataclass
+class Outcome:
+    """What the engine has to say after a run, as arrays; ``tables`` turns it into records."""
+
+    problem: Problem
+    options: EngineOptions
+    results: npt.NDArray[Any]  # (n,) RESULT
+    subjobs: npt.NDArray[Any]  # (layers run,) SUBJOB
+    decisions: npt.NDArray[Any]  # (layers started,) DECISION
+    free_in_s: npt.NDArray[np.float64]  # (layers started, S)
+    busy_s: npt.NDArray[np.float64]  # (S,)
+    lanes: npt.NDArray[Any]  # (S,) LANE
+    end_s: float
+    events: int  # layers completed
+    rounds: int  # decision points
+    saturated_s: float  # time with D > B
+    bytes_moved: float
+    wall_s: float
+    decision_wall_s: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # stepped: per ask
+
+
+class Engine:
+    """One run in progress. ``run()`` to the end, or ``until_asked()`` and ``answer()`` step by step."""
+
+    def __init__(
+        self, problem: Problem, rules: Rules, options: EngineOptions, key: Any = None, decide: Any = None
+    ) -> None:
+        self.problem, self.options = problem, options
+        self.state: State = new_state(problem, rules, options)
+        self._key = key if key is not None else compile_key(fcfs)
+        self._decide = decide if decide is not None else compile_decide(_hold)
+        self._run = loop.compiled_run()
+        self._chunks: list[tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float64]]] = []
+        self._order: npt.NDArray[np.int64] = np.empty(0, np.int64)
+
+    def advance(self, answers: int = -1) -> bool:
+        """Run until the policy must be asked (True) or the run has ended (False)."""
+        while True:
+            status = self._run(self.state.kernel, self._key, self._decide, answers)
+            answers = -1
+            if status in (loop.ASK, loop.ASK_TICK):
+                return True
+            if status == loop.DONE:
+                self._flush()
+                return False
+            if status == loop.GROW:
+                self.state.grow()
+            elif status == loop.FLUSH:
+                self._flush()
+            elif status == loop.FAULT:
+                raise PolicyError(self._fault(int(self.state.k["fault"])))
+            else:
+                raise PolicyError(
+                    f"the policy holds {int(self.state.k['num_waiting'])} ready sub-jobs at "
+                    f"{self.now_s:.6f} s while everything is idle and nothing else will happen; it must start one"
+                )
+
+    @property
+    def now_s(self) -> float:
+        """The clock."""
+        return float(self.state["system"]["now_s"][0])
+
+    def view(self) -> View:
+        """What the policy may see now: valid until the next ``advance``."""
+        state, count = self.state, int(self.state.k["shown"])
+        self._order = np.argsort(state["view_ready"]["sequence"][:count], kind="stable")
+        arrays = (
+            state["view_ready"][self._order], state["accelerators"].copy(),
+            state.numbers("view_latency")[self._order], state.numbers("view_demand")[self._order],
+            state.numbers("view_energy")[self._order],
+        )  # fmt: skip
+        for array in arrays:
+            array.setflags(write=False)
+        ready, accelerators, latency_s, demand, energy_j = arrays
+        return View(state["system"].copy()[0], ready, accelerators, latency_s, demand, energy_j)
+
+    def answer(self, view: View, assigns: Sequence[Assign]) -> int:
+        """Write a policy's answer where the kernel reads it; returns the number of rows."""
+        rows, priorities = self.state["answer"], self.state["answer_priority"]
+        if len(assigns) > len(rows):
+            raise PolicyError(f"the policy gave {len(assigns)} decisions for {len(view)} ready sub-jobs")
+        places = {
+            (int(r), int(i)): n
+            for n, (r, i) in enumerate(zip(view.ready["request"], view.ready["layer"], strict=True))
+        }
+        for n, assign in enumerate(assigns):
+            place = places.get((assign.request, assign.layer))
+            if place is None:
+                raise PolicyError(
+                    f"at {self.now_s:.6f} s the policy assigned layer {assign.layer} of request "
+                    f"{assign.request}, which is not ready"
+                )
+            rows[n] = self._order[place], assign.accelerator
+            priorities[n] = assign.priority
+        return len(assigns)
+
+    def _fault(self, row: int) -> str:
+        index, s = map(int, self.state["answer"][row])
+        lanes = len(self.state["lanes"])
+        where = f"at {self.now_s:.6f} s the policy gave an illegal decision"
+        shown = int(self.state.k["shown"])
+        if not 0 <= index < shown:
+            return f"{where}: sub-job {index} of a view that shows {shown}"
+        job = self.state["view_ready"][index]
+        what = f"{where}: layer {job['layer']} of request {job['request']} on accelerator {s}"
+        if not 0 <= s < lanes:
+            return f"{what}; there are {lanes} accelerators, 0 to {lanes - 1}"
+        if not np.isfinite(self.state.numbers("view_latency")[index, s]):
+            return f"{what}, which cannot run it"
+        if self.state["accelerators"]["request"][s] >= 0 and self.options.period_s is None:
+            return f"{what}, which is busy with request {int(self.state.accelerators['request'][s])}"
+        return f"{what}, which was already started or queued"
+
+    def _flush(self) -> None:
+        """Move full record buffers out of the kernel."""
+        k, state = self.state.k, self.state
+        subjobs, decisions = int(k["num_subjobs"]), int(k["decision_row"])
+        free_in_s = state.numbers("free_in")[:decisions].copy()
+        self._chunks.append(
+            (state["subjobs"][:subjobs].copy(), state["decisions"][:decisions].copy(), free_in_s)
+        )
+        self.state.kernel["num_subjobs"] = self.state.kernel["decision_row"] = 0
+
+    def outcome(self, wall_s: float, decision_wall_s: list[float]) -> Outcome:
+        """Everything recorded so far."""
+        state, k = self.state, self.state.k
+        subjobs, decisions, free_in = (np.concatenate(columns) for columns in zip(*self._chunks, strict=True))
+        running = np.flatnonzero(state["lanes"]["node"] >= 0)
+        busy_s = state["accelerators"]["busy_s"].copy()
+        busy_s[running] += self.now_s - state["lanes"]["start_s"][running]
+        if self.options.record == "all":
+            subjobs = np.concatenate([subjobs, self._still_running(running)])
+        return Outcome(
+            self.problem, self.options, state["results"], subjobs, decisions, free_in, busy_s, state["lanes"],
+            self.now_s, int(k["events"]), int(k["rounds"]), float(k["saturated_s"]), float(k["bytes_moved"]),
+            wall_s, np.array(decision_wall_s),
+        )  # fmt: skip
+
+    def _still_running(self, running: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Rows for layers that a horizon cut off: without an end."""
+        rows = np.zeros(len(running), SUBJOB)
+        lanes = self.state["lanes"][running]
+        facts, nodes = self.state["ready"][lanes["node"]], self.state["nodes"][lanes["node"]]
+        for name in ("request", "layer", "ready_s"):
+            rows[name] = facts[name]
+        for name in ("start_s", "work_s", "switch_s", "decision"):
+            rows[name] = lanes[name]
+        rows["accelerator"], rows["key"], rows["end_s"] = running, nodes["key"], np.nan
+        return rows
+
+
+def simulate_problem(
+    problem: Problem, policy: str | Callable[..., Any], options: EngineOptions, *, stepped: bool = False
+) -> Outcome:
+    """Run one problem under one policy. A problem is used up: learned estimates change in place."""
+    chosen = load_policy(policy)
+    if hasattr(chosen, "reset"):
+        chosen.reset(options.seed)
+    rules: Rules = getattr(chosen, "rules", Rules(STEP))
+    if stepped:
+        rules = rules._replace(mode=STEP)
+    engine = Engine(problem, rules, options, getattr(chosen, "key", None), getattr(chosen, "decide", None))
+    start, asked = time.perf_counter(), []
+    running = engine.advance()
+    while running:
+        view = engine.view()
+        began = time.perf_counter()
+        assigns = chosen(view)
+        asked.append(time.perf_counter() - began)
+        if options.charge_measured:
+            free_s = max(engine.now_s, float(engine.state.k["scheduler_free_s"]))
+            engine.state.kernel["scheduler_free_s"] = free_s + asked[-1]
+        running = engine.advance(engine.answer(view, assigns))
+    return engine.outcome(time.perf_counter() - start, asked)
+
+
+def _hold(ready, latency_s, demand, energy, accelerators, system, answer, priority):  # type: ignore[no-untyped-def]
+    """Stands in where no compiled policy runs."""
+    return 0
+
+
+@dataclass(frozen=True)
+class Result:
+    """Tables of one run (schema.py) and what the run itself cost."""
+
+    tables: dict[str, Any]
+    events: int
+    decisions: int
+    end_s: float
+    saturated_s: float
+    bytes_moved: float
+    wall_s: float
+    decision_wall_s: npt.NDArray[np.float64]
+
+
+def simulate(
+    requests: RequestTable,
+    table: CostTable,
+    platform: PlatformLike,
+    policy: str | Callable[..., Any] = "edf",
+    options: EngineOptions | None = None,
+    *,
+    stepped: bool = False,
+) -> Result:
+    """Run ``requests`` on ``platform`` under ``policy`` and return the records.
+
+    ``policy``: a name, a policy object, or any callable ``View -> Sequence[Assign]``. Policies that
+    know how run inside compiled code; ``stepped=True`` forces the Python path, with the same results.
+    """
+    from eunomia.inference.tabulate import tabulate
+
+    options = options or EngineOptions()
+    outcome = simulate_problem(
+        build_problem(requests, table, platform, options), policy, options, stepped=stepped
+    )
+    return Result(
+        tabulate(outcome), outcome.events, outcome.rounds, outcome.end_s, outcome.saturated_s,
+        outcome.bytes_moved, outcome.wall_s, outcome.decision_wall_s,
+    )  # fmt: skip

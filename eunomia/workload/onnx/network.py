@@ -101,7 +101,7 @@ class Network:
         )  # fmt: skip
 
     def _store(self, index: int, value: Value | None) -> None:
-        if value is None or not value.static or not value.learned or value.elements == 1:
+        if value is None or not value.static or not value.learned:
             return
         layer = self.layers[index]
         self.layers[index] = replace(layer, weight_elements=layer.weight_elements + value.elements)

@@ -91,14 +91,16 @@ class _Reader:
         return self._net.build(name, source, word_bytes)
 
     def _read_node(self, proto: onnx.NodeProto) -> None:
+        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        if _has_body(proto):
+            handler(domain, proto.op_type, label(proto))
         self._shapes.infer(proto)
-        node = self._view(proto)
-        fixed = all(value is None or value.static for value in node.inputs)
-        if node.op in SHAPE_ONLY or (fixed and not _has_body(proto)):
+        node = self._view(proto, domain)
+        if node.op in SHAPE_ONLY or all(value is None or value.static for value in node.inputs):
             self._fixed(node)
             return
         layers = len(self._net.layers)
-        handle = handler(node)
+        handle = handler(domain, node.op, node.name)
         shapes = [shape for shape in node.shapes if shape is not None]
         if shapes and all(prod(shape) == 0 for shape in shapes):
             producers = tuple(dict.fromkeys(p for value in node.activations() for p in value.producers))
@@ -126,9 +128,8 @@ class _Reader:
                 name, shape, True, roots=roots or frozenset({name}), learned=self._shapes.is_weight_type(name)
             )
 
-    def _view(self, proto: onnx.NodeProto) -> Node:
+    def _view(self, proto: onnx.NodeProto, domain: str) -> Node:
         inputs = [self._values[name] if name else None for name in proto.input]
-        domain = "" if proto.domain == "ai.onnx" else proto.domain
         attributes = {
             a.name: helper.get_attribute_value(a)
             for a in proto.attribute

@@ -35,12 +35,12 @@ HANDLERS: dict[tuple[str, str], Handler] = {
 _CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
-def handler(node: Node) -> Handler:
-    """The function for a node; raises ModelError that names operator, domain and node."""
-    found = HANDLERS.get((node.domain, node.op))
+def handler(domain: str, op: str, name: str) -> Handler:
+    """The function for an operator; raises ModelError that says operator, domain and node ``name``."""
+    found = HANDLERS.get((domain, op))
     if found is None:
-        why = "control flow has no fixed cost" if node.op in _CONTROL else "it is not known what it costs"
+        why = "control flow has no fixed cost" if op in _CONTROL else "it is not known what it costs"
         raise ModelError(
-            f"operator '{node.op}' (domain '{node.domain or 'ai.onnx'}') of node '{node.name}' is not supported: {why}"
+            f"operator '{op}' (domain '{domain or 'ai.onnx'}') of node '{name}' is not supported: {why}"
         )
     return found

@@ -55,7 +55,8 @@ def _parse(node: Node) -> tuple[list[str], str]:
         raise node.refuse(f"'{text}' does not fit the ranks of its inputs")
     labels = "".join(terms)
     if not arrow:
-        result = "".join(sorted(label for label in set(labels) if labels.count(label) == 1))
+        kept = (label for label in set(labels) if label.isdigit() or labels.count(label) == 1)
+        result = "".join(sorted(kept))
     return terms, _expand(result, node.shape())
 
 

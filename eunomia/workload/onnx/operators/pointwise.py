@@ -35,7 +35,7 @@ OPS = {op: 1 for op in _SIMPLE.split()} | {op: 4 for op in _COSTLY.split()}
 def pointwise(node: Node, net: Network) -> tuple[int, ...]:
     """Any function of single elements, with broadcasting."""
     first, *rest = {value.name: value for value in node.activations()}.values()
-    fixed = [value for value in node.inputs if value is not None and value.static]
+    fixed = [value for value in node.inputs if value is not None and value.static and value.elements > 1]
     out = node.shape()
     ops = (_RUNTIME[node.op] if node.domain else OPS[node.op]) * prod(out)
     target = net.target(first)

@@ -69,7 +69,7 @@ def fairness_lines(a: Assessment, run: RunRecords) -> dict[str, Any]:
     scope = a.scopes[run.policy, run.seed]
     window_s = fairness_window_s(a, run)
     first = scope.start_s + min(window_s, scope.length_s)
-    ends = np.linspace(first, scope.horizon_s, FAIRNESS_POINTS)
+    ends = np.linspace(first, max(first, scope.end_s), FAIRNESS_POINTS)  # the drain after the end is left out
     lines = fairness_over_time(scope.everyone, ends, window_s)
     return {
         "window_s": window_s,
@@ -89,7 +89,7 @@ def fairness_window_s(a: Assessment, run: RunRecords) -> float:
     """A window with about thirty outcomes per tenant, at most a quarter and at least 1/40 of the run."""
     scope = a.scopes[run.policy, run.seed]
     tenants, count = max(1, len(scope.everyone.tenant.names)), max(1, len(scope.everyone))
-    length = max(scope.horizon_s - scope.start_s, 1e-9)
+    length = max(scope.length_s, 1e-9)
     return float(np.clip(30.0 * tenants / count, 1 / 40, 1 / 4) * length)
 
 

@@ -104,7 +104,7 @@ class History:
         self.run = run
         self.accelerators: list[str] = words(run["accelerators"], "name")
         kinds = words(run["accelerators"], "type")
-        self.types: list[str] = list(dict.fromkeys(kinds))
+        self.types: list[str] = _type_order(run, kinds)
         self.type_of = np.array([self.types.index(kind) for kind in kinds], np.int64)
         self.networks, self.graph_known = _networks(run, self.types)
         requests = run["requests"]
@@ -262,6 +262,12 @@ def _within(run: RunRecords, from_s: float, to_s: float) -> RunRecords:
         "decisions": decisions.filter(within),
     }
     return RunRecords(tables, run.manifest, run.directory)
+
+
+def _type_order(run: RunRecords, kinds: list[str]) -> list[str]:
+    """Accelerator types in the platform's order, which decides between equals; else by first instance."""
+    listed = (run.manifest.get("platform") or {}).get("types") or []
+    return list(dict.fromkeys([*(kind for kind in listed if kind in kinds), *kinds]))
 
 
 def _networks(run: RunRecords, types: list[str]) -> tuple[dict[str, Network], bool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,8 +19,16 @@ import pytest
 from eunomia import records
 from eunomia.errors import OutputError, RecordError
 from eunomia.records import (
-    conform, mark_incomplete, read_comparison, read_run, run_directories, write_comparison, write_run, write_text,
+    conform,
+    mark_incomplete,
+    read_comparison,
+    read_run,
+    run_directories,
+    write_comparison,
+    write_run,
+    write_text,
 )  # fmt: skip
+from eunomia.schema import SCHEMA_VERSION, TABLES
 from tests.report.synthetic import run
 
 
@@ -209,3 +218,12 @@ def test_the_environment_names_versions_and_machine() -> None:
     facts = records.environment()
     assert facts["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
     assert facts["machine"]["cores"] == os.cpu_count() and "eunomia" in facts["versions"]
+
+
+def test_every_table_and_column_is_documented() -> None:
+    text = (Path(__file__).parents[1] / "docs" / "records.md").read_text(encoding="utf-8")
+    for name, schema in TABLES.items():
+        section = text.split(f"\n### {name}\n", 1)[1].split("\n#", 1)[0]
+        told = {word for line in section.splitlines() if line.startswith("| `") for word in re.findall(r"`(\w+)`", line.split("|")[1])}
+        assert told == set(schema.names), name
+    assert f"| `schema_version` | version of the tables described here: {SCHEMA_VERSION} |" in text

@@ -48,7 +48,9 @@ class GpuType:
             if isinstance(value, str):
                 continue
             if not math.isfinite(value) or value < 0.0 or (value == 0.0 and field.name != "overhead_s"):
-                raise PlatformError(f"GPU type '{self.name}': {field.name} is {value}; it must be finite and positive")
+                raise PlatformError(
+                    f"GPU type '{self.name}': {field.name} is {value}; it must be finite and positive"
+                )
             if field.name.endswith("_efficiency") and value > 1.0:
                 raise PlatformError(f"GPU type '{self.name}': {field.name} is {value}; it must be at most 1")
 
@@ -77,7 +79,11 @@ def gpu_layer_cost(layer: Layer, kind: GpuType) -> LayerCost:
     """Roofline cost of one layer; energy is board power times latency."""
     if layer.has_macs:
         nest = nest_of(layer)
-        read, weights, written = nest.input_elements + nest.extra_elements, nest.operand_elements, nest.output_elements
+        read, weights, written = (
+            nest.input_elements + nest.extra_elements,
+            nest.operand_elements,
+            nest.output_elements,
+        )
         flop_s = kind.peak_flop_s * _efficiency(layer, kind)
         flop = 2.0 * layer.macs
     else:
@@ -85,9 +91,18 @@ def gpu_layer_cost(layer: Layer, kind: GpuType) -> LayerCost:
         flop_s = kind.vector_flop_s * kind.vector_efficiency
         flop = float(layer.ops)
     compute_s = flop / flop_s + kind.overhead_s
-    sizes = [n * kind.word_bytes for n in (read, weights, written)]
-    traffic = Traffic(0.0, 0.0, *sizes, 0.0, 0.0, 0.0, layer.macs, layer.ops)
-    compute_s = max(compute_s, 1e-9)
+    traffic = Traffic(
+        compute_cycles=0.0,
+        buffer_cycles=0.0,
+        dram_input_bytes=read * kind.word_bytes,
+        dram_weight_bytes=weights * kind.word_bytes,
+        dram_output_bytes=written * kind.word_bytes,
+        buffer_bytes=0.0,
+        noc_bytes=0.0,
+        pe_bytes=0.0,
+        macs=layer.macs,
+        vector_ops=layer.ops,
+    )
     latency_s = max(compute_s, traffic.dram_bytes / kind.link_bytes_s)
     return LayerCost(
         compute_s, 0.0, traffic.dram_bytes, kind.link_bytes_s, {"board": kind.power_w * latency_s}, traffic

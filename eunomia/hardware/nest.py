@@ -92,7 +92,7 @@ def nest_of(layer: Layer) -> Nest:
 
 
 def block_sizes(n: int, most: int) -> Ints:
-    """Sizes that cut ``n`` into 1, 2, ... 8, 12, 16, 24, ... n nearly equal blocks, at most ``most`` of them, falling."""
+    """Sizes that cut ``n`` into 1, 2, ... 8, 12, 16, 24, ... n blocks, at most ``most`` of them, falling."""
     counts, count = list(range(1, 9)), 8
     while count < n:
         counts += [count * 3 // 2, count * 2]

@@ -42,9 +42,13 @@ class Platform:
         known: dict[str, DeviceType] = {}
         for kind, count in self.accelerators:
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-                raise PlatformError(f"platform '{self.name}': {count!r} accelerators of '{kind.name}'; at least 1 is needed")
+                raise PlatformError(
+                    f"platform '{self.name}': count of '{kind.name}' is {count!r}; at least 1 is needed"
+                )
             if known.setdefault(kind.name, kind) != kind:
-                raise PlatformError(f"platform '{self.name}': two different types are both called '{kind.name}'")
+                raise PlatformError(
+                    f"platform '{self.name}': two different types are both called '{kind.name}'"
+                )
         if not self.dram_bytes_s > 0.0:
             raise PlatformError(
                 f"platform '{self.name}': the DRAM bandwidth is {self.dram_bytes_s} bytes/s; it must be positive"
@@ -114,7 +118,9 @@ def from_config(config: dict[str, Any], source: str = "platform") -> Platform:
         base = load_platform(given["preset"])
         bandwidth = _bandwidth(given, source) if "dram_bandwidth_gb_s" in given else base.dram_bytes_s
         name, contention = given.get("name", base.name), given.get("contention", base.contention)
-        return Platform(name, base.accelerators, bandwidth, contention, given.get("description", base.description))
+        return Platform(
+            name, base.accelerators, bandwidth, contention, given.get("description", base.description)
+        )
     entries = given.get("accelerators", [])
     if not isinstance(entries, list):
         raise PlatformError(f"{source}: accelerators must be a list of {{type =, count =}}")

@@ -94,8 +94,8 @@ def _tile_columns(nest: Nest, f: Ints) -> Ints:
     return np.minimum((f - 1) * nest.stride_w + nest.span_w, nest.padded_w)
 
 
-def _banks(kind: AcceleratorType, size: Floats) -> Ints:
-    return np.asarray(np.ceil(size / kind.buffer_bank_bytes), np.int64)
+def _banks(kind: AcceleratorType, size: npt.ArrayLike) -> Ints:
+    return np.asarray(np.ceil(np.asarray(size) / kind.buffer_bank_bytes), np.int64)
 
 
 def _least_dram(nest: Nest, kind: AcceleratorType, shape: Shape) -> Blocks | None:
@@ -103,7 +103,9 @@ def _least_dram(nest: Nest, kind: AcceleratorType, shape: Shape) -> Blocks | Non
     tallest = nest.p if kind.sequential_strips else kind.array_columns * shape.bands
     sizes = kind.search_blocks
     rows = block_sizes(nest.p, sizes)
-    rows = np.unique(np.concatenate([rows[rows <= tallest], [min(nest.p, tallest), min(nest.p, kind.array_columns)]]))
+    rows = np.unique(
+        np.concatenate([rows[rows <= tallest], [min(nest.p, tallest), min(nest.p, kind.array_columns)]])
+    )
     columns = np.array([nest.q]) if nest.q <= 256 else block_sizes(nest.q, 6)
     images = block_sizes(nest.batch, sizes)
     grid = np.meshgrid(images, block_sizes(nest.k, sizes), rows, columns, [False, True], indexing="ij")
@@ -120,23 +122,28 @@ def _least_dram(nest: Nest, kind: AcceleratorType, shape: Shape) -> Blocks | Non
     n, m, e, f, kept = n[fits], m[fits], e[fits], f[fits], kept[fits]
 
     strips_h, strips_w = ceil_div(nest.p, e), ceil_div(nest.q, f)
-    halo = (1 + (strips_h - 1) * nest.overlap_h / shape.in_h) * (1 + (strips_w - 1) * nest.overlap_w / shape.in_w)
+    halo = (1 + (strips_h - 1) * nest.overlap_h / shape.in_h) * (
+        1 + (strips_w - 1) * nest.overlap_w / shape.in_w
+    )
     reads = np.where(kept, 1, ceil_div(nest.k, m))
     input_bytes = nest.input_elements * shape.input_scale * halo * reads * kind.word_bytes
     input_bytes = (input_bytes + nest.extra_elements * kind.word_bytes) * kind.input_compression
     weight_reads = ceil_div(nest.batch, n) * strips_h * strips_w
-    weight_bytes = nest.operand_elements * weight_reads * kind.word_bytes * kind.weight_compression
+    weights_once = nest.operand_elements * kind.word_bytes * kind.weight_compression
+    weight_bytes = np.asarray(weight_reads * weights_once, np.float64)
     output_bytes = nest.output_elements * kind.word_bytes * kind.output_compression
 
     total = input_bytes + weight_bytes
     best = np.flatnonzero(total <= total.min() * (1 + 1e-12))
     best = best[np.argsort(-(n * m * e)[best], kind="stable")][:KEPT]
-    return Blocks(n[best], m[best], e[best], f[best], kept[best], input_bytes[best], weight_bytes[best], output_bytes)
+    return Blocks(
+        n[best], m[best], e[best], f[best], kept[best], input_bytes[best], weight_bytes[best], output_bytes
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """Candidate passes, parallel arrays: ``p, q`` per element, ``r, t`` copies of a set, ``strips`` one after another."""
+    """Candidate passes, parallel arrays: ``p, q`` per element, ``r, t`` copies of a set."""
 
     at: Ints  # row of Blocks
     n: Ints
@@ -205,9 +212,15 @@ def _candidates(nest: Nest, kind: AcceleratorType, shape: Shape, blocks: Blocks)
     filters = _steps(min(nest.k, shape.psum_words))
     copies = _steps(max(1, min(nest.c, most_sets)))
     strips = np.arange(2 if kind.sequential_strips else 1)
-    grid = np.meshgrid(np.arange(len(blocks.n)), strips, filters, np.arange(1, most_q + 1), copies, indexing="ij")
+    grid = np.meshgrid(
+        np.arange(len(blocks.n)), strips, filters, np.arange(1, most_q + 1), copies, indexing="ij"
+    )
     at, cut, p, q, r = (part.ravel().astype(np.int64) for part in grid)
-    ok = (p * q * shape.kernel_columns <= shape.weight_words) & (q * (r - 1) < nest.c) & ((q * r <= deepest) | (r == 1))
+    ok = (
+        (p * q * shape.kernel_columns <= shape.weight_words)
+        & (q * (r - 1) < nest.c)
+        & ((q * r <= deepest) | (r == 1))
+    )
     at, cut, p, q, r = at[ok], cut[ok], p[ok], q[ok], r[ok]
 
     n, m, f = blocks.n[at], blocks.m[at], blocks.f[at]

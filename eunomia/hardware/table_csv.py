@@ -51,7 +51,9 @@ def read_cost_csv(path: str | Path, models: Sequence[DnnModel]) -> CostTable:
         cells = _numbers(row, file, line)
         for at in places:
             if not np.isnan(columns["compute_s"][at, column]):
-                raise TraceError(f"layer '{row['layer']}' on '{row['type']}' is given twice", file, line, "layer")
+                raise TraceError(
+                    f"layer '{row['layer']}' on '{row['type']}' is given twice", file, line, "layer"
+                )
             for name in ("compute_s", *NUMBERS):
                 columns[name][at, column] = cells[name]
         if row.get("link_bytes_s"):
@@ -59,7 +61,9 @@ def read_cost_csv(path: str | Path, models: Sequence[DnnModel]) -> CostTable:
         if row.get("origin"):
             kind = row["origin"].split(" ")[0]
             if kind not in ORIGINS:
-                raise TraceError(f"'{kind}' is no origin; choose one of: {', '.join(ORIGINS)}", file, line, "origin")
+                raise TraceError(
+                    f"'{kind}' is no origin; choose one of: {', '.join(ORIGINS)}", file, line, "origin"
+                )
             origin[column] = row["origin"]
     _complete(columns["compute_s"], models, types, file)
     return CostTable(tuple(models), types, **columns, link_bytes_s=link, origin=tuple(origin))
@@ -121,7 +125,9 @@ def _number(text: str, file: Path, line: int, column: str, zero: bool = True) ->
     except ValueError:
         raise TraceError(f"'{text}' is not a number", file, line, column) from None
     if math.isnan(value) or value < 0.0 or (value == 0.0 and not zero) or (math.isinf(value) and zero):
-        raise TraceError(f"{text} is not a {'non-negative' if zero else 'positive'} number", file, line, column)
+        raise TraceError(
+            f"{text} is not a {'non-negative' if zero else 'positive'} number", file, line, column
+        )
     return value
 
 
@@ -151,7 +157,9 @@ def write_cost_csv(table: CostTable, path: str | Path) -> None:
             cells = [table.compute_s, table.buffer_s, table.dram_bytes, table.energy_j]
             origin = table.origin[column] if table.origin else "imported"
             values = [repr(float(cell[row, column])) for cell in cells]
-            writer.writerow([model.name, layer, kind, *values, repr(float(table.link_bytes_s[column])), origin])
+            writer.writerow(
+                [model.name, layer, kind, *values, repr(float(table.link_bytes_s[column])), origin]
+            )
     try:
         Path(path).write_text(text.getvalue(), encoding="utf-8")
     except OSError as error:

@@ -37,7 +37,11 @@ def least_dram(nest: Nest, kind: AcceleratorType) -> Tiling | None:
     sizes = kind.search_blocks
     columns = np.array([nest.q]) if nest.q <= 128 else block_sizes(nest.q, 6)
     grid = np.meshgrid(
-        block_sizes(nest.k, sizes), block_sizes(nest.c, sizes), block_sizes(nest.p, sizes), columns, indexing="ij"
+        block_sizes(nest.k, sizes),
+        block_sizes(nest.c, sizes),
+        block_sizes(nest.p, sizes),
+        columns,
+        indexing="ij",
     )
     k, c, y, x = (part.ravel().astype(np.int64) for part in grid)
     nk, nc = ceil_div(nest.k, k), ceil_div(nest.c, c)
@@ -59,8 +63,10 @@ def least_dram(nest: Nest, kind: AcceleratorType) -> Tiling | None:
 
     halo = (1 + (rows - 1) * nest.overlap_h / nest.in_h) * (1 + (cols - 1) * nest.overlap_w / nest.in_w)
     once = np.ones_like(nk)
-    input_reads = np.stack([np.where(nc == 1, 1, nk), np.where(ny * nc == 1, 1, nk), np.where(ny * nc == 1, 1, nk), once])
-    weight_reads = np.stack([np.where(nk * nc == 1, 1, ny), np.where(nc == 1, 1, ny), once, np.where(nk * nc == 1, 1, ny)])
+    per_filters = np.where(ny * nc == 1, 1, nk)
+    per_rows = np.where(nk * nc == 1, 1, ny)
+    input_reads = np.stack([np.where(nc == 1, 1, nk), per_filters, per_filters, once])
+    weight_reads = np.stack([per_rows, np.where(nc == 1, 1, ny), once, per_rows])
     spills = np.stack([0 * nk, 0 * nk, np.where(ny > 1, nc - 1, 0), np.where(nk > 1, nc - 1, 0)])
 
     padded = nest.padded_h * nest.padded_w / (nest.in_h * nest.in_w) if kind.padded_inputs else 1.0
@@ -71,7 +77,10 @@ def least_dram(nest: Nest, kind: AcceleratorType) -> Tiling | None:
     outputs *= kind.output_compression
     order, best = np.unravel_index(int(np.argmin(inputs + loads + outputs)), inputs.shape)
     return Tiling(
-        *(int(v[best]) for v in (k, c, y, x)),
+        k=int(k[best]),
+        c=int(c[best]),
+        y=int(y[best]),
+        x=int(x[best]),
         order=ORDERS[order],
         input_bytes=float(inputs[order, best]),
         weight_bytes=float(loads[order, best]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ def type_names() -> list[str]:
     return [*built_in, *sorted(e.name for e in entry_points(group=GROUP) if e.name not in built_in)]
 
 
-@lru_cache(maxsize=None)
+@cache
 def load_type(name: str) -> DeviceType:
     """The type of that name; raises UnknownNameError with the nearest name."""
     built_in = presets("types")

@@ -224,6 +224,7 @@ def test_every_table_and_column_is_documented() -> None:
     text = (Path(__file__).parents[1] / "docs" / "records.md").read_text(encoding="utf-8")
     for name, schema in TABLES.items():
         section = text.split(f"\n### {name}\n", 1)[1].split("\n#", 1)[0]
-        told = {word for line in section.splitlines() if line.startswith("| `") for word in re.findall(r"`(\w+)`", line.split("|")[1])}
+        cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+        told = {word for cell in cells for word in re.findall(r"`(\w+)`", cell)}
         assert told == set(schema.names), name
     assert f"| `schema_version` | version of the tables described here: {SCHEMA_VERSION} |" in text

@@ -180,7 +180,8 @@ def _tables(jobs, subjobs, decisions, busy, table, iso, policy, order, place, se
                       "late": len(mine) - hits, "dropped": 0, "unfinished": 0, "weight": 1.0,
                       "priority": 1.0})  # fmt: skip
     work = [sum(r["work_s"] for r in subjobs if r["accelerator"] == s) for s in range(len(TYPE_OF))]
-    accelerators = [{"accelerator": s, "name": NAMES[s], "type": TYPES[TYPE_OF[s]], "busy_s": busy[s], "work_s": work[s]}
+    accelerators = [{"accelerator": s, "name": NAMES[s], "type": TYPES[TYPE_OF[s]], "busy_s": busy[s],
+                     "work_s": work[s]}
                     for s in range(len(TYPE_OF))]  # fmt: skip
     cost_rows = [{"model": model, "layer": i, "layer_name": f"{model}/conv{i}", "type": name,
                   "latency_s": float(c[i, t]) if np.isfinite(c[i, t]) else None,

@@ -15,7 +15,11 @@ from tests.report.synthetic import run
 
 def hand_made(**policy: object) -> RunRecords:
     """One accelerator, one-layer requests: 0 runs 0..4; 1 (due 9) and 2 (due 7) arrive at 1; EDF takes 2, then 1."""
-    rows = [(0, "a", 0.0, 5.0, 0.0, 4.0, "hit"), (1, "a", 1.0, 9.0, 8.0, 12.0, "late"), (2, "b", 1.0, 7.0, 4.0, 8.0, "late")]
+    rows = [
+        (0, "a", 0.0, 5.0, 0.0, 4.0, "hit"),
+        (1, "a", 1.0, 9.0, 8.0, 12.0, "late"),
+        (2, "b", 1.0, 7.0, 4.0, 8.0, "late"),
+    ]
     requests = [
         {"request": k, "tenant": u, "model": "m", "arrival_s": a, "deadline_s": d, "start_s": s, "finish_s": f,
          "outcome": o, "isolated_s": 4.0, "running_s": 4.0, "work_s": 4.0, "stretch_s": 0.0, "switch_s": 0.0,
@@ -124,7 +128,8 @@ def test_a_dropped_request_is_told_what_was_left() -> None:
     e = explain(records, "1")
     assert e.verdict == "It was dropped after 6.50 s, 1.50 s before its deadline."
     assert e.needed == (
-        "At that moment it needed at least 4.00 s more, undisturbed; 2.50 s less waiting until then would have kept it in the race.",
+        "At that moment it needed at least 4.00 s more, undisturbed; "
+        "2.50 s less waiting until then would have kept it in the race.",
     )
     assert e.layers[0].accelerator is None and e.waits[0].to_s == 7.5
     assert (e.checked, e.agreed) == (1, 1)  # it is found among the candidates although it never started

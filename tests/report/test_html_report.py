@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -126,7 +127,8 @@ def test_the_chart_is_bounded_and_shows_where_deadlines_were_missed(monkeypatch:
     records = run(requests=300, load=1.0)
     a = Assessment(Comparison("big", (records,)))
     whole = gantt({"edf": records}, {"edf": a.scopes["edf", 0].everyone})
-    assert whole is not None and whole["whole"] and len(whole["policies"]["edf"]["start"]) == records["subjobs"].num_rows
+    assert whole is not None and whole["whole"]
+    assert len(whole["policies"]["edf"]["start"]) == records["subjobs"].num_rows
     monkeypatch.setattr("eunomia.report.gantt.MAX_INTERVALS", 100)
     part = gantt({"edf": records}, {"edf": a.scopes["edf", 0].everyone})
     assert part is not None and not part["whole"]
@@ -180,20 +182,26 @@ ACTIONS = """
     { clientX: box.left + x, clientY: box.top + y, bubbles: true, pointerId: 1, ...more }));
   canvas.setPointerCapture = () => {};
   key("0"); key("+"); key("+");
-  const start = g.view.a; at(400, 40, "pointerdown"); at(300, 40, "pointermove", { buttons: 1 }); at(300, 40, "pointerup");
+  const start = g.view.a;
+  at(400, 40, "pointerdown"); at(300, 40, "pointermove", { buttons: 1 }); at(300, 40, "pointerup");
   report.dragged = g.view.a - start;
-  canvas.dispatchEvent(new WheelEvent("wheel", { deltaY: -200, ctrlKey: true, clientX: box.left + 400, cancelable: true }));
+  canvas.dispatchEvent(new WheelEvent("wheel",
+    { deltaY: -200, ctrlKey: true, clientX: box.left + 400, cancelable: true }));
   report.wheeled = size();
   for (let x = 130; x < 900; x += 3) { at(x, 40, "pointermove"); if (!document.getElementById("tip").hidden) break; }
   report.tip = document.getElementById("tip").textContent;
-  const began = performance.now(); for (let i = 0; i < 20; i++) g.paint(); report.paint_ms = (performance.now() - began) / 20;
+  const began = performance.now();
+  for (let i = 0; i < 20; i++) g.paint();
+  report.paint_ms = (performance.now() - began) / 20;
   const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
-  const seen = new Set(); for (let i = 0; i < pixels.length; i += 4 * 7) seen.add(pixels[i] << 16 | pixels[i + 1] << 8 | pixels[i + 2]);
+  const seen = new Set();
+  for (let i = 0; i < pixels.length; i += 28) seen.add(pixels[i] << 16 | pixels[i + 1] << 8 | pixels[i + 2]);
   report.colours = seen.size;
   report.policies = [];
   for (const radio of document.querySelectorAll("#picker input")) {
     radio.click(); await wait(30);
-    report.policies.push({ svgs: document.querySelectorAll(".chart svg").length, note: document.getElementById("reasons-note").textContent });
+    const note = document.getElementById("reasons-note").textContent;
+    report.policies.push({ svgs: document.querySelectorAll(".chart svg").length, note });
   }
   report.overflow = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   report.errors = window.failures;
@@ -220,7 +228,7 @@ def drawn(page: str, folder: Path, width: int) -> tuple[str, dict[str, Any]]:
     text = dump(probe, folder, width)
     match = re.search(r'data-report="([^"]*)"', text)
     assert match, "the actions did not finish"
-    return text, json.loads(match.group(1).replace("&quot;", '"').replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">"))
+    return text, json.loads(unescape(match.group(1)))
 
 
 def dump(page: str, folder: Path, width: int) -> str:

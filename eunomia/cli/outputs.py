@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from eunomia.records import Comparison
 
 RUNS = Path("runs")
+TIMELINE_LAYERS = 30_000  # a few seconds of a busy platform: 10 MB, opens at once
 
 
 def slug(name: str) -> str:
@@ -33,7 +34,7 @@ def write_outputs(comparison: Comparison, folder: Path, data: Path | None = None
     from eunomia.report.timeline import write_timeline
 
     write_report(folder / "report.html", comparison)
-    write_timeline(folder / "timeline.json", comparison.runs[0])
+    write_timeline(folder / "timeline.json", comparison.runs[0], limit=TIMELINE_LAYERS)
     return {
         "report": str(folder / "report.html"),
         "timeline": str(folder / "timeline.json"),

@@ -39,7 +39,7 @@ def check(scenario: opt.ScenarioFile, sets: opt.Set = None) -> None:
     requests = bench.requests(checked.seed)
     layers = sum(len(model.layers) for model in bench.models)
     say(f"{scenario}: {len(checked.tenant)} tenants, {len(bench.models)} networks with {layers} layers, "
-        f"{len(bench.platform.type_of)} accelerators of {len(bench.platform.types)} types, "
+        f"{len(bench.machine.type_of)} accelerators of {len(bench.machine.types)} types, "
         f"{len(requests)} requests with seed {checked.seed}")  # fmt: skip
 
 

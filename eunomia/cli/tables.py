@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -12,6 +13,7 @@ from eunomia.cli.console import stdout
 
 if TYPE_CHECKING:
     from eunomia.experiment import CompareResult, RunResult, SweepResult
+    from eunomia.experiment.compare import Promise
     from eunomia.metrics.statistics import Estimate
 
 RUN_METRICS = ("requests", "hit_rate", "slo_attainment", "slo_shortfall", "worst_tenant", "jain_hit_rate", "drop_rate",
@@ -115,17 +117,25 @@ def _score(result: CompareResult, policy: str) -> tuple[float, float]:
 
 
 def _losers(result: CompareResult, policy: str) -> str:
-    """Tenants whose hit rate fell short of what they were promised."""
-    lost = []
-    for tenant in result.scenario.tenant:
-        promises = [model.slo.hit_rate for model in tenant.models or [] if model.slo and model.slo.hit_rate]
-        promise = max(
-            [*promises, *([tenant.slo.hit_rate] if tenant.slo and tenant.slo.hit_rate else [])], default=None
-        )
-        got = result.tenant(policy, tenant.name)
-        if promise is not None and got.mean < promise:
-            lost.append(f"{tenant.name} (promised {100 * promise:.0f} %, got {100 * got.mean:.1f} %)")
-    return f"failed {', '.join(lost)}." if lost else "kept the promised hit rate of every tenant."
+    """Whose promises were broken, and by how much, on average over the seeds."""
+    broken = [p for p in result.promises(policy) if p.kept < 0.5]
+    if not broken:
+        return "kept every promise on most seeds."
+    listed = ", ".join(f"{p.tenant}/{p.model} ({promised(p)})" for p in broken)
+    return f"broke the promise to {listed}."
+
+
+def promised(promise: Promise) -> str:
+    """``hit rate 72 % of 95 %``."""
+    kind, got, target = promise.kind, promise.got, promise.target
+    if math.isnan(got):
+        return f"{kind}: nothing finished"
+    if kind in ("hit_rate", "drop_rate"):
+        limit = "promised" if kind == "hit_rate" else "allowed"
+        return f"{kind.replace('_', ' ')} {100 * got:.1f} % of {100 * target:.0f} % {limit}"
+    if kind == "throughput":
+        return f"{got:.3g} of {target:.3g} per s promised"
+    return f"latency {seconds(got)} of {seconds(target)} allowed"
 
 
 def comparison_json(result: CompareResult) -> dict[str, Any]:
@@ -139,6 +149,7 @@ def comparison_json(result: CompareResult) -> dict[str, Any]:
                 "metrics": {name: _estimate(result.estimate(policy, name)) for name in metrics},
                 "tenants": {t.name: _estimate(result.tenant(policy, t.name)) for t in result.scenario.tenant},
                 "worst_tenant": result.worst_tenant(policy),
+                "promises": [asdict(promise) for promise in result.promises(policy)],
             }
             for policy in result.policies
         },

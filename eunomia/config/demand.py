@@ -30,6 +30,11 @@ class SloConfig(Section):
     window_requests: Annotated[int, Field(ge=1, le=10_000)] = 100
     window_s: Positive = 10.0  # used by throughput_per_s alone
 
+    @property
+    def indicator(self) -> str:
+        """The one key that is given."""
+        return next(name for name in INDICATORS if getattr(self, name) is not None)
+
     @model_validator(mode="after")
     def _one_indicator(self) -> Self:
         given = [name for name in INDICATORS if getattr(self, name) is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,9 +13,7 @@ from eunomia.config import Scenario, as_table
 from eunomia.config.load import scenario_from
 from eunomia.errors import ConfigError
 from eunomia.experiment.demand import networks, requests
-from eunomia.experiment.machine import build_platform, cost_table
-from eunomia.hardware.platform import Platform
-from eunomia.hardware.table import CostTable
+from eunomia.experiment.machine import Machine, build_machine
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.policies import load_policy
 from eunomia.inference.simulate import simulate
@@ -30,8 +29,7 @@ class Bench:
 
     scenario: Scenario
     models: tuple[DnnModel, ...]
-    platform: Platform
-    table: CostTable
+    machine: Machine
     iso_best_s: dict[str, float]
     rate_factor: float = 1.0
     capacity_per_s: float | None = None
@@ -57,16 +55,23 @@ def _prepare(text: str) -> Bench:
     table = json.loads(text)
     scenario = scenario_from({key: value for key, value in table.items() if value is not None})
     models = networks(scenario)
-    platform = build_platform(scenario.platform)
-    costs = cost_table(scenario.platform, platform, models)
-    iso = {model.name: costs.isolated_s(index) for index, model in enumerate(models)}
-    bench = Bench(scenario, models, platform, costs, iso)
+    machine = build_machine(scenario.platform, models)
+    iso = isolated_s(machine, models)
+    bench = Bench(scenario, models, machine, iso)
     if scenario.load is None:
         return bench
     capacity = measure_capacity(bench)
     offered = offered_rate_per_s(bench)
     factor = scenario.load * capacity / offered
-    return Bench(scenario, models, platform, costs, iso, factor, capacity)
+    return Bench(scenario, models, machine, iso, factor, capacity)
+
+
+def isolated_s(machine: Machine, models: Sequence[DnnModel]) -> dict[str, float]:
+    """Isolated time of each network: every layer on the best type *of this platform*."""
+    columns = [machine.table.types.index(name) for name in machine.types]
+    best_s = machine.table.latency_s[:, columns].min(axis=1)
+    offsets = machine.table.offsets
+    return {model.name: float(best_s[offsets[i] : offsets[i + 1]].sum()) for i, model in enumerate(models)}
 
 
 def offered_rate_per_s(bench: Bench) -> float:
@@ -93,7 +98,7 @@ def measure_capacity(bench: Bench) -> float:
         table.priority[rows],
     )
     options = EngineOptions(late="run", record="requests", seed=bench.scenario.seed)
-    result = simulate(present, bench.table, bench.platform, load_policy("fcfs"), options)
+    result = simulate(present, bench.machine.table, bench.machine, load_policy("fcfs"), options)
     finish_s = np.asarray(result.tables["requests"]["finish_s"])
     return len(rows) / float(finish_s.max())
 

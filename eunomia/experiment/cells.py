@@ -84,7 +84,7 @@ def run_work(work: Work) -> dict[str, Any]:
     result = run_cell(scenario_from(work.scenario), work.policy, work.seed, work.record)
     if work.directory is not None:
         result.write(work.directory, overwrite=True)
-    return {"metrics": result.metrics, "tenants": result.tenants}
+    return {"metrics": result.metrics, "tenants": result.tenants, "pairs": result.pairs}
 
 
 def run_cells(

@@ -6,20 +6,35 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from eunomia.config import Scenario, as_table
 from eunomia.errors import ConfigError, EunomiaError
 from eunomia.experiment.cells import folder_name, make_cell, run_cells
 from eunomia.experiment.policy import PolicyLike, policy_name, resolve_policy
-from eunomia.experiment.run import ScenarioLike, as_scenario
+from eunomia.experiment.run import ScenarioLike, as_scenario, provenance
 from eunomia.inference.options import Record
 from eunomia.metrics.statistics import Estimate, interval, paired_difference
-from eunomia.records import Comparison, environment, mark_incomplete, read_comparison, write_comparison
+from eunomia.records import Comparison, mark_incomplete, read_comparison, write_comparison
 from eunomia.scale.processes import Outcome
 
 OnDone = Callable[[Outcome], None]
 Metrics = dict[str, float]
+
+
+Keep = Literal["all", "first", "requests"]
+
+
+@dataclass(frozen=True)
+class Promise:
+    """One agreement under one policy: ``got`` is its mean indicator, ``kept`` the share of seeds that met it."""
+
+    tenant: str
+    model: str
+    kind: str
+    target: float
+    got: float
+    kept: float
 
 
 @dataclass(frozen=True)
@@ -31,6 +46,7 @@ class CompareResult:
     seeds: tuple[int, ...]
     metrics: dict[tuple[str, int], Metrics]  # (policy, seed) -> metric -> value
     tenants: dict[tuple[str, int], Metrics]  # (policy, seed) -> tenant -> hit rate
+    pairs: dict[tuple[str, int], list[dict[str, Any]]]  # (policy, seed) -> rows of schema PAIRS
     failures: dict[str, str] = field(default_factory=dict)
     directory: Path | None = None  # where the runs are; None = nothing was written
 
@@ -47,6 +63,22 @@ class CompareResult:
         names = [tenant.name for tenant in self.scenario.tenant]
         means = {name: self.tenant(policy, name).mean for name in names}
         return min(names, key=lambda name: (math.isnan(means[name]), means[name]))
+
+    def promises(self, policy: str) -> list[Promise]:
+        """What was promised to each (tenant, model) and what it got, mean over seeds."""
+        rows = [row for seed in self.seeds for row in self.pairs.get((policy, seed), [])]
+        names = list(dict.fromkeys((row["tenant"], row["model"]) for row in rows if row["slo_kind"]))
+        mine = {name: [row for row in rows if (row["tenant"], row["model"]) == name] for name in names}
+        return [
+            Promise(
+                *name,
+                kind=found[0]["slo_kind"],
+                target=found[0]["slo_target"],
+                got=interval([math.nan if row["sli"] is None else row["sli"] for row in found]).mean,
+                kept=sum(bool(row["met"]) for row in found) / len(found),
+            )
+            for name, found in mine.items()
+        ]
 
     def estimate(self, policy: str, metric: str) -> Estimate:
         """Mean over seeds with its 95 % interval."""
@@ -70,13 +102,15 @@ def compare(
     overrides: Iterable[str] = (),
     directory: str | Path | None = None,
     workers: int = 1,
-    record: Record = "all",
+    record: Keep = "first",
     on_done: OnDone | None = None,
 ) -> CompareResult:
     """Run every policy on every seed; with ``directory``, write the runs there and go on where a stopped call left off.
 
-    ``policies`` and ``seeds`` default to the scenario's [compare]. The result does not depend on
-    ``workers``. With more than one, call it from under ``if __name__ == "__main__":`` in a script.
+    ``policies`` and ``seeds`` default to the scenario's [compare]. ``record``: keep all tables of each
+    policy's ``first`` seed and those of requests of the others; or ``all`` tables of all; or those of
+    ``requests`` alone. The result does not depend on ``workers``. With more than one, call it from
+    under ``if __name__ == "__main__":`` in a script.
     A run that fails is named in ``failures``; if all fail, the first complaint is raised.
     """
     checked = as_scenario(scenario, overrides)
@@ -88,7 +122,10 @@ def compare(
     root = Path(directory) if directory is not None else None
     if root is not None:
         mark_incomplete(root)
-    cells = [make_cell(checked, policy, seed, root, record) for policy in chosen for seed in numbers]
+    kept: dict[int, Record] = {seed: "requests" if record == "requests" else "all" for seed in numbers}
+    if record == "first":
+        kept = {seed: "all" if seed == numbers[0] else "requests" for seed in numbers}
+    cells = [make_cell(checked, policy, seed, root, kept[seed]) for policy in chosen for seed in numbers]
     outcomes = run_cells(cells, workers, on_done, root)
     result = _collect(checked, names, numbers, outcomes, root)
     if root is not None:
@@ -125,6 +162,7 @@ def gather(
         tuple(seeds),
         {key: found["metrics"] for key, found in done.items()},
         {key: found["tenants"] for key, found in done.items()},
+        {key: found["pairs"] for key, found in done.items()},
         failed(outcomes),
         directory,
     )
@@ -142,5 +180,5 @@ def _manifest(result: CompareResult) -> dict[str, Any]:
         "seeds": list(result.seeds),
         "failures": result.failures,
         "config": as_table(result.scenario),
-        **environment(),
+        **provenance(),
     }

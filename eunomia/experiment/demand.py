@@ -19,7 +19,7 @@ from eunomia.workload.processes import Arrivals, arrivals
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.sets import workload_set
 from eunomia.workload.stream import Draw, Stream
-from eunomia.workload.tenant import Agreement, Slo
+from eunomia.workload.tenant import Agreement, SliKind, Slo
 from eunomia.workload.traces import TRACES
 
 
@@ -123,20 +123,26 @@ def _slo(config: SloConfig | None) -> Slo | None:
     """The one indicator that the section names, in seconds."""
     if config is None:
         return None
-    window = {"window_requests": config.window_requests, "window_s": config.window_s}
-    if config.hit_rate is not None:
-        return Slo(config.hit_rate, "hit_rate", **window)
-    if config.drop_rate is not None:
-        return Slo(config.drop_rate, "drop_rate", **window)
-    if config.throughput_per_s is not None:
-        return Slo(config.throughput_per_s, "throughput", **window)
-    if config.latency_mean_ms is not None:
-        return Slo(config.latency_mean_ms / 1e3, "latency_mean", **window)
-    for percentile in (50, 90, 95, 99):
-        target_ms = getattr(config, f"latency_p{percentile}_ms")
-        if target_ms is not None:
-            return Slo(target_ms / 1e3, "latency_percentile", percentile=float(percentile), **window)
-    return None
+    kind, scale, percentile = INDICATORS[config.indicator]
+    return Slo(
+        target=getattr(config, config.indicator) * scale,
+        kind=kind,
+        percentile=percentile,
+        window_requests=config.window_requests,
+        window_s=config.window_s,
+    )
+
+
+INDICATORS: dict[str, tuple[SliKind, float, float]] = {  # key of a scenario -> kind, to SI units, percentile
+    "hit_rate": ("hit_rate", 1.0, 95.0),
+    "drop_rate": ("drop_rate", 1.0, 95.0),
+    "throughput_per_s": ("throughput", 1.0, 95.0),
+    "latency_mean_ms": ("latency_mean", 1e-3, 95.0),
+    "latency_p50_ms": ("latency_percentile", 1e-3, 50.0),
+    "latency_p90_ms": ("latency_percentile", 1e-3, 90.0),
+    "latency_p95_ms": ("latency_percentile", 1e-3, 95.0),
+    "latency_p99_ms": ("latency_percentile", 1e-3, 99.0),
+}
 
 
 def _process(tenant: TenantConfig) -> Arrivals:

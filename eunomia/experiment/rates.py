@@ -12,32 +12,28 @@ from eunomia.workload.paced import AuroraStreams, MocaStreams
 from eunomia.workload.processes import Arrivals
 
 
-def _rate(process: Any, factor: float) -> Arrivals:
-    scaled: Arrivals = replace(process, rate_per_s=process.rate_per_s * factor)
-    return scaled
+def _rate(process: Any, factor: float) -> Any:
+    return replace(process, rate_per_s=process.rate_per_s * factor)
 
 
-def _mmpp(process: Any, factor: float) -> Arrivals:
-    return replace(
-        process,
-        calm_rate_per_s=process.calm_rate_per_s * factor,
-        burst_rate_per_s=process.burst_rate_per_s * factor,
-    )  # type: ignore[no-any-return]
+def _mmpp(process: Any, factor: float) -> Any:
+    calm, burst = process.calm_rate_per_s * factor, process.burst_rate_per_s * factor
+    return replace(process, calm_rate_per_s=calm, burst_rate_per_s=burst)
 
 
-def _periodic(process: Any, factor: float) -> Arrivals:
-    return replace(process, period_s=process.period_s / factor)  # type: ignore[no-any-return]
+def _periodic(process: Any, factor: float) -> Any:
+    return replace(process, period_s=process.period_s / factor)
 
 
-def _replay(process: Any, factor: float) -> Arrivals:
-    return replace(process, speedup=process.speedup * factor)  # type: ignore[no-any-return]
+def _replay(process: Any, factor: float) -> Any:
+    return replace(process, speedup=process.speedup * factor)
 
 
-def _paced(process: Any, factor: float) -> Arrivals:
-    return replace(process, cap=process.cap / factor)  # type: ignore[no-any-return]
+def _paced(process: Any, factor: float) -> Any:
+    return replace(process, cap=process.cap / factor)
 
 
-SCALED: dict[type, Callable[[Any, float], Arrivals]] = {
+SCALED: dict[type, Callable[[Any, float], Any]] = {
     Poisson: _rate,
     Diurnal: _rate,
     Profile: _rate,
@@ -62,4 +58,5 @@ def faster(process: Arrivals, factor: float, tenant: str) -> Arrivals:
         raise ConfigError(
             f"tenant '{tenant}': {kind} arrivals have no rate to scale; leave load out, or use another process"
         )
-    return SCALED[type(process)](process, factor)
+    scaled: Arrivals = SCALED[type(process)](process, factor)
+    return scaled

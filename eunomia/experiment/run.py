@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from eunomia.experiment.policy import PolicyLike, policy_name, resolve_policy
 from eunomia.inference.options import EngineOptions, Estimator, Record
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.simulate import Result, simulate
+from eunomia.metrics.indicators import pairs_of
 from eunomia.metrics.service import tenant_rates
 from eunomia.metrics.statistics import nearest_rank
 from eunomia.metrics.summary import summarise
@@ -36,6 +38,7 @@ class RunResult:
     records: RunRecords
     metrics: dict[str, float]  # nan where the run has no such number
     tenants: dict[str, float]  # hit rate of each tenant
+    pairs: list[dict[str, Any]]  # rows of schema PAIRS, over the measured requests: promised and delivered
 
     def write(self, directory: str | Path, overwrite: bool = False) -> RunRecords:
         """Write tables and manifest to ``directory``, whole or not at all."""
@@ -76,7 +79,7 @@ def run_cell(scenario: Scenario, policy: PolicyLike, seed: int, record: Record =
     requests = bench.requests(seed)
     with blame(policy):
         result = simulate(
-            requests, bench.table, bench.platform, ready, engine_options(scenario, seed, record)
+            requests, bench.machine.table, bench.machine, ready, engine_options(scenario, seed, record)
         )
     manifest = {
         "name": scenario.name,
@@ -88,13 +91,21 @@ def run_cell(scenario: Scenario, policy: PolicyLike, seed: int, record: Record =
         **cost_of(result),
         "config": as_table(scenario),
         **facts(bench),
-        **environment(),
+        **provenance(),
     }
-    records = RunRecords(dict(result.tables), manifest)
-    metrics = summarise(records, requests.agreements)
+    scope = measured(result.tables, scenario.warmup_s, scenario.duration_s)
+    pairs = pairs_of(scope, requests.agreements)
+    records = RunRecords({**result.tables, "pairs": pairs}, manifest)
+    metrics = summarise(records)
     manifest["metrics"] = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
-    scope = measured(records.tables, scenario.warmup_s, scenario.duration_s)
-    return RunResult(scenario, policy_name(policy), seed, records, metrics, tenant_rates(scope.requests))
+    rates = tenant_rates(scope.requests)
+    return RunResult(scenario, policy_name(policy), seed, records, metrics, rates, pairs.to_pylist())
+
+
+@lru_cache(maxsize=1)
+def provenance() -> dict[str, Any]:
+    """``environment()``, asked once per process."""
+    return environment()
 
 
 @contextmanager
@@ -140,16 +151,16 @@ def policy_facts(policy: PolicyLike, ready: Any) -> dict[str, Any]:
 def facts(bench: Bench) -> dict[str, Any]:
     """What a reader of a run must know beside its config: engine, networks, load."""
     engine = bench.scenario.engine.model_dump()
-    bandwidth = bench.platform.dram_bytes_s
+    bandwidth = bench.machine.dram_bytes_s
     return {
         "engine": {
             **engine,
-            "contention": bench.platform.contention,
+            "contention": bench.machine.contention,
             "bandwidth_bytes_s": bandwidth if math.isfinite(bandwidth) else None,
         },
         "platform": {
-            "types": list(bench.platform.types),
-            "type_of": [int(t) for t in bench.platform.type_of],
+            "types": list(bench.machine.types),
+            "type_of": [int(t) for t in bench.machine.type_of],
         },
         "models": {
             model.name: {"edges": [list(edge) for edge in model.edges], "source": model.source}

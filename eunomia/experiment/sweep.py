@@ -15,9 +15,9 @@ from eunomia.errors import ConfigError, EunomiaError
 from eunomia.experiment.cells import make_cell, run_cells
 from eunomia.experiment.compare import CompareResult, failed, gather
 from eunomia.experiment.policy import PolicyLike, policy_name, resolve_policy
-from eunomia.experiment.run import ScenarioLike, as_scenario
+from eunomia.experiment.run import ScenarioLike, as_scenario, provenance
 from eunomia.inference.options import Record
-from eunomia.records import environment, mark_incomplete, write_comparison
+from eunomia.records import mark_incomplete, write_comparison
 from eunomia.scale.processes import Outcome
 
 Setting = dict[str, Any]  # key path -> value
@@ -134,7 +134,7 @@ def write_sweep(result: SweepResult, root: Path) -> None:
         "settings": list(result.settings),
         "failures": result.failures,
         "config": as_table(result.scenario),
-        **environment(),
+        **provenance(),
     }
     write_comparison(root, manifest)
 

@@ -53,10 +53,14 @@ class Layer:
         for name in ("batch", "groups", "in_channels", "out_channels", "in_h", "in_w", "out_h", "out_w",
                      "kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w"):  # fmt: skip
             if getattr(self, name) < 1:
-                raise ModelError(f"layer '{self.name}' has {name} = {getattr(self, name)}; it must be at least 1")
+                raise ModelError(
+                    f"layer '{self.name}' has {name} = {getattr(self, name)}; it must be at least 1"
+                )
         for name in ("weight_elements", "operand_elements", "ops"):
             if getattr(self, name) < 0:
-                raise ModelError(f"layer '{self.name}' has {name} = {getattr(self, name)}; it must not be negative")
+                raise ModelError(
+                    f"layer '{self.name}' has {name} = {getattr(self, name)}; it must not be negative"
+                )
         if self.in_channels % self.groups or self.out_channels % self.groups:
             raise ModelError(
                 f"layer '{self.name}' has {self.groups} groups, which do not divide its "
@@ -84,13 +88,6 @@ class Layer:
     def output_elements(self) -> int:
         """Elements of the output."""
         return self.batch * self.out_channels * self.out_h * self.out_w
-
-    @property
-    def weight_reads(self) -> int:
-        """Weights that one inference must read at least: all of them, of a ``gather`` only the rows it outputs."""
-        if self.kind == "gather":
-            return min(self.weight_elements, self.output_elements)
-        return self.weight_elements
 
     def with_batch(self, times: int) -> Layer:
         """The same layer for ``times`` as many inputs.
@@ -142,7 +139,9 @@ class DnnModel:
         object.__setattr__(self, "edges", tuple(sorted({(int(a), int(b)) for a, b in self.edges})))
         for before, after in self.edges:
             if not (0 <= before < len(self.layers) and 0 <= after < len(self.layers)):
-                raise ModelError(f"model '{self.name}': edge ({before}, {after}) names a layer that does not exist")
+                raise ModelError(
+                    f"model '{self.name}': edge ({before}, {after}) names a layer that does not exist"
+                )
             if before >= after:
                 raise ModelError(
                     f"model '{self.name}': edge ({before}, {after}) runs backwards, "

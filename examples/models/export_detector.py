@@ -84,7 +84,24 @@ def export(path: Path) -> None:
     for tensor in model.graph.initializer:
         if len(tensor.raw_data) > 1024:
             strip(tensor)
-    path.write_bytes(model.SerializeToString())
+    path.write_bytes(without_notes(model).SerializeToString())
+
+
+def without_notes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Drop what the exporter notes about the program it came from: stack traces, module names."""
+    graph = model.graph
+    for part in (
+        model,
+        graph,
+        *graph.node,
+        *graph.value_info,
+        *graph.input,
+        *graph.output,
+        *graph.initializer,
+    ):
+        part.ClearField("metadata_props")
+        part.ClearField("doc_string")
+    return model
 
 
 def strip(tensor: onnx.TensorProto) -> None:

@@ -11,6 +11,7 @@ import math
 import sys
 from pathlib import Path
 
+import onnx
 import torch
 from torch import nn
 
@@ -75,10 +76,28 @@ def build() -> Encoder:
 def export(path: Path) -> None:
     """Write the ONNX file."""
     free = {0: torch.export.Dim("batch", max=1024), 1: torch.export.Dim("seq", max=4096)}
-    torch.onnx.export(
-        build(), (torch.zeros(2, 32, dtype=torch.int64),), path, input_names=["text"], output_names=["vector"],
-        dynamic_shapes={"text": free}, external_data=False, dynamo=True, verbose=False,
+    program = torch.onnx.export(
+        build(), (torch.zeros(2, 32, dtype=torch.int64),), input_names=["text"], output_names=["vector"],
+        dynamic_shapes={"text": free}, dynamo=True, verbose=False,
     )  # fmt: skip
+    path.write_bytes(without_notes(program.model_proto).SerializeToString())
+
+
+def without_notes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Drop what the exporter notes about the program it came from: stack traces, module names."""
+    graph = model.graph
+    for part in (
+        model,
+        graph,
+        *graph.node,
+        *graph.value_info,
+        *graph.input,
+        *graph.output,
+        *graph.initializer,
+    ):
+        part.ClearField("metadata_props")
+        part.ClearField("doc_string")
+    return model
 
 
 if __name__ == "__main__":

@@ -21,12 +21,6 @@ def test_layers_without_macs_count_none() -> None:
     assert Layer("p", "pool", in_channels=3, out_channels=3, kernel_h=2, kernel_w=2, ops=12).macs == 0
 
 
-def test_a_gather_reads_only_the_rows_it_outputs() -> None:
-    layer = Layer("e", "gather", in_h=4, out_h=4, out_channels=8, weight_elements=1000 * 8)
-    assert layer.weight_reads == 32
-    assert Layer("m", "matmul", in_channels=10, out_channels=8, weight_elements=80).weight_reads == 80
-
-
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [

@@ -272,6 +272,18 @@ def test_an_output_that_others_read_is_not_fused(tmp_path: Path) -> None:
     assert kinds(read(tmp_path, net)) == ["conv"]  # Relu, Add and Neg are one function of c
 
 
+def test_a_stored_mask_does_not_turn_an_attention_product_into_one_with_weights(tmp_path: Path) -> None:
+    nodes = [
+        node("MatMul", ["q", "k"], ["s"]),
+        node("Add", ["s", "mask"], ["m"]),
+        node("Softmax", ["m"], ["y"]),
+    ]
+    net = graph(nodes, {"q": [4, 9, 8], "k": [4, 8, 9]}, [weights("mask", 9, 9)])
+    model = read(tmp_path, net)
+    assert kinds(model) == ["matmul", "elementwise", "softmax"]
+    assert (model.layers[0].weight_elements, model.layers[0].operand_elements) == (0, 4 * 8 * 9)
+
+
 def test_gelu_written_out_is_one_function(tmp_path: Path) -> None:
     nodes = [
         node("MatMul", ["x", "w"], ["h"]),

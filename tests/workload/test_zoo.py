@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -220,3 +221,16 @@ def test_other_packages_add_networks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert zoo.load("Mine").name == "plugin"
     with pytest.raises(ModelError, match="returned int, not a DnnModel"):
         zoo.load("broken")
+
+
+def test_the_table_of_the_documentation_is_true() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
+    rows = {}
+    for line in page.splitlines():
+        cells = [cell.strip(" `") for cell in line.strip("|").split("|")]
+        if len(cells) == 6 and cells[1].isdigit():
+            rows[cells[0]] = [int(cell.replace(",", "")) for cell in cells[1:5]]
+    assert list(rows) == zoo.names()
+    for name, row in rows.items():
+        model = zoo.load(name)
+        assert row == [len(model.layers), model.macs, model.params, model.params + model.folded_params]

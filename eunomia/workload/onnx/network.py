@@ -64,12 +64,18 @@ class Network:
             self._biased.add(index)
         return (index,)
 
-    def target(self, value: Value) -> int | None:
-        """The layer that may take over a function of ``value`` alone, None if there is none."""
+    def target(self, value: Value, weights: Sequence[Value] = ()) -> int | None:
+        """The layer that may take over a function of ``value`` alone, None if there is none.
+
+        A layer cannot take ``weights`` if it reads only parts of its own (a table), or if its second
+        factor is an activation, because costs tell the two kinds of product apart by their weights.
+        """
         if not self.fuse or not value.exclusive or len(value.producers) != 1:
             return None
         index = value.producers[0]
-        return None if self.layers[index].kind == "gather" else index  # its weights are read in part only
+        layer = self.layers[index]
+        weightless = layer.kind == "gather" or (layer.has_macs and not layer.weight_elements)
+        return None if weightless and any(weight.learned for weight in weights) else index
 
     def absorb(self, index: int, ops: int, weights: Sequence[Value], *, linear: bool = False) -> None:
         """Let layer ``index`` apply ``ops`` further operations, with further weights, to its result."""

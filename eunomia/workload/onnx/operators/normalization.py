@@ -10,7 +10,7 @@ from eunomia.workload.onnx.network import Network, Node, Value, plain_layer
 def batch_norm(node: Node, net: Network) -> tuple[int, ...]:
     """One scale and one shift per channel: folded into the product before it where that is possible."""
     x, scale, shift = node.value(0), node.value(1), node.value(2)
-    target = net.target(x)
+    target = net.target(x, (scale, shift))
     if target is not None and scale.static:
         if not net.fold_norm(target, scale.elements):
             net.absorb(target, 2 * x.elements, [scale, shift])

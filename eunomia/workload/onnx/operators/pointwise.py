@@ -38,7 +38,7 @@ def pointwise(node: Node, net: Network) -> tuple[int, ...]:
     fixed = [value for value in node.inputs if value is not None and value.static and value.elements > 1]
     out = node.shape()
     ops = (_RUNTIME[node.op] if node.domain else OPS[node.op]) * prod(out)
-    target = net.target(first)
+    target = net.target(first, fixed)
     alone = all(value.exclusive and value.producers == first.producers for value in rest)
     if target is not None and alone and first.elements == prod(out):
         net.absorb(target, ops, fixed, linear=node.op == "Add")

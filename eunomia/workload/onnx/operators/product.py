@@ -51,12 +51,13 @@ def product(
     bias: Value | None = None, name: str = "",
 ) -> tuple[int, ...]:  # fmt: skip
     """One layer of ``batch`` products rows x inner times inner x columns; ``b`` is weights if static."""
-    operands = sum(v.elements for v in (b, bias) if v is not None and not v.static)
+    stored = [v for v in (b, bias) if v is not None and v.static and b.static]
+    operands = sum(v.elements for v in (b, bias) if v is not None and v not in stored)
     layer = Layer(
         name or node.name, "matmul", batch=batch, in_channels=inner, out_channels=columns, in_h=rows, out_h=rows,
         operand_elements=operands,
     )  # fmt: skip
-    return net.add(layer, [a, b, bias], weights=[b, bias], bias=bias is not None)
+    return net.add(layer, [a, b, bias], weights=stored, bias=bias is not None)
 
 
 def _matrices(a: Shape, b: Shape) -> tuple[Shape, Shape]:

@@ -85,6 +85,12 @@ def test_graphs_that_cannot_be_costed(tmp_path: Path, nodes: list[onnx.NodeProto
     assert "\n" not in str(caught.value)
 
 
+def test_attributes_that_make_no_sense_name_the_node(tmp_path: Path) -> None:
+    rotate = node("MatMulNBits", ["x", "w"], ["y"], domain="com.microsoft", N=8)
+    with pytest.raises(ModelError, match="node 'y' \\(MatMulNBits\\) .* do not fit it"):
+        read(tmp_path, graph([rotate], X, [weights("w", 6, 4, 3)], contrib=True))
+
+
 @pytest.mark.parametrize("op", ["If", "Loop"])
 def test_control_flow_is_refused(tmp_path: Path, op: str) -> None:
     inner = helper.make_graph(

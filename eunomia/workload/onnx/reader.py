@@ -16,7 +16,7 @@ from eunomia.workload.onnx.contrib_shapes import RULES
 from eunomia.workload.onnx.dimensions import bind_inputs
 from eunomia.workload.onnx.file import load_model
 from eunomia.workload.onnx.network import Network, Node, Shape, Value
-from eunomia.workload.onnx.operators import handler
+from eunomia.workload.onnx.operators import Handler, handler
 from eunomia.workload.onnx.order import live, topological
 from eunomia.workload.onnx.regions import private_tensors
 from eunomia.workload.onnx.shapes import SHAPE_ONLY, Shapes, label
@@ -100,12 +100,12 @@ class _Reader:
             self._fixed(node)
             return
         layers = len(self._net.layers)
-        handle = handler(domain, node.op, node.name)
+        handle = handler(domain, node.op, node.name)  # even if it has nothing to do
         shapes = [shape for shape in node.shapes if shape is not None]
         if shapes and all(prod(shape) == 0 for shape in shapes):
             producers = tuple(dict.fromkeys(p for value in node.activations() for p in value.producers))
         else:
-            producers = handle(node, self._net)
+            producers = _handled(handle, node, self._net)
         fresh = len(self._net.layers) > layers
         alone = fresh or all(value.exclusive for value in node.activations())
         for index, name in enumerate(node.outputs):
@@ -160,6 +160,17 @@ class _Reader:
 
     def _exclusive(self, name: str) -> bool:
         return name in self._private or (self._readers[name] == 1 and name not in self._outputs)
+
+
+def _handled(handle: Handler, node: Node, net: Network) -> tuple[int, ...]:
+    """Run a handler; inputs or attributes that make no sense to it become an error that names the node."""
+    try:
+        return handle(node, net)
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        shapes = ", ".join("-" if value is None else str(value.shape) for value in node.inputs)
+        raise ModelError(
+            f"node '{node.name}' ({node.op}) has inputs {shapes} or attributes that do not fit it: {error}"
+        ) from error
 
 
 def _has_body(proto: onnx.NodeProto) -> bool:

@@ -19,7 +19,7 @@ import json
 import math
 import os
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,10 +55,11 @@ _ROW_GROUP = 1 << 18  # rows; fixed, so that equal tables give equal bytes
 class RunRecords:
     """One run: tables by name in the schemas of ``eunomia.schema`` and the manifest.
 
-    ``directory`` is where it was read from; None for a run that lives in memory alone.
+    ``directory`` is where it was read from; None for a run that lives in memory alone. Runs of a
+    comparison read each table when it is first asked for.
     """
 
-    tables: dict[str, pa.Table]
+    tables: Mapping[str, pa.Table]
     manifest: dict[str, Any]
     directory: Path | None = None
 
@@ -105,6 +106,25 @@ class Comparison:
         return sorted((run for run in self.runs if run.policy == policy), key=lambda run: run.seed)
 
 
+class _LazyTables(Mapping[str, pa.Table]):
+    """Tables of a run on disk, each read and checked when first asked for."""
+
+    def __init__(self, directory: Path, manifest: Mapping[str, Any], verify: bool) -> None:
+        self._directory, self._facts, self._verify = directory, manifest["tables"], verify
+        self._read: dict[str, pa.Table] = {}
+
+    def __getitem__(self, name: str) -> pa.Table:
+        if name not in self._read:
+            self._read[name] = _read_table(self._directory, name, self._facts[name], self._verify)
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._facts)
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+
 def write_run(
     directory: str | Path,
     tables: Mapping[str, pa.Table],
@@ -145,20 +165,20 @@ def read_run(directory: str | Path, only: Sequence[str] | None = None, verify: b
     manifest = read_manifest(path)
     if "tables" not in manifest:
         raise RecordError(f"'{path}' is not a single run; choose one below it{_nearby(path)}")
-    tables = {}
-    for name, facts in manifest["tables"].items():
-        if only is not None and name not in only:
-            continue
-        file = path / f"{name}.parquet"
-        if not file.is_file():
-            raise RecordError(f"run '{path}' is damaged: {file.name} is missing")
-        if verify and _sha256(file) != facts["sha256"]:
-            raise RecordError(f"run '{path}' is damaged: {file.name} differs from what its manifest says")
-        try:
-            tables[name] = pq.read_table(file)
-        except (OSError, pa.ArrowException) as error:
-            raise RecordError(f"run '{path}' is damaged: {file.name} cannot be read ({error})") from error
-    return RunRecords(tables, manifest, path)
+    found = _LazyTables(path, manifest, verify)
+    return RunRecords({name: found[name] for name in found if only is None or name in only}, manifest, path)
+
+
+def _read_table(directory: Path, name: str, facts: Mapping[str, Any], verify: bool) -> pa.Table:
+    file = directory / f"{name}.parquet"
+    if not file.is_file():
+        raise RecordError(f"run '{directory}' is damaged: {file.name} is missing")
+    if verify and _sha256(file) != facts["sha256"]:
+        raise RecordError(f"run '{directory}' is damaged: {file.name} differs from what its manifest says")
+    try:
+        return pq.read_table(file)
+    except (OSError, pa.ArrowException) as error:
+        raise RecordError(f"run '{directory}' is damaged: {file.name} cannot be read ({error})") from error
 
 
 def read_manifest(directory: str | Path) -> dict[str, Any]:
@@ -212,10 +232,16 @@ def run_directories(directory: str | Path) -> list[Path]:
 
 
 def read_comparison(directory: str | Path, verify: bool = True) -> Comparison:
-    """Read a comparison, or a single run as a comparison of one; raises RecordError."""
+    """Read a comparison, or a single run as a comparison of one; raises RecordError.
+
+    Tables are read when first asked for, so that a large comparison fits into memory.
+    """
     path = Path(directory)
     manifest = read_manifest(path)
-    runs = [read_run(p, verify=verify) for p in run_directories(path)]
+    runs = []
+    for place in run_directories(path):
+        facts = read_manifest(place)
+        runs.append(RunRecords(_LazyTables(place, facts, verify), facts, place))
     if not runs:
         raise RecordError(f"'{path}' holds no complete run")
     order = {name: place for place, name in enumerate(manifest.get("policies", []))}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from eunomia.metrics.causes import REASONS, miss_reason, split
+from eunomia.metrics.columns import LATE
 from eunomia.metrics.fairness import fairness_over_time
 from eunomia.metrics.statistics import interval
 from eunomia.records import RunRecords
@@ -70,7 +72,11 @@ def fairness_lines(a: Assessment, run: RunRecords) -> dict[str, Any]:
     window_s = fairness_window_s(a, run)
     first = scope.start_s + min(window_s, scope.length_s)
     ends = np.linspace(first, max(first, scope.end_s), FAIRNESS_POINTS)  # the drain after the end is left out
-    lines = fairness_over_time(scope.everyone, ends, window_s)
+    # a late request has missed at its deadline, however long it goes on: starving shows at once
+    known_s = np.fmin(scope.everyone.finish_s, scope.everyone.deadline_s)
+    late = scope.everyone.outcome == LATE
+    everyone = replace(scope.everyone, finish_s=np.where(late, known_s, scope.everyone.finish_s))
+    lines = fairness_over_time(everyone, ends, window_s)
     return {
         "window_s": window_s,
         "time_s": [round(float(t), 9) for t in lines.time_s],

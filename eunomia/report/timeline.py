@@ -23,6 +23,7 @@ from eunomia.report.history import Floats, Ints, floats, ints, words
 
 ACCELERATORS, SYSTEM, REQUESTS = 1, 2, 3  # "processes" of the trace: groups of tracks
 MAX_SLICES = 100_000
+MAX_POINTS = 10_000  # per counter
 # names that Chrome's own viewer knows; Perfetto colours by slice name, which starts with the tenant
 COLOURS = (
     "thread_state_running", "rail_animation", "rail_response", "thread_state_iowait", "cq_build_running",
@@ -120,35 +121,44 @@ def _names(run: RunRecords) -> Iterator[str]:
 
 
 def _slices(layers: _Layers) -> Iterator[str]:
-    """One complete event per layer, by accelerator and time."""
-    for i in np.lexsort((layers.start_ns, layers.lane)).tolist():
-        tenant, model, layer = layers.tenant[i], layers.model[i], int(layers.layer[i])
-        took_s = (layers.end_ns[i] - layers.start_ns[i]) / 1e9
-        args = {
-            "request": f"req-{layers.request[i]}",
-            "tenant": tenant,
-            "model": model,
-            "layer": f"{layer}: {layers.layer_names.get((model, layer), f'layer {layer}')}",
-            "waited_ms": (layers.start_ns[i] - layers.ready_ns[i]) / 1e6,
-            "work_ms": float(layers.work_s[i]) * 1e3,
-            "contention_ms": max(0.0, took_s - float(layers.work_s[i]) - float(layers.switch_s[i])) * 1e3,
-            "switch_ms": float(layers.switch_s[i]) * 1e3,
-        }
-        colour = COLOURS[layers.tenants.index(tenant) % len(COLOURS)]
-        head = {"ph": "X", "pid": ACCELERATORS, "tid": int(layers.lane[i]) + 1, "name": f"{tenant} {model}"}
-        tail = {"cat": tenant.replace(",", " "), "cname": colour, "args": args}
-        yield _timed(head, layers.start_ns[i], tail, layers.end_ns[i] - layers.start_ns[i])
+    """One complete event per layer, by accelerator and time. What repeats is written once and kept."""
+    heads: dict[tuple[str, str, int], str] = {}
+    start, length = layers.start_ns, layers.end_ns - layers.start_ns
+    work, switch = layers.work_s * 1e6, layers.switch_s * 1e6
+    stretch = np.maximum(0.0, length / 1e3 - work - switch)
+    waited = (start - layers.ready_ns) / 1e3
+    order = np.lexsort((start, layers.lane))
+    columns = (layers.request, layers.layer, layers.lane + 1, start, length, waited, work, stretch, switch)
+    rows = zip(order.tolist(), *(column[order].tolist() for column in columns), strict=True)
+    for i, request, layer, track, begin, lasts, waited_us, work_us, stretch_us, switch_us in rows:
+        what = (layers.tenant[i], layers.model[i], layer)
+        head = heads.get(what) or heads.setdefault(what, _slice_head(layers, *what))
+        yield (
+            f'{head},"request":"req-{request}","waited_us":{waited_us:.3f},"work_us":{work_us:.3f},'
+            f'"contention_us":{stretch_us:.3f},"switch_us":{switch_us:.3f}}},'
+            f'"tid":{track},"ts":{_micros(begin)},"dur":{_micros(lasts)}}}'
+        )
+
+
+def _slice_head(layers: _Layers, tenant: str, model: str, layer: int) -> str:
+    """A slice event up to its first argument, which names the layer."""
+    colour = COLOURS[layers.tenants.index(tenant) % len(COLOURS)]
+    name = layers.layer_names.get((model, layer), f"layer {layer}")
+    event = {"ph": "X", "pid": ACCELERATORS, "name": f"{tenant} {model}", "cat": tenant.replace(",", " ")}
+    return _json({**event, "cname": colour, "args": {"layer": f"{layer}: {name}"}})[:-2]
 
 
 def _flows(layers: _Layers) -> Iterator[str]:
     """Arrows along each request, from layer to layer where it changes accelerator; ids are request numbers."""
-    for i_first, steps in _journeys(layers):
+    head = f'{{"cat":"request","name":"request","pid":{ACCELERATORS}'
+    middle = layers.start_ns + (layers.end_ns - layers.start_ns) // 2
+    for first, steps in _journeys(layers):
         for place, i in enumerate(steps):
-            phase = "s" if place == 0 else "f" if place == len(steps) - 1 else "t"
-            middle = layers.start_ns[i] + (layers.end_ns[i] - layers.start_ns[i]) // 2
-            head: dict[str, Any] = {"ph": phase, "pid": ACCELERATORS, "tid": int(layers.lane[i]) + 1}
-            head |= {"id": int(layers.request[i_first]), "cat": "request", "name": "request"}
-            yield _timed(head, middle, {"bp": "e"} if phase != "s" else {})
+            phase = '"s"' if place == 0 else '"f","bp":"e"' if place == len(steps) - 1 else '"t","bp":"e"'
+            yield (
+                f'{head},"ph":{phase},"id":{layers.request[first]},"tid":{layers.lane[i] + 1},'
+                f'"ts":{_micros(middle[i])}}}'
+            )
 
 
 def _journeys(layers: _Layers) -> Iterator[tuple[int, list[int]]]:
@@ -183,26 +193,29 @@ def _counters(run: RunRecords, layers: _Layers) -> Iterator[str]:
         ("bandwidth demand", "GB/s", asked),
     ):
         for at, value in steps:
-            yield _timed({"ph": "C", "pid": SYSTEM, "tid": 0, "name": name}, at, {"args": {unit: value}})
+            args = f'{{"{unit}":{value:g}}}'
+            yield f'{{"ph":"C","pid":{SYSTEM},"tid":0,"name":"{name}","ts":{_micros(at)},"args":{args}}}'
     if limit is not None and np.isfinite(limit):
         for at in (layers.from_ns, layers.until_ns):
             head = {"ph": "C", "pid": SYSTEM, "tid": 0, "name": "bandwidth limit"}
             yield _timed(head, at, {"args": {"GB/s": float(limit) * 1e-9}})
 
 
-def _steps(begin: Ints, end: Ints, weight: Floats | Ints) -> Iterator[tuple[int, float]]:
-    """The running sum of ``weight`` over intervals: one (time, value) per instant at which it changes."""
+def _steps(begin: Ints, end: Ints, weight: Floats) -> Iterator[tuple[int, float]]:
+    """The running sum of ``weight`` over intervals, where it changes; of many changes the highest of each span."""
     at = np.concatenate([begin, end])
-    change = np.concatenate([weight, -weight]).astype(np.float64)
+    change = np.concatenate([weight, -weight])
     order = np.argsort(at, kind="stable")
     instants, first = np.unique(at[order], return_index=True)
-    value = np.add.reduceat(change[order], first).cumsum() if len(first) else np.empty(0)
-    before = np.nan
-    for instant, now in zip(instants.tolist(), value.tolist(), strict=True):
-        now = 0.0 if abs(now) < 1e-6 else now  # rounding of sums of bandwidth
-        if now != before:
-            yield instant, now
-        before = now
+    if not len(first):
+        return
+    value = np.add.reduceat(change[order], first).cumsum()
+    value[np.abs(value) < 1e-6] = 0.0  # rounding of sums of bandwidth
+    kept = np.flatnonzero(np.diff(value, prepend=np.nan) != 0.0)
+    if len(kept) > MAX_POINTS:
+        spans = np.array_split(kept[:-1], MAX_POINTS)
+        kept = np.array([*(span[np.argmax(value[span])] for span in spans), kept[-1]])
+    yield from zip(instants[kept].tolist(), value[kept].tolist(), strict=True)
 
 
 def _misses(run: RunRecords, layers: _Layers) -> Iterator[str]:
@@ -233,16 +246,14 @@ def _about(run: RunRecords, shown: int) -> dict[str, str]:
     }
 
 
-def _timed(head: Mapping[str, Any], at_ns: int, tail: Mapping[str, Any], length_ns: int | None = None) -> str:
-    """An event with exact decimal times: binary fractions would make neighbours overlap by a hair."""
-    times = f',"ts":{_micros(at_ns)}' + ("" if length_ns is None else f',"dur":{_micros(length_ns)}')
-    rest = _json(tail)[1:-1]
-    return f"{_json(head)[:-1]}{times}{',' + rest if rest else ''}}}"
+def _timed(head: Mapping[str, Any], at_ns: int, tail: Mapping[str, Any]) -> str:
+    """An event at an instant."""
+    return f'{_json(head)[:-1]},"ts":{_micros(at_ns)},{_json(tail)[1:]}'
 
 
 def _micros(ns: int) -> str:
-    value = int(ns)
-    return f"{'-' if value < 0 else ''}{abs(value) // 1000}.{abs(value) % 1000:03d}"
+    """Microseconds as exact decimals: binary fractions would make neighbours overlap by a hair."""
+    return f"{ns // 1000}.{ns % 1000:03d}"
 
 
 def _ns(seconds: Floats) -> Ints:

@@ -202,7 +202,7 @@ function drawFairness() {
   const host = byId("chart-fairness");
   const lines = data.fairness[data.policies[state.policy]];
   if (!lines) return empty(host, "This policy was not run on the seed shown.");
-  byId("fairness-note").textContent = `Tenants' hit rates over the last ${span(lines.window_s)}, seed ${data.seed}. ` +
+  byId("fairness-note").textContent = `Tenants' hit rates over the last ${span(lines.window_s)}, seed ${data.seed}; a miss counts at its deadline. ` +
     "Thin lines are tenants; the heavy ones their mean and the worst of them; below, Jain's index (1 = all equal). " +
     "Short windows hold few requests, so dips of a single tenant may be chance.";
   const width = host.clientWidth, narrow = width < 620, left = 46, right = narrow ? 8 : 132;

@@ -1,0 +1,48 @@
+"""The model against the Eyeriss chip: AlexNet within the promised errors; VGG-16 reported as it is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.cost_model import compare_alexnet, vgg16_table
+from benchmarks.eyeriss import alexnet, vgg16
+from eunomia.hardware.compression import run_length_factor
+from eunomia.hardware.types import cost_of, load_type
+from tests.shared_data import shared
+
+TABLE = "silicon/eyeriss_jssc17_alexnet.csv"
+
+
+def test_layers_are_those_of_the_published_table() -> None:
+    published = [421_660_800, 895_795_200, 598_081_536, 448_561_152, 299_040_768]
+    assert [row.layer.macs for row in alexnet(shared(TABLE))] == published
+
+
+def test_alexnet_latency_and_traffic_on_the_chip() -> None:
+    found = compare_alexnet(rows=alexnet(shared(TABLE)))
+    assert np.mean([abs(c.latency_error) for c in found]) <= 0.12
+    assert np.mean([abs(c.dram_error) for c in found]) <= 0.25
+    assert np.mean([abs(c.buffer_error) for c in found]) <= 0.10
+    assert max(abs(c.latency_error) for c in found) <= 0.10
+
+
+def test_alexnet_active_elements_are_the_published_ones() -> None:
+    found = compare_alexnet(rows=alexnet(shared(TABLE)))
+    assert [c.cost.traffic.active_pes for c in found] == [c.measured.active_pes for c in found]
+
+
+def test_vgg16_is_reported_per_layer_and_never_below_ideal() -> None:
+    chip = load_type("eyeriss-chip")
+    for layer in vgg16():
+        assert cost_of(layer, chip).compute_s >= layer.macs / 168 / 200e6
+    assert vgg16_table().count("conv") == 13
+
+
+def test_run_length_coding_by_hand() -> None:
+    """Density 1: one pair of 64/3 bits per 16-bit word. All zeros: one pair per 32 words."""
+    assert run_length_factor(0.0) == pytest.approx(64 / 3 / 16)
+    assert run_length_factor(1.0) == pytest.approx(64 / 3 / 16 / 32)
+    assert run_length_factor(0.5) == pytest.approx(0.5 * 64 / 3 / 16, rel=1e-6)
+    with pytest.raises(ValueError, match="zero_share"):
+        run_length_factor(1.5)

@@ -53,7 +53,9 @@ class Comparison:
         return self.cost.traffic.buffer_bytes / self.measured.buffer_bytes - 1
 
 
-def compare_alexnet(kind: AcceleratorType | None = None, rows: list[Measured] | None = None) -> list[Comparison]:
+def compare_alexnet(
+    kind: AcceleratorType | None = None, rows: list[Measured] | None = None
+) -> list[Comparison]:
     """All five layers on the Eyeriss chip.
 
     Feature maps are run-length coded, weights and the first layer's input are not. The share of zeros
@@ -77,7 +79,9 @@ def _with_padding(row: Measured) -> float:
     layer = row.layer
     padded_h = (layer.out_h - 1) * layer.stride_h + layer.kernel_h
     padded_w = (layer.out_w - 1) * layer.stride_w + layer.kernel_w
-    return 1 - (1 - row.zero_share) * layer.in_h * layer.in_w / max(padded_h * padded_w, layer.in_h * layer.in_w)
+    return 1 - (1 - row.zero_share) * layer.in_h * layer.in_w / max(
+        padded_h * padded_w, layer.in_h * layer.in_w
+    )
 
 
 def alexnet_table() -> str:
@@ -94,7 +98,8 @@ def alexnet_table() -> str:
             f"| {m.layer.name} | {max(c.cost.compute_s, c.cost.buffer_s) * 1e3:.1f} | {m.processing_s * 1e3:.1f} "
             f"| {c.latency_error:+.1%} | {t.active_pes} | {m.active_pes} | {t.buffer_bytes / 1e6:.1f} "
             f"| {m.buffer_bytes / 1e6:.1f} | {c.buffer_error:+.1%} | {c.dram_bytes / 1e6:.2f} "
-            f"| {m.dram_bytes / 1e6:.1f} | {c.dram_error:+.1%} | {c.cost.dram_bytes / 1e6:.2f} | {c.raw_dram_error:+.1%} |"
+            f"| {m.dram_bytes / 1e6:.1f} | {c.dram_error:+.1%} | {c.cost.dram_bytes / 1e6:.2f} "
+            f"| {c.raw_dram_error:+.1%} |"
         )
     mean = {name: np.mean([abs(getattr(c, name)) for c in found]) for name in
             ("latency_error", "buffer_error", "dram_error", "raw_dram_error")}  # fmt: skip

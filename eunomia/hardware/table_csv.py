@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from eunomia.errors import OutputError, PlatformError, TraceError
+from eunomia.atomic import write_text
+from eunomia.errors import PlatformError, TraceError
 from eunomia.hardware.table import CostTable, Floats
 from eunomia.workload.model import DnnModel
 
@@ -160,7 +161,4 @@ def write_cost_csv(table: CostTable, path: str | Path) -> None:
             writer.writerow(
                 [model.name, layer, kind, *values, repr(float(table.link_bytes_s[column])), origin]
             )
-    try:
-        Path(path).write_text(text.getvalue(), encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"cannot write '{path}': {error.strerror}") from error
+    write_text(path, text.getvalue())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -26,6 +26,12 @@ Policies = Annotated[
         autocompletion=lambda incomplete: complete_policy(incomplete),
     ),
 ]  # fmt: skip
+Record = Annotated[
+    Literal["first", "all", "requests"],
+    typer.Option(
+        help="Keep every layer and decision of the first seed, of all seeds, or none (requests only)."
+    ),
+]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core.")]
 Seeds = Annotated[
     int | None, typer.Option("--seeds", min=1, help="Seeds per policy, instead of the scenario's.")

@@ -62,6 +62,7 @@ def compare(
     sets: opt.Set = None,
     out: opt.Out = None,
     workers: opt.Workers = None,
+    record: opt.Record = "first",
     as_json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
@@ -80,6 +81,7 @@ def compare(
             seeds,
             directory=folder,
             workers=min(workers or opt.cores(), total),
+            record=record,
             on_done=lambda outcome: advance(outcome.cell.name, outcome.failure is not None),
         )
     show_comparison(result, folder, as_json, quiet)
@@ -112,6 +114,7 @@ def sweep(
     sets: opt.Set = None,
     out: opt.Out = None,
     workers: opt.Workers = None,
+    record: opt.Record = "first",
     as_json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:

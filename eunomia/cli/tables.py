@@ -101,6 +101,10 @@ def verdict(result: CompareResult) -> list[str]:
     score = {policy: _score(result, policy) for policy in result.policies}
     best, least = max(result.policies, key=score.__getitem__), min(result.policies, key=score.__getitem__)
     gain = result.difference(best, least, "hit_rate")
+    if score[best] == score[least]:
+        return [
+            f"No difference: every policy kept {percent(result.estimate(best, 'hit_rate'))} of the deadlines."
+        ]
     sure = "" if gain.excludes_zero or not gain.has_interval else ", within the noise of the seeds"
     lines = [
         f"{best} kept most: {percent(result.estimate(best, 'hit_rate'))} of the deadlines, "

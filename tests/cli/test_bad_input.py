@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import onnx
+import onnx.helper
 import pytest
 
+from eunomia.workload import zoo
 from tests.cli.scenarios import small
 from tests.cli.shell import Done, Shell
 
@@ -48,7 +51,6 @@ def refused(done: Done, *words: str) -> None:
         ("tenant.gold.models.0={model='vgg16', deadline='qos_h'}", ["'vgg16'", "no base deadline"]),
         ("nonsense", ["--set nonsense", "KEY=VALUE"]),
         ("tenant.silver.weight=1", ["no entry 'silver'", "gold, bulk"]),
-        ("duration_s=1e-9", ["no request arrives"]),
     ],
 )
 def test_wrong_values_are_said_in_one_sentence(shell: Shell, override: str, words: list[str]) -> None:
@@ -58,6 +60,11 @@ def test_wrong_values_are_said_in_one_sentence(shell: Shell, override: str, word
         done = shell("compare", path, "--set", override)
     refused(done, *words)
     assert not Path("runs").exists() or not any(Path("runs").rglob("*.parquet"))
+
+
+def test_a_run_without_requests_is_refused(shell: Shell) -> None:
+    rare = "tenant.bulk.arrivals={process='poisson', rate_per_s=0.001}"
+    refused(shell("run", small(Path.cwd()), "--set", rare, "--set", "duration_s=1e-9"), "no request arrives")
 
 
 @pytest.mark.parametrize("content", ["nonsense", "\x00\x01", "", "[1, 2]"])
@@ -88,6 +95,73 @@ def test_bad_traces_are_named_with_line_and_column(shell: Shell, rows: str, word
     refused(shell("trace", "info", "trace.csv", "--format", form), "trace.csv", *words)
     override = f"tenant.gold.arrivals={{trace='{form}', path='trace.csv'}}"
     refused(shell("run", small(Path.cwd()), "--set", override), *words)
+
+
+def costs(folder: Path, kind: str = "npu", time: str = "1e-4", change: tuple[str, str] | None = None) -> Path:
+    """A cost table for the small scenario's networks; ``change`` replaces the first such text."""
+    rows = ["model,layer,type,latency_s,dram_bytes,energy_j"]
+    for name in ("squeezenet", "kws-res8"):
+        rows += [f"{name},{i},{kind},{time},1000,1e-6" for i in range(len(zoo.load(name).layers))]
+    text = "\n".join(rows) + "\n"
+    path = folder / "costs.csv"
+    path.write_text(text.replace(*change, 1) if change else text)
+    return path
+
+
+MEASURED = [
+    "--set",
+    "platform={accelerators=[{type='npu', count=2}], dram_bandwidth_gb_s=8.0, cost_csv='costs.csv'}",
+]
+
+
+def test_measured_costs_take_the_place_of_the_model(shell: Shell) -> None:
+    costs(Path.cwd())
+    done = shell("run", small(Path.cwd()), *MEASURED, "--out", "one")
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("1e-4", "0"), ["squeezenet", "takes 0 s on npu"]),
+        (("1e-4", "quick"), ["costs.csv", "line 2", "'latency_s'", "'quick' is not a number"]),
+        (("1e-4", "-1"), ["costs.csv", "line 2", "'latency_s'"]),
+        (("1e-4", "inf"), ["npu", "can run", "squeezenet"]),
+        (("squeezenet,0,npu,1e-4,1000,1e-6\n", ""), ["no time for layer", "squeezenet"]),
+        (("latency_s", "latncy_s"), ["costs.csv", "compute_s or latency_s"]),
+    ],
+)
+def test_measured_costs_that_cannot_be_are_named(
+    shell: Shell, change: tuple[str, str], words: list[str]
+) -> None:
+    costs(Path.cwd(), change=change)
+    refused(shell("run", small(Path.cwd()), *MEASURED), *words)
+
+
+def test_measured_costs_of_another_type_are_named(shell: Shell) -> None:
+    costs(Path.cwd(), kind="npx")
+    refused(shell("run", small(Path.cwd()), *MEASURED), "'npu'", "did you mean 'npx'")
+
+
+def node(kind: str, inputs: list[str], outputs: list[str]) -> onnx.NodeProto:
+    return onnx.helper.make_node(kind, inputs, outputs, name=f"the_{kind.lower()}")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "words"),
+    [
+        ([node("Frobnicate", ["x"], ["y"])], ["Frobnicate", "the_frobnicate"]),
+        ([node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"]), node("Relu", ["b"], ["y"])], ["cycl"]),
+        ([], ["net.onnx"]),
+    ],
+)
+def test_networks_that_cannot_run_are_named(
+    shell: Shell, nodes: list[onnx.NodeProto], words: list[str]
+) -> None:
+    ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 8]) for name in "xy"]
+    graph = onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    Path("net.onnx").write_bytes(onnx.helper.make_model(graph).SerializeToString())
+    refused(shell("models", "net.onnx"), "net.onnx", *words)
 
 
 def test_a_broken_scenario_file_is_named(shell: Shell) -> None:

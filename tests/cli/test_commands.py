@@ -87,7 +87,7 @@ def test_a_sweep_leaves_one_tidy_table(shell: Shell) -> None:
 
 
 def test_explain_tells_the_story_of_a_request(shell: Shell) -> None:
-    assert shell("compare", small(Path.cwd()), "--out", "cmp", "-q").code == 0
+    assert shell("compare", small(Path.cwd()), "--out", "cmp", "-q", "--record", "all").code == 0
     told = shell("explain", "cmp", "req-5", "--policy", "edf+f+eft")
     assert told.code == 0 and "req-5" in told.out and "edf+f+eft" in told.out
     story = json.loads(shell("explain", "cmp/fcfs/4", "5", "--json").out)
@@ -208,21 +208,8 @@ def test_version_and_help_are_quick(shell: Shell) -> None:
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_a_stopped_sweep_goes_on(shell: Shell, sent: int) -> None:
     path = small(Path.cwd())
-    over = ["--over", f"load={[round(0.5 + 0.02 * n, 2) for n in range(30)]}"]
-    words = [
-        sys.executable,
-        "-m",
-        "eunomia",
-        "sweep",
-        str(path),
-        *over,
-        "--seeds",
-        "1",
-        "--out",
-        "grid",
-        "--workers",
-        "2",
-    ]
+    over = ["--over", f"seed={list(range(60))}", "--over", "duration_s=[0.6]", "-p", "edf", "--seeds", "1"]
+    words = [sys.executable, "-m", "eunomia", "sweep", str(path), *over, "--out", "grid", "--workers", "2"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                start_new_session=True, text=True)  # fmt: skip
@@ -240,7 +227,7 @@ def test_a_stopped_sweep_goes_on(shell: Shell, sent: int) -> None:
         assert process.returncode == 130 and "of 60 cells" in errors and "to go on" in errors
     kept = len(list(Path("grid/.cells").glob("*.json")))
     assert 3 <= kept < 60
-    done = shell("sweep", path, *over, "--seeds", "1", "--out", "grid", "-q")
+    done = shell("sweep", path, *over, "--out", "grid", "-q")
     assert done.code == 0 and pq.read_table("grid/sweep.parquet").num_rows == 60
 
 

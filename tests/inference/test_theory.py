@@ -183,7 +183,7 @@ def test_schedules_are_feasible_and_work_is_conserved(case: Case, rule: Rule) ->
     assert (done["start_s"] >= done["ready_s"] - 1e-9).all()
     assert (done["end_s"] - done["start_s"] >= done["work_s"] + done["switch_s"] - 1e-9).all()
     ran_s = (done["end_s"] - done["start_s"]).sum() + cut_off_s(out)
-    assert out.accelerators["busy_s"].sum() == pytest.approx(ran_s, abs=1e-6)
+    assert out.busy_s.sum() == pytest.approx(ran_s, abs=1e-6)
     energy = defaultdict(float)
     for row in done:
         layer_row = row_of(case, int(row["request"]), int(row["layer"]))

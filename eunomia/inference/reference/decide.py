@@ -158,14 +158,13 @@ class Queueing(Base):
         return target is not None
 
     def decide(self) -> None:
-        """Idle accelerators serve their queues; then those without a place are bound, in order, as room appears."""
+        """Bind those that no queue had room for, in order, as room appears; then idle accelerators serve their queues."""
         if not self.opens_round():
             return
-        self.start_queued()
         while homeless := [job for job in self.engine.waiting if job.bound is None]:
             if not self.try_bind(min(homeless, key=self.rank)):
-                return
-            self.start_queued()
+                break
+        self.start_queued()
 
     def tick(self) -> None:
         """Queueing rules know no period."""

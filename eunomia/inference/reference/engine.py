@@ -62,7 +62,7 @@ class Engine:
             ),
             decisions=self.decisions,
             outcomes=self.outcomes,
-            busy_s=[lane.busy_s for lane in self.lanes],
+            busy_s=[lane.busy_until(self.now_s) for lane in self.lanes],
             now_s=self.now_s,
             rounds=self.rounds,
         )

@@ -99,3 +99,7 @@ class Lane:
     last_request: int = -1
     busy_s: float = 0.0
     history: list[Interval] = field(default_factory=list)
+
+    def busy_until(self, now_s: float) -> float:
+        """Time it has been busy, the running layer included."""
+        return self.busy_s + (now_s - self.running.interval.start_s if self.running else 0.0)

@@ -61,7 +61,7 @@ def _accelerators(engine: Engine) -> np.ndarray:
             lane.last_request,
             spot.queued,
             spot.queued_s,
-            lane.busy_s + (engine.now_s - run.interval.start_s if run else 0.0),
+            lane.busy_until(engine.now_s),
         )
     return table
 

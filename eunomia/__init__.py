@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from eunomia.config import Scenario, load_scenario
-    from eunomia.experiment import CompareResult, RunResult, SweepResult, compare, run, sweep
+    from eunomia.experiment.compare import CompareResult, compare
+    from eunomia.experiment.run import RunResult, run
+    from eunomia.experiment.sweep import SweepResult, sweep
     from eunomia.inference.view import Assign, View
     from eunomia.records import read_comparison, read_run
 

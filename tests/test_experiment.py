@@ -241,3 +241,15 @@ def test_one_name_for_two_networks_is_refused(tmp_path: Path) -> None:
         tenant["models"] = [{"onnx": str(tmp_path / str(size) / "net.onnx"), "deadline_ms": 5.0}]
     with pytest.raises(ConfigError, match="'net' that differs"):
         eunomia.run(data)
+
+
+def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    data = small()
+    data["tenant"][1]["arrivals"] = {"trace": "canonical", "path": str(path)}
+    counts = []
+    for rows in (3, 7):
+        path.write_text("arrival_s,tenant\n" + "".join(f"{n * 0.01},a\n" for n in range(rows)))
+        result = eunomia.compare(data, policies=["edf"], seeds=1, directory=tmp_path / "out")
+        counts.append(sum(row["arrived"] for row in result.pairs["edf", 3] if row["tenant"] == "bulk"))
+    assert counts == [3, 7]

@@ -13,6 +13,7 @@ from eunomia.config import Scenario, as_table
 from eunomia.config.load import scenario_from
 from eunomia.errors import ConfigError
 from eunomia.experiment.demand import networks, requests
+from eunomia.experiment.files import file_stamps
 from eunomia.experiment.machine import Machine, build_machine
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.policies import load_policy
@@ -41,21 +42,22 @@ class Bench:
 
 def prepare(scenario: Scenario) -> Bench:
     """Build, or find again, the bench of a scenario. Raises whatever its parts complain about."""
-    return _prepare(json.dumps(_essence(scenario)))
-
-
-def _essence(scenario: Scenario) -> dict[str, object]:
-    """The scenario without what a bench does not depend on."""
-    table = as_table(scenario)
-    return {**{key: value for key, value in table.items() if key not in ("compare", "sweep")}, "policy": None}
+    table = {
+        key: value for key, value in as_table(scenario).items() if key not in ("compare", "sweep", "policy")
+    }
+    return _prepare(json.dumps(table), json.dumps(file_stamps(table)))
 
 
 @lru_cache(maxsize=16)
-def _prepare(text: str) -> Bench:
+def _prepare(text: str, stamps: str) -> Bench:
+    """``stamps`` is part of the key alone: a changed file is read again."""
     table = json.loads(text)
-    scenario = scenario_from({key: value for key, value in table.items() if value is not None})
-    models = networks(scenario)
-    machine = build_machine(scenario.platform, models)
+    scenario = scenario_from(table)
+    asked = [
+        table["platform"],
+        [(tenant.get("models"), tenant.get("model_set")) for tenant in table["tenant"]],
+    ]
+    models, machine = _costed(json.dumps([asked, stamps]), scenario)
     iso = isolated_s(machine, models)
     bench = Bench(scenario, models, machine, iso)
     if scenario.load is None:
@@ -64,6 +66,19 @@ def _prepare(text: str) -> Bench:
     offered = offered_rate_per_s(bench)
     factor = scenario.load * capacity / offered
     return Bench(scenario, models, machine, iso, factor, capacity)
+
+
+_COSTED: dict[str, tuple[tuple[DnnModel, ...], Machine]] = {}
+
+
+def _costed(key: str, scenario: Scenario) -> tuple[tuple[DnnModel, ...], Machine]:
+    """Networks and machine, shared by all scenarios of one ``key``: a sweep over rates costs layers once."""
+    if key not in _COSTED:
+        models = networks(scenario)
+        if len(_COSTED) >= 16:
+            _COSTED.pop(next(iter(_COSTED)))
+        _COSTED[key] = models, build_machine(scenario.platform, models)
+    return _COSTED[key]
 
 
 def isolated_s(machine: Machine, models: Sequence[DnnModel]) -> dict[str, float]:

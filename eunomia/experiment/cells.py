@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import uuid
 from collections.abc import Callable, Iterable
@@ -12,6 +11,7 @@ from typing import Any
 
 from eunomia import __version__
 from eunomia.config import Scenario, as_table, scenario_from
+from eunomia.experiment.files import file_stamps
 from eunomia.experiment.policy import PolicyLike, policy_name
 from eunomia.experiment.run import run_cell
 from eunomia.inference.options import Record
@@ -48,7 +48,7 @@ def make_cell(
         "record": record,
         "directory": bool(place),
         "version": __version__,
-        "files": _file_stamps(table, policy),
+        "files": file_stamps([table, policy.rpartition(":")[0] if isinstance(policy, str) else None]),
     }
     work = Work(table, policy, seed, place, record)
     return Cell(content_key(identity), f"{label}{name} seed {seed}", work)
@@ -57,26 +57,6 @@ def make_cell(
 def folder_name(policy: str) -> str:
     """A policy's name as a folder."""
     return "".join(letter if letter.isalnum() or letter in "+-_.=," else "-" for letter in policy)
-
-
-def _file_stamps(table: dict[str, Any], policy: PolicyLike) -> list[list[Any]]:
-    """Size and time of the files that a cell reads, so that a changed file is read again."""
-    paths = [part for part in _strings(table) if os.sep in part or "." in part]
-    if isinstance(policy, str):
-        paths.append(policy.rpartition(":")[0])
-    stamps = []
-    for path in sorted(set(paths)):
-        if os.path.isfile(path):
-            found = os.stat(path)
-            stamps.append([path, found.st_size, found.st_mtime_ns])
-    return stamps
-
-
-def _strings(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
-    return [text for part in parts for text in _strings(part)]
 
 
 def run_work(work: Work) -> dict[str, Any]:

@@ -211,17 +211,17 @@ def _candidates(nest: Nest, kind: AcceleratorType, shape: Shape, blocks: Blocks)
     most_sets = shape.bands * kind.array_columns
     filters = _steps(min(nest.k, shape.psum_words))
     copies = _steps(max(1, min(nest.c, most_sets)))
-    strips = np.arange(2 if kind.sequential_strips else 1)
-    grid = np.meshgrid(
-        np.arange(len(blocks.n)), strips, filters, np.arange(1, most_q + 1), copies, indexing="ij"
-    )
-    at, cut, p, q, r = (part.ravel().astype(np.int64) for part in grid)
+    element = np.meshgrid(filters, _steps(most_q), copies, indexing="ij")
+    p, q, r = (part.ravel().astype(np.int64) for part in element)
     ok = (
         (p * q * shape.kernel_columns <= shape.weight_words)
         & (q * (r - 1) < nest.c)
         & ((q * r <= deepest) | (r == 1))
     )
-    at, cut, p, q, r = at[ok], cut[ok], p[ok], q[ok], r[ok]
+    cuts = 2 if kind.sequential_strips else 1
+    grid = np.meshgrid(np.arange(len(blocks.n)), np.arange(cuts), np.flatnonzero(ok), indexing="ij")
+    at, cut, chosen = (part.ravel().astype(np.int64) for part in grid)
+    p, q, r = p[chosen], q[chosen], r[chosen]
 
     n, m, f = blocks.n[at], blocks.m[at], blocks.f[at]
     turns = np.where(cut > 0, ceil_div(blocks.e[at], kind.array_columns), 1)

@@ -104,6 +104,7 @@ def test_snippets_run_and_print_what_is_shown(
     document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     names: dict[str, Any] = {"__name__": document.stem}
     found = list(snippets(document.read_text(encoding="utf-8")))
     assert found, f"{document.name} has no snippets"
@@ -130,6 +131,16 @@ def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
     script = (CHECKOUT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     run = [line for line in script if line and not line.startswith(("#", "set ", "cd "))]
     assert run == [f"exec {command}"]
+
+
+def test_the_readme_quotes_the_errors_of_the_cost_model() -> None:
+    """The mean absolute errors stand in bold in the tables that the benchmark writes."""
+    page = (CHECKOUT / "docs" / "cost-model.md").read_text(encoding="utf-8")
+    means = [re.findall(r"\*\*([\d.]+)%\*\*", line) for line in page.splitlines() if "mean abs." in line]
+    (alexnet_latency, alexnet_dram), (vgg_latency,) = means
+    readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    for figure in (alexnet_latency, alexnet_dram, vgg_latency):
+        assert f"{figure} %" in readme, f"the README does not quote {figure} %"
 
 
 def anchors(document: Path) -> set[str]:

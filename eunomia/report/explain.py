@@ -17,6 +17,8 @@ from eunomia.report.needs import needs
 from eunomia.report.ranking import Candidates, Rule
 from eunomia.report.units import instant, percent, span
 
+MAX_RECOMPUTED = 5_000  # decisions; about two seconds
+
 
 @dataclass(frozen=True)
 class LayerTime:
@@ -56,8 +58,9 @@ class Wait:
     to_s: float
     decisions: int
     served: tuple[tuple[str, int], ...]  # tenants whose layers were started instead, most first
-    behind: int | None  # decisions at which others went first; None = not recomputed
-    elsewhere: int | None  # decisions at which its placement did not want, or could not use, what was idle
+    looked_at: int  # of these decisions, how many were recomputed
+    behind: int  # recomputed decisions at which others went first
+    elsewhere: int  # recomputed decisions at which its placement did not want, or could not use, what was idle
     to_win: str  # what its key would have had to be to go first every time; empty = unknown
     held_s: float  # time in which an accelerator that can run it stood idle
     choices: tuple[Choice, ...]
@@ -86,7 +89,8 @@ class Explanation:
     waits: tuple[Wait, ...]  # longest first
     verdict: str
     needed: tuple[str, ...]  # what would have met the deadline
-    checked: int  # decisions recomputed
+    decisions: int  # decisions taken while any layer of it waited
+    checked: int  # of these, how many were recomputed
     agreed: int  # of these, how many came out as recorded
     doubts: tuple[str, ...]  # what could not be recomputed, and why
 
@@ -106,9 +110,9 @@ def explain(
 ) -> Explanation:
     """Explain one request of a run.
 
-    ``waits`` is how many of its longest waits are told, ``choices`` how many decisions per wait;
-    all decisions taken while it waited are recomputed. Raises ConfigError for an unknown request,
-    RecordError for a run without recorded decisions.
+    ``waits`` is how many of its longest waits are told, ``choices`` how many decisions per wait. All
+    decisions taken while it waited are recomputed, or MAX_RECOMPUTED evenly spread ones if there are
+    more. Raises ConfigError for an unknown request, RecordError for a run without recorded decisions.
     """
     records = run if isinstance(run, RunRecords) else read_run(run)
     number = _request_number(records, request)
@@ -122,7 +126,7 @@ def explain(
     if not history.graph_known:
         doubts.append("The manifest holds no graphs: layers are taken to be a chain.")
     row = history.row_of[number]
-    told, checked, agreed = _waits(history, rule, number, waits, choices)
+    told, total, checked, agreed = _waits(history, rule, number, waits, choices)
     if agreed < checked:
         doubts.append(
             f"{checked - agreed} of {checked} decisions did not come out as recorded "
@@ -147,6 +151,7 @@ def explain(
         waits=told,
         verdict=verdict,
         needed=needed,
+        decisions=total,
         checked=checked,
         agreed=agreed,
         doubts=tuple(doubts),
@@ -228,18 +233,22 @@ def _last_instant(history: History) -> float:
 
 def _waits(
     history: History, rule: Rule | None, number: int, count: int, choices: int
-) -> tuple[tuple[Wait, ...], int, int]:
-    """The longest waits told in full; every decision taken during any of them is recomputed."""
+) -> tuple[tuple[Wait, ...], int, int, int]:
+    """The longest waits; decisions taken during any wait, how many were recomputed, how many agreed."""
     s, told, checks = history.subjobs, [], dict[int, bool]()
-    for row in history.rows_of(number):
+    rows = history.rows_of(number)
+    during = [_decisions_during(history, row) for row in rows]
+    share = min(1.0, MAX_RECOMPUTED / max(1, sum(map(len, during))))
+    for row, places in zip(rows, during, strict=True):
         until = float(min(s.start_s[row], s.gone_s[row], _last_instant(history)))
-        places = _decisions_during(history, row)
-        seen = {p: rule.at(p) for p in places} if rule is not None else {}
+        some = _spread(places, max(choices, int(share * len(places))))
+        seen = {p: rule.at(p) for p in some} if rule is not None else {}
         checks |= {p: _agrees(history, candidates, p) for p, candidates in seen.items()}
         if until - s.ready_s[row] > 0.0:
             told.append(_wait(history, rule, row, until, places, seen, checks, choices))
     told.sort(key=lambda wait: -wait.wait_s)
-    return tuple(told[:count]), len(checks), sum(checks.values())
+    total = len(set().union(*during))  # branches may wait at the same time
+    return tuple(told[:count]), total, len(checks), sum(checks.values())
 
 
 def _decisions_during(history: History, row: int) -> list[int]:
@@ -262,15 +271,16 @@ def _wait(
     s = history.subjobs
     served = Counter(history.tenant[history.row_of[int(history.chosen_request[p])]] for p in places)
     behind = [p for p in places if p in seen and _startable(seen[p], row)]
-    shown = _spread(behind or places, choices)
+    shown = _spread(behind or list(seen) or places, choices)
     return Wait(
         layer=int(s.layer[row]),
         from_s=float(s.ready_s[row]),
         to_s=until,
         decisions=len(places),
         served=tuple(served.most_common()),
-        behind=len(behind) if rule is not None else None,
-        elsewhere=len(places) - len(behind) if rule is not None else None,
+        looked_at=len(seen),
+        behind=len(behind),
+        elsewhere=len(seen) - len(behind),
         to_win=_to_win(rule, [seen[p] for p in behind], row) if rule is not None else "",
         held_s=_held_s(history, row, until),
         choices=tuple(_choice(history, rule, row, p, seen.get(p), checks.get(p, False)) for p in shown),
@@ -365,7 +375,7 @@ def _not_startable(history: History, rule: Rule, candidates: Candidates, me: int
     wanted = int(candidates.wanted[me])
     if wanted < 0:
         return "no idle accelerator can run this layer"
-    free = float(history.free_in_s(place)[wanted])
+    free = float(history.free_in_s[place, wanted])
     return (
         f"placement {rule.place} keeps this one for {history.accelerators[wanted]}, "
         f"busy for about {span(free)} more"

@@ -33,6 +33,12 @@ def words(table: pa.Table, column: str) -> list[Any]:
     return list(table[column].to_pylist())
 
 
+def _matrix(column: pa.ChunkedArray, shape: tuple[int, int]) -> Floats:
+    """A column of equally long lists as an array."""
+    values = column.combine_chunks().flatten() if len(column) else pa.array([], pa.float64())
+    return np.asarray(values.to_numpy(zero_copy_only=False), np.float64).reshape(shape)
+
+
 @dataclass(frozen=True)
 class Network:
     """Costs and graph of one model, as the scheduler believed them to be."""
@@ -42,19 +48,10 @@ class Network:
     estimate_s: Floats  # (layers, types) c'; inf = cannot run
     latency_s: Floats  # (layers, types) c
     dram_bytes: Floats  # (layers, types)
+    best_s: Floats  # (layers,) least c' over types
+    mean_s: Floats  # (layers,) mean c' over types able to run it
     before: list[list[int]]  # layers that must end first
     after: list[list[int]]
-
-    @property
-    def best_s(self) -> Floats:
-        """(layers,) least c' over types."""
-        return np.asarray(self.estimate_s.min(axis=1))
-
-    @property
-    def mean_s(self) -> Floats:
-        """(layers,) mean c' over types able to run it."""
-        finite = np.isfinite(self.estimate_s)
-        return np.asarray(np.where(finite, self.estimate_s, 0.0).sum(axis=1) / finite.sum(axis=1))
 
     @property
     def demand_bytes_s(self) -> Floats:
@@ -125,7 +122,13 @@ class History:
         self.chosen_accelerator = ints(decisions, "accelerator")
         self.num_waiting = ints(decisions, "waiting")
         self.demand_bytes_s = floats(decisions, "demand_bytes_s", 0.0)
-        self._free_in = decisions["free_in_s"]
+        shape = (len(self.decision), len(self.accelerators))
+        self.free_in_s = _matrix(decisions["free_in_s"], shape)  # (decisions, S) estimates, before each choice
+        self.job_of = np.array([self.row_of[k] for k in self.subjobs.request.tolist()], np.int64)
+        self.idle = self._idle()  # (decisions, S) before each choice
+        self._by_rank = np.argsort(self.subjobs.rank, kind="stable")
+        self._ready_by_rank = self.subjobs.ready_s[self._by_rank]
+        self._waits_until = np.maximum.accumulate(self._last_decision()[self._by_rank])
         self._index = {
             (int(k), int(i)): row
             for row, (k, i) in enumerate(zip(self.subjobs.request, self.subjobs.layer, strict=True))
@@ -144,24 +147,31 @@ class History:
         rows = np.flatnonzero(self.subjobs.request == request)
         return [int(row) for row in rows[np.argsort(self.subjobs.layer[rows], kind="stable")]]
 
-    def free_in_s(self, place: int) -> Floats:
-        """(S,) recorded estimate of the time until each accelerator is free, before decision ``place``."""
-        return np.asarray(self._free_in[place].as_py(), np.float64)
-
     def candidates(self, place: int) -> Ints:
         """Rows of the sub-jobs that waited just before decision ``place``, in order of becoming ready."""
-        now, s = self.decision_s[place], self.subjobs
-        alive = (s.ready_s <= now) & (s.decision >= self.decision[place]) & (s.gone_s > now)
-        rows = np.flatnonzero(alive)
-        return rows[np.argsort(s.rank[rows], kind="stable")]
+        now, number, s = self.decision_s[place], self.decision[place], self.subjobs
+        first = np.searchsorted(self._waits_until, number)  # all before it had left by then
+        last = np.searchsorted(self._ready_by_rank, now, side="right")
+        rows = self._by_rank[first:last]
+        return np.asarray(rows[(s.decision[rows] >= number) & (s.gone_s[rows] > now)])
 
-    def running(self, place: int) -> Ints:
-        """(S,) row of the sub-job that each accelerator ran just before decision ``place``; -1 = idle."""
-        now, s = self.decision_s[place], self.subjobs
-        rows = np.flatnonzero((s.decision < self.decision[place]) & (s.end_s > now))
-        busy = np.full(len(self.accelerators), -1, np.int64)
-        busy[s.accelerator[rows]] = rows
-        return busy
+    def _last_decision(self) -> Ints:
+        """(sub-jobs,) the last decision before which each may have waited."""
+        gone = np.searchsorted(self.decision_s, self.subjobs.gone_s)
+        known = np.append(self.decision, NEVER)[gone]
+        return np.asarray(np.minimum(self.subjobs.decision, known))
+
+    def _idle(self) -> npt.NDArray[np.bool_]:
+        """(decisions, S) whether each accelerator ran nothing just before the decision."""
+        idle = np.ones((len(self.decision), len(self.accelerators)), np.bool_)
+        for lane in range(len(self.accelerators)):
+            rows = np.flatnonzero(self.subjobs.accelerator == lane)
+            rows = rows[np.argsort(self.subjobs.decision[rows], kind="stable")]
+            if not len(rows):
+                continue
+            last = np.searchsorted(self.subjobs.decision[rows], self.decision) - 1
+            idle[:, lane] = (last < 0) | (self.subjobs.end_s[rows][np.maximum(last, 0)] <= self.decision_s)
+        return idle
 
     def ended_before_ready(self, row: int) -> npt.NDArray[np.bool_]:
         """(layers,) which layers of its request had ended when sub-job ``row`` became ready."""
@@ -291,6 +301,8 @@ def _networks(run: RunRecords, types: list[str]) -> tuple[dict[str, Network], bo
             array[place] = values[row]
         names[model][layer] = column["layer_name"][row] or names[model][layer]
     graphs = run.manifest.get("models") or {}
+    best = _on_grid({m: c.min(axis=1) for m, (c, _, _) in arrays.items()})
+    mean = _on_grid({m: _mean(c) for m, (c, _, _) in arrays.items()})
     networks, known = {}, True
     for model, n in sizes.items():
         edges = (graphs.get(model) or {}).get("edges")
@@ -301,5 +313,21 @@ def _networks(run: RunRecords, types: list[str]) -> tuple[dict[str, Network], bo
             before[b].append(a)
             after[a].append(b)
         c, true, bytes_moved = arrays[model]
-        networks[model] = Network(model, names[model], c, true, bytes_moved, before, after)
+        networks[model] = Network(
+            model, names[model], c, true, bytes_moved, best[model], mean[model], before, after
+        )
     return networks, known
+
+
+def _mean(estimate_s: Floats) -> Floats:
+    finite = np.isfinite(estimate_s)
+    return np.asarray(np.where(finite, estimate_s, 0.0).sum(axis=1) / finite.sum(axis=1))
+
+
+def _on_grid(time_s: dict[str, Floats]) -> dict[str, Floats]:
+    """The engine's rounding, to 2^-50 of the largest network's total: sums do not depend on their order."""
+    total = max((float(t.sum()) for t in time_s.values()), default=0.0)
+    if total <= 0.0:
+        return time_s
+    step = 2.0 ** (np.ceil(np.log2(total)) - 50.0)
+    return {model: np.asarray(np.round(t / step) * step) for model, t in time_s.items()}

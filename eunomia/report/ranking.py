@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,19 +19,53 @@ from eunomia.report.history import Floats, History, Ints
 GRACE_S = 1e-9
 
 
-@dataclass(frozen=True)
 class Facts:
-    """What the scheduler knew of one sub-job when it became ready (READY in the policy's view)."""
+    """What the scheduler knew of some sub-jobs when they became ready (READY in the policy's view); arrays."""
 
-    arrival_s: float
-    deadline_s: float
-    work_best_s: float
-    work_mean_s: float
-    path_best_s: float
-    path_mean_s: float
-    bytes_left: float
-    priority: float
-    bandwidth_bytes_s: float
+    def __init__(self, rule: Rule, rows: Ints) -> None:
+        self._rule, self._rows = rule, rows
+        self._job, self._row = rule.history.job_of[rows], rule.cost_row[rows]
+        self.bandwidth_bytes_s: float = rule.bandwidth_bytes_s
+
+    @property
+    def arrival_s(self) -> Floats:
+        """Of the request."""
+        return self._rule.history.arrival_s[self._job]
+
+    @property
+    def deadline_s(self) -> Floats:
+        """Of the request; inf = none."""
+        return self._rule.history.deadline_s[self._job]
+
+    @property
+    def priority(self) -> Floats:
+        """Of the request."""
+        return self._rule.history.priority[self._job]
+
+    @property
+    def path_best_s(self) -> Floats:
+        """Critical path to the end, least estimates."""
+        return np.asarray(self._rule.path_best_s[self._row])
+
+    @property
+    def path_mean_s(self) -> Floats:
+        """Critical path to the end, mean estimates over types."""
+        return np.asarray(self._rule.path_mean_s[self._row])
+
+    @property
+    def work_best_s(self) -> Floats:
+        """Sum of least estimates over layers not ended when the sub-job became ready."""
+        return self._rule.left(self._rows)[:, 0]
+
+    @property
+    def work_mean_s(self) -> Floats:
+        """The same of mean estimates."""
+        return self._rule.left(self._rows)[:, 1]
+
+    @property
+    def bytes_left(self) -> Floats:
+        """The same of DRAM bytes on the type of least estimate."""
+        return self._rule.left(self._rows)[:, 2]
 
 
 @dataclass(frozen=True)
@@ -43,7 +76,7 @@ class Order:
     "span" = seconds, "number" = neither.
     """
 
-    key: Callable[[Facts, float], float]  # facts of a waiting sub-job, now_s
+    key: Callable[[Facts, float], Floats]  # facts of waiting sub-jobs, now_s
     noun: str
     tells: str = "span"
     sign: float = 1.0  # -1 when the key is the negative of what the noun names
@@ -83,7 +116,8 @@ class Candidates:
         able = np.flatnonzero(self.startable)
         if not len(able):
             return -1
-        return int(min(able, key=lambda i: (bool(self.late[i]), float(self.key[i]), int(i))))
+        able = able[self.late[able] == self.late[able].min()]
+        return int(able[np.argmin(self.key[able])])  # equal keys: the first to become ready
 
 
 class Rule:
@@ -93,8 +127,19 @@ class Rule:
         self, history: History, order: str, place: str, tiered: bool, bandwidth_bytes_s: float
     ) -> None:
         self.history, self.order, self.place, self.tiered = history, ORDERS[order], place, tiered
-        self.bandwidth_bytes_s = bandwidth_bytes_s
-        self._facts: dict[int, Facts] = {}
+        self.bandwidth_bytes_s: float = bandwidth_bytes_s
+        networks = list(history.networks.values())
+        sizes = [len(network.layers) for network in networks]
+        offset = dict(zip(history.networks, np.cumsum([0, *sizes]).tolist(), strict=False))
+        start = np.array([offset[model] for model in history.model], np.int64)
+        self.cost_row = start[history.job_of] + history.subjobs.layer  # (sub-jobs,) row in what follows
+        estimate = np.concatenate([n.estimate_s for n in networks])
+        demand = np.concatenate([n.demand_bytes_s for n in networks])
+        self._estimate_s, self._demand_bytes_s = estimate[:, history.type_of], demand[:, history.type_of]  # (rows, S)
+        self._favourite = estimate.argmin(axis=1)  # (rows,) type of least estimate
+        self.path_best_s = np.concatenate([n.longest(n.best_s) for n in networks])
+        self.path_mean_s = np.concatenate([n.longest(n.mean_s) for n in networks])
+        self._left = np.full((len(self.cost_row), 3), np.nan)
 
     @classmethod
     def of(cls, history: History) -> tuple[Rule | None, str]:
@@ -115,77 +160,56 @@ class Rule:
         bandwidth = engine.get("bandwidth_bytes_s")
         return cls(history, order, place, tiered, np.inf if bandwidth is None else float(bandwidth)), ""
 
-    @cached_property
-    def _paths(self) -> dict[str, tuple[Floats, Floats]]:
-        return {n.name: (n.longest(n.best_s), n.longest(n.mean_s)) for n in self.history.networks.values()}
-
-    def facts(self, row: int) -> Facts:
-        """Facts of sub-job ``row`` at the moment it became ready."""
-        if row not in self._facts:
-            h, s = self.history, self.history.subjobs
-            request, layer = int(s.request[row]), int(s.layer[row])
-            network, left = h.network(request), ~h.ended_before_ready(row)
-            path_best, path_mean = self._paths[network.name]
-            job = h.row_of[request]
-            self._facts[row] = Facts(
-                arrival_s=float(h.arrival_s[job]),
-                deadline_s=float(h.deadline_s[job]),
-                work_best_s=float(network.best_s[left].sum()),
-                work_mean_s=float(network.mean_s[left].sum()),
-                path_best_s=float(path_best[layer]),
-                path_mean_s=float(path_mean[layer]),
-                bytes_left=float(network.bytes_each[left].sum()),
-                priority=float(h.priority[job]),
-                bandwidth_bytes_s=self.bandwidth_bytes_s,
-            )
-        return self._facts[row]
+    def left(self, rows: Ints) -> Floats:
+        """(n, 3) least work, mean work and bytes of the layers not ended when each sub-job became ready."""
+        for row in rows[np.isnan(self._left[rows, 0])].tolist():
+            network = self.history.network(int(self.history.subjobs.request[row]))
+            rest = ~self.history.ended_before_ready(row)
+            sums = (network.best_s[rest].sum(), network.mean_s[rest].sum(), network.bytes_each[rest].sum())
+            self._left[row] = sums
+        return self._left[rows]
 
     def at(self, place: int) -> Candidates:
         """Recompute decision ``place`` of the history from what was recorded before it."""
         h = self.history
-        now, rows = float(h.decision_s[place]), h.candidates(place)
-        facts = [self.facts(int(row)) for row in rows]
-        idle = h.running(place) < 0
-        wanted = np.array([self._wanted(place, int(row), idle) for row in rows], np.int64)
+        now, rows, idle = float(h.decision_s[place]), h.candidates(place), h.idle[place]
+        facts = Facts(self, rows)
+        late = np.zeros(len(rows), np.bool_)
+        if self.tiered:
+            late = facts.deadline_s + GRACE_S < now + facts.path_best_s
+        wanted = self._wanted(place, self.cost_row[rows], idle)
         return Candidates(
             rows=rows,
-            key=np.array([self.order.key(f, now) for f in facts], np.float64),
-            late=np.array([self.tiered and _hopeless(f, now) for f in facts], np.bool_),
+            key=self.order.key(facts, now),
+            late=late,
             wanted=wanted,
-            startable=np.array([w >= 0 and bool(idle[w]) for w in wanted], np.bool_),
+            startable=(wanted >= 0) & idle[wanted],
             idle=idle,
         )
 
-    def _wanted(self, place: int, row: int, idle: npt.NDArray[np.bool_]) -> int:
-        """What the placement rule gives a sub-job: least cost, idle before busy, then least index."""
-        h, s = self.history, self.history.subjobs
-        network, layer = h.network(int(s.request[row])), int(s.layer[row])
-        estimate = network.estimate_s[layer][h.type_of]
-        cost = self._cost(place, network.demand_bytes_s[layer][h.type_of], estimate, idle)
-        if not np.isfinite(cost).any():
-            return -1
-        return int(min(range(len(cost)), key=lambda a: (cost[a], not idle[a], a)))
+    def _wanted(self, place: int, cost_rows: Ints, idle: npt.NDArray[np.bool_]) -> Ints:
+        """What the placement rule gives each sub-job: least cost, idle before busy, then least index; -1 = none."""
+        cost = self._cost(place, cost_rows, idle)
+        least = cost.min(axis=1)
+        equal = cost == least[:, None]
+        among = np.where((equal & idle).any(axis=1)[:, None], equal & idle, equal)
+        return np.where(np.isfinite(least), among.argmax(axis=1), -1)
 
-    def _cost(self, place: int, demand: Floats, estimate: Floats, idle: npt.NDArray[np.bool_]) -> Floats:
-        """(S,) what the placement rule minimises; inf = never."""
-        h = self.history
+    def _cost(self, place: int, cost_rows: Ints, idle: npt.NDArray[np.bool_]) -> Floats:
+        """(n, S) what the placement rule minimises; inf = never."""
+        h, estimate = self.history, self._estimate_s[cost_rows]
         if self.place == "any_idle":
             return np.where(idle, estimate, np.inf)
         if self.place == "first_idle":
             return np.where(idle & np.isfinite(estimate), 0.0, np.inf)
         if self.place == "pref":
-            kinds = [estimate[h.type_of == kind][0] for kind in range(len(h.types))]
-            return np.where((h.type_of == int(np.argmin(kinds))) & np.isfinite(estimate), 0.0, np.inf)
-        free, running = h.free_in_s(place), float(h.demand_bytes_s[place])
+            return np.where(h.type_of == self._favourite[cost_rows][:, None], 0.0, np.inf)
+        free, running = h.free_in_s[place], float(h.demand_bytes_s[place])
         slow = max(1.0, running / self.bandwidth_bytes_s)
         if self.place == "eft_ca":
-            own = np.maximum(1.0, (running + demand) / self.bandwidth_bytes_s)
-            return np.asarray(free * slow + estimate * own)
+            demand = self._demand_bytes_s[cost_rows]
+            return np.asarray(free * slow + estimate * np.maximum(1.0, (running + demand) / self.bandwidth_bytes_s))
         return np.asarray((free + estimate) * slow)
-
-
-def _hopeless(facts: Facts, now_s: float) -> bool:
-    return facts.deadline_s + GRACE_S < now_s + facts.path_best_s
 
 
 def _estimator(engine: Mapping[str, Any]) -> str:

@@ -69,9 +69,10 @@ def _wait(wait: Wait) -> list[str]:
         served = ", ".join(f"{tenant} {count}" for tenant, count in wait.served[:4])
         plural = "decision" if wait.decisions == 1 else "decisions"
         lines.append(f"  {wait.decisions} {plural} went to others: {served}")
-        if wait.behind is not None and wait.elsewhere:
+        if wait.elsewhere:
+            among = "" if wait.looked_at == wait.decisions else f"of {wait.looked_at} looked at: "
             lines.append(
-                f"  at {wait.behind} others went first; at {wait.elsewhere} it had no place on what was idle"
+                f"  {among}at {wait.behind} others went first; at {wait.elsewhere} it had no place on what was idle"
             )
         if wait.to_win:
             lines.append(f"  to go first every time it would have needed a {wait.to_win}")
@@ -91,6 +92,7 @@ def _trust(e: Explanation) -> list[str]:
     lines = list(e.doubts)
     if e.checked and e.agreed == e.checked:
         plural = "decision" if e.checked == 1 else "decisions"
-        told = f"{e.checked} {plural} taken while it waited, recomputed from the records, all as recorded"
+        number = f"{e.checked}" if e.checked >= e.decisions else f"{e.checked} of {e.decisions}"
+        told = f"{number} {plural} taken while it waited, recomputed from the records, all as recorded"
         lines.insert(0, f"Checked: {told}.")
     return lines or ["No decision was taken while it waited."]

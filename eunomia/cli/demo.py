@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.console import print_json, progress, say, stderr
+
+if TYPE_CHECKING:
+    from eunomia.records import RunRecords
 
 DEMO_OUT = Path("out/demo")
 
@@ -56,7 +59,8 @@ def demo(
             workers=workers or 1,
             on_done=lambda outcome: advance(outcome.cell.name, outcome.failure is not None),
         )
-    paths = write_outputs(result.records(), folder)
+    records = result.records()
+    paths = write_outputs(records, folder)
     if as_json:
         print_json({**comparison_json(result), "paths": paths})
         return
@@ -68,7 +72,7 @@ def demo(
     say(f"report   -> {paths['report']}        (one file, opens offline)")
     say(f"timeline -> {paths['timeline']}      (open in ui.perfetto.dev)")
     say(f"data     -> {paths['data']}/<policy>/<seed>/*.parquet")
-    say(f"try      -> eunomia explain {folder} req-42 --policy {result.policies[0]}")
+    say(f"try      -> eunomia explain {folder} req-{a_miss(records.runs[0])} --policy {result.policies[0]}")
     say(
         "next     -> eunomia compare SCENARIO.toml | eunomia models | eunomia policies | eunomia trace info FILE"
     )
@@ -78,3 +82,14 @@ def demo(
 
         say()
         say(tell(find_run(folder, result.policies[0], None), explain).text())
+
+
+def a_miss(run: RunRecords) -> int:
+    """A request that missed its deadline, from the middle of the run; any request where none did."""
+    table = run["requests"]
+    missed = [
+        number
+        for number, outcome in zip(table["request"].to_pylist(), table["outcome"].to_pylist(), strict=True)
+        if outcome != "hit"
+    ]
+    return int(missed[len(missed) // 2]) if missed else int(table["request"][0].as_py())

@@ -31,10 +31,12 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Se
     stdout().print(table)
 
 
-def percent(estimate: Estimate) -> str:
-    """``71.2 ±1.1 %``; without an interval where there is one seed."""
+def percent(estimate: Estimate, short: bool = False) -> str:
+    """``71.2 ±1.1 %``; without an interval where there is one seed; ``71 %`` if ``short``."""
     if math.isnan(estimate.mean):
         return "-"
+    if short:
+        return f"{100 * estimate.mean:.0f} %"
     spread = f" ±{100 * estimate.half_width:.1f}" if estimate.has_interval else ""
     return f"{100 * estimate.mean:.1f}{spread} %"
 
@@ -53,8 +55,8 @@ def ratio(value: float, reference: float) -> str:
     return f"{value / reference:.2f}x" if reference > 0.0 and math.isfinite(value) else "-"
 
 
-def comparison_rows(result: CompareResult) -> list[list[str]]:
-    """One row per policy: what was kept, for whom not, at which cost."""
+def comparison_rows(result: CompareResult, short: bool = False) -> list[list[str]]:
+    """One row per policy: what was kept, for whom not, at which cost; ``short`` leaves intervals out."""
     energy = result.estimate(baseline(result), "energy_per_request_j").mean
     rows = []
     for policy in result.policies:
@@ -62,9 +64,9 @@ def comparison_rows(result: CompareResult) -> list[list[str]]:
         rows.append(
             [
                 policy,
-                percent(result.estimate(policy, "slo_attainment")),
-                percent(result.estimate(policy, "hit_rate")),
-                f"{worst} {percent(result.tenant(policy, worst))}",
+                percent(result.estimate(policy, "slo_attainment"), short),
+                percent(result.estimate(policy, "hit_rate"), short),
+                f"{worst} {percent(result.tenant(policy, worst), short)}",
                 f"{result.estimate(policy, 'jain_hit_rate').mean:.3f}",
                 seconds(result.estimate(policy, "tardiness_p99_s").mean),
                 ratio(result.estimate(policy, "energy_per_request_j").mean, energy),
@@ -75,6 +77,8 @@ def comparison_rows(result: CompareResult) -> list[list[str]]:
 
 
 HEADERS = ["policy", "SLO met", "hit rate", "worst tenant", "Jain", "p99 lateness", "energy", "utilisation"]
+SHORT = ["policy", "SLO met", "hit rate", "worst tenant", "Jain", "p99 late", "energy", "util"]
+NARROW = 110  # columns below which intervals are left out
 
 
 def baseline(result: CompareResult) -> str:
@@ -85,9 +89,10 @@ def baseline(result: CompareResult) -> str:
 
 def print_comparison(result: CompareResult) -> None:
     """The table of a comparison, and what lost, for whom."""
-    print_table(HEADERS, comparison_rows(result), right=(1, 2, 4, 5, 6, 7))
+    short = stdout().width < NARROW
+    print_table(SHORT if short else HEADERS, comparison_rows(result, short), right=(1, 2, 4, 5, 6, 7))
     seeds = len(result.seeds)
-    spread = "±: 95 % confidence over the seeds; " if seeds > 1 else ""
+    spread = "±: 95 % confidence over the seeds; " if seeds > 1 and not short else ""
     stdout().print(f"{seeds} seed{'s' * (seeds > 1)}, the same requests for every policy; {spread}"
                    f"energy per request relative to {baseline(result)}", style="dim")  # fmt: skip
     for line in verdict(result):
@@ -193,15 +198,17 @@ def _number(value: float, unit: str) -> str:
 
 def print_sweep(result: SweepResult) -> None:
     """One row per setting and policy."""
-    keys = list(result.settings[0])
+    keys, short = list(result.settings[0]), stdout().width < NARROW + 20
     rows = [
         [*(str(setting[key]) for key in keys), *row]
         for setting, point in zip(result.settings, result.points, strict=True)
         if point.metrics
-        for row in comparison_rows(point)
+        for row in comparison_rows(point, short)
     ]
     first = len(keys)
-    print_table([*keys, *HEADERS], rows, right=[first + column for column in (1, 2, 4, 5, 6, 7)])
+    print_table(
+        [*keys, *(SHORT if short else HEADERS)], rows, right=[first + column for column in (1, 2, 4, 5, 6, 7)]
+    )
 
 
 def sweep_json(result: SweepResult) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from eunomia.metrics.columns import HIT, OUTCOMES, Requests
 from eunomia.records import RunRecords
-from eunomia.report.history import Floats, floats, ints, words
+from eunomia.report.columns import Floats, floats, ints, words
 
 MAX_INTERVALS = 5_000  # per policy
 MAX_TOTAL = 24_000  # over all policies of the page

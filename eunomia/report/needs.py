@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from eunomia.report.history import History, floats
+from eunomia.report.columns import floats
+from eunomia.report.history import History
 from eunomia.report.units import span
 
 

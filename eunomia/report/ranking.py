@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.report.history import Floats, History, Ints
+from eunomia.report.columns import Floats, Ints
+from eunomia.report.history import History
 
 GRACE_S = 1e-9
 

@@ -19,7 +19,7 @@ import numpy as np
 from eunomia.atomic import write_bytes
 from eunomia.errors import RecordError
 from eunomia.records import RunRecords
-from eunomia.report.history import Floats, Ints, floats, ints, words
+from eunomia.report.columns import Floats, Ints, floats, ints, words
 
 ACCELERATORS, SYSTEM, REQUESTS = 1, 2, 3  # "processes" of the trace: groups of tracks
 MAX_SLICES = 100_000

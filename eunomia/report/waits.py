@@ -1,0 +1,239 @@
+"""The waits of one request: what was decided in the meantime, and why it fell on others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from eunomia.report.history import History
+from eunomia.report.ranking import Candidates, Rule
+from eunomia.report.units import instant, span
+
+MAX_RECOMPUTED = 5_000  # decisions; about two seconds
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One decision taken while the request waited, and why it fell on another sub-job."""
+
+    decision: int
+    time_s: float
+    accelerator: str
+    request: int
+    layer: int
+    tenant: str
+    why: str
+    recomputed: bool  # the rule, applied to the records, gives exactly this choice
+
+
+@dataclass(frozen=True)
+class Wait:
+    """One wait of one layer and what happened in the meantime."""
+
+    layer: int
+    from_s: float
+    to_s: float
+    decisions: int
+    served: tuple[tuple[str, int], ...]  # tenants whose layers were started instead, most first
+    looked_at: int  # of these decisions, how many were recomputed
+    behind: int  # recomputed decisions at which others went first
+    elsewhere: int  # recomputed decisions at which its placement did not want, or could not use, what was idle
+    to_win: str  # what its key would have had to be to go first every time; empty = unknown
+    held_s: float  # time in which an accelerator that can run it stood idle
+    choices: tuple[Choice, ...]
+
+    @property
+    def wait_s(self) -> float:
+        """Its length."""
+        return self.to_s - self.from_s
+
+
+def waits_of(
+    history: History, rule: Rule | None, number: int, count: int, choices: int
+) -> tuple[tuple[Wait, ...], int, int, int]:
+    """The longest waits; decisions taken during any wait, how many were recomputed, how many agreed."""
+    s, told, checks = history.subjobs, [], dict[int, bool]()
+    rows = history.rows_of(number)
+    during = [_decisions_during(history, row) for row in rows]
+    share = min(1.0, MAX_RECOMPUTED / max(1, sum(map(len, during))))
+    for row, places in zip(rows, during, strict=True):
+        until = float(min(s.start_s[row], s.gone_s[row], last_instant(history)))
+        some = _spread(places, max(choices, int(share * len(places))))
+        seen = {p: rule.at(p) for p in some} if rule is not None else {}
+        checks |= {p: _agrees(history, candidates, p) for p, candidates in seen.items()}
+        if until - s.ready_s[row] > 0.0:
+            told.append(_wait(history, rule, row, until, places, seen, checks, choices))
+    told.sort(key=lambda wait: -wait.wait_s)
+    total = len(set().union(*during))  # branches may wait at the same time
+    return tuple(told[:count]), total, len(checks), sum(checks.values())
+
+
+def _decisions_during(history: History, row: int) -> list[int]:
+    """Decisions taken while sub-job ``row`` waited, its own left out."""
+    s = history.subjobs
+    during = (history.decision_s >= s.ready_s[row]) & (history.decision_s < s.gone_s[row])
+    return [int(p) for p in np.flatnonzero(during & (history.decision < s.decision[row]))]
+
+
+def _wait(
+    history: History,
+    rule: Rule | None,
+    row: int,
+    until: float,
+    places: list[int],
+    seen: dict[int, Candidates],
+    checks: dict[int, bool],
+    choices: int,
+) -> Wait:
+    s = history.subjobs
+    served = Counter(history.tenant[history.row_of[int(history.chosen_request[p])]] for p in places)
+    behind = [p for p in places if p in seen and _startable(seen[p], row)]
+    shown = _spread(behind or list(seen) or places, choices)
+    return Wait(
+        layer=int(s.layer[row]),
+        from_s=float(s.ready_s[row]),
+        to_s=until,
+        decisions=len(places),
+        served=tuple(served.most_common()),
+        looked_at=len(seen),
+        behind=len(behind),
+        elsewhere=len(seen) - len(behind),
+        to_win=_to_win(rule, [seen[p] for p in behind], row) if rule is not None else "",
+        held_s=_held_s(history, row, until),
+        choices=tuple(_choice(history, rule, row, p, seen.get(p), checks.get(p, False)) for p in shown),
+    )
+
+
+def _startable(candidates: Candidates, row: int) -> bool:
+    mine = np.flatnonzero(candidates.rows == row)
+    return bool(len(mine)) and bool(candidates.startable[mine[0]])
+
+
+def _to_win(rule: Rule, lost: list[Candidates], row: int) -> str:
+    """The key that would have gone first at every decision that it lost, in words."""
+    if not lost or any(bool(c.late[c.rows == row][0]) for c in lost) or rule.order.tells != "at":
+        return ""
+    least = min(float(c.key[c.first]) for c in lost if c.first >= 0)
+    return f"{rule.order.noun} before {instant(least)}" if np.isfinite(least) else ""
+
+
+def _spread(places: list[int], count: int) -> list[int]:
+    """At most ``count`` of the decisions, the first and the last among them."""
+    if len(places) <= count:
+        return places
+    return [places[round(i * (len(places) - 1) / max(1, count - 1))] for i in range(count)]
+
+
+def _agrees(history: History, candidates: Candidates, place: int) -> bool:
+    """Whether the rule gives the recorded sub-job, accelerator, key and number waiting."""
+    first = candidates.first
+    if first < 0 or len(candidates.rows) != history.num_waiting[place]:
+        return False
+    row = int(candidates.rows[first])
+    recorded, key = history.subjobs.key[row], candidates.key[first]
+    return bool(
+        history.subjobs.request[row] == history.chosen_request[place]
+        and history.subjobs.layer[row] == history.chosen_layer[place]
+        and candidates.wanted[first] == history.chosen_accelerator[place]
+        and (np.isnan(recorded) or recorded == key or abs(recorded - key) <= 1e-9 * max(1e-3, abs(key)))
+    )
+
+
+def _choice(
+    history: History, rule: Rule | None, row: int, place: int, candidates: Candidates | None, agrees: bool
+) -> Choice:
+    request, layer = int(history.chosen_request[place]), int(history.chosen_layer[place])
+    if rule is None or candidates is None:
+        why = _recorded_keys(history, row, request, layer)
+    else:
+        why = _reason(history, rule, candidates, row, place)
+    return Choice(
+        decision=int(history.decision[place]),
+        time_s=float(history.decision_s[place]),
+        accelerator=history.accelerators[history.chosen_accelerator[place]],
+        request=request,
+        layer=layer,
+        tenant=history.tenant[history.row_of[request]],
+        why=why,
+        recomputed=agrees,
+    )
+
+
+def _recorded_keys(history: History, row: int, request: int, layer: int) -> str:
+    mine, other = history.subjobs.key[row], history.subjobs.key[history.subjob(request, layer)]
+    if np.isnan(mine) or np.isnan(other):
+        return "the policy recorded no key for this choice"
+    return f"it was started with key {other:.6g}; this one, when its turn came, had {mine:.6g}"
+
+
+def _reason(history: History, rule: Rule, candidates: Candidates, row: int, place: int) -> str:
+    """Why the chosen sub-job went before sub-job ``row``, in words."""
+    now = float(history.decision_s[place])
+    chosen = history.subjob(int(history.chosen_request[place]), int(history.chosen_layer[place]))
+    rows = candidates.rows.tolist()
+    if chosen not in rows or row not in rows:
+        return "the records do not show both as waiting at this moment"
+    me, other = rows.index(row), rows.index(chosen)
+    if not candidates.startable[me]:
+        return _not_startable(history, rule, candidates, me, place)
+    if candidates.late[me] != candidates.late[other]:
+        if candidates.late[me]:
+            return "this one could no longer meet its deadline, and hopeless work goes last"
+        return "the records contradict the rule: a hopeless sub-job went first"
+    if candidates.key[me] == candidates.key[other]:
+        return f"equal {rule.order.noun}; it had become ready earlier"
+    if candidates.key[me] < candidates.key[other]:
+        return f"the records contradict the rule: this one's {rule.order.noun} came first"
+    words = [_key_words(rule, candidates, i, now) for i in (other, me)]
+    return f"{rule.order.noun} {words[0]} against {words[1]}"
+
+
+def _not_startable(history: History, rule: Rule, candidates: Candidates, me: int, place: int) -> str:
+    wanted = int(candidates.wanted[me])
+    if wanted < 0:
+        return "no idle accelerator can run this layer"
+    free = float(history.free_in_s[place, wanted])
+    return (
+        f"placement {rule.place} keeps this one for {history.accelerators[wanted]}, "
+        f"busy for about {span(free)} more"
+    )
+
+
+def _key_words(rule: Rule, candidates: Candidates, i: int, now: float) -> str:
+    value = rule.order.sign * float(candidates.key[i])
+    if not np.isfinite(value):
+        return "none"
+    if rule.order.tells == "number":
+        return f"{value:.4g}"
+    if rule.order.tells == "span":
+        return span(value)
+    away = value - now
+    if rule.order.tells == "left":
+        return span(away)
+    return f"{instant(value)} ({span(abs(away))} {'away' if away >= 0 else 'ago'})"
+
+
+def _held_s(history: History, row: int, until: float) -> float:
+    """Time between ready and start in which some accelerator able to run the layer was idle."""
+    s = history.subjobs
+    ready, layer = float(s.ready_s[row]), int(s.layer[row])
+    estimate = history.network(int(s.request[row])).estimate_s[layer][history.type_of]
+    able = np.flatnonzero(np.isfinite(estimate))
+    overlap = (s.start_s < until) & (s.end_s > ready)
+    marks = [(ready, 0), (until, 0)]
+    for other in np.flatnonzero(overlap & np.isin(s.accelerator, able)):
+        marks += [(max(ready, float(s.start_s[other])), 1), (min(until, float(s.end_s[other])), -1)]
+    marks.sort(key=lambda mark: (mark[0], mark[1]))
+    busy, held = 0, 0.0
+    for (at, change), (following, _) in zip(marks, marks[1:], strict=False):
+        busy += change
+        held += (following - at) * (busy < len(able))
+    return held if held > 1e-12 else 0.0
+
+
+def last_instant(history: History) -> float:
+    """When the last layer ended or the last decision was taken."""
+    ends = history.subjobs.end_s[np.isfinite(history.subjobs.end_s)]
+    return float(max(ends.max(initial=0.0), history.decision_s.max(initial=0.0)))

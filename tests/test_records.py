@@ -209,6 +209,16 @@ def test_a_comparison_is_incomplete_until_it_is_finished(tmp_path: Path, toy: re
         read_run(tmp_path)
 
 
+def test_tables_of_a_comparison_are_read_and_checked_when_asked_for(tmp_path: Path, toy: records.RunRecords) -> None:
+    write_run(tmp_path / "edf" / "0", toy.tables, toy.manifest)
+    write_comparison(tmp_path, {"name": "lazy"})
+    (tmp_path / "edf" / "0" / "subjobs.parquet").write_bytes(b"not parquet")
+    (only,) = read_comparison(tmp_path).runs
+    assert only["requests"] == toy["requests"] and "subjobs" in only.tables
+    with pytest.raises(RecordError, match=r"damaged: subjobs\.parquet differs"):
+        only["subjobs"]
+
+
 def test_a_single_run_reads_as_a_comparison_of_one(tmp_path: Path, toy: records.RunRecords) -> None:
     write_run(tmp_path / "a", toy.tables, toy.manifest)
     assert read_comparison(tmp_path / "a").policies == ["edf"]

@@ -118,6 +118,9 @@ class _LazyTables(Mapping[str, pa.Table]):
             self._read[name] = _read_table(self._directory, name, self._facts[name], self._verify)
         return self._read[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._facts  # without reading it
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._facts)
 

@@ -104,7 +104,8 @@ function drawSlo() {
   host.replaceChildren();
   const kinds = Object.keys(KINDS).filter((kind) => data.slo.some((row) => row.kind === kind));
   for (const kind of kinds) {
-    if (kinds.length > 1) host.append(html("h3", {}, KINDS[kind].title));
+    const scale = KINDS[kind].share ? "" : ", in multiples of the target";
+    if (kinds.length > 1 || scale) host.append(html("h3", {}, KINDS[kind].title + scale));
     host.append(dumbbells(data.slo.filter((row) => row.kind === kind), kind, host.clientWidth));
   }
 }

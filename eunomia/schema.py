@@ -20,7 +20,10 @@ REQUESTS = pa.schema(
         ("outcome", _name),  # hit, late, dropped, unfinished
         ("isolated_s", pa.float64()),  # iso_m, best type, true costs
         ("running_s", pa.float64()),  # time with at least one layer running
-        ("work_s", pa.float64()),  # sum of isolated latency of its layers where they ran, decision time included
+        (
+            "work_s",
+            pa.float64(),
+        ),  # sum of isolated latency of its layers where they ran, decision time included
         ("stretch_s", pa.float64()),  # sum of slowdown by bandwidth contention
         ("switch_s", pa.float64()),  # sum of switch costs
         ("energy_j", pa.float64()),

@@ -54,7 +54,9 @@ def test_only_the_tables_asked_for_are_read(tmp_path: Path, toy: records.RunReco
         some["subjobs"]
 
 
-def test_equal_tables_give_equal_bytes_however_they_were_built(tmp_path: Path, toy: records.RunRecords) -> None:
+def test_equal_tables_give_equal_bytes_however_they_were_built(
+    tmp_path: Path, toy: records.RunRecords
+) -> None:
     halves = toy["requests"].slice(0, 11), toy["requests"].slice(11)
     plain = pa.concat_tables(halves)
     column = plain["tenant"].cast(pa.string())  # not dictionary-encoded, two chunks
@@ -140,7 +142,9 @@ def test_a_killed_writer_leaves_nothing_that_reads_as_a_run(tmp_path: Path) -> N
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
 
 
-def test_ctrl_c_leaves_nothing(tmp_path: Path, toy: records.RunRecords, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_leaves_nothing(
+    tmp_path: Path, toy: records.RunRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
@@ -209,7 +213,9 @@ def test_a_comparison_is_incomplete_until_it_is_finished(tmp_path: Path, toy: re
         read_run(tmp_path)
 
 
-def test_tables_of_a_comparison_are_read_and_checked_when_asked_for(tmp_path: Path, toy: records.RunRecords) -> None:
+def test_tables_of_a_comparison_are_read_and_checked_when_asked_for(
+    tmp_path: Path, toy: records.RunRecords
+) -> None:
     write_run(tmp_path / "edf" / "0", toy.tables, toy.manifest)
     write_comparison(tmp_path, {"name": "lazy"})
     (tmp_path / "edf" / "0" / "subjobs.parquet").write_bytes(b"not parquet")

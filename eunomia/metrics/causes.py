@@ -54,7 +54,9 @@ def split(requests: Requests, horizon_s: float) -> Split:
     """
     total = time_in_system_s(requests, horizon_s)
     running = np.minimum(np.nan_to_num(requests.running_s), total)
-    work, stretch, switch = (np.nan_to_num(x) for x in (requests.work_s, requests.stretch_s, requests.switch_s))
+    work, stretch, switch = (
+        np.nan_to_num(x) for x in (requests.work_s, requests.stretch_s, requests.switch_s)
+    )
     stretch = np.maximum(stretch, 0.0)
     layers = work + stretch + switch
     scale = np.divide(running, layers, out=np.zeros(len(requests)), where=layers > 0.0)
@@ -73,12 +75,12 @@ def split_shares(parts: Split) -> dict[str, float]:
 
 def split_means_s(parts: Split) -> dict[str, float]:
     """Mean of each part per request, seconds; nan when there are no requests."""
-    return {name: mean(getattr(parts, f"{name}_s")) for name in ("queueing", "service", "contention", "switch")}
+    return {
+        name: mean(getattr(parts, f"{name}_s")) for name in ("queueing", "service", "contention", "switch")
+    }
 
 
-def miss_reason(
-    requests: Requests, horizon_s: float, drops: Literal["apart", "by cause"] = "apart"
-) -> Ints:
+def miss_reason(requests: Requests, horizon_s: float, drops: Literal["apart", "by cause"] = "apart") -> Ints:
     """(n,) index into REASONS for each request; -1 for requests that did not miss.
 
     In this order: *hopeless on arrival* when the time allowed is less than iso, the isolated time of

@@ -173,7 +173,9 @@ def _demand_bytes_s(tables: Tables, started: Ints) -> Floats:
     place = np.minimum(np.searchsorted(request, asked, sorter=order), max(len(order) - 1, 0))
     row = order[place] if len(order) else place
     if len(asked) and not (len(order) and np.array_equal(request[row], asked)):
-        raise RecordError("table 'subjobs' names a request that is not in table 'requests'; the run is damaged")
+        raise RecordError(
+            "table 'subjobs' names a request that is not in table 'requests'; the run is damaged"
+        )
     # dense (models, layers, types) table in the codes of the requests and accelerators tables
     kind = accelerators(tables["accelerators"])[0]
     layers = int(max(costs.layer.max(initial=-1), layer.max(initial=-1))) + 1
@@ -212,7 +214,9 @@ def _ints(table: Table, name: str) -> Ints:
 
 def _names(table: Table, name: str) -> Names:
     column = _column(table, name)
-    array = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([pa.array(column, pa.string())])
+    array = (
+        column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([pa.array(column, pa.string())])
+    )
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
     array = array.unify_dictionaries().combine_chunks()

@@ -32,7 +32,9 @@ class Facts:
         if not isinstance(engine, Mapping) or "bandwidth_bytes_s" not in engine:
             return cls()
         limit = engine["bandwidth_bytes_s"]
-        return cls(bandwidth_bytes_s=np.inf if limit is None else float(limit), period_s=engine.get("period_s"))
+        return cls(
+            bandwidth_bytes_s=np.inf if limit is None else float(limit), period_s=engine.get("period_s")
+        )
 
     def over(self, others: Facts) -> Facts:
         """These facts, and the others' where these say nothing."""

@@ -59,7 +59,9 @@ def pair_rates(requests: Requests) -> dict[tuple[str, str], float]:
     hits = np.bincount(codes, requests.hit)
     count = np.bincount(codes)
     return {
-        (requests.tenant.names[code // len(models)], models[code % len(models)]): float(hits[code] / count[code])
+        (requests.tenant.names[code // len(models)], models[code % len(models)]): float(
+            hits[code] / count[code]
+        )
         for code in found.tolist()
     }
 

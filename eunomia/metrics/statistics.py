@@ -113,9 +113,7 @@ def bootstrap(
         return interval(array, confidence)
     means = array[rng.integers(0, n, (resamples, n))].mean(axis=1)
     tail = 100.0 * (1.0 - _upper(confidence))
-    return Estimate(
-        float(array.mean()), nearest_rank(means, tail), nearest_rank(means, 100.0 - tail), n
-    )
+    return Estimate(float(array.mean()), nearest_rank(means, tail), nearest_rank(means, 100.0 - tail), n)
 
 
 def paired_difference(
@@ -141,7 +139,9 @@ def paired_ratio(
     own, rival = _aligned(ours, theirs)
     usable = (own > 0.0) & (rival > 0.0)
     logs = interval(np.log(own[usable]) - np.log(rival[usable]), confidence)
-    return Estimate(math.exp(logs.mean), math.exp(logs.low), math.exp(logs.high), logs.n) if logs.n else NO_DATA
+    return (
+        Estimate(math.exp(logs.mean), math.exp(logs.low), math.exp(logs.high), logs.n) if logs.n else NO_DATA
+    )
 
 
 @lru_cache(maxsize=256)
@@ -151,7 +151,9 @@ def t_quantile(probability: float, df: float) -> float:
     Inverts the distribution function, an incomplete beta integral, by bisection.
     """
     if not 0.0 < probability < 1.0 or not df > 0.0:
-        raise ConfigError(f"t quantile of probability {probability} with {df} degrees of freedom does not exist")
+        raise ConfigError(
+            f"t quantile of probability {probability} with {df} degrees of freedom does not exist"
+        )
     if probability == 0.5:
         return 0.0
     if probability < 0.5:

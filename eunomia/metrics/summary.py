@@ -236,9 +236,7 @@ def compare(
         estimates[policy] = {name: interval(_values(runs, list(runs), name), confidence) for name in names}
         seeds = [seed for seed in runs if seed in rows[reference]]
         differences[policy] = {
-            name: minus(
-                _values(runs, seeds, name), _values(rows[reference], seeds, name), confidence
-            )
+            name: minus(_values(runs, seeds, name), _values(rows[reference], seeds, name), confidence)
             for name in names
         }
     return Compared(reference, estimates, differences)

@@ -35,7 +35,9 @@ class Measured:
     def departed(self) -> Requests:
         """Requests of the whole run that finished within [start_s, end_s]."""
         finish_s = self.everyone.finish_s
-        return self.everyone.where(self.everyone.finished & (finish_s >= self.start_s) & (finish_s <= self.end_s))
+        return self.everyone.where(
+            self.everyone.finished & (finish_s >= self.start_s) & (finish_s <= self.end_s)
+        )
 
 
 def measured(tables: Tables, warmup_s: float = 0.0, end_s: float | None = None) -> Measured:

@@ -24,7 +24,9 @@ HEADLINES = (
 
 def scope_of(run: RunRecords) -> Measured:
     """The measured part of a run, as its manifest says (``warmup_s``, ``measured_until_s``)."""
-    return measured(run.tables, float(run.manifest.get("warmup_s") or 0.0), run.manifest.get("measured_until_s"))
+    return measured(
+        run.tables, float(run.manifest.get("warmup_s") or 0.0), run.manifest.get("measured_until_s")
+    )
 
 
 def summary_of(run: RunRecords) -> dict[str, float]:
@@ -88,7 +90,9 @@ class Assessment:
         return {p: {t: interval(self._rates(p, t)) for t in self.tenants} for p in self.policies}
 
     def _rates(self, policy: str, tenant: str) -> list[float]:
-        return [self._tenant_rates[policy, run.seed].get(tenant, math.nan) for run in self.comparison.of(policy)]
+        return [
+            self._tenant_rates[policy, run.seed].get(tenant, math.nan) for run in self.comparison.of(policy)
+        ]
 
     @cached_property
     def _tenant_rates(self) -> dict[tuple[str, int], dict[str, float]]:
@@ -98,7 +102,8 @@ class Assessment:
         """Hit rate of one tenant: policy minus rival, seed by seed."""
         seeds = {r.seed for r in self.comparison.of(policy)} & {r.seed for r in self.comparison.of(rival)}
         ours, theirs = (
-            [self._tenant_rates[p, seed].get(tenant, math.nan) for seed in sorted(seeds)] for p in (policy, rival)
+            [self._tenant_rates[p, seed].get(tenant, math.nan) for seed in sorted(seeds)]
+            for p in (policy, rival)
         )
         return paired_difference(ours, theirs)
 

@@ -36,7 +36,9 @@ def slo_rows(a: Assessment) -> list[dict[str, Any]]:
             counts[run.policy] = counts.get(run.policy, 0) + bool(row["met"])
     rows = []
     for (tenant, model), facts in found.items():
-        attained = {p: _attained(values[tenant, model].get(p, []), kept[tenant, model].get(p, 0)) for p in a.policies}
+        attained = {
+            p: _attained(values[tenant, model].get(p, []), kept[tenant, model].get(p, 0)) for p in a.policies
+        }
         rows.append({"tenant": tenant, "model": model, **facts, "attained": attained})
     return rows[:MAX_PAIRS]
 

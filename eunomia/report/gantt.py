@@ -48,7 +48,9 @@ def _window(
     ends = missed if len(missed) else np.array([last / 2])
     begins = np.clip(ends - length / 2, 0.0, max(0.0, last - length))
     counts = np.searchsorted(missed, begins + length) - np.searchsorted(missed, begins)
-    crowded = np.max([np.searchsorted(s, begins + length) - np.searchsorted(s, begins) for s in starts], axis=0)
+    crowded = np.max(
+        [np.searchsorted(s, begins + length) - np.searchsorted(s, begins) for s in starts], axis=0
+    )
     fits = np.flatnonzero(crowded <= limit)
     choice = fits[np.argmax(counts[fits])] if len(fits) else int(np.argmin(crowded))
     begin = float(begins[choice])

@@ -76,7 +76,9 @@ class History:
         self.num_waiting = ints(decisions, "waiting")
         self.demand_bytes_s = floats(decisions, "demand_bytes_s", 0.0)
         shape = (len(self.decision), len(self.accelerators))
-        self.free_in_s = _matrix(decisions["free_in_s"], shape)  # (decisions, S) estimates, before each choice
+        self.free_in_s = _matrix(
+            decisions["free_in_s"], shape
+        )  # (decisions, S) estimates, before each choice
         self.job_of = np.array([self.row_of[k] for k in self.subjobs.request.tolist()], np.int64)
         self.idle = self._idle()  # (decisions, S) before each choice
         self._by_rank = np.argsort(self.subjobs.rank, kind="stable")

@@ -34,7 +34,9 @@ def write_report(path: str | Path, comparison: Comparison | RunRecords) -> None:
 def render_report(comparison: Comparison | RunRecords) -> str:
     """The report as HTML text. All names are escaped; the file loads nothing and runs one known script."""
     if isinstance(comparison, RunRecords):
-        comparison = Comparison(str(comparison.manifest.get("name", "run")), (comparison,), comparison.manifest)
+        comparison = Comparison(
+            str(comparison.manifest.get("name", "run")), (comparison,), comparison.manifest
+        )
     assessment = Assessment(comparison)
     headline, *said = assessment.verdict()
     script = _asset("report.js")
@@ -103,7 +105,9 @@ def _layer_names(runs: dict[str, RunRecords], chart: dict[str, Any] | None) -> d
             continue
         for row in run["costs"].select(["model", "layer", "layer_name"]).to_pylist():
             if row["model"] in wanted:
-                names.setdefault(row["model"], {})[row["layer"]] = row["layer_name"] or f"layer {row['layer']}"
+                names.setdefault(row["model"], {})[row["layer"]] = (
+                    row["layer_name"] or f"layer {row['layer']}"
+                )
         break  # one scenario: all runs have the same networks
     return {model: [found[i] for i in sorted(found)] for model, found in names.items()}
 
@@ -128,7 +132,8 @@ def _summary_note(a: Assessment) -> str:
 def _summary_table(a: Assessment) -> str:
     names = [name for name in HEADLINES if any(not math.isnan(a.estimate(p, name).mean) for p in a.policies)]
     head = "".join(
-        f'<th scope="col" title="{html.escape(METRICS[name].label)}">{html.escape(SHORT[name])}</th>' for name in names
+        f'<th scope="col" title="{html.escape(METRICS[name].label)}">{html.escape(SHORT[name])}</th>'
+        for name in names
     )
     best = {name: _best(a, name) for name in names}
     rows = []
@@ -158,7 +163,7 @@ def _cell(a: Assessment, policy: str, name: str, best: bool) -> str:
         bar = f'<span class="bar"><i style="width:{100 * estimate.mean:.1f}%"></i></span>'
     text = html.escape(_micro(metric_text(name, estimate.mean)))
     interval = f'<span class="ci">{html.escape(width)}</span>' if width else ""
-    return f'<td{" class=best" if best else ""}>{text}{interval}{bar}</td>'
+    return f"<td{' class=best' if best else ''}>{text}{interval}{bar}</td>"
 
 
 def _micro(text: str) -> str:

@@ -136,7 +136,10 @@ class Rule:
         self.cost_row = start[history.job_of] + history.subjobs.layer  # (sub-jobs,) row in what follows
         estimate = np.concatenate([n.estimate_s for n in networks])
         demand = np.concatenate([n.demand_bytes_s for n in networks])
-        self._estimate_s, self._demand_bytes_s = estimate[:, history.type_of], demand[:, history.type_of]  # (rows, S)
+        self._estimate_s, self._demand_bytes_s = (
+            estimate[:, history.type_of],
+            demand[:, history.type_of],
+        )  # (rows, S)
         self._favourite = estimate.argmin(axis=1)  # (rows,) type of least estimate
         self.path_best_s = np.concatenate([n.longest(n.best_s) for n in networks])
         self.path_mean_s = np.concatenate([n.longest(n.mean_s) for n in networks])
@@ -209,7 +212,9 @@ class Rule:
         slow = max(1.0, running / self.bandwidth_bytes_s)
         if self.place == "eft_ca":
             demand = self._demand_bytes_s[cost_rows]
-            return np.asarray(free * slow + estimate * np.maximum(1.0, (running + demand) / self.bandwidth_bytes_s))
+            return np.asarray(
+                free * slow + estimate * np.maximum(1.0, (running + demand) / self.bandwidth_bytes_s)
+            )
         return np.asarray((free + estimate) * slow)
 
 

@@ -44,8 +44,10 @@ class Table:
         lines = (self.header, *self.rows)
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.header))]
         return "".join(
-            "  ".join(c.ljust(w) if i == 0 else c.rjust(w) for i, (c, w) in enumerate(zip(line, widths, strict=True)))
-            .rstrip()
+            "  ".join(
+                c.ljust(w) if i == 0 else c.rjust(w)
+                for i, (c, w) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
             + "\n"
             for line in lines
         )

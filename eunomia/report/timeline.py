@@ -86,7 +86,9 @@ class _Layers:
         self.model = [model[row] for row in place]
         kinds = words(run["accelerators"], "type")
         self.kind = [kinds[lane] for lane in self.lane]
-        self.tenants = list(dict.fromkeys(run["pairs"]["tenant"].to_pylist())) if "pairs" in run.tables else []
+        self.tenants = (
+            list(dict.fromkeys(run["pairs"]["tenant"].to_pylist())) if "pairs" in run.tables else []
+        )
         self.tenants = list(dict.fromkeys([*self.tenants, *tenant]))
         self.layer_names, self.demand = _layer_facts(run)
         self.until_ns = int(self.end_ns.max(initial=0))
@@ -109,13 +111,23 @@ def _names(run: RunRecords) -> Iterator[str]:
     groups = ((ACCELERATORS, "accelerators"), (SYSTEM, "system"), (REQUESTS, "deadlines missed"))
     for order, (pid, name) in enumerate(groups):
         yield _json({"ph": "M", "pid": pid, "tid": 0, "name": "process_name", "args": {"name": name}})
-        yield _json({"ph": "M", "pid": pid, "tid": 0, "name": "process_sort_index", "args": {"sort_index": order}})
+        yield _json(
+            {"ph": "M", "pid": pid, "tid": 0, "name": "process_sort_index", "args": {"sort_index": order}}
+        )
     kinds = words(run["accelerators"], "type")
     for lane, name in enumerate(words(run["accelerators"], "name")):
         label = name if str(name).startswith(str(kinds[lane])) else f"{name} ({kinds[lane]})"
-        yield _json({"ph": "M", "pid": ACCELERATORS, "tid": lane + 1, "name": "thread_name", "args": {"name": label}})
         yield _json(
-            {"ph": "M", "pid": ACCELERATORS, "tid": lane + 1, "name": "thread_sort_index", "args": {"sort_index": lane}}
+            {"ph": "M", "pid": ACCELERATORS, "tid": lane + 1, "name": "thread_name", "args": {"name": label}}
+        )
+        yield _json(
+            {
+                "ph": "M",
+                "pid": ACCELERATORS,
+                "tid": lane + 1,
+                "name": "thread_sort_index",
+                "args": {"sort_index": lane},
+            }
         )
     yield _json({"ph": "M", "pid": REQUESTS, "tid": 1, "name": "thread_name", "args": {"name": "missed"}})
 
@@ -262,4 +274,3 @@ def _ns(seconds: Floats) -> Ints:
 
 def _json(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-

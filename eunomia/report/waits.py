@@ -39,7 +39,9 @@ class Wait:
     served: tuple[tuple[str, int], ...]  # tenants whose layers were started instead, most first
     looked_at: int  # of these decisions, how many were recomputed
     behind: int  # recomputed decisions at which others went first
-    elsewhere: int  # recomputed decisions at which its placement did not want, or could not use, what was idle
+    elsewhere: (
+        int  # recomputed decisions at which its placement did not want, or could not use, what was idle
+    )
     to_win: str  # what its key would have had to be to go first every time; empty = unknown
     held_s: float  # time in which an accelerator that can run it stood idle
     choices: tuple[Choice, ...]

@@ -16,7 +16,16 @@ from eunomia.hardware.vector import simple_elements
 from eunomia.workload import zoo
 from eunomia.workload.model import Layer
 
-NPUS = ("simba", "eyeriss", "simba-chiplet", "eyeriss-chip", "nvdla-like", "systolic", "moham-simba", "moham-eyeriss")
+NPUS = (
+    "simba",
+    "eyeriss",
+    "simba-chiplet",
+    "eyeriss-chip",
+    "nvdla-like",
+    "systolic",
+    "moham-simba",
+    "moham-eyeriss",
+)
 
 
 def npu(name: str) -> AcceleratorType:
@@ -25,7 +34,9 @@ def npu(name: str) -> AcceleratorType:
     return kind
 
 
-def conv(c: int, k: int, side: int, kernel: int = 3, *, stride: int = 1, groups: int = 1, batch: int = 1) -> Layer:
+def conv(
+    c: int, k: int, side: int, kernel: int = 3, *, stride: int = 1, groups: int = 1, batch: int = 1
+) -> Layer:
     """A square convolution with padding kernel // 2; ``side`` is that of the output."""
     return Layer(
         "conv", "conv", batch=batch, groups=groups, in_channels=c, out_channels=k,
@@ -136,12 +147,16 @@ def test_layers_without_macs_cost_their_bytes_and_operations() -> None:
     assert cost.dram_bytes == 3 * 64 * 784
     assert cost.compute_s == pytest.approx(784e-9)  # 64 operations per cycle at 1 GHz
     assert cost.latency_s == pytest.approx(3 * 64 * 784 / 16e9)
-    gather = Layer("embed", "gather", in_channels=1, out_channels=512, in_h=10, out_h=10, weight_elements=30_000 * 512)
+    gather = Layer(
+        "embed", "gather", in_channels=1, out_channels=512, in_h=10, out_h=10, weight_elements=30_000 * 512
+    )
     assert layer_cost(gather, kind).dram_bytes == 10 + 2 * 10 * 512  # never the whole table
 
 
 def test_energy_is_split_by_level() -> None:
-    kind = npu("simba").with_(energy=npu("simba").energy.__class__(0.1, 0.2, 0.3, 0.4, 50.0, 1.0, static_w=2.0))
+    kind = npu("simba").with_(
+        energy=npu("simba").energy.__class__(0.1, 0.2, 0.3, 0.4, 50.0, 1.0, static_w=2.0)
+    )
     cost = layer_cost(conv(64, 64, 14), kind)
     split = cost.energy_split_j
     assert split["mac"] == pytest.approx(64 * 64 * 9 * 196 * 0.1e-12)
@@ -173,7 +188,9 @@ def test_lower_bounds_and_repeatability(layer: Layer, name: str) -> None:
 
 
 @settings(max_examples=80, deadline=None)
-@given(layer=layers(), name=st.sampled_from(NPUS), sizes=st.tuples(st.integers(14, 22), st.integers(0, 70_000)))
+@given(
+    layer=layers(), name=st.sampled_from(NPUS), sizes=st.tuples(st.integers(14, 22), st.integers(0, 70_000))
+)
 def test_a_larger_buffer_never_moves_more(layer: Layer, name: str, sizes: tuple[int, int]) -> None:
     small, more = 2 ** sizes[0], sizes[1]
     traffic = []
@@ -188,7 +205,9 @@ def test_a_larger_buffer_never_moves_more(layer: Layer, name: str, sizes: tuple[
 
 
 @settings(max_examples=60, deadline=None)
-@given(layer=layers(), name=st.sampled_from(NPUS), shares=st.lists(st.floats(1e6, 1e12), min_size=2, max_size=6))
+@given(
+    layer=layers(), name=st.sampled_from(NPUS), shares=st.lists(st.floats(1e6, 1e12), min_size=2, max_size=6)
+)
 def test_a_smaller_share_never_helps(layer: Layer, name: str, shares: list[float]) -> None:
     cost = layer_cost(layer, npu(name))
     times = [cost.latency_at(share) for share in sorted(shares)]

@@ -95,7 +95,9 @@ def test_a_damaged_entry_is_ignored_and_rebuilt(own_cache: Path, damage: str) ->
     assert path.read_text() == good
 
 
-def test_a_folder_that_cannot_be_written_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_is_no_obstacle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("EUNOMIA_CACHE", str(tmp_path / "file"))
     assert build_table([network()], [load_type("simba")]).latency_s.shape == (4, 1)
@@ -116,7 +118,9 @@ def test_several_processes_share_the_folder(own_cache: Path) -> None:
     with ProcessPoolExecutor(3) as pool:
         found = list(pool.map(_build, range(6)))
     assert all(rows == found[0] for rows in found)
-    assert all(path.suffix == ".json" for path in (own_cache / "costs").iterdir())  # nothing half-written stays
+    assert all(
+        path.suffix == ".json" for path in (own_cache / "costs").iterdir()
+    )  # nothing half-written stays
 
 
 def test_no_models_no_types() -> None:
@@ -174,7 +178,8 @@ def test_csv_round_trip_is_exact(tmp_path: Path) -> None:
 
 def test_measured_latencies_alone_will_do(tmp_path: Path) -> None:
     text = "model,layer,type,latency_s,dram_bytes\n" + "".join(
-        f"net,conv{i},npu,{i + 1}e-3,1000\nnet,{i},gpu,{'' if i == 0 else '1e-3'},0\nelse,x,npu,1,1\n" for i in range(4)
+        f"net,conv{i},npu,{i + 1}e-3,1000\nnet,{i},gpu,{'' if i == 0 else '1e-3'},0\nelse,x,npu,1,1\n"
+        for i in range(4)
     )
     (tmp_path / "m.csv").write_text(text)
     table = read_cost_csv(tmp_path / "m.csv", [network()])
@@ -195,14 +200,26 @@ ROWS = [f"net,conv{i},npu,1e-3,10\n" for i in range(4)]
         ("model,layer,type\n", TraceError, "compute_s or latency_s"),
         (HEAD.replace("dram_bytes", "dram_byte"), TraceError, "column 'dram_byte': unknown column"),
         (HEAD, TraceError, "holds no rows"),
-        (HEAD + ROWS[0].replace("1e-3", "fast"), TraceError, "line 2, column 'compute_s': 'fast' is not a number"),
+        (
+            HEAD + ROWS[0].replace("1e-3", "fast"),
+            TraceError,
+            "line 2, column 'compute_s': 'fast' is not a number",
+        ),
         (HEAD + ROWS[0].replace("1e-3", "-1"), TraceError, "line 2, column 'compute_s'"),
         (HEAD + ROWS[0] + ROWS[1].replace(",10", ",nan"), TraceError, "line 3, column 'dram_bytes'"),
         (HEAD + ROWS[0].replace("1e-3,10", "0,0"), PlatformError, "line 2, column 'compute_s'.* takes 0 s"),
         (HEAD + "".join(ROWS[:3]), PlatformError, "no time for layer 'conv3' of model 'net' on 'npu'"),
         (HEAD + "".join(ROWS) + ROWS[0], TraceError, "line 6, column 'layer': .*given twice"),
-        (HEAD + ROWS[0].replace("conv0", "conv9"), TraceError, "line 2, column 'layer': model 'net' has no layer"),
-        (HEAD + "".join(row.replace("1e-3", "inf") for row in ROWS), PlatformError, "no accelerator of npu can run"),
+        (
+            HEAD + ROWS[0].replace("conv0", "conv9"),
+            TraceError,
+            "line 2, column 'layer': model 'net' has no layer",
+        ),
+        (
+            HEAD + "".join(row.replace("1e-3", "inf") for row in ROWS),
+            PlatformError,
+            "no accelerator of npu can run",
+        ),
     ],
 )
 def test_wrong_csv_files(tmp_path: Path, text: str, error: type[EunomiaError], message: str) -> None:

@@ -57,7 +57,11 @@ def edited(tmp_path: Path, old: str, new: str, name: str = "simba") -> Path:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("buffer_bytes = 1048576", "bufer_bytes = 1048576", "unknown key 'bufer_bytes'; did you mean 'buffer_bytes'"),
+        (
+            "buffer_bytes = 1048576",
+            "bufer_bytes = 1048576",
+            "unknown key 'bufer_bytes'; did you mean 'buffer_bytes'",
+        ),
         ("array_rows = 4", "", "the key 'array_rows' is missing"),
         ("array_rows = 4", "array_rows = 'four'", "array_rows is 'four'; it must be a whole number"),
         ("clock_hz = 1e9", "clock_hz = 0.0", "clock_hz is 0.0; it must be finite and positive"),
@@ -89,8 +93,12 @@ def test_unknown_types_are_refused_with_the_nearest() -> None:
 
 
 def test_gpu_roofline_by_hand() -> None:
-    gpu = GpuType("g", 100e12, 10e12, 1e12, 200.0, matmul_efficiency=0.5, memory_efficiency=0.5, overhead_s=1e-6)
-    big = Layer("fc", "matmul", in_channels=4096, out_channels=4096, in_h=4096, out_h=4096, weight_elements=4096**2)
+    gpu = GpuType(
+        "g", 100e12, 10e12, 1e12, 200.0, matmul_efficiency=0.5, memory_efficiency=0.5, overhead_s=1e-6
+    )
+    big = Layer(
+        "fc", "matmul", in_channels=4096, out_channels=4096, in_h=4096, out_h=4096, weight_elements=4096**2
+    )
     cost = cost_of(big, gpu)
     assert cost.compute_s == pytest.approx(2 * 4096**3 / 50e12 + 1e-6)
     assert cost.dram_bytes == 3 * 4096**2 * 2
@@ -108,7 +116,9 @@ def test_depthwise_layers_are_slow_on_gpus() -> None:
     assert cost_of(depthwise, gpu).compute_s > cost_of(dense, gpu).compute_s
 
 
-@pytest.mark.parametrize(("key", "value"), [("peak_flop_s", 0.0), ("conv_efficiency", 1.2), ("power_w", -1.0)])
+@pytest.mark.parametrize(
+    ("key", "value"), [("peak_flop_s", 0.0), ("conv_efficiency", 1.2), ("power_w", -1.0)]
+)
 def test_impossible_gpus_are_refused(key: str, value: float) -> None:
     gpu = load_type("a100")
     assert isinstance(gpu, GpuType)

@@ -35,7 +35,11 @@ def test_demand_equal_to_the_limit_is_not_saturation() -> None:
 
 def test_the_measured_time_clips_and_running_layers_go_on() -> None:
     demand = demand_over_time(layers((0.0, math.inf, 3.0)), 2.0, 4.0)
-    assert demand.time_s.tolist() == [2.0] and demand.length_s.tolist() == [2.0] and demand.bytes_s.tolist() == [3.0]
+    assert (
+        demand.time_s.tolist() == [2.0]
+        and demand.length_s.tolist() == [2.0]
+        and demand.bytes_s.tolist() == [3.0]
+    )
 
 
 def test_unlimited_unknown_and_empty() -> None:

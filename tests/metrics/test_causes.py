@@ -37,7 +37,9 @@ def test_parts_add_up_to_the_time_in_the_system(seed: int) -> None:
     left = np.where(np.isnan(r.finish_s), 200.0, r.finish_s)
     parts = split(r, 200.0)
     np.testing.assert_allclose(parts.total_s, left - r.arrival_s, rtol=1e-12)
-    assert all((getattr(parts, f"{name}_s") >= 0.0).all() for name in ("queueing", "service", "contention", "switch"))
+    assert all(
+        (getattr(parts, f"{name}_s") >= 0.0).all() for name in ("queueing", "service", "contention", "switch")
+    )
     assert sum(split_shares(parts).values()) == pytest.approx(1.0)
 
 

@@ -42,7 +42,8 @@ def test_stp_is_the_time_average_of_progress_in_the_system(seed: int) -> None:
     edges = np.unique(np.concatenate([r.arrival_s, r.finish_s]))
     rate = r.isolated_s / r.response_s
     area = sum(
-        (b - a) * rate[(r.arrival_s <= a) & (r.finish_s >= b)].sum() for a, b in zip(edges, edges[1:], strict=False)
+        (b - a) * rate[(r.arrival_s <= a) & (r.finish_s >= b)].sum()
+        for a, b in zip(edges, edges[1:], strict=False)
     )
     assert efficiency.stp(r, float(edges[-1])) == pytest.approx(area / edges[-1], rel=1e-9)
 

@@ -126,7 +126,9 @@ def test_windows_by_hand() -> None:
         request("b", "m", 0.0, 9.0, 3.0, "hit"), request("b", "m", 0.0, 4.0, None, "unfinished"),
     ]  # fmt: skip
     found = fairness.fairness_over_time(requests(*rows), np.array([0.5, 2.0, 3.0, 4.0]), window_s=2.0)
-    np.testing.assert_array_equal(found.rates, [[math.nan, math.nan], [0.5, math.nan], [0.0, 1.0], [math.nan, 0.5]])
+    np.testing.assert_array_equal(
+        found.rates, [[math.nan, math.nan], [0.5, math.nan], [0.0, 1.0], [math.nan, 0.5]]
+    )
     np.testing.assert_array_equal(found.worst, [math.nan, 0.5, 0.0, 0.5])
     np.testing.assert_array_equal(found.mean, [math.nan, 0.5, 0.5, 0.5])
     np.testing.assert_array_equal(found.jain, [math.nan, 1.0, 0.5, 1.0])
@@ -150,5 +152,7 @@ def test_windows_agree_with_counting(seed: int, window_s: float) -> None:
             assert (len(hits) == 0) == bool(np.isnan(found.rates[i, tenant]))
             rates += [sum(hits) / len(hits)] if hits else []
         if rates:
-            assert found.worst[i] == pytest.approx(min(rates)) and found.mean[i] == pytest.approx(np.mean(rates))
+            assert found.worst[i] == pytest.approx(min(rates)) and found.mean[i] == pytest.approx(
+                np.mean(rates)
+            )
             assert found.jain[i] == pytest.approx(fairness.jain(np.array(rates)))

@@ -12,11 +12,15 @@ from tests.metrics.toy import four, request, requests_table
 
 
 def row(slo: Slo | None, *rows: dict, tenant: str = "a", model: str = "m", **window: float) -> dict:
-    table = pair_table({"requests": requests_table(*(rows or four()))}, [Agreement(tenant, model, slo)], **window)
+    table = pair_table(
+        {"requests": requests_table(*(rows or four()))}, [Agreement(tenant, model, slo)], **window
+    )
     return table.to_pylist()[0]
 
 
-TEN = [request("a", "m", float(i), 99.0, float(i) + (i + 1) / 10, "hit") for i in range(10)]  # responses 0.1 .. 1.0
+TEN = [
+    request("a", "m", float(i), 99.0, float(i) + (i + 1) / 10, "hit") for i in range(10)
+]  # responses 0.1 .. 1.0
 
 
 def test_counts_and_promises_by_hand() -> None:

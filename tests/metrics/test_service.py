@@ -110,8 +110,9 @@ def test_a_warm_up_beyond_the_run_is_refused() -> None:
 
 def test_arrow_tables_and_arrays_read_alike() -> None:
     columns = many(3, 200)
-    arrays, arrow = Requests.read(columns), Requests.read(
-        requests_table(*({k: v[i] for k, v in columns.items()} for i in range(200)))
+    arrays, arrow = (
+        Requests.read(columns),
+        Requests.read(requests_table(*({k: v[i] for k, v in columns.items()} for i in range(200)))),
     )
     assert arrays.tenant.names == arrow.tenant.names == ("t0", "t1", "t2")
     for name in ("outcome", "finish_s", "deadline_s", "energy_j"):
@@ -143,7 +144,9 @@ def test_demand_is_looked_up_by_model_layer_and_type() -> None:
         ),
     }  # fmt: skip
     layers = Subjobs.read(tables)
-    np.testing.assert_array_equal(layers.demand_bytes_s, [10.0, 5.0, 40.0, 15.0, np.nan])  # none for m, 1, slow
+    np.testing.assert_array_equal(
+        layers.demand_bytes_s, [10.0, 5.0, 40.0, 15.0, np.nan]
+    )  # none for m, 1, slow
     assert layers.end_s[2] == np.inf and len(layers.start_s) == 5  # the layer that never started is left out
 
 

@@ -134,7 +134,9 @@ def test_bootstrap_stays_within_the_values_and_near_t() -> None:
     assert not bootstrap([1.0], rng).has_interval
 
 
-@pytest.mark.parametrize(("percentile", "value"), [(1, 10), (20, 10), (20.1, 20), (50, 30), (95, 50), (100, 50)])
+@pytest.mark.parametrize(
+    ("percentile", "value"), [(1, 10), (20, 10), (20.1, 20), (50, 30), (95, 50), (100, 50)]
+)
 def test_nearest_rank_by_hand(percentile: float, value: float) -> None:
     assert nearest_rank(np.array([50.0, 10.0, 40.0, 20.0, 30.0]), percentile) == value
 

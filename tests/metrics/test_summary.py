@@ -60,7 +60,9 @@ def test_what_is_not_known_is_nan_and_the_rest_stays() -> None:
 
 def test_without_sub_jobs_utilisation_is_that_of_the_whole_run() -> None:
     found = summarise({name: TABLES[name] for name in ("requests", "accelerators")})
-    assert found["utilisation"] == pytest.approx(8 / 18) and found["utilisation_effective"] == pytest.approx(6 / 18)
+    assert found["utilisation"] == pytest.approx(8 / 18) and found["utilisation_effective"] == pytest.approx(
+        6 / 18
+    )
 
 
 def test_a_recorded_run_brings_its_window_and_its_facts() -> None:
@@ -81,7 +83,9 @@ def test_recorded_pairs_serve_when_no_agreements_are_given() -> None:
     from eunomia.metrics.indicators import pair_table
 
     tables = TABLES | {"pairs": pair_table(TABLES, AGREED)}
-    assert summarise(tables)["slo_attainment"] == 0.5 and summarise(tables)["slo_shortfall"] == pytest.approx(0.1)
+    assert summarise(tables)["slo_attainment"] == 0.5 and summarise(tables)["slo_shortfall"] == pytest.approx(
+        0.1
+    )
 
 
 @given(st.integers(0, 300), st.floats(0.01, 100.0))
@@ -105,7 +109,9 @@ def test_a_million_requests_take_about_a_second() -> None:
     requests = {name: requests_column(value) for name, value in tables["requests"].items()}
     started = time.perf_counter()
     found = summarise({"requests": requests}, AGREED)
-    assert time.perf_counter() - started < 5.0  # 0.6 s on an idle core; a loop in Python takes longer than this
+    assert (
+        time.perf_counter() - started < 5.0
+    )  # 0.6 s on an idle core; a loop in Python takes longer than this
     assert found["requests"] > 900_000
 
 
@@ -121,7 +127,11 @@ def requests_column(values: np.ndarray) -> object:
 
 SEEDS = {
     "edf": [{"hit_rate": 0.7, "antt": 3.0}, {"hit_rate": 0.8, "antt": 2.0}, {"hit_rate": 0.9, "antt": 1.0}],
-    "fair": [{"hit_rate": 0.68, "antt": 4.0}, {"hit_rate": 0.77, "antt": 3.0}, {"hit_rate": 0.88, "antt": math.nan}],
+    "fair": [
+        {"hit_rate": 0.68, "antt": 4.0},
+        {"hit_rate": 0.77, "antt": 3.0},
+        {"hit_rate": 0.88, "antt": math.nan},
+    ],
 }
 
 

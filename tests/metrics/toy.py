@@ -49,7 +49,11 @@ def four() -> tuple[dict[str, Any], ...]:
 def platform(*types: str) -> pa.Table:
     """An accelerators table; each was busy for 4 s, of which 3 s of isolated work."""
     n = len(types)
-    columns = {"accelerator": list(range(n)), "name": [f"{t}-{i}" for i, t in enumerate(types)], "type": list(types)}
+    columns = {
+        "accelerator": list(range(n)),
+        "name": [f"{t}-{i}" for i, t in enumerate(types)],
+        "type": list(types),
+    }
     return conform("accelerators", pa.table({**columns, "busy_s": [4.0] * n, "work_s": [3.0] * n}))
 
 

@@ -18,7 +18,11 @@ TYPES = ("simba", "eyeriss")
 TYPE_OF = (0, 0, 1)
 NAMES = ("simba-0", "simba-1", "eyeriss-0")
 BANDWIDTH = 10e9
-EDGES = {"tiny": [[0, 1]], "diamond": [[0, 1], [0, 2], [1, 3], [2, 3]], "long": [[i, i + 1] for i in range(5)]}
+EDGES = {
+    "tiny": [[0, 1]],
+    "diamond": [[0, 1], [0, 2], [1, 3], [2, 3]],
+    "long": [[i, i + 1] for i in range(5)],
+}
 LAYERS = {"tiny": 2, "diamond": 4, "long": 6}
 # tenant, model, deadline factor over isolated, share of requests, SLO, priority
 TENANTS = (
@@ -57,7 +61,12 @@ class _Job:
 
 
 def run(
-    policy: str = "edf", order: str = "edf", place: str = "eft", seed: int = 0, requests: int = 120, load: float = 0.9
+    policy: str = "edf",
+    order: str = "edf",
+    place: str = "eft",
+    seed: int = 0,
+    requests: int = 120,
+    load: float = 0.9,
 ) -> RunRecords:
     """Simulate and return the records of one run."""
     table = costs()
@@ -205,5 +214,9 @@ def _tables(jobs, subjobs, decisions, busy, table, iso, policy, order, place, se
 def comparison(seeds: int = 3, requests: int = 120) -> Comparison:
     """Three policies over some seeds."""
     policies = (("edf+eft", "edf", "eft"), ("edf", "edf", "any_idle"), ("fcfs", "fcfs", "any_idle"))
-    runs = [run(name, order, place, seed, requests) for name, order, place in policies for seed in range(seeds)]
-    return Comparison("synthetic tenants", tuple(runs), {"name": "synthetic tenants", "config": {"seeds": seeds}})
+    runs = [
+        run(name, order, place, seed, requests) for name, order, place in policies for seed in range(seeds)
+    ]
+    return Comparison(
+        "synthetic tenants", tuple(runs), {"name": "synthetic tenants", "config": {"seeds": seeds}}
+    )

@@ -71,7 +71,9 @@ def test_a_request_that_never_had_a_chance_is_told_so() -> None:
     requests[1]["deadline_s"] = 3.0
     records.tables["requests"] = conform("requests", pa.Table.from_pylist(requests))
     (text,) = explain(records, 1).needed
-    assert text.startswith("No schedule on this platform") and "4.00 s" in text and "2.00 s were allowed" in text
+    assert (
+        text.startswith("No schedule on this platform") and "4.00 s" in text and "2.00 s were allowed" in text
+    )
 
 
 def test_a_wrong_record_is_noticed() -> None:
@@ -86,7 +88,10 @@ def test_a_wrong_record_is_noticed() -> None:
     ("manifest", "reason"),
     [
         ({"policy": {"name": "mine"}}, "not an order with a placement"),
-        ({"policy": {"name": "x", "order": "deficit_edf", "place": "eft"}}, "reads more than the tables hold"),
+        (
+            {"policy": {"name": "x", "order": "deficit_edf", "place": "eft"}},
+            "reads more than the tables hold",
+        ),
         ({"policy": {"name": "x", "order": "edf", "place": "nearest"}}, "placement 'nearest' is not known"),
         ({"engine": {"period_s": 0.1}}, "period boundaries"),
         ({"engine": {"estimator": {"mode": "ewma"}}}, "learned during the run"),
@@ -158,4 +163,3 @@ def test_a_run_without_decisions_is_one_sentence(tmp_path: Path) -> None:
     write_run(tmp_path / "a", {"requests": records["requests"]}, records.manifest)
     with pytest.raises(RecordError, match="no recorded decisions to explain; run it with record = 'all'"):
         explain(tmp_path / "a", 1)
-

@@ -60,7 +60,9 @@ def test_nothing_is_loaded_from_anywhere(page: str) -> None:
     found = parsed(page)
     assert not [tag for tag, at in found.tags if "src" in at or tag in ("link", "iframe", "img", "object")]
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page.replace("ui.perfetto.dev", ""))
-    policy = next(at["content"] for tag, at in found.tags if at.get("http-equiv") == "Content-Security-Policy")
+    policy = next(
+        at["content"] for tag, at in found.tags if at.get("http-equiv") == "Content-Security-Policy"
+    )
     assert policy is not None and policy.startswith("default-src 'none'") and "script-src 'sha256-" in policy
     assert len(page) < 1_000_000
 
@@ -118,7 +120,9 @@ def test_figures_hold_what_the_tables_say(compared: Comparison) -> None:
             assert row["requests"] == len(mine)
             assert sum(row["parts"]) == pytest.approx(sum(mine) / len(mine))
     promise = next(row for row in data["slo"] if row["tenant"] == "gold")
-    slis = [row["sli"] for r in compared.of("edf") for row in r["pairs"].to_pylist() if row["tenant"] == "gold"]
+    slis = [
+        row["sli"] for r in compared.of("edf") for row in r["pairs"].to_pylist() if row["tenant"] == "gold"
+    ]
     assert promise["attained"]["edf"]["mean"] == pytest.approx(sum(slis) / 3)
     assert promise["target"] == 0.9 and promise["attained"]["edf"]["runs"] == 3
 
@@ -254,7 +258,9 @@ def test_the_page_draws_itself_and_answers(page: str, tmp_path: Path, width: int
     assert "req-" in report["live"] and "computing" in report["live"]
     assert re.search(r"req-\d+ of .*\n?layer \d+", report["tip"], re.S)
     assert report["colours"] > 8 and report["paint_ms"] < 50
-    assert len({p["note"] for p in report["policies"]}) == 3 and all(p["svgs"] >= 3 for p in report["policies"])
+    assert len({p["note"] for p in report["policies"]}) == 3 and all(
+        p["svgs"] >= 3 for p in report["policies"]
+    )
     for chart in ("chart-slo", "chart-split", "chart-fairness", "chart-reasons", "chart-gantt"):
         assert re.search(rf'id="{chart}"[^>]*><', text), chart
     assert "alert('x')</script>" not in text.split('id="data"')[0].replace("&lt;", "")
@@ -263,5 +269,7 @@ def test_the_page_draws_itself_and_answers(page: str, tmp_path: Path, width: int
 def test_the_page_draws_itself_under_its_own_policy(page: str, tmp_path: Path) -> None:
     text = dump(page, tmp_path, 1200)
     assert 'data-drawn="yes"' in text
-    refused = dump(page.replace("</body>", "<script>document.title = 'taken'</script></body>"), tmp_path, 1200)
+    refused = dump(
+        page.replace("</body>", "<script>document.title = 'taken'</script></body>"), tmp_path, 1200
+    )
     assert "<title>taken" not in refused and 'data-drawn="yes"' in refused

@@ -50,7 +50,17 @@ def _check_names(events: dict[str, list[dict[str, Any]]]) -> None:
 def _check_slices(events: dict[str, list[dict[str, Any]]]) -> None:
     tracks = defaultdict(list)
     for event in events["X"]:
-        assert event["dur"] >= 0 and set(event) == {"ph", "pid", "tid", "name", "ts", "dur", "cat", "cname", "args"}
+        assert event["dur"] >= 0 and set(event) == {
+            "ph",
+            "pid",
+            "tid",
+            "name",
+            "ts",
+            "dur",
+            "cat",
+            "cname",
+            "args",
+        }
         tracks[event["pid"], event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
     for spans in tracks.values():
         assert spans == sorted(spans)
@@ -61,7 +71,9 @@ def _check_flows(events: dict[str, list[dict[str, Any]]]) -> None:
     """Per id: one start, steps, one finish, in order of time, each inside a slice of its track."""
     slices = defaultdict(list)
     for event in events["X"]:
-        slices[event["pid"], event["tid"]].append((event["ts"], event["ts"] + event["dur"], event["args"]["request"]))
+        slices[event["pid"], event["tid"]].append(
+            (event["ts"], event["ts"] + event["dur"], event["args"]["request"])
+        )
     arrows = defaultdict(list)
     for event in (*events["s"], *events["t"], *events["f"]):
         assert event["cat"] == "request" and (event["ph"] == "s" or event["bp"] == "e")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from hypothesis import reject
 
 from eunomia.inference import reference
 from eunomia.inference.policies.balancing import Queueing
@@ -41,23 +42,36 @@ def assert_agreement(case: Case, policy: Rule | Callable[..., Any], *, stepped: 
     twin = reference.simulate(case.problem(), policy, case.options)
     product = compiled(policy) if isinstance(policy, Rule) else policy
     kernel = simulate_problem(case.problem(), product, case.options, stepped=stepped)
-    compare_decisions(twin, kernel)
+    compare_decisions(twin, kernel, keys=not stepped)
     compare_subjobs(twin, kernel, keys=not stepped)
     compare_outcomes(twin, kernel)
     assert close(twin.now_s, kernel.end_s), f"end of the run: {twin.now_s} and {kernel.end_s}"
 
 
-def compare_decisions(twin: reference.Run, kernel: Outcome) -> None:
+def compare_decisions(twin: reference.Run, kernel: Outcome, keys: bool) -> None:
     """Every start: when, what, where, out of how many, under which demand and loads."""
     for mine, row, free in zip(twin.decisions, kernel.decisions, kernel.free_in_s, strict=False):
         theirs = (int(row["request"]), int(row["layer"]), int(row["accelerator"]), int(row["waiting"]))
         told = f"decision {mine.decision}: reference {mine}, kernel {row} free {free}"
+        if keys and (mine.request, mine.layer) != (row["request"], row["layer"]):
+            reject_rounding(twin, kernel, mine.decision)
         assert (mine.request, mine.layer, mine.accelerator, mine.waiting) == theirs, told
         assert close(mine.time_s, row["time_s"]), told
         assert close(mine.demand_bytes_s, row["demand_bytes_s"]), told
         assert all(close(a, b) for a, b in zip(mine.free_in_s, free, strict=True)), told
     assert len(twin.decisions) == len(kernel.decisions), "number of starts"
     assert twin.rounds == kernel.rounds, f"decision rounds: {twin.rounds} and {kernel.rounds}"
+
+
+def reject_rounding(twin: reference.Run, kernel: Outcome, decision: int) -> None:
+    """Two different choices with keys equal but for their last bits are no disagreement: skip such a problem.
+
+    Sums of remaining work are kept by subtraction in the kernel and added up anew in the reference.
+    """
+    mine = next(i.key for i in twin.intervals if i.decision == decision)
+    theirs = float(kernel.subjobs[kernel.subjobs["decision"] == decision]["key"][0])
+    if mine != theirs and abs(mine - theirs) <= 1e-12 * abs(mine):
+        reject()
 
 
 def compare_subjobs(twin: reference.Run, kernel: Outcome, keys: bool) -> None:
@@ -78,7 +92,17 @@ def compare_outcomes(twin: reference.Run, kernel: Outcome) -> None:
     for mine, row in zip(twin.outcomes, kernel.results, strict=True):
         told = f"request {mine.request}: reference {mine}, kernel {row}"
         assert mine.outcome == OUTCOMES[int(row["outcome"])], told
-        for name in ("arrival_s", "deadline_s", "start_s", "finish_s", "running_s", "work_s", "stretch_s", "switch_s", "energy_j"):
+        for name in (
+            "arrival_s",
+            "deadline_s",
+            "start_s",
+            "finish_s",
+            "running_s",
+            "work_s",
+            "stretch_s",
+            "switch_s",
+            "energy_j",
+        ):
             assert close(getattr(mine, name), row[name]), f"{name} of {told}"
     assert all(map(close, twin.busy_s, kernel.busy_s)), f"busy times: {twin.busy_s} and {kernel.busy_s}"
 

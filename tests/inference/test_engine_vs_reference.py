@@ -21,7 +21,7 @@ def moody(view: View) -> Sequence[Assign]:
     """Look at many facts, hold sometimes, start several at once: nothing that a sensible policy does."""
     answers, idle = [], [int(s) for s in view.idle]
     facts = view.ready["attained_s"] + view.ready["bytes_left"] - 0.1 * view.ready["sequence"]
-    for i in np.argsort(facts, kind="stable"):
+    for i in np.argsort(np.round(facts, 6), kind="stable"):  # sums may differ in their last bits
         able = [s for s in idle if np.isfinite(view.latency_s[i, s])]
         if able and (view.ready["request"][i] + view.system["starts"]) % 5:
             place = max(able, key=lambda s: (view.latency_s[i, s], s))
@@ -60,13 +60,13 @@ def test_greedy_rules_agree_event_by_event(case: Case, rule: Rule) -> None:
 
 
 @FEWER
-@given(cases(periodic=True), greedy_rules())
+@given(cases(periodic=True, alike=False), greedy_rules())
 def test_greedy_rules_agree_with_a_period(case: Case, rule: Rule) -> None:
     assert_agreement(case, rule)
 
 
 @FEWER
-@given(cases(periodic=False), queue_rules())
+@given(cases(periodic=False, alike=False), queue_rules())
 def test_queueing_rules_agree(case: Case, rule: Rule) -> None:
     assert_agreement(case, rule)
 
@@ -84,6 +84,6 @@ def test_a_periodic_planner_agrees(case: Case) -> None:
 
 
 @FEWER
-@given(cases(periodic=False), greedy_rules(), st.just(True))
-def test_stepped_rules_agree_with_the_reference(case: Case, rule: Rule, stepped: bool) -> None:
-    assert_agreement(case, rule, stepped=stepped)
+@given(cases(periodic=False), st.one_of(greedy_rules(), queue_rules()))
+def test_stepped_rules_agree_with_the_reference(case: Case, rule: Rule) -> None:
+    assert_agreement(case, rule, stepped=True)

@@ -158,7 +158,7 @@ class Queueing(Base):
         return target is not None
 
     def decide(self) -> None:
-        """Bind those that no queue had room for, in order, as room appears; then idle accelerators serve their queues."""
+        """Bind those that no queue had room for, in order, as room appears; then serve the queues."""
         if not self.opens_round():
             return
         while homeless := [job for job in self.engine.waiting if job.bound is None]:

@@ -63,7 +63,7 @@ def _requests(outcome: Outcome) -> pa.Table:
     tenant_of, tenants = _renumber([a.tenant for a in agreements])
     model_of, models = _renumber([a.model for a in agreements])
     isolated = np.add.reduceat(problem.costs.latency_s.min(axis=1), problem.graph.offset[:-1])
-    columns = {name: rows[name] for name in rows.dtype.names if name not in ("outcome", "deadline_s")}
+    columns = {name: rows[name] for name in rows.dtype.names or () if name not in ("outcome", "deadline_s")}
     columns |= {
         "request": arrived,
         "tenant": _names(tenant_of[pairs], tenants),
@@ -79,13 +79,13 @@ def _requests(outcome: Outcome) -> pa.Table:
 def _subjobs(outcome: Outcome) -> pa.Table:
     """Executed layers in order of their end, then those still running."""
     rows = outcome.subjobs
-    columns = {name: rows[name] for name in rows.dtype.names}
+    columns = {name: rows[name] for name in rows.dtype.names or ()}
     return _table(columns, SUBJOBS)
 
 
 def _decisions(outcome: Outcome) -> pa.Table:
     rows, free_in_s = outcome.decisions, outcome.free_in_s
-    columns = {name: rows[name] for name in rows.dtype.names}
+    columns = {name: rows[name] for name in rows.dtype.names or ()}
     columns["decision"] = np.arange(len(rows))
     offsets = pa.array(np.arange(len(rows) + 1) * free_in_s.shape[1], pa.int32())
     columns["free_in_s"] = pa.ListArray.from_arrays(offsets, pa.array(free_in_s.ravel()))
@@ -117,7 +117,10 @@ def _costs(problem: Problem) -> pa.Table:
     row, kind = np.nonzero(able)
     model = np.searchsorted(table.offsets, row, side="right") - 1
     layer_names = np.array([layer.name for m in table.models for layer in m.layers], object)
-    pick = lambda array: array[row, kind]  # noqa: E731
+
+    def pick(array: Array) -> Array:
+        return array[row, kind]
+
     columns = {
         "model": _names(model, [m.name for m in table.models]),
         "layer": row - table.offsets[model],

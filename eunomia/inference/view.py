@@ -148,4 +148,5 @@ Policy = Callable[[View], Sequence[Assign]]
 class Resettable(Protocol):
     """A policy that remembers: ``reset(seed)`` is called before each run."""
 
-    def reset(self, seed: int) -> Any: ...
+    def reset(self, seed: int) -> Any:
+        """Forget everything; draw from ``seed`` from now on."""

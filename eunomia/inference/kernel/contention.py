@@ -1,4 +1,4 @@
-"""How running layers share the memory bandwidth: progress rates from demands (docs/engine.md, section 2.3 of the spec)."""
+"""How running layers share the memory bandwidth: progress rates from demands (docs/engine.md)."""
 
 from __future__ import annotations
 
@@ -103,10 +103,8 @@ def _urgency_cuts(k: Kernel, mode: int, demand: float, bandwidth: float) -> None
     for s in range(k.num_lanes):
         if lane_at(k, s).node >= 0 and lane_at(k, s).demand > 0.0:
             b = lane_at(k, s).demand
-            if count > 1:
-                cut = excess * (total_weight - lane_at(k, s).weight * b) / total_weight
-            else:
-                cut = demand - bandwidth
+            others = total_weight - lane_at(k, s).weight * b
+            cut = excess * others / total_weight if count > 1 else demand - bandwidth
             lane_at(k, s).grant = max(b - cut, 0.25 * b)
             granted += lane_at(k, s).grant
     if mode == WEIGHTED and granted > bandwidth:

@@ -19,8 +19,8 @@ from eunomia.inference.kernel.memory import (
     queue_at,
     system_of,
 )  # fmt: skip
-from eunomia.inference.kernel.setup import STEP
 from eunomia.inference.kernel.placement import bind_target, choose, refresh_types, time_left
+from eunomia.inference.kernel.setup import STEP
 
 
 @jitted

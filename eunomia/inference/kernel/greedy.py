@@ -7,6 +7,7 @@ The event loop's heaps give the same answers for static keys (tests/inference); 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ def greedy_choice(
     latency_s: Floats,
     demand: Floats,
     accelerators: Records,
-    system: Records,
+    system: Any,  # one SYSTEM record
     place: int,
     feasible: bool,
     gate: float,
@@ -55,7 +56,7 @@ def greedy_choice(
 
 @jitted
 def place_over_view(
-    i: int, latency_s: Floats, demand: Floats, accelerators: Records, system: Records, place: int
+    i: int, latency_s: Floats, demand: Floats, accelerators: Records, system: Any, place: int
 ) -> int:
     """The idle accelerator that a placement rule gives sub-job i of the view; -1 = hold."""
     slow = max(1.0, system.demand_bytes_s / system.bandwidth_bytes_s)

@@ -12,4 +12,4 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def jitted(function: Function) -> Function:
     """Compile on first use, with NumPy's rules for division by zero."""
-    return njit(error_model="numpy")(function)  # type: ignore[no-any-return]
+    return njit(error_model="numpy")(function)

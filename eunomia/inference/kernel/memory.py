@@ -44,7 +44,7 @@ def _accessor(name: str, element: np.dtype[Any] | None = None) -> Callable[[Any,
             return record(k, i), codegen
         return None
 
-    return at  # type: ignore[no-any-return]
+    return at
 
 
 cost_at = _accessor("costs")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from eunomia.inference.kernel.jit import jitted
 
 
 @jitted
-def _mix(x: int) -> int:
+def _mix(x: Any) -> Any:
     """SplitMix64 finaliser (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014)."""
     x = np.uint64(x) + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -8,7 +8,7 @@ writes rows (index of the sub-job, accelerator) into ``answer``. Both must not m
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from numba import from_dtype, njit, types
@@ -21,19 +21,20 @@ _floats = types.Array(types.float64, 2, "C", readonly=True)
 KEY_SIGNATURE = types.float64(READY_TYPE, SYSTEM_TYPE)
 DECIDE_SIGNATURE = types.int64(
     types.Array(READY_TYPE, 1, "C", readonly=True), _floats, _floats, _floats,
-    types.Array(ACCELERATOR_TYPE, 1, "C", readonly=True), SYSTEM_TYPE, types.Array(types.int64, 2, "C"), types.Array(types.float64, 1, "C"),
+    types.Array(ACCELERATOR_TYPE, 1, "C", readonly=True), SYSTEM_TYPE,
+    types.Array(types.int64, 2, "C"), types.Array(types.float64, 1, "C"),
 )  # fmt: skip
 KEY_TYPE = types.FunctionType(KEY_SIGNATURE)
 DECIDE_TYPE = types.FunctionType(DECIDE_SIGNATURE)
 
 
-@lru_cache(maxsize=None)
+@cache
 def compile_key(function: Callable[..., float]) -> Any:
     """An ordering rule as machine code."""
     return njit(KEY_SIGNATURE, cache=True, error_model="numpy")(function)
 
 
-@lru_cache(maxsize=None)
+@cache
 def compile_decide(function: Callable[..., int]) -> Any:
     """A policy over the View's arrays as machine code."""
     return njit(DECIDE_SIGNATURE, cache=True, error_model="numpy")(function)

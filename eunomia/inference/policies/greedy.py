@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from numba import njit, types
 
@@ -86,4 +86,4 @@ def _choose() -> Any:
     signature = result(
         KEY_TYPE, ready, latency, demand, accelerators, system, types.int64, types.boolean, types.float64
     )
-    return njit(signature, error_model="numpy")(greedy_choice.py_func)
+    return njit(signature, error_model="numpy")(cast(Any, greedy_choice).py_func)

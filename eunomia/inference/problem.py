@@ -104,7 +104,7 @@ def build_problem(
     bandwidth = options.bandwidth_bytes_s if options.bandwidth_bytes_s is not None else platform.dram_bytes_s
     return Problem(
         costs=costs,
-        graph=_graph(table, costs),
+        graph=_graph(table, costs, exact=options.estimator.mode != "ewma"),
         jobs=_jobs(requests, table),
         type_of=np.ascontiguousarray(platform.type_of, np.int64),
         bandwidth_bytes_s=float(bandwidth),
@@ -185,13 +185,27 @@ def remaining_paths(offset: Ints, start: Ints, successor: Ints, time_s: Floats) 
     return path
 
 
-def _graph(table: CostTable, costs: Costs) -> Graph:
+def on_grid(time_s: Floats, offset: Ints) -> Floats:
+    """Round to multiples of a power of two, 2^-50 of the largest model's total (an error of 1e-15 of it).
+
+    Sums and differences of such numbers are exact, so that remaining work does not depend on the
+    order in which branches finish, and equal work gives equal keys.
+    """
+    total = float(np.add.reduceat(time_s, offset[:-1]).max())
+    if total <= 0.0:
+        return time_s
+    step = 2.0 ** (np.ceil(np.log2(total)) - 50.0)
+    return np.asarray(np.round(time_s / step) * step)
+
+
+def _graph(table: CostTable, costs: Costs, exact: bool) -> Graph:
     after = [layer for model in table.models for layer in model.successors]
     start = np.cumsum([0, *map(len, after)], dtype=np.int64)
     successor = np.array([layer for layers in after for layer in layers], np.int64)
     finite = np.isfinite(costs.estimate_s)
-    best = costs.estimate_s.min(axis=1)
-    mean = np.where(finite, costs.estimate_s, 0.0).sum(axis=1) / finite.sum(axis=1)
+    grid = on_grid if exact else lambda time_s, offset: time_s  # learned estimates are summed anew each time
+    best = grid(costs.estimate_s.min(axis=1), table.offsets)
+    mean = grid(np.where(finite, costs.estimate_s, 0.0).sum(axis=1) / finite.sum(axis=1), table.offsets)
     rows = np.arange(len(best))
     return Graph(
         offset=table.offsets,
@@ -202,7 +216,7 @@ def _graph(table: CostTable, costs: Costs) -> Graph:
         mean_s=mean,
         path_best_s=remaining_paths(table.offsets, start, successor, best),
         path_mean_s=remaining_paths(table.offsets, start, successor, mean),
-        row_bytes=costs.dram_bytes[rows, costs.estimate_s.argmin(axis=1)],
+        row_bytes=grid(costs.dram_bytes[rows, costs.estimate_s.argmin(axis=1)], table.offsets),
         iso_best_s=np.add.reduceat(best, table.offsets[:-1]),
         iso_mean_s=np.add.reduceat(mean, table.offsets[:-1]),
     )

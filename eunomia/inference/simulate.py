@@ -13,7 +13,7 @@ import numpy.typing as npt
 from eunomia.errors import PolicyError
 from eunomia.hardware.table import CostTable
 from eunomia.inference.kernel import loop
-from eunomia.inference.kernel.layout import SUBJOB
+from eunomia.inference.kernel.layout import SUBJOB, UNFINISHED
 from eunomia.inference.kernel.setup import STEP, Rules
 from eunomia.inference.kernel.signatures import compile_decide, compile_key
 from eunomia.inference.kernel.state import State, new_state
@@ -153,6 +153,7 @@ class Engine:
         state, k = self.state, self.state.k
         subjobs, decisions, free_in = (np.concatenate(columns) for columns in zip(*self._chunks, strict=True))
         running = np.flatnonzero(state["lanes"]["node"] >= 0)
+        self._write_unfinished()
         busy_s = state["accelerators"]["busy_s"].copy()
         busy_s[running] += self.now_s - state["lanes"]["start_s"][running]
         if self.options.record == "all":
@@ -162,6 +163,25 @@ class Engine:
             self.now_s, int(k["events"]), int(k["rounds"]), float(k["saturated_s"]), float(k["bytes_moved"]),
             wall_s, np.array(decision_wall_s),
         )  # fmt: skip
+
+    def _write_unfinished(self) -> None:
+        """Results so far of requests that a horizon cut off."""
+        state, used = self.state, int(self.state.k["used_slots"])
+        slots = state["slots"][:used]
+        results = state["results"]
+        live = (results["outcome"][slots["request"]] == UNFINISHED) & np.isin(np.arange(used), self._live_slots())
+        slots = slots[live]
+        for name in ("start_s", "work_s", "stretch_s", "switch_s", "energy_j"):
+            results[name][slots["request"]] = slots[name]
+        since_s = np.where(slots["running"] > 0, self.now_s - slots["running_since_s"], 0.0)
+        results["running_s"][slots["request"]] = slots["running_s"] + since_s
+
+    def _live_slots(self) -> npt.NDArray[np.int64]:
+        """Slots of requests that wait or run now."""
+        state = self.state
+        waiting = state["waiting"]["value"][: int(state.k["num_waiting"])]
+        running = state["lanes"]["node"][state["lanes"]["node"] >= 0]
+        return np.unique(state["nodes"]["slot"][np.concatenate([waiting, running])])
 
     def _still_running(self, running: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """Rows for layers that a horizon cut off: without an end."""

@@ -101,6 +101,9 @@ def refresh_throughput(k: Kernel, pair: int, now_s: float) -> None:
     while record.count > 0 and ring_at(k, pair * k.ring_length + record.head).value <= now_s - window_s:
         record.head = (record.head + 1) % k.ring_length
         record.count -= 1
+    if record.count == 0:
+        record.sli, record.gap = math.nan, 0.0
+        return
     record.sli = record.count / min(window_s, max(now_s, 1e-9))
     record.gap = _gap(THROUGHPUT, record.sli, pair_at(k, pair).slo_target)
 

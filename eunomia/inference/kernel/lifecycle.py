@@ -372,21 +372,25 @@ def drop_request(k: Kernel, slot: int, now_s: float) -> None:
 
 
 @jitted
-def fire_drop_timers(k: Kernel, until_s: float, now_s: float) -> None:
-    """Drop every request whose time is up."""
-    while k.num_timers > 0 and timer_at(k, 0).time_s <= until_s:
-        slot, layer = timer_at(k, 0).slot, timer_at(k, 0).layer
-        current = timer_at(k, 0).generation == slot_at(k, slot).generation
+def prune_timers(k: Kernel) -> None:
+    """Forget timers of sub-jobs that no longer wait, so that they cause no event."""
+    while k.num_timers > 0:
+        timer = timer_at(k, 0)
+        slot = slot_at(k, timer.slot)
+        if timer.generation == slot.generation and slot.gone == 0:
+            if k.drop_expired == 1 or is_waiting(k, timer.slot, timer.layer):
+                return
         pop_timer(k, False, k.num_timers)
         k.num_timers -= 1
-        if current and slot_at(k, slot).gone == 0 and _timer_holds(k, slot, layer):
-            drop_request(k, slot, now_s)
 
 
 @jitted
-def _timer_holds(k: Kernel, slot: int, layer: int) -> bool:
-    """Expired requests always go; a hopeless sub-job only if it still waits."""
-    return k.drop_expired or is_waiting(k, slot, layer)
+def fire_drop_timers(k: Kernel, until_s: float, now_s: float) -> None:
+    """Drop every request whose time is up."""
+    prune_timers(k)
+    while k.num_timers > 0 and timer_at(k, 0).time_s <= until_s:
+        drop_request(k, timer_at(k, 0).slot, now_s)
+        prune_timers(k)
 
 
 @jitted

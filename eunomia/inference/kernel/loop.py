@@ -32,6 +32,7 @@ from eunomia.inference.kernel.lifecycle import (
     link_waiting,
     new_node,
     open_slot,
+    prune_timers,
     release_slot,
     set_drop_timer,
     write_result,
@@ -68,8 +69,8 @@ from eunomia.inference.kernel.setup import (
     THROTTLED,
 )  # fmt: skip
 from eunomia.inference.kernel.signatures import DECIDE_TYPE, KEY_TYPE
-from eunomia.inference.view import ACCELERATOR, READY
 from eunomia.inference.kernel.viewing import bind_answers, show, show_all, start_answers
+from eunomia.inference.view import ACCELERATOR, READY
 
 DONE, GROW, FLUSH, ASK, ASK_TICK, FAULT, STALLED, GO_ON = range(8)  # why the kernel returns
 ADVANCE, ADMIT, TICK, DECIDING = range(4)  # phases of one instant
@@ -202,6 +203,17 @@ def admit_due(k: Kernel, key: Callable[..., float], until_s: float) -> bool:
 
 
 @jitted
+def admit_and_drop(k: Kernel, key: Callable[..., float], until_s: float) -> bool:
+    """Arrivals and drops until neither is due: a drop may send a closed-loop request at once."""
+    while True:
+        if not admit_due(k, key, until_s):
+            return False
+        fire_drop_timers(k, until_s, system_of(k).now_s)
+        if k.num_think == 0 or think_at(k, 0).time_s > until_s:
+            return True
+
+
+@jitted
 def admit(k: Kernel, key: Callable[..., float], request: int) -> None:
     """One request enters; its first layers become ready."""
     slot = open_slot(k, request, system_of(k).now_s)
@@ -331,6 +343,7 @@ def next_instant(k: Kernel, key: Callable[..., float]) -> int:
         return GROW
     if k.num_running == 0 and k.next_open >= k.num_open and k.num_think == 0 and k.num_waiting == 0:
         return DONE
+    prune_timers(k)
     time_s = next_event_s(k)
     if time_s == np.inf:
         return STALLED
@@ -414,9 +427,8 @@ def _make_run(stamp: int) -> Callable[..., Any]:
                     return status
             until_s = system_of(k).now_s + 1e-12 * max(1.0, system_of(k).now_s)
             if k.phase == ADMIT:
-                if not admit_due(k, key, until_s):
+                if not admit_and_drop(k, key, until_s):
                     return GROW
-                fire_drop_timers(k, until_s, system_of(k).now_s)
                 k.phase = DECIDING
                 if tick_is_due(k, until_s):
                     status = tick(k, key, decide)

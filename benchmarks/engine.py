@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import synthetic
-from benchmarks.peers import heapq_engine, simpy_engine
+from benchmarks.peers import heapq_engine, saturated_engine, simpy_engine
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import build_problem
 from eunomia.inference.simulate import Outcome, simulate_problem
@@ -80,7 +80,7 @@ def against_peers(scale: float) -> list[Line]:
     table = synthetic.cost_table(synthetic.networks(branching=False))
     works = {
         name: synthetic.closed_loop(table, int(scale * count) + synthetic.CLIENTS)
-        for name, count in (("compiled", 250_000), ("heapq", 50_000), ("simpy", 4_000))
+        for name, count in (("compiled", 250_000), ("heapq", 40_000), ("simpy", 4_000))
     }
     plain = {
         name: synthetic.plain_work(table, works[name], synthetic.Platform()) for name in ("heapq", "simpy")
@@ -88,9 +88,11 @@ def against_peers(scale: float) -> list[Line]:
     runs: dict[str, Callable[[], object]] = {
         "compiled": compiled(works["compiled"], False, "edf", LEAN),
         "heapq": lambda: heapq_engine.run(plain["heapq"]),
+        "saturated": lambda: saturated_engine.run(plain["heapq"]),
         "simpy": lambda: simpy_engine.run(plain["simpy"]),
     }
     compiled(works["simpy"], False, "edf", LEAN)()  # load the machine code
+    works["saturated"] = works["heapq"]
     events_s = {
         name: synthetic.layer_count(table, works[name]) / best_of(2 if name == "simpy" else 4, run)
         for name, run in runs.items()
@@ -101,8 +103,16 @@ def against_peers(scale: float) -> list[Line]:
     return [
         Line("compiled engine, 50 live requests, EDF", events_s["compiled"] / 1e6, "M layer events/s", 10.0),
         Line("good heapq program (two heaps, virtual time)", events_s["heapq"] / 1e6, "M layer events/s"),
+        Line(
+            "heapq program that knows nothing is ever idle", events_s["saturated"] / 1e6, "M layer events/s"
+        ),
         Line("simpy program", events_s["simpy"] / 1e6, "M layer events/s"),
         Line("compiled / heapq", events_s["compiled"] / events_s["heapq"], "x", 8.0),
+        Line(
+            "compiled / heapq that knows nothing is ever idle",
+            events_s["compiled"] / events_s["saturated"],
+            "x",
+        ),
         Line("compiled / simpy", events_s["compiled"] / events_s["simpy"], "x", 400.0),
         Line(
             "simulated time per event, spread between the three works", 100.0 * spread, "%", 1.0, at_most=True
@@ -117,9 +127,9 @@ def mean_step_s(requests: RequestTable) -> float:
 
 
 def check_same_work(requests: RequestTable, plain: synthetic.PlainWork) -> None:
-    """All three programs finish every request at the same time: they simulate the same thing."""
+    """All programs finish every request at the same time: they simulate the same thing."""
     ours = compiled(requests, False, "edf", LEAN)().results["finish_s"]
-    for peer in (heapq_engine, simpy_engine):
+    for peer in (heapq_engine, saturated_engine, simpy_engine):
         events, _, finish = peer.run(plain)
         assert events == sum(b - a + 1 for a, b in zip(plain.first_row, plain.last_row, strict=True))
         assert np.allclose(ours, finish, rtol=1e-9), f"{peer.__name__} simulates something else"

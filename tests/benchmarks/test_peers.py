@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 from benchmarks import synthetic
-from benchmarks.peers import heapq_engine
+from benchmarks.peers import heapq_engine, saturated_engine
 from eunomia.inference import reference
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import build_problem
@@ -15,7 +15,7 @@ from eunomia.inference.problem import build_problem
 simpy_engine = pytest.importorskip("benchmarks.peers.simpy_engine", reason="simpy is not installed")
 
 
-@pytest.mark.parametrize("peer", [heapq_engine, simpy_engine])
+@pytest.mark.parametrize("peer", [heapq_engine, saturated_engine, simpy_engine])
 def test_peers_finish_every_request_when_the_reference_does(peer: ModuleType) -> None:
     table = synthetic.cost_table(synthetic.networks(branching=False))
     requests = synthetic.closed_loop(table, 80)

@@ -22,13 +22,20 @@ class PlatformLike(Protocol):
     """What the engine needs of a platform."""
 
     @property
-    def types(self) -> tuple[str, ...]: ...
+    def types(self) -> tuple[str, ...]:
+        """Names of the accelerator types."""
+
     @property
-    def type_of(self) -> Ints: ...
+    def type_of(self) -> Ints:
+        """(S,) index into ``types`` of each accelerator."""
+
     @property
-    def dram_bytes_s(self) -> float: ...
+    def dram_bytes_s(self) -> float:
+        """Bandwidth B that all share; inf = no limit."""
+
     @property
-    def contention(self) -> str: ...
+    def contention(self) -> str:
+        """How B is shared, unless the engine's options say otherwise."""
 
 
 class Costs(NamedTuple):
@@ -134,7 +141,9 @@ def _check_runnable(table: CostTable, costs: Costs, platform: PlatformLike) -> N
 
 
 def _costs(table: CostTable, columns: Ints, estimator: Estimator, seed: int) -> Costs:
-    pick = lambda array: np.ascontiguousarray(array[:, columns])  # noqa: E731
+    def pick(array: Floats) -> Floats:
+        return np.ascontiguousarray(array[:, columns])
+
     latency = pick(table.latency_s)
     dram = pick(table.dram_bytes)
     words = np.array([m.word_bytes * layer.input_elements for m in table.models for layer in m.layers])

@@ -53,7 +53,7 @@ def queue(sizes: Floats, rate: float, count: int, servers: int, seed: int, **opt
     latency = sizes[:, None]
     table = toy_table(models, ("type0",), latency, latency)  # every layer asks for 1 byte per second
     platform = ToyPlatform(("type0",), np.zeros(servers, np.int64), 1.0)
-    return Case(requests, table, platform, EngineOptions(record="requests", **options))  # type: ignore[arg-type]
+    return Case(requests, table, platform, EngineOptions(record="requests", seed=seed, **options))  # type: ignore[arg-type]
 
 
 def responses(case: Case) -> tuple[Floats, Floats]:
@@ -104,11 +104,7 @@ def test_mg1_waiting_time_with_jittered_layers() -> None:
     # Pollaczek-Khinchine: rate E[S^2] / (2 (1 - load)); a log-normal factor of mean 1 has E[S^2] = exp(sigma^2)
     sigma, load = 0.6, 0.7
     waits = [
-        warm(
-            responses(queue(np.ones(1), load, 40_000, 1, seed, seed=seed, estimator=Estimator(jitter=sigma)))[
-                1
-            ]
-        )
+        warm(responses(queue(np.ones(1), load, 40_000, 1, seed, estimator=Estimator(jitter=sigma)))[1])
         for seed in range(SEEDS)
     ]
     assert_mean(waits, load * math.exp(sigma**2) / (2.0 * (1.0 - load)))

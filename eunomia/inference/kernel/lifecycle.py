@@ -223,7 +223,7 @@ def start_layer(k: Kernel, node: int, s: int, now_s: float, decision: int) -> No
     queue.demand_bytes_s = cost_at(k, row * k.num_types + kind).estimate_demand
     if record.running == 0:
         record.running_since_s = now_s
-    if not record.start_s == record.start_s:
+    if record.start_s != record.start_s:  # nan: not started yet
         record.start_s = now_s
     record.running += 1
     k.num_running += 1
@@ -377,9 +377,9 @@ def prune_timers(k: Kernel) -> None:
     while k.num_timers > 0:
         timer = timer_at(k, 0)
         slot = slot_at(k, timer.slot)
-        if timer.generation == slot.generation and slot.gone == 0:
-            if k.drop_expired == 1 or is_waiting(k, timer.slot, timer.layer):
-                return
+        current = timer.generation == slot.generation and slot.gone == 0
+        if current and (k.drop_expired == 1 or is_waiting(k, timer.slot, timer.layer)):
+            return
         pop_timer(k, False, k.num_timers)
         k.num_timers -= 1
 

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from eunomia.errors import PolicyError
 from eunomia.hardware.table import CostTable
-from eunomia.inference.kernel import loop
+from eunomia.inference.kernel import loop, modes
 from eunomia.inference.kernel.layout import SUBJOB, UNFINISHED
-from eunomia.inference.kernel.setup import STEP, Rules
+from eunomia.inference.kernel.setup import GREEDY, NO_BIND, STEP, Rules
 from eunomia.inference.kernel.signatures import compile_decide, compile_key
 from eunomia.inference.kernel.state import State, new_state
 from eunomia.inference.options import EngineOptions
@@ -56,9 +56,16 @@ class Engine:
         self.state: State = new_state(problem, rules, options)
         self._key = key if key is not None else compile_key(fcfs)
         self._decide = decide if decide is not None else compile_decide(_hold)
-        self._run = loop.compiled_run()
+        self._run = modes.compiled_run(self._kind(rules, options))
         self._chunks: list[tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float64]]] = []
         self._order: npt.NDArray[np.int64] = np.empty(0, np.int64)
+
+    @staticmethod
+    def _kind(rules: Rules, options: EngineOptions) -> str:
+        """Which of the three event loops runs these rules."""
+        if rules.bind != NO_BIND or options.period_s is not None:
+            return modes.QUEUES
+        return modes.HEAPS if rules.mode == GREEDY else modes.VIEWS
 
     def advance(self, answers: int = -1) -> bool:
         """Run until the policy must be asked (True) or the run has ended (False)."""
@@ -135,7 +142,7 @@ class Engine:
         if not np.isfinite(self.state.numbers("view_latency")[index, s]):
             return f"{what}, which cannot run it"
         if self.state["accelerators"]["request"][s] >= 0 and self.options.period_s is None:
-            return f"{what}, which is busy with request {int(self.state.accelerators['request'][s])}"
+            return f"{what}, which is busy with request {int(self.state['accelerators']['request'][s])}"
         return f"{what}, which was already started or queued"
 
     def _flush(self) -> None:
@@ -208,12 +215,15 @@ def simulate_problem(
         rules = rules._replace(mode=STEP)
     engine = Engine(problem, rules, options, getattr(chosen, "key", None), getattr(chosen, "decide", None))
     start, asked = time.perf_counter(), []
+    constants = getattr(chosen, "parameters", ())
+    engine.state["system"]["parameters"][0, : len(constants)] = constants
     running = engine.advance()
     while running:
         view = engine.view()
         began = time.perf_counter()
         assigns = chosen(view)
         asked.append(time.perf_counter() - began)
+        engine.state["system"]["memory"] = view.system["memory"]
         if options.charge_measured:
             free_s = max(engine.now_s, float(engine.state.k["scheduler_free_s"]))
             engine.state.kernel["scheduler_free_s"] = free_s + asked[-1]

@@ -1,15 +1,56 @@
-"""How kernel functions are compiled. Only the event loop is cached on disk: it contains all the others."""
+"""How kernel functions are compiled and kept on disk."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 from numba import njit
+from numba.core.caching import FunctionCache
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def jitted(function: Function) -> Function:
     """Compile on first use, with NumPy's rules for division by zero."""
-    return njit(error_model="numpy")(function)
+    return njit(error_model="numpy")(function)  # type: ignore[no-any-return]
+
+
+class StampedCache(FunctionCache):  # type: ignore[misc]
+    """numba's cache on disk, keyed by the sources of the whole kernel.
+
+    numba looks at the file of the outermost function alone, so that a change in any other file
+    would go unnoticed and stale machine code be run.
+    """
+
+    def __init__(self, function: Callable[..., Any], *stamps: str) -> None:
+        super().__init__(function)
+        self._stamps = stamps
+
+    def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
+        return signature, codegen.magic_tuple(), *self._stamps
+
+
+@cache
+def source_stamp(*folders: str) -> str:
+    """Hash of the sources in these folders of ``eunomia/inference`` and of the view."""
+    root = Path(__file__).parent.parent
+    digest = hashlib.sha256()
+    for path in sorted([root / "view.py", *(path for name in folders for path in root.glob(f"{name}/*.py"))]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def compile_cached(function: Callable[..., Any], signature: Any, name: str, *folders: str) -> Any:
+    """Compile for one signature, or load the machine code from the cache.
+
+    ``folders``: where the functions that it calls may stand.
+    """
+    dispatcher = njit(error_model="numpy")(function)
+    dispatcher._cache = StampedCache(function, name, source_stamp(*folders))
+    dispatcher.compile(signature)
+    dispatcher.disable_compile()
+    return dispatcher

@@ -241,6 +241,7 @@ ARRAYS: dict[str, np.dtype[Any]] = {  # every array of the kernel: name -> eleme
     "nodes": NODE,
     "ready": READY,  # facts of the sub-job in each node
     "waiting": INDEX,  # dense list of waiting nodes
+    "fresh": INDEX,  # sub-jobs that have just become ready
     "timers": TIMER,  # drop timers: binary heap
     "view_nodes": INDEX,  # what is shown to the policy
     "view_ready": READY,
@@ -273,6 +274,7 @@ KERNEL = np.dtype(  # the one argument of every kernel function: addresses, size
         ("num_timers", "i8"),
         ("num_running", "i8"),
         ("num_waiting", "i8"),
+        ("num_fresh", "i8"),
         ("num_active", "i8"),
         ("free_slot", "i8"),  # heads of the free lists; -1 = none
         ("free_node", "i8"),

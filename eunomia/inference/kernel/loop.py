@@ -1,27 +1,18 @@
-"""The event loop: next event, advance, ends, arrivals, drops, tick, decisions. Order: docs/engine.md."""
+"""The event loop: next event, advance, ends, arrivals, drops, decisions. Order: docs/engine.md.
+
+The loop is the same for every kind of policy. What differs, where a sub-job goes when it becomes
+ready and how decisions are made, is passed in as two compiled functions (modes.py), so that a run
+compiles only what it uses.
+"""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numba import carray, njit, types
 
 from eunomia.inference.kernel.contention import set_rates
-from eunomia.inference.kernel.dispatch import (
-    begin,
-    bind,
-    greedy_round,
-    insert,
-    pull_throttled,
-    queue_round,
-    refresh_system,
-)  # fmt: skip
-from eunomia.inference.kernel.greedy import greedy_choice
 from eunomia.inference.kernel.heap import pop_timer, push_timer
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.lifecycle import (
@@ -38,42 +29,26 @@ from eunomia.inference.kernel.lifecycle import (
     write_result,
 )  # fmt: skip
 from eunomia.inference.kernel.memory import (
-    KERNEL_TYPE,
     Kernel,
     facts_at,
+    fresh_at,
     job_at,
     lane_at,
     node_at,
     pending_at,
-    pointer,
     row_at,
-    shown_at,
     slot_at,
     successor_at,
     system_of,
     think_at,
     timer_at,
-    view_node_at,
 )  # fmt: skip
-from eunomia.inference.kernel.period import collect, patch_other, plan_greedy
-from eunomia.inference.kernel.placement import bind_target, least_finish_queue
-from eunomia.inference.kernel.setup import (
-    DECIDE,
-    DROP_LATE,
-    DYNAMIC,
-    GRACE_S,
-    GREEDY,
-    NO_BIND,
-    QUEUES,
-    STEP,
-    THROTTLED,
-)  # fmt: skip
-from eunomia.inference.kernel.signatures import DECIDE_TYPE, KEY_TYPE
-from eunomia.inference.kernel.viewing import bind_answers, show, show_all, start_answers
-from eunomia.inference.view import ACCELERATOR, READY
+from eunomia.inference.kernel.setup import DROP_LATE, GRACE_S
 
 DONE, GROW, FLUSH, ASK, ASK_TICK, FAULT, STALLED, GO_ON = range(8)  # why the kernel returns
-ADVANCE, ADMIT, TICK, DECIDING = range(4)  # phases of one instant
+ADVANCE, ADMIT, BEFORE_TICK, TICK, DECIDING = range(5)  # phases of one instant
+
+Key = Callable[[Any, Any], float]
 
 
 @jitted
@@ -116,7 +91,7 @@ def advance(k: Kernel, time_s: float) -> None:
 
 
 @jitted
-def make_ready(k: Kernel, key: Callable[..., float], slot: int, layer: int) -> None:
+def make_ready(k: Kernel, slot: int, layer: int) -> None:
     """A layer has no unfinished predecessor left: it waits from now on."""
     now_s = system_of(k).now_s
     node = new_node(k)
@@ -128,35 +103,12 @@ def make_ready(k: Kernel, key: Callable[..., float], slot: int, layer: int) -> N
     link_waiting(k, node, slot)
     if k.late == DROP_LATE and not k.drop_expired:
         set_drop_timer(k, node, slot, layer)
-    if k.period_s > 0.0:
-        _ready_in_period(k, key, node)
-    elif k.mode == GREEDY:
-        node_at(k, node).key = key(facts_at(k, node), system_of(k))
-        insert(k, row_at(k, facts_at(k, node).row).heap, node)
-    elif k.bind != NO_BIND:
-        node_at(k, node).key = key(facts_at(k, node), system_of(k))
-        target = bind_target(k, k.bind, node)
-        if target >= 0:
-            bind(k, node, target)
-        else:
-            insert(k, k.num_lanes, node)
-    else:
-        node_at(k, node).key = np.nan
+    fresh_at(k, k.num_fresh).value = node
+    k.num_fresh += 1
 
 
 @jitted
-def _ready_in_period(k: Kernel, key: Callable[..., float], node: int) -> None:
-    if not k.patch:
-        node_at(k, node).key = np.nan
-    elif k.mode <= DYNAMIC:
-        node_at(k, node).key = key(facts_at(k, node), system_of(k))
-        bind(k, node, least_finish_queue(k, facts_at(k, node).row, True))
-    else:
-        patch_other(k, node)
-
-
-@jitted
-def process_ends(k: Kernel, key: Callable[..., float], slack_s: float) -> None:
+def process_ends(k: Kernel, slack_s: float) -> None:
     """End every layer that is due, in order of accelerator index."""
     now_s = system_of(k).now_s
     for s in range(k.num_lanes):
@@ -178,11 +130,11 @@ def process_ends(k: Kernel, key: Callable[..., float], slack_s: float) -> None:
                 after = successor_at(k, edge).value
                 pending_at(k, slot * k.num_layers + after).value -= 1
                 if pending_at(k, slot * k.num_layers + after).value == 0:
-                    make_ready(k, key, slot, after)
+                    make_ready(k, slot, after)
 
 
 @jitted
-def admit_due(k: Kernel, key: Callable[..., float], until_s: float) -> bool:
+def admit_due(k: Kernel, until_s: float) -> bool:
     """Admit every request that is due, in order of request index; False = no room, grow first."""
     while True:
         request, by_clock = -1, False
@@ -199,22 +151,11 @@ def admit_due(k: Kernel, key: Callable[..., float], until_s: float) -> bool:
         else:
             pop_timer(k, True, k.num_think)
             k.num_think -= 1
-        admit(k, key, request)
+        admit(k, request)
 
 
 @jitted
-def admit_and_drop(k: Kernel, key: Callable[..., float], until_s: float) -> bool:
-    """Arrivals and drops until neither is due: a drop may send a closed-loop request at once."""
-    while True:
-        if not admit_due(k, key, until_s):
-            return False
-        fire_drop_timers(k, until_s, system_of(k).now_s)
-        if k.num_think == 0 or think_at(k, 0).time_s > until_s:
-            return True
-
-
-@jitted
-def admit(k: Kernel, key: Callable[..., float], request: int) -> None:
+def admit(k: Kernel, request: int) -> None:
     """One request enters; its first layers become ready."""
     slot = open_slot(k, request, system_of(k).now_s)
     record = slot_at(k, slot)
@@ -224,7 +165,7 @@ def admit(k: Kernel, key: Callable[..., float], request: int) -> None:
         k.num_timers += 1
     for layer in range(record.layers):
         if row_at(k, record.row0 + layer).indegree == 0:
-            make_ready(k, key, slot, layer)
+            make_ready(k, slot, layer)
 
 
 @jitted
@@ -248,91 +189,13 @@ def begin_round(k: Kernel) -> None:
 
 
 @jitted
-def tick_is_due(k: Kernel, until_s: float) -> bool:
-    """Whether a period boundary falls on this instant and something waits; skips boundaries that passed."""
-    period_s = k.period_s
-    if period_s == 0.0:
-        return False
-    now_s = system_of(k).now_s
-    first = int(np.ceil((now_s - (until_s - now_s)) / period_s))
-    k.next_tick = max(k.next_tick, first)
-    if k.next_tick * period_s <= until_s:
-        k.next_tick += 1
-        return k.num_waiting > 0
-    return False
-
-
-@jitted
 def can_decide(k: Kernel) -> bool:
     """Whether something waits while something is idle."""
     return k.num_waiting > 0 and k.num_running < k.num_lanes
 
 
 @jitted
-def call_policy(k: Kernel, decide: Callable[..., int], shown: int) -> int:
-    """Ask a compiled policy; returns the number of answers."""
-    shape = (shown, k.num_lanes)
-    return decide(
-        carray(pointer(k.view_ready), shown, READY), carray(pointer(k.view_latency), shape, np.float64),
-        carray(pointer(k.view_demand), shape, np.float64), carray(pointer(k.view_energy), shape, np.float64),
-        carray(pointer(k.accelerators), k.num_lanes, ACCELERATOR), system_of(k),
-        carray(pointer(k.answer), (k.node_capacity, 2), np.int64),
-        carray(pointer(k.answer_priority), k.node_capacity, np.float64),
-    )  # fmt: skip
-
-
-@jitted
-def dynamic_round(k: Kernel, key: Callable[..., float]) -> None:
-    """The greedy rule with keys computed at every decision, one start at a time."""
-    now_s = system_of(k).now_s
-    while can_decide(k):
-        shown = show_all(k, now_s)
-        shape = (shown, k.num_lanes)
-        index, s = greedy_choice(
-            key, carray(pointer(k.view_ready), shown, READY),
-            carray(pointer(k.view_latency), shape, np.float64), carray(pointer(k.view_demand), shape, np.float64),
-            carray(pointer(k.accelerators), k.num_lanes, ACCELERATOR), system_of(k),
-            k.place, k.feasible == 1, k.gate,
-        )  # fmt: skip
-        if index < 0:
-            return
-        node = view_node_at(k, index).value
-        node_at(k, node).key = key(shown_at(k, index), system_of(k))
-        begin(k, node, s, now_s)
-
-
-@jitted
-def decide_round(k: Kernel, decide: Callable[..., int]) -> bool:
-    """Ask a compiled policy until it has nothing to add; False at an illegal answer."""
-    while can_decide(k):
-        shown = show_all(k, system_of(k).now_s)
-        k.shown = shown
-        answers = call_policy(k, decide, shown)
-        if answers == 0:
-            return True
-        if not start_answers(k, answers, shown, system_of(k).now_s):
-            return False
-    return True
-
-
-@jitted
-def resume(k: Kernel, answers: int) -> int:
-    """Apply what a stepped policy answered."""
-    now_s = system_of(k).now_s
-    if k.phase == TICK:
-        k.phase = DECIDING
-        return GO_ON if bind_answers(k, answers, k.shown) else FAULT
-    if not start_answers(k, answers, k.shown, now_s):
-        return FAULT
-    if answers > 0 and can_decide(k):
-        k.shown = show_all(k, now_s)
-        return ASK
-    k.phase = ADVANCE
-    return GO_ON
-
-
-@jitted
-def next_instant(k: Kernel, key: Callable[..., float]) -> int:
+def next_instant(k: Kernel) -> int:
     """Go to the next event and end the layers that are due."""
     if k.dirty == 1:
         k.demand_true = set_rates(k)
@@ -351,100 +214,50 @@ def next_instant(k: Kernel, key: Callable[..., float]) -> int:
         advance(k, max(k.horizon_s, system_of(k).now_s))
         return DONE
     advance(k, time_s)
-    process_ends(k, key, 1e-12 * max(1.0, time_s))
+    process_ends(k, 1e-12 * max(1.0, time_s))
     k.asked = 0
     k.phase = ADMIT
     return GO_ON
 
 
-@jitted
-def tick(k: Kernel, key: Callable[..., float], decide: Callable[..., int]) -> int:
-    """A period boundary: queue the most urgent waiting sub-jobs anew."""
-    begin_round(k)
-    refresh_system(k)
-    count = collect(k)
-    if k.mode <= DYNAMIC:
-        plan_greedy(k, key, count, system_of(k).now_s)
-        return GO_ON
-    show(k, count, system_of(k).now_s)
-    k.shown = count
-    if k.mode == STEP:
-        k.phase = TICK
-        return ASK_TICK
-    return GO_ON if bind_answers(k, call_policy(k, decide, count), count) else FAULT
+def make_run(
+    enqueue: Callable[..., None], decide_now: Callable[..., int], resume: Callable[..., int]
+) -> Callable[..., Any]:
+    """The loop for one kind of policy, not yet compiled.
 
+    ``enqueue(k, key)`` puts the sub-jobs that have just become ready where they wait;
+    ``decide_now(k, key, decide, until_s)`` makes the decisions of one instant; ``resume(k, answers)``
+    applies what a stepped policy answered. The last two return a status.
+    """
 
-@jitted
-def decisions(k: Kernel, key: Callable[..., float], decide: Callable[..., int]) -> int:
-    """Something waits and something is idle: start what the policy wants."""
-    now_s = system_of(k).now_s
-    if k.period_s > 0.0:
-        queue_round(k, now_s)
-        return GO_ON
-    begin_round(k)
-    if k.bind == THROTTLED:
-        pull_throttled(k, now_s)
-    if k.mode == GREEDY:
-        greedy_round(k, now_s)
-    elif k.mode == QUEUES:
-        queue_round(k, now_s)
-    elif k.mode == DYNAMIC:
-        dynamic_round(k, key)
-    elif k.mode == DECIDE:
-        return GO_ON if decide_round(k, decide) else FAULT
-    else:
-        k.shown = show_all(k, now_s)
-        return ASK
-    return GO_ON
-
-
-def _source_stamp() -> int:
-    """Hash of all kernel sources: part of the cache key, so that no stale machine code is ever loaded."""
-    here = Path(__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted([*here.glob("*.py"), here.parent / "view.py", here.parent / "problem.py"]):
-        digest.update(path.read_bytes())
-    return int.from_bytes(digest.digest()[:7], "little")
-
-
-def _make_run(stamp: int) -> Callable[..., Any]:
     def run(kernel, key, decide, answers):  # type: ignore[no-untyped-def]
         """Run until the policy must be asked, a buffer is full or nothing is left to do; returns why.
 
         ``answers`` >= 0 resumes after ASK or ASK_TICK with that many rows of ``answer`` filled in.
         """
         k = kernel[0]
-        if stamp < 0:  # never; binds the stamp into the cache key
-            return STALLED
         if answers >= 0:
             status = resume(k, answers)
             if status != GO_ON:
                 return status
         while True:
             if k.phase == ADVANCE:
-                status = next_instant(k, key)
+                status = next_instant(k)
                 if status != GO_ON:
                     return status
+                enqueue(k, key)
             until_s = system_of(k).now_s + 1e-12 * max(1.0, system_of(k).now_s)
-            if k.phase == ADMIT:
-                if not admit_and_drop(k, key, until_s):
+            while k.phase == ADMIT:
+                complete = admit_due(k, until_s)
+                enqueue(k, key)
+                if not complete:
                     return GROW
-                k.phase = DECIDING
-                if tick_is_due(k, until_s):
-                    status = tick(k, key, decide)
-                    if status != GO_ON:
-                        return status
-            if can_decide(k):
-                status = decisions(k, key, decide)
-                if status != GO_ON:
-                    return status
+                fire_drop_timers(k, until_s, system_of(k).now_s)
+                if k.num_think == 0 or think_at(k, 0).time_s > until_s:  # a drop may send the next request
+                    k.phase = BEFORE_TICK
+            status = decide_now(k, key, decide, until_s)
+            if status != GO_ON:
+                return status
             k.phase = ADVANCE
 
     return run
-
-
-@lru_cache(maxsize=1)
-def compiled_run() -> Any:
-    """The compiled loop ``run(kernel, key, decide, answers) -> status``; loaded from numba's cache if there."""
-    signature = types.int64(types.Array(KERNEL_TYPE, 1, "C"), KEY_TYPE, DECIDE_TYPE, types.int64)
-    return njit(signature, cache=True, error_model="numpy")(_make_run(_source_stamp()))

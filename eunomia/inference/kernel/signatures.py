@@ -11,8 +11,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from numba import from_dtype, njit, types
+from numba import from_dtype, types
 
+from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.view import ACCELERATOR, READY, SYSTEM
 
 READY_TYPE, ACCELERATOR_TYPE, SYSTEM_TYPE = from_dtype(READY), from_dtype(ACCELERATOR), from_dtype(SYSTEM)
@@ -31,10 +32,10 @@ DECIDE_TYPE = types.FunctionType(DECIDE_SIGNATURE)
 @cache
 def compile_key(function: Callable[..., float]) -> Any:
     """An ordering rule as machine code."""
-    return njit(KEY_SIGNATURE, cache=True, error_model="numpy")(function)
+    return compile_cached(function, KEY_SIGNATURE, function.__qualname__, "kernel", "policies")
 
 
 @cache
 def compile_decide(function: Callable[..., int]) -> Any:
     """A policy over the View's arrays as machine code."""
-    return njit(DECIDE_SIGNATURE, cache=True, error_model="numpy")(function)
+    return compile_cached(function, DECIDE_SIGNATURE, function.__qualname__, "kernel", "policies")

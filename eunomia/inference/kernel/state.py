@@ -14,7 +14,7 @@ from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import SLI_KINDS, Problem
 
 GROWING = (
-    "slots", "pending", "nodes", "ready", "waiting", "timers", "view_nodes", "view_ready",
+    "slots", "pending", "nodes", "ready", "waiting", "fresh", "timers", "view_nodes", "view_ready",
     "view_latency", "view_demand", "view_energy", "answer", "answer_priority",
 )  # fmt: skip
 
@@ -77,7 +77,7 @@ def new_state(
         "jobs": len(problem.jobs.pair), "pairs": pairs, "ring": (pairs, ring), "ranked": (pairs, ring),
         "results": len(problem.jobs.pair), "lanes": lanes, "accelerators": lanes, "types": types,
         "heaps": heaps, "active": heaps, "think": len(problem.jobs.pair) - problem.jobs.num_open + 1,
-        "slots": slots, "pending": (slots, layers), "nodes": nodes, "ready": nodes, "waiting": nodes,
+        "slots": slots, "pending": (slots, layers), "nodes": nodes, "ready": nodes, "waiting": nodes, "fresh": nodes,
         "timers": nodes, "view_nodes": nodes, "view_ready": nodes, "view_latency": (nodes, lanes),
         "view_demand": (nodes, lanes), "view_energy": (nodes, lanes), "answer": nodes, "answer_priority": nodes,
         "subjobs": buffer, "decisions": buffer, "free_in": (buffer, lanes),

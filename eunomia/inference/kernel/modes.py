@@ -1,0 +1,278 @@
+"""Three kinds of policy, three event loops: heaps of waiting sub-jobs, views of them, queues per accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numba import carray, types
+
+from eunomia.inference.kernel.dispatch import (
+    begin,
+    bind,
+    greedy_round,
+    insert,
+    pull_throttled,
+    queue_round,
+    refresh_system,
+)  # fmt: skip
+from eunomia.inference.kernel.greedy import greedy_choice
+from eunomia.inference.kernel.jit import compile_cached, jitted
+from eunomia.inference.kernel.loop import (
+    ADVANCE,
+    ASK,
+    ASK_TICK,
+    BEFORE_TICK,
+    DECIDING,
+    FAULT,
+    GO_ON,
+    TICK,
+    Key,
+    begin_round,
+    can_decide,
+    make_run,
+)  # fmt: skip
+from eunomia.inference.kernel.memory import (
+    KERNEL_TYPE,
+    Kernel,
+    facts_at,
+    fresh_at,
+    node_at,
+    pointer,
+    row_at,
+    shown_at,
+    system_of,
+    view_node_at,
+)  # fmt: skip
+from eunomia.inference.kernel.period import collect, patch_other, plan_greedy
+from eunomia.inference.kernel.placement import bind_target, least_finish_queue
+from eunomia.inference.kernel.setup import DYNAMIC, NO_BIND, STEP, THROTTLED
+from eunomia.inference.kernel.signatures import DECIDE_TYPE, KEY_TYPE
+from eunomia.inference.kernel.viewing import bind_answers, show, show_all, start_answers
+from eunomia.inference.view import ACCELERATOR, READY
+
+# -- heaps: static keys, no period ----------------------------------------------------------------
+
+
+@jitted
+def into_heaps(k: Kernel, key: Key) -> None:
+    """Keep each sub-job in the heap of its row, by its key."""
+    for i in range(k.num_fresh):
+        node = fresh_at(k, i).value
+        node_at(k, node).key = key(facts_at(k, node), system_of(k))
+        insert(k, row_at(k, facts_at(k, node).row).heap, node)
+    k.num_fresh = 0
+
+
+@jitted
+def decide_by_heaps(k: Kernel, key: Key, decide: Callable[..., int], until_s: float) -> int:
+    """The greedy rule."""
+    if can_decide(k):
+        begin_round(k)
+        greedy_round(k, system_of(k).now_s)
+    return GO_ON
+
+
+@jitted
+def never_resumed(k: Kernel, answers: int) -> int:
+    """Heaps never ask."""
+    return FAULT
+
+
+# -- views: every decision sees all waiting sub-jobs ------------------------------------------------
+
+
+@jitted
+def into_view(k: Kernel, key: Key) -> None:
+    """No key yet: the view is gathered when a decision is due."""
+    for i in range(k.num_fresh):
+        node_at(k, fresh_at(k, i).value).key = np.nan
+    k.num_fresh = 0
+
+
+@jitted
+def decide_by_view(k: Kernel, key: Key, decide: Callable[..., int], until_s: float) -> int:
+    """Dynamic keys, a compiled policy, or a stepped one."""
+    if not can_decide(k):
+        return GO_ON
+    begin_round(k)
+    if k.mode == STEP:
+        k.shown = show_all(k, system_of(k).now_s)
+        k.phase = DECIDING
+        return ASK
+    if k.mode == DYNAMIC:
+        dynamic_round(k, key)
+        return GO_ON
+    return GO_ON if decide_round(k, decide) else FAULT
+
+
+@jitted
+def resume_view(k: Kernel, answers: int) -> int:
+    """Start what a stepped policy answered; ask again while something can start."""
+    now_s = system_of(k).now_s
+    if not start_answers(k, answers, k.shown, now_s):
+        return FAULT
+    if answers > 0 and can_decide(k):
+        k.shown = show_all(k, now_s)
+        return ASK
+    k.phase = ADVANCE
+    return GO_ON
+
+
+@jitted
+def call_policy(k: Kernel, decide: Callable[..., int], shown: int) -> int:
+    """Ask a compiled policy; returns the number of answers."""
+    shape = (shown, k.num_lanes)
+    return decide(
+        carray(pointer(k.view_ready), shown, READY), carray(pointer(k.view_latency), shape, np.float64),
+        carray(pointer(k.view_demand), shape, np.float64), carray(pointer(k.view_energy), shape, np.float64),
+        carray(pointer(k.accelerators), k.num_lanes, ACCELERATOR), system_of(k),
+        carray(pointer(k.answer), (k.node_capacity, 2), np.int64),
+        carray(pointer(k.answer_priority), k.node_capacity, np.float64),
+    )  # fmt: skip
+
+
+@jitted
+def dynamic_round(k: Kernel, key: Key) -> None:
+    """The greedy rule with keys computed at every decision, one start at a time."""
+    now_s = system_of(k).now_s
+    while can_decide(k):
+        shown = show_all(k, now_s)
+        shape = (shown, k.num_lanes)
+        index, s = greedy_choice(
+            key, carray(pointer(k.view_ready), shown, READY),
+            carray(pointer(k.view_latency), shape, np.float64), carray(pointer(k.view_demand), shape, np.float64),
+            carray(pointer(k.accelerators), k.num_lanes, ACCELERATOR), system_of(k),
+            k.place, k.feasible == 1, k.gate,
+        )  # fmt: skip
+        if index < 0:
+            return
+        node = view_node_at(k, index).value
+        node_at(k, node).key = key(shown_at(k, index), system_of(k))
+        begin(k, node, s, now_s)
+
+
+@jitted
+def decide_round(k: Kernel, decide: Callable[..., int]) -> bool:
+    """Ask a compiled policy until it has nothing to add; False at an illegal answer."""
+    while can_decide(k):
+        shown = show_all(k, system_of(k).now_s)
+        k.shown = shown
+        answers = call_policy(k, decide, shown)
+        if answers == 0:
+            return True
+        if not start_answers(k, answers, shown, system_of(k).now_s):
+            return False
+    return True
+
+
+# -- queues: bound to an accelerator when ready, or at the ticks of a period ------------------------
+
+
+@jitted
+def into_queues(k: Kernel, key: Key) -> None:
+    """Bind each sub-job, in order of becoming ready."""
+    for i in range(k.num_fresh):
+        into_queue(k, key, fresh_at(k, i).value)
+    k.num_fresh = 0
+
+
+@jitted
+def into_queue(k: Kernel, key: Key, node: int) -> None:
+    """Bind a sub-job by the queueing rule, or by the rule for what becomes ready between ticks."""
+    if k.bind != NO_BIND and k.period_s == 0.0:
+        node_at(k, node).key = key(facts_at(k, node), system_of(k))
+        target = bind_target(k, k.bind, node)
+        if target >= 0:
+            bind(k, node, target)
+        else:
+            insert(k, k.num_lanes, node)
+    elif not k.patch:
+        node_at(k, node).key = np.nan
+    elif k.mode <= DYNAMIC:
+        node_at(k, node).key = key(facts_at(k, node), system_of(k))
+        bind(k, node, least_finish_queue(k, facts_at(k, node).row, True))
+    else:
+        patch_other(k, node)
+
+
+@jitted
+def decide_by_queues(k: Kernel, key: Key, decide: Callable[..., int], until_s: float) -> int:
+    """The tick, if one is due; then every idle accelerator serves its queue."""
+    if k.phase == BEFORE_TICK:
+        k.phase = DECIDING
+        if tick_is_due(k, until_s):
+            status = tick(k, key, decide)
+            if status != GO_ON:
+                return status
+    if not can_decide(k):
+        return GO_ON
+    if k.period_s == 0.0:
+        begin_round(k)
+        if k.bind == THROTTLED:
+            pull_throttled(k, system_of(k).now_s)
+        if k.mode == STEP:
+            k.shown = show_all(k, system_of(k).now_s)
+            return ASK
+    queue_round(k, system_of(k).now_s)
+    return GO_ON
+
+
+@jitted
+def resume_queues(k: Kernel, answers: int) -> int:
+    """Queue what a stepped policy answered at a tick, or start what it took from the queues."""
+    if k.phase != TICK:
+        return resume_view(k, answers)
+    k.phase = DECIDING
+    return GO_ON if bind_answers(k, answers, k.shown) else FAULT
+
+
+@jitted
+def tick_is_due(k: Kernel, until_s: float) -> bool:
+    """Whether a period boundary falls on this instant and something waits; skips boundaries that passed."""
+    period_s = k.period_s
+    if period_s == 0.0:
+        return False
+    now_s = system_of(k).now_s
+    first = int(np.ceil((now_s - (until_s - now_s)) / period_s))
+    k.next_tick = max(k.next_tick, first)
+    if k.next_tick * period_s <= until_s:
+        k.next_tick += 1
+        return k.num_waiting > 0
+    return False
+
+
+@jitted
+def tick(k: Kernel, key: Key, decide: Callable[..., int]) -> int:
+    """A period boundary: queue the most urgent waiting sub-jobs anew."""
+    begin_round(k)
+    refresh_system(k)
+    count = collect(k)
+    if k.mode <= DYNAMIC:
+        plan_greedy(k, key, count, system_of(k).now_s)
+        return GO_ON
+    show(k, count, system_of(k).now_s)
+    k.shown = count
+    if k.mode == STEP:
+        k.phase = TICK
+        return ASK_TICK
+    return GO_ON if bind_answers(k, call_policy(k, decide, count), count) else FAULT
+
+
+# -- compiled loops ---------------------------------------------------------------------------------
+
+HEAPS, VIEWS, QUEUES = "heaps", "views", "queues"
+_PARTS = {
+    HEAPS: (into_heaps, decide_by_heaps, never_resumed),
+    VIEWS: (into_view, decide_by_view, resume_view),
+    QUEUES: (into_queues, decide_by_queues, resume_queues),
+}
+
+
+@lru_cache(maxsize=None)
+def compiled_run(kind: str) -> Any:
+    """The loop ``run(kernel, key, decide, answers) -> status`` for one kind; loaded from the cache if there."""
+    signature = types.int64(types.Array(KERNEL_TYPE, 1, "C"), KEY_TYPE, DECIDE_TYPE, types.int64)
+    return compile_cached(make_run(*_PARTS[kind]), signature, kind, "kernel")

@@ -37,6 +37,7 @@ class Engine:
         self.expected = {k: float(problem.jobs.arrival_s[k]) for k in range(problem.jobs.num_open)}
         self.live: dict[int, Request] = {}
         self.waiting: list[Job] = []
+        self.fresh: list[Job] = []  # became ready in the current step of the current instant
         self.outcomes = [Outcome(k) for k in range(len(problem.jobs.pair))]
         self.history: list[list[Departure]] = [[] for _ in problem.jobs.model_of]
         self.decisions: list[Decision] = []
@@ -115,6 +116,7 @@ class Engine:
         for lane in self.lanes:
             if lane.running is not None and lane.running.remaining_s <= self.eps_s * lane.running.rate:
                 self.end_layer(lane, lane.running)
+        self.enqueue()
 
     def end_layer(self, lane: Lane, run: Running) -> None:
         """A layer is done: account for it, release its successors or finish its request."""
@@ -148,6 +150,7 @@ class Engine:
         for k in sorted(k for k, time_s in self.expected.items() if time_s <= until_s):
             del self.expected[k]
             self.admit(k)
+        self.enqueue()
 
     def admit(self, k: int) -> None:
         """A request arrives; its layers without predecessors become ready."""
@@ -183,7 +186,13 @@ class Engine:
         )  # fmt: skip
         self.sequence += 1
         self.waiting.append(job)
-        self.decider.became_ready(job)
+        self.fresh.append(job)
+
+    def enqueue(self) -> None:
+        """Hand over what has just become ready, in order, once all ends (or arrivals) of the instant are known."""
+        for job in self.fresh:
+            self.decider.became_ready(job)
+        self.fresh = []
 
     def timers(self) -> list[tuple[float, int, int]]:
         """Drop timers (time, request, layer) that still mean something, in order of firing."""

@@ -68,9 +68,12 @@ def _accelerators(engine: Engine) -> np.ndarray:
 
 def _system(engine: Engine) -> np.void:
     table = np.zeros(1, SYSTEM)
-    table[0] = (
-        engine.now_s, engine.bandwidth, engine.estimated_demand(), len(engine.decisions), engine.binds,
-        len(engine.live), engine.departed, engine.options.seed, engine.options.late == "last",
-    )  # fmt: skip
+    facts = {
+        "now_s": engine.now_s, "bandwidth_bytes_s": engine.bandwidth, "demand_bytes_s": engine.estimated_demand(),
+        "starts": len(engine.decisions), "binds": engine.binds, "live": len(engine.live),
+        "finished": engine.departed, "seed": engine.options.seed, "late_last": engine.options.late == "last",
+    }  # fmt: skip
+    for name, value in facts.items():
+        table[name] = value
     record: np.void = table[0]
     return record

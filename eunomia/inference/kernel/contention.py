@@ -15,25 +15,38 @@ NONE, PROPORTIONAL, MAX_MIN, WEIGHTED, MOCA_LITERAL, ROOFLINE, ROOFLINE_PROPORTI
 
 
 @jitted
-def set_rates(k: Kernel) -> float:
-    """Set the rate of every busy lane; returns the total true demand D."""
-    mode, bandwidth = k.contention, system_of(k).bandwidth_bytes_s
+def set_rates(k: Kernel) -> None:
+    """Set the rate of every busy lane, and move its end where the rate has changed; keeps D in ``demand_true``."""
+    mode, bandwidth, now_s = k.contention, system_of(k).bandwidth_bytes_s, system_of(k).now_s
     demand = 0.0
     for s in range(k.num_lanes):
         if lane_at(k, s).node >= 0:
             demand += lane_at(k, s).demand
-    if mode == NONE or mode == PROPORTIONAL or (demand <= bandwidth and mode <= MOCA_LITERAL):
-        rate = 1.0
-        if mode == PROPORTIONAL and demand > bandwidth:
-            rate = bandwidth / demand
+    k.demand_true = demand
+    if mode == NONE or (demand <= bandwidth and mode != ROOFLINE_STATIC):
+        _set_common_rate(k, 1.0, now_s)
+    elif mode == PROPORTIONAL:
+        _set_common_rate(k, bandwidth / demand, now_s)
+    else:
+        _set_grants(k, mode, demand, bandwidth)
         for s in range(k.num_lanes):
-            lane_at(k, s).rate = rate
-        return demand
-    _set_grants(k, mode, demand, bandwidth)
+            if lane_at(k, s).node >= 0:
+                _move_end(k, s, _rate(k, mode, s), now_s)
+
+
+@jitted
+def _set_common_rate(k: Kernel, rate: float, now_s: float) -> None:
     for s in range(k.num_lanes):
-        if lane_at(k, s).node >= 0:
-            lane_at(k, s).rate = _rate(k, mode, s)
-    return demand
+        if lane_at(k, s).node >= 0 and lane_at(k, s).rate != rate:
+            _move_end(k, s, rate, now_s)
+
+
+@jitted
+def _move_end(k: Kernel, s: int, rate: float, now_s: float) -> None:
+    """The work that is left takes its time at the new rate."""
+    lane = lane_at(k, s)
+    lane.end_s = now_s + (lane.end_s - now_s) * (lane.rate / rate)
+    lane.rate = rate
 
 
 @jitted

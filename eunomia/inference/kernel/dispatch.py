@@ -118,7 +118,8 @@ def greedy_round(k: Kernel, now_s: float) -> None:
     while k.num_waiting > 0 and k.num_running < lanes:
         if system.demand_bytes_s > k.gate * system.bandwidth_bytes_s:
             return
-        refresh_types(k)
+        if k.types_wanted == 1:
+            refresh_types(k)
         best, best_heap, best_s = -1, -1, -1
         i = 0
         while i < k.num_active:

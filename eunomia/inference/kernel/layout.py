@@ -74,7 +74,7 @@ LANE = np.dtype(
         ("node", "i8"),  # -1 = idle
         ("type", "i8"),
         ("row", "i8"),
-        ("remaining_s", "f8"),  # isolated work left
+        ("end_s", "f8"),  # when its layer will end if rates stay; inf = idle
         ("rate", "f8"),
         ("demand", "f8"),  # true
         ("total_s", "f8"),  # work + switch + decision
@@ -293,13 +293,15 @@ KERNEL = np.dtype(  # the one argument of every kernel function: addresses, size
         ("fault", "i8"),  # row of the answer that was illegal
         ("next_tick", "i8"),  # index of the next period boundary
         ("scheduler_free_s", "f8"),
-        ("demand_true", "f8"),
+        ("demand_true", "f8"),  # D
+        ("instant_s", "f8"),  # when rates were last set
         ("saturated_s", "f8"),  # time with D > B
         ("bytes_moved", "f8"),  # integral of min(D, B) dt
         # settings (setup.py)
         ("mode", "i8"),
         ("place", "i8"),
         ("bind", "i8"),
+        ("types_wanted", "i8"),  # the placement rule reads the summaries per type
         ("tiered", "i8"),  # late sub-jobs go last
         ("feasible", "i8"),
         ("throttle", "i8"),

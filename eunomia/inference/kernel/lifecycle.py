@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from eunomia.inference.kernel.contention import MOCA_LITERAL, WEIGHTED
 from eunomia.inference.kernel.heap import pop_timer, push_timer
 from eunomia.inference.kernel.indicators import observe
 from eunomia.inference.kernel.jit import jitted
@@ -109,28 +110,29 @@ def open_slot(k: Kernel, request: int, now_s: float) -> int:
 
 
 @jitted
-def fill_facts(k: Kernel, node: int, slot: int, layer: int, now_s: float) -> None:
-    """Write what a policy may know about a sub-job that becomes ready."""
+def fill_request_facts(k: Kernel, node: int, slot: int) -> None:
+    """What a policy may know about the request of a sub-job; stays the same from layer to layer."""
     record, facts = slot_at(k, slot), facts_at(k, node)
-    row, pair = record.row0 + layer, record.pair
+    job, pair, model = job_at(k, record.request), pair_at(k, record.pair), model_at(k, record.model)
+    facts.request, facts.model, facts.pair = record.request, record.model, record.pair
+    facts.tenant, facts.weight, facts.slo = pair.tenant, pair.weight, pair.slo_target
+    facts.arrival_s, facts.deadline_s = record.arrival_s, record.deadline_s
+    facts.iso_best_s, facts.iso_mean_s = model.iso_best_s, model.iso_mean_s
+    facts.priority, facts.deferrable = job.priority, job.deferrable
+    facts.layers_total = record.layers
+
+
+@jitted
+def fill_layer_facts(k: Kernel, node: int, slot: int, layer: int) -> None:
+    """What a policy may know about a sub-job that becomes ready now."""
     if k.learn > 0.0:
         refresh_work(k, slot)
-    facts.request, facts.layer, facts.row, facts.model = record.request, layer, row, record.model
-    facts.tenant, facts.pair = pair_at(k, pair).tenant, pair
-    facts.arrival_s, facts.deadline_s, facts.ready_s = record.arrival_s, record.deadline_s, now_s
-    facts.work_best_s, facts.work_mean_s = record.work_best_s, record.work_mean_s
-    facts.path_best_s, facts.path_mean_s = row_at(k, row).path_best_s, row_at(k, row).path_mean_s
-    facts.iso_best_s, facts.iso_mean_s = (
-        model_at(k, record.model).iso_best_s,
-        model_at(k, record.model).iso_mean_s,
-    )
-    facts.bytes_left = record.bytes_left
+    record, facts, row = slot_at(k, slot), facts_at(k, node), row_at(k, slot_at(k, slot).row0 + layer)
+    facts.layer, facts.row, facts.ready_s = layer, record.row0 + layer, system_of(k).now_s
+    facts.work_best_s, facts.work_mean_s, facts.bytes_left = record.work_best_s, record.work_mean_s, record.bytes_left
+    facts.path_best_s, facts.path_mean_s = row.path_best_s, row.path_mean_s
     facts.attained_s, facts.last_run_s = record.attained_s, record.last_run_s
-    facts.priority, facts.weight = job_at(k, record.request).priority, pair_at(k, pair).weight
-    facts.slo = pair_at(k, pair).slo_target
-    facts.layers_done, facts.layers_total = record.done, record.layers
-    facts.deferrable = job_at(k, record.request).deferrable
-    facts.accelerator = record.last_accelerator
+    facts.layers_done, facts.accelerator = record.done, record.last_accelerator
     facts.sequence = k.sequence
 
 
@@ -214,10 +216,12 @@ def start_layer(k: Kernel, node: int, s: int, now_s: float, decision: int) -> No
     lane.node, lane.row, lane.start_s = node, row, now_s
     lane.work_s, lane.switch_s, lane.charge_s = work_s, switch_s, charge_s
     lane.total_s = work_s + switch_s + charge_s
-    lane.remaining_s = lane.total_s
+    lane.end_s = now_s + lane.total_s
+    lane.rate = 1.0
     lane.estimate_s = cost_at(k, row * k.num_types + kind).estimate_s + switch_s + charge_s
     lane.demand = cost_at(k, row * k.num_types + kind).demand_bytes_s
-    lane.weight = urgency(record.deadline_s, record.work_best_s, job_at(k, facts.request).priority, now_s)
+    if k.contention == WEIGHTED or k.contention == MOCA_LITERAL:
+        lane.weight = urgency(record.deadline_s, record.work_best_s, job_at(k, facts.request).priority, now_s)
     lane.decision = decision
     queue.request, queue.layer = facts.request, facts.layer
     queue.demand_bytes_s = cost_at(k, row * k.num_types + kind).estimate_demand
@@ -273,11 +277,10 @@ def end_layer(k: Kernel, s: int, now_s: float) -> int:
     lane.isolated_sum_s += lane.work_s
     if k.record:
         write_subjob(k, node, s, now_s)
-    lane.node = -1
+    lane.node, lane.end_s = -1, np.inf
     k.num_running -= 1
     k.events += 1
     k.dirty = 1
-    release_node(k, node)
     return slot
 
 

@@ -17,13 +17,15 @@ from eunomia.inference.kernel.heap import pop_timer, push_timer
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.lifecycle import (
     end_layer,
-    fill_facts,
+    fill_layer_facts,
+    fill_request_facts,
     finish_request,
     fire_drop_timers,
     link_waiting,
     new_node,
     open_slot,
     prune_timers,
+    release_node,
     release_slot,
     set_drop_timer,
     write_result,
@@ -54,14 +56,10 @@ Key = Callable[[Any, Any], float]
 @jitted
 def next_event_s(k: Kernel) -> float:
     """Time of the earliest end, arrival, drop timer or useful tick; inf = nothing will happen."""
-    now_s = system_of(k).now_s
     time_s = np.inf
-    if k.num_running > 0:
-        for s in range(k.num_lanes):
-            lane = lane_at(k, s)
-            if lane.node >= 0:
-                time_s = min(time_s, lane.remaining_s / lane.rate)
-        time_s = now_s + max(time_s, 0.0)
+    for s in range(k.num_lanes):
+        if lane_at(k, s).end_s < time_s:  # idle lanes end at infinity
+            time_s = lane_at(k, s).end_s
     if k.next_open < k.num_open:
         time_s = min(time_s, job_at(k, k.next_open).arrival_s)
     if k.num_think > 0:
@@ -70,67 +68,71 @@ def next_event_s(k: Kernel) -> float:
         time_s = min(time_s, timer_at(k, 0).time_s)
     if k.period_s > 0.0 and k.num_waiting > 0:
         time_s = min(time_s, k.next_tick * k.period_s)
-    return max(time_s, now_s)
+    return max(time_s, system_of(k).now_s)
 
 
 @jitted
 def advance(k: Kernel, time_s: float) -> None:
-    """Let every running layer progress until ``time_s``."""
+    """Move the clock; ends of running layers are known, only the bandwidth account grows."""
     system = system_of(k)
     dt = time_s - system.now_s
-    if k.num_running > 0 and dt > 0.0:
-        for s in range(k.num_lanes):
-            if lane_at(k, s).node >= 0:
-                lane_at(k, s).remaining_s -= dt * lane_at(k, s).rate
-        if k.demand_true > system.bandwidth_bytes_s:
-            k.saturated_s += dt
-            k.bytes_moved += dt * system.bandwidth_bytes_s
-        else:
-            k.bytes_moved += dt * k.demand_true
+    if k.demand_true > system.bandwidth_bytes_s:
+        k.saturated_s += dt
+        k.bytes_moved += dt * system.bandwidth_bytes_s
+    else:
+        k.bytes_moved += dt * k.demand_true
     system.now_s = time_s
 
 
 @jitted
-def make_ready(k: Kernel, slot: int, layer: int) -> None:
-    """A layer has no unfinished predecessor left: it waits from now on."""
-    now_s = system_of(k).now_s
-    node = new_node(k)
-    fill_facts(k, node, slot, layer, now_s)
+def make_ready(k: Kernel, slot: int, layer: int, used: int) -> None:
+    """A layer has no unfinished predecessor left: it waits from now on.
+
+    ``used``: a node in which an earlier layer of the same request ran, to be used again; -1 = none.
+    """
+    node = used
+    if used < 0:
+        node = new_node(k)
+        fill_request_facts(k, node, slot)
+    fill_layer_facts(k, node, slot, layer)
     pending_at(k, slot * k.num_layers + layer).value = -1
     node_at(k, node).sequence = k.sequence
     node_at(k, node).bound = -1
     k.sequence += 1
     link_waiting(k, node, slot)
-    if k.late == DROP_LATE and not k.drop_expired:
+    if k.late == DROP_LATE and k.drop_expired == 0:
         set_drop_timer(k, node, slot, layer)
     fresh_at(k, k.num_fresh).value = node
     k.num_fresh += 1
 
 
 @jitted
-def process_ends(k: Kernel, slack_s: float) -> None:
+def process_ends(k: Kernel, until_s: float) -> None:
     """End every layer that is due, in order of accelerator index."""
     now_s = system_of(k).now_s
     for s in range(k.num_lanes):
-        lane = lane_at(k, s)
-        if lane.node < 0 or lane.remaining_s > slack_s * lane.rate:
+        if lane_at(k, s).end_s > until_s:
             continue
-        layer = facts_at(k, lane.node).layer
+        node = lane_at(k, s).node
+        layer = facts_at(k, node).layer
         slot = end_layer(k, s, now_s)
         record = slot_at(k, slot)
-        if record.gone == 1:
-            if record.running == 0:
-                write_result(k, slot)
-                release_slot(k, slot)
-        elif record.done == record.layers:
-            finish_request(k, slot, now_s)
-        else:
+        if record.gone == 0 and record.done < record.layers:
             row = record.row0 + layer
             for edge in range(row_at(k, row).successor_start, row_at(k, row).successor_end):
                 after = successor_at(k, edge).value
-                pending_at(k, slot * k.num_layers + after).value -= 1
-                if pending_at(k, slot * k.num_layers + after).value == 0:
-                    make_ready(k, slot, after)
+                left = pending_at(k, slot * k.num_layers + after)
+                left.value -= 1
+                if left.value == 0:
+                    make_ready(k, slot, after, node)
+                    node = -1
+        elif record.gone == 0:
+            finish_request(k, slot, now_s)
+        elif record.running == 0:
+            write_result(k, slot)
+            release_slot(k, slot)
+        if node >= 0:
+            release_node(k, node)
 
 
 @jitted
@@ -165,7 +167,7 @@ def admit(k: Kernel, request: int) -> None:
         k.num_timers += 1
     for layer in range(record.layers):
         if row_at(k, record.row0 + layer).indegree == 0:
-            make_ready(k, slot, layer)
+            make_ready(k, slot, layer, -1)
 
 
 @jitted
@@ -198,7 +200,7 @@ def can_decide(k: Kernel) -> bool:
 def next_instant(k: Kernel) -> int:
     """Go to the next event and end the layers that are due."""
     if k.dirty == 1:
-        k.demand_true = set_rates(k)
+        set_rates(k)
         k.dirty = 0
     if k.num_subjobs + k.num_lanes > k.buffer_rows or k.decision_row + k.num_lanes > k.buffer_rows:
         return FLUSH
@@ -214,7 +216,7 @@ def next_instant(k: Kernel) -> int:
         advance(k, max(k.horizon_s, system_of(k).now_s))
         return DONE
     advance(k, time_s)
-    process_ends(k, 1e-12 * max(1.0, time_s))
+    process_ends(k, time_s + 1e-12 * max(1.0, time_s))
     k.asked = 0
     k.phase = ADMIT
     return GO_ON

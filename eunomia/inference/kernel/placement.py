@@ -12,7 +12,7 @@ from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Kernel, cost_at, facts_at, lane_at, queue_at, system_of, type_at
 from eunomia.inference.kernel.noise import uniform
 from eunomia.inference.kernel.setup import (
-    ANY_IDLE,
+    EFT,
     EFT_CA,
     FIRST_IDLE,
     LEAST_LOADED,
@@ -28,7 +28,8 @@ def time_left(k: Kernel, s: int) -> float:
     lane = lane_at(k, s)
     if lane.node < 0:
         return 0.0
-    return max(0.0, lane.estimate_s - (lane.total_s - lane.remaining_s))
+    left_s = (lane.end_s - system_of(k).now_s) * lane.rate
+    return max(0.0, lane.estimate_s - (lane.total_s - left_s))
 
 
 @jitted
@@ -52,34 +53,18 @@ def refresh_types(k: Kernel) -> None:
 @jitted
 def choose(k: Kernel, place: int, row: int) -> int:
     """The idle accelerator that the rule gives this row; -1 = hold."""
-    if place == FIRST_IDLE:
-        return _first_idle(k, row)
-    if place == ANY_IDLE:
-        return _fastest_idle(k, row)
+    if place == EFT or place == EFT_CA:
+        return _earliest_finish(k, row, place == EFT_CA)
     if place == PREF:
         return _preferred(k, row)
-    return _earliest_finish(k, row, place == EFT_CA)
-
-
-@jitted
-def _first_idle(k: Kernel, row: int) -> int:
-    """Idle accelerator of least index, whatever its speed."""
-    chosen = -1
-    for kind in range(k.num_types):
-        s = type_at(k, kind).idle
-        if s >= 0 and cost_at(k, row * k.num_types + kind).estimate_s < np.inf and (chosen < 0 or s < chosen):
-            chosen = s
-    return chosen
-
-
-@jitted
-def _fastest_idle(k: Kernel, row: int) -> int:
-    """Idle accelerator of least c', then of least index."""
     chosen, least = -1, np.inf
-    for kind in range(k.num_types):
-        s, value = type_at(k, kind).idle, cost_at(k, row * k.num_types + kind).estimate_s
-        if s >= 0 and (value < least or (value == least and value < np.inf and s < chosen)):
-            chosen, least = s, value
+    for s in range(k.num_lanes):  # any_idle: least c', then least index; first_idle: least index
+        if lane_at(k, s).node < 0:
+            value = cost_at(k, row * k.num_types + lane_at(k, s).type).estimate_s
+            if value < least:
+                chosen, least = s, value
+                if place == FIRST_IDLE:
+                    return s
     return chosen
 
 
@@ -90,7 +75,10 @@ def _preferred(k: Kernel, row: int) -> int:
     for kind in range(1, k.num_types):
         if cost_at(k, row * k.num_types + kind).estimate_s < cost_at(k, row * k.num_types + best).estimate_s:
             best = kind
-    return type_at(k, best).idle
+    for s in range(k.num_lanes):
+        if lane_at(k, s).type == best and lane_at(k, s).node < 0:
+            return s
+    return -1
 
 
 @jitted

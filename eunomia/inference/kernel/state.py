@@ -125,7 +125,7 @@ def _write_start(arrays: dict[str, Records], problem: Problem, options: EngineOp
     system, lanes, accelerators = arrays["system"], arrays["lanes"], arrays["accelerators"]
     system["bandwidth_bytes_s"], system["seed"] = problem.bandwidth_bytes_s, options.seed
     system["late_last"] = options.late == "last"
-    lanes["node"] = -1
+    lanes["node"], lanes["end_s"], lanes["rate"] = -1, np.inf, 1.0
     lanes["type"] = accelerators["type"] = problem.type_of
     accelerators["request"] = accelerators["last_request"] = accelerators["layer"] = -1
     arrays["heaps"]["on_time"] = arrays["heaps"]["late"] = -1

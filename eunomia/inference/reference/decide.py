@@ -102,7 +102,7 @@ class Greedy(Base):
         if options.period_s is None:
             job.key = self.key(job)
         elif options.period_mode == "patch":
-            self.bind(job, rules.place_in_period(self.engine.spots(job), with_queues=True), self.key(job))
+            self.bind(job, self.queue_of(job, with_queues=True), self.key(job))
 
     def decide(self) -> None:
         """Start sub-jobs one by one until none has an idle accelerator chosen, or the gate is shut."""
@@ -132,7 +132,13 @@ class Greedy(Base):
             job.key = self.key(job)
         for job in sorted(collected, key=self.rank):
             with_queues = self.rule.place in ("eft", "eft_ca")
-            self.bind(job, rules.place_in_period(self.engine.spots(job), with_queues), job.key)
+            self.bind(job, self.queue_of(job, with_queues), job.key)
+
+    def queue_of(self, job: Job, with_queues: bool) -> int:
+        """The accelerator whose queue the sub-job enters."""
+        spots = self.engine.spots(job)
+        self.engine.close_calls += with_queues and rules.is_close_call(spots, own=True)
+        return rules.place_in_period(spots, with_queues)
 
 
 class Queueing(Base):
@@ -152,7 +158,9 @@ class Queueing(Base):
     def try_bind(self, job: Job) -> bool:
         """Bind by the rule; False when no queue has room."""
         engine = self.engine
-        target = rules.bind(self.rule, engine.spots(job), job, engine.binds, engine.options.seed)
+        spots = engine.spots(job)
+        engine.close_calls += self.rule.place == "least_loaded" and rules.is_close_call(spots, own=False)
+        target = rules.bind(self.rule, spots, job, engine.binds, engine.options.seed)
         if target is not None:
             self.bind(job, target, job.key)
         return target is not None

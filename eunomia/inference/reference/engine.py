@@ -41,7 +41,7 @@ class Engine:
         self.outcomes = [Outcome(k) for k in range(len(problem.jobs.pair))]
         self.history: list[list[Departure]] = [[] for _ in problem.jobs.model_of]
         self.decisions: list[Decision] = []
-        self.sequence = self.binds = self.departed = self.rounds = self.next_tick = 0
+        self.sequence = self.binds = self.departed = self.rounds = self.next_tick = self.close_calls = 0
         self.scheduler_free_s = 0.0
         self.decider: Decider = make_decider(self, policy)
 
@@ -66,6 +66,7 @@ class Engine:
             busy_s=[lane.busy_until(self.now_s) for lane in self.lanes],
             now_s=self.now_s,
             rounds=self.rounds,
+            close_calls=self.close_calls,
         )
 
     def next_event_s(self) -> float:

@@ -62,3 +62,4 @@ class Run(NamedTuple):
     busy_s: list[float]  # per accelerator
     now_s: float
     rounds: int  # decision rounds
+    close_calls: int  # choices between queues whose sums differ by rounding at most

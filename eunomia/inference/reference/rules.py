@@ -118,6 +118,18 @@ def place_in_period(spots: Sequence[Spot], with_queues: bool) -> int:
     return min(able, key=lambda spot: (spot.estimate_s, spot.index)).index
 
 
+def is_close_call(spots: Sequence[Spot], own: bool) -> bool:
+    """Whether rounding may decide between queues: sums of the same times in another order could tie or not.
+
+    Sums of multiples of 1/64 s are exact and never close calls. ``own``: the layer's own time counts.
+    """
+    finish = sorted(
+        spot.free_s + spot.queued_s + own * spot.estimate_s for spot in spots if spot.estimate_s < math.inf
+    )
+    near = [value for value in finish if value - finish[0] <= 1e-9 * max(1.0, value)]
+    return len(near) > 1 and any((64.0 * value) % 1.0 for value in near)
+
+
 def bind(rule: Rule, spots: Sequence[Spot], job: Any, binds: int, seed: int) -> int | None:
     """Queue that a sub-job enters under a queueing rule; None = none has room (throttled)."""
     able = [spot for spot in spots if spot.estimate_s < math.inf]

@@ -82,7 +82,8 @@ SYSTEM = np.dtype(
         ("seed", "i8"),
         ("late_last", "i8"),  # 1 = the operator wants hopeless requests served after all others
         ("parameters", "f8", (8,)),  # constants of the policy
-        ("memory", "f8", (64,)),  # scratch of the policy: 0 at the start, kept for the run, the one thing it may write
+        # scratch of the policy: 0 at the start, kept for the run, the one thing it may write
+        ("memory", "f8", (64,)),
     ],
     align=True,
 )

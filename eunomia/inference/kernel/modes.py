@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -271,7 +271,7 @@ _PARTS = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def compiled_run(kind: str) -> Any:
     """The loop ``run(kernel, key, decide, answers) -> status`` for one kind; loaded from the cache if there."""
     signature = types.int64(types.Array(KERNEL_TYPE, 1, "C"), KEY_TYPE, DECIDE_TYPE, types.int64)

@@ -69,6 +69,11 @@ class Greedy:
         """The compiled order."""
         return compile_key(self.resolved.key)
 
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """Constants of the order."""
+        return self.resolved.parameters
+
     def __call__(self, view: View) -> list[Assign]:
         """One start, or none; the engine asks again while something can start."""
         index, s = _choose()(

@@ -95,11 +95,15 @@ def deficit_llf(ready: Any, system: Any) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An ordering rule and whether its key changes while a sub-job waits."""
+    """An ordering rule, whether its key changes while a sub-job waits, and its constants (at most 8).
+
+    The key reads the constants as ``system.parameters``.
+    """
 
     name: str
     key: Key
     dynamic: bool = False
+    parameters: tuple[float, ...] = ()
 
 
 ORDERS: dict[str, Order] = {

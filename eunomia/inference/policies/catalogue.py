@@ -1,7 +1,7 @@
 """Policies by name: a table for those with names of their own, a grammar for order x placement.
 
 ``order[+f][+placement][+gX]``: ``edf``, ``llf+f``, ``edf+f+eft``, ``edf+eft+g0.9``. ``-`` works as
-``+``, and ``feasible`` as ``f``: ``edf-feasible-eft``.
+``+``, and ``feasible`` as ``f``: ``edf-feasible-eft``. A published scheduler takes the gate alone: ``prema+g0.9``.
 """
 
 from __future__ import annotations
@@ -12,9 +12,15 @@ from typing import Any
 
 from eunomia.errors import UnknownNameError
 from eunomia.inference.kernel.setup import PLACEMENTS
+from eunomia.inference.policies.dysta import DYSTA
 from eunomia.inference.policies.greedy import Greedy
+from eunomia.inference.policies.moca import MOCA
 from eunomia.inference.policies.ordering import ORDERS
+from eunomia.inference.policies.planaria import PLANARIA
+from eunomia.inference.policies.tenant_gap import TENANT_ORDERS
 from eunomia.registry import Registry
+
+ORDERS.update({order.name: order for order in (PLANARIA, MOCA, DYSTA, *TENANT_ORDERS)})
 
 POLICIES = Registry(
     "policy",
@@ -29,8 +35,29 @@ POLICIES = Registry(
         "throttled": "eunomia.inference.policies.catalogue:throttled",
         "min_min": "eunomia.inference.policies.batch_mapping:min_min",
         "max_min": "eunomia.inference.policies.batch_mapping:max_min",
+        "prema": "eunomia.inference.policies.prema:prema",
+        "herald": "eunomia.inference.policies.herald:herald",
+        "planaria": "eunomia.inference.policies.planaria:planaria",
+        "moca": "eunomia.inference.policies.moca:moca",
+        "aurora": "eunomia.inference.policies.aurora:aurora",
+        "dream": "eunomia.inference.policies.dream:dream",
+        "dream_drop": "eunomia.inference.policies.dream:dream_drop",
+        "dysta": "eunomia.inference.policies.dysta:dysta",
+        "virtual_deadlines": "eunomia.inference.policies.virtual_deadlines:virtual_deadlines",
+        "veltair": "eunomia.inference.policies.veltair:veltair",
+        "layerweaver": "eunomia.inference.policies.layerweaver:layerweaver",
+        "pressure": "eunomia.inference.policies.pressure:pressure",
+        "triage": "eunomia.inference.policies.tenant_gap:triage",
+        "gap_first": "eunomia.inference.policies.tenant_gap:gap_first",
+        "worst_first": "eunomia.inference.policies.tenant_gap:worst_first",
+        "shift": "eunomia.inference.policies.tenant_gap:shift",
     },
 )
+
+GATED = (
+    "prema", "herald", "planaria", "moca", "aurora", "dream", "dysta", "virtual_deadlines", "veltair",
+    "layerweaver", "pressure", "triage", "gap_first", "worst_first", "shift",
+)  # fmt: skip
 
 
 def met() -> Greedy:
@@ -80,6 +107,9 @@ def load_policy(policy: str | Callable[..., Any]) -> Any:
         return policy
     if policy in POLICIES:
         return POLICIES.load(policy)()
+    name, plus, gate = policy.strip().lower().rpartition("+g")
+    if plus and name in GATED and re.fullmatch(r"\d*\.?\d+", gate):
+        return POLICIES.load(name)(gate=float(gate))
     return _greedy_by_grammar(policy)
 
 

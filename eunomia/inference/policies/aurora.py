@@ -1,21 +1,23 @@
-"""AuRORA: urgent requests keep their accelerators, relaxed ones give them back; waiting requests by normalised waiting.
+"""AuRORA: urgent requests keep their accelerators, relaxed ones give them back; waiting requests by normalised
+waiting.
 
-Source: Kim et al., "AuRORA: Virtualized Accelerator Orchestration for Multi-Tenant Workloads", MICRO 2023; code:
-aurora-rocc-tests-ae.
+Source: Kim et al., "AuRORA: Virtualized Accelerator Orchestration for Multi-Tenant Workloads", MICRO 2023;
+code: aurora-rocc-tests-ae.
 
-Queue score = (now - arrival) / iso, 0 for a request whose deadline is out of reach; greatest first.
-Grant = accelerators that one request may hold at a time: 4 if slack < 1.5 x its time on 4, else 2 if slack < 1.5 x
-its time on 2, else 1; 1 for a hopeless one. Time on 4 = remaining critical path, time on 2 = the greater of that
-and half of the remaining work (best case, s); slack = deadline - now.
-Running score = slack / remaining path: a request that has started and has slack < 1.5 x its remaining path keeps going
-before all others, least score first; any other gives its accelerator back to the queue at the layer's end.
+Queue score = (now - arrival) / iso, 0 for a request whose deadline is out of reach; greatest first. Grant =
+accelerators that one request may hold at a time: 4 if slack < 1.5 x its time on 4, else 2 if slack < 1.5 x
+its time on 2, else 1; 1 for a hopeless one. Time on 4 = remaining critical path, time on 2 = the greater of
+that and half of the remaining work (best case, s); slack = deadline - now. Running score = slack / remaining
+path: a request that has started and has slack < 1.5 x its remaining path keeps going before all others, least
+score first; any other gives its accelerator back to the queue at the layer's end.
 
-Does badly: waiting outweighs urgency until a request has started; chains cannot use more than one accelerator, so
-that the grants bind on branching networks alone.
+Does badly: waiting outweighs urgency until a request has started; chains cannot use more than one
+accelerator, so that the grants bind on branching networks alone.
 
-Deviations: (1) accelerators are not gang-scheduled on one layer: a grant limits the parallel branches of a request; (2) the times on
-2 and 4 arrays are bounds from the graph, not measured ones; (3) moves happen at layer boundaries without AuRORA's own cost
-of re-mapping (the engine's ``switch_s`` is that); (4) fastest idle accelerator, as all of AuRORA's are alike.
+Deviations: (1) accelerators are not gang-scheduled on one layer: a grant limits the parallel branches of a
+request; (2) the times on 2 and 4 arrays are bounds from the graph, not measured ones; (3) moves happen at
+layer boundaries without AuRORA's own cost of re-mapping (the engine's ``switch_s`` is that); (4) fastest idle
+accelerator, as all of AuRORA's are alike.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ def _rank(job: Any, system: Any) -> int:
 def _key(job: Any, rank: int, now_s: float) -> float:
     if rank == 0:
         return (job.deadline_s - now_s) / job.path_best_s  # type: ignore[no-any-return]
-    return 0.0 if job.late == 1 else -(now_s - job.arrival_s) / job.iso_best_s  # type: ignore[no-any-return]
+    return 0.0 if job.late == 1 else -(now_s - job.arrival_s) / job.iso_best_s
 
 
 @jitted

@@ -32,7 +32,7 @@ def is_shut(system: Any) -> bool:
 @jitted
 def tier(job: Any, system: Any) -> int:
     """1 for a hopeless request that the operator wants served after all others, else 0."""
-    return job.late if system.late_last == 1 else 0  # type: ignore[no-any-return]
+    return job.late if system.late_last == 1 else 0
 
 
 @jitted

@@ -10,20 +10,21 @@ MapScore(i, s) = urgency * latency preference + alpha * starvation + beta * (ene
     switch             = ``switch_cost`` if s ran another request before, else 0
 All terms are bare numbers; times in s, energy in J. The highest score among idle accelerators starts.
 
-Tuning: every ``window`` finished requests the cost UXCost = miss rate * mean energy over least energy of the layers
-started is compared with that of the weights in force; (alpha, beta) walk by pattern search: one step up or
-down in one weight, kept if the cost fell, undone otherwise; after four failures the step halves (from 0.5,
-not below 1/16). A miss is seen when the last layer of a request starts too late to end in time.
+Tuning: every ``window`` finished requests the cost UXCost = miss rate * mean energy over least energy of the
+layers started is compared with that of the weights in force; (alpha, beta) walk by pattern search: one step
+up or down in one weight, kept if the cost fell, undone otherwise; after four failures the step halves (from
+0.5, not below 1/16). A miss is seen when the last layer of a request starts too late to end in time.
 
 Frame drop: hopeless requests are not started while anything else could use the platform: never, unless every
 accelerator is idle. With the engine's ``late = "drop"`` they leave by themselves.
 
 Does badly: greedy per pair, never holds for a faster accelerator; its weights lag behind a changing load.
 
-Deviations: (1) UXCost over all networks together, from predicted misses, as a policy sees no outcomes; (2) the published search over alpha
-and beta is a parameter sweep by line search over offline and online phases, ours is the pattern search above;
-(3) no variants of networks (supernets) to switch to under load; (4) the switch cost is a constant, 0 by default,
-not the energy of moving activations; (5) the published drop weighs how often a task was dropped before.
+Deviations: (1) UXCost over all networks together, from predicted misses, as a policy sees no outcomes; (2)
+the published tuning procedure is replaced by the pattern search above; (3) no variants of networks
+(supernets) to switch to under load; (4) the switch cost is a constant, 0 by default, not the energy of moving
+activations; (5) every hopeless frame is dropped, without the published conditions on when to do so; (6)
+urgency of a hopeless request is 0.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ STARTED, ALPHA, BETA, STEP, DIRECTION, BASE_COST, HITS, ENERGY, LAYERS, FINISHED
 
 
 @jitted
-def _map_score(i: int, s: int, ready: Any, latency_s: Any, energy: Any, accelerators: Any, system: Any) -> float:
+def _map_score(
+    i: int, s: int, ready: Any, latency_s: Any, energy: Any, accelerators: Any, system: Any
+) -> float:
     job, memory = ready[i], system.memory
     total_s, total_j, able = 0.0, 0.0, 0
     for other in range(len(accelerators)):

@@ -1,17 +1,19 @@
 """Dysta: shortest remaining time, corrected a little for slack and for waiting.
 
-Source: Fan et al., "Sparse-DySta: Sparsity-Aware Dynamic and Static Scheduling for Sparse Multi-DNN Workloads",
-MICRO 2023; code: SamsungLabs/Sparse-Multi-DNN-Scheduling.
+Source: Fan et al., "Sparse-DySta: Sparsity-Aware Dynamic and Static Scheduling for Sparse Multi-DNN
+Workloads", MICRO 2023; code: SamsungLabs/Sparse-Multi-DNN-Scheduling.
 
-score = rem + beta (max(0, slack - rem) + unit * waiting / iso / n), least first; rem = remaining best-case work [s],
-slack = deadline - now [s], waiting = now - arrival [s], iso = isolated best-case time [s], n = requests in the
-system, beta = 0.01.
+score = rem + beta (max(0, slack - rem) + unit * waiting / iso / n), least first; rem = remaining best-case
+work [s], slack = deadline - now [s], waiting = now - arrival [s], iso = isolated best-case time [s], n =
+requests in the system, beta = 0.01.
 
-Does badly: starves long networks under load, as every shortest-first rule; beta hardly lets the deadline speak.
+Does badly: starves long networks under load, as every shortest-first rule; beta hardly lets the deadline
+speak.
 
-Deviations: (1) waiting / iso is a bare number that the code adds to times; here it is counted in ``unit_s``, 1 ms by default; (2) no
-sparsity: the predictor of remaining time is the engine's estimate; (3) no deadline counts as slack without end, so that
-such requests go last; (4) beyond one accelerator it is an order with a placement rule.
+Deviations: (1) waiting / iso is a bare number that the code adds to times; here it is counted in ``unit_s``,
+1 ms by default; (2) no sparsity: the predictor of remaining time is the engine's estimate; (3) no deadline
+counts as slack without end, so that such requests go last; (4) beyond one accelerator it is an order with a
+placement rule.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ def dysta_key(ready: Any, system: Any) -> float:
 def dysta_order(beta: float = 0.01, unit_s: float = 1e-3) -> Order:
     """Dysta's score with its constants. Raises PolicyError."""
     if not (beta > 0.0 and unit_s >= 0.0):
-        raise PolicyError(f"Dysta's beta is {beta} and unit_s {unit_s}; beta must be positive, unit_s not negative")
+        raise PolicyError(
+            f"Dysta's beta is {beta} and unit_s {unit_s}; beta must be positive, unit_s not negative"
+        )
     return Order("dysta", dysta_key, dynamic=True, parameters=(beta, unit_s))
 
 

@@ -1,18 +1,20 @@
 """Herald, online: each layer on the accelerator that it likes best, unless that one is too far behind.
 
-Source: Kwon et al., "Heterogeneous Dataflow Accelerators for Multi-DNN Workloads", HPCA 2021, arXiv 1909.07437.
+Source: Kwon et al., "Heterogeneous Dataflow Accelerators for Multi-DNN Workloads", HPCA 2021, arXiv
+1909.07437.
 
-Sub-jobs in order. For each, accelerators by increasing cost (latency [s], energy [J] or their product);
-the first one with finish - now <= (1 + theta) (best finish - now) is its place, where
-finish - now = (estimated time left of the running layer + c) * max(1, D / B) [s]. If that one is busy the
-sub-job is held and the next is considered. theta = 0 is ``eft``; a large theta is ``pref``.
+Sub-jobs in order. For each, accelerators by increasing cost (latency [s], energy [J] or their product); the
+first one with finish - now <= (1 + theta) (best finish - now) is its place, where finish - now = (estimated
+time left of the running layer + c) * max(1, D / B) [s]. If that one is busy the sub-job is held and the next
+is considered. theta = 0 is ``eft``; a large theta is ``pref``.
 
 Does badly: blind to deadlines; held layers wait for an accelerator that later layers may take first.
 
-Deviations: (1) the published scheduler plans offline, balancing the cumulative time of accelerators and filling gaps
-afterwards; this is the online form, whose bound is on each layer's finish; (2) no memory-fit check: the engine has no
-capacity limit; (3) depth-first = requests by arrival, breadth-first = sub-jobs by the order in which
-they became ready; (4) hopeless requests behind all others where the operator asks for that.
+Deviations: (1) the published scheduler plans offline, balancing the cumulative time of accelerators and
+filling gaps afterwards; this is the online form, whose bound is on each layer's finish; (2) no memory-fit
+check: the engine has no capacity limit; (3) depth-first = requests by arrival, breadth-first = sub-jobs by
+the order in which they became ready; (4) hopeless requests behind all others where the operator asks for
+that.
 """
 
 from __future__ import annotations

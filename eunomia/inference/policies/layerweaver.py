@@ -1,20 +1,20 @@
-"""Pairing, after Layerweaver: among equally urgent layers, the one that fills the memory bandwidth without exceeding it.
+"""Pairing, after Layerweaver: among equally urgent layers, the one that fills the bandwidth without excess.
 
-Source: Oh et al., "Layerweaver: Maximizing Resource Utilization of Neural Processing Units via Layer-Wise Scheduling",
-HPCA 2021; its follow-up Layerweaver+ adds an earliest-deadline mode.
+Source: Oh et al., "Layerweaver: Maximizing Resource Utilization of Neural Processing Units via Layer-Wise
+Scheduling", HPCA 2021; its follow-up Layerweaver+ adds an earliest-deadline mode.
 
-The most urgent sub-job that could start now (earliest deadline, hopeless last, by ``eft``) leads. Equally urgent are
-sub-jobs with deadline <= leader's deadline + window x leader's isolated best-case time [s]. Among them: D + b <= B
-before D + b > B; of the fitting ones the greatest b (least bandwidth left idle), of the others the least b;
-then the earliest deadline. b, D, B in bytes/s, D = demand of running layers.
-So a memory-bound layer runs beside compute-bound ones instead of beside its like.
+The most urgent sub-job that could start now (earliest deadline, hopeless last, by ``eft``) leads. Equally
+urgent are sub-jobs with deadline <= leader's deadline + window x leader's isolated best-case time [s]. Among
+them: D + b <= B before D + b > B; of the fitting ones the greatest b (least bandwidth left idle), of the
+others the least b; then the earliest deadline. b, D, B in bytes/s, D = demand of running layers. So a
+memory-bound layer runs beside compute-bound ones instead of beside its like.
 
-Does badly: where all layers are alike; where b says little about speed (contention ``roofline``, compute-bound layers);
-a wide window spends urgency on packing. Without a bandwidth limit it is EDF+f+eft.
+Does badly: where all layers are alike; where b says little about speed (contention ``roofline``,
+compute-bound layers); a wide window spends urgency on packing. Without a bandwidth limit it is EDF+f+eft.
 
-Deviations: (1) the published schedulers weave the layers of known networks on one accelerator's two resources, compute and memory,
-offline or at request boundaries; here the pair is formed across accelerators, one start at a time; (2) "equally urgent" is our own
-window.
+Deviations: (1) the published schedulers weave the layers of known networks on one accelerator's two
+resources, compute and memory, offline or at request boundaries; here the pair is formed across accelerators,
+one start at a time; (2) "equally urgent" is our own window.
 """
 
 from __future__ import annotations
@@ -44,6 +44,11 @@ def _packing(demand: float, system: Any) -> float:
     return system.bandwidth_bytes_s - left  # type: ignore[no-any-return]
 
 
+@jitted
+def _more_urgent(job: Any, other: Any) -> bool:
+    return precedes(job.late, job.deadline_s, job, other.late, other.deadline_s, other)
+
+
 def _pair(ready, latency_s, demand, energy, accelerators, system, answer, priority):  # type: ignore[no-untyped-def]
     if is_shut(system):
         return 0
@@ -51,8 +56,7 @@ def _pair(ready, latency_s, demand, energy, accelerators, system, answer, priori
     leader = -1
     for i in range(len(ready)):
         where[i] = place_over_view(i, latency_s, demand, accelerators, system, EFT)
-        if where[i] >= 0 and (leader < 0 or precedes(ready[i].late, ready[i].deadline_s, ready[i],
-                                                     ready[leader].late, ready[leader].deadline_s, ready[leader])):  # fmt: skip
+        if where[i] >= 0 and (leader < 0 or _more_urgent(ready[i], ready[leader])):
             leader = i
     if leader < 0:
         return 0
@@ -62,8 +66,7 @@ def _pair(ready, latency_s, demand, energy, accelerators, system, answer, priori
         if where[i] < 0 or ready[i].late != ready[leader].late or ready[i].deadline_s > until_s:
             continue
         left = _packing(demand[i, where[i]], system)
-        if left < best_left or (left == best_left and precedes(0, ready[i].deadline_s, ready[i],
-                                                               0, ready[best].deadline_s, ready[best])):  # fmt: skip
+        if left < best_left or (left == best_left and _more_urgent(ready[i], ready[best])):
             best, best_left = i, left
     answer[0, 0], answer[0, 1] = best, where[best]
     return 1

@@ -1,16 +1,16 @@
 """MoCA's dispatch score: priority plus waiting time in units of the request's own length.
 
-Source: Kim et al., "MoCA: Memory-Centric, Adaptive Execution for Multi-Tenant Deep Neural Networks", HPCA 2023,
-arXiv 2305.05843; code: MOCA branch of ucb-bar/gemmini-rocc-tests.
+Source: Kim et al., "MoCA: Memory-Centric, Adaptive Execution for Multi-Tenant Deep Neural Networks", HPCA
+2023, arXiv 2305.05843; code: MOCA branch of ucb-bar/gemmini-rocc-tests.
 
-score = priority (0 to 11) + (now - arrival) / iso, iso = isolated best-case time of the network [s].
-Greatest score first. Its second half, the split of memory bandwidth by urgency, is a way of sharing and
-no order: run it with ``contention = "weighted"`` (or ``moca_literal``; docs/engine.md).
+score = priority (0 to 11) + (now - arrival) / iso, iso = isolated best-case time of the network [s]. Greatest
+score first. Its second half, the split of memory bandwidth by urgency, is a way of sharing and no order: run
+it with ``contention = "weighted"`` (or ``moca_literal``; docs/engine.md).
 
 Does badly: blind to deadlines; under overload long waiters win, whether or not they can still make it.
 
-Deviations: (1) decides at layer boundaries, the published one starts whole networks on tiles; (2) without its co-location
-of memory-bound with compute-bound networks at dispatch.
+Deviations: (1) decides at layer boundaries, the published one starts whole networks on tiles; (2) without its
+co-location of memory-bound with compute-bound networks at dispatch.
 """
 
 from __future__ import annotations

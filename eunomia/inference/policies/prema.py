@@ -1,20 +1,20 @@
 """PREMA: tokens grow while a request waits; among those with enough of them the shortest runs.
 
-Source: Choi and Rhu, "PREMA: A Predictive Multi-task Scheduling Algorithm For Preemptible Neural
-Processing Units", HPCA 2020, arXiv 1909.04548.
+Source: Choi and Rhu, "PREMA: A Predictive Multi-task Scheduling Algorithm For Preemptible Neural Processing
+Units", HPCA 2020, arXiv 1909.04548.
 
 token = priority (1 + waited / iso), waited = now - the end of the request's last layer (its arrival before
 the first) [s], iso = isolated best-case time of the network [s]; priorities are meant to be 1, 3 or 9.
-threshold = the largest of 9, 3, 1 that is not above the greatest token (0 if all are below 1).
-Candidates: token >= threshold. The one with the least remaining best-case work [s] runs.
+threshold = the largest of 9, 3, 1 that is not above the greatest token (0 if all are below 1). Candidates:
+token >= threshold. The one with the least remaining best-case work [s] runs.
 
 Does badly: it never looks at a deadline, and prefers short networks of a class to urgent ones.
 
-Deviations: (1) tokens follow from the time since the last run and are not added up over decisions,
-so that they do not depend on how often the scheduler is asked; (2) switches happen at layer
-boundaries only, by the engine's rules, without PREMA's choice between checkpoint and drain; (3) with several accelerators it
-is an order: the placement (any idle accelerator by default) is a setting, and only sub-jobs that could
-start now take part; (4) requests that are hopeless form a class behind all others where the operator asks for that.
+Deviations: (1) tokens follow from the time since the last run and are not added up over decisions, so that
+they do not depend on how often the scheduler is asked; (2) switches happen at layer boundaries only, by the
+engine's rules, without PREMA's choice between checkpoint and drain; (3) with several accelerators it is an
+order: the placement (any idle accelerator by default) is a setting, and only sub-jobs that could start now
+take part; (4) requests that are hopeless form a class behind all others where the operator asks for that.
 """
 
 from __future__ import annotations

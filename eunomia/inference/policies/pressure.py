@@ -1,6 +1,7 @@
 """Pressure: a linear score of four features, one of which asks whether a request can wait for all shorter ones.
 
-Source: our own; weights found by an evolution strategy (CMA-ES) on a prototype and rounded to its four strongest features.
+Source: our own; weights found by an evolution strategy (CMA-ES) on a prototype and rounded to its four
+strongest features.
 
 score = -0.96 ttd - 6.14 hopeless - 1.34 lr - 2.31 sjf_pressure, greatest first, accelerator by ``eft``, with
     ttd          = clip((deadline - now) / (120 mean layer), -2, 4)

@@ -3,8 +3,9 @@
 Source: rules of our own for the setting of Russo et al., "Towards Fair and Firm Real-Time Scheduling in DNN
 Multi-Tenant Multi-Accelerator Systems via Reinforcement Learning", arXiv 2403.00766.
 
-gap = target - measured indicator of the request's pair (tenant, network), a bare number (for latency indicators
-relative to the target); a pair without an SLO, or without data yet, counts as well served (gap = -1).
+gap = target - measured indicator of the request's pair (tenant, network), a bare number (for latency
+indicators relative to the target); a pair without an SLO, or without data yet, counts as well served (gap =
+-1).
 
 * ``gap_first``: pairs with gap + margin > 0 before all others; EDF or SJF inside each class. Spreads the pain.
 * ``shift``: deadline (or remaining work) moved earlier by kappa x gap x relative deadline (or isolated time) [s].
@@ -12,13 +13,15 @@ relative to the target); a pair without an SLO, or without data yet, counts as w
   cannot be kept to keep what can: more targets met, a larger shortfall where they are not.
 * ``worst_first``: pairs in steps of ``width`` of gap, the widest gap first: lifts the worst pair.
 
-The operator's objective chooses: ``attainment`` -> triage, ``shortfall`` -> gap_first, ``max_min`` -> worst_first.
+The operator's objective chooses: ``attainment`` -> triage, ``shortfall`` -> gap_first, ``max_min`` ->
+worst_first.
 
-Do badly: without SLOs they are EDF or SJF; with long windows of the indicator they act on the past and overshoot; all
-of them give up hits in total (the price of fairness).
+Do badly: without SLOs they are EDF or SJF; with long windows of the indicator they act on the past and
+overshoot; all of them give up hits in total (the price of fairness).
 
-Deviations: (1) the indicator is the one that the agreement names, over its window, where the published figures of these rules count
-from the start; (2) kappa is a share of the request's relative deadline, not seconds.
+Deviations: (1) the indicator is the one that the agreement names, over its window, where the published
+figures of these rules count from the start; (2) kappa is a share of the request's relative deadline, not
+seconds.
 """
 
 from __future__ import annotations
@@ -73,12 +76,12 @@ def _left_s(ready: Any, system: Any) -> float:
 
 def gap_first_edf(ready: Any, system: Any) -> float:
     """Pairs below their target (or within the margin of it) first, by deadline; dynamic."""
-    return in_class(_below(ready, system.parameters[0]), _left_s(ready, system))  # type: ignore[no-any-return]
+    return in_class(_below(ready, system.parameters[0]), _left_s(ready, system))
 
 
 def gap_first_sjf(ready: Any, system: Any) -> float:
     """Pairs below their target (or within the margin of it) first, by remaining work; dynamic."""
-    return in_class(_below(ready, system.parameters[0]), ready.work_best_s)  # type: ignore[no-any-return]
+    return in_class(_below(ready, system.parameters[0]), ready.work_best_s)
 
 
 def shift_edf(ready: Any, system: Any) -> float:
@@ -96,22 +99,22 @@ def shift_sjf(ready: Any, system: Any) -> float:
 def triage_edf(ready: Any, system: Any) -> float:
     """Pairs just below target, then those above, then those too far below to be saved; by deadline; dynamic."""
     rank = _triage(ready, system.parameters[0], system.parameters[1])
-    return in_class(rank, _left_s(ready, system))  # type: ignore[no-any-return]
+    return in_class(rank, _left_s(ready, system))
 
 
 def triage_sjf(ready: Any, system: Any) -> float:
     """Pairs just below target, then those above, then those too far below; by remaining work; dynamic."""
-    return in_class(_triage(ready, system.parameters[0], system.parameters[1]), ready.work_best_s)  # type: ignore[no-any-return]
+    return in_class(_triage(ready, system.parameters[0], system.parameters[1]), ready.work_best_s)
 
 
 def worst_first_edf(ready: Any, system: Any) -> float:
     """Widest gap first, in steps; by deadline inside a step; dynamic."""
-    return in_class(-math.floor(gap_of(ready) / system.parameters[0]), _left_s(ready, system))  # type: ignore[no-any-return]
+    return in_class(-math.floor(gap_of(ready) / system.parameters[0]), _left_s(ready, system))
 
 
 def worst_first_sjf(ready: Any, system: Any) -> float:
     """Widest gap first, in steps; by remaining work inside a step; dynamic."""
-    return in_class(-math.floor(gap_of(ready) / system.parameters[0]), ready.work_best_s)  # type: ignore[no-any-return]
+    return in_class(-math.floor(gap_of(ready) / system.parameters[0]), ready.work_best_s)
 
 
 _DEFAULTS: dict[str, tuple[float, ...]] = {

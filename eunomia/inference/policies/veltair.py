@@ -1,18 +1,18 @@
 """Blocks of layers, after Veltair: a request keeps its accelerator for a few layers before others may take it.
 
-Source: Liu et al., "VELTAIR: Towards High-Performance Multi-tenant Deep Learning Services via Adaptive Compilation and
-Scheduling", ASPLOS 2022, arXiv 2201.06212.
+Source: Liu et al., "VELTAIR: Towards High-Performance Multi-tenant Deep Learning Services via Adaptive
+Compilation and Scheduling", ASPLOS 2022, arXiv 2201.06212.
 
-A network is cut into blocks of ``layers`` layers, counted by layers done. Inside a block the next layer starts on the
-accelerator of the one before it, ahead of everything else. At the start of a block: earliest deadline first,
-hopeless requests last, by earliest finish (``eft``) of the block's first layer.
+A network is cut into blocks of ``layers`` layers, counted by layers done. Inside a block the next layer
+starts on the accelerator of the one before it, ahead of everything else. At the start of a block: earliest
+deadline first, hopeless requests last, by earliest finish (``eft``) of the block's first layer.
 
-Does badly: an urgent request waits for a block instead of a layer, and the later layers of a block run
-where its first one liked it. Worth it where switching costs time (``engine.switch_s``) or decisions do.
+Does badly: an urgent request waits for a block instead of a layer, and the later layers of a block run where
+its first one liked it. Worth it where switching costs time (``engine.switch_s``) or decisions do.
 
-Deviations: (1) no versions compiled for levels of interference: blocks alone carry over; (2) blocks have a fixed number of layers,
-the published ones grow and shrink with the load; (3) on networks with branches a layer whose predecessor's accelerator
-was taken by a sibling begins a new block.
+Deviations: (1) no versions compiled for levels of interference: blocks alone carry over; (2) blocks have a
+fixed number of layers, the published ones grow and shrink with the load; (3) on networks with branches a
+layer whose predecessor's accelerator was taken by a sibling begins a new block.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _kept(i: int, ready: Any, latency_s: Any, accelerators: Any, layers: int) ->
     if s < 0 or ready[i].layers_done % layers == 0:
         return -1
     mine = accelerators[s].request < 0 and accelerators[s].last_request == ready[i].request
-    return s if mine and latency_s[i, s] < np.inf else -1  # type: ignore[no-any-return]
+    return s if mine and latency_s[i, s] < np.inf else -1
 
 
 def _by_blocks(ready, latency_s, demand, energy, accelerators, system, answer, priority):  # type: ignore[no-untyped-def]

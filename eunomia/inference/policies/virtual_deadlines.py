@@ -1,18 +1,20 @@
-"""Virtual deadlines: each layer gets its share of the request's time budget, and the fastest accelerator that keeps it.
+"""Virtual deadlines: each layer gets its share of the request's time budget, and the fastest accelerator that
+keeps it.
 
 Source: after Terastal, arXiv 2606.06818, RTCSA 2026.
 
-vd = arrival + (deadline - arrival) * (1 - (path - own) / iso), where own = weight of the waiting layer, path = the
-heaviest path of weights from it (included) to the end, iso = the sum over the network [s]; weight = (1 - mix) x
-mean time over types + mix x best time. For a chain this is the published cumulative share: the last layer's vd is the
-deadline. Sub-jobs by vd, hopeless ones last. Place: the accelerator of least c among those with
-now + (free + c) * max(1, D / B) <= vd; if there is none, the earliest finish (``eft``). A busy one = hold.
+vd = arrival + (deadline - arrival) * (1 - (path - own) / iso), where own = weight of the waiting layer, path
+= the heaviest path of weights from it (included) to the end, iso = the sum over the network [s]; weight = (1
+- mix) x mean time over types + mix x best time. For a chain this is the published cumulative share: the last
+layer's vd is the deadline. Sub-jobs by vd, hopeless ones last. Place: the accelerator of least c among those
+with now + (free + c) * max(1, D / B) <= vd; if there is none, the earliest finish (``eft``). A busy one =
+hold.
 
-Does badly: on time budgets that contention has already eaten, since shares are fixed when the request arrives; with one
-layer per network it is plain earliest deadline first.
+Does badly: on time budgets that contention has already eaten, since shares are fixed when the request
+arrives; with one layer per network it is plain earliest deadline first.
 
-Deviations: (1) no variants of layers, from which the published gains come in part; (2) on networks with branches the share follows the
-heaviest path left, so that layers off it get later virtual deadlines.
+Deviations: (1) no variants of layers, from which the published gains come in part; (2) on networks with
+branches the share follows the heaviest path left, so that layers off it get later virtual deadlines.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ def _place(i: int, due_s: float, latency_s: Any, demand: Any, accelerators: Any,
         if latency_s[i, s] < least or (latency_s[i, s] == least and is_idle and not idle):
             chosen, idle, least = s, is_idle, latency_s[i, s]
     if chosen < 0:
-        return place_over_view(i, latency_s, demand, accelerators, system, EFT)  # type: ignore[no-any-return]
+        return place_over_view(i, latency_s, demand, accelerators, system, EFT)
     return chosen if idle else -1
 
 

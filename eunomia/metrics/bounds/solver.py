@@ -72,7 +72,7 @@ def _load(program: Program, time_limit_s: float | None) -> Any:
         kinds[program.integral] = highspy.HighsVarType.kInteger
         lp.integrality_ = kinds.tolist()
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
-    settings: dict[str, object] = {"output_flag": False, "threads": 1, "random_seed": 0}
+    settings: dict[str, str | int | float] = {"output_flag": False, "threads": 1, "random_seed": 0}
     if not len(program.integral):
         settings |= {"solver": "simplex", "simplex_strategy": 1}  # dual
     if time_limit_s is not None:

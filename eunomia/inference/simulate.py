@@ -57,7 +57,6 @@ class Engine:
         self._key = key if key is not None else compile_key(fcfs)
         self._decide = decide if decide is not None else compile_decide(_hold)
         self._run = modes.compiled_run(self._kind(rules, options))
-        self._chunks: list[tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[np.float64]]] = []
         self._order: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
     @staticmethod
@@ -75,12 +74,9 @@ class Engine:
             if status in (loop.ASK, loop.ASK_TICK):
                 return True
             if status == loop.DONE:
-                self._flush()
                 return False
             if status == loop.GROW:
                 self.state.grow()
-            elif status == loop.FLUSH:
-                self._flush()
             elif status == loop.FAULT:
                 raise PolicyError(self._fault(int(self.state.k["fault"])))
             else:
@@ -145,25 +141,17 @@ class Engine:
             return f"{what}, which is busy with request {int(self.state['accelerators']['request'][s])}"
         return f"{what}, which was already started or queued"
 
-    def _flush(self) -> None:
-        """Move full record buffers out of the kernel."""
-        k, state = self.state.k, self.state
-        subjobs, decisions = int(k["num_subjobs"]), int(k["decision_row"])
-        free_in_s = state.numbers("free_in")[:decisions].copy()
-        self._chunks.append(
-            (state["subjobs"][:subjobs].copy(), state["decisions"][:decisions].copy(), free_in_s)
-        )
-        self.state.kernel["num_subjobs"] = self.state.kernel["decision_row"] = 0
-
     def outcome(self, wall_s: float, decision_wall_s: list[float]) -> Outcome:
         """Everything recorded so far."""
         state, k = self.state, self.state.k
-        subjobs, decisions, free_in = (np.concatenate(columns) for columns in zip(*self._chunks, strict=True))
+        started = int(k["num_decisions"]) if self.options.record == "all" else 0
+        subjobs = state["subjobs"][: int(k["num_subjobs"])]
+        decisions, free_in = state["decisions"][:started], state.numbers("free_in")[:started]
         running = np.flatnonzero(state["lanes"]["node"] >= 0)
         self._write_unfinished()
         busy_s = state["accelerators"]["busy_s"].copy()
         busy_s[running] += self.now_s - state["lanes"]["start_s"][running]
-        if self.options.record == "all":
+        if len(running) and self.options.record == "all":
             subjobs = np.concatenate([subjobs, self._still_running(running)])
         return Outcome(
             self.problem, self.options, state["results"], subjobs, decisions, free_in, busy_s, state["lanes"],
@@ -176,7 +164,9 @@ class Engine:
         state, used = self.state, int(self.state.k["used_slots"])
         slots = state["slots"][:used]
         results = state["results"]
-        live = (results["outcome"][slots["request"]] == UNFINISHED) & np.isin(np.arange(used), self._live_slots())
+        live = (results["outcome"][slots["request"]] == UNFINISHED) & np.isin(
+            np.arange(used), self._live_slots()
+        )
         slots = slots[live]
         for name in ("start_s", "work_s", "stretch_s", "switch_s", "energy_j"):
             results[name][slots["request"]] = slots[name]

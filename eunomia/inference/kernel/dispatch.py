@@ -20,17 +20,21 @@ from eunomia.inference.kernel.memory import (
     system_of,
 )  # fmt: skip
 from eunomia.inference.kernel.placement import bind_target, choose, refresh_types, time_left
-from eunomia.inference.kernel.setup import STEP
+from eunomia.inference.kernel.setup import GRACE_S, STEP
 
 
 @jitted
 def insert(k: Kernel, heap: int, node: int) -> None:
     """Put a waiting node into a heap, among the on-time ones."""
-    heap_at(k, heap).on_time = push(k, heap_at(k, heap).on_time, node)
-    if heap_at(k, heap).active == 0:
-        heap_at(k, heap).active = 1
-        active_at(k, k.num_active).value = heap
+    record = heap_at(k, heap)
+    record.on_time = push(k, record.on_time, node)
+    if record.place < 0:
+        record.place = k.num_active
+        active_at(k, k.num_active).heap = heap
+        active_at(k, k.num_active).stale = 1
         k.num_active += 1
+    elif record.on_time == node:
+        active_at(k, record.place).stale = 1
 
 
 @jitted
@@ -96,16 +100,74 @@ def refresh_system(k: Kernel) -> None:
 def begin(k: Kernel, node: int, s: int, now_s: float) -> None:
     """Start a sub-job by decision of the policy, and record the decision."""
     if k.record:
-        row = decision_at(k, k.decision_row)
+        row = decision_at(k, k.num_decisions)
         facts = facts_at(k, node)
         row.time_s, row.request, row.layer, row.accelerator = now_s, facts.request, facts.layer, s
         row.waiting, row.demand_bytes_s = k.num_waiting, system_of(k).demand_bytes_s
         for other in range(k.num_lanes):
-            free_in_at(k, k.decision_row * k.num_lanes + other).value = time_left(k, other)
-        k.decision_row += 1
+            free_in_at(k, k.num_decisions * k.num_lanes + other).value = time_left(k, other)
     start_layer(k, node, s, now_s, k.num_decisions)
     k.num_decisions += 1
     refresh_system(k)
+
+
+@jitted
+def rank_head(k: Kernel, i: int, tiered: bool, now_s: float) -> bool:
+    """Copy what ranks the first node of active heap i; False = the heap is empty and no longer active."""
+    entry = active_at(k, i)
+    node = head(k, entry.heap, tiered, now_s)
+    if node < 0:
+        k.num_active -= 1
+        heap_at(k, entry.heap).place = -1
+        if i < k.num_active:
+            last = active_at(k, k.num_active)
+            entry.heap, entry.node, entry.stale, entry.late = last.heap, last.node, last.stale, last.late
+            entry.key, entry.sequence, entry.due_s, entry.path_s = (
+                last.key,
+                last.sequence,
+                last.due_s,
+                last.path_s,
+            )
+            heap_at(k, entry.heap).place = i
+        return False
+    facts = facts_at(k, node)
+    entry.node, entry.stale = node, 0
+    entry.key, entry.sequence = node_at(k, node).key, node_at(k, node).sequence
+    entry.due_s, entry.path_s = facts.deadline_s + GRACE_S, facts.path_best_s
+    entry.late = 1 if tiered and is_late(facts, now_s) else 0
+    return True
+
+
+@jitted
+def first_startable(k: Kernel, tiered: bool, now_s: float) -> int:
+    """Active heap whose first node goes before all others that would be given an idle accelerator; -1 = none.
+
+    The accelerator stands in ``chosen_lane``.
+    """
+    best = -1
+    i = 0
+    while i < k.num_active:
+        entry = active_at(k, i)
+        if entry.stale == 1 or (tiered and entry.late == 0 and entry.due_s < now_s + entry.path_s):
+            if not rank_head(k, i, tiered, now_s):
+                continue
+        if best >= 0:
+            other = active_at(k, best)
+            if entry.late != other.late:
+                first = entry.late < other.late
+            elif entry.key != other.key:
+                first = entry.key < other.key
+            else:
+                first = entry.sequence < other.sequence
+            if not first:
+                i += 1
+                continue
+        s = choose(k, k.place, facts_at(k, entry.node).row)
+        if s >= 0:
+            best = i
+            k.chosen_lane = s
+        i += 1
+    return best
 
 
 @jitted
@@ -113,33 +175,23 @@ def greedy_round(k: Kernel, now_s: float) -> None:
     """Start sub-jobs until nothing that waits would be given an idle accelerator, or the gate is shut."""
     system = system_of(k)
     tiered = k.tiered == 1
-    lanes = k.num_lanes
     refresh_system(k)
-    while k.num_waiting > 0 and k.num_running < lanes:
+    if k.heads_stale == 1:
+        for i in range(k.num_active):
+            active_at(k, i).stale = 1
+        k.heads_stale = 0
+    while k.num_waiting > 0 and k.num_running < k.num_lanes:
         if system.demand_bytes_s > k.gate * system.bandwidth_bytes_s:
             return
         if k.types_wanted == 1:
             refresh_types(k)
-        best, best_heap, best_s = -1, -1, -1
-        i = 0
-        while i < k.num_active:
-            heap = active_at(k, i).value
-            node = head(k, heap, tiered, now_s)
-            if node < 0:  # nothing left here
-                k.num_active -= 1
-                active_at(k, i).value = active_at(k, k.num_active).value
-                heap_at(k, heap).active = 0
-                continue
-            i += 1
-            if best >= 0 and not takes_precedence(k, node, best, tiered, now_s):
-                continue
-            s = choose(k, k.place, facts_at(k, node).row)
-            if s >= 0:
-                best, best_heap, best_s = node, heap, s
+        best = first_startable(k, tiered, now_s)
         if best < 0:
             return
-        remove_head(k, best_heap, best)
-        begin(k, best, best_s, now_s)
+        entry = active_at(k, best)
+        entry.stale = 1
+        remove_head(k, entry.heap, entry.node)
+        begin(k, entry.node, k.chosen_lane, now_s)
 
 
 @jitted

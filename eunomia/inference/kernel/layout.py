@@ -204,7 +204,28 @@ JOB = np.dtype(
     align=True,
 )
 
-HEAP = np.dtype([("on_time", "i8"), ("late", "i8"), ("active", "i8")], align=True)
+HEAP = np.dtype(
+    [
+        ("on_time", "i8"),
+        ("late", "i8"),
+        ("place", "i8"),
+    ],  # roots, -1 = empty; index among the active, -1 = none
+    align=True,
+)
+
+ACTIVE = np.dtype(  # a heap with nodes, and a copy of what ranks its first one
+    [
+        ("heap", "i8"),
+        ("node", "i8"),
+        ("stale", "i8"),  # 1 = the copy must be made anew
+        ("late", "i8"),
+        ("key", "f8"),
+        ("sequence", "i8"),
+        ("due_s", "f8"),  # deadline + grace
+        ("path_s", "f8"),
+    ],
+    align=True,
+)
 
 TYPE = np.dtype(  # summary of one accelerator type during a decision
     [
@@ -234,7 +255,7 @@ ARRAYS: dict[str, np.dtype[Any]] = {  # every array of the kernel: name -> eleme
     "accelerators": ACCELERATOR,
     "types": TYPE,
     "heaps": HEAP,
-    "active": INDEX,  # heaps with nodes
+    "active": ACTIVE,  # heaps with nodes
     "think": TIMER,  # closed-loop requests in their think time: binary heap
     "slots": SLOT,
     "pending": INDEX,  # (slots, num_layers) predecessors left; -1 = handed out, -2 = done
@@ -250,7 +271,7 @@ ARRAYS: dict[str, np.dtype[Any]] = {  # every array of the kernel: name -> eleme
     "view_energy": NUMBER,
     "answer": ANSWER,
     "answer_priority": NUMBER,
-    "subjobs": SUBJOB,  # record buffers
+    "subjobs": SUBJOB,  # records, as many as layers can run
     "decisions": DECISION,
     "free_in": NUMBER,  # (decisions, S)
 }
@@ -267,7 +288,6 @@ KERNEL = np.dtype(  # the one argument of every kernel function: addresses, size
         ("ring_length", "i8"),
         ("slot_capacity", "i8"),
         ("node_capacity", "i8"),
-        ("buffer_rows", "i8"),
         # counters
         ("next_open", "i8"),  # next open-loop request to arrive
         ("num_think", "i8"),
@@ -281,11 +301,12 @@ KERNEL = np.dtype(  # the one argument of every kernel function: addresses, size
         ("used_slots", "i8"),  # high-water marks
         ("used_nodes", "i8"),
         ("sequence", "i8"),
-        ("num_subjobs", "i8"),  # rows in the record buffers
-        ("decision_row", "i8"),
+        ("num_subjobs", "i8"),  # rows in the record
         ("num_decisions", "i8"),  # layers started since the start of the run
         ("events", "i8"),  # layers completed
         ("rounds", "i8"),  # decision rounds
+        ("chosen_lane", "i8"),  # answer of the placement rule
+        ("heads_stale", "i8"),  # a request was dropped: first nodes of heaps may be dead
         ("dirty", "i8"),  # running set changed: rates are stale
         ("phase", "i8"),  # where to go on when the kernel is entered again
         ("asked", "i8"),  # the round at this instant has begun and was charged

@@ -129,7 +129,11 @@ def fill_layer_facts(k: Kernel, node: int, slot: int, layer: int) -> None:
         refresh_work(k, slot)
     record, facts, row = slot_at(k, slot), facts_at(k, node), row_at(k, slot_at(k, slot).row0 + layer)
     facts.layer, facts.row, facts.ready_s = layer, record.row0 + layer, system_of(k).now_s
-    facts.work_best_s, facts.work_mean_s, facts.bytes_left = record.work_best_s, record.work_mean_s, record.bytes_left
+    facts.work_best_s, facts.work_mean_s, facts.bytes_left = (
+        record.work_best_s,
+        record.work_mean_s,
+        record.bytes_left,
+    )
     facts.path_best_s, facts.path_mean_s = row.path_best_s, row.path_mean_s
     facts.attained_s, facts.last_run_s = record.attained_s, record.last_run_s
     facts.layers_done, facts.accelerator = record.done, record.last_accelerator
@@ -221,6 +225,8 @@ def start_layer(k: Kernel, node: int, s: int, now_s: float, decision: int) -> No
     lane.estimate_s = cost_at(k, row * k.num_types + kind).estimate_s + switch_s + charge_s
     lane.demand = cost_at(k, row * k.num_types + kind).demand_bytes_s
     if k.contention == WEIGHTED or k.contention == MOCA_LITERAL:
+        if k.learn > 0.0:
+            refresh_work(k, slot)
         lane.weight = urgency(record.deadline_s, record.work_best_s, job_at(k, facts.request).priority, now_s)
     lane.decision = decision
     queue.request, queue.layer = facts.request, facts.layer
@@ -368,6 +374,7 @@ def drop_request(k: Kernel, slot: int, now_s: float) -> None:
         unlink_waiting(k, node)
         node_at(k, node).state = DEAD
     record.gone = 1
+    k.heads_stale = 1
     write_result(k, slot)
     close_request(k, slot, DROPPED, now_s)
     if record.running == 0:

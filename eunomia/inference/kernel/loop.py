@@ -47,7 +47,7 @@ from eunomia.inference.kernel.memory import (
 )  # fmt: skip
 from eunomia.inference.kernel.setup import DROP_LATE, GRACE_S
 
-DONE, GROW, FLUSH, ASK, ASK_TICK, FAULT, STALLED, GO_ON = range(8)  # why the kernel returns
+DONE, GROW, ASK, ASK_TICK, FAULT, STALLED, GO_ON = range(7)  # why the kernel returns
 ADVANCE, ADMIT, BEFORE_TICK, TICK, DECIDING = range(5)  # phases of one instant
 
 Key = Callable[[Any, Any], float]
@@ -202,8 +202,6 @@ def next_instant(k: Kernel) -> int:
     if k.dirty == 1:
         set_rates(k)
         k.dirty = 0
-    if k.num_subjobs + k.num_lanes > k.buffer_rows or k.decision_row + k.num_lanes > k.buffer_rows:
-        return FLUSH
     if not has_room(k):
         return GROW
     if k.num_running == 0 and k.next_open >= k.num_open and k.num_think == 0 and k.num_waiting == 0:
@@ -233,7 +231,7 @@ def make_run(
     """
 
     def run(kernel, key, decide, answers):  # type: ignore[no-untyped-def]
-        """Run until the policy must be asked, a buffer is full or nothing is left to do; returns why.
+        """Run until the policy must be asked, room is short or nothing is left to do; returns why.
 
         ``answers`` >= 0 resumes after ASK or ASK_TICK with that many rows of ``answer`` filled in.
         """

@@ -72,7 +72,7 @@ def _rebuild(k: Kernel) -> None:
     """Heaps of what is still bound; nodes of dropped requests are given back."""
     for heap in range(k.num_heaps):
         heap_at(k, heap).on_time = heap_at(k, heap).late = -1
-        heap_at(k, heap).active = 0
+        heap_at(k, heap).place = -1
     k.num_active = 0
     for node in range(k.used_nodes):
         if node_at(k, node).state == DEAD:

@@ -62,15 +62,15 @@ class State:
         self._link()
 
 
-def new_state(
-    problem: Problem, rules: Rules, options: EngineOptions, *, slots: int = 64, buffer: int = 8192
-) -> State:
+def new_state(problem: Problem, rules: Rules, options: EngineOptions, *, slots: int = 64) -> State:
     """An empty system at time 0."""
     lanes, types = len(problem.type_of), problem.costs.latency_s.shape[1]
     layers = int(np.diff(problem.graph.offset).max())
     pairs, ring = len(problem.jobs.model_of), _ring_length(problem)
     row_class, heaps = classes(problem, rules, options)
     nodes = slots + 2 * headroom(problem)
+    records = int(np.diff(problem.graph.offset)[problem.jobs.model_of[problem.jobs.pair]].sum())
+    records = records if options.record == "all" else 0
     shapes: dict[str, Any] = {
         "system": 1, "costs": (len(row_class), types), "rows": len(row_class),
         "successors": len(problem.graph.successor), "models": len(problem.table.models),
@@ -80,7 +80,7 @@ def new_state(
         "slots": slots, "pending": (slots, layers), "nodes": nodes, "ready": nodes, "waiting": nodes, "fresh": nodes,
         "timers": nodes, "view_nodes": nodes, "view_ready": nodes, "view_latency": (nodes, lanes),
         "view_demand": (nodes, lanes), "view_energy": (nodes, lanes), "answer": nodes, "answer_priority": nodes,
-        "subjobs": buffer, "decisions": buffer, "free_in": (buffer, lanes),
+        "subjobs": records, "decisions": records, "free_in": (records, lanes),
     }  # fmt: skip
     arrays = {name: np.zeros(shapes[name], dtype) for name, dtype in ARRAYS.items()}
     kernel = np.zeros(1, KERNEL)
@@ -90,7 +90,7 @@ def new_state(
     sizes = {
         "num_lanes": lanes, "num_types": types, "num_layers": layers, "num_pairs": pairs, "ring_length": ring,
         "num_open": problem.jobs.num_open, "num_heaps": heaps, "slot_capacity": slots, "node_capacity": nodes,
-        "buffer_rows": buffer, "free_slot": -1, "free_node": -1,
+        "free_slot": -1, "free_node": -1,
     }  # fmt: skip
     for name, value in sizes.items():
         kernel[name] = value
@@ -128,7 +128,7 @@ def _write_start(arrays: dict[str, Records], problem: Problem, options: EngineOp
     lanes["node"], lanes["end_s"], lanes["rate"] = -1, np.inf, 1.0
     lanes["type"] = accelerators["type"] = problem.type_of
     accelerators["request"] = accelerators["last_request"] = accelerators["layer"] = -1
-    arrays["heaps"]["on_time"] = arrays["heaps"]["late"] = -1
+    arrays["heaps"]["on_time"] = arrays["heaps"]["late"] = arrays["heaps"]["place"] = -1
     arrays["pairs"]["sli"] = np.nan
     for name in ("start_s", "finish_s", "deadline_s", "arrival_s"):
         arrays["results"][name] = np.nan

@@ -9,7 +9,7 @@ import numpy as np
 
 from eunomia.metrics.bounds.instance import Instance
 from eunomia.metrics.bounds.program import Builder
-from eunomia.metrics.bounds.windows import Floats, Ints, overlaps
+from eunomia.metrics.bounds.windows import AUTO_EVENTS, Floats, Ints, cut_points, overlaps
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +36,14 @@ class Parts:
             request, segment, first, instance.start_s[request] + head[base + segment],
             instance.end_s[request] - tail[base + segment],
         )  # fmt: skip
+
+
+def cut(instance: Instance, intervals: int | None) -> Floats:
+    """Points of the intervals: of the segments' windows where they are few or asked for, else of the requests'."""
+    parts = Parts.of(instance)
+    if intervals == 0 or (intervals is None and len(parts.request) <= AUTO_EVENTS):
+        return cut_points(parts.start_s, parts.end_s, 0)
+    return cut_points(instance.start_s, instance.end_s, intervals)
 
 
 def formulate(instance: Instance, points_s: Floats, gain: Floats | float) -> tuple[Builder, Ints]:

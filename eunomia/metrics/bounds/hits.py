@@ -10,11 +10,10 @@ import numpy as np
 
 from eunomia.errors import ConfigError
 from eunomia.hardware.table import CostTable
-from eunomia.metrics.bounds.formulate import formulate
+from eunomia.metrics.bounds.formulate import cut, formulate
 from eunomia.metrics.bounds.instance import BoundOptions, PlatformLike, build_instance
 from eunomia.metrics.bounds.program import Floats, Ints
 from eunomia.metrics.bounds.solver import solve
-from eunomia.metrics.bounds.windows import cut_points
 from eunomia.workload.requests import RequestTable
 
 WHOLE = 1e-9  # a target of 0.3 of 10 requests asks for 3
@@ -70,7 +69,7 @@ def hit_bound(
         share = given / total if total else 1.0
         passed = time.perf_counter() - began
         return Bound(given, share, given, given, "Trivial", 0.0, passed, 0, 0, 0, free, lost)
-    points_s = cut_points(instance.start_s, instance.end_s, options.intervals)
+    points_s = cut(instance, options.intervals)
     build, _ = formulate(instance, points_s, gain[instance.open])
     program = build.program()
     solution = solve(program, options.time_limit_s)
@@ -109,7 +108,7 @@ def attainment_bound(
         share = sure / pairs if pairs else 1.0
         passed = time.perf_counter() - began
         return Bound(sure, share, sure, sure, "Trivial", 0.0, passed, 0, 0, 0, free, lost)
-    points_s = cut_points(instance.start_s, instance.end_s, options.intervals)
+    points_s = cut(instance, options.intervals)
     build, y = formulate(instance, points_s, 0.0)
     met = build.columns(np.ones(len(asked)), 1.0)
     row = build.rows(np.zeros(len(asked)), np.full(len(asked), np.inf))

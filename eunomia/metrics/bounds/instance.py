@@ -46,7 +46,7 @@ class BoundOptions:
     there. ``segments``: layers of a request are cut into so many precedence segments, each with a window
     of its own; 8 tighten the bound when deadlines are tight. ``merge``: layers alike to this share form
     one group (0 = proportional ones alone). ``count_bytes``: DRAM bytes by type, or the least over types.
-    ``intervals``: None = by size, 0 = all release and deadline points, n = equal ones.
+    ``intervals``: None = by size, 0 = all release and deadline points (of every segment), n = equal ones.
     """
 
     contention: str | None = None

@@ -146,9 +146,10 @@ def random_view(policy: Any, rng: np.random.Generator) -> View:
         jobs.append(job(
             arrival_s=float(rng.integers(0, 10)), deadline_s=now_s + float(rng.integers(0, 9)), work_best_s=work_s,
             iso_best_s=work_s + float(rng.integers(0, 3)), priority=float(rng.choice([1, 3, 9])), layers_done=i % 3,
-            layers_total=4, slo=0.9, sli=0.8, gap=float(rng.choice([-0.1, 0.1, 0.4])), sli_count=int(rng.integers(0, 3)),
-            bytes_left=work_s, bound=i % 3, layer=i % 2, model=i % 2,
+            layers_total=4, slo=0.9, sli=0.8, gap=float(rng.choice([-0.1, 0.1, 0.4])),
+            sli_count=int(rng.integers(0, 3)), bytes_left=work_s, bound=i % 3, layer=i % 2, model=i % 2,
         ))  # fmt: skip
     latency = rng.integers(1, 4, (count, 4)).astype(float)
     return make_view(policy, jobs, latency.tolist(), now_s=now_s, types=[0, 0, 1, 1], free_in_s=[0, 0, 0, 1.5],
-                     demand=(1 / latency).tolist(), energy=latency.tolist(), bandwidth=2.0, running_demand=0.7)  # fmt: skip
+                     demand=(1 / latency).tolist(), energy=latency.tolist(),
+                     bandwidth=2.0, running_demand=0.7)  # fmt: skip

@@ -29,8 +29,8 @@ def test_hopeless_requests_go_last_and_press_on_nobody() -> None:
     # D: deadline 60, 5 left: ttd 0.5, lr 1.5, no pressure as C does not count: -0.48 - 2.01 = -2.49.
     lost, late_last = frame(1.0, 3.0), dict(late_last=0)
     assert ask(pressure(), [lost, frame(60.0, 5.0)], ONE * 2, **late_last) == [(1, 0)]
-    # E: deadline 9, 8 left, beside three such C. Were they counted, 9 s over a laxity of 1 s, cut to 3, would cost 6.93,
-    # and E's -0.072 - 0.074 - 6.93 = -7.08 would lose to C's -5.81. They are not: -0.146.
+    # E: deadline 9, 8 left, beside three such C. Counted, 9 s over a laxity of 1 s, cut to 3, would cost 6.93,
+    # and E's -0.072 - 0.074 - 6.93 = -7.08 would lose to C's -5.81. Not counted: -0.146.
     assert ask(pressure(), [lost, lost, lost, frame(9.0, 8.0)], ONE * 4, **late_last) == [(3, 0)]
 
 

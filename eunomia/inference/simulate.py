@@ -13,7 +13,7 @@ import numpy.typing as npt
 from eunomia.errors import PolicyError
 from eunomia.hardware.table import CostTable
 from eunomia.inference.kernel import loop, modes
-from eunomia.inference.kernel.layout import SUBJOB, UNFINISHED
+from eunomia.inference.kernel.layout import SUBJOB
 from eunomia.inference.kernel.setup import GREEDY, NO_BIND, STEP, Rules
 from eunomia.inference.kernel.signatures import compile_decide, compile_key
 from eunomia.inference.kernel.state import State, new_state
@@ -160,14 +160,11 @@ class Engine:
         )  # fmt: skip
 
     def _write_unfinished(self) -> None:
-        """Results so far of requests that a horizon cut off."""
+        """Results so far of requests that a horizon cut off, dropped ones that run on included."""
         state, used = self.state, int(self.state.k["used_slots"])
         slots = state["slots"][:used]
         results = state["results"]
-        live = (results["outcome"][slots["request"]] == UNFINISHED) & np.isin(
-            np.arange(used), self._live_slots()
-        )
-        slots = slots[live]
+        slots = slots[np.isin(np.arange(used), self._live_slots())]
         for name in ("start_s", "work_s", "stretch_s", "switch_s", "energy_j"):
             results[name][slots["request"]] = slots[name]
         since_s = np.where(slots["running"] > 0, self.now_s - slots["running_since_s"], 0.0)

@@ -6,7 +6,7 @@ import math
 
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.layout import DROPPED, HIT
-from eunomia.inference.kernel.memory import Kernel, pair_at, ranked_at, ring_at
+from eunomia.inference.kernel.memory import Kernel, Record, pair_at, ranked_at, ring_at
 
 HIT_RATE, DROP_RATE, LATENCY_MEAN, LATENCY_PERCENTILE, THROUGHPUT = range(5)
 
@@ -106,6 +106,15 @@ def refresh_throughput(k: Kernel, pair: int, now_s: float) -> None:
         return
     record.sli = record.count / min(window_s, max(now_s, 1e-9))
     record.gap = _gap(THROUGHPUT, record.sli, pair_at(k, pair).slo_target)
+
+
+@jitted
+def show_indicator(k: Kernel, facts: Record, now_s: float) -> None:
+    """Write the pair's indicator, as it is now, into the facts of a sub-job."""
+    record = pair_at(k, facts.pair)
+    if record.slo_kind == THROUGHPUT:
+        refresh_throughput(k, facts.pair, now_s)
+    facts.sli, facts.gap, facts.sli_count = record.sli, record.gap, record.count
 
 
 @jitted

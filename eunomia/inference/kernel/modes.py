@@ -19,6 +19,7 @@ from eunomia.inference.kernel.dispatch import (
     refresh_system,
 )  # fmt: skip
 from eunomia.inference.kernel.greedy import greedy_choice
+from eunomia.inference.kernel.indicators import show_indicator
 from eunomia.inference.kernel.jit import compile_cached, jitted
 from eunomia.inference.kernel.loop import (
     ADVANCE,
@@ -192,6 +193,7 @@ def into_queue(k: Kernel, key: Key, node: int) -> None:
     elif not k.patch:
         node_at(k, node).key = np.nan
     elif k.mode <= DYNAMIC:
+        show_indicator(k, facts_at(k, node), system_of(k).now_s)
         node_at(k, node).key = key(facts_at(k, node), system_of(k))
         bind(k, node, least_finish_queue(k, facts_at(k, node).row, True))
     else:

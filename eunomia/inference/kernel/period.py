@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from eunomia.inference.kernel.dispatch import bind, insert, takes_precedence
+from eunomia.inference.kernel.indicators import show_indicator
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.layout import DEAD
 from eunomia.inference.kernel.lifecycle import release_node
@@ -90,6 +91,7 @@ def plan_greedy(k: Kernel, key: Callable[..., float], count: int, now_s: float) 
     queues = k.place in (EFT, EFT_CA)
     for i in range(count):
         node = view_node_at(k, i).value
+        show_indicator(k, facts_at(k, node), now_s)
         node_at(k, node).key = key(facts_at(k, node), system_of(k))
         j = i
         while j > 0 and takes_precedence(k, node, view_node_at(k, j - 1).value, tiered, now_s):

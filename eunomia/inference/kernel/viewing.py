@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba import carray
 
 from eunomia.inference.kernel.dispatch import begin, bind, refresh_system
-from eunomia.inference.kernel.indicators import THROUGHPUT, refresh_throughput
+from eunomia.inference.kernel.indicators import show_indicator
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.layout import WAITING
 from eunomia.inference.kernel.lifecycle import is_late
@@ -17,7 +17,6 @@ from eunomia.inference.kernel.memory import (
     facts_at,
     lane_at,
     node_at,
-    pair_at,
     pointer,
     queue_at,
     shown_at,
@@ -38,16 +37,12 @@ def show(k: Kernel, count: int, now_s: float) -> None:
     refresh_system(k)
     for s in range(k.num_lanes):
         queue_at(k, s).free_in_s = time_left(k, s)
-    for pair in range(k.num_pairs):
-        if pair_at(k, pair).slo_kind == THROUGHPUT:
-            refresh_throughput(k, pair, now_s)
     shown = carray(pointer(k.view_ready), count, READY)
     for i in range(count):
         node = view_node_at(k, i).value
         shown[i] = facts_at(k, node)
         facts = shown_at(k, i)
-        pair_record = pair_at(k, facts.pair)
-        facts.sli, facts.gap, facts.sli_count = pair_record.sli, pair_record.gap, pair_record.count
+        show_indicator(k, facts, now_s)
         facts.late = 1 if is_late(facts_at(k, node), now_s) else 0
         facts.bound = node_at(k, node).bound
         _show_costs(k, i, facts.row)

@@ -90,5 +90,5 @@ def _aurora(ready, latency_s, demand, energy, accelerators, system, answer, prio
 
 
 def aurora(gate: float = math.inf) -> Compiled:
-    """Urgent requests keep their accelerators, others queue by waiting / isolated time (MICRO 2023)."""
+    """Urgent requests keep their accelerators, others queue by waiting / isolated time (AuRORA, MICRO 2023)."""
     return Compiled(_aurora, gated_name("aurora", gate), with_gate(gate))

@@ -156,7 +156,7 @@ def dream(
     window: int = 50,
     gate: float = math.inf,
 ) -> Compiled:
-    """Highest MapScore: urgency, latency preference, starvation, energy preference (ASPLOS 2023).
+    """Highest MapScore: urgency, latency preference, starvation, energy preference (DREAM, ASPLOS 2023).
 
     ``alpha``, ``beta``: weights to begin with, tuned every ``window`` finished requests (0 = never).
     """

@@ -49,5 +49,5 @@ DYSTA = dysta_order()
 def dysta(
     beta: float = 0.01, unit_s: float = 1e-3, place: str = "any_idle", gate: float = math.inf
 ) -> Greedy:
-    """Remaining work + beta x (spare slack + waiting penalty) (MICRO 2023)."""
+    """Remaining work + beta x (spare slack + waiting penalty) (Dysta, MICRO 2023)."""
     return Greedy(dysta_order(beta, unit_s), place, gate=gate)

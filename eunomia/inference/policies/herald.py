@@ -81,7 +81,10 @@ def _herald(ready, latency_s, demand, energy, accelerators, system, answer, prio
 def herald(
     theta: float = 0.5, metric: str = "latency", breadth_first: bool = False, gate: float = math.inf
 ) -> Compiled:
-    """Preferred accelerator within (1 + theta) of the earliest finish. Raises PolicyError, UnknownNameError."""
+    """Preferred accelerator if it finishes within (1 + theta) of the earliest finish (Herald, HPCA 2021).
+
+    ``metric`` of preference: latency, energy or edp. Raises PolicyError, UnknownNameError.
+    """
     if not theta >= 0.0:
         raise PolicyError(f"Herald's theta is {theta}; it must be at least 0 (0 to 1 is usual)")
     if metric not in METRICS:

@@ -31,5 +31,5 @@ MOCA = Order("moca", moca_key, dynamic=True)
 
 
 def moca(place: str = "any_idle", gate: float = math.inf) -> Greedy:
-    """Priority + waiting / isolated time (HPCA 2023); its bandwidth split is the contention ``weighted``."""
+    """Priority + waiting / isolated time (MoCA, HPCA 2023); its bandwidth split is the contention ``weighted``."""
     return Greedy(MOCA, place, gate=gate)

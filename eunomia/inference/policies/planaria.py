@@ -38,5 +38,5 @@ PLANARIA = Order("planaria", planaria_key, dynamic=True)
 
 
 def planaria(place: str = "any_idle", gate: float = math.inf) -> Greedy:
-    """Priority over slack, hopeless requests last (MICRO 2020, the score alone)."""
+    """Priority over slack, hopeless requests last (Planaria, MICRO 2020: the score alone)."""
     return Greedy(PLANARIA, place, feasible=True, gate=gate)

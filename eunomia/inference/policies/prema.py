@@ -72,7 +72,10 @@ def _prema(ready, latency_s, demand, energy, accelerators, system, answer, prior
 
 
 def prema(place: str = "any_idle", gate: float = math.inf) -> Compiled:
-    """Tokens, then shortest remaining work. ``place``: as for Greedy. Raises UnknownNameError."""
+    """Tokens that grow with waiting, then shortest remaining work (PREMA, HPCA 2020). Blind to deadlines.
+
+    ``place``: as for Greedy. Raises UnknownNameError.
+    """
     if place not in PLACEMENTS:
         raise UnknownNameError("placement", place, PLACEMENTS)
     name = gated_name("prema" if place == "any_idle" else f"prema+{place}", gate)

@@ -16,7 +16,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def jitted(function: Function) -> Function:
     """Compile on first use, with NumPy's rules for division by zero."""
-    return njit(error_model="numpy")(function)  # type: ignore[no-any-return]
+    return njit(error_model="numpy")(function)
 
 
 class StampedCache(FunctionCache):  # type: ignore[misc]

@@ -69,6 +69,12 @@ def test_layers_of_unlike_types_are_not_summed(options: dict[str, object]) -> No
     assert bound(case, **options).value == 1.0
 
 
+def test_merged_layers_count_for_the_least_that_each_allows() -> None:
+    # 1 s each on the better type, 2 s in all; a group that took means would ask for 2.1 s
+    case = tiny([[[1.0, 1.1], [1.1, 1.0]]], [(0, 0.0, 2.0)], [0, 1])
+    assert bound(case, merge=0.3).value == 1.0
+
+
 def test_a_request_that_cannot_be_served_even_alone_is_lost() -> None:
     found = bound(tiny([[[1.0, 4.0], [4.0, 1.0]]], [(0, 0.0, 1.99)], [0, 1]))
     assert (found.value, found.lost, found.status) == (0.0, 1, "Trivial")

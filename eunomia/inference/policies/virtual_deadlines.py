@@ -10,8 +10,9 @@ layer's vd is the deadline. Sub-jobs by vd, hopeless ones last. Place: the accel
 with now + (free + c) * max(1, D / B) <= vd; if there is none, the earliest finish (``eft``). A busy one =
 hold.
 
-Does badly: on time budgets that contention has already eaten, since shares are fixed when the request
-arrives; with one layer per network it is plain earliest deadline first.
+Does badly: overload, where first layers of new requests go before the last layers of old ones until all are
+late together; budgets that contention has already eaten, as shares are fixed when the request arrives. With
+one layer per network it is plain earliest deadline first.
 
 Deviations: (1) no variants of layers, from which the published gains come in part; (2) on networks with
 branches the share follows the heaviest path left, so that layers off it get later virtual deadlines.

@@ -29,11 +29,9 @@ class Bracket:
         return (hits - baseline_hits) / gap if gap > 0.0 else 0.0
 
     def __str__(self) -> str:
-        total = self.bound.value / self.bound.share if self.bound.share else 0.0
-        scale = 100.0 / total if total else 0.0
         return (
-            f"best schedule found {self.found.hits * scale:.1f} % .. bound {self.bound.value * scale:.1f} % "
-            f"of {total:.0f} requests"
+            f"best schedule found {100.0 * self.found.share:.1f} % .. bound {100.0 * self.bound.share:.1f} % "
+            f"of {len(self.found.admitted)} requests"
         )
 
 

@@ -40,7 +40,7 @@ def bounding(case: Case, **more: object) -> BoundOptions:
 # --- nobody beats the bound -------------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     cases(periodic=False).map(known),
     st.lists(greedy_rules(), min_size=1, max_size=3),
@@ -175,6 +175,16 @@ def test_the_budget_is_kept() -> None:
     assert hurried.evaluations == rules.evaluations
     with pytest.raises(ConfigError, match="search budget is -1"):
         SearchOptions(evaluations=-1)
+
+
+def test_nothing_to_do_is_done_perfectly() -> None:
+    empty = tiny([[[1.0]]], [], [0])
+    both = bracket(empty.request_table, empty.table, empty.platform)
+    assert str(both) == "best schedule found 100.0 % .. bound 100.0 % of 0 requests"
+    hopeless = tiny([[[2.0]]], [(0, 0.0, 1.0)], [0])
+    both = bracket(hopeless.request_table, hopeless.table, hopeless.platform, None, SearchOptions(70))
+    assert str(both) == "best schedule found 0.0 % .. bound 0.0 % of 1 requests"
+    assert both.place(0) == 1.0
 
 
 def test_what_nobody_can_know_is_refused() -> None:

@@ -102,6 +102,14 @@ def test_segments_see_the_pipeline() -> None:
     assert bound(case, segments=8).value == 2.0
 
 
+def test_bytes_move_within_the_window_even_in_a_long_interval() -> None:
+    # one interval of 10 s; the request asks for 2 s of all bandwidth and has a window of 1.5 s for its 1 s of work
+    case = tiny([[[1.0]], [[1.0]]], [(0, 0.0, 1.5), (1, 0.0, 10.0)], [0, 0], [[[2.0]], [[0.0]]], bandwidth=1.0,
+                contention="proportional")  # fmt: skip
+    assert bound(case, intervals=1).value == 1.0
+    assert bound(case, intervals=1, contention="none").value == 2.0
+
+
 def test_weights_choose_the_precious_request() -> None:
     # room for one of two requests
     case = tiny([[[1.0]]], [(0, 0.0, 1.0)] * 2, [0])
@@ -249,11 +257,11 @@ def test_more_hardware_never_lowers_the_bound(case: Tiny, factor: float, kind: i
 @given(crowds())
 def test_what_is_said_to_loosen_never_tightens(case: Tiny) -> None:
     plain = bound(case).proven
-    assert bound(case, merge=0.3).proven >= plain - 1e-6
-    assert bound(case, count_bytes="least").proven >= plain - 1e-6
-    assert bound(case, intervals=4).proven >= bound(case, intervals=8).proven - 1e-6
-    assert bound(case, contention="none").proven >= plain - 1e-6
-    assert bound(case, segments=4).proven <= plain + 1e-6
+    assert bound(case, merge=0.3).proven >= plain - 1e-4
+    assert bound(case, count_bytes="least").proven >= plain - 1e-4
+    assert bound(case, intervals=4).proven >= bound(case, intervals=8).proven - 1e-4
+    assert bound(case, contention="none").proven >= plain - 1e-4
+    assert bound(case, segments=4).proven <= plain + 1e-4
 
 
 # --- errors -----------------------------------------------------------------------------------------

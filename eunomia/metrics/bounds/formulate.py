@@ -62,7 +62,7 @@ def formulate(instance: Instance, points_s: Floats, gain: Floats | float) -> tup
     _work(build, instance, parts, y, share, unit_s, (part, interval, length), points_s)
     if limited:
         volume = instance.bandwidth_bytes_s * unit_s
-        _bytes(build, instance, parts, share, volume, (part, interval), np.diff(points_s) / unit_s)
+        _bytes(build, parts, share, volume, (part, interval, length), np.diff(points_s) / unit_s)
     return build, y
 
 
@@ -134,12 +134,12 @@ def _at_once(build: Builder, y: Ints, room: Floats, index: Ints, column: Ints) -
 
 
 def _bytes(
-    build: Builder, instance: Instance, parts: Parts, share: Shares, unit_bytes: float,
-    overlap: tuple[Ints, Ints], lengths: Floats,
+    build: Builder, parts: Parts, share: Shares, unit_bytes: float,
+    overlap: tuple[Ints, Ints, Floats], lengths: Floats,
 ) -> None:  # fmt: skip
-    """b[r, k, i]: sum_i b = bytes of the part; sum b <= B * length_i."""
-    part, interval = overlap
-    column = build.columns(lengths[interval])
+    """b[r, k, i]: sum_i b = bytes of the part; b <= B * |window and interval|; sum b <= B * length_i."""
+    part, interval, length = overlap
+    column = build.columns(length)
     moved = build.rows(np.zeros(len(parts.request)), np.zeros(len(parts.request)))
     build.put(moved[part], column, -1.0)
     build.put(moved[parts.first[share.request] + share.segment], share.column, share.dram_bytes / unit_bytes)

@@ -12,6 +12,8 @@ import numpy as np
 from eunomia.errors import ConfigError, EunomiaError
 from eunomia.metrics.bounds.program import Floats, Program
 
+DONE = ("Optimal", "Time limit reached")
+
 
 @dataclass(frozen=True, eq=False)
 class Solution:
@@ -35,9 +37,13 @@ def solve(program: Program, time_limit_s: float | None = None) -> Solution:
     highs = _load(program, time_limit_s)
     began = time.perf_counter()
     highs.run()
-    seconds = time.perf_counter() - began
     status = highs.modelStatusToString(highs.getModelStatus())
-    if status not in ("Optimal", "Time limit reached"):
+    if status not in DONE:  # presolve has been seen to call a program infeasible that x = 0 satisfies
+        highs.setOptionValue("presolve", "off")
+        highs.run()
+        status = highs.modelStatusToString(highs.getModelStatus())
+    seconds = time.perf_counter() - began
+    if status not in DONE:
         raise EunomiaError(
             f"the bound's program could not be solved: HiGHS ended with status '{status}' "
             f"({len(program.gain)} columns, {len(program.row_low)} rows); try other intervals"

@@ -90,8 +90,10 @@ class EngineOptions:
         _check_number("period_cap", self.period_cap, 1)
         if self.bandwidth_bytes_s is not None and not self.bandwidth_bytes_s > 0.0:
             raise ConfigError(f"bandwidth_bytes_s is {self.bandwidth_bytes_s}; it must be positive")
-        if self.period_s is not None and not self.period_s > 0.0:
-            raise ConfigError(f"period_s is {self.period_s}; it must be positive, or absent for event-driven")
+        if self.period_s is not None and not self.period_s >= 1e-9:
+            raise ConfigError(
+                f"period_s is {self.period_s}; it must be at least 1e-9, or absent for event-driven"
+            )
         if self.horizon_s is not None and not self.horizon_s > 0.0:
             raise ConfigError(
                 f"horizon_s is {self.horizon_s}; it must be positive, or absent to run to the end"

@@ -23,7 +23,7 @@ def tabulate(outcome: Outcome) -> dict[str, pa.Table]:
     tables = {
         "requests": _requests(outcome),
         "accelerators": _accelerators(outcome),
-        "costs": _costs(outcome.problem),
+        "costs": _costs(outcome),
     }
     if outcome.options.record == "all":
         tables["subjobs"] = _subjobs(outcome)
@@ -110,8 +110,9 @@ def _accelerators(outcome: Outcome) -> pa.Table:
     return _table(columns, ACCELERATORS)
 
 
-def _costs(problem: Problem) -> pa.Table:
+def _costs(outcome: Outcome) -> pa.Table:
     """One row per layer and accelerator type that can run it; estimates as they were at the end of the run."""
+    problem = outcome.problem
     table, costs = problem.table, problem.costs
     able = np.isfinite(costs.latency_s)
     row, kind = np.nonzero(able)
@@ -127,7 +128,7 @@ def _costs(problem: Problem) -> pa.Table:
         "layer_name": layer_names[row],
         "type": _names(kind, [table.types[column] for column in problem.columns]),
         "latency_s": pick(costs.latency_s),
-        "estimate_s": pick(costs.estimate_s),
+        "estimate_s": pick(outcome.estimate_s),
         "demand_bytes_s": pick(costs.demand_bytes_s),
         "dram_bytes": pick(costs.dram_bytes),
         "energy_j": pick(costs.energy_j),

@@ -73,10 +73,10 @@ class RequestTable:
                 f"request {row} has its deadline {self.relative_deadline_s[row]} s after its arrival, "
                 "in the past; deadlines must lie after the arrival"
             )
-        wrong = ~np.isfinite(self.priority)
+        wrong = ~(np.isfinite(self.priority) & (self.priority >= 0.0))
         if wrong.any():
             row = int(np.argmax(wrong))
-            raise ConfigError(f"request {row} has priority {self.priority[row]}; it must be finite")
+            raise ConfigError(f"request {row} has priority {self.priority[row]}; it must be finite and >= 0")
 
     def _check_order(self) -> None:
         closed = self.after >= 0

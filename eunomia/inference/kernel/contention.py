@@ -28,6 +28,7 @@ def set_rates(k: Kernel) -> None:
     elif mode == PROPORTIONAL:
         _set_common_rate(k, bandwidth / demand, now_s)
     else:
+        k.common_rate = 0.0
         _set_grants(k, mode, demand, bandwidth)
         for s in range(k.num_lanes):
             if lane_at(k, s).node >= 0:
@@ -36,6 +37,9 @@ def set_rates(k: Kernel) -> None:
 
 @jitted
 def _set_common_rate(k: Kernel, rate: float, now_s: float) -> None:
+    if rate == 1.0 and k.common_rate == 1.0:  # layers start at full speed, and all have stayed there
+        return
+    k.common_rate = rate
     for s in range(k.num_lanes):
         if lane_at(k, s).node >= 0 and lane_at(k, s).rate != rate:
             _move_end(k, s, rate, now_s)

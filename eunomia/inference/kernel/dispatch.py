@@ -20,7 +20,7 @@ from eunomia.inference.kernel.memory import (
     system_of,
 )  # fmt: skip
 from eunomia.inference.kernel.placement import bind_target, choose, refresh_types, time_left
-from eunomia.inference.kernel.setup import GRACE_S, STEP
+from eunomia.inference.kernel.setup import GRACE_S, GREEDY, STEP
 
 
 @jitted
@@ -89,6 +89,8 @@ def takes_precedence(k: Kernel, node: int, other: int, tiered: bool, now_s: floa
 @jitted
 def refresh_system(k: Kernel) -> None:
     """Estimated demand of running layers, in the view of the policy."""
+    if k.demand_wanted == 0 and k.mode == GREEDY:
+        return
     demand = 0.0
     for s in range(k.num_lanes):
         if lane_at(k, s).node >= 0:

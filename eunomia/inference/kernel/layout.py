@@ -304,6 +304,7 @@ KERNEL = np.dtype(  # the one argument of every kernel function: addresses, size
         ("num_subjobs", "i8"),  # rows in the record
         ("num_decisions", "i8"),  # layers started since the start of the run
         ("events", "i8"),  # layers completed
+        ("instants", "i8"),
         ("rounds", "i8"),  # decision rounds
         ("chosen_lane", "i8"),  # answer of the placement rule
         ("heads_stale", "i8"),  # a request was dropped: first nodes of heaps may be dead
@@ -315,13 +316,14 @@ KERNEL = np.dtype(  # the one argument of every kernel function: addresses, size
         ("next_tick", "i8"),  # index of the next period boundary
         ("scheduler_free_s", "f8"),
         ("demand_true", "f8"),  # D
-        ("instant_s", "f8"),  # when rates were last set
+        ("common_rate", "f8"),  # of all busy lanes; 0 = each has its own
         ("saturated_s", "f8"),  # time with D > B
         ("bytes_moved", "f8"),  # integral of min(D, B) dt
         # settings (setup.py)
         ("mode", "i8"),
         ("place", "i8"),
         ("bind", "i8"),
+        ("demand_wanted", "i8"),  # the rule or the record reads the estimated demand
         ("types_wanted", "i8"),  # the placement rule reads the summaries per type
         ("tiered", "i8"),  # late sub-jobs go last
         ("feasible", "i8"),

@@ -47,7 +47,8 @@ from eunomia.inference.kernel.memory import (
 )  # fmt: skip
 from eunomia.inference.kernel.setup import DROP_LATE, GRACE_S
 
-DONE, GROW, ASK, ASK_TICK, FAULT, STALLED, GO_ON = range(7)  # why the kernel returns
+DONE, GROW, ASK, ASK_TICK, FAULT, STALLED, PAUSE, GO_ON = range(8)  # why the kernel returns
+INSTANTS_BETWEEN_PAUSES = 1 << 20
 ADVANCE, ADMIT, BEFORE_TICK, TICK, DECIDING = range(5)  # phases of one instant
 
 Key = Callable[[Any, Any], float]
@@ -206,13 +207,16 @@ def next_instant(k: Kernel) -> int:
         return GROW
     if k.num_running == 0 and k.next_open >= k.num_open and k.num_think == 0 and k.num_waiting == 0:
         return DONE
+    k.instants += 1
+    if k.instants % INSTANTS_BETWEEN_PAUSES == 0:  # let Python see a Ctrl-C
+        return PAUSE
     prune_timers(k)
     time_s = next_event_s(k)
-    if time_s == np.inf:
-        return STALLED
     if time_s > k.horizon_s:
         advance(k, max(k.horizon_s, system_of(k).now_s))
         return DONE
+    if time_s == np.inf:
+        return STALLED
     advance(k, time_s)
     process_ends(k, time_s + 1e-12 * max(1.0, time_s))
     k.asked = 0

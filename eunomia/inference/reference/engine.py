@@ -49,8 +49,8 @@ class Engine:
 
     def run(self) -> Run:
         """Process instants until nothing is left or the horizon is reached."""
-        while (time_s := self.next_event_s()) < math.inf:
-            horizon_s = self.options.horizon_s
+        horizon_s = self.options.horizon_s
+        while (time_s := self.next_event_s()) < math.inf or (horizon_s is not None and self.waiting):
             if horizon_s is not None and time_s > horizon_s:
                 self.advance(max(horizon_s, self.now_s))
                 break

@@ -33,15 +33,20 @@ from eunomia.atomic import (
     clear_output_errors,
     flush_text,
     occupied,
-    staging,
     sync_directory,
     write_text,
 )
 from eunomia.errors import OutputError, RecordError
+from eunomia.ownership import (
+    BEING_WRITTEN,
+    MANIFEST,
+    PRODUCER,
+    renewing,
+    require_no_single_run,
+    require_ours,
+)
 from eunomia.provenance import environment
 from eunomia.schema import SCHEMA_VERSION, TABLES
-
-MANIFEST = "manifest.json"
 
 __all__ = [
     "Comparison", "RunRecords", "conform", "environment", "mark_incomplete", "read_comparison",
@@ -110,7 +115,7 @@ class _LazyTables(Mapping[str, pa.Table]):
     """Tables of a run on disk, each read and checked when first asked for."""
 
     def __init__(self, directory: Path, manifest: Mapping[str, Any], verify: bool) -> None:
-        self._directory, self._facts, self._verify = directory, manifest["tables"], verify
+        self._directory, self._facts, self._verify = directory, _table_facts(directory, manifest), verify
         self._read: dict[str, pa.Table] = {}
 
     def __getitem__(self, name: str) -> pa.Table:
@@ -139,22 +144,24 @@ def write_run(
     Tables are brought to their schema (missing columns become null), zstd-compressed with fixed
     writer options, so equal tables give equal bytes. Everything goes to a hidden sibling directory
     marked INCOMPLETE, is flushed to disk, and takes the name in one step. With ``overwrite`` an
-    existing run is exchanged with the new one and only then removed. Raises OutputError when the
-    place is taken or cannot be written, RecordError when a table does not fit its schema.
+    existing run is exchanged with the new one and only then removed; what Eunomia did not write stays.
+    Raises OutputError when the place is taken, was not written by Eunomia or cannot be written,
+    RecordError when a table does not fit its schema.
     """
     target = Path(directory)
     conformed = {name: conform(name, table) for name, table in tables.items()}
     with clear_output_errors(target):
+        target = target.resolve() if target.is_symlink() else target
         taken = occupied(target)
     if taken and not overwrite:
         raise OutputError(f"'{target}' exists already; choose another name, or ask to overwrite it")
-    with staging(target) as stage:
+    with renewing(target) as stage:
         facts = {}
         for name, table in conformed.items():
             path = stage / f"{name}.parquet"
             _write_table(path, table)
             facts[name] = {"rows": table.num_rows, "bytes": path.stat().st_size, "sha256": _sha256(path)}
-        full = {**manifest, "schema_version": SCHEMA_VERSION, "tables": facts}
+        full = {**manifest, **_marks(), "tables": facts}
         flush_text(stage / MANIFEST, _dump(full))
     return RunRecords(conformed, full, target)
 
@@ -170,6 +177,15 @@ def read_run(directory: str | Path, only: Sequence[str] | None = None, verify: b
         raise RecordError(f"'{path}' is not a single run; choose one below it{_nearby(path)}")
     found = _LazyTables(path, manifest, verify)
     return RunRecords({name: found[name] for name in found if only is None or name in only}, manifest, path)
+
+
+def _table_facts(directory: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    facts = manifest.get("tables")
+    if not isinstance(facts, dict) or not all(isinstance(f, dict) and "sha256" in f for f in facts.values()):
+        raise RecordError(
+            f"run '{directory}' is damaged: {MANIFEST} does not say which tables were written; run it again"
+        )
+    return facts
 
 
 def _read_table(directory: Path, name: str, facts: Mapping[str, Any], verify: bool) -> pa.Table:
@@ -197,13 +213,15 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
         raise RecordError(f"'{path}' holds no run: {MANIFEST} is missing{_nearby(path)}") from None
     except (OSError, ValueError) as error:
         raise RecordError(f"run '{path}' is damaged: {MANIFEST} cannot be read ({error})") from error
-    version = manifest.get("schema_version") if isinstance(manifest, dict) else None
+    if not isinstance(manifest, dict):
+        raise RecordError(f"run '{path}' is damaged: {MANIFEST} is not a table of facts (a JSON object)")
+    version = manifest.get("schema_version")
     if version != SCHEMA_VERSION:
         raise RecordError(
             f"run '{path}' was written in schema version {version}, this Eunomia reads version "
             f"{SCHEMA_VERSION}; run it again, or read it with the version that wrote it"
         )
-    return dict(manifest)
+    return manifest
 
 
 def write_comparison(
@@ -213,18 +231,23 @@ def write_comparison(
     path = Path(directory)
     for name, text in (files or {}).items():
         write_text(path / name, text)
-    write_text(path / MANIFEST, _dump({**manifest, "schema_version": SCHEMA_VERSION}))
+    write_text(path / MANIFEST, _dump({**manifest, **_marks()}))
     with clear_output_errors(path):
         (path / INCOMPLETE).unlink(missing_ok=True)
         sync_directory(path)
 
 
 def mark_incomplete(directory: str | Path) -> None:
-    """Create a comparison's directory if need be and mark it incomplete until write_comparison."""
+    """Create a comparison's directory if need be and mark it incomplete until write_comparison.
+
+    Raises OutputError when something stands there that is no comparison of Eunomia's.
+    """
     path = Path(directory)
+    require_ours(path)
+    require_no_single_run(path)
     with clear_output_errors(path):
         path.mkdir(parents=True, exist_ok=True)
-        flush_text(path / INCOMPLETE, f"written by process {os.getpid()} on {socket.gethostname()}\n")
+        flush_text(path / INCOMPLETE, f"{BEING_WRITTEN}{os.getpid()} on {socket.gethostname()}\n")
 
 
 def run_directories(directory: str | Path) -> list[Path]:
@@ -284,6 +307,10 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
             values = values.cast(values.type.value_type)
         return values.cast(kind.value_type).dictionary_encode().cast(kind)
     return values.cast(kind)
+
+
+def _marks() -> dict[str, Any]:
+    return {"producer": PRODUCER, "schema_version": SCHEMA_VERSION}
 
 
 def _write_table(path: Path, table: pa.Table) -> None:

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -244,3 +245,86 @@ def test_every_table_and_column_is_documented() -> None:
         told = {word for cell in cells for word in re.findall(r"`(\w+)`", cell)}
         assert told == set(schema.names), name
     assert f"| `schema_version` | version of the tables described here: {SCHEMA_VERSION} |" in text
+
+
+@pytest.mark.parametrize("make", [
+    lambda place: (place / "notes.txt").write_text("precious"),
+    lambda place: (place / "manifest.json").write_text('{"schema_version": 1, "tables": {}}'),
+    lambda place: (place / "manifest.json").write_text("[]"),
+    lambda place: (place / "INCOMPLETE").write_text("my list of open tasks"),
+])  # fmt: skip
+def test_a_directory_of_somebody_else_is_never_replaced(
+    tmp_path: Path, toy: records.RunRecords, make: Callable[[Path], object]
+) -> None:
+    place = tmp_path / "mine"
+    place.mkdir()
+    make(place)
+    before = {file.name: file.read_bytes() for file in place.iterdir()}
+    for write in (
+        lambda: write_run(place, toy.tables, toy.manifest, overwrite=True),
+        lambda: mark_incomplete(place),
+    ):
+        with pytest.raises(OutputError, match="was not written by Eunomia"):
+            write()
+    assert {file.name: file.read_bytes() for file in place.iterdir()} == before
+
+
+def test_a_file_is_not_replaced_by_a_run(tmp_path: Path, toy: records.RunRecords) -> None:
+    (tmp_path / "a").write_text("precious")
+    with pytest.raises(OutputError, match="was not written by Eunomia"):
+        write_run(tmp_path / "a", toy.tables, toy.manifest, overwrite=True)
+    assert (tmp_path / "a").read_text() == "precious"
+
+
+def test_foreign_files_stay_when_a_run_is_replaced(tmp_path: Path, toy: records.RunRecords) -> None:
+    place = tmp_path / "a"
+    write_run(place, toy.tables, {**toy.manifest, "seed": 1})
+    (place / "notes.txt").write_text("precious")
+    (place / "figures").mkdir()
+    (place / "figures" / "requests.parquet").write_text("my own")
+    (place / "report.html").write_text("of the old run")
+    some = {name: toy[name] for name in ("requests", "pairs")}
+    write_run(place, some, {**toy.manifest, "seed": 2}, overwrite=True)
+    assert read_run(place).seed == 2 and sorted(read_run(place).tables) == ["pairs", "requests"]
+    names = sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
+    assert names == ["figures/requests.parquet", "manifest.json", "notes.txt", "pairs.parquet", "requests.parquet"]
+    assert (place / "notes.txt").read_text() == "precious"
+    assert (place / "figures" / "requests.parquet").read_text() == "my own"
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_run_over_a_comparison_takes_its_runs_away_and_nothing_else(
+    tmp_path: Path, toy: records.RunRecords
+) -> None:
+    place = tmp_path / "all"
+    mark_incomplete(place)
+    for policy in ("edf", "fcfs"):
+        write_run(place / policy / "0", toy.tables, toy.manifest)
+    write_comparison(place, {"name": "all"})
+    (place / "edf" / "0" / "notes.txt").write_text("precious")
+    write_run(place, toy.tables, toy.manifest, overwrite=True)
+    assert read_run(place).seed == 0
+    kept = [path for path in place.rglob("*") if path.parent != place]
+    assert sorted(str(path.relative_to(place)) for path in kept) == ["edf/0", "edf/0/notes.txt"]
+
+
+def test_a_comparison_is_not_written_over_a_single_run(tmp_path: Path, toy: records.RunRecords) -> None:
+    write_run(tmp_path / "a", toy.tables, toy.manifest)
+    with pytest.raises(OutputError, match="holds a single run"):
+        mark_incomplete(tmp_path / "a")
+    assert read_run(tmp_path / "a").seed == 0
+
+
+def test_an_unfinished_comparison_may_go_on(tmp_path: Path) -> None:
+    mark_incomplete(tmp_path / "a")
+    mark_incomplete(tmp_path / "a")
+    write_comparison(tmp_path / "a", {"name": "a"})
+    mark_incomplete(tmp_path / "a")
+
+
+@pytest.mark.parametrize("text", ["[]", "3", f'{{"schema_version": {SCHEMA_VERSION}}}'])
+def test_a_strange_manifest_is_one_sentence(tmp_path: Path, toy: records.RunRecords, text: str) -> None:
+    write_run(tmp_path / "a", toy.tables, toy.manifest)
+    (tmp_path / "a" / "manifest.json").write_text(text)
+    with pytest.raises(RecordError, match="is damaged: manifest.json"):
+        read_comparison(tmp_path / "a")

@@ -60,6 +60,9 @@ def comparison_rows(result: CompareResult, short: bool = False) -> list[list[str
     energy = result.estimate(baseline(result), "energy_per_request_j").mean
     rows = []
     for policy in result.policies:
+        if policy not in finished(result):
+            rows.append([policy, "failed", *[""] * 6])
+            continue
         worst = result.worst_tenant(policy)
         rows.append(
             [
@@ -84,7 +87,13 @@ NARROW = 110  # columns below which intervals are left out
 def baseline(result: CompareResult) -> str:
     """The policy that ratios refer to."""
     wanted = result.scenario.compare.baseline
-    return wanted if wanted in result.policies else result.policies[0]
+    known = finished(result)
+    return wanted if wanted in known else known[0]
+
+
+def finished(result: CompareResult) -> list[str]:
+    """The policies with at least one run that did not fail."""
+    return [policy for policy in result.policies if any((policy, seed) in result.metrics for seed in result.seeds)]
 
 
 def print_comparison(result: CompareResult) -> None:
@@ -101,10 +110,11 @@ def print_comparison(result: CompareResult) -> None:
 
 def verdict(result: CompareResult) -> list[str]:
     """Which policy kept most promises, which fewest, and who was let down under both."""
-    if len(result.policies) < 2:
+    policies = finished(result)
+    if len(policies) < 2:
         return []
-    score = {policy: _score(result, policy) for policy in result.policies}
-    best, least = max(result.policies, key=score.__getitem__), min(result.policies, key=score.__getitem__)
+    score = {policy: _score(result, policy) for policy in policies}
+    best, least = max(policies, key=score.__getitem__), min(policies, key=score.__getitem__)
     gain = result.difference(best, least, "hit_rate")
     if score[best] == score[least]:
         return [
@@ -157,7 +167,7 @@ def comparison_json(result: CompareResult) -> dict[str, Any]:
             policy: {
                 "metrics": {name: _estimate(result.estimate(policy, name)) for name in metrics},
                 "tenants": {t.name: _estimate(result.tenant(policy, t.name)) for t in result.scenario.tenant},
-                "worst_tenant": result.worst_tenant(policy),
+                "worst_tenant": result.worst_tenant(policy) if policy in finished(result) else None,
                 "promises": [asdict(promise) for promise in result.promises(policy)],
             }
             for policy in result.policies

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from eunomia.errors import ConfigError, UnknownNameError
+from eunomia.errors import ConfigError, PolicyError, UnknownNameError
 from eunomia.inference.policies import POLICIES, load_policy
 from eunomia.inference.policies.ordering import ORDERS, find_order
+from eunomia.inference.view import Assign, View
 
 PolicyLike = Any  # a name, FILE.py:FUNCTION, or a policy object
 
@@ -29,9 +31,58 @@ def resolve_policy(policy: PolicyLike) -> Any:
     if not isinstance(policy, str):
         if not callable(policy):
             raise ConfigError(f"policy {policy!r} is neither a name nor callable with a View")
-        return policy
+        return checked(policy, f"policy '{policy_name(policy)}'")
+    if policy.endswith(".py"):
+        raise ConfigError(f"policy '{policy}' is a file; say which of its functions too: {policy}:FUNCTION")
     path, colon, attribute = policy.rpartition(":")
-    return _from_file(Path(path), attribute) if colon and path.endswith(".py") else load_policy(policy)
+    if not (colon and path.endswith(".py")):
+        return load_policy(policy)
+    return checked(_from_file(Path(path), attribute), f"policy '{attribute}' of {path}")
+
+
+def checked(policy: Any, what: str) -> Any:
+    """A Python policy whose answers are looked at; compiled ones pass through. Raises ConfigError."""
+    if hasattr(policy, "rules"):
+        return policy
+    if not callable(policy):
+        raise ConfigError(f"{what} is {policy!r}, which cannot be called; it must be a function of a View")
+    if inspect.isclass(policy):
+        raise ConfigError(f"{what} is a class; name an instance of it, or a function of a View")
+    try:
+        inspect.signature(policy).bind(None)
+    except TypeError:
+        takes = inspect.signature(policy)
+        raise ConfigError(f"{what} takes {takes}; it must take one argument, the View") from None
+    except ValueError:  # a built-in function without a signature
+        pass
+    return _Stateful(policy, what) if hasattr(policy, "reset") else _Checked(policy, what)
+
+
+class _Checked:
+    """Calls a policy and says by name when it answers with something else than a list of Assign."""
+
+    def __init__(self, policy: Any, what: str) -> None:
+        self._policy, self._what = policy, what
+        self.parameters = getattr(policy, "parameters", ())
+
+    def __call__(self, view: View) -> Sequence[Assign]:
+        answer = self._policy(view)
+        if not isinstance(answer, list | tuple) or not all(isinstance(entry, Assign) for entry in answer):
+            raise PolicyError(f"{self._what} must return a list of Assign; it returned {_short(answer)}")
+        return answer
+
+
+class _Stateful(_Checked):
+    """The same for a policy that is told when a run begins."""
+
+    def reset(self, seed: int) -> None:
+        """A run begins."""
+        self._policy.reset(seed)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _from_file(path: Path, attribute: str) -> Any:
@@ -44,7 +95,7 @@ def _from_file(path: Path, attribute: str) -> Any:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # whatever the user's file raises
+    except (Exception, SystemExit) as error:  # whatever the user's file raises
         raise ConfigError(f"policy file {path} cannot be loaded: {type(error).__name__}: {error}") from error
     if not hasattr(module, attribute):
         known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]

@@ -115,6 +115,10 @@ def blame(policy: PolicyLike) -> Iterator[None]:
         yield
     except (EunomiaError, MemoryError):
         raise
+    except SystemExit as leaving:
+        raise PolicyError(
+            f"policy '{policy_name(policy)}' called sys.exit({leaving.code!r}); it must return a list of Assign"
+        ) from leaving
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         raise PolicyError(
@@ -166,8 +170,9 @@ def facts(bench: Bench) -> dict[str, Any]:
             model.name: {"edges": [list(edge) for edge in model.edges], "source": model.source}
             for model in bench.models
         },
-        "capacity_per_s": bench.capacity_per_s,
+        **(bench.capacity.facts() if bench.capacity else {"capacity_per_s": None}),
         "rate_factor": bench.rate_factor,
+        "replayed_alike": bench.replayed_alike(),
     }
 
 

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -94,7 +95,7 @@ def attempt(cell: Cell, function: Callable[[Any], Result], kept: CellStore | Non
         return Outcome(cell, failure=f"{error.strerror or error} ({error.filename or 'no file'})")
     except MemoryError:
         return Outcome(cell, failure="out of memory")
-    except Exception as error:  # a third party's policy may raise anything; the other cells go on
+    except (Exception, SystemExit) as error:  # a third party's policy may raise anything; the others go on
         return Outcome(cell, failure=f"{type(error).__name__}: {error}")
     if kept:
         kept.write(cell.key, cell.name, result)
@@ -131,8 +132,10 @@ def _run_in_pool(
     outcomes: dict[int, Outcome],
     notify: Callable[[Outcome], None],
 ) -> None:
-    crew = [_start(function, kept) for _ in range(min(workers, len(todo)))]
+    crew: list[_Worker] = []
     try:
+        for _ in range(min(workers, len(todo))):
+            crew.append(_start(function, kept))
         while todo or any(worker.index is not None for worker in crew):
             for slot, worker in enumerate(crew):
                 if worker.index is None and todo:
@@ -154,6 +157,7 @@ def _run_in_pool(
 
 def _start(function: Callable[[Any], Result], kept: CellStore | None) -> _Worker:
     context = mp.get_context("spawn")  # a fork would copy threads' locks of the libraries in use
+    resource_tracker.ensure_running()  # here, as starting it lets Ctrl-C through again
     ours, theirs = context.Pipe()
     process = context.Process(target=_work, args=(theirs, function, kept), daemon=True)
     with _no_interrupt():
@@ -204,8 +208,9 @@ def _collect(
     except (EOFError, ConnectionResetError):
         worker.process.join(timeout=5.0)
         code = worker.process.exitcode
-        why = f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
-        failed = Outcome(cell, failure=f"its worker process died ({why}), perhaps for lack of memory")
+        killed = code is not None and code < 0
+        why = f"signal {-code}), perhaps for lack of memory" if killed else f"exit status {code})"
+        failed = Outcome(cell, failure=f"its worker process died ({why}")
         worker.index = None
         return failed, _start(function, kept) if more else worker
 

@@ -201,6 +201,46 @@ def test_a_failing_policy_does_not_lose_the_others(shell: Shell) -> None:
     assert Path("cmp/fcfs/3/requests.parquet").is_file() and Path("cmp/report.html").is_file()
 
 
+POLICIES = """
+import os, sys
+value = 3
+def exits(view): sys.exit(0)
+def dies(view): os._exit(3)
+def none(view): return None
+def numbers(view): return [1, 2]
+def two(view, other): return []
+class Rule:
+    def __call__(self, view): return []
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (":exits", ["'exits'", "sys.exit(0)"]),
+        (":none", ["'none' of mine.py must return a list of Assign", "it returned None"]),
+        (":numbers", ["'numbers' of mine.py must return a list of Assign", "it returned [1, 2]"]),
+        (":two", ["'two' of mine.py takes (view, other)", "one argument"]),
+        (":value", ["'value' of mine.py is 3", "cannot be called"]),
+        (":Rule", ["'Rule' of mine.py is a class", "instance"]),
+        ("", ["mine.py:FUNCTION"]),
+    ],
+)
+def test_a_policy_that_is_none_is_told_what_it_must_be(shell: Shell, name: str, words: list[str]) -> None:
+    Path("mine.py").write_text(POLICIES)
+    refused(shell("run", small(Path.cwd()), "-p", f"mine.py{name}", "--out", "one"), *words)
+    assert not Path("one").exists()
+
+
+def test_a_policy_that_ends_the_process_is_not_praised(shell: Shell) -> None:
+    Path("mine.py").write_text(POLICIES)
+    words = ["-p", "mine.py:exits", "-p", "fcfs", "-p", "mine.py:dies", "--workers", "2", "--seeds", "1"]
+    done = shell("compare", small(Path.cwd()), *words, "--out", "cmp")
+    refused(done, "failed: exits seed 3: policy 'exits' called sys.exit(0)", "failed: dies", "(exit status 3)")
+    assert done.code == 1 and "nan" not in done.out
+    assert "exits:" not in done.out and "over exits" not in done.out and "1.00x" in done.out
+
+
 def test_unwritable_output_is_said(shell: Shell) -> None:
     path = small(Path.cwd())
     Path("taken").write_text("a file, not a folder")

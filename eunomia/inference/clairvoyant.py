@@ -232,6 +232,7 @@ def _moved(current: _Candidate, bench: _Bench, rng: np.random.Generator) -> _Can
     anchor = int(rng.integers(len(admitted)) if anywhere else rng.choice(missed))
     for _ in range(int(rng.integers(1, 4))):
         _one_move(current.hit, admitted, credit_s, anchor, bench, rng)
+    credit_s -= min(float(credit_s.min()), 0.0)  # priorities are not negative; only differences count
     return replace(current, admitted=admitted, credit_s=credit_s)
 
 

@@ -1,8 +1,8 @@
 """Cost tables as CSV: measured costs in, computed costs out.
 
 Columns: ``model, layer, type`` and ``compute_s`` (or ``latency_s``); optional ``buffer_s``, ``dram_bytes``,
-``energy_j``, ``link_bytes_s``, ``origin``. ``layer`` is a layer's name, or its index. An empty or ``inf``
-time means that the type cannot run the layer.
+``energy_j``, ``link_bytes_s``, ``origin``. ``layer`` is a layer's name, or its index. The time ``inf`` means
+that the type cannot run the layer; an empty time is an error.
 """
 
 from __future__ import annotations
@@ -42,12 +42,14 @@ def read_cost_csv(path: str | Path, models: Sequence[DnnModel]) -> CostTable:
     link = np.full(len(types), np.inf)
     origin = ["measured"] * len(types)
     where = _places(models)
+    used = []
     for line, row in rows:
         places = where.get((row["model"], row["layer"]))
         if places is None:
             if row["model"] not in {m.name for m in models}:
                 continue  # a network that this table does not need
             raise TraceError(f"model '{row['model']}' has no layer '{row['layer']}'", file, line, "layer")
+        used.append((line, row))
         column = types.index(row["type"])
         cells = _numbers(row, file, line)
         for at in places:
@@ -67,6 +69,8 @@ def read_cost_csv(path: str | Path, models: Sequence[DnnModel]) -> CostTable:
                 )
             origin[column] = row["origin"]
     _complete(columns["compute_s"], models, types, file)
+    linked = {kind for kind, bandwidth in zip(types, link, strict=True) if np.isfinite(bandwidth)}
+    _no_free_layers(used, linked, file)
     return CostTable(tuple(models), types, **columns, link_bytes_s=link, origin=tuple(origin))
 
 
@@ -108,16 +112,30 @@ def _places(models: Sequence[DnnModel]) -> dict[tuple[str, str], list[int]]:
 
 
 def _numbers(row: dict[str, str], file: Path, line: int) -> dict[str, float]:
-    time = "compute_s" if row.get("compute_s") else "latency_s"
+    time = "compute_s" if row.get("compute_s") or "latency_s" not in row else "latency_s"
     cells = {name: _number(row.get(name) or "0", file, line, name) for name in NUMBERS}
-    text = row.get(time) or "inf"
+    text = row.get(time, "")
+    if not text:
+        raise TraceError(
+            f"no time for layer '{row['layer']}' on '{row['type']}'; give seconds, or inf where it cannot run",
+            file, line, time,
+        )  # fmt: skip
     cells["compute_s"] = math.inf if text.lower() == "inf" else _number(text, file, line, time)
-    if cells["compute_s"] == 0.0 and cells["buffer_s"] == 0.0 and cells["dram_bytes"] == 0.0:
-        raise PlatformError(
-            f"{file}, line {line}, column '{time}': layer '{row['layer']}' takes 0 s on '{row['type']}'; "
-            "give a positive time, or inf where it cannot run"
-        )
     return cells
+
+
+def _no_free_layers(rows: list[tuple[int, dict[str, str]]], linked: set[str], file: Path) -> None:
+    """Refuse layers that take no time; DRAM bytes take time only over a link of known bandwidth."""
+    for line, row in rows:
+        time = row.get("compute_s") or row.get("latency_s") or ""
+        busy = [time, row.get("buffer_s"), row.get("dram_bytes") if row["type"] in linked else None]
+        if not any(float(cell) for cell in busy if cell):
+            bytes_too = "; its bytes take no time without link_bytes_s" if float(row.get("dram_bytes") or 0) else ""
+            raise PlatformError(
+                f"{file}, line {line}, column '{'compute_s' if row.get('compute_s') else 'latency_s'}': layer "
+                f"'{row['layer']}' takes 0 s on '{row['type']}'{bytes_too}; "
+                "give a positive time, or inf where it cannot run"
+            )
 
 
 def _number(text: str, file: Path, line: int, column: str, zero: bool = True) -> float:

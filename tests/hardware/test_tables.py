@@ -178,7 +178,7 @@ def test_csv_round_trip_is_exact(tmp_path: Path) -> None:
 
 def test_measured_latencies_alone_will_do(tmp_path: Path) -> None:
     text = "model,layer,type,latency_s,dram_bytes\n" + "".join(
-        f"net,conv{i},npu,{i + 1}e-3,1000\nnet,{i},gpu,{'' if i == 0 else '1e-3'},0\nelse,x,npu,1,1\n"
+        f"net,conv{i},npu,{i + 1}e-3,1000\nnet,{i},gpu,{'inf' if i == 0 else '1e-3'},0\nelse,x,npu,1,1\n"
         for i in range(4)
     )
     (tmp_path / "m.csv").write_text(text)
@@ -207,7 +207,18 @@ ROWS = [f"net,conv{i},npu,1e-3,10\n" for i in range(4)]
         ),
         (HEAD + ROWS[0].replace("1e-3", "-1"), TraceError, "line 2, column 'compute_s'"),
         (HEAD + ROWS[0] + ROWS[1].replace(",10", ",nan"), TraceError, "line 3, column 'dram_bytes'"),
-        (HEAD + ROWS[0].replace("1e-3,10", "0,0"), PlatformError, "line 2, column 'compute_s'.* takes 0 s"),
+        (
+            HEAD + ROWS[0].replace("1e-3,10", "0,0") + "".join(ROWS[1:]),
+            PlatformError,
+            "line 2, column 'compute_s'.* takes 0 s",
+        ),
+        (
+            HEAD + ROWS[0].replace("1e-3", "0") + "".join(ROWS[1:]),
+            PlatformError,
+            "line 2, column 'compute_s'.* takes 0 s .*bytes take no time without link_bytes_s",
+        ),
+        (HEAD + ROWS[0] + ROWS[1].replace("1e-3", ""), TraceError, "line 3, column 'compute_s': no time for"),
+        (HEAD + ROWS[0] + "net,conv1,npu\n", TraceError, "line 3, column 'compute_s': no time for"),
         (HEAD + "".join(ROWS[:3]), PlatformError, "no time for layer 'conv3' of model 'net' on 'npu'"),
         (HEAD + "".join(ROWS) + ROWS[0], TraceError, "line 6, column 'layer': .*given twice"),
         (

@@ -72,7 +72,7 @@ def generate(
     if expected > max_requests:
         raise ConfigError(
             f"about {expected:.3g} requests in {duration_s:g} s, but at most {max_requests} are allowed; "
-            "shorten duration_s, lower the rates or raise max_requests"
+            "shorten duration_s or lower the rates"
         )
     return assemble([mix.draw(duration_s, seed) for mix in mixes], agreements)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from eunomia.errors import ConfigError
 
 SliKind = Literal["hit_rate", "latency_percentile", "latency_mean", "throughput", "drop_rate"]
+MAX_NAME = 200  # letters
 HIGHER_IS_BETTER: frozenset[str] = frozenset({"hit_rate", "throughput"})
 
 
@@ -67,7 +69,8 @@ class Agreement:
     """One (tenant, model) pair: the unit in which service is promised and measured.
 
     ``slo`` is None when nothing was promised. ``priority`` is higher for more urgent work, in the
-    units of the policy that reads it (PREMA: 1, 3, 9). ``weight`` is the tenant's share.
+    units of the policy that reads it (PREMA: 1, 3, 9). ``weight`` is the tenant's share. Names hold no
+    control characters and at most 200 letters, or ConfigError is raised.
     """
 
     tenant: str
@@ -75,3 +78,10 @@ class Agreement:
     slo: Slo | None = None
     priority: float = 1.0
     weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        for what, name in (("tenant", self.tenant), ("model", self.model)):
+            if len(name) > MAX_NAME:
+                raise ConfigError(f"{what} '{name[:20]}...' has {len(name)} letters; at most {MAX_NAME} are allowed")
+            if any(unicodedata.category(letter) == "Cc" for letter in name):
+                raise ConfigError(f"{what} {ascii(name)} holds a control character; leave it out")

@@ -169,3 +169,20 @@ def test_data_in_other_files_are_never_opened(tmp_path: Path) -> None:
     stored.external_data[0].value = "../../../../etc/passwd"
     model = read(tmp_path, graph([node("MatMul", ["x", "w"], ["y"])], {"x": [2, 4]}, [stored]))
     assert model.params == 16
+
+
+@pytest.mark.parametrize(
+    ("nodes", "shape", "message"),
+    [
+        ([node("Conv", ["x", "w"], ["y"])], [1, 3, 4, 4], "node 'y' .Conv.: its window is larger than its input"),
+        ([node("MaxPool", ["x"], ["y"], kernel_shape=[7, 7])], [1, 3, 4, 4], "its window is larger"),
+        ([node("MaxPool", ["x"], ["y"], kernel_shape=[6, 6])], [1, 3, 5, 5], "its window is larger"),
+        ([node("Relu", ["x"], ["y"])], [1, -5], "input 'x' has size -5 on axis 1; it must not be negative"),
+        ([node("Relu", ["x"], ["y"])], [2**40, 2**40], "tensor 'x' .* has 1.21e[+]24 elements; at most"),
+    ],
+)
+def test_sizes_that_cannot_be(
+    tmp_path: Path, nodes: list[onnx.NodeProto], shape: list[int], message: str
+) -> None:
+    with pytest.raises(ModelError, match=message):
+        read(tmp_path, graph(nodes, {"x": shape}, [weights("w", 8, 3, 7, 7)]))

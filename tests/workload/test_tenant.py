@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eunomia.errors import ConfigError
-from eunomia.workload.tenant import HIGHER_IS_BETTER, Slo
+from eunomia.workload.tenant import HIGHER_IS_BETTER, Agreement, Slo
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,17 @@ def test_a_better_indicator_never_has_a_larger_gap(kind, target, one, other):
 def test_impossible_objectives_are_refused(settings, words):
     with pytest.raises(ConfigError, match=words):
         Slo(**settings)
+
+
+@pytest.mark.parametrize(
+    ("tenant", "model", "message"),
+    [
+        ("a\x00b", "m", r"tenant 'a\\x00b' holds a control character"),
+        ("a", "m\n", "model .* holds a control character"),
+        ("a" * 201, "m", "has 201 letters; at most 200"),
+    ],
+)
+def test_names_that_would_garble_reports_are_refused(tenant: str, model: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Agreement(tenant, model)
+    assert Agreement("a" * 200, "modèle 模型").tenant == "a" * 200

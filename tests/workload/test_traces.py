@@ -264,6 +264,13 @@ def test_absolute_deadlines_of_the_past_are_refused(put):
         traces.open("auto", put("arrival_s,tenant,deadline_s,relative_deadline_s\n1,a,2,1\n"))
 
 
+def test_a_trace_without_tenants_is_of_one(put, tmp_path):
+    trace = traces.open("auto", put("arrival_s,priority\n1,1\n2,2\n"))
+    assert trace.tenants == ("trace",) and trace.tenant.tolist() == [0, 0]
+    pq.write_table(pa.table({"arrival_s": [0.0, 1.0]}), tmp_path / "t.parquet")
+    assert traces.open("auto", tmp_path / "t.parquet").tenants == ("trace",)
+
+
 def test_unsorted_canonical_traces_can_be_sorted(put):
     trace = traces.open("canonical", put("arrival_s,tenant,priority\n2,a,1\n1,b,2\n"), sort=True)
     assert trace.arrival_s.tolist() == [1.0, 2.0] and trace.priority.tolist() == [2.0, 1.0]
@@ -314,7 +321,7 @@ def test_functions_counts_must_be_whole_and_not_negative(put):
         ({"arrival_s": [0.0, -1.0], "tenant": ["a", "b"]}, "column 'arrival_s': row 1: -1.0 must be"),
         ({"arrival_s": [1.0, 0.5], "tenant": ["a", "b"]}, "row 1: 0.5 is earlier"),
         ({"arrival_s": ["x", "y"], "tenant": ["a", "b"]}, "column 'arrival_s': its type is string"),
-        ({"arrival_s": [0.0, 1.0]}, "column 'tenant': this column is missing"),
+        ({"tenant": ["a", "b"]}, "column 'arrival_s': this column is missing"),
         ({"arrival_s": [0.0, None], "tenant": ["a", "b"]}, "row 1: this cell is empty"),
         ({"arrival_s": pa.array([], pa.float64()), "tenant": pa.array([], pa.string())}, "no rows"),
     ],

@@ -42,6 +42,10 @@ def bind_inputs(model: onnx.ModelProto, batch: int, dims: Mapping[str, int]) -> 
         for axis, dim in enumerate(kind.tensor_type.shape.dim):
             if dim.HasField("dim_value") and dim.dim_value >= 0:
                 continue
+            if dim.HasField("dim_value") and dim.dim_value < -1:  # -1 is what some exporters call free
+                raise ModelError(
+                    f"input '{entry.name}' has size {dim.dim_value} on axis {axis}; it must not be negative"
+                )
             symbol, place = dim.dim_param, f"{entry.name}:{axis}"
             free += [symbol or place]
             value = _value(symbol, place, axis, batch, dims)

@@ -12,6 +12,7 @@ from eunomia.errors import ModelError
 from eunomia.workload.model import DnnModel, Layer
 
 Shape = tuple[int, ...]
+MAX_ELEMENTS = 2**48  # of one tensor; no machine holds more, and sums of products stay exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,13 @@ class Value:
     exclusive: bool = False  # one node or one function reads it, and it is no output of the network
     roots: frozenset[str] = frozenset()  # stored tensors that a static value is computed from
     learned: bool = True  # of a type that a network may learn
+
+    def __post_init__(self) -> None:
+        if self.elements > MAX_ELEMENTS:
+            raise ModelError(
+                f"tensor '{self.name}' of shape {self.shape} has {self.elements:.3g} elements; "
+                f"at most {MAX_ELEMENTS:.3g} can be costed"
+            )
 
     @property
     def elements(self) -> int:

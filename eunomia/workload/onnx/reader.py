@@ -21,6 +21,7 @@ from eunomia.workload.onnx.order import live, topological
 from eunomia.workload.onnx.regions import private_tensors
 from eunomia.workload.onnx.shapes import SHAPE_ONLY, Shapes, label
 
+WINDOWED = ("Conv", "ConvInteger", "QLinearConv", "MaxPool", "AveragePool", "LpPool")
 
 def read_onnx(
     path: str | Path,
@@ -95,6 +96,7 @@ class _Reader:
         if _has_body(proto):
             handler(domain, proto.op_type, label(proto))
         self._shapes.infer(proto)
+        self._check_window(proto)
         node = self._view(proto, domain)
         if node.op in SHAPE_ONLY or all(value is None or value.static for value in node.inputs):
             self._fixed(node)
@@ -112,6 +114,18 @@ class _Reader:
             if self._needed(name):
                 exclusive = alone and self._exclusive(name)
                 self._values[name] = Value(name, node.shape(index), False, producers, exclusive)
+
+    def _check_window(self, proto: onnx.NodeProto) -> None:
+        """Refuse a convolution or pooling whose window does not fit once into its padded input."""
+        if proto.op_type not in WINDOWED or proto.input[0] not in self._values:
+            return
+        source = self._values[proto.input[0]].shape
+        sizes = self._shapes.sizes(proto.output[0])
+        if all(source) and any(size is not None and size < 1 for size in sizes[2:]):
+            raise ModelError(
+                f"node '{label(proto)}' ({proto.op_type}): its window is larger than its input of shape "
+                f"{source} with the padding around it"
+            )
 
     def _fixed(self, node: Node) -> None:
         """Outputs that are the same in every run: computed once, before deployment."""

@@ -47,6 +47,13 @@ class Shapes:
             return None
         return tuple(dim.dim_value for dim in dims)
 
+    def sizes(self, name: str) -> list[int | None]:
+        """Sizes of the axes as inferred, None where one is not known; empty if not even their number is."""
+        kind = self._types.get(name)
+        if kind is None or not kind.tensor_type.HasField("shape"):
+            return []
+        return [dim.dim_value if dim.HasField("dim_value") else None for dim in kind.tensor_type.shape.dim]
+
     def set_shape(self, name: str, shape: tuple[int, ...], like: str) -> None:
         """Record a shape found by other rules, with the element type of tensor ``like``."""
         kind = self._types.get(like)

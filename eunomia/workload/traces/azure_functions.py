@@ -60,7 +60,10 @@ def _counts(path: Path, max_rows: int, seed: int, tenant_column: str) -> Trace:
         _check_counts(path, counts, minutes, sum(len(block) for block in per_minute))
         total += int(counts.sum())
         if total > max_rows:
-            raise TraceError(f"more than {max_rows} calls; read a part of it, or raise max_rows", path)
+            raise TraceError(
+                f"more than {max_rows} calls; keep a part of the file, or open it in Python with a larger max_rows",
+                path,
+            )
         per_minute.append(counts.astype(np.int64))
 
     values = read_columns(path, COUNTS, max_rows, collect, extra=minutes)

@@ -4,7 +4,7 @@
 column               type    meaning
 ===================  ======  ========================================================================
 arrival_s            float   seconds, at least 0, ascending (or read with ``sort``)
-tenant               text    never empty
+tenant               text    may be missing: all rows belong to the tenant "trace"; never empty
 model                text    may be missing or empty: the scenario chooses
 deadline_s           float   absolute, after the arrival; empty = none
 relative_deadline_s  float   after the arrival, positive; empty = none; not together with deadline_s
@@ -15,7 +15,7 @@ generated_tokens     int
 gpus                 int
 ===================  ======  ========================================================================
 
-Only ``arrival_s`` and ``tenant`` are required. A CSV file keeps the rows alone; a Parquet file keeps
+Only ``arrival_s`` is required. A CSV file keeps the rows alone; a Parquet file keeps
 source, licence and notes as well, in the key ``eunomia.trace`` of its metadata.
 """
 
@@ -40,7 +40,7 @@ from eunomia.workload.traces.trace import OPTIONAL, Trace
 
 COLUMNS = (
     Column("arrival_s", "float", least=0),
-    Column("tenant", "text"),
+    Column("tenant", "text", optional=True),
     Column("model", "text", optional=True, blank=True),
     Column("deadline_s", "float", optional=True, blank=True),
     Column("relative_deadline_s", "float", optional=True, blank=True),
@@ -51,6 +51,7 @@ COLUMNS = (
     Column("gpus", "int", optional=True, least=0),
 )
 METADATA = b"eunomia.trace"
+ONE_TENANT = "trace"  # of a file without tenants
 
 
 def read(path: Path, *, max_rows: int = MAX_ROWS, sort: bool = False) -> Trace:
@@ -70,8 +71,9 @@ def read(path: Path, *, max_rows: int = MAX_ROWS, sort: bool = False) -> Trace:
             late + 1,
             "arrival_s",
             f"{arrival_s[late + 1]:g} is earlier than {arrival_s[late]:g} in the row before; "
-            "sort the rows, or read with sort = true",
+            "sort the rows by arrival_s, or open the file in Python with sort=True",
         )
+    values.setdefault("tenant", Names((ONE_TENANT,), np.zeros(len(arrival_s), np.int32)))
     models, model = _models(values)
     optional = {name: values[name] for name in OPTIONAL if name in values}
     trace = Trace(
@@ -116,7 +118,7 @@ def _read_parquet(path: Path, max_rows: int) -> tuple[Values, dict[str, Any]]:
         file = pq.ParquetFile(path)
         names = file.schema_arrow.names
         if file.metadata.num_rows > max_rows:
-            raise TraceError(f"{file.metadata.num_rows} rows, more than {max_rows}; raise max_rows", path)
+            raise TraceError(f"{file.metadata.num_rows} rows, more than {max_rows}; keep a part of the file", path)
         table = file.read([column.name for column in COLUMNS if column.name in names])
     except (pa.ArrowInvalid, OSError) as error:
         raise TraceError(f"not a readable Parquet file: {error}", path) from None
@@ -219,7 +221,7 @@ def _table(trace: Trace) -> Any:
 
 FORMAT = TraceFormat(
     "canonical",
-    "Eunomia's own schema, CSV or Parquet: arrival_s, tenant, and up to eight more columns",
-    (frozenset({"arrival_s", "tenant"}),),
+    "Eunomia's own schema, CSV or Parquet: arrival_s and up to nine more columns",
+    (frozenset({"arrival_s"}),),
     read,
 )

@@ -60,7 +60,8 @@ def read_columns(
             rows += batch.num_rows
             if rows > max_rows:
                 raise TraceError(
-                    f"more than {max_rows} rows; read a part of it, or raise max_rows", path, None, None
+                    f"more than {max_rows} rows; keep a part of the file, or open it in Python with a larger max_rows",
+                    path,
                 )
             for column in present:
                 cells = batch.column(column.name)

@@ -13,16 +13,17 @@ from eunomia.report.columns import Floats, floats, ints, words
 MAX_INTERVALS = 5_000  # per policy
 MAX_TOTAL = 24_000  # over all policies of the page
 WAITING_POINTS = 400
+LONGEST_S = 2**53 / 1e9  # 104 days: a script counts no further in whole nanoseconds
 
 
 def gantt(runs: dict[str, RunRecords], requests: dict[str, Requests]) -> dict[str, Any] | None:
-    """One window, the same for every policy: where most deadlines are missed. None without sub-jobs.
+    """One window, the same for every policy: where most deadlines are missed. None if there is none to draw.
 
     Times are integer nanoseconds from the window's start.
     """
-    shown = {p: run for p, run in runs.items() if "subjobs" in run.tables and run["subjobs"].num_rows}
-    if not shown:
+    if why_missing(runs):
         return None
+    shown = {p: run for p, run in runs.items() if "subjobs" in run.tables and run["subjobs"].num_rows}
     limit = min(MAX_INTERVALS, MAX_TOTAL // len(shown))
     from_s, to_s, whole = _window(shown, requests, limit)
     lanes = words(next(iter(shown.values()))["accelerators"], "name")
@@ -35,11 +36,25 @@ def gantt(runs: dict[str, RunRecords], requests: dict[str, Requests]) -> dict[st
     }
 
 
+def why_missing(runs: dict[str, RunRecords]) -> str:
+    """Why there is no chart of layers, as a sentence; empty where there is one."""
+    shown = [run for run in runs.values() if "subjobs" in run.tables and run["subjobs"].num_rows]
+    if not shown:
+        return "Layers were not recorded in this run."
+    if max(map(_last_s, shown)) > LONGEST_S:
+        return f"This run lasts longer than {LONGEST_S:.3g} s: too long to draw it to the nanosecond."
+    return ""
+
+
+def _last_s(run: RunRecords) -> float:
+    return float(np.nanmax(floats(run["subjobs"], "end_s"), initial=0.0))
+
+
 def _window(
     runs: dict[str, RunRecords], requests: dict[str, Requests], limit: int
 ) -> tuple[float, float, bool]:
     """The whole run if it is small enough, else the stretch of time with most misses."""
-    last = max(float(np.nanmax(floats(run["subjobs"], "end_s"), initial=0.0)) for run in runs.values())
+    last = max(map(_last_s, runs.values()))
     starts = [np.sort(floats(run["subjobs"], "start_s", np.inf)) for run in runs.values()]
     if max(map(len, starts)) <= limit:
         return 0.0, last, True
@@ -102,12 +117,14 @@ def _jobs(run: RunRecords, wanted: np.ndarray[Any, Any], from_s: float) -> dict[
         "tenant": words(picked, "tenant"),
         "model": words(picked, "model"),
         "outcome": [OUTCOMES.index(name) for name in words(picked, "outcome")],
-        **{name: [int(t) if t == t else None for t in _instants(x, from_s)] for name, x in instants.items()},
+        **{name: _instants(times_s, from_s) for name, times_s in instants.items()},
     }
 
 
-def _instants(seconds: Floats, from_s: float) -> list[float]:
-    return [round((s - from_s) * 1e9) if np.isfinite(s) else np.nan for s in seconds.tolist()]
+def _instants(seconds: Floats, from_s: float) -> list[int | None]:
+    known = np.isfinite(seconds)
+    ns = _ns(np.where(known, seconds, from_s), from_s)
+    return [int(t) if k else None for t, k in zip(ns, known, strict=True)]
 
 
 def _waiting(run: RunRecords, from_s: float, to_s: float) -> list[int]:
@@ -120,4 +137,4 @@ def _waiting(run: RunRecords, from_s: float, to_s: float) -> list[int]:
 
 
 def _ns(seconds: Floats, from_s: float) -> np.ndarray[Any, np.dtype[np.int64]]:
-    return np.round((seconds - from_s) * 1e9).astype(np.int64)
+    return np.round((np.clip(seconds, -LONGEST_S, LONGEST_S) - from_s) * 1e9).astype(np.int64)

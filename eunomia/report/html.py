@@ -17,7 +17,7 @@ from eunomia.metrics.summary import METRICS
 from eunomia.records import Comparison, RunRecords
 from eunomia.report import figures
 from eunomia.report.assessment import HEADLINES, Assessment, interval_text, metric_text
-from eunomia.report.gantt import gantt
+from eunomia.report.gantt import gantt, why_missing
 
 SHORT = {
     "hit_rate": "in time", "slo_attainment": "promises kept", "worst_tenant": "worst tenant in time",
@@ -72,6 +72,7 @@ def page_data(a: Assessment) -> dict[str, Any]:
         "fairness": {policy: figures.fairness_lines(a, run) for policy, run in shown.items()},
         "reasons": {policy: figures.reason_rows(a, policy) for policy in a.policies},
         "gantt": chart,
+        "no_gantt": why_missing(shown),
         "layers": _layer_names(shown, chart),
         "directories": {p: {str(r.seed): _place(r) for r in a.comparison.of(p)} for p in a.policies},
     }

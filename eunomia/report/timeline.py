@@ -24,6 +24,7 @@ from eunomia.report.columns import Floats, Ints, floats, ints, words
 ACCELERATORS, SYSTEM, REQUESTS = 1, 2, 3  # "processes" of the trace: groups of tracks
 MAX_SLICES = 100_000
 MAX_POINTS = 10_000  # per counter
+LATEST_S = 9e9  # nanoseconds of 64 bits reach no further; what is later is drawn here
 # names that Chrome's own viewer knows; Perfetto colours by slice name, which starts with the tenant
 COLOURS = (
     "thread_state_running", "rail_animation", "rail_response", "thread_state_iowait", "cq_build_running",
@@ -269,7 +270,7 @@ def _micros(ns: int) -> str:
 
 
 def _ns(seconds: Floats) -> Ints:
-    return np.asarray(np.round(seconds * 1e9), np.int64)
+    return np.asarray(np.round(np.clip(seconds, -LATEST_S, LATEST_S) * 1e9), np.int64)
 
 
 def _json(value: Mapping[str, Any]) -> str:

@@ -518,7 +518,7 @@ const gantt = data.gantt && (() => {
 function drawFigures() { hideTip(); drawSlo(); drawSplit(); drawFairness(); drawReasons(); }
 function draw() {
   drawFigures();
-  if (gantt) gantt.draw(); else { byId("gantt-note").textContent = ""; empty(byId("chart-gantt"), "Layers were not recorded in this run."); }
+  if (gantt) gantt.draw(); else { byId("gantt-note").textContent = ""; empty(byId("chart-gantt"), data.no_gantt); }
 }
 buildPicker();
 draw();

@@ -58,6 +58,7 @@ def demo(
             directory=folder,
             workers=workers or 1,
             on_done=lambda outcome: advance(outcome.cell.name, outcome.failure is not None),
+            overwrite=out is None,
         )
     records = result.records()
     paths = write_outputs(records, folder)

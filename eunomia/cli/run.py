@@ -12,6 +12,7 @@ from eunomia.cli.console import print_json, progress, say
 from eunomia.errors import ConfigError
 
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing run of that name.")]
+ForceAll = Annotated[bool, typer.Option("--force", help="Replace the results of other settings in that folder.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -41,6 +42,8 @@ def run(
     from eunomia.cli.tables import print_run
     from eunomia.records import Comparison
 
+    if out is not None:
+        _check_free(out, force)
     result = experiment.run(scenario, policy, seed, overrides=sets or ())
     folder = out or run_folder(result.scenario.name, result.policy, result.seed)
     written = result.write(folder, overwrite=force or out is None)
@@ -54,6 +57,18 @@ def run(
         say(f"explain  -> eunomia explain {folder} req-0")
 
 
+def _check_free(folder: Path, force: bool) -> None:
+    """Refuse a place that is taken before anything is computed."""
+    from eunomia.atomic import clear_output_errors, occupied
+    from eunomia.errors import OutputError
+    from eunomia.ownership import require_ours
+
+    with clear_output_errors(folder):
+        require_ours(folder)
+        if occupied(folder) and not force:
+            raise OutputError(f"'{folder}' exists already; choose another name, or replace it with --force")
+
+
 def compare(
     scenario: opt.ScenarioFile,
     policy: opt.Policies = None,
@@ -63,6 +78,7 @@ def compare(
     out: opt.Out = None,
     workers: opt.Workers = None,
     record: opt.Record = "first",
+    force: ForceAll = False,
     as_json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
@@ -83,6 +99,7 @@ def compare(
             workers=min(workers or opt.cores(), total),
             record=record,
             on_done=lambda outcome: advance(outcome.cell.name, outcome.failure is not None),
+            overwrite=force,
         )
     show_comparison(result, folder, as_json, quiet)
 
@@ -106,7 +123,9 @@ def sweep(
     scenario: opt.ScenarioFile,
     over: Annotated[
         list[str] | None,
-        typer.Option("--over", metavar="KEY=[A, B]", help="Values of a key, instead of [sweep]. Repeatable."),
+        typer.Option(
+            "--over", metavar="KEY=[A, B]", help="Values of a key, in place of the section \\[sweep]. Repeatable."
+        ),
     ] = None,
     policy: opt.Policies = None,
     seeds: opt.Seeds = None,
@@ -115,6 +134,7 @@ def sweep(
     out: opt.Out = None,
     workers: opt.Workers = None,
     record: opt.Record = "first",
+    force: ForceAll = False,
     as_json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
@@ -140,6 +160,7 @@ def sweep(
             directory=folder,
             workers=min(workers or opt.cores(), max(1, total)),
             on_done=lambda outcome: advance(outcome.cell.name, outcome.failure is not None),
+            overwrite=force,
         )
     if as_json:
         print_json(sweep_json(result))

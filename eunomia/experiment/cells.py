@@ -12,13 +12,12 @@ from typing import Any
 from eunomia import __version__
 from eunomia.config import Scenario, as_table, scenario_from
 from eunomia.experiment.files import file_stamps
+from eunomia.experiment.place import CELLS, make_room, whole
 from eunomia.experiment.policy import PolicyLike, policy_name
 from eunomia.experiment.run import run_cell
 from eunomia.inference.options import Record
 from eunomia.scale.processes import Cell, Outcome, map_cells
 from eunomia.scale.store import content_key
-
-CELLS = ".cells"  # folder of finished cells below a comparison
 
 
 @dataclass(frozen=True)
@@ -90,9 +89,10 @@ def _can_travel(payloads: Iterable[Work]) -> bool:
 
 
 def _unless_lost(cells: list[Cell], store: Path | None) -> list[Cell]:
-    """Forget finished cells whose records have been deleted, so that they run again."""
+    """Forget finished cells whose records have been deleted or damaged, so that they run again."""
     for cell in cells:
         place = cell.payload.directory
-        if store is not None and place is not None and not (Path(place) / "manifest.json").is_file():
+        if store is not None and place is not None and not whole(Path(place)):
             (store / f"{cell.key}.json").unlink(missing_ok=True)
+            make_room(Path(place))
     return cells

@@ -11,11 +11,12 @@ from typing import Any, Literal
 from eunomia.config import Scenario, as_table
 from eunomia.errors import ConfigError, EunomiaError
 from eunomia.experiment.cells import folder_name, make_cell, run_cells
+from eunomia.experiment.place import claim
 from eunomia.experiment.policy import PolicyLike, policy_name, resolve_policy
 from eunomia.experiment.run import ScenarioLike, as_scenario, provenance
 from eunomia.inference.options import Record
 from eunomia.metrics.statistics import Estimate, interval, paired_difference
-from eunomia.records import Comparison, mark_incomplete, read_comparison, write_comparison
+from eunomia.records import Comparison, read_comparison, write_comparison
 from eunomia.scale.processes import Outcome
 
 OnDone = Callable[[Outcome], None]
@@ -104,6 +105,7 @@ def compare(
     workers: int = 1,
     record: Keep = "first",
     on_done: OnDone | None = None,
+    overwrite: bool = False,
 ) -> CompareResult:
     """Run every policy on every seed; with ``directory``, write the runs there and go on where a stopped call left off.
 
@@ -111,6 +113,7 @@ def compare(
     policy's ``first`` seed and those of requests of the others; or ``all`` tables of all; or those of
     ``requests`` alone. The result does not depend on ``workers``. With more than one, call it from
     under ``if __name__ == "__main__":`` in a script.
+    A ``directory`` with another scenario's comparison is refused, unless ``overwrite`` replaces it.
     A run that fails is named in ``failures``; if all fail, the first complaint is raised.
     """
     checked = as_scenario(scenario, overrides)
@@ -121,7 +124,7 @@ def compare(
     numbers = list(range(checked.seed, checked.seed + (seeds or checked.compare.seeds)))
     root = Path(directory) if directory is not None else None
     if root is not None:
-        mark_incomplete(root)
+        claim(root, checked, "comparison", overwrite)
     kept: dict[int, Record] = {seed: "requests" if record == "requests" else "all" for seed in numbers}
     if record == "first":
         kept = {seed: "all" if seed == numbers[0] else "requests" for seed in numbers}

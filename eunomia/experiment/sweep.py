@@ -14,10 +14,11 @@ from eunomia.config import Scenario, as_table, with_values
 from eunomia.errors import ConfigError, EunomiaError
 from eunomia.experiment.cells import make_cell, run_cells
 from eunomia.experiment.compare import CompareResult, failed, gather
+from eunomia.experiment.place import claim
 from eunomia.experiment.policy import PolicyLike, policy_name, resolve_policy
 from eunomia.experiment.run import ScenarioLike, as_scenario, provenance
 from eunomia.inference.options import Record
-from eunomia.records import mark_incomplete, write_comparison
+from eunomia.records import write_comparison
 from eunomia.scale.processes import Outcome
 
 Setting = dict[str, Any]  # key path -> value
@@ -62,11 +63,13 @@ def sweep(
     workers: int = 1,
     on_done: Callable[[Outcome], None] | None = None,
     record: Record = "requests",
+    overwrite: bool = False,
 ) -> SweepResult:
     """Compare the policies at every point of ``grid`` (default: the scenario's [sweep]).
 
     Metrics alone are kept, not the records of each run. With ``directory``, finished cells are kept
     there and ``sweep.parquet`` and ``sweep.csv`` hold the rows. Settings are validated before the first run.
+    A ``directory`` with results of another scenario is refused, unless ``overwrite`` replaces them.
     """
     checked = as_scenario(scenario, overrides)
     axes = dict(grid) if grid is not None else dict(checked.sweep)
@@ -80,7 +83,7 @@ def sweep(
     numbers = range(checked.seed, checked.seed + (seeds or checked.compare.seeds))
     root = Path(directory) if directory is not None else None
     if root is not None:
-        mark_incomplete(root)
+        claim(root, checked, "sweep", overwrite)
     cells = [
         make_cell(point, policy, seed, None, record, label(setting) + ": ")
         for setting, point in zip(settings, scenarios, strict=True)

@@ -209,7 +209,7 @@ def _collect(
         worker.process.join(timeout=5.0)
         code = worker.process.exitcode
         killed = code is not None and code < 0
-        why = f"signal {-code}), perhaps for lack of memory" if killed else f"exit status {code})"
+        why = f"signal {-(code or 0)}), perhaps for lack of memory" if killed else f"exit status {code})"
         failed = Outcome(cell, failure=f"its worker process died ({why}")
         worker.index = None
         return failed, _start(function, kept) if more else worker

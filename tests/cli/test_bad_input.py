@@ -123,7 +123,7 @@ def test_measured_costs_take_the_place_of_the_model(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("1e-4", "0"), ["squeezenet", "takes 0 s on npu"]),
+        (("1e-4", "0"), ["costs.csv", "line 2", "takes 0 s on 'npu'"]),
         (("1e-4", "quick"), ["costs.csv", "line 2", "'latency_s'", "'quick' is not a number"]),
         (("1e-4", "-1"), ["costs.csv", "line 2", "'latency_s'"]),
         (("1e-4", "inf"), ["npu", "can run", "squeezenet"]),
@@ -272,8 +272,36 @@ def test_what_is_not_a_run_is_said(shell: Shell) -> None:
 def test_an_existing_run_is_not_overwritten_unasked(shell: Shell) -> None:
     path = small(Path.cwd())
     assert shell("run", path, "--out", "one").code == 0
-    refused(shell("run", path, "--out", "one"), "one", "exists")
+    refused(shell("run", path, "--out", "one"), "one", "exists", "--force")
     assert shell("run", path, "--out", "one", "--force").code == 0
+    refused(shell("run", path, "--out", ".", "--force"), "not written by Eunomia")
+    refused(shell("compare", path, "--out", "one"), "holds a single run")
+
+
+def test_a_folder_holds_the_comparison_of_one_scenario(shell: Shell) -> None:
+    path = small(Path.cwd())
+    assert shell("compare", path, "--out", "cmp", "--seeds", "1", "-q").code == 0
+    other = ["--out", "cmp", "--set", "duration_s=0.3", "--seeds", "1", "-q"]
+    refused(shell("compare", path, *other), "'cmp' holds another comparison", "--force")
+    refused(shell("sweep", path, "--out", "cmp"), "'cmp' holds another comparison", "--force")
+    assert Path("cmp/fcfs/3/requests.parquet").is_file() and not Path("cmp/INCOMPLETE").exists()
+    assert shell("compare", path, "--out", "cmp", "--seeds", "2", "-q").code == 0, "the same one goes on"
+    Path("cmp/notes.txt").write_text("mine")
+    assert shell("compare", path, *other, "--force").code == 0
+    assert not Path("cmp/fcfs/4").exists() and Path("cmp/notes.txt").is_file()
+
+
+def test_damaged_runs_of_a_comparison_are_computed_again(shell: Shell) -> None:
+    words = ["compare", small(Path.cwd()), "--out", "cmp", "-q"]
+    assert shell(*words).code == 0
+    hurt = [Path("cmp/fcfs/3/requests.parquet"), Path("cmp/fcfs/3/decisions.parquet"),
+            Path("cmp/fcfs/4/manifest.json")]  # fmt: skip
+    before = [path.read_bytes() for path in hurt[:2]]
+    hurt[0].write_bytes(before[0][:200])
+    hurt[1].unlink()
+    hurt[2].unlink()
+    assert shell(*words).code == 0
+    assert [path.read_bytes() for path in hurt[:2]] == before and hurt[2].is_file()
 
 
 def test_usage_errors_have_status_2(shell: Shell) -> None:

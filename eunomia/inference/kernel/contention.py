@@ -20,8 +20,7 @@ def set_rates(k: Kernel) -> None:
     mode, bandwidth, now_s = k.contention, system_of(k).bandwidth_bytes_s, system_of(k).now_s
     demand = 0.0
     for s in range(k.num_lanes):
-        if lane_at(k, s).node >= 0:
-            demand += lane_at(k, s).demand
+        demand += lane_at(k, s).demand  # 0 when idle
     k.demand_true = demand
     if mode == NONE or (demand <= bandwidth and mode != ROOFLINE_STATIC):
         _set_common_rate(k, 1.0, now_s)
@@ -39,10 +38,16 @@ def set_rates(k: Kernel) -> None:
 def _set_common_rate(k: Kernel, rate: float, now_s: float) -> None:
     if rate == 1.0 and k.common_rate == 1.0:  # layers start at full speed, and all have stayed there
         return
-    k.common_rate = rate
+    before = k.common_rate
+    ratio = before / rate  # one division serves all lanes but the new ones
     for s in range(k.num_lanes):
-        if lane_at(k, s).node >= 0 and lane_at(k, s).rate != rate:
+        lane = lane_at(k, s)
+        if lane.rate == before and lane.node >= 0:
+            lane.end_s = now_s + (lane.end_s - now_s) * ratio
+            lane.rate = rate
+        elif lane.node >= 0:
             _move_end(k, s, rate, now_s)
+    k.common_rate = rate
 
 
 @jitted

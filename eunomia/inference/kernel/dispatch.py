@@ -187,13 +187,20 @@ def greedy_round(k: Kernel, now_s: float) -> None:
             return
         if k.types_wanted == 1:
             refresh_types(k)
-        best = first_startable(k, tiered, now_s)
-        if best < 0:
-            return
-        entry = active_at(k, best)
-        entry.stale = 1
-        remove_head(k, entry.heap, entry.node)
-        begin(k, entry.node, k.chosen_lane, now_s)
+        if k.num_heaps == 1:  # every sub-job may go anywhere: the first one decides for all
+            heap, node = 0, head(k, 0, tiered, now_s)
+            s = choose(k, k.place, facts_at(k, node).row)
+            if s < 0:
+                return
+        else:
+            best = first_startable(k, tiered, now_s)
+            if best < 0:
+                return
+            entry = active_at(k, best)
+            entry.stale = 1
+            heap, node, s = entry.heap, entry.node, k.chosen_lane
+        remove_head(k, heap, node)
+        begin(k, node, s, now_s)
 
 
 @jitted

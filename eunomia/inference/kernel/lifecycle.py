@@ -283,7 +283,7 @@ def end_layer(k: Kernel, s: int, now_s: float) -> int:
     lane.isolated_sum_s += lane.work_s
     if k.record:
         write_subjob(k, node, s, now_s)
-    lane.node, lane.end_s = -1, np.inf
+    lane.node, lane.end_s, lane.demand = -1, np.inf, 0.0
     k.num_running -= 1
     k.events += 1
     k.dirty = 1

@@ -16,7 +16,8 @@ import eunomia
 from eunomia import Assign, View
 from eunomia.config import scenario_from
 from eunomia.errors import ConfigError, PolicyError, UnknownNameError
-from eunomia.experiment.bench import offered_rate_per_s, prepare
+from eunomia.experiment.bench import Bench, prepare
+from eunomia.experiment.capacity import SAMPLE_REQUESTS, SAMPLES, middle_rate_per_s
 from eunomia.experiment.rates import faster
 from eunomia.workload.arrivals import Diurnal, Mmpp, Periodic, Poisson, Profile, Replay
 from eunomia.workload.closed_loop import ClosedLoop
@@ -136,12 +137,61 @@ def test_unknown_policies_are_found_before_the_first_run() -> None:
         eunomia.compare(small(), policies=["edf", "edf"])
 
 
+def offered_per_s(bench: Bench) -> float:
+    return float(np.mean([len(bench.requests(seed)) for seed in range(20)])) / bench.scenario.duration_s
+
+
 def test_load_sets_the_offered_rate_to_a_multiple_of_capacity() -> None:
     half, full = (prepare(scenario_from(small(load=load, duration_s=2.0))) for load in (0.5, 1.0))
-    assert half.capacity_per_s == full.capacity_per_s
-    assert full.capacity_per_s is not None
-    assert offered_rate_per_s(full) == pytest.approx(full.capacity_per_s, rel=0.05)
-    assert offered_rate_per_s(half) == pytest.approx(0.5 * full.capacity_per_s, rel=0.05)
+    assert full.capacity is not None and half.capacity == full.capacity
+    assert offered_per_s(full) == pytest.approx(full.capacity.per_s.mean, rel=0.05)
+    assert offered_per_s(half) == pytest.approx(0.5 * full.capacity.per_s.mean, rel=0.05)
+
+
+def test_capacity_depends_neither_on_the_seed_nor_much_on_the_duration() -> None:
+    same = [prepare(scenario_from(small(load=1.0, seed=seed))).capacity for seed in (0, 1, 2)]
+    assert same[0] is not None and same[0] == same[1] == same[2]
+    longer = prepare(scenario_from(small(load=1.0, duration_s=1.7))).capacity
+    assert longer is not None and longer.per_s.mean == pytest.approx(same[0].per_s.mean, rel=0.05)
+    facts = eunomia.run(small(load=1.0)).records.manifest
+    assert facts["capacity_requests"] == SAMPLES * SAMPLE_REQUESTS >= 10_000
+    assert facts["capacity_low_per_s"] < facts["capacity_per_s"] < facts["capacity_high_per_s"]
+    assert facts["capacity_high_per_s"] - facts["capacity_low_per_s"] < 0.1 * facts["capacity_per_s"]
+
+
+def test_the_tail_of_a_saturated_run_is_left_out() -> None:
+    steady = np.arange(100.0) / 50.0  # 50 per second
+    assert middle_rate_per_s(np.append(steady, 1000.0)) == pytest.approx(50.0)
+
+
+def test_load_is_met_by_a_trace_whose_rate_changes(tmp_path: Path) -> None:
+    path, times = tmp_path / "trace.csv", np.concatenate([np.arange(100) * 0.1, 10.0 + np.arange(4000) * 0.005])
+    path.write_text("arrival_s,tenant\n" + "".join(f"{time},a\n" for time in times))
+    data = small(load=0.5, duration_s=1.0)
+    data["tenant"] = data["tenant"][:1]
+    data["tenant"][0]["arrivals"] = {"trace": "canonical", "path": str(path), "loop": True, "window": "start"}
+    bench = prepare(scenario_from(data))
+    assert bench.capacity is not None and bench.replayed_alike() == ["gold"]
+    assert offered_per_s(bench) == pytest.approx(0.5 * bench.capacity.per_s.mean, rel=0.05)
+    del data["tenant"][0]["arrivals"]["loop"]
+    path.write_text("arrival_s,tenant\n0.0,a\n0.3,a\n0.4,a\n")
+    with pytest.raises(ConfigError, match="too short: give it loop = true"):
+        prepare(scenario_from(data))
+
+
+def test_seeds_replay_different_pieces_of_a_long_trace(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_text("arrival_s,tenant\n" + "".join(f"{n * n * 1e-4},a\n" for n in range(1000)))
+    data = small()
+    data["tenant"][1]["arrivals"] = {"trace": "canonical", "path": str(path)}
+
+    def bulk(seed: int) -> list[float]:
+        rows = eunomia.run(data, seed=seed).records["requests"].to_pylist()
+        return [row["arrival_s"] for row in rows if row["tenant"] == "bulk"]
+
+    assert bulk(1) == bulk(1) != bulk(2)
+    data["tenant"][1]["arrivals"]["window"] = "start"
+    assert bulk(1) == bulk(2)
 
 
 def test_a_saturated_system_delivers_its_capacity() -> None:

@@ -101,7 +101,10 @@ class AuroraConfig(Section):
 
 
 class TraceConfig(Section):
-    """Arrival times of a recorded trace, ``speedup`` times as fast, from ``skip_s`` of trace time on."""
+    """Arrival times of a recorded trace, ``speedup`` times as fast, from ``skip_s`` of trace time on.
+
+    ``window``: which piece of a trace that is longer than the run; ``random`` draws it per seed.
+    """
 
     trace: Name
     path: FilePath
@@ -109,6 +112,7 @@ class TraceConfig(Section):
     speedup: Positive = 1.0
     skip_s: NotNegative = 0.0
     loop: bool = False
+    window: Literal["random", "start"] = "random"
 
 
 class PluginConfig(Section):

@@ -7,37 +7,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-import numpy as np
-
 from eunomia.config import Scenario, as_table
 from eunomia.config.load import scenario_from
-from eunomia.errors import ConfigError
-from eunomia.experiment.demand import networks, requests
+from eunomia.experiment.capacity import Capacity, Draw, factor_for, measure_capacity
+from eunomia.experiment.demand import draw, networks, replayed_alike, requests
 from eunomia.experiment.files import file_stamps
 from eunomia.experiment.machine import Machine, build_machine
-from eunomia.inference.options import EngineOptions
-from eunomia.inference.policies import load_policy
-from eunomia.inference.simulate import simulate
 from eunomia.workload.model import DnnModel
 from eunomia.workload.requests import RequestTable
-
-CAPACITY_REQUESTS = 2_000  # enough for a mean; the same for every policy and seed
 
 
 @dataclass(frozen=True)
 class Bench:
-    """Everything but seed and policy. ``capacity_per_s`` is None unless the scenario asks for a load."""
+    """Everything but seed and policy. ``capacity`` is None unless the scenario asks for a load."""
 
     scenario: Scenario
     models: tuple[DnnModel, ...]
     machine: Machine
     iso_best_s: dict[str, float]
     rate_factor: float = 1.0
-    capacity_per_s: float | None = None
+    capacity: Capacity | None = None
 
     def requests(self, seed: int) -> RequestTable:
         """The requests of one seed, the same for every policy."""
         return requests(self.scenario, seed, self.iso_best_s, self.rate_factor)
+
+    def replayed_alike(self) -> list[str]:
+        """Tenants whose trace is the same under every seed."""
+        return replayed_alike(self.scenario, self.rate_factor)
 
 
 def prepare(scenario: Scenario) -> Bench:
@@ -62,10 +59,26 @@ def _prepare(text: str, stamps: str) -> Bench:
     bench = Bench(scenario, models, machine, iso)
     if scenario.load is None:
         return bench
-    capacity = measure_capacity(bench)
-    offered = offered_rate_per_s(bench)
-    factor = scenario.load * capacity / offered
+
+    def drawn(seed: int, factor: float) -> RequestTable:
+        return draw(scenario, seed, iso, factor)
+
+    unloaded = {key: value for key, value in table.items() if key not in ("load", "seed", "engine", "name")}
+    capacity = _capacity(json.dumps([unloaded, stamps]), drawn, scenario.duration_s, machine)
+    factor = factor_for(scenario.load * capacity.per_s.mean, capacity, drawn, scenario.duration_s)
     return Bench(scenario, models, machine, iso, factor, capacity)
+
+
+_CAPACITY: dict[str, Capacity] = {}
+
+
+def _capacity(key: str, drawn: Draw, duration_s: float, machine: Machine) -> Capacity:
+    """Measured once for all scenarios of one ``key``: a sweep over loads measures it once."""
+    if key not in _CAPACITY:
+        if len(_CAPACITY) >= 64:
+            _CAPACITY.pop(next(iter(_CAPACITY)))
+        _CAPACITY[key] = measure_capacity(drawn, duration_s, machine)
+    return _CAPACITY[key]
 
 
 _COSTED: dict[str, tuple[tuple[DnnModel, ...], Machine]] = {}
@@ -87,37 +100,3 @@ def isolated_s(machine: Machine, models: Sequence[DnnModel]) -> dict[str, float]
     best_s = machine.table.latency_s[:, columns].min(axis=1)
     offsets = machine.table.offsets
     return {model.name: float(best_s[offsets[i] : offsets[i + 1]].sum()) for i, model in enumerate(models)}
-
-
-def offered_rate_per_s(bench: Bench) -> float:
-    """Requests per second as written, over the run, averaged over five seeds."""
-    seeds = range(bench.scenario.seed, bench.scenario.seed + 5)
-    return float(np.mean([len(bench.requests(seed)) for seed in seeds])) / bench.scenario.duration_s
-
-
-def measure_capacity(bench: Bench) -> float:
-    """Saturated throughput, requests per second: load 1.0.
-
-    FCFS, fastest idle accelerator, all requests present at time 0, nothing dropped
-    (inference-scheduling 6.3), with the scenario's mix and contention. Raises ConfigError for closed loops.
-    """
-    table = bench.requests(bench.scenario.seed)
-    if (table.after >= 0).any():
-        raise ConfigError("load scales arrival rates, and closed-loop clients have none; leave load out")
-    rows = np.arange(len(table)) if len(table) <= CAPACITY_REQUESTS else _spread(len(table))
-    present = RequestTable(
-        table.agreements,
-        table.pair[rows],
-        np.zeros(len(rows)),
-        np.full(len(rows), np.inf),
-        table.priority[rows],
-    )
-    options = EngineOptions(late="run", record="requests", seed=bench.scenario.seed)
-    result = simulate(present, bench.machine.table, bench.machine, load_policy("fcfs"), options)
-    finish_s = np.asarray(result.tables["requests"]["finish_s"])
-    return len(rows) / float(finish_s.max())
-
-
-def _spread(count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """CAPACITY_REQUESTS rows evenly spread over all, so that the mix is kept."""
-    return np.linspace(0, count - 1, CAPACITY_REQUESTS).astype(np.int64)

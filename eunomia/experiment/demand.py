@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from eunomia.config.arrivals import TraceConfig
 from eunomia.config.demand import ModelConfig, SloConfig, TenantConfig
 from eunomia.config.scenario import Scenario
 from eunomia.errors import ConfigError
+from eunomia.experiment.files import file_stamps
 from eunomia.experiment.rates import faster
 from eunomia.workload import deadlines, traces, zoo
 from eunomia.workload.arrivals import Replay
@@ -67,11 +72,26 @@ def requests(
     scenario: Scenario, seed: int, iso_best_s: Mapping[str, float], factor: float = 1.0
 ) -> RequestTable:
     """The requests of one run; ``factor`` multiplies all arrival rates. The policy plays no part."""
-    streams = [_stream(tenant, factor) for tenant in scenario.tenant]
-    table = generate(streams, scenario.duration_s, seed, iso_best_s=iso_best_s)
+    table = draw(scenario, seed, iso_best_s, factor)
     if not len(table):
         raise ConfigError(f"no request arrives within duration_s = {scenario.duration_s:g}; raise a rate")
     return table
+
+
+def draw(scenario: Scenario, seed: int, iso_best_s: Mapping[str, float], factor: float) -> RequestTable:
+    """``requests`` that may be none."""
+    streams = [_stream(tenant, factor) for tenant in scenario.tenant]
+    return generate(streams, scenario.duration_s, seed, iso_best_s=iso_best_s)
+
+
+def replayed_alike(scenario: Scenario, factor: float) -> list[str]:
+    """Tenants that replay the same piece of their trace under every seed."""
+    return [
+        tenant.name
+        for tenant in scenario.tenant
+        if isinstance(tenant.arrivals, TraceConfig)
+        and not faster(_process(tenant), factor, tenant.name).varies(scenario.duration_s)  # type: ignore[union-attr]
+    ]
 
 
 def _stream(tenant: TenantConfig, factor: float) -> Stream:
@@ -159,10 +179,15 @@ def _replay(config: TraceConfig) -> Replay:
         TRACES.path(config.trace)  # a wrong name is said before a missing file
     if not Path(config.path).is_file():
         raise ConfigError(missing_trace(config))
-    trace = traces.open(config.trace, config.path)
-    if config.tenant is not None:
-        trace = trace.of_tenant(config.tenant)
-    return Replay(trace.arrival_s, speedup=config.speedup, loop=config.loop, skip_s=config.skip_s)
+    times = _times(config.trace, config.path, config.tenant, str(file_stamps(config.path)))
+    return Replay(times, config.speedup, config.loop, config.skip_s, config.window)
+
+
+@lru_cache(maxsize=8)
+def _times(form: str, path: str, tenant: str | None, stamp: str) -> npt.NDArray[np.float64]:
+    """Arrival times of a trace, read once for all seeds; ``stamp`` tells when the file has changed."""
+    trace = traces.open(form, path)
+    return trace.arrival_s if tenant is None else trace.of_tenant(tenant).arrival_s
 
 
 WHERE = {

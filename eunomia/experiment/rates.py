@@ -48,8 +48,9 @@ SCALED: dict[type, Callable[[Any, float], Any]] = {
 def faster(process: Arrivals, factor: float, tenant: str) -> Arrivals:
     """The process with its long-run rate multiplied by ``factor``.
 
-    Exact for all but the paced streams, whose jitter does not scale. Raises ConfigError for
-    processes without a rate, closed loops among them.
+    Exact in the mean, but for paced streams, whose jitter does not scale, and for traces: sped up, the
+    run covers another piece of the trace, whose rate may differ (``capacity.factor_for`` corrects for
+    both). Raises ConfigError for processes without a rate, closed loops among them.
     """
     if factor == 1.0:
         return process

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -284,14 +284,17 @@ class Replay:
     """Given times, replayed: skip the first ``skip_s`` of trace time, then divide by ``speedup``.
 
     With ``loop`` the trace starts over, one mean gap after its last arrival, as often as needed.
-    Nothing is random. Looped copies are equal, so a statistic over many loops has fewer degrees of
-    freedom than it seems.
+    Looped copies are equal, so a statistic over many loops has fewer degrees of freedom than it seems.
+    With ``window = "random"`` a trace longer than the run is entered at a uniformly drawn time, so that
+    seeds see different pieces (which overlap, unless the trace is many times longer: their spread is
+    then too small). Otherwise nothing is random. A longer run enters elsewhere.
     """
 
     arrival_s: Floats  # ascending, seconds
     speedup: float = 1.0
     loop: bool = False
     skip_s: float = 0.0
+    window: Literal["start", "random"] = "start"
 
     def __post_init__(self) -> None:
         times = np.ascontiguousarray(self.arrival_s, np.float64)
@@ -327,9 +330,17 @@ class Replay:
         """Mean arrivals per second over one pass; 0 for a single arrival."""
         return len(self.base_s) / self.loop_s if self.loop_s else 0.0
 
+    def varies(self, duration_s: float) -> bool:
+        """Whether two seeds see different arrivals in a run of that length."""
+        return self.window == "random" and bool(self.base_s[-1] > duration_s)
+
     def times(self, rng: np.random.Generator, duration_s: float) -> Floats:
         """Arrival times in [0, duration_s), ascending."""
         base = self.base_s
+        if self.varies(duration_s):
+            start_s = float(rng.uniform(0.0, float(base[-1]) - duration_s))
+            first, end = np.searchsorted(base, [start_s, start_s + duration_s])
+            return np.minimum(base[first:end] - start_s, np.nextafter(duration_s, 0.0))
         if self.loop:
             passes = math.ceil(duration_s / self.loop_s)
             base = (self.loop_s * np.arange(passes)[:, None] + base[None, :]).ravel()

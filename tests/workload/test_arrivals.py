@@ -132,6 +132,22 @@ def test_replay_skips_scales_and_loops():
     assert looped.mean_rate_per_s == 1.0
 
 
+def test_a_random_window_is_a_piece_of_the_trace() -> None:
+    trace = np.cumsum(rng().exponential(1.0, 500))
+    replay = Replay(trace, speedup=2.0, skip_s=10.0, window="random")
+    starts = []
+    for seed in range(50):
+        times = replay.times(np.random.default_rng(seed), 20.0)
+        assert (times >= 0.0).all() and (times < 20.0).all()
+        first = int(np.argmin(np.abs(np.diff(trace)[:, None] / 2.0 - np.diff(times)[0]), axis=0)[0])
+        np.testing.assert_allclose(np.diff(times), np.diff(trace[first : first + len(times)]) / 2.0)
+        starts.append(trace[first])
+    assert min(starts) > 10.0 and np.ptp(starts) > 0.5 * np.ptp(trace)
+    assert replay.varies(20.0) and not replay.varies(1e4)
+    assert not Replay(trace).varies(20.0)
+    assert (replay.times(np.random.default_rng(1), 1e4) == Replay(trace, 2.0, skip_s=10.0).times(rng(), 1e4)).all()
+
+
 @pytest.mark.parametrize(
     "make, words",
     [

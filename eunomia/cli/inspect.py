@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -46,17 +46,38 @@ def find_run(folder: Path, policy: str | None, seed: int | None) -> Path:
     from eunomia.records import read_manifest, run_directories
 
     manifest = read_manifest(folder)
+    if manifest.get("kind") == "sweep":
+        raise RecordError(
+            f"'{folder}' is a sweep, which keeps metrics and no runs; run the setting that interests you "
+            "with 'eunomia run SCENARIO --set KEY=VALUE', and explain that"
+        )
     found = run_directories(folder)
     if folder in found:
         return folder
-    order = [str(name) for name in manifest.get("policies", [])]
+    from eunomia.experiment.cells import folder_name
+
+    order = [folder_name(str(name)) for name in manifest.get("policies", [])]
     chosen = [path for path in found if _fits(path, policy, seed)]
     if not chosen:
         wanted = " ".join(part for part in (policy, None if seed is None else f"seed {seed}") if part)
         known = ", ".join(str(path.relative_to(folder)) for path in found) or "none"
         raise RecordError(f"{folder} has no run of {wanted or 'any policy'}; it has: {known}")
     rank = {name: place for place, name in enumerate(order)}
-    return min(chosen, key=lambda path: (rank.get(path.parent.name, len(rank)), int(path.name)))
+    best = min(chosen, key=lambda path: (rank.get(path.parent.name, len(rank)), int(path.name)))
+    _say_what_is_missing(best, manifest, policy, seed)
+    return best
+
+
+def _say_what_is_missing(best: Path, manifest: dict[str, Any], policy: str | None, seed: int | None) -> None:
+    """Say so when the run that would have been told first is not there."""
+    from eunomia.experiment.cells import folder_name
+
+    policies, seeds = manifest.get("policies") or [], manifest.get("seeds") or []
+    first = folder_name(policy or str(policies[0])) if policy or policies else best.parent.name
+    wanted = str(seed if seed is not None else min(seeds, default=best.name))
+    if (best.parent.name, best.name) != (first, wanted):
+        note = f"note: there is no complete run {first}/{wanted} here; this is {best.parent.name}/{best.name}"
+        typer.echo(note, err=True)
 
 
 def _fits(path: Path, policy: str | None, seed: int | None) -> bool:

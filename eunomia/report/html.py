@@ -182,7 +182,7 @@ def _facts(comparison: Comparison) -> str:
         ("seeds", ", ".join(map(str, comparison.seeds))),
         ("commit", facts.get("commit") or "not from a checkout"),
         ("versions", ", ".join(f"{name} {value}" for name, value in versions.items()) or "not recorded"),
-        ("machine", ", ".join(f"{value}" for value in machine.values()) or "not recorded"),
+        ("machine", _machine(machine) or "not recorded"),
         ("time to simulate", _wall(comparison)),
     ]
     if facts.get("failures"):
@@ -197,6 +197,12 @@ def _facts(comparison: Comparison) -> str:
         if value
     )
     return f'<dl class="pairs">{listed}</dl>{details}'
+
+
+def _machine(facts: dict[str, Any]) -> str:
+    cores = facts.get("cores")
+    number = f"{cores} core{'' if cores == 1 else 's'}" if cores else ""
+    return ", ".join(str(part) for part in (facts.get("system"), facts.get("processor"), number) if part)
 
 
 def _wall(comparison: Comparison) -> str:

@@ -75,7 +75,7 @@ def _wait(wait: Wait) -> list[str]:
                 f"  {among}at {wait.behind} others went first; at {wait.elsewhere} it had no place on what was idle"
             )
         if wait.to_win:
-            lines.append(f"  to go first every time it would have needed a {wait.to_win}")
+            lines.append(f"  to go first every time it would have needed {_article(wait.to_win)} {wait.to_win}")
     else:
         lines.append("  nothing else was started in the meantime")
     for c in wait.choices:
@@ -86,6 +86,10 @@ def _wait(wait: Wait) -> list[str]:
     if wait.decisions > len(wait.choices):
         lines.append(f"  ({wait.decisions - len(wait.choices)} further decisions not shown)")
     return lines
+
+
+def _article(words: str) -> str:
+    return "an" if words[:1] in "aeiou" else "a"
 
 
 def _trust(e: Explanation) -> list[str]:

@@ -10,6 +10,7 @@ import pytest
 from eunomia.errors import ConfigError, RecordError
 from eunomia.records import RunRecords, conform, write_run
 from eunomia.report.explain import explain
+from eunomia.report.story import _article
 from tests.report.synthetic import run
 
 
@@ -163,3 +164,8 @@ def test_a_run_without_decisions_is_one_sentence(tmp_path: Path) -> None:
     write_run(tmp_path / "a", {"requests": records["requests"]}, records.manifest)
     with pytest.raises(RecordError, match="no recorded decisions to explain; run it with record = 'all'"):
         explain(tmp_path / "a", 1)
+
+
+@pytest.mark.parametrize(("words", "article"), [("arrival before 2 s", "an"), ("deadline before 2 s", "a")])
+def test_articles_fit_what_follows(words: str, article: str) -> None:
+    assert _article(words) == article

@@ -101,7 +101,9 @@ def test_a_comparison_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert not (tmp_path / "INCOMPLETE").exists()
     assert whole.metrics == eunomia.compare(small()).metrics
     seen.clear()
-    eunomia.compare(small(duration_s=0.3), directory=tmp_path, on_done=note)
+    with pytest.raises(eunomia.errors.OutputError, match="another comparison"):
+        eunomia.compare(small(duration_s=0.3), directory=tmp_path)
+    eunomia.compare(small(duration_s=0.3), directory=tmp_path, on_done=note, overwrite=True)
     assert not any(reused for _, reused in seen), "another scenario is another comparison"
 
 

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from eunomia.atomic import clear_output_errors, write_text
+from eunomia.atomic import INCOMPLETE, clear_output_errors, write_text
 from eunomia.config import Scenario, as_table
 from eunomia.errors import OutputError, RecordError
 from eunomia.ownership import FILES, is_ours, own_files, require_no_single_run, require_ours
@@ -37,6 +37,7 @@ def claim(root: Path, scenario: Scenario, kind: str, overwrite: bool = False) ->
                     f"'{root}' holds another {found['kind']}, of other settings; choose another directory "
                     "with --out, or replace it with --force"
                 )
+            mark_incomplete(root)
             _clear(root)
     mark_incomplete(root)
     write_text(root / CELLS / IDENTITY, json.dumps(wanted))
@@ -62,8 +63,8 @@ def _owner(root: Path) -> dict[str, str] | None:
 
 
 def _clear(root: Path) -> None:
-    """Remove what Eunomia wrote below ``root``, and nothing else."""
-    for path in list(own_files(root)):
+    """Remove what Eunomia wrote below ``root``, and nothing else; the mark that says whose it is stays."""
+    for path in [path for path in own_files(root) if path != root / INCOMPLETE]:
         if path.is_dir():
             with contextlib.suppress(OSError):  # somebody else's files are in it
                 path.rmdir()

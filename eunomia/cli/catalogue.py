@@ -11,7 +11,7 @@ import typer
 from eunomia.cli import options as opt
 from eunomia.cli.console import print_json, say
 from eunomia.cli.tables import print_table
-from eunomia.errors import UnknownNameError
+from eunomia.errors import ConfigError, UnknownNameError
 
 if TYPE_CHECKING:
     from eunomia.workload.model import DnnModel
@@ -27,6 +27,10 @@ def register(app: typer.Typer) -> None:
 def models(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="A network of the zoo, or an ONNX file.")
+    ] = None,
+    dim: Annotated[
+        list[str] | None,
+        typer.Option("--dim", metavar="NAME=SIZE", help="Size of a free dimension of an ONNX file. Repeatable."),
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -44,7 +48,7 @@ def models(
               "yes" if r["chain"] else "no", r["source"]] for r in rows],
         )  # fmt: skip
         return
-    model = _find_model(name)
+    model = _find_model(name, parse_dims(dim or []))
     layers = [_layer_facts(model, index) for index in range(len(model.layers))]
     if as_json:
         print_json({**model_facts(model), "layers": layers})
@@ -61,13 +65,24 @@ def models(
     )  # fmt: skip
 
 
-def _find_model(name: str) -> DnnModel:
+def parse_dims(texts: list[str]) -> dict[str, int]:
+    """``seq=128`` texts as sizes by name. Raises ConfigError."""
+    pairs = [text.rpartition("=") for text in texts]
+    for text, (key, _, size) in zip(texts, pairs, strict=True):
+        if not key or not size.isdecimal() or int(size) < 1:
+            raise ConfigError(f"--dim {text}: write NAME=SIZE with a positive whole size, for example seq=128")
+    return {key: int(size) for key, _, size in pairs}
+
+
+def _find_model(name: str, dims: dict[str, int]) -> DnnModel:
     from eunomia.workload import zoo
 
     if name.endswith(".onnx") or Path(name).is_file():
         from eunomia.workload.onnx import read_onnx
 
-        return read_onnx(name)
+        return read_onnx(name, dims=dims)
+    if dims:
+        raise ConfigError(f"--dim is for ONNX files; the sizes of '{name}' are fixed")
     return zoo.load(name)
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from eunomia.scale.processes import Outcome
 
 WIDE = 160  # columns when there is no terminal to ask
 
@@ -32,6 +35,11 @@ def say(text: str = "") -> None:
     sys.stdout.write(text + "\n")
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """``1 seed``, ``2 seeds``."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
 def print_json(value: Any) -> None:
     """One JSON document; undefined numbers become null."""
     say(json.dumps(_finite(value), indent=2, default=str))
@@ -45,19 +53,12 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-class Advance(Protocol):
-    """Told about each finished cell."""
-
-    def __call__(self, name: str, failed: bool = False) -> None:
-        """``name`` has finished."""
-
-
 @contextmanager
-def progress(title: str, total: int, quiet: bool) -> Iterator[Advance]:
-    """A progress bar on stderr; silent with ``quiet``, off-tty and for a single step."""
+def progress(title: str, total: int, quiet: bool) -> Iterator[Callable[[Outcome], None]]:
+    """A progress bar on stderr, told about each finished cell; silent with ``quiet``, off-tty and for a single step."""
     console = stderr()
     if quiet or not console.is_terminal or total <= 1:
-        yield lambda name, failed=False: None
+        yield lambda outcome: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -65,7 +66,8 @@ def progress(title: str, total: int, quiet: bool) -> Iterator[Advance]:
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=total)
 
-        def advance(name: str, failed: bool = False) -> None:
-            bar.update(task, advance=1, description=f"{title}: {name}" + (" failed" if failed else ""))
+        def advance(outcome: Outcome) -> None:
+            failed = " failed" if outcome.failure is not None else ""
+            bar.update(task, advance=1, description=f"{title}: {outcome.cell.name}{failed}")
 
         yield advance

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eunomia.cli import options as opt
-from eunomia.cli.console import print_json, progress, say, stderr
+from eunomia.cli.console import counted, print_json, progress, say, stderr
 
 if TYPE_CHECKING:
     from eunomia.records import RunRecords
@@ -39,25 +39,28 @@ def demo(
     from eunomia.cli.outputs import write_outputs
     from eunomia.cli.tables import comparison_json, print_comparison
     from eunomia.config import demo_scenario
+    from eunomia.ownership import require_ours
 
     scenario = demo_scenario(sets or ())
     folder = out or DEMO_OUT
     names = policy or scenario.compare.policies
     total = len(names) * (seeds or scenario.compare.seeds)
+    if out is not None:
+        require_ours(out)
     if not (quiet or as_json):
         stderr().print(
-            f"simulating {len(scenario.tenant)} tenants, {scenario.duration_s:g} s of requests, "
-            f"{len(names)} policies x {total // len(names)} seeds"
+            f"simulating {counted(len(scenario.tenant), 'tenant')}, {scenario.duration_s:g} s of requests, "
+            f"{counted(len(names), 'policy', 'policies')} x {counted(total // len(names), 'seed')}"
         )
     started_s = time.perf_counter()
-    with progress("simulating", total, quiet or as_json) as advance:
+    with progress("simulating", total, quiet or as_json) as on_done:
         result = experiment.compare(
             scenario,
             policy,
             seeds,
             directory=folder,
             workers=workers or 1,
-            on_done=lambda outcome: advance(outcome.cell.name, outcome.failure is not None),
+            on_done=on_done,
             overwrite=out is None,
         )
     records = result.records()

@@ -12,6 +12,8 @@ from eunomia import __version__
 from eunomia.cli import catalogue, demo, inspect, run, scenario, trace
 from eunomia.errors import EunomiaError
 
+INTERRUPTED = 130  # the exit status after Ctrl-C
+
 app = typer.Typer(
     name="eunomia",
     help="Schedulers that give every tenant the service it was promised. Start with: eunomia demo",
@@ -52,11 +54,13 @@ def status() -> int:
     try:
         app()
     except SystemExit as leaving:
+        if leaving.code == INTERRUPTED:
+            return _complain("interrupted", INTERRUPTED)
         return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     except EunomiaError as error:
         return _complain(str(error), error.exit_code)
     except KeyboardInterrupt:
-        return _complain("stopped", 130)
+        return _complain("interrupted", INTERRUPTED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the final flush complains
         return 1

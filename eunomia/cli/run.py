@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.console import print_json, progress, say
 from eunomia.errors import ConfigError
+
+if TYPE_CHECKING:
+    from eunomia.config import Scenario
 
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing run of that name.")]
 ForceAll = Annotated[bool, typer.Option("--force", help="Replace the results of other settings in that folder.")]
@@ -85,12 +88,11 @@ def compare(
     """Compare policies on the same requests, over several seeds. A stopped comparison goes on where it left off."""
     from eunomia import experiment
     from eunomia.cli.outputs import compare_folder
-    from eunomia.experiment.run import as_scenario
 
-    checked = as_scenario(scenario, [*(sets or ()), *([f"seed={seed}"] if seed is not None else [])])
+    checked = _checked(scenario, sets, seed)
     folder = out or compare_folder(checked.name)
     total = len(policy or checked.compare.policies) * (seeds or checked.compare.seeds)
-    with progress("comparing", total, quiet or as_json) as advance:
+    with progress("comparing", total, quiet or as_json) as on_done:
         result = experiment.compare(
             checked,
             policy,
@@ -98,10 +100,16 @@ def compare(
             directory=folder,
             workers=min(workers or opt.cores(), total),
             record=record,
-            on_done=lambda outcome: advance(outcome.cell.name, outcome.failure is not None),
+            on_done=on_done,
             overwrite=force,
         )
     show_comparison(result, folder, as_json, quiet)
+
+
+def _checked(path: Path, sets: list[str] | None, seed: int | None) -> Scenario:
+    from eunomia.config import load_scenario
+
+    return load_scenario(path, [*(sets or ()), *([f"seed={seed}"] if seed is not None else [])])
 
 
 def show_comparison(result, folder: Path, as_json: bool, quiet: bool) -> None:  # type: ignore[no-untyped-def]
@@ -142,16 +150,15 @@ def sweep(
     from eunomia import experiment
     from eunomia.cli.outputs import compare_folder
     from eunomia.cli.tables import print_sweep, sweep_json
-    from eunomia.experiment.run import as_scenario
     from eunomia.experiment.sweep import settings_of
 
-    checked = as_scenario(scenario, [*(sets or ()), *([f"seed={seed}"] if seed is not None else [])])
+    checked = _checked(scenario, sets, seed)
     grid = parse_grid(over) if over else checked.sweep
     folder = out or compare_folder(f"{checked.name} sweep")
     total = (
         len(settings_of(grid)) * len(policy or checked.compare.policies) * (seeds or checked.compare.seeds)
     )
-    with progress("sweeping", total, quiet or as_json) as advance:
+    with progress("sweeping", total, quiet or as_json) as on_done:
         result = experiment.sweep(
             checked,
             grid,
@@ -159,7 +166,7 @@ def sweep(
             seeds,
             directory=folder,
             workers=min(workers or opt.cores(), max(1, total)),
-            on_done=lambda outcome: advance(outcome.cell.name, outcome.failure is not None),
+            on_done=on_done,
             overwrite=force,
         )
     if as_json:

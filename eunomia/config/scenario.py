@@ -12,6 +12,8 @@ from eunomia.config.hardware import PlatformConfig
 from eunomia.config.overrides import flatten
 from eunomia.config.section import Name, NotNegative, Positive, Section, wrong
 
+MAX_PERIODS = 1e8  # of one run: minutes of computing
+
 Values = Annotated[list[Any], Field(min_length=1)]
 
 
@@ -30,7 +32,7 @@ class Scenario(Section):
     description: str = ""
     duration_s: Positive
     warmup_s: NotNegative = 0.0
-    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     load: Positive | None = None  # None = rates as written; 1.0 = the platform's measured capacity
     policy: Name | None = None  # what `eunomia run` uses; None = the first of [compare]
     platform: PlatformConfig
@@ -54,4 +56,10 @@ class Scenario(Section):
             raise wrong(f"two tenants are called '{twice[0]}'; names must differ")
         if self.warmup_s >= self.duration_s:
             raise wrong(f"warmup_s is {self.warmup_s:g} of {self.duration_s:g} s; nothing would be measured")
+        period_s = self.engine.period_s
+        if period_s is not None and self.duration_s / period_s > MAX_PERIODS:
+            raise wrong(
+                f"engine.period_s is {period_s:g}: {self.duration_s:g} s hold {self.duration_s / period_s:.3g} "
+                f"periods, more than the {MAX_PERIODS:g} that a run may have; raise period_s or shorten duration_s"
+            )
         return self

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from eunomia.config import Scenario, as_table, load_scenario, scenario_from
-from eunomia.errors import EunomiaError, PolicyError
+from eunomia.errors import ConfigError, EunomiaError, PolicyError
 from eunomia.experiment.bench import Bench, prepare
 from eunomia.experiment.policy import PolicyLike, policy_name, resolve_policy
 from eunomia.inference.options import EngineOptions, Estimator, Record
@@ -25,6 +25,7 @@ from eunomia.metrics.summary import summarise
 from eunomia.metrics.window import measured
 from eunomia.records import RunRecords, environment, write_run
 
+MAX_SEEDS = 10_000
 ScenarioLike = Scenario | str | Path | dict[str, Any]
 
 
@@ -43,6 +44,15 @@ class RunResult:
     def write(self, directory: str | Path, overwrite: bool = False) -> RunRecords:
         """Write tables and manifest to ``directory``, whole or not at all."""
         return write_run(directory, self.records.tables, self.records.manifest, overwrite=overwrite)
+
+
+def seeds_from(first: int, count: int = 1) -> list[int]:
+    """``count`` seeds, ascending from ``first``. Raises ConfigError unless they fit the range of seeds."""
+    if not 1 <= count <= MAX_SEEDS:
+        raise ConfigError(f"{count} seeds per policy; give 1 to {MAX_SEEDS}")
+    if not 0 <= first <= 2**63 - count:
+        raise ConfigError(f"seed is {first}; seeds are whole numbers from 0 to 2^63 - 1")
+    return list(range(first, first + count))
 
 
 def as_scenario(scenario: ScenarioLike, overrides: Iterable[str] = ()) -> Scenario:
@@ -69,7 +79,7 @@ def run(
     """
     checked = as_scenario(scenario, overrides)
     chosen = policy if policy is not None else checked.policy or checked.compare.policies[0]
-    return run_cell(checked, chosen, checked.seed if seed is None else seed, record)
+    return run_cell(checked, chosen, seeds_from(checked.seed if seed is None else seed)[0], record)
 
 
 def run_cell(scenario: Scenario, policy: PolicyLike, seed: int, record: Record = "all") -> RunResult:

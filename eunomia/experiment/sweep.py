@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eunomia.atomic import clear_output_errors
+from eunomia.atomic import write_bytes
 from eunomia.config import Scenario, as_table, with_values
 from eunomia.errors import ConfigError, EunomiaError
 from eunomia.experiment.cells import make_cell, run_cells
 from eunomia.experiment.compare import CompareResult, failed, gather
 from eunomia.experiment.place import claim
 from eunomia.experiment.policy import PolicyLike, policy_name, resolve_policy
-from eunomia.experiment.run import ScenarioLike, as_scenario, provenance
+from eunomia.experiment.run import ScenarioLike, as_scenario, provenance, seeds_from
 from eunomia.inference.options import Record
 from eunomia.records import write_comparison
 from eunomia.scale.processes import Outcome
@@ -80,7 +79,7 @@ def sweep(
         resolve_policy(policy)
     settings = settings_of(axes)
     scenarios = [with_values(checked, setting) for setting in settings]
-    numbers = range(checked.seed, checked.seed + (seeds or checked.compare.seeds))
+    numbers = seeds_from(checked.seed, checked.compare.seeds if seeds is None else seeds)
     root = Path(directory) if directory is not None else None
     if root is not None:
         claim(root, checked, "sweep", overwrite)
@@ -91,7 +90,7 @@ def sweep(
         for seed in numbers
     ]
     outcomes = run_cells(cells, workers, on_done, root)
-    result = _collect(checked, settings, scenarios, chosen, list(numbers), outcomes, root)
+    result = _collect(checked, settings, scenarios, chosen, numbers, outcomes, root)
     if root is not None:
         write_sweep(result, root)
     return result
@@ -126,9 +125,9 @@ def write_sweep(result: SweepResult, root: Path) -> None:
 
     table = pa.Table.from_pylist(_flat(result.rows()))
     for name, write in (("sweep.parquet", pq.write_table), ("sweep.csv", csv.write_csv)):
-        with clear_output_errors(root / name):
-            write(table, root / f".{name}")
-            os.replace(root / f".{name}", root / name)
+        content = pa.BufferOutputStream()
+        write(table, content)
+        write_bytes(root / name, content.getvalue().to_pybytes())
     manifest = {
         "name": result.scenario.name,
         "kind": "sweep",

@@ -26,7 +26,7 @@ def refused(done: Done, *words: str) -> None:
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("tenant.gold.wieght=2", ["tenant.0", "unknown key 'wieght'", "did you mean 'weight'"]),
+        ("tenant.gold.wieght=2", ["tenant.gold", "unknown key 'wieght'", "did you mean 'weight'"]),
         (
             "tenant.gold.models.0.model=squeezenett",
             ["unknown model 'squeezenett'", "did you mean 'squeezenet'"],
@@ -34,8 +34,8 @@ def refused(done: Done, *words: str) -> None:
         ("compare.policies=['edff']", ["unknown policy 'edff'", "did you mean 'edf'"]),
         ("policy=edf+feft", ["edf+feft", "feft"]),
         ("platform.accelerators.0.type=simbaa", ["'simbaa'", "did you mean 'simba'"]),
-        ("tenant.bulk.models.0.deadline_ms=-1", ["tenant.1.models.0.deadline_ms is -1", "greater than 0"]),
-        ("tenant.bulk.arrivals.period_s=-0.1", ["tenant.1.arrivals.period_s is -0.1"]),
+        ("tenant.bulk.models.0.deadline_ms=-1", ["tenant.bulk.models.0.deadline_ms is -1", "greater than 0"]),
+        ("tenant.bulk.arrivals.period_s=-0.1", ["tenant.bulk.arrivals.period_s is -0.1"]),
         ("duration_s=-1", ["duration_s is -1"]),
         ("platform.dram_bandwidth_gb_s=0", ["platform.dram_bandwidth_gb_s is 0"]),
         ("tenant.gold.models.0={onnx='no.onnx'}", ["no.onnx"]),
@@ -49,6 +49,7 @@ def refused(done: Done, *words: str) -> None:
         ),
         ("tenant.gold.model_set=moca-lite", ["either models"]),
         ("tenant.gold.models.0={model='vgg16', deadline='qos_h'}", ["'vgg16'", "no base deadline"]),
+        ("engine.period_s=1e-9", ["engine.period_s is 1e-09", "4e+08 periods", "raise period_s"]),
         ("nonsense", ["--set nonsense", "KEY=VALUE"]),
         ("tenant.silver.weight=1", ["no entry 'silver'", "gold, bulk"]),
     ],
@@ -309,3 +310,16 @@ def test_usage_errors_have_status_2(shell: Shell) -> None:
     assert shell("rnu").code == 2
     assert shell("run", small(Path.cwd()), "--seed", "-1").code == 2
     assert shell("run", small(Path.cwd()), "--set", "duration_s=-1").code == 2
+    assert shell("run", small(Path.cwd()), "--seed", str(2**63)).code == 2
+    assert shell("compare", small(Path.cwd()), "--seeds", "10001").code == 2
+
+
+def test_free_dimensions_are_given_by_name(shell: Shell) -> None:
+    image = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["batch", "seq", 4])
+    result = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    graph = onnx.helper.make_graph([node("Softmax", ["x"], ["y"])], "g", [image], [result])
+    Path("net.onnx").write_bytes(onnx.helper.make_model(graph).SerializeToString())
+    refused(shell("models", "net.onnx"), "'seq'", "--dim seq=128")
+    refused(shell("models", "net.onnx", "--dim", "seq"), "--dim seq", "NAME=SIZE")
+    refused(shell("models", "resnet50", "--dim", "seq=8"), "for ONNX files")
+    assert shell("models", "net.onnx", "--dim", "seq=128").code == 0

@@ -231,6 +231,19 @@ def test_a_stopped_sweep_goes_on(shell: Shell, sent: int) -> None:
     assert done.code == 0 and pq.read_table("grid/sweep.parquet").num_rows == 60
 
 
+@pytest.mark.parametrize("verb", ["run", "compare"])
+def test_ctrl_c_is_one_line(tmp_path: Path, verb: str) -> None:
+    words = [sys.executable, "-m", "eunomia", verb, str(small(tmp_path)), "--set", "duration_s=2000.0"]
+    process = subprocess.Popen(words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               start_new_session=True, text=True)  # fmt: skip
+    time.sleep(2.0)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130 and "Traceback" not in errors
+    assert errors.strip().startswith("eunomia: ") and len(errors.strip().splitlines()) == 1, errors
+
+
 def test_a_closed_pipe_ends_quietly() -> None:
     words = f"{sys.executable} -m eunomia models | head -1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", words], cwd=ROOT, capture_output=True, text=True)

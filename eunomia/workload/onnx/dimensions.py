@@ -73,5 +73,6 @@ def _value(symbol: str, place: str, axis: int, batch: int, dims: Mapping[str, in
     key = symbol or place
     name = f"the free dimension '{symbol}'" if symbol else "a free dimension without a name"
     raise ModelError(
-        f"input '{place.rpartition(':')[0]}' has {name} on axis {axis}; give its size with dims={{'{key}': ...}}"
+        f"input '{place.rpartition(':')[0]}' has {name} on axis {axis}; give its size with dims={{'{key}': ...}} "
+        f"(on the command line: --dim {key}=128)"
     )

@@ -17,6 +17,7 @@ from eunomia.metrics.summary import METRICS
 from eunomia.records import Comparison, RunRecords
 from eunomia.report import figures
 from eunomia.report.assessment import HEADLINES, Assessment, interval_text, metric_text
+from eunomia.report.bidi import Names, breakable, visible
 from eunomia.report.gantt import gantt, why_missing
 
 SHORT = {
@@ -39,19 +40,20 @@ def render_report(comparison: Comparison | RunRecords) -> str:
         )
     assessment = Assessment(comparison)
     headline, *said = assessment.verdict()
+    names = Names([comparison.name, *assessment.policies, *assessment.tenants])
     script = _asset("report.js")
     parts = {
-        "title": html.escape(comparison.name),
+        "title": names.text(comparison.name),
         "style": _asset("report.css"),
         "script": script,
         "script_hash": _content_hash(script),
-        "headline": html.escape(headline),
-        "said": "".join(f"<li>{html.escape(text)}</li>" for text in said),
+        "headline": names.text(headline),
+        "said": "".join(f"<li>{names.text(text)}</li>" for text in said),
         "scope": html.escape(_scope(assessment)),
         "summary": _summary_table(assessment),
         "summary_note": html.escape(_summary_note(assessment)),
-        "facts": _facts(comparison),
-        "data": _embedded(page_data(assessment)),
+        "facts": visible(_facts(comparison)),
+        "data": visible(_embedded(page_data(assessment))),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match.group(1)], _asset("page.html"))
 
@@ -122,12 +124,20 @@ def _scope(a: Assessment) -> str:
 
 
 def _summary_note(a: Assessment) -> str:
+    most = _most_missed(a)
+    bars = f" The red bar is the share that missed; its full width stands for {100 * most:.2g} %." if most > 0.0 else ""
     if len(a.comparison.seeds) < 2:
-        return "One seed only: there are no intervals, and small differences mean nothing."
+        return f"One seed only: there are no intervals, and small differences mean nothing.{bars}"
     return (
         f"Means over {len(a.comparison.seeds)} seeds with the 95 % interval (Student t). "
-        "A dot marks the best mean of a column; whether it is really ahead, the intervals say."
+        f"A dot marks the best mean of a column; whether it is really ahead, the intervals say.{bars}"
     )
+
+
+def _most_missed(a: Assessment) -> float:
+    """The largest share of requests that any policy missed; 0 when none did."""
+    rates = [a.estimate(policy, "hit_rate").mean for policy in a.policies]
+    return max((1.0 - rate for rate in rates if not math.isnan(rate)), default=0.0)
 
 
 def _summary_table(a: Assessment) -> str:
@@ -140,7 +150,7 @@ def _summary_table(a: Assessment) -> str:
     rows = []
     for policy in a.compared.ranked("hit_rate"):
         cells = "".join(_cell(a, policy, name, policy in best[name]) for name in names)
-        rows.append(f'<tr><th scope="row">{html.escape(policy)}</th>{cells}</tr>')
+        rows.append(f'<tr><th scope="row">{breakable(policy)}</th>{cells}</tr>')
     return f'<table><thead><tr><th scope="col">policy</th>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
 
 
@@ -160,8 +170,9 @@ def _cell(a: Assessment, policy: str, name: str, best: bool) -> str:
     estimate = a.estimate(policy, name)
     width = _micro(interval_text(name, estimate))
     bar = ""
-    if name == "hit_rate" and not math.isnan(estimate.mean):
-        bar = f'<span class="bar"><i style="width:{100 * estimate.mean:.1f}%"></i></span>'
+    if name == "hit_rate" and not math.isnan(estimate.mean) and _most_missed(a) > 0.0:
+        share = (1.0 - estimate.mean) / _most_missed(a)
+        bar = f'<span class="bar"><i style="width:{100 * share:.1f}%"></i></span>'
     text = html.escape(_micro(metric_text(name, estimate.mean)))
     interval = f'<span class="ci">{html.escape(width)}</span>' if width else ""
     return f"<td{' class=best' if best else ''}>{text}{interval}{bar}</td>"

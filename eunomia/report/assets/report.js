@@ -79,10 +79,16 @@ function buildPicker() {
   data.policies.forEach((name, i) => {
     const input = html("input", { type: "radio", name: "policy", value: String(i) });
     input.checked = i === state.policy;
-    input.addEventListener("change", () => { state.policy = i; draw(); });
-    box.append(html("label", {}, input, html("span", {}, name)));
+    input.addEventListener("change", () => { state.policy = i; showChosen(); draw(); });
+    box.append(html("label", {}, input, html("span", {}, html("bdi", {}, name))));
   });
+  showChosen();
   if (data.policies.length < 2) box.parentElement.hidden = true;
+}
+
+function showChosen() {  // where the row of policies is wider than the page
+  const box = byId("picker"), label = box.querySelectorAll("label")[state.policy];
+  if (label) box.scrollLeft = label.offsetLeft - box.offsetLeft - (box.clientWidth - label.offsetWidth) / 2;
 }
 
 // ---- promises: dumbbells -------------------------------------------------------------------------
@@ -204,7 +210,7 @@ function drawFairness() {
   const lines = data.fairness[data.policies[state.policy]];
   if (!lines) return empty(host, "This policy was not run on the seed shown.");
   byId("fairness-note").textContent = `Tenants' hit rates over the last ${span(lines.window_s)}, seed ${data.seed}; a miss counts at its deadline. ` +
-    "Thin lines are tenants; the heavy ones their mean and the worst of them; below, Jain's index (1 = all equal). " +
+    "Thin lines are tenants, equal ones drawn side by side; the dashed one is their mean, the red band the worst of them; below, Jain's index (1 = all equal). " +
     "Short windows hold few requests, so dips of a single tenant may be chance.";
   const width = host.clientWidth, narrow = width < 620, left = 46, right = narrow ? 8 : 132;
   const tall = narrow ? 200 : 250, low = 62, gap = 34, total = tall + gap + low + 30;
@@ -225,14 +231,15 @@ function drawFairness() {
   const draw1 = (values, y, colour, weight, opacity = 1, dash = null) => root.append(svg("path", {
     d: path(values, y), fill: "none", stroke: colour, "stroke-width": weight, "stroke-opacity": opacity, "stroke-linejoin": "round", "stroke-dasharray": dash }));
   const names = data.tenants.filter((name) => name in lines.tenants);
-  for (const name of names) draw1(lines.tenants[name], upper, `var(${tenantVar(name)})`, 1.1, 0.55);
-  draw1(lines.mean, upper, "var(--ink)", 2.2);
-  draw1(lines.worst, upper, "var(--bad)", 2.2);
+  const beside = Math.min(2, 10 / Math.max(1, names.length));  // pixels between equal lines, so that none hides another
+  draw1(lines.worst, upper, "var(--bad)", 8, 0.28);
+  names.forEach((name, i) => draw1(lines.tenants[name], (v) => upper(v) + (i - (names.length - 1) / 2) * beside, `var(${tenantVar(name)})`, 1.3, 0.9));
+  draw1(lines.mean, upper, "var(--ink)", 2.2, 1, "7 4");
   draw1(lines.jain, lower, "var(--accent)", 1.8);
   const final = (values) => { for (let i = values.length - 1; i >= 0; i--) if (values[i] != null) return values[i]; return null; };
+  const heavy = [];  // on a narrow page the heavy lines are named in the legend, with their last values
   if (narrow) {
-    root.append(svg("text", { x: left + 6, y: upper(0) - 8, class: "small", style: "fill:var(--bad)" }, "worst tenant"),
-      svg("text", { x: left + 96, y: upper(0) - 8, class: "small strong" }, "mean"), svg("text", { x: left + 6, y: lower(0) - 6, class: "small", style: "fill:var(--accent)" }, "Jain"));
+    heavy.push(["mean of tenants", percent(final(lines.mean)), "--ink"], ["worst tenant", percent(final(lines.worst)), "--bad"], ["Jain's index, below", final(lines.jain)?.toFixed(2) ?? "no data", "--accent"]);
   } else {
     const labels = [["mean of tenants", final(lines.mean), "var(--ink)", upper], ["worst tenant", final(lines.worst), "var(--bad)", upper], ["Jain's index", final(lines.jain), "var(--accent)", lower]]
       .filter((l) => l[1] != null).map(([text, v, colour, y]) => ({ text: `${text} ${y === upper ? percent(v) : v.toFixed(2)}`, colour, y: y(v) + 4 })).sort((a, b) => a.y - b.y);
@@ -250,7 +257,9 @@ function drawFairness() {
   });
   catcher.addEventListener("pointerleave", () => { cursor.setAttribute("visibility", "hidden"); hideTip(); });
   root.append(cursor, catcher);
-  const legend = html("ul", { class: "legend" }, ...names.map((n) => html("li", {}, html("i", { class: "line", style: `background:var(${tenantVar(n)})` }), n)));
+  const item = (colour, ...words) => html("li", {}, html("i", { class: "line", style: `background:var(${colour})` }), ...words);
+  const legend = html("ul", { class: "legend" }, ...heavy.map(([what, last, colour]) => item(colour, `${what}, ${last} at the end`)),
+    ...names.map((n) => item(tenantVar(n), html("bdi", {}, n))));
   host.replaceChildren(legend, root);
 }
 
@@ -508,7 +517,7 @@ const gantt = data.gantt && (() => {
     byId("gantt-note").textContent = now ? `One row per accelerator, one block per layer, coloured by tenant. Seed ${data.seed}, ${whole}: ${now.begin.length.toLocaleString("en")} of ${now.total.toLocaleString("en")} layers.${cut}` : "This policy has no recorded layers.";
     redraw();
   }
-  const legend = html("ul", { class: "legend" }, ...data.tenants.map((n) => html("li", {}, html("i", { style: `background:var(${tenantVar(n)})` }), n)));
+  const legend = html("ul", { class: "legend" }, ...data.tenants.map((n) => html("li", {}, html("i", { style: `background:var(${tenantVar(n)})` }), html("bdi", {}, n))));
   host.append(legend, main, strip);
   bind();
   return { draw, redraw, paint, view };

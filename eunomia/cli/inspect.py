@@ -82,8 +82,9 @@ def _say_what_is_missing(best: Path, manifest: dict[str, Any], policy: str | Non
 
 def _fits(path: Path, policy: str | None, seed: int | None) -> bool:
     from eunomia.experiment.cells import folder_name
+    from eunomia.experiment.policy import policy_name
 
-    right_policy = policy is None or path.parent.name == folder_name(policy)
+    right_policy = policy is None or path.parent.name in (folder_name(policy), folder_name(policy_name(policy)))
     return right_policy and (seed is None or path.name == str(seed))
 
 

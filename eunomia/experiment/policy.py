@@ -11,6 +11,7 @@ from typing import Any
 
 from eunomia.errors import ConfigError, PolicyError, UnknownNameError
 from eunomia.inference.policies import POLICIES, load_policy
+from eunomia.inference.policies import policy_name as canonical_name
 from eunomia.inference.policies.ordering import ORDERS, find_order
 from eunomia.inference.view import Assign, View
 
@@ -21,7 +22,7 @@ def policy_name(policy: PolicyLike) -> str:
     """What a policy is called in tables, folders and reports."""
     if isinstance(policy, str):
         path, colon, attribute = policy.rpartition(":")
-        return attribute if colon and path.endswith(".py") else policy
+        return attribute if colon and path.endswith(".py") else canonical_name(policy)
     name = getattr(policy, "name", None) or getattr(policy, "__name__", None) or type(policy).__name__
     return str(name).replace("<lambda>", "lambda").replace("/", "-")
 

@@ -99,6 +99,15 @@ def test_explain_tells_the_story_of_a_request(shell: Shell) -> None:
     assert absent.code == 1 and "no run of llf" in absent.err and "fcfs" in absent.err
 
 
+def test_a_policy_has_one_name_however_it_is_written(shell: Shell) -> None:
+    words = ["-p", "fcfs", "-p", "EDF+feasible", "--set", "compare.baseline=edf-f", "--seeds", "1", "--out", "cmp"]
+    done = shell("compare", small(Path.cwd()), *words)
+    assert done.code == 0 and "relative to edf+f" in done.out, done.err
+    assert "under edf+f" in shell("explain", "cmp", "req-5", "-p", "EDF+F").out
+    twice = shell("compare", small(Path.cwd()), "-p", "edf+f", "-p", "edf+f+f")
+    assert twice.code == 2 and "two policies are called 'edf+f'" in twice.err
+
+
 def test_report_is_written_anew(shell: Shell) -> None:
     assert shell("compare", small(Path.cwd()), "--out", "cmp", "-q").code == 0
     before = Path("cmp/report.html").read_bytes()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from eunomia.errors import UnknownNameError
+from eunomia.errors import ConfigError, EunomiaError, UnknownNameError
 from eunomia.inference.kernel.setup import PLACEMENTS
 from eunomia.inference.policies.dysta import DYSTA
 from eunomia.inference.policies.greedy import Greedy
@@ -114,26 +114,37 @@ def load_policy(policy: str | Callable[..., Any]) -> Any:
 
 
 def policy_name(policy: str | Callable[..., Any]) -> str:
-    """What to call a policy in tables."""
+    """What to call a policy in tables: ``EDF+F`` and ``edf-feasible`` are ``edf+f``."""
     if isinstance(policy, str):
-        return policy
+        if policy in POLICIES:
+            return policy
+        try:
+            return str(getattr(load_policy(policy), "name", policy))
+        except EunomiaError:
+            return policy  # said where it is loaded
     return str(getattr(policy, "name", None) or getattr(policy, "__name__", type(policy).__name__))
 
 
 def _greedy_by_grammar(name: str) -> Greedy:
     text = name.strip().lower().replace("any-idle", "any_idle").replace("eft-ca", "eft_ca")
     order, *suffixes = re.split(r"[+-]", text)
+    if order not in ORDERS:
+        raise UnknownNameError("policy", name, {*POLICIES.names(), *ORDERS, "edf+f+eft", "edf+eft+g0.9"})
     settings: dict[str, Any] = {}
     for suffix in suffixes:
+        if suffix == "g":
+            raise ConfigError(f"policy '{name}': a gate is a positive number after +g, such as edf+g0.9")
         gate = re.fullmatch(r"g(\d*\.?\d+)", suffix)
         if suffix in ("f", "feasible"):
             settings["feasible"] = True
+        elif suffix in PLACEMENTS and "place" in settings:
+            raise ConfigError(
+                f"policy '{name}' has two placements, {settings['place']} and {suffix}; give one of them"
+            )
         elif suffix in PLACEMENTS:
             settings["place"] = suffix
         elif gate:
             settings["gate"] = float(gate[1])
         else:
-            raise UnknownNameError(f"suffix in policy '{name}':", suffix, ["f", *PLACEMENTS, "g0.9"])
-    if order not in ORDERS:
-        raise UnknownNameError("policy", name, [*POLICIES.names(), *ORDERS, "edf+f+eft", "edf+eft+g0.9"])
+            raise UnknownNameError("suffix", suffix, ["f", *PLACEMENTS, "g0.9"], f" in policy '{name}'")
     return Greedy(order, **settings)

@@ -75,7 +75,8 @@ function empty(host, text) { host.replaceChildren(html("p", { class: "empty" }, 
 
 // ---- policy picker -------------------------------------------------------------------------------
 function buildPicker() {
-  const box = byId("picker");
+  const bar = byId("picker"), box = html("div", { class: "chips" });
+  bar.append(box);
   data.policies.forEach((name, i) => {
     const input = html("input", { type: "radio", name: "policy", value: String(i) });
     input.checked = i === state.policy;
@@ -83,12 +84,14 @@ function buildPicker() {
     box.append(html("label", {}, input, html("span", {}, html("bdi", {}, name))));
   });
   showChosen();
-  if (data.policies.length < 2) box.parentElement.hidden = true;
+  if (data.policies.length < 2) bar.parentElement.hidden = true;
 }
 
 function showChosen() {  // where the row of policies is wider than the page
-  const box = byId("picker"), label = box.querySelectorAll("label")[state.policy];
-  if (label) box.scrollLeft = label.offsetLeft - box.offsetLeft - (box.clientWidth - label.offsetWidth) / 2;
+  const box = byId("picker").querySelector(".chips"), label = box.children[state.policy];
+  if (!label) return;
+  const outer = box.getBoundingClientRect(), inner = label.getBoundingClientRect();
+  box.scrollLeft += inner.left + inner.width / 2 - outer.left - outer.width / 2;
 }
 
 // ---- promises: dumbbells -------------------------------------------------------------------------
@@ -535,7 +538,7 @@ let drawnWidth = byId("chart-slo").clientWidth, timer = 0;
 new ResizeObserver(() => {
   if (byId("chart-slo").clientWidth === drawnWidth) return;
   clearTimeout(timer);
-  timer = setTimeout(() => { drawnWidth = byId("chart-slo").clientWidth; drawFigures(); gantt?.redraw(); }, 60);
+  timer = setTimeout(() => { drawnWidth = byId("chart-slo").clientWidth; showChosen(); drawFigures(); gantt?.redraw(); }, 60);
 }).observe(byId("chart-slo"));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => gantt && gantt.redraw());
 document.documentElement.dataset.drawn = "yes";

@@ -63,6 +63,7 @@ def clear_output_errors(path: Path) -> Iterator[None]:
             errno.EACCES: "permission denied; choose another directory",
             errno.EPERM: "permission denied; choose another directory",
             errno.EEXIST: "a part of the path is a file; choose another directory",
+            errno.ENOENT: "there is no such directory and none can be made; choose another directory",
             errno.ENOTDIR: "a part of the path is a file; choose another directory",
             errno.ENAMETOOLONG: "the name is too long; choose a shorter one",
         }.get(error.errno or 0, error.strerror or str(error))

@@ -38,11 +38,11 @@ class ConfigError(EunomiaError):
 class UnknownNameError(ConfigError):
     """A name that is not registered; the message suggests the nearest one."""
 
-    def __init__(self, kind: str, name: str, choices: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, choices: Iterable[str], where: str = "") -> None:
         known = sorted(choices)
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         hint = f"did you mean '{near[0]}'? " if near else ""
-        super().__init__(f"unknown {kind} '{name}'; {hint}choose one of: {', '.join(known)}")
+        super().__init__(f"unknown {kind} '{name}'{where}; {hint}choose one of: {', '.join(known)}")
         self.kind, self.name, self.choices = kind, name, known
 
 

@@ -40,6 +40,11 @@ def counted(count: int, one: str, many: str = "") -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
+def note(text: str) -> None:
+    """One remark on stderr, never wrapped."""
+    sys.stderr.write(f"note: {text}\n")
+
+
 def print_json(value: Any) -> None:
     """One JSON document; undefined numbers become null."""
     say(json.dumps(_finite(value), indent=2, default=str))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from eunomia.cli import options as opt
-from eunomia.cli.console import print_json, progress, say
+from eunomia.cli.console import note, print_json, progress, say
 from eunomia.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def run(
         return
     print_run(result)
     if not quiet:
+        _note_traces(result.scenario)
         _print_paths(paths)
         say(f"explain  -> eunomia explain {folder} req-0")
 
@@ -92,6 +93,8 @@ def compare(
     checked = _checked(scenario, sets, seed)
     folder = out or compare_folder(checked.name)
     total = len(policy or checked.compare.policies) * (seeds or checked.compare.seeds)
+    if not quiet:
+        _note_traces(checked)
     with progress("comparing", total, quiet or as_json) as on_done:
         result = experiment.compare(
             checked,
@@ -158,6 +161,8 @@ def sweep(
     total = (
         len(settings_of(grid)) * len(policy or checked.compare.policies) * (seeds or checked.compare.seeds)
     )
+    if not quiet:
+        _note_traces(checked)
     with progress("sweeping", total, quiet or as_json) as on_done:
         result = experiment.sweep(
             checked,
@@ -189,6 +194,14 @@ def parse_grid(texts: list[str]) -> dict[str, list[object]]:
             raise ConfigError(f"--over {text}: give a list of values, for example --over 'load=[0.7, 1.0]'")
         grid[key] = values
     return grid
+
+
+def _note_traces(scenario: Scenario) -> None:
+    """Say what of the scenario's traces is not used."""
+    from eunomia.experiment.notes import trace_notes
+
+    for sentence in trace_notes(scenario):
+        note(sentence)
 
 
 def _print_paths(paths: dict[str, str]) -> None:

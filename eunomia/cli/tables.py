@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -61,7 +62,7 @@ def comparison_rows(result: CompareResult, short: bool = False) -> list[list[str
     rows = []
     for policy in result.policies:
         if policy not in finished(result):
-            rows.append([policy, "failed", *[""] * 6])
+            rows.append([policy, "failed", *[""] * 7])
             continue
         worst = result.worst_tenant(policy)
         rows.append(
@@ -69,6 +70,7 @@ def comparison_rows(result: CompareResult, short: bool = False) -> list[list[str
                 policy,
                 percent(result.estimate(policy, "slo_attainment"), short),
                 percent(result.estimate(policy, "hit_rate"), short),
+                gain_over(result, policy, short),
                 f"{worst} {percent(result.tenant(policy, worst), short)}",
                 f"{result.estimate(policy, 'jain_hit_rate').mean:.3f}",
                 seconds(result.estimate(policy, "tardiness_p99_s").mean),
@@ -79,14 +81,17 @@ def comparison_rows(result: CompareResult, short: bool = False) -> list[list[str
     return rows
 
 
-HEADERS = ["policy", "SLO met", "hit rate", "worst tenant", "Jain", "p99 lateness", "energy", "utilisation"]
-SHORT = ["policy", "SLO met", "hit rate", "worst tenant", "Jain", "p99 late", "energy", "util"]
+HEADERS = ["policy", "SLO met", "hit rate", "gain", "worst tenant", "Jain", "p99 lateness", "energy", "utilisation"]
+SHORT = ["policy", "SLO met", "hit rate", "gain", "worst tenant", "Jain", "p99 late", "energy", "util"]
+RIGHT = (1, 2, 3, 5, 6, 7, 8)  # columns of numbers
 NARROW = 110  # columns below which intervals are left out
 
 
 def baseline(result: CompareResult) -> str:
     """The policy that ratios refer to."""
-    wanted = result.scenario.compare.baseline
+    from eunomia.experiment.policy import policy_name
+
+    wanted = policy_name(result.scenario.compare.baseline or "")
     known = finished(result)
     return wanted if wanted in known else known[0]
 
@@ -99,13 +104,49 @@ def finished(result: CompareResult) -> list[str]:
 def print_comparison(result: CompareResult) -> None:
     """The table of a comparison, and what lost, for whom."""
     short = stdout().width < NARROW
-    print_table(SHORT if short else HEADERS, comparison_rows(result, short), right=(1, 2, 4, 5, 6, 7))
+    print_table(SHORT if short else HEADERS, comparison_rows(result, short), right=RIGHT)
     seeds = len(result.seeds)
     spread = "±: 95 % confidence over the seeds; " if seeds > 1 and not short else ""
     stdout().print(f"{seeds} seed{'s' * (seeds > 1)}, the same requests for every policy; {spread}"
-                   f"energy per request relative to {baseline(result)}", style="dim")  # fmt: skip
+                   f"gain in hit rate over {baseline(result)}, in points, paired by seed (n = {seeds}); "
+                   f"energy per request relative to {baseline(result)}", style="dim", soft_wrap=True)  # fmt: skip
+    for line in notes(result):
+        stdout().print(f"note: {line}", style="dim", soft_wrap=True)
     for line in verdict(result):
         stdout().print(line, soft_wrap=True)
+
+
+def gain_over(result: CompareResult, policy: str, short: bool = False) -> str:
+    """``+3.1 ±1.2``: points of hit rate over the baseline, paired by seed; ``-`` for the baseline itself."""
+    gain = result.difference(policy, baseline(result), "hit_rate")
+    if policy == baseline(result) or not gain.n:
+        return "-"
+    return f"{100 * gain.mean:+.1f}" + (f" ±{100 * gain.half_width:.1f}" if gain.has_interval and not short else "")
+
+
+def notes(result: CompareResult) -> list[str]:
+    """What a reader could take for a finding and is none."""
+    found = []
+    if result.replayed_alike and len(result.seeds) > 1:
+        names = ", ".join(result.replayed_alike)
+        found.append(f"every seed replays the same arrivals for {names}; the intervals leave their variation out")
+    twins = _twins(result.policies) if result.scenario.engine.late == "last" else []
+    for plain, feasible in twins:
+        found.append(f'{plain} and {feasible} are the same under late = "last", where hopeless requests run last anyway; '
+                     "tell them apart with --set engine.late=run")  # fmt: skip
+    return found
+
+
+def _twins(policies: Sequence[str]) -> list[tuple[str, str]]:
+    """Pairs of policies that differ by the suffix +f alone."""
+    parts = {policy: re.split(r"[+-]", policy.lower()) for policy in policies}
+    core = {policy: [part for part in parts[policy] if part not in ("f", "feasible")] for policy in policies}
+    return [
+        (plain, other)
+        for plain in policies
+        for other in policies
+        if core[plain] == parts[plain] and core[other] == core[plain] and parts[other] != core[other]
+    ]
 
 
 def verdict(result: CompareResult) -> list[str]:
@@ -121,9 +162,10 @@ def verdict(result: CompareResult) -> list[str]:
             f"No difference: every policy kept {percent(result.estimate(best, 'hit_rate'))} of the deadlines."
         ]
     sure = "" if gain.excludes_zero or not gain.has_interval else ", within the noise of the seeds"
+    spread = f" ±{100 * gain.half_width:.1f}" if gain.has_interval else ""
     lines = [
         f"{best} kept most: {percent(result.estimate(best, 'hit_rate'))} of the deadlines, "
-        f"{100 * gain.mean:+.1f} points over {least}{sure}."
+        f"{100 * gain.mean:+.1f}{spread} points over {least}{sure}."
     ]
     for policy in dict.fromkeys((least, best)):
         lines.append(f"{policy}: {_losers(result, policy)}")
@@ -163,9 +205,14 @@ def comparison_json(result: CompareResult) -> dict[str, Any]:
     return {
         "scenario": result.scenario.name,
         "seeds": list(result.seeds),
+        "baseline": baseline(result),
+        "notes": notes(result),
         "policies": {
             policy: {
                 "metrics": {name: _estimate(result.estimate(policy, name)) for name in metrics},
+                "gain_over_baseline": {
+                    name: _estimate(result.difference(policy, baseline(result), name)) for name in metrics
+                },  # paired by seed
                 "tenants": {t.name: _estimate(result.tenant(policy, t.name)) for t in result.scenario.tenant},
                 "worst_tenant": result.worst_tenant(policy) if policy in finished(result) else None,
                 "promises": [asdict(promise) for promise in result.promises(policy)],
@@ -217,7 +264,7 @@ def print_sweep(result: SweepResult) -> None:
     ]
     first = len(keys)
     print_table(
-        [*keys, *(SHORT if short else HEADERS)], rows, right=[first + column for column in (1, 2, 4, 5, 6, 7)]
+        [*keys, *(SHORT if short else HEADERS)], rows, right=[first + column for column in RIGHT]
     )
 
 

@@ -56,7 +56,7 @@ def _sentence(detail: ErrorDetails, data: Any) -> str:
     if kind in LIMITS:
         name, words = LIMITS[kind]
         limit = format(context[name], "g")
-        return f"{where} is {show(value)}; {words.format(limit)}"
+        return f"{where} is {show(value)}; {words.format(limit).replace(' 1 entries', ' 1 entry')}"
     if kind in KINDS:
         return f"{where} is {show(value)}; it must be {KINDS[kind]}"
     if kind == "literal_error":
@@ -93,8 +93,14 @@ def key_path(location: tuple[int | str, ...], data: Any, absent_last: bool = Fal
             here = here[part]
         elif not (last and absent_last):
             continue
-        parts.append(str(part))
+        parts.append(_called(part, here))
     return ".".join(parts)
+
+
+def _called(part: int | str, entry: Any) -> str:
+    """An entry of a list by its name, where it has one, as ``--set`` takes it; anything else as it is."""
+    name = entry.get("name") if isinstance(part, int) and isinstance(entry, dict) else None
+    return name if isinstance(name, str) and name else str(part)
 
 
 def _holds(here: Any, part: int | str) -> bool:

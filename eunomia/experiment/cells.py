@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eunomia import __version__
 from eunomia.config import Scenario, as_table, scenario_from
-from eunomia.experiment.files import file_stamps
+from eunomia.experiment.files import content_hash, file_stamps, program_hash
 from eunomia.experiment.place import CELLS, make_room, whole
 from eunomia.experiment.policy import PolicyLike, policy_name
 from eunomia.experiment.run import run_cell
@@ -46,8 +45,9 @@ def make_cell(
         "seed": seed,
         "record": record,
         "directory": bool(place),
-        "version": __version__,
-        "files": file_stamps([table, policy.rpartition(":")[0] if isinstance(policy, str) else None]),
+        "program": program_hash(),
+        "policy_file": content_hash(policy.rpartition(":")[0]) if isinstance(policy, str) else None,
+        "files": file_stamps(table),
     }
     work = Work(table, policy, seed, place, record)
     return Cell(content_key(identity), f"{label}{name} seed {seed}", work)
@@ -63,7 +63,8 @@ def run_work(work: Work) -> dict[str, Any]:
     result = run_cell(scenario_from(work.scenario), work.policy, work.seed, work.record)
     if work.directory is not None:
         result.write(work.directory, overwrite=True)
-    return {"metrics": result.metrics, "tenants": result.tenants, "pairs": result.pairs}
+    return {"metrics": result.metrics, "tenants": result.tenants, "pairs": result.pairs,
+            "replayed_alike": result.records.manifest["replayed_alike"]}  # fmt: skip
 
 
 def run_cells(

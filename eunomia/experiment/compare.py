@@ -13,7 +13,7 @@ from eunomia.errors import ConfigError, EunomiaError
 from eunomia.experiment.cells import folder_name, make_cell, run_cells
 from eunomia.experiment.place import claim
 from eunomia.experiment.policy import PolicyLike, policy_name, resolve_policy
-from eunomia.experiment.run import ScenarioLike, as_scenario, provenance
+from eunomia.experiment.run import ScenarioLike, as_scenario, provenance, seeds_from
 from eunomia.inference.options import Record
 from eunomia.metrics.statistics import Estimate, interval, paired_difference
 from eunomia.records import Comparison, read_comparison, write_comparison
@@ -50,6 +50,7 @@ class CompareResult:
     pairs: dict[tuple[str, int], list[dict[str, Any]]]  # (policy, seed) -> rows of schema PAIRS
     failures: dict[str, str] = field(default_factory=dict)
     directory: Path | None = None  # where the runs are; None = nothing was written
+    replayed_alike: tuple[str, ...] = ()  # tenants whose trace is the same under every seed
 
     def values(self, policy: str, metric: str) -> list[float]:
         """One number per seed, nan where a run failed or has no such number."""
@@ -121,7 +122,7 @@ def compare(
     names = _distinct([policy_name(policy) for policy in chosen])
     for policy in chosen:
         resolve_policy(policy)  # a wrong name is found before the first run
-    numbers = list(range(checked.seed, checked.seed + (seeds or checked.compare.seeds)))
+    numbers = seeds_from(checked.seed, checked.compare.seeds if seeds is None else seeds)
     root = Path(directory) if directory is not None else None
     if root is not None:
         claim(root, checked, "comparison", overwrite)
@@ -168,6 +169,7 @@ def gather(
         {key: found["pairs"] for key, found in done.items()},
         failed(outcomes),
         directory,
+        tuple(sorted({tenant for found in done.values() for tenant in found["replayed_alike"]})),
     )
 
 

@@ -1,9 +1,14 @@
-"""Which files a configuration names, and whether they have changed."""
+"""Which files a result depends on, and whether they have changed."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
+
+import eunomia
 
 
 def file_stamps(content: Any) -> list[list[Any]]:
@@ -17,6 +22,22 @@ def file_stamps(content: Any) -> list[list[Any]]:
             found = os.stat(path)
             stamps.append([path, found.st_size, found.st_mtime_ns])
     return stamps
+
+
+@lru_cache(maxsize=1)
+def program_hash() -> str:
+    """Hash of all sources and data files of the installed package: changed code computes anew."""
+    root = Path(eunomia.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
+        digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:20]
+
+
+def content_hash(path: str) -> str | None:
+    """Hash of a file's content; None where there is none."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if os.path.isfile(path) else None
 
 
 def _texts(value: Any) -> list[str]:

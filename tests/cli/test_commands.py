@@ -166,6 +166,18 @@ def test_trace_info_import_and_use(shell: Shell) -> None:
     assert done.code == 0, done.err
 
 
+def test_columns_of_a_trace_that_are_not_used_are_said(shell: Shell) -> None:
+    rows = "".join(f"{n * 0.01:.2f},{'ab'[n % 2]},tiny,{n * 0.01 + 1.0:.2f}\n" for n in range(40))
+    Path("door.csv").write_text("arrival_s,tenant,model,deadline_s\n" + rows)
+    words = ["run", small(Path.cwd()), "--set", "tenant.gold.arrivals={trace='canonical', path='door.csv'}"]
+    done = shell(*words)
+    assert done.code == 0 and done.err.startswith("note: tenant 'gold': "), done.err
+    assert "2 tenants and models and deadlines" in done.err and len(done.err.splitlines()) == 1
+    one = shell("compare", *words[1:], "--set", "tenant.gold.arrivals.tenant=a", "--seeds", "1")
+    assert one.code == 0 and "tenants" not in one.err and "models and deadlines" in one.err
+    assert shell(*words, "-q").err == ""
+
+
 def test_scenario_show_prints_the_resolved_scenario(shell: Shell) -> None:
     shown = shell("scenario", "show", small(Path.cwd()), "--set", "seed=9")
     assert shown.code == 0 and "seed = 9" in shown.out and 'late = "last"' in shown.out

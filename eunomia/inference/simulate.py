@@ -158,8 +158,8 @@ class Engine:
             subjobs = np.concatenate([subjobs, self._still_running(running)])
         return Outcome(
             self.problem, self.options, state["results"], subjobs, decisions, free_in, busy_s, state["lanes"],
-            state["costs"]["estimate_s"], self.now_s, int(k["events"]), int(k["rounds"]), float(k["saturated_s"]), float(k["bytes_moved"]),
-            wall_s, np.array(decision_wall_s),
+            state["costs"]["estimate_s"], self.now_s, int(k["events"]), int(k["rounds"]),
+            float(k["saturated_s"]), float(k["bytes_moved"]), wall_s, np.array(decision_wall_s),
         )  # fmt: skip
 
     def _write_unfinished(self) -> None:

@@ -9,7 +9,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from eunomia.inference.kernel.layout import OUTCOMES
-from eunomia.inference.problem import Problem
 from eunomia.schema import ACCELERATORS, COSTS, DECISIONS, REQUESTS, SUBJOBS
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from eunomia.errors import ConfigError, PolicyError
 from eunomia.hardware.table import CostTable
 from eunomia.inference import reference
 from eunomia.inference.options import EngineOptions, Estimator
+from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.problem import build_problem
 from eunomia.inference.simulate import simulate
 from eunomia.workload.model import DnnModel, Layer
@@ -106,3 +107,14 @@ def test_ctrl_c_reaches_a_run_inside_compiled_code():
         assert child.stdout.readline().strip() == b"ready"
         child.send_signal(signal.SIGINT)
         assert child.wait(timeout=20) != 0
+
+
+@pytest.mark.parametrize("place", ["any_idle", "first_idle", "pref", "eft"])
+def test_more_accelerators_than_bits_in_a_word(place):
+    lanes = 70
+    many = ToyPlatform(("type0",), np.zeros(lanes, np.int64), 1.0)
+    work, table, options = requests([0.0] * (lanes + 1)), one_model([[1.0]]), EngineOptions(contention="none")
+    result = simulate(work, table, many, Greedy("fcfs", place), options)
+    rows = result.tables["subjobs"].to_pylist()
+    assert sorted(row["accelerator"] for row in rows[:lanes]) == list(range(lanes))
+    assert [row["end_s"] for row in rows] == [1.0] * lanes + [2.0]

@@ -16,12 +16,9 @@ NONE, PROPORTIONAL, MAX_MIN, WEIGHTED, MOCA_LITERAL, ROOFLINE, ROOFLINE_PROPORTI
 
 @jitted
 def set_rates(k: Kernel) -> None:
-    """Set the rate of every busy lane, and move its end where the rate has changed; keeps D in ``demand_true``."""
+    """Set the rate of every busy lane, and move its end where the rate has changed; D stands in ``demand_true``."""
     mode, bandwidth, now_s = k.contention, system_of(k).bandwidth_bytes_s, system_of(k).now_s
-    demand = 0.0
-    for s in range(k.num_lanes):
-        demand += lane_at(k, s).demand  # 0 when idle
-    k.demand_true = demand
+    demand = k.demand_true
     if mode == NONE or (demand <= bandwidth and mode != ROOFLINE_STATIC):
         _set_common_rate(k, 1.0, now_s)
     elif mode == PROPORTIONAL:

@@ -306,6 +306,7 @@ KERNEL = np.dtype(  # the one argument of every kernel function: addresses, size
         ("events", "i8"),  # layers completed
         ("instants", "i8"),
         ("rounds", "i8"),  # decision rounds
+        ("idle_mask", "i8"),  # bit s = accelerator s is idle, for the first 62
         ("chosen_lane", "i8"),  # answer of the placement rule
         ("heads_stale", "i8"),  # a request was dropped: first nodes of heaps may be dead
         ("dirty", "i8"),  # running set changed: rates are stale

@@ -31,7 +31,7 @@ from eunomia.inference.kernel.memory import (
     waiting_at,
 )  # fmt: skip
 from eunomia.inference.kernel.noise import jitter
-from eunomia.inference.kernel.setup import GRACE_S
+from eunomia.inference.kernel.setup import GRACE_S, MASKED
 
 
 @jitted
@@ -224,6 +224,8 @@ def start_layer(k: Kernel, node: int, s: int, now_s: float, decision: int) -> No
     lane.rate = 1.0
     lane.estimate_s = cost_at(k, row * k.num_types + kind).estimate_s + switch_s + charge_s
     lane.demand = cost_at(k, row * k.num_types + kind).demand_bytes_s
+    k.demand_true += lane.demand
+    k.idle_mask &= ~(1 << s) if s < MASKED else -1
     if k.contention == WEIGHTED or k.contention == MOCA_LITERAL:
         if k.learn > 0.0:
             refresh_work(k, slot)
@@ -283,8 +285,12 @@ def end_layer(k: Kernel, s: int, now_s: float) -> int:
     lane.isolated_sum_s += lane.work_s
     if k.record:
         write_subjob(k, node, s, now_s)
+    k.demand_true -= lane.demand
+    k.idle_mask |= 1 << s if s < MASKED else 0
     lane.node, lane.end_s, lane.demand = -1, np.inf, 0.0
     k.num_running -= 1
+    if k.num_running == 0:
+        k.demand_true = 0.0  # sums drift
     k.events += 1
     k.dirty = 1
     return slot

@@ -7,6 +7,7 @@ first can be chosen: O(types) instead of O(accelerators) per sub-job.
 from __future__ import annotations
 
 import numpy as np
+from numba.cpython.unsafe.numbers import trailing_zeros
 
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Kernel, cost_at, facts_at, lane_at, queue_at, system_of, type_at
@@ -16,6 +17,7 @@ from eunomia.inference.kernel.setup import (
     EFT_CA,
     FIRST_IDLE,
     LEAST_LOADED,
+    MASKED,
     PREF,
     RANDOM,
     ROUND_ROBIN,
@@ -57,14 +59,22 @@ def choose(k: Kernel, place: int, row: int) -> int:
         return _earliest_finish(k, row, place == EFT_CA)
     if place == PREF:
         return _preferred(k, row)
-    chosen, least = -1, np.inf
-    for s in range(k.num_lanes):  # any_idle: least c', then least index; first_idle: least index
-        if lane_at(k, s).node < 0:
-            value = cost_at(k, row * k.num_types + lane_at(k, s).type).estimate_s
-            if value < least:
-                chosen, least = s, value
-                if place == FIRST_IDLE:
-                    return s
+    chosen, least = -1, np.inf  # any_idle: least c', then least index; first_idle: least index
+    mask = k.idle_mask
+    while mask != 0:
+        s = trailing_zeros(mask)
+        mask &= mask - 1
+        value = cost_at(k, row * k.num_types + lane_at(k, s).type).estimate_s
+        if value < least:
+            chosen, least = s, value
+            if place == FIRST_IDLE:
+                return s
+    for s in range(MASKED, k.num_lanes):
+        value = cost_at(k, row * k.num_types + lane_at(k, s).type).estimate_s
+        if lane_at(k, s).node < 0 and value < least:
+            chosen, least = s, value
+            if place == FIRST_IDLE:
+                return s
     return chosen
 
 

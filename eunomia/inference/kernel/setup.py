@@ -21,6 +21,7 @@ BINDS = ("round_robin", "random", "least_loaded", "throttled")
 ROUND_ROBIN, RANDOM, LEAST_LOADED, THROTTLED = range(4)
 NO_BIND = -1
 
+MASKED = 62  # accelerators whose idleness is kept in one word
 GRACE_S = 1e-9  # a request that ends this late is still a hit
 
 

@@ -91,6 +91,7 @@ def new_state(problem: Problem, rules: Rules, options: EngineOptions, *, slots: 
         "num_lanes": lanes, "num_types": types, "num_layers": layers, "num_pairs": pairs, "ring_length": ring,
         "num_open": problem.jobs.num_open, "num_heaps": heaps, "slot_capacity": slots, "node_capacity": nodes,
         "free_slot": -1, "free_node": -1, "common_rate": 1.0,
+        "idle_mask": (1 << min(lanes, 62)) - 1,
     }  # fmt: skip
     for name, value in sizes.items():
         kernel[name] = value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from eunomia.config import scenario_from
 from eunomia.errors import ConfigError, PolicyError, UnknownNameError
 from eunomia.experiment.bench import Bench, prepare
 from eunomia.experiment.capacity import SAMPLE_REQUESTS, SAMPLES, middle_rate_per_s
+from eunomia.experiment.files import program_hash
 from eunomia.experiment.rates import faster
 from eunomia.workload.arrivals import Diurnal, Mmpp, Periodic, Poisson, Profile, Replay
 from eunomia.workload.closed_loop import ClosedLoop
@@ -305,3 +307,31 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
         result = eunomia.compare(data, policies=["edf"], seeds=1, directory=tmp_path / "out")
         counts.append(sum(row["arrived"] for row in result.pairs["edf", 3] if row["tenant"] == "bulk"))
     assert counts == [3, 7]
+
+
+def test_changed_sources_and_policy_files_are_computed_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, reused = tmp_path / "mine.py", []
+    first = "# one\ndef mine(view):\n    return [view.assign(0, int(view.idle[0]))]\n"
+
+    def again() -> bool:
+        eunomia.compare(small(), [f"{path}:mine"], 1, directory=tmp_path / "out", on_done=lambda o: reused.append(o.reused))
+        return bool(reused[-1])
+
+    path.write_text(first)
+    assert [again(), again()] == [False, True]
+    stamp = path.stat()
+    path.write_text(first.replace("# one", "# two"))
+    os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert [again(), again()] == [False, True]
+    monkeypatch.setattr("eunomia.experiment.cells.program_hash", lambda: "another program")
+    assert not again()
+
+
+def test_the_hash_of_the_program_covers_sources_and_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eunomia, "__file__", str(tmp_path / "__init__.py"))
+    found = set()
+    for name, text in (("a.py", "1"), ("a.py", "2"), ("data/b.toml", "x"), ("__pycache__/a.pyc", "ignored")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+        found.add(program_hash.__wrapped__())
+    assert len(found) == 3

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from eunomia.inference.kernel.facts import is_late
 from eunomia.inference.kernel.heap import before, pop, push
 from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.layers import start_layer
 from eunomia.inference.kernel.layout import DEAD
-from eunomia.inference.kernel.lifecycle import is_late, release_node, start_layer
 from eunomia.inference.kernel.memory import (
     Kernel,
     active_at,
@@ -20,6 +21,7 @@ from eunomia.inference.kernel.memory import (
     system_of,
 )  # fmt: skip
 from eunomia.inference.kernel.placement import bind_target, choose, refresh_types, time_left
+from eunomia.inference.kernel.pools import release_node
 from eunomia.inference.kernel.setup import GRACE_S, GREEDY, STEP
 
 

@@ -13,23 +13,18 @@ from typing import Any
 import numpy as np
 
 from eunomia.inference.kernel.contention import set_rates
+from eunomia.inference.kernel.facts import fill_layer_facts, fill_request_facts
 from eunomia.inference.kernel.heap import pop_timer, push_timer
 from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.layers import end_layer
 from eunomia.inference.kernel.lifecycle import (
-    end_layer,
-    fill_layer_facts,
-    fill_request_facts,
     finish_request,
     fire_drop_timers,
-    link_waiting,
-    new_node,
     open_slot,
     prune_timers,
-    release_node,
-    release_slot,
     set_drop_timer,
     write_result,
-)  # fmt: skip
+)
 from eunomia.inference.kernel.memory import (
     Kernel,
     facts_at,
@@ -45,6 +40,7 @@ from eunomia.inference.kernel.memory import (
     think_at,
     timer_at,
 )  # fmt: skip
+from eunomia.inference.kernel.pools import link_waiting, new_node, release_node, release_slot
 from eunomia.inference.kernel.setup import DROP_LATE, GRACE_S
 
 DONE, GROW, ASK, ASK_TICK, FAULT, STALLED, PAUSE, GO_ON = range(8)  # why the kernel returns

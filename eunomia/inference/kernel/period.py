@@ -10,7 +10,6 @@ from eunomia.inference.kernel.dispatch import bind, insert, takes_precedence
 from eunomia.inference.kernel.indicators import show_indicator
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.layout import DEAD
-from eunomia.inference.kernel.lifecycle import release_node
 from eunomia.inference.kernel.memory import (
     Kernel,
     facts_at,
@@ -23,6 +22,7 @@ from eunomia.inference.kernel.memory import (
     waiting_at,
 )  # fmt: skip
 from eunomia.inference.kernel.placement import least_finish_queue
+from eunomia.inference.kernel.pools import release_node
 from eunomia.inference.kernel.setup import EFT, EFT_CA
 
 

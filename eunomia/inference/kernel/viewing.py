@@ -5,10 +5,10 @@ from __future__ import annotations
 from numba import carray
 
 from eunomia.inference.kernel.dispatch import begin, bind, refresh_system
+from eunomia.inference.kernel.facts import is_late
 from eunomia.inference.kernel.indicators import show_indicator
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.layout import WAITING
-from eunomia.inference.kernel.lifecycle import is_late
 from eunomia.inference.kernel.memory import (
     Kernel,
     answer_at,

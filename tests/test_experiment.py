@@ -314,7 +314,8 @@ def test_changed_sources_and_policy_files_are_computed_anew(tmp_path: Path, monk
     first = "# one\ndef mine(view):\n    return [view.assign(0, int(view.idle[0]))]\n"
 
     def again() -> bool:
-        eunomia.compare(small(), [f"{path}:mine"], 1, directory=tmp_path / "out", on_done=lambda o: reused.append(o.reused))
+        mine = f"{path}:mine"
+        eunomia.compare(small(), [mine], 1, directory=tmp_path / "out", on_done=lambda o: reused.append(o.reused))
         return bool(reused[-1])
 
     path.write_text(first)

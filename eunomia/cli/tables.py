@@ -132,8 +132,10 @@ def notes(result: CompareResult) -> list[str]:
         found.append(f"every seed replays the same arrivals for {names}; the intervals leave their variation out")
     twins = _twins(result.policies) if result.scenario.engine.late == "last" else []
     for plain, feasible in twins:
-        found.append(f'{plain} and {feasible} are the same under late = "last", where hopeless requests run last anyway; '
-                     "tell them apart with --set engine.late=run")  # fmt: skip
+        found.append(
+            f'{plain} and {feasible} are the same under late = "last", where hopeless requests run last '
+            "anyway; tell them apart with --set engine.late=run"
+        )
     return found
 
 

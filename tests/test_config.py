@@ -81,7 +81,11 @@ REFUSED = {  # override -> what the sentence must say
     "platform.preset=x": ["platform", "either preset"],
     "platform.accelerators=[{type='simba', count=0}]": ["platform.accelerators.0.count is 0", "at least 1"],
     "platform.dram_bandwidth_gb_s=0": ["platform.dram_bandwidth_gb_s is 0", "greater than 0"],
-    "tenant.gold.arrivals.rate=3": ["tenant.gold.arrivals", "unknown key 'rate'", "did you mean 'rate_per_s'"],
+    "tenant.gold.arrivals.rate=3": [
+        "tenant.gold.arrivals",
+        "unknown key 'rate'",
+        "did you mean 'rate_per_s'",
+    ],
     "tenant.gold.arrivals.rate_per_s=-1": ["tenant.gold.arrivals.rate_per_s is -1", "greater than 0"],
     "tenant.gold.arrivals.process=poison": ["unknown process 'poison'", "did you mean 'poisson'"],
     "tenant.gold.arrivals={}": ["tenant.gold.arrivals", "give process ="],

@@ -169,7 +169,10 @@ def test_the_tail_of_a_saturated_run_is_left_out() -> None:
 
 
 def test_load_is_met_by_a_trace_whose_rate_changes(tmp_path: Path) -> None:
-    path, times = tmp_path / "trace.csv", np.concatenate([np.arange(100) * 0.1, 10.0 + np.arange(4000) * 0.005])
+    path, times = (
+        tmp_path / "trace.csv",
+        np.concatenate([np.arange(100) * 0.1, 10.0 + np.arange(4000) * 0.005]),
+    )
     path.write_text("arrival_s,tenant\n" + "".join(f"{time},a\n" for time in times))
     data = small(load=0.5, duration_s=1.0)
     data["tenant"] = data["tenant"][:1]
@@ -309,13 +312,17 @@ def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     assert counts == [3, 7]
 
 
-def test_changed_sources_and_policy_files_are_computed_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_sources_and_policy_files_are_computed_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, reused = tmp_path / "mine.py", []
     first = "# one\ndef mine(view):\n    return [view.assign(0, int(view.idle[0]))]\n"
 
     def again() -> bool:
         mine = f"{path}:mine"
-        eunomia.compare(small(), [mine], 1, directory=tmp_path / "out", on_done=lambda o: reused.append(o.reused))
+        eunomia.compare(
+            small(), [mine], 1, directory=tmp_path / "out", on_done=lambda o: reused.append(o.reused)
+        )
         return bool(reused[-1])
 
     path.write_text(first)
@@ -328,7 +335,9 @@ def test_changed_sources_and_policy_files_are_computed_anew(tmp_path: Path, monk
     assert not again()
 
 
-def test_the_hash_of_the_program_covers_sources_and_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hash_of_the_program_covers_sources_and_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(eunomia, "__file__", str(tmp_path / "__init__.py"))
     found = set()
     for name, text in (("a.py", "1"), ("a.py", "2"), ("data/b.toml", "x"), ("__pycache__/a.pyc", "ignored")):

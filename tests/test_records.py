@@ -287,7 +287,13 @@ def test_foreign_files_stay_when_a_run_is_replaced(tmp_path: Path, toy: records.
     write_run(place, some, {**toy.manifest, "seed": 2}, overwrite=True)
     assert read_run(place).seed == 2 and sorted(read_run(place).tables) == ["pairs", "requests"]
     names = sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
-    assert names == ["figures/requests.parquet", "manifest.json", "notes.txt", "pairs.parquet", "requests.parquet"]
+    assert names == [
+        "figures/requests.parquet",
+        "manifest.json",
+        "notes.txt",
+        "pairs.parquet",
+        "requests.parquet",
+    ]
     assert (place / "notes.txt").read_text() == "precious"
     assert (place / "figures" / "requests.parquet").read_text() == "my own"
     assert [p.name for p in tmp_path.iterdir()] == ["a"]

@@ -30,7 +30,9 @@ def models(
     ] = None,
     dim: Annotated[
         list[str] | None,
-        typer.Option("--dim", metavar="NAME=SIZE", help="Size of a free dimension of an ONNX file. Repeatable."),
+        typer.Option(
+            "--dim", metavar="NAME=SIZE", help="Size of a free dimension of an ONNX file. Repeatable."
+        ),
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -70,7 +72,9 @@ def parse_dims(texts: list[str]) -> dict[str, int]:
     pairs = [text.rpartition("=") for text in texts]
     for text, (key, _, size) in zip(texts, pairs, strict=True):
         if not key or not size.isdecimal() or int(size) < 1:
-            raise ConfigError(f"--dim {text}: write NAME=SIZE with a positive whole size, for example seq=128")
+            raise ConfigError(
+                f"--dim {text}: write NAME=SIZE with a positive whole size, for example seq=128"
+            )
     return {key: int(size) for key, _, size in pairs}
 
 

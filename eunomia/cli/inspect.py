@@ -84,7 +84,10 @@ def _fits(path: Path, policy: str | None, seed: int | None) -> bool:
     from eunomia.experiment.cells import folder_name
     from eunomia.experiment.policy import policy_name
 
-    right_policy = policy is None or path.parent.name in (folder_name(policy), folder_name(policy_name(policy)))
+    right_policy = policy is None or path.parent.name in (
+        folder_name(policy),
+        folder_name(policy_name(policy)),
+    )
     return right_policy and (seed is None or path.name == str(seed))
 
 

@@ -15,7 +15,9 @@ Set = Annotated[
         "--set", metavar="KEY=VALUE", help="Change a value, e.g. --set tenant.gold.weight=2. Repeatable."
     ),
 ]
-Seed = Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="First seed, instead of the scenario's.")]
+Seed = Annotated[
+    int | None, typer.Option(min=0, max=2**63 - 1, help="First seed, instead of the scenario's.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results only: no progress, no hints.")]
 Out = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for data, report and timeline.")]
@@ -34,7 +36,8 @@ Record = Annotated[
 ]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core.")]
 Seeds = Annotated[
-    int | None, typer.Option("--seeds", min=1, max=10_000, help="Seeds per policy, instead of the scenario's.")
+    int | None,
+    typer.Option("--seeds", min=1, max=10_000, help="Seeds per policy, instead of the scenario's."),
 ]
 
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from eunomia.config import Scenario
 
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing run of that name.")]
-ForceAll = Annotated[bool, typer.Option("--force", help="Replace the results of other settings in that folder.")]
+ForceAll = Annotated[
+    bool, typer.Option("--force", help="Replace the results of other settings in that folder.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -135,7 +137,9 @@ def sweep(
     over: Annotated[
         list[str] | None,
         typer.Option(
-            "--over", metavar="KEY=[A, B]", help="Values of a key, in place of the section \\[sweep]. Repeatable."
+            "--over",
+            metavar="KEY=[A, B]",
+            help="Values of a key, in place of the section \\[sweep]. Repeatable.",
         ),
     ] = None,
     policy: opt.Policies = None,

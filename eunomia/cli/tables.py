@@ -81,7 +81,17 @@ def comparison_rows(result: CompareResult, short: bool = False) -> list[list[str
     return rows
 
 
-HEADERS = ["policy", "SLO met", "hit rate", "gain", "worst tenant", "Jain", "p99 lateness", "energy", "utilisation"]
+HEADERS = [
+    "policy",
+    "SLO met",
+    "hit rate",
+    "gain",
+    "worst tenant",
+    "Jain",
+    "p99 lateness",
+    "energy",
+    "utilisation",
+]
 SHORT = ["policy", "SLO met", "hit rate", "gain", "worst tenant", "Jain", "p99 late", "energy", "util"]
 RIGHT = (1, 2, 3, 5, 6, 7, 8)  # columns of numbers
 NARROW = 110  # columns below which intervals are left out
@@ -98,7 +108,9 @@ def baseline(result: CompareResult) -> str:
 
 def finished(result: CompareResult) -> list[str]:
     """The policies with at least one run that did not fail."""
-    return [policy for policy in result.policies if any((policy, seed) in result.metrics for seed in result.seeds)]
+    return [
+        policy for policy in result.policies if any((policy, seed) in result.metrics for seed in result.seeds)
+    ]
 
 
 def print_comparison(result: CompareResult) -> None:
@@ -121,7 +133,9 @@ def gain_over(result: CompareResult, policy: str, short: bool = False) -> str:
     gain = result.difference(policy, baseline(result), "hit_rate")
     if policy == baseline(result) or not gain.n:
         return "-"
-    return f"{100 * gain.mean:+.1f}" + (f" ±{100 * gain.half_width:.1f}" if gain.has_interval and not short else "")
+    return f"{100 * gain.mean:+.1f}" + (
+        f" ±{100 * gain.half_width:.1f}" if gain.has_interval and not short else ""
+    )
 
 
 def notes(result: CompareResult) -> list[str]:
@@ -129,7 +143,9 @@ def notes(result: CompareResult) -> list[str]:
     found = []
     if result.replayed_alike and len(result.seeds) > 1:
         names = ", ".join(result.replayed_alike)
-        found.append(f"every seed replays the same arrivals for {names}; the intervals leave their variation out")
+        found.append(
+            f"every seed replays the same arrivals for {names}; the intervals leave their variation out"
+        )
     twins = _twins(result.policies) if result.scenario.engine.late == "last" else []
     for plain, feasible in twins:
         found.append(
@@ -265,9 +281,7 @@ def print_sweep(result: SweepResult) -> None:
         for row in comparison_rows(point, short)
     ]
     first = len(keys)
-    print_table(
-        [*keys, *(SHORT if short else HEADERS)], rows, right=[first + column for column in RIGHT]
-    )
+    print_table([*keys, *(SHORT if short else HEADERS)], rows, right=[first + column for column in RIGHT])
 
 
 def sweep_json(result: SweepResult) -> dict[str, Any]:

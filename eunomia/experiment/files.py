@@ -29,7 +29,9 @@ def program_hash() -> str:
     """Hash of all sources and data files of the installed package: changed code computes anew."""
     root = Path(eunomia.__file__).parent
     digest = hashlib.sha256()
-    for path in sorted(path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
+    for path in sorted(
+        path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    ):
         digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:20]

@@ -59,7 +59,10 @@ def _owner(root: Path) -> dict[str, str] | None:
         manifest = read_manifest(root)
     except RecordError:
         return None
-    return {"kind": str(manifest.get("kind", "comparison")), "scenario": _key(dict(manifest.get("config") or {}))}
+    return {
+        "kind": str(manifest.get("kind", "comparison")),
+        "scenario": _key(dict(manifest.get("config") or {})),
+    }
 
 
 def _clear(root: Path) -> None:

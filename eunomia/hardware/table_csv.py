@@ -130,7 +130,9 @@ def _no_free_layers(rows: list[tuple[int, dict[str, str]]], linked: set[str], fi
         time = row.get("compute_s") or row.get("latency_s") or ""
         busy = [time, row.get("buffer_s"), row.get("dram_bytes") if row["type"] in linked else None]
         if not any(float(cell) for cell in busy if cell):
-            bytes_too = "; its bytes take no time without link_bytes_s" if float(row.get("dram_bytes") or 0) else ""
+            bytes_too = (
+                "; its bytes take no time without link_bytes_s" if float(row.get("dram_bytes") or 0) else ""
+            )
             raise PlatformError(
                 f"{file}, line {line}, column '{'compute_s' if row.get('compute_s') else 'latency_s'}': layer "
                 f"'{row['layer']}' takes 0 s on '{row['type']}'{bytes_too}; "

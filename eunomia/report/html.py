@@ -125,7 +125,11 @@ def _scope(a: Assessment) -> str:
 
 def _summary_note(a: Assessment) -> str:
     most = _most_missed(a)
-    bars = f" The red bar is the share that missed; its full width stands for {100 * most:.2g} %." if most > 0.0 else ""
+    bars = (
+        f" The red bar is the share that missed; its full width stands for {100 * most:.2g} %."
+        if most > 0.0
+        else ""
+    )
     if len(a.comparison.seeds) < 2:
         return f"One seed only: there are no intervals, and small differences mean nothing.{bars}"
     return (

@@ -75,7 +75,9 @@ def _wait(wait: Wait) -> list[str]:
                 f"  {among}at {wait.behind} others went first; at {wait.elsewhere} it had no place on what was idle"
             )
         if wait.to_win:
-            lines.append(f"  to go first every time it would have needed {_article(wait.to_win)} {wait.to_win}")
+            lines.append(
+                f"  to go first every time it would have needed {_article(wait.to_win)} {wait.to_win}"
+            )
     else:
         lines.append("  nothing else was started in the meantime")
     for c in wait.choices:

@@ -82,6 +82,8 @@ class Agreement:
     def __post_init__(self) -> None:
         for what, name in (("tenant", self.tenant), ("model", self.model)):
             if len(name) > MAX_NAME:
-                raise ConfigError(f"{what} '{name[:20]}...' has {len(name)} letters; at most {MAX_NAME} are allowed")
+                raise ConfigError(
+                    f"{what} '{name[:20]}...' has {len(name)} letters; at most {MAX_NAME} are allowed"
+                )
             if any(unicodedata.category(letter) == "Cc" for letter in name):
                 raise ConfigError(f"{what} {ascii(name)} holds a control character; leave it out")

@@ -239,7 +239,9 @@ def test_a_policy_that_ends_the_process_is_not_praised(shell: Shell) -> None:
     Path("mine.py").write_text(POLICIES)
     words = ["-p", "mine.py:exits", "-p", "fcfs", "-p", "mine.py:dies", "--workers", "2", "--seeds", "1"]
     done = shell("compare", small(Path.cwd()), *words, "--out", "cmp")
-    refused(done, "failed: exits seed 3: policy 'exits' called sys.exit(0)", "failed: dies", "(exit status 3)")
+    refused(
+        done, "failed: exits seed 3: policy 'exits' called sys.exit(0)", "failed: dies", "(exit status 3)"
+    )
     assert done.code == 1 and "nan" not in done.out.replace("tenant", "")
     assert "exits:" not in done.out and "over exits" not in done.out and "1.00x" in done.out
 

@@ -100,7 +100,18 @@ def test_explain_tells_the_story_of_a_request(shell: Shell) -> None:
 
 
 def test_a_policy_has_one_name_however_it_is_written(shell: Shell) -> None:
-    words = ["-p", "fcfs", "-p", "EDF+feasible", "--set", "compare.baseline=edf-f", "--seeds", "1", "--out", "cmp"]
+    words = [
+        "-p",
+        "fcfs",
+        "-p",
+        "EDF+feasible",
+        "--set",
+        "compare.baseline=edf-f",
+        "--seeds",
+        "1",
+        "--out",
+        "cmp",
+    ]
     done = shell("compare", small(Path.cwd()), *words)
     assert done.code == 0 and "relative to edf+f" in done.out, done.err
     assert "under edf+f" in shell("explain", "cmp", "req-5", "-p", "EDF+F").out

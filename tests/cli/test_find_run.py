@@ -30,5 +30,7 @@ def test_a_sweep_has_nothing_to_explain_or_draw(tmp_path: Path) -> None:
     write_comparison(tmp_path, {"name": "x", "kind": "sweep", "policies": ["edf"], "seeds": [0]})
     with pytest.raises(RecordError, match="is a sweep, which keeps metrics and no runs; run the setting"):
         find_run(tmp_path, None, None)
-    with pytest.raises(RecordError, match="is a sweep, which keeps metrics and no runs; look at its sweep.csv"):
+    with pytest.raises(
+        RecordError, match="is a sweep, which keeps metrics and no runs; look at its sweep.csv"
+    ):
         read_comparison(tmp_path)

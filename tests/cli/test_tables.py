@@ -24,7 +24,9 @@ def test_the_gain_over_the_baseline_is_shown_with_its_paired_interval(shell: She
     shown = shell(*call).out.splitlines()
     assert "gain" in shown[0] and any("paired by seed (n = 3)" in line for line in shown)
     half = 50.0 * (gain["high"] - gain["low"])
-    assert f"{100.0 * gain['mean']:+.1f} ±{half:.1f}" in next(line for line in shown if line.startswith("sjf"))
+    assert f"{100.0 * gain['mean']:+.1f} ±{half:.1f}" in next(
+        line for line in shown if line.startswith("sjf")
+    )
 
 
 def test_policies_that_late_last_makes_equal_are_said_to_be(shell: Shell) -> None:
@@ -57,5 +59,7 @@ def test_an_output_that_cannot_be_made_comes_with_advice(shell: Shell) -> None:
 def test_a_wrong_suffix_is_one_sentence_and_names_come_once(shell: Shell) -> None:
     err = shell("run", small(Path.cwd()), "-p", "edf+eftt").err
     assert err.startswith("eunomia: unknown suffix 'eftt' in policy 'edf+eftt'; did you mean 'eft'?")
-    listed = shell("run", small(Path.cwd()), "-p", "edff").err.strip().rpartition("choose one of: ")[2].split(", ")
+    listed = (
+        shell("run", small(Path.cwd()), "-p", "edff").err.strip().rpartition("choose one of: ")[2].split(", ")
+    )
     assert len(listed) == len(set(listed)) > 20

@@ -145,7 +145,9 @@ def test_a_random_window_is_a_piece_of_the_trace() -> None:
     assert min(starts) > 10.0 and np.ptp(starts) > 0.5 * np.ptp(trace)
     assert replay.varies(20.0) and not replay.varies(1e4)
     assert not Replay(trace).varies(20.0)
-    assert (replay.times(np.random.default_rng(1), 1e4) == Replay(trace, 2.0, skip_s=10.0).times(rng(), 1e4)).all()
+    assert (
+        replay.times(np.random.default_rng(1), 1e4) == Replay(trace, 2.0, skip_s=10.0).times(rng(), 1e4)
+    ).all()
 
 
 @pytest.mark.parametrize(

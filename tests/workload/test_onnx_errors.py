@@ -174,7 +174,11 @@ def test_data_in_other_files_are_never_opened(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("nodes", "shape", "message"),
     [
-        ([node("Conv", ["x", "w"], ["y"])], [1, 3, 4, 4], "node 'y' .Conv.: its window is larger than its input"),
+        (
+            [node("Conv", ["x", "w"], ["y"])],
+            [1, 3, 4, 4],
+            "node 'y' .Conv.: its window is larger than its input",
+        ),
         ([node("MaxPool", ["x"], ["y"], kernel_shape=[7, 7])], [1, 3, 4, 4], "its window is larger"),
         ([node("MaxPool", ["x"], ["y"], kernel_shape=[6, 6])], [1, 3, 5, 5], "its window is larger"),
         ([node("Relu", ["x"], ["y"])], [1, -5], "input 'x' has size -5 on axis 1; it must not be negative"),

@@ -23,6 +23,7 @@ from eunomia.workload.onnx.shapes import SHAPE_ONLY, Shapes, label
 
 WINDOWED = ("Conv", "ConvInteger", "QLinearConv", "MaxPool", "AveragePool", "LpPool")
 
+
 def read_onnx(
     path: str | Path,
     *,

@@ -118,7 +118,9 @@ def _read_parquet(path: Path, max_rows: int) -> tuple[Values, dict[str, Any]]:
         file = pq.ParquetFile(path)
         names = file.schema_arrow.names
         if file.metadata.num_rows > max_rows:
-            raise TraceError(f"{file.metadata.num_rows} rows, more than {max_rows}; keep a part of the file", path)
+            raise TraceError(
+                f"{file.metadata.num_rows} rows, more than {max_rows}; keep a part of the file", path
+            )
         table = file.read([column.name for column in COLUMNS if column.name in names])
     except (pa.ArrowInvalid, OSError) as error:
         raise TraceError(f"not a readable Parquet file: {error}", path) from None

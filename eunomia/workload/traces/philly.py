@@ -53,7 +53,9 @@ def _read_extract(path: Path, max_rows: int) -> Trace:
 def _read_log(path: Path, max_rows: int) -> Trace:
     jobs = _load(path)
     if len(jobs) > max_rows:
-        raise TraceError(f"{len(jobs)} jobs, but at most {max_rows} are allowed; keep a part of the file", path)
+        raise TraceError(
+            f"{len(jobs)} jobs, but at most {max_rows} are allowed; keep a part of the file", path
+        )
     submitted, clusters, durations, gpus = [], [], [], []
     for number, job in enumerate(jobs):
         attempts = [a for a in _field(path, number, job, "attempts", list) if _ran(a)]

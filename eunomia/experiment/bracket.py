@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
 from eunomia.inference.clairvoyant import Found, SearchOptions, search_schedule
 from eunomia.inference.options import EngineOptions
-from eunomia.inference.problem import PlatformLike
 from eunomia.metrics.bounds import Bound, BoundOptions, hit_bound
 from eunomia.workload.requests import RequestTable
 

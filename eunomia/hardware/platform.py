@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,26 @@ CONTENTION = (
     "none", "proportional", "max_min", "weighted", "moca_literal",
     "roofline", "roofline_proportional", "roofline_static",
 )  # fmt: skip
+
+
+class PlatformLike(Protocol):
+    """What the engine and the bounds need of a platform; ``Platform`` is one."""
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Names of the accelerator types."""
+
+    @property
+    def type_of(self) -> npt.NDArray[np.int64]:
+        """(S,) index into ``types`` of each accelerator."""
+
+    @property
+    def dram_bytes_s(self) -> float:
+        """Bandwidth B that all share; inf = no limit."""
+
+    @property
+    def contention(self) -> str:
+        """How B is shared, unless options say otherwise."""
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.errors import ConfigError
+from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
 from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.ordering import Order, edf, edf_bytes, llf, sjf
-from eunomia.inference.problem import PlatformLike, Problem, build_problem
+from eunomia.inference.problem import Problem, build_problem
 from eunomia.inference.simulate import simulate_problem
 from eunomia.workload.requests import RequestTable
 

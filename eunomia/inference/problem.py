@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from eunomia.errors import ConfigError, PlatformError
+from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
 from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.workload.requests import RequestTable
@@ -16,26 +17,6 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 SLI_KINDS = ("hit_rate", "drop_rate", "latency_mean", "latency_percentile", "throughput")
-
-
-class PlatformLike(Protocol):
-    """What the engine needs of a platform."""
-
-    @property
-    def types(self) -> tuple[str, ...]:
-        """Names of the accelerator types."""
-
-    @property
-    def type_of(self) -> Ints:
-        """(S,) index into ``types`` of each accelerator."""
-
-    @property
-    def dram_bytes_s(self) -> float:
-        """Bandwidth B that all share; inf = no limit."""
-
-    @property
-    def contention(self) -> str:
-        """How B is shared, unless the engine's options say otherwise."""
 
 
 class Costs(NamedTuple):

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.errors import PolicyError
+from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
 from eunomia.inference.kernel import loop, modes
 from eunomia.inference.kernel.layout import SUBJOB
@@ -20,7 +21,7 @@ from eunomia.inference.kernel.state import State, new_state
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.policies import load_policy
 from eunomia.inference.policies.ordering import fcfs
-from eunomia.inference.problem import PlatformLike, Problem, build_problem
+from eunomia.inference.problem import Problem, build_problem
 from eunomia.inference.view import Assign, View
 from eunomia.workload.requests import RequestTable
 

@@ -4,38 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from eunomia.errors import ConfigError, PlatformError, UnknownNameError
-from eunomia.hardware.platform import CONTENTION
+from eunomia.hardware.platform import CONTENTION, PlatformLike
 from eunomia.hardware.table import CostTable
 from eunomia.metrics.bounds.demand import Bytes, ModelDemand, least_costs, model_demand
 from eunomia.metrics.bounds.windows import CLOCK, GRACE_S, Floats, Ints
 from eunomia.workload.requests import RequestTable
 
 UNLIMITED = ("none", "moca_literal")  # modes that may deliver more than B
-
-
-class PlatformLike(Protocol):
-    """What a bound needs of a platform."""
-
-    @property
-    def types(self) -> tuple[str, ...]:
-        """Names of the accelerator types."""
-
-    @property
-    def type_of(self) -> Ints:
-        """(S,) index into ``types`` of each accelerator."""
-
-    @property
-    def dram_bytes_s(self) -> float:
-        """Bandwidth B that all share; inf = no limit."""
-
-    @property
-    def contention(self) -> str:
-        """How B is shared."""
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,15 @@
 """Policies by name: a table for those with names of their own, a grammar for order x placement.
 
 ``order[+f][+placement][+gX]``: ``edf``, ``llf+f``, ``edf+f+eft``, ``edf+eft+g0.9``. ``-`` works as
-``+``, and ``feasible`` as ``f``: ``edf-feasible-eft``. A published scheduler takes the gate alone: ``prema+g0.9``.
+``+``, and ``feasible`` as ``f``: ``edf-feasible-eft``. A published scheduler takes the gate alone: ``prema+g0.9``,
+and its settings in parentheses: ``herald(theta=0.2)+g0.9``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from eunomia.errors import ConfigError, EunomiaError, UnknownNameError
 from eunomia.inference.kernel.setup import PLACEMENTS
@@ -17,6 +18,7 @@ from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.moca import MOCA
 from eunomia.inference.policies.ordering import ORDERS
 from eunomia.inference.policies.planaria import PLANARIA
+from eunomia.inference.policies.settings import call_name, split_call, with_settings
 from eunomia.inference.policies.tenant_gap import TENANT_ORDERS
 from eunomia.registry import Registry
 
@@ -107,10 +109,19 @@ def load_policy(policy: str | Callable[..., Any]) -> Any:
         return policy
     if policy in POLICIES:
         return POLICIES.load(policy)()
+    call = split_call(policy)
+    if call is not None:
+        return with_settings(policy, _scheduler(call[0]), call[1])
     name, plus, gate = policy.strip().lower().rpartition("+g")
     if plus and name in GATED and re.fullmatch(r"\d*\.?\d+", gate):
         return POLICIES.load(name)(gate=float(gate))
     return _greedy_by_grammar(policy)
+
+
+def _scheduler(name: str) -> Callable[..., Any]:
+    if name not in POLICIES:
+        raise UnknownNameError("policy with settings", name, POLICIES.names())
+    return cast("Callable[..., Any]", POLICIES.load(name))
 
 
 def policy_name(policy: str | Callable[..., Any]) -> str:
@@ -119,6 +130,9 @@ def policy_name(policy: str | Callable[..., Any]) -> str:
         if policy in POLICIES:
             return policy
         try:
+            call = split_call(policy)
+            if call is not None:
+                return call_name(*call)
             return str(getattr(load_policy(policy), "name", policy))
         except EunomiaError:
             return policy  # said where it is loaded

@@ -1,0 +1,1 @@
+"""Allocators: who gets which share of which device type; by name in :mod:`~eunomia.cluster.policies.catalogue`."""

@@ -1,0 +1,1 @@
+"""Programmes over time shares, solved and checked: linear by a compiled interior point or HiGHS, conic by Clarabel."""

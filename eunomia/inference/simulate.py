@@ -113,13 +113,9 @@ class Engine:
         rows, priorities = self.state["answer"], self.state["answer_priority"]
         if len(assigns) > len(rows):
             raise PolicyError(f"the policy gave {len(assigns)} decisions for {len(view)} ready sub-jobs")
-        places = {
-            (int(r), int(i)): n
-            for n, (r, i) in enumerate(zip(view.ready["request"], view.ready["layer"], strict=True))
-        }
         for n, assign in enumerate(assigns):
-            place = places.get((assign.request, assign.layer))
-            if place is None:
+            place = _row_of(view, assign)
+            if place < 0:
                 raise PolicyError(
                     f"at {self.now_s:.6f} s the policy assigned layer {assign.layer} of request "
                     f"{assign.request}, which is not ready"
@@ -229,6 +225,12 @@ def _drive(engine: Engine, policy: Callable[[View], Sequence[Assign]], options: 
             engine.state.kernel["scheduler_free_s"] = free_s + asked[-1]
         running = engine.advance(engine.answer(view, assigns))
     return asked
+
+
+def _row_of(view: View, assign: Assign) -> int:
+    """Which ready sub-job of the view is meant; -1 = none."""
+    rows = np.flatnonzero((view.ready["request"] == assign.request) & (view.ready["layer"] == assign.layer))
+    return int(rows[0]) if len(rows) else -1
 
 
 def _hold(ready, latency_s, demand, energy, accelerators, system, answer, priority):  # type: ignore[no-untyped-def]

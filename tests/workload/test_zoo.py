@@ -41,8 +41,8 @@ PUBLISHED = [
     # torchvision's 27,161,264 hold the classifier that only training uses, see the test of its size below
     Published("inception-v3", 27_161_264 - 3_326_696, 5.713e9, 0.001, TORCHVISION),
     Published("alexnet", 60_965_224, 724_406_816, 0, "Caffe bvlc_alexnet; Sze et al., Proc. IEEE 2017: 724M"),
-    # a count of the network of the paper by operations, two per product, biases included
-    Published("googlenet", 6_998_552, 3_168_570_904 / 2, 0.002, "Caffe bvlc_googlenet as counted by Netscope"),
+    # operations of its prototxt counted layer by layer, two per product, biases included
+    Published("googlenet", 6_998_552, 3_168_570_904 / 2, 0.002, "Caffe bvlc_googlenet, counted from its prototxt"),
     Published("yolov3", 61_949_149, 65.86e9 / 2, 0.001, "darknet site: 65.86 Bn operations at 416"),
     Published("yolov2", 50_962_889, 62.94e9 / 2, 0.001, "darknet site: 62.94 Bn operations at 608", {"size": 608}),
     Published("bert-base", 109_482_240, 22.5e9 / 2, 0.01, "uncased; MobileBERT, ACL 2020: 22.5B FLOPs"),

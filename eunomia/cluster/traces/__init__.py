@@ -1,0 +1,58 @@
+"""Public cluster traces as jobs: one reader per format, found by name or by the file's first line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from eunomia.cluster.traces.job_trace import JobTrace, JobTraceFormat
+from eunomia.errors import TraceError
+from eunomia.registry import Registry
+
+__all__ = ["JOB_TRACES", "JobTrace", "JobTraceFormat", "detect", "read_jobs"]
+
+JOB_TRACES = Registry(
+    "job trace format",
+    "eunomia.job_traces",
+    {
+        "canonical": "eunomia.cluster.traces.canonical:FORMAT",
+        "gavel": "eunomia.cluster.traces.gavel:FORMAT",
+        "philly": "eunomia.cluster.traces.philly:FORMAT",
+        "helios": "eunomia.cluster.traces.helios:FORMAT",
+        "alibaba-pai": "eunomia.cluster.traces.alibaba_pai:FORMAT",
+        "swf": "eunomia.cluster.traces.swf:FORMAT",
+    },
+)
+
+
+def read_jobs(path: str | Path, format: str = "auto", max_rows: int = 20_000_000) -> JobTrace:
+    """Read a trace; ``format`` is a registered name or ``auto``. Raises UnknownNameError, TraceError."""
+    path = Path(path)
+    chosen: JobTraceFormat = JOB_TRACES.load(detect(path) if format == "auto" else format)
+    return chosen.read(path, max_rows=max_rows)
+
+
+def detect(path: str | Path) -> str:
+    """The format of a file by its first bytes; raises TraceError when none fits."""
+    from eunomia.cluster.traces.gavel import looks_like_gavel
+    from eunomia.workload.traces.canonical import is_parquet
+    from eunomia.workload.traces.exact import header
+    from eunomia.workload.traces.philly import starts_as_json
+
+    path = Path(path)
+    if is_parquet(path):
+        return "canonical"
+    if starts_as_json(path):
+        return "philly"
+    if looks_like_gavel(path):
+        return "gavel"
+    if path.suffix == ".swf":
+        return "swf"
+    names = set(header(path))
+    fitting = [
+        (len(need), name) for name in JOB_TRACES for need in JOB_TRACES.load(name).headers if need <= names
+    ]
+    if fitting:
+        return max(fitting)[1]
+    raise TraceError(
+        f"no known job trace starts like this; name the format: {', '.join(JOB_TRACES)}", path, 1
+    )

@@ -1,0 +1,82 @@
+"""Standard Workload Format of the Parallel Workloads Archive: 18 numbers per job, ``;`` starts a remark.
+
+Devices are the allocated processors (field 5), or the requested ones (field 8) where that is -1.
+Tenants are the users (field 12).
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+from eunomia.cluster.traces.job_trace import JobTrace, JobTraceFormat, of_durations, require_unique
+from eunomia.errors import TraceError
+
+FIELDS = (
+    "job", "submit_time", "wait_time", "run_time", "processors", "cpu_time", "memory", "requested_processors",
+    "requested_time", "requested_memory", "status", "user", "group", "executable", "queue", "partition",
+    "preceding_job", "think_time",
+)  # fmt: skip
+
+
+def read(path: Path, *, max_rows: int = 20_000_000) -> JobTrace:
+    """One row per job that ran on at least one processor, from time 0. Raises TraceError."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise TraceError(f"the file cannot be read: {error.strerror or error}", path) from None
+    rows, numbers, skipped = [], [], 0
+    submitted = -math.inf
+    for line, content in enumerate(lines, start=1):
+        text = content.decode("utf-8", "replace").strip()
+        if not text or text.startswith(";"):
+            continue
+        if len(rows) >= max_rows:
+            raise TraceError(f"more than {max_rows} jobs; keep a part of the file", path)
+        values = _values(path, line, text.split())
+        if values[1] < submitted:
+            raise TraceError(
+                f"{values[1]:g} is earlier than {submitted:g} of the job before; sort the lines by submit time",
+                path,
+                line,
+                "submit_time",
+            )
+        submitted = values[1]
+        processors = values[4] if values[4] > 0 else values[7]
+        if values[3] <= 0 or processors <= 0:
+            skipped += 1
+            continue
+        rows.append((str(int(values[0])), values[1], values[3], int(processors), str(int(values[11]))))
+        numbers.append(line)
+    if not rows:
+        raise TraceError("no job of this log ran on a processor", path)
+    ids, arrival_s, duration_s, processors_of, users = zip(*rows, strict=True)
+    require_unique(path, ids, lambda row: numbers[row])
+    tenants = tuple(dict.fromkeys(users))
+    place = {name: code for code, name in enumerate(tenants)}
+    return of_durations(
+        "swf", path, np.array(arrival_s), np.array(processors_of, np.int64), np.array(duration_s), tenants,
+        np.array([place[user] for user in users], np.int32), ids,
+        source="Standard Workload Format; terms of use differ from log to log",
+        notes=("jobs name no network", *([f"{skipped} jobs that never ran left out"] if skipped else [])),
+    )  # fmt: skip
+
+
+def _values(path: Path, line: int, cells: list[str]) -> list[float]:
+    if len(cells) != len(FIELDS):
+        raise TraceError(f"this line has {len(cells)} fields; SWF has {len(FIELDS)}", path, line)
+    values = []
+    for column, cell in zip(FIELDS, cells, strict=True):
+        try:
+            value = float(cell)
+        except ValueError:
+            raise TraceError(f"'{cell[:40]}' is not a number", path, line, column) from None
+        if not math.isfinite(value) or (column == "submit_time" and value < 0):
+            raise TraceError(f"{cell} is not a legal value", path, line, column)
+        values.append(value)
+    return values
+
+
+FORMAT = JobTraceFormat("swf", "Standard Workload Format: 18 numbers per job, remarks after ;", (), read)

@@ -20,6 +20,7 @@ from eunomia.inference.kernel.signatures import compile_decide, compile_key
 from eunomia.inference.kernel.state import State, new_state
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.policies import load_policy
+from eunomia.inference.policies.knowledge import knowledge_of
 from eunomia.inference.policies.ordering import fcfs
 from eunomia.inference.problem import Problem, build_problem
 from eunomia.inference.view import Assign, View
@@ -193,8 +194,14 @@ class Engine:
 def simulate_problem(
     problem: Problem, policy: str | Callable[..., Any], options: EngineOptions, *, stepped: bool = False
 ) -> Outcome:
-    """Run one problem under one policy; the problem stays as it is."""
+    """Run one problem under one policy; the problem stays as it is.
+
+    A policy with ``prepare`` is told networks and platform, one with ``reset`` the seed; after each call, its
+    ``charge_s`` [s], if it has one, is charged as scheduler time, unless measured time is.
+    """
     chosen = load_policy(policy)
+    if hasattr(chosen, "prepare"):
+        chosen.prepare(knowledge_of(problem))
     if hasattr(chosen, "reset"):
         chosen.reset(options.seed)
     rules: Rules = getattr(chosen, "rules", Rules(STEP))
@@ -220,9 +227,10 @@ def _drive(engine: Engine, policy: Callable[[View], Sequence[Assign]], options: 
         assigns = policy(view)
         asked.append(time.perf_counter() - began)
         engine.state["system"]["memory"] = view.system["memory"]
-        if options.charge_measured:
+        charge_s = asked[-1] if options.charge_measured else getattr(policy, "charge_s", 0.0)
+        if charge_s > 0.0:
             free_s = max(engine.now_s, float(engine.state.k["scheduler_free_s"]))
-            engine.state.kernel["scheduler_free_s"] = free_s + asked[-1]
+            engine.state.kernel["scheduler_free_s"] = free_s + charge_s
         running = engine.advance(engine.answer(view, assigns))
     return asked
 

@@ -81,6 +81,10 @@ SYSTEM = np.dtype(
         ("finished", "i8"),
         ("seed", "i8"),
         ("late_last", "i8"),  # 1 = the operator wants hopeless requests served after all others
+        (
+            "period_s",
+            "f8",
+        ),  # > 0: asked at the ticks of this period, to queue sub-jobs; 0 = event-driven, to start them
         ("parameters", "f8", (8,)),  # constants of the policy
         # scratch of the policy: 0 at the start, kept for the run, the one thing it may write
         ("memory", "f8", (64,)),

@@ -126,6 +126,7 @@ def _write_start(arrays: dict[str, Records], problem: Problem, options: EngineOp
     system, lanes, accelerators = arrays["system"], arrays["lanes"], arrays["accelerators"]
     system["bandwidth_bytes_s"], system["seed"] = problem.bandwidth_bytes_s, options.seed
     system["late_last"] = options.late == "last"
+    system["period_s"] = options.period_s or 0.0
     lanes["node"], lanes["end_s"], lanes["rate"] = -1, np.inf, 1.0
     lanes["type"] = accelerators["type"] = problem.type_of
     accelerators["request"] = accelerators["last_request"] = accelerators["layer"] = -1

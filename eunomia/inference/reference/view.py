@@ -72,6 +72,7 @@ def _system(engine: Engine) -> np.void:
         "now_s": engine.now_s, "bandwidth_bytes_s": engine.bandwidth, "demand_bytes_s": engine.estimated_demand(),
         "starts": len(engine.decisions), "binds": engine.binds, "live": len(engine.live),
         "finished": engine.departed, "seed": engine.options.seed, "late_last": engine.options.late == "last",
+        "period_s": engine.options.period_s or 0.0,
     }  # fmt: skip
     for name, value in facts.items():
         table[name] = value

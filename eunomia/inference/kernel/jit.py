@@ -11,12 +11,14 @@ from typing import Any, TypeVar
 from numba import njit
 from numba.core.caching import FunctionCache
 
+from eunomia.inference.kernel.parts import part
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def jitted(function: Function) -> Function:
-    """Compile on first use, with NumPy's rules for division by zero."""
-    return njit(error_model="numpy")(function)
+    """Compile on first use by another compiled function; callable from Python, too, at the price of compiling twice."""
+    return part(function)
 
 
 class StampedCache(FunctionCache):  # type: ignore[misc]

@@ -1,0 +1,91 @@
+"""Functions of the kernel that other compiled functions call: compiled as parts, not one by one.
+
+numba optimises each function together with all that it calls, turns it into machine code and wraps it
+twice so that Python can call it; each caller then does the same again to its own copy. For a kernel of a
+hundred small functions that is more than half of the time to compile it. A part stops at LLVM's
+intermediate code; the outermost function links all parts and optimises them once, as a C compiler does
+with one source file. The machine code is as fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from numba import _dynfunc, njit
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import register_pass
+from numba.core.registry import CPUDispatcher
+from numba.core.typed_passes import NativeLowering
+from numba.core.types.misc import unliteral
+
+
+class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """Intermediate code of one function and of those it calls, not optimised, without machine code."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        pass  # left to the outermost function
+
+    def _finalize_final_module(self) -> None:
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class PartLowering(NativeLowering):  # type: ignore[misc]
+    """numba's lowering, into a ``PartLibrary``."""
+
+    _name = "part_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        """Lower one function and let callers find it."""
+        context = state.targetctx
+        state.library = library = PartLibrary(context.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        super().run_pass(state)
+        library.finalize()
+        lowered, name = state["cr"], state.func_id.func_name
+        token = _dynfunc.make_function(lowered.fndesc.lookup_module(), name, "", 0, lowered.env, (library,))
+        context.insert_user_function(token, lowered.fndesc, [library])
+        state["cr"] = lowered._replace(cfunc=token)
+        return True
+
+
+class PartCompiler(CompilerBase):  # type: ignore[misc]
+    """numba's pipeline with the last step replaced."""
+
+    def define_pipelines(self) -> list[Any]:
+        """The one pipeline."""
+        pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        pipeline.add_pass_after(PartLowering, NativeLowering)
+        pipeline.passes = [step for step in pipeline.passes if step[0] is not NativeLowering]
+        pipeline.finalize()
+        return [pipeline]
+
+
+class Part(CPUDispatcher):  # type: ignore[misc]
+    """A function that is compiled once per signature, whether an argument is a literal or not."""
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """What type inference asks at each call."""
+        plain = {name: unliteral(kind) for name, kind in kws.items()}
+        return super().get_call_template(tuple(map(unliteral, args)), plain)
+
+    @cached_property
+    def _from_python(self) -> Any:
+        return njit(error_model="numpy")(self.py_func)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Called from Python: compiled as a function of its own."""
+        return self._from_python(*args, **kwargs)
+
+
+def part(function: Callable[..., Any]) -> Part:
+    """A function for other compiled functions to call, with NumPy's rules for division by zero."""
+    options = {"nopython": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return Part(function, targetoptions=options, pipeline_class=PartCompiler)

@@ -1,0 +1,81 @@
+"""Themis' partial-allocation auction: proportional fairness, hidden payments, whole GPUs (NSDI 2020, section 3)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from eunomia.cluster.policies.themis.layout import give_back
+from eunomia.cluster.policies.themis.proportional import Bids, Floats, Ints, Offer, log_values, proportional
+from eunomia.errors import ConfigError
+
+Rounding = Literal["floor", "lottery"]
+ROUNDINGS: tuple[Rounding, ...] = ("floor", "lottery")
+
+SLACK = 1e-9  # c * n this close below a whole number counts as that number
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an auction decided."""
+
+    fair: Ints  # (bidders, machines) proportionally fair grants, before payment
+    kept: Floats  # (bidders,) c_i, the fraction kept; 1 - c_i is the hidden payment
+    grant: Ints  # (bidders, machines) grants after payment, in whole GPUs
+    left: Ints  # (machines,) GPUs of the offer that nobody was granted
+
+
+def auction(
+    bids: Bids,
+    offer: Offer,
+    gang: Ints | None = None,
+    rounding: Rounding = "floor",
+    rng: np.random.Generator | None = None,
+) -> Outcome:
+    """One auction: PF grants G, kept fractions c, and c_i * G_i in whole GPUs.
+
+    c_i = prod_{j!=i} V_j(G_j) / prod_{j!=i} V_j(G_j without i) <= 1: what i leaves to the others by being
+    there. k + 1 solves for k bidders; each solve without i starts from the full solution, so c_i <= 1 holds
+    exactly. Source: Themis, section 3.3; the mechanism is Cole, Gkatzelis, Goel (EC 2013), truthful with at
+    least 1/e of the PF value for degree-1 valuations of divisible goods, and approximate with whole GPUs.
+
+    Rounding of c_i * n_i: ``floor`` grants floor(c_i n_i), cut to a multiple of ``gang`` (bidders,) GPUs
+    (default 1); a bidder for one gang then gets nothing unless c_i = 1. ``lottery`` decides the fraction
+    of a gang that is left over by a draw from ``rng``, so that c_i n_i is met in expectation.
+    """
+    if rounding not in ROUNDINGS:
+        raise ConfigError(f"rounding is '{rounding}'; choose one of: {', '.join(ROUNDINGS)}")
+    if rounding == "lottery" and rng is None:
+        raise ConfigError("rounding 'lottery' draws lots: pass a generator as rng")
+    fair = proportional(bids, offer)
+    kept = kept_fractions(bids, offer, fair)
+    grant, free = fair.copy(), offer.free - fair.sum(axis=0)
+    for i, won in enumerate(fair.sum(axis=1).tolist()):
+        unit = int(gang[i]) if gang is not None else 1
+        whole = rounded(kept[i] * won, unit, won, rng if rounding == "lottery" else None)
+        give_back(bids.held[i] + grant[i], grant[i], free, won - whole)
+    return Outcome(fair, kept, grant, free)
+
+
+def kept_fractions(bids: Bids, offer: Offer, fair: Ints) -> Floats:
+    """(bidders,) c_i of the proportionally fair grants ``fair``; 1 for a bidder that nobody competes with."""
+    values = log_values(bids, offer, fair)
+    kept = np.ones(len(bids))
+    for i in range(len(bids)):
+        others = np.arange(len(bids)) != i
+        alone = Bids(bids.value[others], bids.held[others])
+        without = proportional(alone, offer, fair[others])
+        kept[i] = min(1.0, math.exp(values[others].sum() - log_values(alone, offer, without).sum()))
+    return kept
+
+
+def rounded(amount: float, unit: int, most: int, rng: np.random.Generator | None) -> int:
+    """``amount`` GPUs in whole units, at most ``most``: rounded down, or by lot with ``rng``."""
+    units = amount / unit
+    whole = math.floor(units + SLACK)
+    if rng is not None and rng.random() < units - whole:
+        whole += 1
+    return min(whole * unit, most)

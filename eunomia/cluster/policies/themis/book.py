@@ -1,0 +1,130 @@
+"""What Themis remembers between auctions: when apps came, how crowded it was since, who holds which lease."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.cluster.cluster import Floats, Ints
+from eunomia.cluster.policies.themis.agent import Finish, Ideal, ideal_time_s
+from eunomia.cluster.view import Allocation, ClusterView, Holdings
+
+EARLY_S = 1e-6  # a lease that ends within a microsecond has ended
+
+
+@dataclass
+class Book:
+    """Arrivals of apps, their time alone, and the integral of the number of active apps."""
+
+    start_s: dict[int, float] = field(default_factory=dict)
+    alone_s: dict[int, float] = field(default_factory=dict)  # time of the app with all GPUs it can use
+    demand: dict[int, int] = field(default_factory=dict)
+    _crowd_at_start: dict[int, float] = field(default_factory=dict)
+    _crowd: float = 0.0  # integral of active apps over time
+    _last_s: float = 0.0
+    _active: int = 0
+
+    def see(self, view: ClusterView) -> None:
+        """Bring the integral up to now; enter apps that are new. An app's trials arrive together."""
+        self._crowd += self._active * (view.now_s - self._last_s)
+        self._last_s = view.now_s
+        apps, first = np.unique(view.app, return_index=True)
+        self._active = len(apps)
+        for app, row in zip(apps.tolist(), first.tolist(), strict=True):
+            if app not in self.start_s:
+                jobs = np.flatnonzero(view.app == app)
+                self.start_s[app] = float(view.arrival_s[row])
+                self._crowd_at_start[app] = self._crowd
+                self.alone_s[app] = float((view.total_steps[jobs] / mean_speed(view, jobs)).max())
+                self.demand[app] = int(view.scale[jobs].sum())
+
+    def contention(self, app: int) -> float:
+        """N: mean number of active apps since the app came, itself included."""
+        life_s = self._last_s - self.start_s[app]
+        if life_s <= 0.0:
+            return float(max(self._active, 1))
+        return max(1.0, (self._crowd - self._crowd_at_start[app]) / life_s)
+
+    def ideal_s(self, view: ClusterView, app: int, ideal: Ideal) -> float:
+        """T_id of an app as of now."""
+        gpus = int(view.cluster.counts.sum())
+        return ideal_time_s(self.alone_s[app], self.demand[app], gpus, self.contention(app), ideal)
+
+    def rho(
+        self, view: ClusterView, apps: Ints, runs: npt.NDArray[np.bool_], ideal: Ideal, finish: Finish
+    ) -> tuple[Floats, Floats]:
+        """Two (apps,) arrays: rho as things are (inf if a trial waits that must end), rho if all ran at once."""
+        fastest = np.where(view.runnable, view.throughput, 0.0).max(axis=1)
+        left_s = view.steps_left / np.maximum(fastest, 1e-300)
+        now, hope = np.empty(len(apps)), np.empty(len(apps))
+        for a, app in enumerate(apps.tolist()):
+            jobs = view.app == app
+            pick = np.max if finish == "all" else np.min
+            ideal_s = self.ideal_s(view, app, ideal)
+            hope[a] = (view.now_s - self.start_s[app] + pick(left_s[jobs])) / ideal_s
+            now[a] = hope[a] if (runs[jobs].all() if finish == "all" else runs[jobs].any()) else np.inf
+        return now, hope
+
+
+def mean_speed(view: ClusterView, jobs: Ints) -> Floats:
+    """(jobs,) steps/s averaged over all devices on which a job can run."""
+    can = view.runnable[jobs]
+    weight = np.where(can, view.cluster.counts[None, :], 0)
+    total = np.maximum(weight.sum(axis=1), 1)
+    return np.asarray((weight * np.where(can, view.throughput[jobs], 0.0)).sum(axis=1) / total)
+
+
+@dataclass
+class Leases:
+    """Grants by job number: until when, and how many devices of which servers."""
+
+    until_s: dict[int, float] = field(default_factory=dict)
+    servers: dict[int, Ints] = field(default_factory=dict)  # job number -> (servers,) devices
+
+    def expire(self, view: ClusterView) -> tuple[Ints, Ints]:
+        """Drop what has ended; (servers,) devices now free, and (jobs, servers) what each had before.
+
+        A lease ends when its time is over, its job is gone, or a server it lies on works no longer in full.
+        """
+        row = {key: m for m, key in enumerate(view.key.tolist())}
+        before = np.zeros((len(view), len(view.up)), np.int64)
+        for key in list(self.until_s):
+            if key in row:
+                before[row[key]] = self.servers[key]
+            if key not in row or self.until_s[key] <= view.now_s + EARLY_S:
+                del self.until_s[key], self.servers[key]
+        used = self._used(view)
+        for key in list(self.until_s):
+            if (used > view.up)[self.servers[key] > 0].any():
+                del self.until_s[key], self.servers[key]
+        return np.asarray(view.up - self._used(view), np.int64), before
+
+    def _used(self, view: ClusterView) -> Ints:
+        used = np.zeros(len(view.up), np.int64)
+        for devices in self.servers.values():
+            used += devices
+        return used
+
+    def holds(self, view: ClusterView) -> npt.NDArray[np.bool_]:
+        """(jobs,) whether a job has a lease."""
+        return np.array([key in self.until_s for key in view.key.tolist()], bool)
+
+    def add(self, view: ClusterView, grants: Ints, until_s: float) -> None:
+        """Enter grants (jobs, servers)."""
+        for m in np.flatnonzero(grants.any(axis=1)).tolist():
+            self.until_s[int(view.key[m])] = until_s
+            self.servers[int(view.key[m])] = grants[m].copy()
+
+    def answer(self, view: ClusterView) -> Allocation:
+        """All leases as an outright allocation."""
+        table = np.zeros((len(view), len(view.up)), np.int64)
+        for m, key in enumerate(view.key.tolist()):
+            if key in self.servers:
+                table[m] = self.servers[key]
+        devices = np.zeros((len(view), len(view.cluster.types)), np.int64)
+        np.add.at(devices.T, view.cluster.server_type, table.T)
+        job, server = np.nonzero(table)
+        held = Holdings(job.astype(np.int64), server.astype(np.int64), table[job, server])
+        return Allocation(devices=devices, servers=held)

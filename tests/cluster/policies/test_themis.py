@@ -1,0 +1,212 @@
+"""Themis as an allocator: rho by hand, who sees an offer, leases, nothing idle that somebody could use."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eunomia.cluster.cluster import Cluster, DeviceType
+from eunomia.cluster.job import TrainingJob
+from eunomia.cluster.policies.themis.agent import FLOOR, App, bid, ideal_time_s, rho, time_left_s
+from eunomia.cluster.policies.themis.allocator import Themis
+from eunomia.cluster.policies.themis.arbiter import hand_out, stay_put, visible
+from eunomia.cluster.policies.themis.layout import LEVELS
+from eunomia.cluster.policies.themis.proportional import Offer
+from eunomia.cluster.policies.themis.tuner import SuccessiveHalving, tuned
+from eunomia.errors import ConfigError
+from tests.cluster.policies.peer_views import check_legal, view_of
+
+
+def _app(age_s: float = 100.0, ideal_s: float = 400.0) -> App:
+    """One job, 200 steps left, n steps/s on n <= 4 GPUs, slowed 1 / 1.25 / 2 by spread."""
+    speed = np.minimum(np.arange(6), 4.0)[None, :]
+    return App(age_s, ideal_s, np.array([200.0]), speed, np.array([[1.0, 1.25, 2.0]]), np.array([4]))
+
+
+def test_rho_by_hand() -> None:
+    """4 GPUs on one machine: (100 + 200/4) / 400; spread over racks: (100 + 2 * 200/4) / 400."""
+    table = rho(_app())
+    assert table[4].tolist() == [150 / 400, 162.5 / 400, 200 / 400]
+    assert table[5, 0] == table[4, 0]  # beyond what it can use
+    assert np.isinf(table[0]).all()
+
+
+def test_ideal_time_two_definitions() -> None:
+    """An app for 1 GPU on 16 shared by 4: its own quarter holds it, or it is promised 4 times its time."""
+    assert ideal_time_s(600.0, 1, 16, 4.0, "share") == 600.0
+    assert ideal_time_s(600.0, 1, 16, 4.0, "contention") == 2400.0
+    for definition in ("share", "contention"):  # equal where the demand is at least the share
+        assert ideal_time_s(600.0, 16, 16, 4.0, definition) == 2400.0  # type: ignore[arg-type]
+
+
+def test_several_jobs() -> None:
+    """Two rigid gangs of 2 with 100 s and 300 s: on 2 GPUs 400 s for both, 100 s for the first; on 4, 300 s."""
+    speed = np.where(np.arange(5) >= 2, 1.0, 0.0)[None, :].repeat(2, axis=0)
+    app = App(0.0, 1.0, np.array([100.0, 300.0]), speed, np.ones((2, LEVELS)), np.array([2, 2]))
+    every = time_left_s(app, "all")[:, 0]
+    assert np.isinf(every[:2]).all() and every[2] == 400.0 and every[4] == 300.0
+    first = time_left_s(app, "first")[:, 0]
+    assert np.isinf(first[:2]).all() and (first[2:] == 100.0).all()
+
+
+def test_bids_have_a_floor_that_scales() -> None:
+    value = bid(_app(), 0, 5)
+    assert value.min() == FLOOR * value.max() and value.max() == 400 / 150
+    np.testing.assert_allclose(bid(_app(ideal_s=800.0), 0, 5), 2.0 * value)
+    assert (
+        bid(_app(), 4, 3) == value.max()[None]
+    ).sum() > 0  # what runs counts: nothing more is to be gained
+    assert np.ptp(bid(_app(), 4, 1)[:, 0]) == 0.0
+
+
+def test_a_lying_app_overstates_its_gain() -> None:
+    honest, lying = bid(_app(), 0, 4), bid(_app(), 0, 4, lie=2.0)
+    assert lying[4, 0] / lying[0, 0] > honest[4, 0] / honest[0, 0]
+
+
+@pytest.mark.parametrize(("fairness", "number"), [(0.0, 10), (0.5, 5), (0.8, 2), (0.95, 1), (1.0, 1)])
+def test_visibility(fairness: float, number: int) -> None:
+    """The (1 - f) fraction with the worst rho, at least one."""
+    worst = visible(np.arange(10.0), np.zeros(10), fairness)
+    assert worst.tolist() == list(range(9, 9 - number, -1))
+
+
+def test_visibility_ties() -> None:
+    assert visible(np.array([np.inf, 1.0, np.inf]), np.array([1.0, 9.0, 2.0]), 0.5).tolist() == [2, 0]
+    with pytest.raises(ConfigError, match="fairness is 1.5"):
+        visible(np.zeros(2), np.zeros(2), 1.5)
+
+
+def test_hand_out_conserves_work() -> None:
+    """Linear in what it can use: the first takes its 3, the second the last 1, nobody takes what is idle."""
+    value = (
+        np.minimum(np.maximum(np.arange(5.0), 1e-3), 3.0)[None, :, None]
+        .repeat(2, axis=0)
+        .repeat(LEVELS, axis=2)
+    )
+    offer = Offer(np.array([2, 2], np.int64), np.array([0, 0], np.int64))
+    grant = hand_out(value, np.array([1, 0]), offer)
+    assert grant.sum(axis=1).tolist() == [1, 3]
+
+
+def test_renewed_leases_stay() -> None:
+    offer = Offer(np.array([4, 4], np.int64), np.array([0, 0], np.int64))
+    grant = np.array([[4, 0], [0, 4]])
+    before = np.array([[0, 4], [4, 0]])
+    assert stay_put(grant, before, offer).tolist() == before.tolist()
+    other = Offer(np.array([4, 4], np.int64), np.array([0, 1], np.int64))  # not interchangeable: other racks
+    assert stay_put(grant, before, other).tolist() == grant.tolist()
+
+
+def test_one_app_takes_what_it_can_use() -> None:
+    view = view_of(Cluster.of({"gpu": 8}, 4), [[1.0]], [100.0], scale=[4])
+    answer = Themis().allocate(view)
+    check_legal(view, answer)
+    assert answer.devices is not None and answer.devices.tolist() == [[4]]
+    assert answer.servers is not None and len(answer.servers.job) == 1  # one machine, not two halves
+
+
+def test_leases_hold_until_they_end() -> None:
+    """A long job has the only GPU; a newcomer waits for the lease, then is worst off and gets it."""
+    cluster = Cluster.of({"gpu": 1})
+    policy = Themis(lease_s=600.0)
+    alone = view_of(cluster, [[1.0]], [10_000.0])
+    assert _devices(policy, alone) == [[1]]
+    both = [[1.0], [1.0]]
+    early = view_of(
+        cluster, both, [9900.0, 50.0], now_s=100.0, arrival_s=[0.0, 100.0], total=[10_000.0, 50.0]
+    )
+    assert _devices(policy, early) == [[1], [0]]
+    late = view_of(cluster, both, [9400.0, 50.0], now_s=600.0, arrival_s=[0.0, 100.0], total=[10_000.0, 50.0])
+    assert _devices(policy, late) == [[0], [1]]
+
+
+def _devices(policy: Themis, view: object) -> list[list[int]]:
+    answer = policy.allocate(view)  # type: ignore[arg-type]
+    assert answer.devices is not None
+    return answer.devices.tolist()
+
+
+def test_a_broken_server_ends_the_lease() -> None:
+    cluster = Cluster.of({"gpu": 2}, 1)
+    policy = Themis()
+    _devices(policy, view_of(cluster, [[1.0], [1.0]], [50.0, 50.0]))
+    view = view_of(cluster, [[1.0], [1.0]], [50.0, 50.0], now_s=1.0, up=[0, 1])
+    answer = policy.allocate(view)
+    check_legal(view, answer)
+    assert answer.devices is not None and answer.devices.sum() == 1
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    mechanism=st.sampled_from(["auction", "strawman"]),
+    rounding=st.sampled_from(["floor", "lottery"]),
+)
+def test_no_idle_gpu_that_an_app_could_use(seed: int, mechanism: str, rounding: str) -> None:
+    """Two types, random gangs and apps: legal, and no waiting job fits into what is free on a type it can use."""
+    rng = np.random.default_rng(seed)
+    kinds = (DeviceType("a", 6, 2, servers_per_rack=2), DeviceType("b", 4, 4))
+    jobs = int(rng.integers(1, 9))
+    speed = rng.uniform(0.5, 2.0, (jobs, 2)) * (rng.random((jobs, 2)) < 0.8)
+    speed[:, 0] = np.maximum(speed[:, 0], 0.1)
+    view = view_of(
+        Cluster(kinds),
+        speed.tolist(),
+        rng.uniform(1.0, 100.0, jobs).tolist(),
+        scale=rng.integers(1, 5, jobs).tolist(),
+        app=np.sort(rng.integers(0, jobs, jobs)).tolist(),
+        traits={"slowdown_rack": rng.uniform(1.0, 2.0, jobs).tolist()},
+    )
+    policy = Themis(mechanism=mechanism, rounding=rounding, fairness=float(rng.choice([0.0, 0.5, 0.8])))  # type: ignore[arg-type]
+    answer = policy.allocate(view)
+    check_legal(view, answer)
+    assert answer.devices is not None
+    idle = view.cluster.counts - answer.devices.sum(axis=0)
+    waits = ~answer.devices.any(axis=1)
+    fits = view.runnable & (view.scale[:, None] <= idle[None, :])
+    assert not (fits[waits]).any()
+
+
+def test_same_seed_same_answer() -> None:
+    rng = np.random.default_rng(3)
+    view = view_of(
+        Cluster.of({"gpu": 8}, 4), np.ones((9, 1)).tolist(), rng.uniform(1, 9, 9).tolist(), scale=[2] * 9
+    )
+    first, second = Themis(), Themis()
+    first.reset(7)
+    second.reset(7)
+    assert _devices(first, view) == _devices(second, view)
+
+
+def test_bad_settings() -> None:
+    with pytest.raises(ConfigError, match="fairness is 2"):
+        Themis(fairness=2.0)
+    with pytest.raises(ConfigError, match="lease_s is 0"):
+        Themis(lease_s=0.0)
+    with pytest.raises(ConfigError, match="rounding is 'up'"):
+        Themis(rounding="up")  # type: ignore[arg-type]
+
+
+def test_successive_halving_by_hand() -> None:
+    """8 trials, eta 2: 4 end at 1/8, 2 at 1/4, 1 at 1/2, the best runs on."""
+    ran = SuccessiveHalving().fractions(np.arange(8.0), np.zeros((8, 3)))
+    assert ran.tolist() == [1.0, 0.5, 0.25, 0.25, 0.125, 0.125, 0.125, 0.125]
+
+
+def test_a_slow_starter_is_ended() -> None:
+    noise = np.zeros((2, 1))
+    noise[0, 0] = 5.0  # looks bad at the first rung though it would win
+    assert SuccessiveHalving().fractions(np.array([0.0, 1.0]), noise).tolist() == [0.5, 1.0]
+
+
+def test_tuned_trials_keep_one_full_run() -> None:
+    trials = [TrainingJob(f"t{i}", "m", 1000.0, app_id="a") for i in range(8)]
+    cut = tuned(trials, SuccessiveHalving(), seed=1)
+    steps = sorted(job.total_steps for job in cut)
+    assert steps == [125.0, 125.0, 125.0, 125.0, 250.0, 250.0, 500.0, 1000.0]
+    assert cut == tuned(trials, SuccessiveHalving(), seed=1)
+    with pytest.raises(ConfigError, match="eta is 1"):
+        SuccessiveHalving(eta=1)

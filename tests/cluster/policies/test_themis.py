@@ -12,7 +12,7 @@ from eunomia.cluster.job import TrainingJob
 from eunomia.cluster.policies.themis.agent import FLOOR, App, bid, ideal_time_s, rho, time_left_s
 from eunomia.cluster.policies.themis.allocator import Themis
 from eunomia.cluster.policies.themis.arbiter import hand_out, stay_put, visible
-from eunomia.cluster.policies.themis.layout import LEVELS
+from eunomia.cluster.policies.themis.division import LEVELS
 from eunomia.cluster.policies.themis.proportional import Offer
 from eunomia.cluster.policies.themis.tuner import SuccessiveHalving, tuned
 from eunomia.errors import ConfigError

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eunomia.cluster.policies.themis.auction import auction, kept_fractions, rounded
-from eunomia.cluster.policies.themis.layout import LEVELS, level_of, reach, take
+from eunomia.cluster.policies.themis.division import LEVELS, level_of, reach, take
 from eunomia.cluster.policies.themis.proportional import Bids, Offer, exhaustive, log_values, proportional
 from eunomia.errors import ConfigError, PolicyError
 

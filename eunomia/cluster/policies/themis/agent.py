@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from eunomia.cluster.cluster import Floats, Ints
-from eunomia.cluster.policies.themis.layout import LEVELS
+from eunomia.cluster.policies.themis.division import LEVELS
 
 Ideal = Literal["share", "contention"]
 Finish = Literal["all", "first"]

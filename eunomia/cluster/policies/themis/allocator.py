@@ -13,7 +13,7 @@ from eunomia.cluster.policies.themis.agent import FINISHES, IDEALS, App, Finish,
 from eunomia.cluster.policies.themis.arbiter import hand_out, stay_put, visible
 from eunomia.cluster.policies.themis.auction import ROUNDINGS, Rounding, auction
 from eunomia.cluster.policies.themis.book import Book, Leases
-from eunomia.cluster.policies.themis.layout import LEVELS
+from eunomia.cluster.policies.themis.division import LEVELS
 from eunomia.cluster.policies.themis.proportional import Bids, Offer
 from eunomia.cluster.view import Allocation, ClusterView, Needs
 from eunomia.errors import ConfigError

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from eunomia.cluster.policies.themis.layout import give_back
+from eunomia.cluster.policies.themis.division import give_back
 from eunomia.cluster.policies.themis.proportional import Bids, Floats, Ints, Offer, log_values, proportional
 from eunomia.errors import ConfigError
 

@@ -78,7 +78,9 @@ def write(trace: JobTrace, path: str | Path) -> Path:
     """Write as CSV or Parquet, by the file's ending, whole or not at all. Raises OutputError, ConfigError."""
     path = Path(path)
     if path.suffix not in (".csv", ".parquet"):
-        raise ConfigError(f"'{path.name}' ends in '{path.suffix}'; a job trace is written as .csv or .parquet")
+        raise ConfigError(
+            f"'{path.name}' ends in '{path.suffix}'; a job trace is written as .csv or .parquet"
+        )
     types = np.array([*trace.job_types, None], object)  # code -1 is the last: not named
     table = pa.table(
         {
@@ -116,7 +118,8 @@ def _check(path: Path, values: Values) -> None:
             path,
             late + 1,
             "arrival_s",
-            f"{arrival_s[late + 1]:g} is earlier than {arrival_s[late]:g} in the row before; sort the rows by arrival_s",
+            f"{arrival_s[late + 1]:g} is earlier than {arrival_s[late]:g} in the row before; "
+            "sort the rows by arrival_s",
         )
     for name in ("weight", "duration_s", "slo"):
         wrong = first(values[name] == 0.0) if name in values else None

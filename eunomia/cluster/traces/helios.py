@@ -33,7 +33,10 @@ def read(path: Path, *, max_rows: int = MAX_ROWS) -> JobTrace:
     if not kept.any():
         raise TraceError("no job of this trace ran on a GPU", path)
     left_out = len(ids) - int(kept.sum())
-    notes = ("jobs name no network", *([f"{left_out} CPU jobs or jobs that never ran left out"] if left_out else []))
+    notes = (
+        "jobs name no network",
+        *([f"{left_out} CPU jobs or jobs that never ran left out"] if left_out else []),
+    )
     return of_durations(
         "helios", path, values["submit_time"][kept], values["gpu_num"][kept].astype(np.int64),
         values["duration"][kept], values["vc"].names, values["vc"].codes[kept],

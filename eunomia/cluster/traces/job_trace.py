@@ -105,15 +105,16 @@ def of_durations(
     tenants: tuple[str, ...],
     tenant: Codes,
     ids: tuple[str, ...] | None = None,
-    **about: object,
+    source: str = "",
+    licence: str = "",
+    notes: tuple[str, ...] = (),
 ) -> JobTrace:
     """A trace that names no networks and gives run times: sorted by arrival, from time 0."""
     count = len(arrival_s)
-    fields = {"source": "", "licence": "", "notes": (), **about}
     return by_arrival(
         JobTrace(
             format, str(path), ids or numbered(count), np.asarray(arrival_s, np.float64), gpus, tenants, tenant,
             (), np.full(count, -1, np.int32), no_value(count), np.asarray(duration_s, np.float64),
-            np.ones(count), no_value(count), **fields,
+            np.ones(count), no_value(count), source, licence, notes,
         )
-    )  # type: ignore[arg-type]  # fmt: skip
+    )  # fmt: skip

@@ -27,7 +27,9 @@ def read(path: Path, *, max_rows: int = 20_000_000) -> JobTrace:
         lines = path.read_bytes().splitlines()
     except OSError as error:
         raise TraceError(f"the file cannot be read: {error.strerror or error}", path) from None
-    rows, numbers, skipped = [], [], 0
+    rows: list[tuple[str, float, float, int, str]] = []
+    numbers: list[int] = []
+    skipped = 0
     submitted = -math.inf
     for line, content in enumerate(lines, start=1):
         text = content.decode("utf-8", "replace").strip()

@@ -1,0 +1,465 @@
+"""The realistic mode: rounds or events, with what moving, spreading and failing cost (docs/cluster.md).
+
+Time goes from point to point. A *full* point (the start of a round, or any event for policies that hold
+devices for good)
+hands out all devices; a *filling* point (arrivals, finishes and repairs with ``events = at_once``) hands out
+free ones and
+moves nobody. Between points every running job advances exactly: first its overhead, then steps at its
+own true speed, to the last fraction of a step. Overheads of a move (save, load, warm up) are paid at the start
+of the new
+lease, on the new devices.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eunomia.cluster.cluster import Floats, Ints
+from eunomia.cluster.engine import Engine, Floor
+from eunomia.cluster.failures import JobFailures, ServerFailures
+from eunomia.cluster.gangs import gang_speed, mixed_gangs
+from eunomia.cluster.placement import Held, spread_speed
+from eunomia.cluster.rounds import RoundQueue, Units, queue_order
+from eunomia.cluster.view import Allocation, Holdings
+
+SHUFFLE_STREAM = 7
+PATIENCE = 1000  # rounds in which nothing runs, arrives or is repaired before the rest is reported unfinished
+MIXED = -2
+
+
+class RealisticMode:
+    """One run in realistic mode."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, options = engine, engine.options
+        jobs, types = len(engine.problem), len(engine.problem.cluster.types)
+        self.queue = RoundQueue(jobs, types, options.round_s, options.priority)
+        self.rng = np.random.default_rng([options.seed, SHUFFLE_STREAM])
+        self.outright = engine.needs.answer == "devices"
+        self.at_once = options.events == "at_once" or engine.needs.every_event
+        self.ticks = not (engine.needs.sticky and engine.needs.every_event)
+        self.server_failures = ServerFailures(options.failures, len(engine.up), options.seed)
+        self.job_failures = JobFailures(options.failures, jobs, options.seed)
+        self.rate = np.zeros(jobs)  # steps/s of training time
+        self.ready_s = np.zeros(jobs)  # until then: overhead
+        self.lease_s = np.zeros(jobs)  # start of the present lease
+        self.trained_s = np.zeros(jobs)  # training time since the last stop, for checkpoints
+        self.fair_rate = np.ones(jobs)  # consolidated speed on the present type, for useful time
+        self.members = np.zeros(0, np.int64)  # keys that hold devices
+        self.changed = True
+        self.allocated_s = -np.inf
+
+    # --- the clock
+
+    def run(self) -> float:
+        """Simulate to the end, or to the horizon; the time of it."""
+        engine, options = self.engine, self.engine.options
+        horizon_s = np.inf if options.horizon_s is None else options.horizon_s
+        now_s = min(engine.next_arrival_s(), horizon_s)
+        idle, full = 0, True
+        round_end_s = now_s
+        engine.admit(now_s)
+        while now_s < horizon_s:
+            if not len(engine.active):
+                if not np.isfinite(engine.next_arrival_s()):
+                    break
+                now_s = min(engine.next_arrival_s(), horizon_s)
+                if now_s >= horizon_s:
+                    break
+                self._servers_until(now_s)
+                engine.admit(now_s)
+                self.changed, full = True, True
+            if full:
+                round_end_s = now_s + options.round_s if self.ticks else np.inf
+            self._point(now_s, full)
+            idle = 0 if len(self.members) else idle + 1
+            next_s = self._next_s(now_s, min(round_end_s, horizon_s))
+            if not np.isfinite(next_s) or (idle > PATIENCE and self._hopeless()):
+                engine.recorder.say("stopped: the policy gives nothing to the jobs that are left")
+                break
+            event = self._advance(now_s, next_s)
+            now_s = next_s
+            full = now_s >= round_end_s or (self.outright and self.at_once and event)
+            while not full and not (self.at_once and event) and now_s < min(round_end_s, horizon_s):
+                next_s = self._next_s(now_s, min(round_end_s, horizon_s))
+                event = self._advance(now_s, next_s)
+                now_s = next_s
+                full = now_s >= round_end_s
+        self._release(self.members, now_s)
+        engine.ledger.close_isolated(engine.active)
+        return now_s
+
+    def _hopeless(self) -> bool:
+        return not np.isfinite(self.engine.next_arrival_s()) and not self.server_failures.down
+
+    def _next_s(self, now_s: float, limit_s: float) -> float:
+        """The end of this segment: the limit, or an event before it that must be seen when it happens."""
+        next_s = min(limit_s, self.server_failures.next_s())
+        if self.at_once:
+            next_s = min(next_s, self.engine.next_arrival_s())
+            if len(self.members):
+                next_s = min(next_s, float(self._finish_s(now_s, self.members).min()))
+        if self.job_failures.happen and len(self.members):
+            starts = np.maximum(self.ready_s[self.members], now_s)
+            next_s = min(next_s, float((starts + self.job_failures.left_s[self.members]).min()))
+        return max(next_s, now_s)
+
+    def _finish_s(self, now_s: float, keys: Ints) -> Floats:
+        left = self.engine.ledger.steps_left[keys]
+        return np.asarray(np.maximum(self.ready_s[keys], now_s) + left / self.rate[keys])
+
+    def _advance(self, now_s: float, next_s: float) -> bool:
+        """Move on to ``next_s``; whether something happened that a filling point should answer."""
+        engine, g, keys = self.engine, self.engine.ledger, self.members
+        happened = False
+        if len(keys):
+            finish_s = self._finish_s(now_s, keys)
+            ends = finish_s <= next_s
+            until_s = np.where(ends, finish_s, next_s)
+            trained_s = np.maximum(until_s - np.maximum(self.ready_s[keys], now_s), 0.0)
+            held_s = until_s - now_s
+            steps = np.where(ends, g.steps_left[keys], trained_s * self.rate[keys])
+            g.steps_left[keys] = np.where(ends, 0.0, g.steps_left[keys] - steps)
+            scale = g.scale[keys]
+            g.overhead_s[keys] += (held_s - trained_s) * scale
+            g.useful_s[keys] += steps / self.fair_rate[keys] * scale
+            self._attain(keys, held_s)
+            if not self.outright:
+                self._serve(keys, held_s)
+            self.trained_s[keys] += trained_s
+            if self.job_failures.happen:
+                self.job_failures.left_s[keys] -= trained_s
+            if ends.any():
+                happened = True
+                self._finish(keys[ends], finish_s[ends])
+        while self.server_failures.next_s() <= next_s:
+            self._server_event(*self.server_failures.pop())
+            happened = True
+        if self.job_failures.happen:
+            happened |= self._crashes(next_s)
+        if len(engine.admit(next_s)):
+            self.changed, happened = True, True
+        return happened
+
+    def _attain(self, keys: Ints, held_s: Floats) -> None:
+        """Book device-seconds by type; gangs over several types by their servers."""
+        engine, g = self.engine, self.engine.ledger
+        unit = engine.unit_of[keys]
+        kind = engine.floor.kind[unit]
+        shared = np.where(engine.floor.second[unit] >= 0, 0.5, 1.0)  # a pair shares its devices
+        plain = kind >= 0
+        g.attained_s[keys[plain], kind[plain]] += (held_s * g.scale[keys] * shared)[plain]
+        for key, u, s in zip(keys[~plain], unit[~plain], held_s[~plain], strict=True):
+            held = engine.floor.held
+            rows = slice(held.pointer[u], held.pointer[u + 1])
+            np.add.at(g.attained_s[key], engine.servers.type[held.server[rows]], held.count[rows] * s)
+
+    def _serve(self, keys: Ints, held_s: Floats) -> None:
+        """Tell the queue who had which type; a pair is one unit, with the time of its longer member."""
+        floor, unit = self.engine.floor, self.engine.unit_of[keys]
+        second = floor.second[unit]
+        kind = np.where(floor.kind[unit] >= 0, floor.kind[unit], self.queue.share[keys].argmax(axis=1))
+        once = (second < 0) | (floor.first[unit] == keys)
+        self.queue.receive(floor.first[unit][once], second[once], kind[once], held_s[once])
+
+    # --- ends
+
+    def _finish(self, keys: Ints, finish_s: Floats) -> None:
+        engine, g = self.engine, self.engine.ledger
+        g.finish_s[keys] = finish_s
+        g.close_isolated(keys)
+        self._end_leases(keys, finish_s)
+        engine.dismiss(keys)
+        self.queue.leave(keys)
+        self.changed = True
+
+    def _end_leases(self, keys: Ints, end_s: Floats) -> None:
+        """Record what these jobs held and take it from them; the other member of a pair stays, alone."""
+        engine = self.engine
+        unit = engine.unit_of[keys]
+        floor = engine.floor
+        held = floor.held.of(unit)
+        row = held.unit
+        engine.recorder.lease(
+            keys[row], engine.servers.type[held.server], held.server, held.count, self.lease_s[keys[row]], end_s[row]
+        )  # fmt: skip
+        engine.unit_of[keys] = -1
+        both = floor.second[unit] >= 0
+        other = np.where(floor.first[unit] == keys, floor.second[unit], floor.first[unit])[both]
+        stays = other[engine.unit_of[other] >= 0]
+        self.rate[stays] = self._alone_rate(stays)
+        self.members = self.members[~np.isin(self.members, keys)]
+
+    def _alone_rate(self, keys: Ints) -> Floats:
+        """Speed of jobs left alone on the devices of their pair."""
+        floor, engine = self.engine.floor, self.engine
+        kind = floor.kind[engine.unit_of[keys]]
+        speed = engine.beliefs.true_speed(keys, engine.ledger.scale[keys])
+        return np.asarray(speed[np.arange(len(keys)), kind] * engine.options.restart.running_share)
+
+    def _release(self, keys: Ints, now_s: float) -> None:
+        if len(keys):
+            self._end_leases(keys, np.full(len(keys), now_s))
+
+    # --- failures
+
+    def _servers_until(self, now_s: float) -> None:
+        """Failures and repairs while nobody was here."""
+        while self.server_failures.next_s() <= now_s:
+            self._server_event(*self.server_failures.pop())
+
+    def _server_event(self, time_s: float, server: int, works: bool) -> None:
+        engine = self.engine
+        engine.up[server] = engine.servers.size[server] if works else 0
+        if works:
+            started = next(d for d in reversed(engine.recorder.downtime) if d[0] == server)
+            engine.recorder.downtime[engine.recorder.downtime.index(started)] = (server, started[1], time_s)
+        else:
+            engine.recorder.downtime.append((server, time_s, np.inf))
+            held = engine.floor.held
+            unit = np.unique(held.unit[held.server == server])
+            keys = self.members[np.isin(engine.unit_of[self.members], unit)]
+            self._lose(keys, time_s)
+        self.changed = True
+
+    def _crashes(self, now_s: float) -> bool:
+        keys = self.members[self.job_failures.left_s[self.members] <= 1e-9]
+        for key in keys.tolist():
+            self.job_failures.draw(key)
+        self._lose(keys, now_s)
+        return bool(len(keys))
+
+    def _lose(self, keys: Ints, now_s: float) -> None:
+        """Jobs fall back to their last checkpoint and wait."""
+        if not len(keys):
+            return
+        g, every = self.engine.ledger, self.engine.options.restart.checkpoint_interval_s
+        lost_s = self.trained_s[keys] if every is None else np.mod(self.trained_s[keys], every)
+        room = self.engine.problem.total_steps[keys] - g.steps_left[keys]
+        steps = np.minimum(lost_s * self.rate[keys], room)
+        device_s = steps / self.fair_rate[keys] * g.scale[keys]
+        g.steps_left[keys] += steps
+        g.useful_s[keys] -= device_s
+        g.lost_s[keys] += device_s
+        g.failures[keys] += 1
+        self._release(keys, now_s)
+        self.trained_s[keys] = 0.0
+
+    # --- points
+
+    def _point(self, now_s: float, full: bool) -> None:
+        """Hand out devices."""
+        engine = self.engine
+        if not len(engine.active):
+            return
+        if self.changed:
+            rows = engine.active
+            speed = engine.beliefs.true_speed(rows, engine.ledger.scale[rows])
+            engine.ledger.settle_isolated(rows, speed, engine.problem.cluster.counts)
+        if full and len(self.members):
+            units = engine.unit_of[self.members]
+            plain = engine.floor.kind[units] >= 0
+            engine.beliefs.observe(self.members[plain], engine.floor.kind[units[plain]])
+        if self.outright:
+            if full:
+                self._outright(now_s)
+        else:
+            self._by_shares(now_s, full)
+        self.changed = False
+
+    def _outright(self, now_s: float) -> None:
+        engine = self.engine
+        keys = engine.active
+        answer = engine.ask(now_s)
+        devices = answer.devices
+        assert devices is not None
+        scale = self._new_scales(answer)
+        kind = np.where(devices.any(axis=1), devices.argmax(axis=1), -1)
+        kind[(devices > 0).sum(axis=1) > 1] = MIXED
+        first, second = keys, np.full(len(keys), -1, np.int64)
+        if answer.pairs is not None and len(answer.pairs.first):
+            pairs = answer.pairs
+            used = pairs.shares.any(axis=1)
+            first = np.concatenate([first, keys[pairs.first[used]]])
+            second = np.concatenate([second, keys[pairs.second[used]]])
+            kind = np.concatenate([kind, pairs.shares[used].argmax(axis=1)])
+        held = self._given(answer.servers, first, kind, devices) if answer.servers is not None else None
+        zero = np.zeros((len(first), devices.shape[1]))
+        shown = Units(
+            first, second, np.concatenate([devices, zero[len(devices) :]]).astype(float), zero, zero
+        )
+        engine.recorder.choice(now_s, shown, kind, kind != -1)
+        self._stand(now_s, first, second, kind, scale, held, devices)
+
+    def _new_scales(self, answer: Allocation) -> Ints:
+        """Workers of every job from now on, by key."""
+        g = self.engine.ledger
+        if answer.scale is None:
+            return g.scale
+        scale = g.scale.copy()
+        scale[self.engine.active] = answer.scale
+        return scale
+
+    def _given(self, servers: Holdings, first: Ints, kind: Ints, devices: Ints) -> Held:
+        """Servers that the policy named itself."""
+        held = Held.from_rows(len(first), servers.job, servers.server, servers.count)
+        used = np.bincount(servers.server, servers.count, len(self.engine.up))
+        assert (used <= self.engine.up).all(), "the policy named devices that are taken twice or do not work"
+        return held
+
+    def _by_shares(self, now_s: float, full: bool) -> None:
+        engine, queue, options = self.engine, self.queue, self.engine.options
+        scale = engine.ledger.scale
+        if self.changed and now_s - self.allocated_s >= options.min_gap_s:
+            queue.promise(engine.active, now_s)
+            queue.reset(engine.active, now_s)
+            answer = engine.ask(now_s)
+            queue.set_shares(engine.active, answer)
+            scale = self._new_scales(answer)
+            self.allocated_s = now_s
+        rows = engine.active
+        queue.promise(rows, now_s)
+        throughput = engine.beliefs.speed(rows, scale[rows])
+        units = queue.units(rows, throughput)
+        types = list(range(len(engine.problem.cluster.types)))
+        if engine.needs.agnostic:
+            self.rng.shuffle(types)
+        unit, kind = queue_order(
+            units, types, one_queue=options.queue == "global" and not engine.needs.agnostic
+        )
+        taken = np.zeros(len(engine.problem), np.bool_)
+        free = engine.capacity()
+        pinned = np.full(len(units.first), -1, np.int64)
+        if not full:
+            pinned = self._pinned(units)
+            staying = np.flatnonzero(pinned >= 0)
+            np.subtract.at(free, pinned[staying], scale[units.first[staying]])
+            taken[self.members] = True
+        engine.ledger.scale = scale
+        chosen = engine.choose(units, unit, kind, free, taken)
+        engine.recorder.choice(now_s, units, chosen, chosen >= 0)
+        chosen = np.where(pinned >= 0, pinned, chosen)
+        devices = None
+        if options.cross_type != "off":
+            devices = mixed_gangs(units, chosen, throughput, scale, free)
+            chosen[: len(rows)][(devices > 0).sum(axis=1) > 1] = MIXED
+        self._stand(now_s, units.first, units.second, chosen, scale, None, devices, full)
+
+    def _pinned(self, units: Units) -> Ints:
+        """Type of each unit that runs now and stays, -1 = free to be placed."""
+        engine = self.engine
+        unit = engine.unit_of[units.first]
+        same = unit >= 0
+        same &= np.append(engine.floor.second, -9)[unit] == units.second
+        return np.where(same, np.append(engine.floor.kind, -1)[unit], -1)
+
+    def _stand(
+        self,
+        now_s: float,
+        first: Ints,
+        second: Ints,
+        kind: Ints,
+        scale: Ints,
+        held: Held | None,
+        devices: Ints | None,
+        full: bool = True,
+    ) -> None:
+        """Put units on servers; charge what that costs each job."""
+        engine, g = self.engine, self.engine.ledger
+        before = engine.before(first, second)
+        size = scale[first]
+        if held is None:
+            free = engine.up.copy()
+            held = engine.servers.place(np.maximum(kind, -1), size, before, free, engine.options.placement)
+            if (kind == MIXED).any():
+                assert devices is not None
+                held = gang_servers(held, kind, devices, free, engine.servers.start, engine.servers.end)
+        floor = Floor(first, second, kind, size, held)
+        placed = np.flatnonzero(kind != -1)
+        stays = placed[same_places(before, held, placed)]
+        members = [first[placed], second[placed][second[placed] >= 0]]
+        keys = np.unique(np.concatenate(members))
+        fixed = np.concatenate([first[stays], second[stays][second[stays] >= 0]])
+        before_keys = self.members
+        left = before_keys[~np.isin(before_keys, keys)]
+        moved = keys[~np.isin(keys, fixed)]
+        was = np.isin(moved, before_keys)
+        g.preemptions[left] += 1
+        resized = was & (scale[moved] != np.append(engine.floor.scale, 0)[engine.unit_of[moved]])
+        g.moves[moved[was & ~resized]] += 1
+        g.resizes[moved[resized]] += 1
+        self._release(np.concatenate([left, moved[was]]), now_s)
+        engine.ledger.scale = scale
+        engine.stand(floor)
+        self.members = keys
+        self._start(moved, now_s)
+        self._set_rates(placed, floor)
+
+    def _start(self, keys: Ints, now_s: float) -> None:
+        """Leases begin: overhead first."""
+        g, restart = self.engine.ledger, self.engine.options.restart
+        fresh = np.isnan(g.first_start_s[keys])
+        self.ready_s[keys] = now_s + np.where(fresh, restart.warmup_s, restart.resume_s)
+        self.lease_s[keys] = now_s
+        self.trained_s[keys] = 0.0
+        g.first_start_s[keys[fresh]] = now_s
+        g.starts[keys] += 1
+
+    def _set_rates(self, placed: Ints, floor: Floor) -> None:
+        """True speeds where jobs stand now."""
+        engine, p, g = self.engine, self.engine.problem, self.engine.ledger
+        share = engine.options.restart.running_share
+        level = engine.servers.level(floor.held, floor.kind, floor.scale)
+        alone = placed[(floor.second[placed] < 0) & (floor.kind[placed] >= 0)]
+        keys, kind = floor.first[alone], floor.kind[alone]
+        speed = engine.beliefs.true_speed(keys, g.scale[keys])[np.arange(len(keys)), kind]
+        original = g.scale[keys] == p.scale[keys]
+        spread = np.where(original & (p.spread_speed[keys, kind] > 0.0), p.spread_speed[keys, kind], speed)
+        rate = spread_speed(engine.options.slowdown, level[alone], speed, spread)
+        self.rate[keys], self.fair_rate[keys] = rate * share, np.maximum(speed, 1e-300)
+        for u in placed[floor.kind[placed] == MIXED].tolist():
+            key = floor.first[u]
+            rows = slice(floor.held.pointer[u], floor.held.pointer[u + 1])
+            used = np.bincount(
+                engine.servers.type[floor.held.server[rows]], floor.held.count[rows], p.speed.shape[1]
+            )
+            self.rate[key] = gang_speed(p.speed[key], used, engine.options.cross_type) * share
+            self.fair_rate[key] = self.rate[key]
+        pairs = placed[floor.second[placed] >= 0]
+        if len(pairs):
+            assert p.beside is not None
+            a, b, kind = floor.first[pairs], floor.second[pairs], floor.kind[pairs]
+            for one, two in ((a, b), (b, a)):
+                rate = p.beside[p.row[one], p.row[two], kind]
+                self.rate[one] = np.maximum(rate, 1e-9) * share
+                self.fair_rate[one] = p.speed[one, kind]
+
+
+def same_places(before: Held, after: Held, units: Ints) -> np.ndarray:
+    """Whether each of these units has exactly the servers and counts that it had."""
+    sizes = np.diff(after.pointer)[units]
+    same = (np.diff(before.pointer)[units] == sizes) & (sizes > 0)
+    candidates = units[same]
+    a, b = after.of(candidates), before.of(candidates)
+    wrong = (a.server != b.server) | (a.count != b.count)
+    differs = np.zeros(len(candidates), np.bool_)
+    np.logical_or.at(differs, a.unit[wrong], True)
+    same[np.flatnonzero(same)] = ~differs
+    return np.asarray(same)
+
+
+def gang_servers(held: Held, kind: Ints, devices: Ints, free: Ints, start: Ints, end: Ints) -> Held:
+    """Add servers for gangs over several types: on each type the emptiest servers first."""
+    units, servers, counts = [held.unit], [held.server], [held.count]
+    for u in np.flatnonzero(kind == MIXED).tolist():
+        for j in np.flatnonzero(devices[u]).tolist():
+            need = int(devices[u, j])
+            for s in (start[j] + np.argsort(-free[start[j] : end[j]], kind="stable")).tolist():
+                part = min(need, int(free[s]))
+                if part:
+                    free[s] -= part
+                    need -= part
+                    units.append(np.array([u]))
+                    servers.append(np.array([s]))
+                    counts.append(np.array([part]))
+    return Held.from_rows(len(kind), np.concatenate(units), np.concatenate(servers), np.concatenate(counts))

@@ -1,0 +1,71 @@
+"""What a run leaves behind, kept as chunks of arrays until the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from eunomia.cluster.cluster import Floats, Ints
+from eunomia.cluster.options import Recording
+from eunomia.cluster.rounds import Units
+from eunomia.cluster.view import Allocation, ClusterView
+
+MAX_CHOICES = 4_000_000  # rows; beyond it choices are no longer recorded, and the run says so
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One call of the policy."""
+
+    time_s: float
+    solve_s: float
+    jobs: int
+    objective: float | None
+    notes: tuple[tuple[str, str], ...]  # kind, text
+
+
+@dataclass
+class Recorder:
+    """``all``: also every choice of a round; ``leases``: who held what; ``jobs``: neither."""
+
+    keep: Recording
+    asked: list[Asked] = field(default_factory=list)
+    leases: list[tuple[Ints, Ints, Ints, Ints, Floats, Floats]] = field(default_factory=list)
+    choices: list[tuple[float, Ints, Ints, Ints, Floats, Floats, Floats, Ints]] = field(default_factory=list)
+    downtime: list[tuple[int, float, float]] = field(default_factory=list)  # server, from, until
+    notes: dict[str, int] = field(default_factory=dict)  # text -> how often
+    _rows: int = 0
+
+    def allocation(self, now_s: float, solve_s: float, view: ClusterView, answer: Allocation) -> None:
+        """Book one answer and its notes."""
+        notes = tuple((note.kind, note.text) for note in answer.notes)
+        self.asked.append(Asked(now_s, solve_s, len(view), answer.objective, notes))
+        for kind, text in notes:
+            if kind in ("fallback", "relaxed"):
+                self.say(f"{kind}: {text}")
+
+    def say(self, text: str) -> None:
+        """A remark for the user; repeats are counted."""
+        self.notes[text] = self.notes.get(text, 0) + 1
+
+    def lease(self, key: Ints, kind: Ints, server: Ints, count: Ints, start_s: Floats, end_s: Floats) -> None:
+        """Devices held from start to end."""
+        if self.keep != "jobs" and len(key):
+            self.leases.append((key, kind, server, count, start_s, end_s))
+
+    def choice(self, now_s: float, units: Units, chosen: Ints, ran: np.ndarray) -> None:
+        """The queue of one round: priorities, deficits and shares of every unit on every type, and who ran where."""
+        if self.keep != "all" or self._rows > MAX_CHOICES:
+            return
+        count, types = units.share.shape
+        self._rows += count * types
+        if self._rows > MAX_CHOICES:
+            self.say(
+                f"choices are recorded up to {now_s:.0f} s only, as there are more than {MAX_CHOICES} of them"
+            )
+            return
+        self.choices.append(
+            (now_s, units.first, units.second, np.where(ran, chosen, -1), units.priority.copy(), units.deficit.copy(),
+             units.share.copy(), chosen)
+        )  # fmt: skip

@@ -15,7 +15,7 @@ from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
 from eunomia.inference.kernel import loop, modes
 from eunomia.inference.kernel.layout import SUBJOB
-from eunomia.inference.kernel.setup import GREEDY, NO_BIND, STEP, Rules
+from eunomia.inference.kernel.setup import STEP, Rules
 from eunomia.inference.kernel.signatures import compile_decide, compile_key
 from eunomia.inference.kernel.state import State, new_state
 from eunomia.inference.options import EngineOptions
@@ -59,15 +59,8 @@ class Engine:
         self.state: State = new_state(problem, rules, options)
         self._key = key if key is not None else compile_key(fcfs)
         self._decide = decide if decide is not None else compile_decide(_hold)
-        self._run = modes.compiled_run(self._kind(rules, options))
+        self._run = modes.compiled_run(modes.kind_of(problem, rules, options))
         self._order: npt.NDArray[np.int64] = np.empty(0, np.int64)
-
-    @staticmethod
-    def _kind(rules: Rules, options: EngineOptions) -> str:
-        """Which of the three event loops runs these rules."""
-        if rules.bind != NO_BIND or options.period_s is not None:
-            return modes.QUEUES
-        return modes.HEAPS if rules.mode == GREEDY else modes.VIEWS
 
     def advance(self, answers: int = -1) -> bool:
         """Run until the policy must be asked (True) or the run has ended (False)."""

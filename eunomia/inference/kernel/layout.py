@@ -178,6 +178,7 @@ ROW = np.dtype(  # one layer; fields as in problem.Graph
         ("successor_start", "i8"),
         ("successor_end", "i8"),
         ("heap", "i8"),  # where its waiting sub-jobs are kept
+        ("follower", "i8"),  # row of its only successor, if that waits for it alone; -1 = none
         ("best_s", "f8"),
         ("mean_s", "f8"),
         ("path_best_s", "f8"),
@@ -252,6 +253,7 @@ ARRAYS: dict[str, np.dtype[Any]] = {  # every array of the kernel: name -> eleme
     "ranked": NUMBER,  # (pairs, ring_length) responses in ascending order
     "results": RESULT,
     "lanes": LANE,
+    "ends": NUMBER,  # sprint: end of the running layer of each lane
     "accelerators": ACCELERATOR,
     "types": TYPE,
     "heaps": HEAP,

@@ -27,7 +27,6 @@ from eunomia.inference.kernel.lifecycle import (
 )
 from eunomia.inference.kernel.memory import (
     Kernel,
-    facts_at,
     fresh_at,
     job_at,
     lane_at,
@@ -41,10 +40,9 @@ from eunomia.inference.kernel.memory import (
     timer_at,
 )  # fmt: skip
 from eunomia.inference.kernel.pools import link_waiting, new_node, release_node, release_slot
-from eunomia.inference.kernel.setup import DROP_LATE, GRACE_S
+from eunomia.inference.kernel.setup import DROP_LATE, GRACE_S, INSTANTS_BETWEEN_PAUSES
 
 DONE, GROW, ASK, ASK_TICK, FAULT, STALLED, PAUSE, GO_ON = range(8)  # why the kernel returns
-INSTANTS_BETWEEN_PAUSES = 1 << 20
 ADVANCE, ADMIT, BEFORE_TICK, TICK, DECIDING = range(5)  # phases of one instant
 
 Key = Callable[[Any, Any], float]
@@ -111,11 +109,10 @@ def process_ends(k: Kernel, until_s: float) -> None:
         if lane_at(k, s).end_s > until_s:
             continue
         node = lane_at(k, s).node
-        layer = facts_at(k, node).layer
+        row = lane_at(k, s).row
         slot = end_layer(k, s, now_s)
         record = slot_at(k, slot)
         if record.gone == 0 and record.done < record.layers:
-            row = record.row0 + layer
             for edge in range(row_at(k, row).successor_start, row_at(k, row).successor_end):
                 after = successor_at(k, edge).value
                 left = pending_at(k, slot * k.num_layers + after)
@@ -221,13 +218,17 @@ def next_instant(k: Kernel) -> int:
 
 
 def make_run(
-    enqueue: Callable[..., None], decide_now: Callable[..., int], resume: Callable[..., int]
+    enqueue: Callable[..., None],
+    decide_now: Callable[..., int],
+    resume: Callable[..., int],
+    hurry: Callable[..., None],
 ) -> Callable[..., Any]:
     """The loop for one kind of policy, not yet compiled.
 
     ``enqueue(k, key)`` puts the sub-jobs that have just become ready where they wait;
     ``decide_now(k, key, decide, until_s)`` makes the decisions of one instant; ``resume(k, answers)``
-    applies what a stepped policy answered. The last two return a status.
+    applies what a stepped policy answered; both return a status. ``hurry(k, key)`` may do events that
+    concern one request alone at once.
     """
 
     def run(kernel, key, decide, answers):  # type: ignore[no-untyped-def]
@@ -242,6 +243,7 @@ def make_run(
                 return status
         while True:
             if k.phase == ADVANCE:
+                hurry(k, key)
                 status = next_instant(k)
                 if status != GO_ON:
                     return status

@@ -49,9 +49,12 @@ from eunomia.inference.kernel.memory import (
 )  # fmt: skip
 from eunomia.inference.kernel.period import collect, patch_other, plan_greedy
 from eunomia.inference.kernel.placement import bind_target, least_finish_queue
-from eunomia.inference.kernel.setup import DYNAMIC, NO_BIND, STEP, THROTTLED
+from eunomia.inference.kernel.setup import DYNAMIC, GREEDY, NO_BIND, STEP, THROTTLED, Rules, may_sprint
 from eunomia.inference.kernel.signatures import DECIDE_TYPE, KEY_TYPE
+from eunomia.inference.kernel.sprint import sprint
 from eunomia.inference.kernel.viewing import bind_answers, show, show_all, start_answers
+from eunomia.inference.options import EngineOptions
+from eunomia.inference.problem import Problem
 from eunomia.inference.view import ACCELERATOR, READY
 
 # -- heaps: static keys, no period ----------------------------------------------------------------
@@ -263,14 +266,29 @@ def tick(k: Kernel, key: Key, decide: Callable[..., int]) -> int:
     return GO_ON if bind_answers(k, call_policy(k, decide, count), count) else FAULT
 
 
+@jitted
+def take_time(k: Kernel, key: Key) -> None:
+    """Every event goes the long way."""
+
+
 # -- compiled loops ---------------------------------------------------------------------------------
 
-HEAPS, VIEWS, QUEUES = "heaps", "views", "queues"
+HEAPS, SPRINT, VIEWS, QUEUES = "heaps", "sprint", "views", "queues"
 _PARTS = {
-    HEAPS: (into_heaps, decide_by_heaps, never_resumed),
-    VIEWS: (into_view, decide_by_view, resume_view),
-    QUEUES: (into_queues, decide_by_queues, resume_queues),
+    HEAPS: (into_heaps, decide_by_heaps, never_resumed, take_time),
+    SPRINT: (into_heaps, decide_by_heaps, never_resumed, sprint),
+    VIEWS: (into_view, decide_by_view, resume_view, take_time),
+    QUEUES: (into_queues, decide_by_queues, resume_queues, take_time),
 }
+
+
+def kind_of(problem: Problem, rules: Rules, options: EngineOptions) -> str:
+    """Which of the event loops runs these rules."""
+    if rules.bind != NO_BIND or options.period_s is not None:
+        return QUEUES
+    if rules.mode != GREEDY:
+        return VIEWS
+    return SPRINT if may_sprint(problem, rules, options) else HEAPS
 
 
 @cache

@@ -23,17 +23,21 @@ from numba.core.types.misc import unliteral
 
 
 class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """Intermediate code of one function and of those it calls, not optimised, without machine code."""
+    """Intermediate code of one function alone: not optimised, not linked, without machine code."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
 
-    def _optimize_final_module(self) -> None:
-        pass  # left to the outermost function
-
-    def _finalize_final_module(self) -> None:
+    def finalize(self) -> None:
+        """Close the module."""
+        self._raise_if_finalized()
         self._finalize_dynamic_globals()
         self._finalized = True
+
+    @property
+    def all_parts(self) -> list[Any]:
+        """This one and all that it needs, for the outermost function to link."""
+        return [self, *self._linking_libraries]
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -51,7 +55,7 @@ class PartLowering(NativeLowering):  # type: ignore[misc]
         library.finalize()
         lowered, name = state["cr"], state.func_id.func_name
         token = _dynfunc.make_function(lowered.fndesc.lookup_module(), name, "", 0, lowered.env, (library,))
-        context.insert_user_function(token, lowered.fndesc, [library])
+        context.insert_user_function(token, lowered.fndesc, library.all_parts)
         state["cr"] = lowered._replace(cfunc=token)
         return True
 

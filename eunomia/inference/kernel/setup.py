@@ -22,6 +22,7 @@ ROUND_ROBIN, RANDOM, LEAST_LOADED, THROTTLED = range(4)
 NO_BIND = -1
 
 MASKED = 62  # accelerators whose idleness is kept in one word
+INSTANTS_BETWEEN_PAUSES = 1 << 20
 GRACE_S = 1e-9  # a request that ends this late is still a hit
 
 
@@ -62,6 +63,30 @@ def headroom(problem: Problem) -> int:
     widest = int(np.diff(graph.successor_start).max(initial=1))
     entries = int(np.add.reduceat(graph.indegree == 0, graph.offset[:-1]).max())
     return len(problem.type_of) * widest + entries
+
+
+def followers(problem: Problem) -> npt.NDArray[np.int64]:
+    """Per row: the row of its only successor, if that has no other predecessor; -1 = none."""
+    graph = problem.graph
+    rows = np.arange(len(graph.indegree))
+    first = graph.offset[np.searchsorted(graph.offset, rows, side="right") - 1]
+    successors = np.append(graph.successor, 0)[graph.successor_start[:-1]] + first
+    alone = np.diff(graph.successor_start) == 1
+    alone[alone] = graph.indegree[successors[alone]] == 1
+    return np.where(alone, successors, -1)
+
+
+def may_sprint(problem: Problem, rules: Rules, options: EngineOptions) -> bool:
+    """Whether an accelerator may go on with the same request without anybody else being concerned (sprint.py)."""
+    return (
+        rules.mode == GREEDY and rules.bind == NO_BIND and options.period_s is None
+        and rules.place in (ANY_IDLE, FIRST_IDLE) and rules.gate == math.inf and options.record == "requests"
+        and problem.contention in ("none", "proportional")
+        and options.estimator.mode != "ewma" and options.estimator.jitter == 0.0
+        and options.switch_s == 0.0 and not options.refill
+        and options.decision_s == 0.0 and not options.charge_measured
+        and (options.late != "drop" or options.drop_when == "expired")
+    )  # fmt: skip
 
 
 def classes(problem: Problem, rules: Rules, options: EngineOptions) -> tuple[npt.NDArray[np.int64], int]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.inference.kernel.layout import ARRAYS, KERNEL, UNFINISHED, Records
-from eunomia.inference.kernel.setup import Rules, classes, headroom, write_settings
+from eunomia.inference.kernel.setup import Rules, classes, followers, headroom, write_settings
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import SLI_KINDS, Problem
 
@@ -75,7 +75,7 @@ def new_state(problem: Problem, rules: Rules, options: EngineOptions, *, slots: 
         "system": 1, "costs": (len(row_class), types), "rows": len(row_class),
         "successors": len(problem.graph.successor), "models": len(problem.table.models),
         "jobs": len(problem.jobs.pair), "pairs": pairs, "ring": (pairs, ring), "ranked": (pairs, ring),
-        "results": len(problem.jobs.pair), "lanes": lanes, "accelerators": lanes, "types": types,
+        "results": len(problem.jobs.pair), "lanes": lanes, "ends": lanes, "accelerators": lanes, "types": types,
         "heaps": heaps, "active": heaps, "think": len(problem.jobs.pair) - problem.jobs.num_open + 1,
         "slots": slots, "pending": (slots, layers), "nodes": nodes, "ready": nodes, "waiting": nodes, "fresh": nodes,
         "timers": nodes, "view_nodes": nodes, "view_ready": nodes, "view_latency": (nodes, lanes),
@@ -108,7 +108,7 @@ def _write_problem(arrays: dict[str, Records], problem: Problem, row_class: npt.
         graph.successor_start[:-1],
         graph.successor_start[1:],
     )
-    arrays["rows"]["heap"] = row_class
+    arrays["rows"]["heap"], arrays["rows"]["follower"] = row_class, followers(problem)
     arrays["successors"]["value"] = graph.successor
     models = arrays["models"]
     models["offset"], models["layers"] = graph.offset[:-1], np.diff(graph.offset)

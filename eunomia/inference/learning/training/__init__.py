@@ -1,0 +1,1 @@
+"""How a policy is trained: episodes, objectives, the evolution strategy, and a run that survives being killed."""

@@ -1,0 +1,71 @@
+"""Which weights are trained, and how a search's coordinates become weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.errors import UnknownNameError
+from eunomia.inference.learning.observation.table import JOB, PAIR, START
+from eunomia.inference.learning.policy.weights import Weights, network_shapes
+
+Floats = npt.NDArray[np.float64]
+
+# A step of 1 in the search changes a weight by this much: start margins are shares of B, scores are not.
+SCALES = {"job": 1.0, "pair": 0.3, "start": 0.1, "gate": 0.1, "out": 1.0, "out_start": 0.1}
+INNER_SCALE = 0.5  # of all other tensors of a network
+TENANT = ("gap", "shortfall", "below", "lost", "target", "filled", "gap_deadline", "weight")
+IDLE_JOB = ("hopeless",)  # hopeless ones are a tier of their own
+
+
+@dataclass(frozen=True, eq=False)
+class Codec:
+    """Search coordinates x (n,) <-> weights = origin + scale x at the trained places; all others stay."""
+
+    origin: Weights
+    names: tuple[str, ...]  # trained tensors, "gate" among them
+    tenants: bool  # whether features of promises are trained
+
+    def __post_init__(self) -> None:
+        known = ("job", "pair", "start", "gate", *network_shapes(self.origin.kind, self.origin.units))
+        for name in self.names:
+            if name not in known:
+                raise UnknownNameError("trained tensor", name, known, f" of a {self.origin.kind} policy")
+
+    def _masks(self) -> dict[str, npt.NDArray[np.bool_]]:
+        skip = {*IDLE_JOB, *(() if self.tenants else TENANT)}
+        masks = {
+            "job": np.array([name not in skip for name in JOB]), "pair": np.ones(len(PAIR), np.bool_),
+            "start": np.array([name not in skip for name in START]), "gate": np.ones(1, np.bool_),
+        }  # fmt: skip
+        for name, value in self.origin.network.items():
+            masks[name] = np.ones(value.size, np.bool_)
+        if self.origin.place == "any_idle":
+            masks["pair"][PAIR.index("later")] = False  # all candidates are idle: the same as slower
+        if not np.isfinite(self.origin.gate):
+            masks["gate"][:] = False
+        return masks
+
+    @property
+    def size(self) -> int:
+        """Number of coordinates."""
+        masks = self._masks()
+        return int(sum(masks[name].sum() for name in self.names))
+
+    def decode(self, x: Floats) -> Weights:
+        """The weights at x."""
+        masks, at, changed = self._masks(), 0, {}
+        tensors = {**self.origin.tensors(), "gate": np.array([self.origin.gate])}
+        for name in self.names:
+            mask = masks[name]
+            step = np.zeros(mask.size)
+            step[mask] = SCALES.get(name, INNER_SCALE) * x[at : at + int(mask.sum())]
+            at += int(mask.sum())
+            changed[name] = tensors[name] + step.reshape(tensors[name].shape)
+        own: dict[str, Any] = {name: changed[name] for name in ("job", "pair", "start") if name in changed}
+        network = {name: changed.get(name, value) for name, value in self.origin.network.items()}
+        gate = max(float(changed["gate"][0]), 0.05) if "gate" in changed else self.origin.gate
+        return replace(self.origin, gate=gate, network=network, **own)

@@ -1,0 +1,45 @@
+"""An episode: one problem, how the engine runs it, and which of its requests are measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.inference.options import EngineOptions
+from eunomia.inference.problem import SLI_KINDS, Problem
+
+Floats = npt.NDArray[np.float64]
+HIT_RATE = SLI_KINDS.index("hit_rate")
+
+
+@dataclass(frozen=True, eq=False)
+class Episode:
+    """A problem to be run under a policy. Requests that arrive before ``warmup_s`` are not measured."""
+
+    problem: Problem
+    options: EngineOptions
+    name: str = ""
+    warmup_s: float = 0.0
+
+    def with_targets(self, low: float, high: float, rng: np.random.Generator, window: int = 100) -> Episode:
+        """Every (tenant, model) pair is promised a hit rate drawn from [low, high]."""
+        jobs = self.problem.jobs
+        pairs = len(jobs.model_of)
+        promised = jobs._replace(
+            slo_kind=np.full(pairs, HIT_RATE, np.int64), slo_target=rng.uniform(low, high, pairs),
+            slo_window=np.full(pairs, window, np.int64),
+        )  # fmt: skip
+        return replace(self, problem=self.problem._replace(jobs=promised))
+
+
+class Sampler(Protocol):
+    """Where episodes come from; equal arguments give equal episodes, in any process and after any interruption."""
+
+    def training(self, generation: int, count: int) -> list[Episode]:
+        """Episodes of one generation, the same for its whole population."""
+
+    def validation(self) -> list[Episode]:
+        """Episodes on which policies are chosen; never trained on."""

@@ -1,0 +1,66 @@
+"""Values of candidates on episodes, on all cores; the same numbers for any number of processes."""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.inference.learning.policy.learned import LearnedPolicy
+from eunomia.inference.learning.training.codec import Codec
+from eunomia.inference.learning.training.episodes import Episode
+from eunomia.inference.learning.training.objectives import value
+
+Floats = npt.NDArray[np.float64]
+
+
+class Workers:
+    """A crew of processes that value candidates. Use it in a ``with`` block. ``count`` 1 = this process."""
+
+    def __init__(self, codec: Codec, mixture: Mapping[str, float], count: int = 1) -> None:
+        self.codec, self.mixture, self.count = codec, dict(mixture), count
+        self._pool: Any = None
+
+    def __enter__(self) -> Workers:
+        if self.count > 1:
+            context = mp.get_context("spawn")
+            self._pool = context.Pool(self.count, _leave_interrupts_to_parent, (os.getpid(),))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool is not None:
+            self._pool.terminate()
+            self._pool.join()
+
+    def values(self, candidates: Floats, episodes: Sequence[Episode]) -> Floats:
+        """(candidates, episodes) value of every candidate on every episode."""
+        tasks = [(self.codec, self.mixture, candidates, episode) for episode in episodes]
+        columns = self._pool.map(_column, tasks, chunksize=1) if self._pool else map(_column, tasks)
+        return np.array(list(columns)).T
+
+
+def _column(task: tuple[Codec, dict[str, float], Floats, Episode]) -> list[float]:
+    """Values of all candidates on one episode."""
+    codec, mixture, candidates, episode = task
+    return [value(LearnedPolicy(codec.decode(x), alarm=np.inf), episode, mixture) for x in candidates]
+
+
+def _leave_interrupts_to_parent(parent: int) -> None:
+    """Ctrl-C is the parent's business; a killed parent takes its workers along (where the system can)."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+    except (OSError, AttributeError):
+        return
+    if os.getppid() != parent:
+        os._exit(1)

@@ -41,7 +41,7 @@ bench: $(VENV)/.test ## measure the engine against its peers
 
 # Exact versions with hashes, for Python 3.11 to 3.13 on every system. Needs uv; nothing else here does.
 lock: ## write requirements/*.txt anew from pyproject.toml
-	uv pip compile $(LOCK) pyproject.toml -o requirements/core.txt
+	uv pip compile $(LOCK) pyproject.toml -c requirements/common.in -o requirements/core.txt
 	uv pip compile $(LOCK) pyproject.toml requirements/torch-needs.in --extra test --extra dev \
 	    -c requirements/core.txt -o requirements/test.txt
 LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \

@@ -1,0 +1,9 @@
+"""Networks cut into blocks: whole optimisation first, then cuts of the optimised graph."""
+
+from eunomia.serving.blocks.cut import Cut, Segment, cut_points, segment_model
+from eunomia.serving.blocks.optimise import Optimised, optimise
+from eunomia.serving.blocks.plan import Block, BlockPlan, plan_blocks
+
+__all__ = [
+    "Block", "BlockPlan", "Cut", "Optimised", "Segment", "cut_points", "optimise", "plan_blocks", "segment_model",
+]  # fmt: skip

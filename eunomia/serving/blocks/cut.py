@@ -1,0 +1,124 @@
+"""Where an optimised graph can be cut, and the pieces as networks of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+MAX_LIVE = 2  # tensors that may cross a cut
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A place before node ``position`` where few tensors are alive; their names, in order of appearance."""
+
+    position: int
+    live: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Nodes ``first`` up to ``last`` (not included) as a network: what goes in and what comes out."""
+
+    first: int
+    last: int
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def cut_points(model: Any, max_live: int = MAX_LIVE) -> list[Cut]:
+    """Every place where at most ``max_live`` tensors cross, the two ends included.
+
+    A tensor is alive at a place when it comes from before (a network input counts) and is read after
+    it, or is an output of the network. Weights are not counted: each piece carries its own.
+    Cost: one pass over the graph.
+    """
+    graph = model.graph
+    weights = {w.name for w in graph.initializer} | {w.values.name for w in graph.sparse_initializer}
+    inputs = [i.name for i in graph.input if i.name not in weights]
+    outputs = [o.name for o in graph.output]
+    last_use = _last_uses(graph, outputs)
+    alive = [name for name in inputs if last_use.get(name, -1) >= 0]
+    cuts = [Cut(0, tuple(inputs))]
+    for n, node in enumerate(graph.node):
+        alive = [name for name in alive if last_use[name] > n]
+        alive += [name for name in node.output if name and last_use.get(name, -1) > n]
+        if n + 1 < len(graph.node) and 0 < len(alive) <= max_live:
+            cuts.append(Cut(n + 1, tuple(alive)))
+    cuts.append(Cut(len(graph.node), tuple(outputs)))
+    return cuts
+
+
+def segments(cuts: Sequence[Cut]) -> list[Segment]:
+    """The pieces between neighbouring cuts."""
+    return [Segment(a.position, b.position, a.live, b.live) for a, b in zip(cuts, cuts[1:], strict=False)]
+
+
+def segment_model(model: Any, segment: Segment, types: dict[str, int]) -> Any:
+    """One piece as an ``onnx.ModelProto``; ``types``: element type of every tensor at a cut."""
+    import onnx
+
+    graph = model.graph
+    nodes = list(graph.node[segment.first : segment.last])
+    read = _names_read(nodes)
+    piece = onnx.GraphProto(name=f"{graph.name or 'network'}_{segment.first}_{segment.last}")
+    piece.node.extend(nodes)
+    piece.initializer.extend(w for w in graph.initializer if w.name in read)
+    piece.sparse_initializer.extend(w for w in graph.sparse_initializer if w.values.name in read)
+    declared = {v.name: v for v in (*graph.input, *graph.output)}
+    for names, ports in ((segment.inputs, piece.input), (segment.outputs, piece.output)):
+        ports.extend(declared.get(n) or onnx.helper.make_tensor_value_info(n, types[n], None) for n in names)
+    network = onnx.ModelProto(ir_version=model.ir_version, graph=piece)
+    network.opset_import.extend(model.opset_import)
+    network.functions.extend(model.functions)
+    return network
+
+
+def element_types(model: Any, names: Sequence[str]) -> dict[str, int]:
+    """Element types of tensors inside an optimised graph, as ONNX Runtime infers them."""
+    import onnx
+    import onnxruntime as ort
+
+    from eunomia.serving.blocks.optimise import session_options
+
+    probe = onnx.ModelProto()
+    probe.CopyFrom(model)
+    known = {o.name for o in probe.graph.output} | {i.name for i in probe.graph.input}
+    wanted = [name for name in dict.fromkeys(names) if name not in known]
+    probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
+    session = ort.InferenceSession(
+        probe.SerializeToString(), session_options(optimised=True), providers=["CPUExecutionProvider"]
+    )
+    kinds = {port.name: port.type for port in (*session.get_outputs(), *session.get_inputs())}
+    return {name: _ELEMENT[kinds[name]] for name in dict.fromkeys(names)}
+
+
+def _last_uses(graph: Any, outputs: Sequence[str]) -> dict[str, int]:
+    """The last node that reads each tensor; an output is read after the end."""
+    last: dict[str, int] = {}
+    for n, node in enumerate(graph.node):
+        for name in _names_read([node]):
+            last[name] = n
+    return last | dict.fromkeys(outputs, len(graph.node))
+
+
+def _names_read(nodes: Sequence[Any]) -> set[str]:
+    """Tensors that nodes read, those of their inner graphs (If, Loop) included."""
+    read: set[str] = set()
+    for node in nodes:
+        read.update(name for name in node.input if name)
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                read.update(_names_read(inner.node))
+                read.update(output.name for output in inner.output)
+    return read
+
+
+_ELEMENT = {
+    f"tensor({name})": number
+    for name, number in {
+        "float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "string": 8, "bool": 9,
+        "float16": 10, "double": 11, "uint32": 12, "uint64": 13, "bfloat16": 16,
+    }.items()
+}  # fmt: skip

@@ -1,0 +1,1 @@
+"""Devices: one worker process each, tensors in shared memory, small messages over a socket."""

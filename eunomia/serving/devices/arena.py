@@ -1,0 +1,110 @@
+"""Memory that the front end and all workers see: tensors lie here, messages only say where."""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import mmap
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PAGE = 4096
+FLAGS = PAGE  # the first page holds one byte per device: 1 = stop at the next block boundary
+
+
+class ArenaFull(Exception):
+    """No room for a tensor now; a matter of load, not of a fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A piece of the arena."""
+
+    offset: int
+    size: int
+
+
+@dataclass
+class Arena:
+    """Shared memory with a first-fit allocator in the process that made it.
+
+    Pieces are whole pages; neighbours that are free become one again. The file has no name, so
+    nothing is left behind when every process that maps it is gone, kill -9 included.
+    """
+
+    size: int
+    descriptor: int
+    memory: mmap.mmap
+    owner: bool = True
+    _free: list[tuple[int, int]] = field(default_factory=list)
+
+    @classmethod
+    def create(cls, size: int) -> Arena:
+        """Room for ``size`` bytes of tensors, and the page of flags."""
+        total = FLAGS + _pages(size)
+        folder = "/dev/shm" if Path("/dev/shm").is_dir() else None
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.truncate(total)
+            descriptor = os.dup(file.fileno())
+        return cls(total, descriptor, mmap.mmap(descriptor, total), _free=[(FLAGS, total - FLAGS)])
+
+    @classmethod
+    def attach(cls, descriptor: int) -> Arena:
+        """The same memory in a worker, which reads and writes but never allocates."""
+        total = os.fstat(descriptor).st_size
+        return cls(total, descriptor, mmap.mmap(descriptor, total), owner=False)
+
+    def allocate(self, size: int) -> Slot:
+        """The first piece that is large enough; raises ArenaFull."""
+        need = _pages(max(size, 1))
+        for n, (offset, length) in enumerate(self._free):
+            if length >= need:
+                if length == need:
+                    del self._free[n]
+                else:
+                    self._free[n] = (offset + need, length - need)
+                return Slot(offset, need)
+        raise ArenaFull(f"{size} bytes wanted, {self.free_bytes} free")
+
+    def release(self, slot: Slot) -> None:
+        """Give a piece back; it joins its free neighbours."""
+        n = bisect.bisect(self._free, (slot.offset, 0))
+        offset, length = slot.offset, slot.size
+        if n < len(self._free) and offset + length == self._free[n][0]:
+            length += self._free.pop(n)[1]
+        if n > 0 and sum(self._free[n - 1]) == offset:
+            offset, length = self._free[n - 1][0], self._free[n - 1][1] + length
+            self._free[n - 1] = (offset, length)
+        else:
+            self._free.insert(n, (offset, length))
+
+    @property
+    def free_bytes(self) -> int:
+        """All that is free, in however many pieces."""
+        return sum(length for _, length in self._free)
+
+    def view(self, offset: int, size: int) -> memoryview:
+        """Bytes of the arena; a caller's mistake cannot reach beyond it."""
+        if not FLAGS <= offset <= offset + size <= self.size:
+            raise ValueError(f"bytes {offset}..{offset + size} lie outside the arena of {self.size}")
+        return memoryview(self.memory)[offset : offset + size]
+
+    def stop(self, device: int, flag: bool) -> None:
+        """Ask a device to stop at its next block boundary, or take that back."""
+        self.memory[device] = int(flag)
+
+    def stopped(self, device: int) -> bool:
+        """Whether the device is asked to stop: one byte read per boundary."""
+        return self.memory[device] != 0
+
+    def close(self) -> None:
+        """Unmap; views that are still held keep their memory."""
+        with contextlib.suppress(BufferError):
+            self.memory.close()
+        os.close(self.descriptor)
+
+
+def _pages(size: int) -> int:
+    return -(-size // PAGE) * PAGE

@@ -1,0 +1,127 @@
+"""The front end's side of a device: starts its process, speaks with it, notices when it dies or hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from eunomia.serving.devices.arena import Arena
+from eunomia.serving.devices.messages import Message, pair, receive, send
+
+START_S = 30.0  # a worker that has not said "ready" by then never will
+
+
+@dataclass(frozen=True)
+class DeviceSpec:
+    """One device: its name, the type that profiles are kept by, and the cores that it runs on."""
+
+    name: str
+    kind: str = "cpu"
+    cores: tuple[int, ...] = ()
+
+
+class Device:
+    """One worker process. ``on_message`` and ``on_death`` are called in the event loop."""
+
+    def __init__(
+        self, index: int, spec: DeviceSpec, arena: Arena, cache: str,
+        on_message: Callable[[int, Message], None], on_death: Callable[[int], None],
+    ) -> None:  # fmt: skip
+        self.index, self.spec = index, spec
+        self.restarts = -1
+        self._arena, self._cache = arena, cache
+        self._on_message, self._on_death = on_message, on_death
+        self._process: subprocess.Popen[bytes] | None = None
+        self._line = pair()[0]
+        self._ready = asyncio.Event()
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process answers."""
+        return self._ready.is_set()
+
+    @property
+    def pid(self) -> int:
+        """Of its process; 0 before the first start."""
+        return self._process.pid if self._process else 0
+
+    async def start(self) -> None:
+        """Start the process and wait until it is ready; raises TimeoutError."""
+        self._line.close()
+        self._line, theirs = pair()
+        self._arena.stop(self.index, False)
+        command = [
+            sys.executable, "-m", "eunomia.serving.devices.worker", str(theirs.fileno()),
+            str(self._arena.descriptor), str(self.index), ",".join(map(str, self.spec.cores)), self._cache,
+        ]  # fmt: skip
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        self._process = subprocess.Popen(
+            command,
+            pass_fds=(theirs.fileno(), self._arena.descriptor),
+            env=environment,
+            stdin=subprocess.DEVNULL,
+        )
+        theirs.close()
+        self._line.setblocking(False)
+        self._ready.clear()
+        self.restarts += 1
+        asyncio.get_running_loop().add_reader(self._line.fileno(), self._readable)
+        await asyncio.wait_for(self._ready.wait(), START_S)
+
+    def tell(self, message: Message) -> bool:
+        """Send one message; False when the process is gone, which ``on_death`` reports too."""
+        try:
+            send(self._line, message)
+        except OSError:
+            return False
+        return True
+
+    def kill(self) -> None:
+        """End a process that hangs; ``on_death`` follows."""
+        if self._process is not None:
+            self._process.kill()
+
+    def disconnect(self) -> None:
+        """Tell the process to end; nothing is heard of it any more."""
+        if self._process is not None:
+            self._forget_line()
+            self.tell({"kind": "stop"})
+        self._line.close()
+
+    def wait(self) -> None:
+        """See that the process ends, by force if need be; may take 2 s."""
+        if self._process is None:
+            return
+        try:
+            self._process.wait(2.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _readable(self) -> None:
+        while True:
+            try:
+                message = receive(self._line)
+            except BlockingIOError:
+                return
+            if message is None:
+                self._forget_line()
+                if self._process is not None:
+                    self._process.kill()
+                    self._process.wait()
+                self._on_death(self.index)
+                return
+            if message["kind"] == "ready":
+                self._ready.set()
+            else:
+                self._on_message(self.index, message)
+
+    def _forget_line(self) -> None:
+        self._ready.clear()
+        with contextlib.suppress(ValueError, OSError):
+            asyncio.get_running_loop().remove_reader(self._line.fileno())

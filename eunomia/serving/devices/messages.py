@@ -1,0 +1,68 @@
+"""What front end and worker tell each other: small JSON objects in packets, nothing that could run code.
+
+Front end to worker: ``load`` (model, path), ``unload`` (model), ``run`` (request, model, first, last, inputs,
+room), ``fetch`` (request, room), ``export`` (request, room), ``forget`` (request), ``stop``.
+Worker to front end: ``ready``, ``loaded`` (model, ports, blocks), ``refused`` (model, why), ``done`` (request,
+next block, seconds of each block, outputs), ``failed`` (request, why).
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+MAX_PACKET = 128 * 1024
+Message = dict[str, Any]
+
+# Names of the Open Inference Protocol, of NumPy and of ONNX Runtime for what may cross the arena.
+DATATYPES: dict[str, np.dtype[Any]] = {
+    "BOOL": np.dtype(np.bool_), "UINT8": np.dtype("u1"), "UINT16": np.dtype("<u2"), "UINT32": np.dtype("<u4"),
+    "UINT64": np.dtype("<u8"), "INT8": np.dtype("i1"), "INT16": np.dtype("<i2"), "INT32": np.dtype("<i4"),
+    "INT64": np.dtype("<i8"), "FP16": np.dtype("<f2"), "FP32": np.dtype("<f4"), "FP64": np.dtype("<f8"),
+}  # fmt: skip
+DATATYPE_OF = {dtype: name for name, dtype in DATATYPES.items()}
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Two ends of a line that keeps packets whole."""
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in ends:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MAX_PACKET)
+    return ends
+
+
+def send(line: socket.socket, message: Message) -> None:
+    """One packet; raises OSError when the other side is gone."""
+    line.send(json.dumps(message, separators=(",", ":")).encode())
+
+
+def receive(line: socket.socket) -> Message | None:
+    """The next packet; None when the other side is gone."""
+    try:
+        packet = line.recv(MAX_PACKET)
+    except ConnectionResetError:
+        return None
+    return json.loads(packet) if packet else None
+
+
+def place(tensors: Sequence[tuple[str, npt.NDArray[Any]]], offset: int) -> tuple[list[Message], int]:
+    """Where arrays would lie, one after the other from ``offset``, aligned to 64 bytes; and the end."""
+    placed = []
+    for name, array in tensors:
+        placed.append(
+            {"name": name, "datatype": DATATYPE_OF[array.dtype], "shape": list(array.shape), "offset": offset}
+        )
+        offset += -(-array.nbytes // 64) * 64
+    return placed, offset
+
+
+def array_at(memory: memoryview, tensor: Message) -> npt.NDArray[Any]:
+    """The array that a message points to, without a copy; raises ValueError if it would reach beyond."""
+    dtype, shape = DATATYPES[tensor["datatype"]], tensor["shape"]
+    count = int(np.prod(shape, dtype=np.int64))
+    return np.frombuffer(memory, dtype, count, tensor["offset"]).reshape(shape)

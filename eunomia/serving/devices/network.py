@@ -1,0 +1,105 @@
+"""A network as a worker holds it: one session per block, with its measured times."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.errors import ModelError
+from eunomia.serving.blocks import optimise, plan_blocks
+from eunomia.serving.blocks.optimise import session_options
+from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, Message
+
+Feed = dict[str, npt.NDArray[Any]]
+TRIAL_RUNS = 5
+
+
+class LoadedNetwork:
+    """Blocks of one network on this device."""
+
+    def __init__(self, sessions: list[Any], names: list[tuple[list[str], list[str]]], ports: Message) -> None:
+        self._sessions, self._names, self._ports = sessions, names, ports
+        self.block_s: list[float] = []
+
+    @property
+    def blocks(self) -> int:
+        """How many."""
+        return len(self._sessions)
+
+    def run_block(self, n: int, live: Feed) -> Feed:
+        """The tensors alive after block ``n``."""
+        inputs, outputs = self._names[n]
+        return dict(
+            zip(outputs, self._sessions[n].run(outputs, {name: live[name] for name in inputs}), strict=True)
+        )
+
+    def measure(self, feed: Feed) -> None:
+        """Median time of each block on a trial input."""
+        times = np.empty((TRIAL_RUNS, self.blocks))
+        for run in range(-1, TRIAL_RUNS):
+            live = feed
+            for n in range(self.blocks):
+                began = time.perf_counter()
+                live = self.run_block(n, live)
+                times[run, n] = time.perf_counter() - began
+        self.block_s = np.median(times, axis=0).tolist()
+
+    def description(self) -> Message:
+        """What the front end must know."""
+        return {**self._ports, "block_s": self.block_s}
+
+
+def load_network(path: str, cache: str, shapes: dict[str, list[int]], target_s: float) -> LoadedNetwork:
+    """Optimise, cut, load and time a network; ``shapes`` fix its free dimensions for the trial (default 1)."""
+    import onnxruntime as ort
+
+    optimised = optimise(Path(path), cache)
+    ports = _ports(optimised.model)
+    feed = {p["name"]: _trial(p, shapes.get(p["name"])) for p in ports["inputs"]}
+    plan = plan_blocks(optimised, feed, target_s)
+    options = session_options(optimised=True)
+    sessions = [
+        ort.InferenceSession(block.content, options, providers=["CPUExecutionProvider"])
+        for block in plan.blocks
+    ]
+    names = [(list(block.inputs), list(block.outputs)) for block in plan.blocks]
+    network = LoadedNetwork(sessions, names, ports | {"key": plan.key})
+    network.measure(feed)
+    return network
+
+
+def _ports(model: Any) -> Message:
+    """Names, datatypes and shapes of inputs and outputs; -1 = any size."""
+    weights = {w.name for w in model.graph.initializer}
+    return {
+        "inputs": [_port(v) for v in model.graph.input if v.name not in weights],
+        "outputs": [_port(v) for v in model.graph.output],
+    }
+
+
+def _port(value: Any) -> Message:
+    import onnx
+
+    kind = value.type.tensor_type
+    name = onnx.TensorProto.DataType.Name(kind.elem_type)
+    try:
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+        datatype = DATATYPE_OF[dtype]
+    except KeyError:
+        known = ", ".join(DATATYPES)
+        raise ModelError(f"tensor '{value.name}' holds {name}; the server takes {known}") from None
+    shape = [d.dim_value if d.HasField("dim_value") else -1 for d in kind.shape.dim]
+    return {"name": value.name, "datatype": datatype, "shape": shape}
+
+
+def _trial(port: Message, shape: list[int] | None) -> npt.NDArray[Any]:
+    """A seeded input: small positive numbers, zeros for integers (legal indices of any table)."""
+    size = shape or [1 if d < 0 else d for d in port["shape"]]
+    dtype = DATATYPES[port["datatype"]]
+    if dtype.kind == "f":
+        return np.random.default_rng(0).random(size, np.float32).astype(dtype)
+    return np.zeros(size, dtype)

@@ -1,0 +1,447 @@
+"""All devices of a server: carries out the dispatcher's decisions, and survives what devices do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from eunomia.errors import ModelError
+from eunomia.inference.view import Assign, View
+from eunomia.serving.devices.arena import Arena, ArenaFull, Slot
+from eunomia.serving.devices.device import Device, DeviceSpec
+from eunomia.serving.devices.messages import Message, array_at, place
+from eunomia.serving.dispatch.clock import Clock
+from eunomia.serving.dispatch.costs import CostBook, Network
+from eunomia.serving.dispatch.dispatcher import Dispatcher, DispatchOptions
+from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.protocol.errors import (
+    Cancelled,
+    Expired,
+    Hopeless,
+    ModelFailed,
+    ServingError,
+    Unavailable,
+)
+
+log = logging.getLogger("eunomia.serving")
+
+FIRST_ROOM = 64 * 1024  # for outputs of unknown size; a larger one costs one more message once
+HANG_FACTOR, HANG_S = 50.0, 2.0  # a run that lasts this many times its estimate, and this long on top, hangs
+MAX_RETRIES = 1  # a request whose device died runs once more; then it is taken for the cause
+LOAD_S = 120.0
+
+
+@dataclass
+class Payload:
+    """What the pool keeps with a job: where its input lies, and whom to tell."""
+
+    inputs: list[Message]
+    slot: Slot
+    answer: asyncio.Future[dict[str, npt.NDArray[Any]]]
+
+
+@dataclass
+class _Model:
+    """A network on all devices."""
+
+    network: Network
+    path: str
+    shapes: Mapping[str, list[int]]
+    ports: Message
+    room: int = FIRST_ROOM
+
+
+@dataclass
+class _Run:
+    """A run in progress, and where its outputs may go."""
+
+    job: Job
+    last: int
+    slot: Slot
+    limit_s: float
+    next: int = 0
+    seconds: list[float] = field(default_factory=list)
+    move_from: int = -1
+
+
+class DevicePool:
+    """Owns the arena, the worker processes and the dispatcher."""
+
+    def __init__(
+        self, specs: Sequence[DeviceSpec], clock: Clock, policy: Callable[[View], Sequence[Assign]],
+        options: DispatchOptions, *, cache: Path, arena_bytes: int, target_s: float,
+    ) -> None:  # fmt: skip
+        self.arena = Arena.create(arena_bytes)
+        self.costs = CostBook(len(specs))
+        self.dispatcher = Dispatcher(clock, self, self.costs, len(specs), policy, options)
+        self.models: dict[str, _Model] = {}
+        self.on_retired: Callable[[Job, str], None] = lambda job, outcome: None
+        self.deaths = 0
+        self._memory = memoryview(self.arena.memory)
+        self._clock, self._target_s = clock, target_s
+        self._devices = [
+            Device(n, spec, self.arena, str(cache), self._on_message, self._on_death)
+            for n, spec in enumerate(specs)
+        ]
+        self._runs: list[_Run | None] = [None] * len(specs)
+        self._loading: dict[tuple[int, str], asyncio.Future[Message]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
+
+    # --- life ------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start every device; raises Unavailable."""
+        try:
+            await asyncio.gather(*(device.start() for device in self._devices))
+        except TimeoutError:
+            raise Unavailable("a device process did not start in time") from None
+        self._spawn(self._watch())
+
+    async def close(self) -> None:
+        """End every device; waiting requests are told that the server stops."""
+        self._closing = True
+        for task in list(self._tasks):
+            task.cancel()
+        for job in self.dispatcher.waiting.jobs():
+            self.dispatcher.withdraw(job)
+            self._fail(job, Unavailable("the server is stopping"))
+        for run in self._runs:
+            if run is not None:
+                self._fail(run.job, Unavailable("the server is stopping"))
+        for device in self._devices:
+            device.disconnect()
+        for device in self._devices:
+            await asyncio.to_thread(device.wait)
+        self.arena.close()
+
+    @property
+    def devices(self) -> Sequence[Device]:
+        """The worker processes."""
+        return self._devices
+
+    @property
+    def busy(self) -> bool:
+        """Whether any request waits or runs."""
+        return len(self.dispatcher.waiting) > 0 or any(run is not None for run in self._runs)
+
+    # --- networks --------------------------------------------------------------------------------------
+
+    async def load(self, name: str, path: str, shapes: Mapping[str, list[int]]) -> Message:
+        """Load a network on every living device; returns its ports. Raises ModelError."""
+        answers = await asyncio.gather(
+            *(self._load_on(d, name, path, shapes) for d in self._devices if d.alive), return_exceptions=True
+        )
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        good = [
+            (d, a)
+            for d, a in zip((d for d in self._devices if d.alive), answers, strict=False)
+            if isinstance(a, dict)
+        ]
+        if not good:
+            raise ModelError("no device is alive")
+        ports = good[0][1]
+        network = self.costs.add(name, len(ports["block_s"]))
+        for device, answer in good:
+            self.costs.measured(network, device.index, answer["block_s"])
+        self.models[name] = _Model(network, path, shapes, ports)
+        return ports
+
+    def unload(self, name: str) -> None:
+        """No new requests; workers forget the network once those that wait are through."""
+        self.models.pop(name, None)
+        self.costs.networks.pop(name, None)
+
+    async def _load_on(
+        self, device: Device, name: str, path: str, shapes: Mapping[str, list[int]]
+    ) -> Message:
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._loading[device.index, name] = answer
+        device.tell(
+            {"kind": "load", "model": name, "path": path, "shapes": dict(shapes), "target_s": self._target_s}
+        )
+        try:
+            return await asyncio.wait_for(answer, LOAD_S)
+        except TimeoutError:
+            device.kill()
+            raise ModelError(f"network '{name}' did not load within {LOAD_S:.0f} s") from None
+        finally:
+            self._loading.pop((device.index, name), None)
+
+    # --- requests --------------------------------------------------------------------------------------
+
+    def submit(
+        self, job: Job, inputs: Mapping[str, npt.NDArray[Any]]
+    ) -> asyncio.Future[dict[str, npt.NDArray[Any]]]:
+        """Put the tensors into the arena and the job before the policy; raises ArenaFull."""
+        arrays = list(inputs.items())
+        slot = self.arena.allocate(sum(-(-a.nbytes // 64) * 64 for _, a in arrays))
+        placed, _ = place(arrays, slot.offset)
+        for (_, array), tensor in zip(arrays, placed, strict=True):
+            array_at(self._memory, tensor)[...] = array
+        answer: asyncio.Future[dict[str, npt.NDArray[Any]]] = asyncio.get_running_loop().create_future()
+        job.payload = Payload(placed, slot, answer)
+        self.dispatcher.arrive(job)
+        return answer
+
+    def cancel(self, job: Job) -> None:
+        """The client is gone: out of the queue now, or off the device at the next boundary."""
+        if job.payload is None or job.payload.answer.done():
+            return
+        job.cancelled = True
+        if job.row >= 0:
+            self.dispatcher.withdraw(job)
+            self._forget(job)
+            self._fail(job, Cancelled("the client has gone away"))
+        else:
+            for device, run in enumerate(self._runs):
+                if run is not None and run.job is job and not job.together:
+                    self.stop(device)
+
+    # --- the dispatcher's executor ---------------------------------------------------------------------
+
+    def run(self, device: int, job: Job, first: int, last: int) -> None:
+        """Start a run, after fetching its tensors if another device holds them."""
+        room = self._room(job)
+        expected_s = (
+            float(self.costs.latency_s[self.costs.rows(job.network), device][first:last].sum()) * job.batch
+        )
+        run = _Run(job, last, room, self._clock.now_s() + HANG_FACTOR * expected_s + HANG_S, first)
+        self._runs[device] = run
+        self.arena.stop(device, False)
+        if first > 0 and job.device not in (device, -1):
+            run.move_from = job.device
+            self._devices[job.device].tell(
+                {"kind": "fetch", "request": job.number, "next": first, "room": [room.offset, room.size]}
+            )
+            return
+        members = [job, *job.together]
+        self._send_run(device, run, [member.payload.inputs for member in members] if first == 0 else None)
+
+    def stop(self, device: int) -> None:
+        """Ask a device to stop at its next block boundary."""
+        self.arena.stop(device, True)
+
+    def dropped(self, job: Job, why: str) -> None:
+        """The dispatcher gives a waiting job up."""
+        self._forget(job)
+        error: ServingError = Expired("its timeout passed while it waited")
+        if why == "hopeless":
+            error = Hopeless("its deadline can no longer be met", retry_after_s=0.1)
+        self._fail(job, error)
+
+    def _send_run(self, device: int, run: _Run, inputs: list[list[Message]] | None) -> None:
+        self._devices[device].tell({
+            "kind": "run", "request": run.job.number, "model": run.job.network.name, "first": run.next,
+            "last": run.last, "inputs": inputs, "room": [run.slot.offset, run.slot.size],
+        })  # fmt: skip
+
+    def _room(self, job: Job) -> Slot:
+        """Memory for the outputs; a full arena leaves the smallest piece, and the outputs are fetched later."""
+        model = self.models.get(job.network.name)
+        size = model.room if model else FIRST_ROOM
+        try:
+            return self.arena.allocate(size * (job.batch + sum(j.batch for j in job.together)))
+        except ArenaFull:
+            return Slot(4096, 0)
+
+    # --- what devices say ------------------------------------------------------------------------------
+
+    def _on_message(self, device: int, message: Message) -> None:
+        kind = message["kind"]
+        if kind in ("loaded", "refused"):
+            self._on_loaded(device, message)
+        elif kind == "failed":
+            self._on_failed(device, message)
+        else:
+            self._on_done(device, message)
+
+    def _on_loaded(self, device: int, message: Message) -> None:
+        answer = self._loading.get((device, message["model"]))
+        if answer is None or answer.done():
+            return
+        if message["kind"] == "loaded":
+            answer.set_result(message)
+        else:
+            answer.set_exception(ModelError(message["why"]))
+
+    def _on_done(self, device: int, message: Message) -> None:
+        target = next((n for n, r in enumerate(self._runs) if r is not None and r.move_from == device
+                       and r.job.number == message["request"]), None)  # fmt: skip
+        if target is not None:
+            self._on_moved(target, message)
+            return
+        run = self._runs[device]
+        if run is None or run.job.number != message["request"]:
+            return  # of a run that was given up
+        run.next, run.seconds = message["next"], run.seconds + message["seconds"]
+        if message["tensors"] is None and message["bytes"]:  # finished, but the outputs did not fit
+            self._enlarge(device, run, message["bytes"])
+            return
+        self._runs[device] = None
+        job = self.dispatcher.done(device, run.next, run.seconds)
+        if run.next >= job.network.blocks:
+            self._finish(job, message["tensors"])
+        elif job.cancelled:
+            self.dispatcher.withdraw(job)
+            self._forget(job)
+            self._fail(job, Cancelled("the client has gone away"))
+        self._release(run.slot)
+        self.dispatcher.decide()
+
+    def _on_moved(self, device: int, message: Message) -> None:
+        """Tensors of a half-done request are in the arena: go on with them here."""
+        run = self._runs[device]
+        assert run is not None
+        if message["tensors"] is None:
+            self._release(run.slot)
+            run.slot = self.arena.allocate(message["bytes"])
+            self._devices[run.move_from].tell({
+                "kind": "fetch", "request": run.job.number, "next": run.next, "room": [run.slot.offset, run.slot.size],
+            })  # fmt: skip
+            return
+        run.move_from = -1
+        self._send_run(device, run, [message["tensors"]])
+
+    def _enlarge(self, device: int, run: _Run, size: int) -> None:
+        """Fetch outputs into a piece that is large enough, and remember the size."""
+        self._release(run.slot)
+        run.slot = Slot(4096, 0)
+        model = self.models.get(run.job.network.name)
+        if model is not None:
+            rows = run.job.batch + sum(j.batch for j in run.job.together)
+            model.room = max(model.room, -(-size // rows))
+        try:
+            run.slot = self.arena.allocate(size)
+        except ArenaFull:
+            self._devices[device].tell({"kind": "forget", "request": run.job.number})
+            self._on_failed(device, {"request": run.job.number, "why": f"no room for {size} bytes of output"})
+            return
+        self._devices[device].tell({
+            "kind": "fetch", "request": run.job.number, "next": run.next, "room": [run.slot.offset, run.slot.size],
+        })  # fmt: skip
+
+    def _on_failed(self, device: int, message: Message) -> None:
+        run = self._runs[device]
+        if run is None or run.job.number != message["request"]:
+            return
+        self._runs[device] = None
+        lane = self.dispatcher.lanes[device]
+        job, lane.job = run.job, None
+        self._release(run.slot)
+        for member in [job, *job.together]:
+            self._fail(member, ModelFailed(f"network '{job.network.name}' failed: {message['why']}"))
+        self.dispatcher.decide()
+
+    def _on_death(self, device: int) -> None:
+        """A worker has died: its requests run again elsewhere or fail, and a new worker starts."""
+        if self._closing:
+            return
+        self.deaths += 1
+        log.warning("device '%s' died; it is started again", self._devices[device].spec.name)
+        for (index, name), answer in self._loading.items():
+            if index == device and not answer.done():
+                answer.set_exception(ModelError(f"network '{name}' took its device down while loading"))
+        run, self._runs[device] = self._runs[device], None
+        self.dispatcher.lost(device)
+        stranded = [j for j in self.dispatcher.waiting.jobs() if j.device == device and j.block > 0]
+        for n, other in enumerate(self._runs):
+            if other is not None and other.move_from == device:
+                self._runs[n], self.dispatcher.lanes[n].job = None, None
+                self._release(other.slot)
+                stranded.append(other.job)
+        for job in stranded:
+            self.dispatcher.withdraw(job)
+            self.dispatcher.wait_again(job)
+        if run is not None:
+            self._release(run.slot)
+            self._run_again(run.job)
+        self._spawn(self._restart(device))
+        self.dispatcher.decide()
+
+    def _run_again(self, job: Job) -> None:
+        members, job.together = [job, *job.together], []
+        for member in members:
+            member.retries += 1
+            if member.retries > MAX_RETRIES:
+                self._fail(
+                    member, ModelFailed(f"network '{member.network.name}' took its device down twice with it")
+                )
+            else:
+                self.dispatcher.wait_again(member)
+
+    async def _restart(self, device: int) -> None:
+        with contextlib.suppress(TimeoutError):
+            await self._devices[device].start()
+            for name, model in list(self.models.items()):
+                try:
+                    answer = await self._load_on(self._devices[device], name, model.path, model.shapes)
+                    self.costs.measured(model.network, device, answer["block_s"])
+                except ModelError as error:
+                    log.warning("network '%s' does not load again: %s", name, error)
+            self.dispatcher.lanes[device].alive = True
+            self.dispatcher.decide()
+
+    async def _watch(self) -> None:
+        """Kill runs that hang, and drop what has expired even when nothing else happens."""
+        while True:
+            await asyncio.sleep(0.05)
+            now_s = self._clock.now_s()
+            for device, run in enumerate(self._runs):
+                if run is not None and now_s > run.limit_s:
+                    log.warning(
+                        "device '%s' hangs in network '%s'",
+                        self._devices[device].spec.name,
+                        run.job.network.name,
+                    )
+                    run.job.retries = MAX_RETRIES
+                    self._devices[device].kill()
+            self.dispatcher.decide()
+
+    # --- ends ------------------------------------------------------------------------------------------
+
+    def _finish(self, job: Job, tensors: list[Message]) -> None:
+        """Hand each request of the batch its rows, copied out of the arena."""
+        arrays = {t["name"]: array_at(self._memory, t) for t in tensors}
+        members, row = [job, *job.together], 0
+        for member in members:
+            if len(members) == 1:
+                mine = {name: array.copy() for name, array in arrays.items()}
+            else:
+                mine = {name: array[row : row + member.batch].copy() for name, array in arrays.items()}
+            row += member.batch
+            hit = self.dispatcher.leave(member)
+            self._release(member.payload.slot)
+            if not member.payload.answer.done():
+                member.payload.answer.set_result(mine)
+            self.on_retired(member, "hit" if hit else "late")
+
+    def _fail(self, job: Job, error: ServingError) -> None:
+        if job.payload.answer.done():
+            return
+        self.dispatcher.leave(job, dropped=True)
+        self._release(job.payload.slot)
+        job.payload.answer.set_exception(error)
+        self.on_retired(job, error.reason)
+
+    def _forget(self, job: Job) -> None:
+        if job.device >= 0 and job.block > 0:
+            self._devices[job.device].tell({"kind": "forget", "request": job.number})
+
+    def _release(self, slot: Slot) -> None:
+        if slot.size:
+            self.arena.release(slot)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,35 @@
+"""Time as the dispatcher reads it."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Seconds since the server started."""
+
+    def now_s(self) -> float:
+        """The time now; never goes backwards."""
+
+
+class WallClock:
+    """The monotonic clock, so that a changed system date moves nothing."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+
+    def now_s(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self._start
+
+
+class ManualClock:
+    """A clock that a test or a replay sets."""
+
+    def __init__(self) -> None:
+        self.time_s = 0.0
+
+    def now_s(self) -> float:
+        """What was set."""
+        return self.time_s

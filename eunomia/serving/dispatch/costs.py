@@ -1,0 +1,87 @@
+"""What every block costs on every device, measured and kept up to date while serving."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.errors import ModelError
+
+LEARN = 0.05  # weight of a new measurement; a block's time drifts with clock speed and neighbours
+
+
+@dataclass(frozen=True)
+class Network:
+    """One loaded network: its rows in the table are ``first_row`` .. ``first_row + blocks - 1``."""
+
+    index: int
+    name: str
+    first_row: int
+    blocks: int
+
+
+class CostBook:
+    """Seconds per (block, device), and the sums that policies ask for.
+
+    ``latency_s``: (rows, devices), inf where a network is not loaded. Rows of an unloaded network are
+    kept, so that running requests stay valid; a network loaded anew gets new rows.
+    """
+
+    def __init__(self, devices: int) -> None:
+        self.latency_s: npt.NDArray[np.float64] = np.empty((0, devices))
+        self.networks: dict[str, Network] = {}
+        self._count = 0
+        self._rest: dict[int, tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]] = {}
+
+    def add(self, name: str, blocks: int) -> Network:
+        """Room for a network, of which no device knows the times yet."""
+        network = Network(self._count, name, len(self.latency_s), blocks)
+        self._count += 1
+        fresh = np.full((blocks, self.latency_s.shape[1]), np.inf)
+        self.latency_s = np.concatenate([self.latency_s, fresh])
+        self.networks[name] = network
+        return network
+
+    def measured(self, network: Network, device: int, block_s: list[float]) -> None:
+        """Times of all blocks on one device."""
+        if len(block_s) != network.blocks:
+            raise ModelError(
+                f"network '{network.name}' has {len(block_s)} blocks on device {device} and "
+                f"{network.blocks} elsewhere; devices must cut it alike"
+            )
+        self.latency_s[self.rows(network), device] = block_s
+        self._rest.pop(network.index, None)
+
+    def lost(self, device: int) -> None:
+        """A device has died: nothing runs there until it has loaded its networks again."""
+        self.latency_s[:, device] = np.inf
+        self._rest.clear()
+
+    def learn(self, network: Network, device: int, first: int, seconds: list[float], batch: int) -> None:
+        """Times just seen, per request of the batch."""
+        rows = slice(network.first_row + first, network.first_row + first + len(seconds))
+        old = self.latency_s[rows, device]
+        seen = np.asarray(seconds) / max(batch, 1)
+        self.latency_s[rows, device] = np.where(np.isfinite(old), old + LEARN * (seen - old), seen)
+        self._rest.pop(network.index, None)
+
+    def rows(self, network: Network) -> slice:
+        """Where the blocks of a network stand."""
+        return slice(network.first_row, network.first_row + network.blocks)
+
+    def rest_s(self, network: Network) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Time from block n to the end, (blocks + 1,) each: on the best device of each block, and mean over devices."""
+        if network.index not in self._rest:
+            table = self.latency_s[self.rows(network)]
+            finite = np.isfinite(table)
+            best = np.where(finite.any(axis=1), np.min(np.where(finite, table, np.inf), axis=1), np.inf)
+            mean = np.where(finite, table, 0.0).sum(axis=1) / np.maximum(finite.sum(axis=1), 1)
+            self._rest[network.index] = _from_here(best), _from_here(mean)
+        return self._rest[network.index]
+
+
+def _from_here(values: npt.NDArray[np.float64]) -> Any:
+    return np.concatenate([np.cumsum(values[::-1])[::-1], [0.0]])

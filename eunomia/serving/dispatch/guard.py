@@ -1,0 +1,88 @@
+"""A policy that may fail, behind one that does not."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from eunomia.inference.view import Assign, View
+
+log = logging.getLogger("eunomia.serving")
+
+
+class Guarded:
+    """Ask ``policy``; use ``fallback`` when it raises, is illegal or was too slow ``patience`` times running.
+
+    A slow answer is still used, since its time is spent; after ``patience`` of them the fallback
+    serves for ``rest_s`` and the policy is tried again. ``counts`` says how often each happened.
+    A policy that never returns cannot be stopped from within its own thread.
+    """
+
+    def __init__(
+        self, policy: Callable[[View], Sequence[Assign]], fallback: Callable[[View], Sequence[Assign]],
+        limit_s: float = 0.02, patience: int = 10, rest_s: float = 5.0,
+    ) -> None:  # fmt: skip
+        self.policy, self.fallback = policy, fallback
+        self.limit_s, self.patience, self.rest_s = limit_s, patience, rest_s
+        self.counts: Counter[str] = Counter()
+        self._slow, self._until = 0, 0.0
+
+    def __call__(self, view: View) -> Sequence[Assign]:
+        """A legal answer."""
+        began = time.perf_counter()
+        if began < self._until:
+            self.counts["resting"] += 1
+            return self.fallback(view)
+        try:
+            answer = list(self.policy(view))
+        except Exception:  # a policy is user code; its requests must be served all the same
+            self._complain("raised", "the policy raised; the fallback serves")
+            return self.fallback(view)
+        fault = illegal(view, answer)
+        if fault:
+            self._complain("illegal", f"the policy answered illegally ({fault}); the fallback serves")
+            return self.fallback(view)
+        self._watch(time.perf_counter() - began)
+        return answer
+
+    def _watch(self, took_s: float) -> None:
+        self._slow = self._slow + 1 if took_s > self.limit_s else 0
+        if self._slow >= self.patience:
+            self.counts["slow"] += 1
+            log.warning("the policy took %.1f ms, %d times in a row; the fallback serves for %g s",
+                        took_s * 1e3, self.patience, self.rest_s)  # fmt: skip
+            self._slow, self._until = 0, time.perf_counter() + self.rest_s
+
+    def _complain(self, kind: str, message: str) -> None:
+        self.counts[kind] += 1
+        if self.counts[kind] in (1, 10, 100, 1000, 10_000):
+            log.warning("%s (%d times so far)", message, self.counts[kind], exc_info=kind == "raised")
+
+
+def illegal(view: View, answer: Sequence[Any]) -> str:
+    """Why an answer cannot be carried out; empty when it can."""
+    ready = (
+        {
+            (int(r), int(n)): i
+            for i, (r, n) in enumerate(zip(view.ready["request"], view.ready["layer"], strict=True))
+        }
+        if answer
+        else {}
+    )  # noqa: E501
+    busy = set()
+    for assign in answer:
+        if not isinstance(assign, Assign):
+            return f"{type(assign).__name__} instead of Assign"
+        row = ready.pop((assign.request, assign.layer), None)
+        if row is None:
+            return f"block {assign.layer} of request {assign.request} is not ready"
+        s = assign.accelerator
+        if not 0 <= s < len(view.accelerators) or view.accelerators["request"][s] >= 0 or s in busy:
+            return f"device {s} is not idle"
+        if not view.latency_s[row, s] < float("inf"):
+            return f"device {s} cannot run block {assign.layer} of request {assign.request}"
+        busy.add(s)
+    return ""

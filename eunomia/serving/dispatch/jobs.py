@@ -1,0 +1,104 @@
+"""Requests in the server, and the table of those that wait."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.inference.view import READY
+from eunomia.serving.dispatch.costs import Network
+
+WAITING, RUNNING, GONE = "waiting", "running", "gone"
+_numbers = itertools.count(1)
+
+
+@dataclass(eq=False, slots=True)
+class Job:
+    """One accepted request, from its arrival to its one answer.
+
+    ``payload`` belongs to whoever submitted it. ``batch``: rows of its input. ``together``: requests that
+    run in the same batch with it, itself not included.
+    """
+
+    pair: int
+    network: Network
+    arrival_s: float
+    deadline_s: float = math.inf
+    hard_timeout_s: float = math.inf  # after this instant it is dropped, whatever the policy thinks
+    batch: int = 1
+    urgency: float = (
+        1.0  # at most 1: a client may put its own request behind its others, never before another's
+    )
+    group: Any = None  # jobs with equal groups may share a batch; None = never
+    payload: Any = None
+    number: int = field(default_factory=lambda: next(_numbers))
+    state: str = WAITING
+    block: int = 0
+    device: int = -1  # where its tensors are; -1 = in the arena
+    row: int = -1  # in the table of waiting jobs
+    start_s: float = math.nan
+    attained_s: float = 0.0
+    cancelled: bool = False
+    retries: int = 0
+    preemptions: int = 0
+    together: list[Job] = field(default_factory=list)
+
+
+class WaitingTable:
+    """READY records of waiting jobs, kept in place so that a view costs no Python per job."""
+
+    def __init__(self, capacity: int = 64) -> None:
+        self.records: npt.NDArray[Any] = np.zeros(capacity, READY)
+        self._jobs: list[Job | None] = [None] * capacity
+        self._used = np.zeros(capacity, bool)
+        self._free = list(range(capacity - 1, -1, -1))
+        self._sequence = 0
+
+    def __len__(self) -> int:
+        return len(self._jobs) - len(self._free)
+
+    def add(self, job: Job, **facts: Any) -> None:
+        """A job waits from now on; ``facts`` are fields of READY."""
+        if not self._free:
+            self._grow()
+        row = self._free.pop()
+        record = self.records[row]
+        record["sequence"] = self._sequence
+        self._sequence += 1
+        for name, value in facts.items():
+            record[name] = value
+        job.row, self._jobs[row], self._used[row] = row, job, True
+
+    def remove(self, job: Job) -> None:
+        """It runs or is gone."""
+        self._jobs[job.row] = None
+        self._used[job.row] = False
+        self._free.append(job.row)
+        job.row = -1
+
+    def rows(self) -> npt.NDArray[np.int64]:
+        """Rows in use, in order of becoming ready."""
+        rows = np.flatnonzero(self._used)
+        return rows[np.argsort(self.records["sequence"][rows], kind="stable")]
+
+    def job(self, row: int) -> Job:
+        """Who waits in this row."""
+        job = self._jobs[row]
+        assert job is not None
+        return job
+
+    def jobs(self) -> list[Job]:
+        """Everyone who waits."""
+        return [job for job in self._jobs if job is not None]
+
+    def _grow(self) -> None:
+        old = len(self._jobs)
+        self.records = np.concatenate([self.records, np.zeros(old, READY)])
+        self._used = np.concatenate([self._used, np.zeros(old, bool)])
+        self._jobs += [None] * old
+        self._free = list(range(2 * old - 1, old - 1, -1))

@@ -1,0 +1,192 @@
+"""The Open Inference Protocol over HTTP."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+
+from eunomia import __version__
+from eunomia.serving.protocol.errors import BadRequest, ServingError, TooLarge
+from eunomia.serving.protocol.infer import read_json, read_request, write_response
+from eunomia.serving.repository import VERSION
+from eunomia.serving.service import Caller, Service
+
+log = logging.getLogger("eunomia.serving")
+HEADER_LENGTH = "Inference-Header-Content-Length"
+FAIRNESS = ("x-gateway-inference-fairness-id", "x-llm-d-inference-fairness-id")
+EXTENSIONS = [
+    "binary_tensor_data",
+    "model_configuration",
+    "model_repository",
+    "schedule_policy",
+    "statistics",
+]
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class HttpFront:
+    """Routes and handlers; everything that needs thought is in the service."""
+
+    def __init__(self, service: Service, max_body_bytes: int) -> None:
+        self.service = service
+        self._max_body = max_body_bytes
+
+    def application(self) -> web.Application:
+        """The application to run."""
+        app = web.Application(
+            client_max_size=self._max_body,
+            middlewares=[errors_as_json],
+            handler_args={"max_field_size": 16384},
+        )
+        app.add_routes([
+            web.get("/v2/health/live", self._live),
+            web.get("/v2/health/ready", self._ready),
+            web.get("/v2", self._server),
+            web.post("/v2/repository/index", self._index),
+            web.post("/v2/repository/models/{model}/load", self._load),
+            web.post("/v2/repository/models/{model}/unload", self._unload),
+        ])  # fmt: skip
+        for prefix in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
+            app.add_routes([
+                web.get(prefix, self._model),
+                web.get(f"{prefix}/ready", self._model_ready),
+                web.get(f"{prefix}/config", self._config),
+                web.post(f"{prefix}/infer", self._infer),
+            ])  # fmt: skip
+        return app
+
+    # --- inference -------------------------------------------------------------------------------------
+
+    async def _infer(self, http: web.Request) -> web.Response:
+        caller = caller_of(http)
+        if not self.service.anonymous:
+            self.service.identify(caller)  # before its body is read
+        body = memoryview(await http.read())
+        request = read_request(
+            http.match_info["model"], http.match_info.get("version", ""), body, _header_length(http)
+        )
+        outputs = await self.service.infer(request, caller)
+        header, raw, length = write_response(request, VERSION, outputs, {})
+        if length is None:
+            return web.Response(body=header, content_type="application/json")
+        headers = {HEADER_LENGTH: str(length), "Content-Type": "application/octet-stream"}
+        return web.Response(body=b"".join([header, *raw]), headers=headers)
+
+    # --- facts -----------------------------------------------------------------------------------------
+
+    async def _live(self, _: web.Request) -> web.Response:
+        return web.Response()
+
+    async def _ready(self, _: web.Request) -> web.Response:
+        return web.Response(status=200 if self.service.ready else 503)
+
+    async def _server(self, _: web.Request) -> web.Response:
+        return web.json_response({"name": "eunomia", "version": __version__, "extensions": EXTENSIONS})
+
+    async def _model(self, http: web.Request) -> web.Response:
+        self.service.identify(caller_of(http))
+        name, version = http.match_info["model"], http.match_info.get("version", "")
+        ports = self.service.repository.ports(name, version)
+        return web.json_response({
+            "name": name, "versions": [VERSION], "platform": "onnxruntime_onnx",
+            "inputs": ports["inputs"], "outputs": ports["outputs"],
+        })  # fmt: skip
+
+    async def _model_ready(self, http: web.Request) -> web.Response:
+        entry = self.service.repository.entry(http.match_info["model"], http.match_info.get("version", ""))
+        return web.Response(status=200 if entry.state == "READY" else 503)
+
+    async def _config(self, http: web.Request) -> web.Response:
+        self.service.identify(caller_of(http))
+        name = http.match_info["model"]
+        return web.json_response(
+            config_of(name, self.service.repository.ports(name, http.match_info.get("version", "")))
+        )
+
+    # --- the repository --------------------------------------------------------------------------------
+
+    async def _index(self, http: web.Request) -> web.Response:
+        self.service.identify(caller_of(http))
+        content = read_json(await http.read() or b"{}")
+        self.service.repository.rescan()
+        entries = self.service.repository.entries(ready_only=content.get("ready") is True)
+        return web.json_response([
+            {"name": e.name, "version": VERSION, "state": e.state, "reason": e.reason} for e in entries
+        ])  # fmt: skip
+
+    async def _load(self, http: web.Request) -> web.Response:
+        self.service.require_admin(caller_of(http))
+        await self.service.repository.load(http.match_info["model"])
+        return web.Response()
+
+    async def _unload(self, http: web.Request) -> web.Response:
+        self.service.require_admin(caller_of(http))
+        await self.service.repository.unload(http.match_info["model"])
+        return web.Response()
+
+
+@web.middleware
+async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Every failure as ``{"error": one sentence}``; nothing of the inside leaks."""
+    try:
+        return await handler(request)
+    except ServingError as error:
+        return error_response(error)
+    except web.HTTPRequestEntityTooLarge as error:
+        return error_response(TooLarge(f"the body is larger than the server takes: {error.text or ''}"[:200]))
+    except web.HTTPException as error:
+        if error.status < 400:
+            raise
+        return web.json_response({"error": error.reason}, status=error.status)
+    except Exception:
+        log.exception("a handler failed")
+        return web.json_response({"error": "the server has failed; its log says more"}, status=500)
+
+
+def error_response(error: ServingError) -> web.Response:
+    """The response for a deliberate error."""
+    headers = {}
+    if error.retry_after_s is not None:
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
+        headers["Retry-After-Ms"] = str(max(1, math.ceil(error.retry_after_s * 1e3)))
+    body = json.dumps({"error": str(error), "reason": error.reason})
+    return web.Response(status=error.http, text=body, content_type="application/json", headers=headers)
+
+
+def caller_of(http: web.Request) -> Caller:
+    """Key and names in the headers."""
+    scheme, _, key = http.headers.get("Authorization", "").partition(" ")
+    bearer = key.strip() if scheme.lower() == "bearer" and key.strip() else None
+    fairness = next((http.headers[name] for name in FAIRNESS if name in http.headers), None)
+    return Caller(bearer or http.headers.get("x-api-key"), fairness, http.headers.get("x-tenant-id"))
+
+
+def config_of(name: str, ports: dict[str, Any]) -> dict[str, Any]:
+    """The configuration extension, in Triton's words."""
+    kinds = {"BOOL": "TYPE_BOOL"}
+
+    def port(p: dict[str, Any], batched: bool) -> dict[str, Any]:
+        return {
+            "name": p["name"], "data_type": kinds.get(p["datatype"], f"TYPE_{p['datatype']}"),
+            "dims": p["shape"][1:] if batched else p["shape"],
+        }  # fmt: skip
+
+    batched = all(p["shape"][:1] == [-1] for p in (*ports["inputs"], *ports["outputs"]))
+    return {
+        "name": name, "platform": "onnxruntime_onnx", "backend": "onnxruntime", "max_batch_size": 64 if batched else 0,
+        "input": [port(p, batched) for p in ports["inputs"]], "output": [port(p, batched) for p in ports["outputs"]],
+    }  # fmt: skip
+
+
+def _header_length(http: web.Request) -> int | None:
+    text = http.headers.get(HEADER_LENGTH)
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 12:
+        raise BadRequest(f"{HEADER_LENGTH} is {text!r:.50}; a number of bytes is expected")
+    return int(text)

@@ -1,0 +1,96 @@
+"""Networks that the server offers: files on disk, loaded and unloaded on request."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from eunomia.errors import ModelError
+from eunomia.serving.devices.messages import Message
+from eunomia.serving.devices.pool import DevicePool
+from eunomia.serving.protocol.errors import BadRequest, NotFound, ServingError, Unavailable
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+VERSION = "1"
+
+
+@dataclass
+class Entry:
+    """One network: its file, what is known of it, and its state as the protocol names it."""
+
+    name: str
+    path: Path
+    shapes: Mapping[str, list[int]] = field(default_factory=dict)
+    state: str = "UNAVAILABLE"
+    reason: str = "not loaded"
+    ports: Message | None = None
+
+
+class Repository:
+    """The networks of a configuration and of a folder of ``*.onnx`` files.
+
+    Only names found there can be loaded: a name never becomes a path. Each network has one version, 1.
+    """
+
+    def __init__(
+        self, pool: DevicePool, folder: Path | None = None, entries: Mapping[str, Entry] | None = None
+    ) -> None:
+        self._pool, self._folder = pool, folder
+        self._entries = dict(entries or {})
+        self._lock = asyncio.Lock()
+        self.rescan()
+
+    def rescan(self) -> None:
+        """Look for new files in the folder."""
+        if self._folder is None:
+            return
+        for path in sorted(self._folder.glob("*.onnx")):
+            if NAME.fullmatch(path.stem):
+                self._entries.setdefault(path.stem, Entry(path.stem, path))
+
+    def entries(self, *, ready_only: bool = False) -> list[Entry]:
+        """All networks, in order of name."""
+        found = sorted(self._entries.values(), key=lambda entry: entry.name)
+        return [entry for entry in found if entry.state == "READY"] if ready_only else found
+
+    def entry(self, name: str, version: str = "") -> Entry:
+        """A known network; raises NotFound."""
+        entry = self._entries.get(name)
+        if entry is None:
+            raise NotFound(f"unknown model '{name[:100]}'")
+        if version not in ("", VERSION):
+            raise NotFound(f"model '{name}' has version {VERSION} only; '{version[:50]}' was asked for")
+        return entry
+
+    def ports(self, name: str, version: str = "") -> Message:
+        """Inputs and outputs of a network that is ready; raises NotFound or Unavailable."""
+        entry = self.entry(name, version)
+        if entry.ports is None or entry.state != "READY":
+            raise Unavailable(f"model '{name}' is not ready: {entry.reason}")
+        return entry.ports
+
+    async def load(self, name: str) -> None:
+        """Load, or load anew; raises NotFound or BadRequest."""
+        self.rescan()
+        entry = self.entry(name)
+        async with self._lock:
+            entry.state, entry.reason = (
+                ("LOADING", "loading") if entry.ports is None else (entry.state, entry.reason)
+            )
+            try:
+                entry.ports = await self._pool.load(name, str(entry.path), entry.shapes)
+            except (ModelError, ServingError) as error:
+                if entry.ports is None:
+                    entry.state, entry.reason = "UNAVAILABLE", str(error)
+                raise BadRequest(f"model '{name}' does not load: {error}") from None
+            entry.state, entry.reason = "READY", ""
+
+    async def unload(self, name: str) -> None:
+        """Take a network out of service; raises NotFound."""
+        entry = self.entry(name)
+        async with self._lock:
+            self._pool.unload(name)
+            entry.ports, entry.state, entry.reason = None, "UNAVAILABLE", "unloaded"

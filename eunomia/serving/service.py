@@ -1,0 +1,290 @@
+"""What the server does with a request, whichever protocol brought it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.serving.devices.arena import ArenaFull
+from eunomia.serving.devices.messages import Message
+from eunomia.serving.devices.pool import DevicePool
+from eunomia.serving.dispatch.clock import Clock
+from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.protocol.errors import (
+    BadRequest,
+    Forbidden,
+    Hopeless,
+    NotFound,
+    Refused,
+    Unauthenticated,
+    Unavailable,
+)
+from eunomia.serving.protocol.infer import InferRequest, InputTensor, SharedRegion
+from eunomia.serving.repository import Repository
+from eunomia.serving.tenants.grants import DEFAULT_TENANT, Directory, Grant
+from eunomia.serving.tenants.limits import Limits
+from eunomia.workload.tenant import Agreement
+
+MICROSECOND = 1e-6
+
+
+@dataclass(frozen=True)
+class Caller:
+    """What a protocol knows of who asks: the API key, names in headers, and the time that is left."""
+
+    key: str | None = None
+    fairness_id: str | None = None
+    tenant_id: str | None = None
+    deadline_s: float = math.inf  # seconds from now, from the transport
+
+
+@dataclass(frozen=True)
+class Retired:
+    """One request that has its answer, for the ledger and the metrics."""
+
+    tenant: str
+    model: str
+    outcome: str  # hit, late, or the reason of an error
+    response_s: float
+    queue_s: float
+    service_s: float
+    batch: int
+    preemptions: int
+
+
+class Regions(Protocol):
+    """Shared memory that clients have registered."""
+
+    def read(self, tenant: str, tensor: InputTensor) -> npt.NDArray[Any]:
+        """The array that lies in a region; raises BadRequest."""
+
+
+class NoRegions:
+    """For servers that offer no shared memory."""
+
+    def read(self, tenant: str, tensor: InputTensor) -> npt.NDArray[Any]:
+        """Always BadRequest."""
+        raise BadRequest("this server offers no shared memory")
+
+
+@dataclass
+class Service:
+    """Admission, the way to the dispatcher, and the answer.
+
+    ``anonymous``: callers without a key are told apart by headers alone, and have the grant of the tenant
+    they name, or that of ``default``. Otherwise a key is needed, and headers are not believed.
+    """
+
+    clock: Clock
+    pool: DevicePool
+    repository: Repository
+    directory: Directory
+    limits: Limits
+    anonymous: bool = False
+    regions: Regions = field(default_factory=NoRegions)
+    on_retired: Callable[[Retired], None] = lambda retired: None
+    draining: bool = False
+    _pairs: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.pool.on_retired = self._retired
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests are welcome: a device lives and every wanted network is loaded."""
+        return not self.draining and any(lane.alive for lane in self.pool.dispatcher.lanes)
+
+    # --- who asks --------------------------------------------------------------------------------------
+
+    def identify(self, caller: Caller, parameters: Mapping[str, Any] | None = None) -> Grant:
+        """The grant of whoever asks; raises Unauthenticated."""
+        if caller.key is not None:
+            grant = self.directory.by_key(caller.key)
+            if grant is None:
+                raise Unauthenticated("the API key is not valid")
+            return grant
+        if not self.anonymous:
+            raise Unauthenticated("an API key is needed: Authorization: Bearer <key>")
+        named = (parameters or {}).get("tenant")
+        for name in (
+            caller.fairness_id,
+            caller.tenant_id,
+            named if isinstance(named, str) else None,
+            DEFAULT_TENANT,
+        ):
+            grant = self.directory.by_name(name) if name else None
+            if grant is not None:
+                return grant
+        raise Unauthenticated("no such tenant, and the server has no default tenant")
+
+    def require_admin(self, caller: Caller) -> Grant:
+        """For what changes the server; raises Forbidden."""
+        grant = self.identify(caller)
+        if grant.role != "admin":
+            raise Forbidden(f"tenant '{grant.name}' is no administrator")
+        return grant
+
+    # --- inference -------------------------------------------------------------------------------------
+
+    async def infer(self, request: InferRequest, caller: Caller) -> dict[str, npt.NDArray[Any]]:
+        """All outputs of the network; raises ServingError."""
+        grant = self.identify(caller, request.parameters)
+        if self.draining:
+            raise Unavailable("the server is draining", retry_after_s=1.0)
+        if not grant.may_use(request.model):
+            raise NotFound(f"tenant '{grant.name}' has no model '{request.model}'")
+        ports = self.repository.ports(request.model, request.version)
+        self.limits.check_size(grant, request.tensor_bytes)
+        inputs = {t.name: self._array(grant, t) for t in request.inputs}
+        batch = check_inputs(request.model, ports, inputs)
+        check_outputs(ports, request)
+        self.limits.enter(grant)
+        try:
+            return await self._run(grant, request, caller, inputs, batch)
+        finally:
+            self.limits.exit(grant)
+
+    async def _run(
+        self,
+        grant: Grant,
+        request: InferRequest,
+        caller: Caller,
+        inputs: dict[str, npt.NDArray[Any]],
+        batch: int,
+    ) -> dict[str, npt.NDArray[Any]]:
+        job = self._job(grant, request, caller, inputs, batch)
+        self._admit(grant, job)
+        try:
+            answer = self.pool.submit(job, inputs)
+        except ArenaFull as error:
+            raise Refused(f"the server's memory for tensors is full: {error}", retry_after_s=0.1) from None
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            self.pool.cancel(job)
+            if answer.done() and not answer.cancelled():
+                answer.exception()  # nobody else will look at it
+            raise
+
+    def _job(
+        self,
+        grant: Grant,
+        request: InferRequest,
+        caller: Caller,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        batch: int,
+    ) -> Job:
+        """Deadline: the request's own, else the transport's, else what was promised."""
+        now_s = self.clock.now_s()
+        network = self.pool.models[request.model].network
+        promise = grant.promise(request.model)
+        own_s = _positive(request.parameters, "slo_ms", 1e-3)
+        timeout_s = _positive(request.parameters, "timeout", MICROSECOND)
+        limit_s = min(timeout_s, caller.deadline_s)
+        deadline_s = next(
+            (d for d in (own_s, limit_s) if math.isfinite(d)), promise.deadline_s if promise else math.inf
+        )
+        shapes = tuple((name, a.shape[1:]) for name, a in sorted(inputs.items()))
+        return Job(
+            self._pair(grant, request.model), network, now_s, now_s + deadline_s, now_s + limit_s, batch,
+            group=(request.model, shapes), urgency=1.0 / max(_whole(request.parameters, "priority"), 1),
+        )  # fmt: skip
+
+    def _admit(self, grant: Grant, job: Job) -> None:
+        """Refuse at once what cannot be served: no device time, no memory is spent on it."""
+        best_s = self.pool.costs.rest_s(job.network)[0][0] * job.batch
+        if not math.isfinite(best_s):
+            raise Unavailable(f"no device can run '{job.network.name}' now", retry_after_s=1.0)
+        left_s = min(job.deadline_s, job.hard_timeout_s) - job.arrival_s
+        if best_s > left_s:
+            raise Hopeless(
+                f"the network alone takes {best_s * 1e3:.1f} ms and the deadline is {left_s * 1e3:.1f} ms away",
+                retry_after_s=max(best_s - left_s, 0.01),
+            )
+        if self.limits.active(grant.name) > grant.max_queue:
+            raise Refused(
+                f"tenant '{grant.name}' has {grant.max_queue} requests in the queue", retry_after_s=0.1
+            )
+
+    def _pair(self, grant: Grant, model: str) -> int:
+        key = (grant.name, model)
+        if key not in self._pairs:
+            promise = grant.promise(model)
+            self._pairs[key] = self.pool.dispatcher.add_pair(
+                Agreement(grant.name, model, promise.slo if promise else None,
+                          promise.priority if promise else 1.0, grant.weight)
+            )  # fmt: skip
+        return self._pairs[key]
+
+    def _array(self, grant: Grant, tensor: InputTensor) -> npt.NDArray[Any]:
+        if isinstance(tensor.data, SharedRegion):
+            return self.regions.read(grant.name, tensor)
+        return tensor.data
+
+    def _retired(self, job: Job, outcome: str) -> None:
+        agreement, now_s = self.pool.dispatcher.agreements[job.pair], self.clock.now_s()
+        queue_s = (job.start_s if math.isfinite(job.start_s) else now_s) - job.arrival_s
+        self.on_retired(Retired(
+            agreement.tenant, agreement.model, outcome, now_s - job.arrival_s, queue_s, job.attained_s,
+            job.batch, job.preemptions,
+        ))  # fmt: skip
+
+
+def check_inputs(model: str, ports: Message, inputs: Mapping[str, npt.NDArray[Any]]) -> int:
+    """Exactly the network's inputs, of its types and shapes; returns the batch size. Raises BadRequest."""
+    wanted = {port["name"]: port for port in ports["inputs"]}
+    if set(wanted) != set(inputs):
+        given = ", ".join(sorted(inputs)) or "none"
+        raise BadRequest(f"model '{model}' takes the inputs {', '.join(sorted(wanted))}; given: {given}")
+    batch = 1
+    for name, array in inputs.items():
+        port = wanted[name]
+        shape = port["shape"]
+        fits = len(shape) == array.ndim and all(w in (-1, s) for w, s in zip(shape, array.shape, strict=True))
+        if not fits:
+            raise BadRequest(f"input '{name}' has shape {list(array.shape)}; model '{model}' takes {shape}")
+        if array.dtype != _dtype(port["datatype"]):
+            raise BadRequest(f"input '{name}' holds {array.dtype}; model '{model}' takes {port['datatype']}")
+        if array.size == 0:
+            raise BadRequest(f"input '{name}' has shape {list(array.shape)}: it is empty")
+        if shape and shape[0] == -1:
+            batch = max(batch, array.shape[0])
+    return batch
+
+
+def check_outputs(ports: Message, request: InferRequest) -> None:
+    """Only outputs that the network has; raises BadRequest."""
+    known = [port["name"] for port in ports["outputs"]]
+    for output in request.outputs:
+        if output.name not in known:
+            raise BadRequest(
+                f"model '{request.model}' has no output '{output.name}'; it has {', '.join(known)}"
+            )
+
+
+def _positive(parameters: Mapping[str, Any], name: str, unit: float) -> float:
+    """A time in a request's parameters, in seconds; inf = none or 0. Raises BadRequest."""
+    value = parameters.get(name, 0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise BadRequest(f"parameter '{name}' is {value!r:.50}; a number that is not negative is expected")
+    return value * unit if value > 0 else math.inf
+
+
+def _whole(parameters: Mapping[str, Any], name: str) -> int:
+    """A whole number in a request's parameters, 0 = not given. Raises BadRequest."""
+    value = parameters.get(name, 0)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise BadRequest(f"parameter '{name}' is {value!r:.50}; a whole number from 0 is expected")
+    return value
+
+
+def _dtype(datatype: str) -> np.dtype[Any]:
+    from eunomia.serving.devices.messages import DATATYPES
+
+    return DATATYPES[datatype]

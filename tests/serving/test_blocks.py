@@ -1,0 +1,115 @@
+"""Blocks of the optimised graph: bit-identical to the whole, small networks of every shape included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from eunomia.errors import ModelError
+from eunomia.serving.blocks.cut import cut_points, element_types, segment_model, segments
+from eunomia.serving.blocks.optimise import optimise, session_options
+from eunomia.serving.blocks.plan import choose_cuts, plan_blocks
+from eunomia.serving.models.convolutional import mobilenet_v2, resnet50
+
+
+def run_pieces(model: Any, feed: dict[str, np.ndarray], pieces: list[Any]) -> dict[str, np.ndarray]:
+    types = element_types(model, [n for p in pieces for n in (*p.inputs, *p.outputs)])
+    live = feed
+    for piece in pieces:
+        content = segment_model(model, piece, types).SerializeToString()
+        session = ort.InferenceSession(
+            content, session_options(optimised=True), providers=["CPUExecutionProvider"]
+        )
+        live = dict(
+            zip(
+                piece.outputs,
+                session.run(list(piece.outputs), {n: live[n] for n in piece.inputs}),
+                strict=True,
+            )
+        )
+    return live
+
+
+@pytest.mark.parametrize(("build", "pieces_at_least"), [(mobilenet_v2, 30), (resnet50, 30)])
+def test_every_cut_of_a_real_network_keeps_every_bit(
+    tmp_path: Path, build: Any, pieces_at_least: int
+) -> None:
+    path = tmp_path / "network.onnx"
+    path.write_bytes(build(side=64))
+    optimised = optimise(path, tmp_path / "cache")
+    image = np.random.default_rng(1).standard_normal((2, 3, 64, 64), np.float32)
+    whole = ort.InferenceSession(str(path), session_options(), providers=["CPUExecutionProvider"])
+    cuts = cut_points(optimised.model)
+    assert len(cuts) > pieces_at_least
+    out = run_pieces(optimised.model, {"image": image}, segments(cuts))
+    np.testing.assert_array_equal(out["logits"], whole.run(None, {"image": image})[0])
+
+
+def branchy() -> onnx.ModelProto:
+    """x -> a, b; a -> c; y = c + b; z = a: two tensors cross, one of them an output that passes through."""
+    nodes = [
+        helper.make_node("Sin", ["x"], ["a"]),
+        helper.make_node("Cos", ["x"], ["b"]),
+        helper.make_node("Exp", ["a"], ["c"]),
+        helper.make_node("Add", ["c", "b"], ["d"]),
+        helper.make_node("MatMul", ["d", "w"], ["y"]),
+    ]
+    port = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes, "branchy", [port("x", TensorProto.FLOAT, ["n", 4])],
+        [port("y", TensorProto.FLOAT, ["n", 3]), port("a", TensorProto.FLOAT, ["n", 4])],
+        [numpy_helper.from_array(np.arange(12, dtype=np.float32).reshape(4, 3), "w")],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_cuts_of_a_small_graph_by_hand() -> None:
+    cuts = {c.position: set(c.live) for c in cut_points(branchy(), max_live=2)}
+    # after Sin: x is still read by Cos, and a. After Cos: a, b. After Exp: a (an output), b, c are three: no cut.
+    assert cuts == {0: {"x"}, 1: {"x", "a"}, 2: {"a", "b"}, 4: {"a", "d"}, 5: {"y", "a"}}
+    feed = {"x": np.random.default_rng(0).random((3, 4), np.float32)}
+    out = run_pieces(branchy(), feed, segments(cut_points(branchy(), 2)))
+    np.testing.assert_allclose(out["a"], np.sin(feed["x"]), rtol=1e-6)
+
+
+def test_blocks_last_as_long_as_asked() -> None:
+    cuts = cut_points(branchy(), 2)
+    chosen = choose_cuts(cuts, [1.0, 1.0, 1.0, 1.0, 1.0], 2.0)
+    assert [c.position for c in chosen] == [0, 2, 4, 5]  # 1 s is left after the cut at 4: half a block
+    assert [c.position for c in choose_cuts(cuts, [1.0] * 5, 3.0)] == [
+        0,
+        5,
+    ]  # after the cut at 4 too little is left
+
+
+def test_a_second_call_reads_the_result_and_a_damaged_one_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "network.onnx"
+    path.write_bytes(branchy().SerializeToString())
+    first = optimise(path, tmp_path / "cache")
+    stamp = first.path.stat().st_mtime_ns
+    assert optimise(path, tmp_path / "cache").path.stat().st_mtime_ns == stamp
+    first.path.write_bytes(b"torn")
+    again = optimise(path, tmp_path / "cache")
+    assert [n.op_type for n in again.model.graph.node] == [n.op_type for n in first.model.graph.node]
+
+
+def test_what_cannot_be_loaded_is_said_in_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(b"no network at all")
+    with pytest.raises(ModelError, match=r"broken\.onnx: ONNX Runtime refuses it: "):
+        optimise(path, tmp_path / "cache")
+    with pytest.raises(ModelError, match="cannot be read"):
+        optimise(tmp_path / "absent.onnx", tmp_path / "cache")
+
+
+def test_a_short_network_stays_whole(tmp_path: Path) -> None:
+    path = tmp_path / "network.onnx"
+    path.write_bytes(branchy().SerializeToString())
+    plan = plan_blocks(optimise(path, tmp_path / "cache"), {"x": np.ones((1, 4), np.float32)})
+    assert len(plan.blocks) == 1

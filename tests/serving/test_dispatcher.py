@@ -1,0 +1,161 @@
+"""The dispatcher makes the simulator's decisions: one trace through both, block for block."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eunomia.inference.policies import load_policy
+from eunomia.serving.dispatch.clock import ManualClock
+from eunomia.serving.dispatch.costs import CostBook
+from eunomia.serving.dispatch.dispatcher import Dispatcher, DispatchOptions
+from eunomia.serving.dispatch.jobs import Job
+from eunomia.workload.tenant import Agreement, Slo
+
+
+class Replay:
+    """Devices that take exactly the time in the cost table."""
+
+    def __init__(
+        self, policy: Any, latency_s: np.ndarray, blocks: list[int], options: DispatchOptions
+    ) -> None:
+        self.clock = ManualClock()
+        self.costs = CostBook(latency_s.shape[1])
+        self.networks = [self.costs.add(f"m{n}", count) for n, count in enumerate(blocks)]
+        self.costs.latency_s[:] = latency_s
+        self.dispatcher = Dispatcher(self.clock, self, self.costs, latency_s.shape[1], policy, options)
+        self.events: list[tuple[float, int, int, int]] = []
+        self.log: list[tuple[float, int, int, int]] = []  # time, request, block, device
+        self.gone: list[tuple[int, str]] = []
+        self.stops: set[int] = set()
+
+    def run(self, device: int, job: Job, first: int, last: int) -> None:
+        now_s = self.clock.now_s()
+        self.stops.discard(device)
+        self.log.append((now_s, job.payload, first, device))
+        heapq.heappush(self.events, (now_s + self._seconds(job, device, first), device, first, last))
+
+    def stop(self, device: int) -> None:
+        self.stops.add(device)
+
+    def dropped(self, job: Job, why: str) -> None:
+        self.gone.append((job.payload, why))
+        self.dispatcher.leave(job, dropped=True)
+
+    def play(self, requests: list[tuple[float, int, float, int]]) -> None:
+        """(arrival, network, deadline, pair)."""
+        arrivals = list(enumerate(requests))
+        while arrivals or self.events:
+            if arrivals and (not self.events or arrivals[0][1][0] < self.events[0][0]):
+                number, (arrival_s, network, deadline_s, pair) = arrivals.pop(0)
+                self.clock.time_s = arrival_s
+                self.dispatcher.arrive(
+                    Job(pair, self.networks[network], arrival_s, deadline_s, payload=number)
+                )
+            else:
+                self._end(*heapq.heappop(self.events))
+
+    def _end(self, end_s: float, device: int, block: int, last: int) -> None:
+        self.clock.time_s = end_s
+        job = self.dispatcher.lanes[device].job
+        assert job is not None
+        if block + 1 < last and device not in self.stops:
+            heapq.heappush(
+                self.events, (end_s + self._seconds(job, device, block + 1), device, block + 1, last)
+            )
+            return
+        first = self.dispatcher.lanes[device].first
+        self.dispatcher.done(
+            device, block + 1, [self._seconds(job, device, n) for n in range(first, block + 1)]
+        )
+        if job.block == job.network.blocks:
+            self.dispatcher.leave(job)
+        self.dispatcher.decide()
+
+    def _seconds(self, job: Job, device: int, block: int) -> float:
+        return float(self.costs.latency_s[job.network.first_row + block, device])
+
+
+def random_case(seed: int) -> tuple[np.ndarray, list[int], list[tuple[float, int, float, int]]]:
+    rng = np.random.default_rng(seed)
+    blocks = [int(b) for b in rng.integers(1, 6, 3)]
+    latency_s = rng.uniform(0.5, 3.0, (sum(blocks), 2))
+    times = np.cumsum(rng.exponential(2.2, 60))
+    models = rng.integers(3, size=60)
+    slack = rng.uniform(4.0, 25.0, 60)
+    return (
+        latency_s,
+        blocks,
+        [(float(t), int(m), float(t + s), int(m)) for t, m, s in zip(times, models, slack, strict=True)],
+    )
+
+
+def by_simulator(policy: str, latency_s: np.ndarray, blocks: list[int], requests: list[Any]) -> list[Any]:
+    from tests.serving.simulated import starts
+
+    return starts(policy, latency_s, blocks, requests)
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "edf", "edf+f", "edf+f+eft", "sjf+f", "llf+f", "deficit_edf+f"])
+@pytest.mark.parametrize("seed", range(4))
+def test_one_trace_through_simulator_and_dispatcher(policy: str, seed: int) -> None:
+    latency_s, blocks, requests = random_case(seed)
+    replay = Replay(load_policy(policy), latency_s, blocks, DispatchOptions(lease_s=0.0))
+    for n in range(3):
+        replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}", Slo(0.9, window_requests=10)))
+    replay.play(requests)
+    simulated = by_simulator(policy, latency_s, blocks, requests)
+    assert [(r, b, d) for _, r, b, d in replay.log] == [(r, b, d) for _, r, b, d in simulated]
+    np.testing.assert_allclose([t for t, *_ in replay.log], [t for t, *_ in simulated], atol=1e-9)
+
+
+def test_a_lease_ends_when_someone_more_urgent_arrives() -> None:
+    # One device, blocks of 1 s. A long request (5 blocks, due at 100) runs; at 1.5 an urgent one arrives (due at 4).
+    latency_s = np.ones((6, 1))
+    replay = Replay(load_policy("edf"), latency_s, [5, 1], DispatchOptions(lease_s=100.0))
+    for n in range(2):
+        replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
+    replay.play([(0.0, 0, 100.0, 0), (1.5, 1, 4.0, 1)])
+    assert replay.log == [(0.0, 0, 0, 0), (2.0, 1, 0, 0), (3.0, 0, 2, 0)]
+    assert replay.dispatcher.preemptions == 1
+
+
+def test_a_lease_goes_on_when_the_newcomer_can_wait() -> None:
+    replay = Replay(load_policy("edf"), np.ones((6, 1)), [5, 1], DispatchOptions(lease_s=100.0))
+    for n in range(2):
+        replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
+    replay.play([(0.0, 0, 10.0, 0), (1.5, 1, 40.0, 1)])
+    assert replay.log == [(0.0, 0, 0, 0), (5.0, 1, 0, 0)]
+
+
+def test_hopeless_requests_are_dropped_when_asked() -> None:
+    replay = Replay(load_policy("edf"), np.ones((2, 1)), [2], DispatchOptions(late="drop", lease_s=0.0))
+    replay.dispatcher.add_pair(Agreement("t", "m0", Slo(0.5)))
+    replay.play([(0.0, 0, 2.5, 0), (0.1, 0, 2.4, 0), (0.2, 0, 50.0, 0)])
+    # The first block of request 0 ends at 1; request 1 (due at 2.4) still needs 2 s then: hopeless.
+    assert replay.gone == [(1, "hopeless")]
+    assert replay.dispatcher.indicators[0].sli == pytest.approx(2 / 3)
+
+
+def test_a_batch_runs_together_and_is_counted_as_many() -> None:
+    replay = Replay(load_policy("edf"), np.ones((1, 1)), [1], DispatchOptions(max_batch=4))
+    pair = replay.dispatcher.add_pair(Agreement("t", "m0"))
+    network = replay.networks[0]
+    jobs = [
+        Job(pair, network, 0.0, 10.0 + n, batch=b, group="g", payload=n)
+        for n, b in enumerate([1, 1, 2, 3, 1])
+    ]
+    for job in jobs:
+        replay.dispatcher.arrive(job)
+    # The first starts alone at once; then the earliest deadline takes those that fit into four rows with it.
+    assert jobs[0].together == []
+    end_s, device, *_ = replay.events[0]
+    replay.clock.time_s = end_s
+    replay.dispatcher.done(device, 1, [1.0])
+    replay.dispatcher.decide()
+    assert [j.payload for j in jobs[1].together] == [2, 4]
+    assert jobs[3].row >= 0 and math.isnan(jobs[3].start_s)

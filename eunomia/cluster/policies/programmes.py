@@ -1,0 +1,77 @@
+"""What Gavel's policies have in common: the speeds they look at, and how an answer becomes an allocation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from eunomia.cluster.cluster import Floats
+from eunomia.cluster.shares import proportional_share
+from eunomia.cluster.solver.pop import solve_split
+from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution
+from eunomia.cluster.view import Allocation, ClusterView, Needs, Note, PairShares
+from eunomia.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class ProgrammePolicy:
+    """Settings that all programmes share.
+
+    ``aware``: looks at throughputs; otherwise every type counts as one and the same (where the job runs at all).
+    ``packed``: jobs may share devices in pairs. ``solver``: see
+    :func:`~eunomia.cluster.solver.solve.solve_shares`. ``split``: number of random parts (POP), 1 = exact.
+    """
+
+    aware: bool = True
+    packed: bool = False
+    solver: str = "interior_point"
+    split: int = 1
+    split_seed: int = 0
+
+    @property
+    def needs(self) -> Needs:
+        """Pairs if packed; types in random order if agnostic."""
+        return Needs(pairs=self.packed, agnostic=not self.aware)
+
+    def reset(self, seed: int) -> None:
+        """Nothing is remembered: the same view gets the same answer."""
+
+    def allocate(self, view: ClusterView) -> Allocation:
+        """Shares for this moment."""
+        if len(view) == 0:
+            return Allocation(shares=np.zeros((0, len(view.cluster.types))))
+        if self.packed and view.beside is None:
+            raise ConfigError("a packed policy needs throughputs of pairs; this table has none")
+        return self.decide(view)
+
+    def decide(self, view: ClusterView) -> Allocation:
+        """The policy itself; the view holds at least one job."""
+        raise NotImplementedError
+
+    def speeds(self, view: ClusterView) -> Floats:
+        """Steps/s, or 1 where the policy is agnostic; 0 where the job cannot run. Shape (M, J)."""
+        runs = view.runnable
+        return np.where(runs, view.throughput if self.aware else 1.0, 0.0)
+
+    def solve(self, problem: ShareProgramme) -> ShareSolution:
+        """Solve as set."""
+        return solve_split(problem, self.split, self.split_seed, self.solver)
+
+
+def fair_norm(view: ClusterView, speed: Floats) -> Floats:
+    """s_m / (w_m thr(m, Xprop)), shape (M,): what turns steps/s into Gavel's normalised throughput."""
+    reference = speed @ proportional_share(view.cluster.counts)
+    return np.asarray(view.scale / (view.weight * reference))
+
+
+def as_allocation(
+    view: ClusterView, solved: ShareSolution, objective: float | None = None, notes: tuple[Note, ...] = ()
+) -> Allocation:
+    """Shares, pairs with their speeds, and how the solve went."""
+    pairs = None
+    if len(solved.pair_first):
+        first, second = solved.pair_first, solved.pair_second
+        pairs = PairShares(first, second, solved.pair_shares, view.pair_speed(first, second))
+    value = solved.report.objective if objective is None else objective
+    return Allocation(shares=solved.shares, pairs=pairs, objective=value, notes=solved.report.notes() + notes)

@@ -1,0 +1,127 @@
+"""Water filling: max-min fairness, then the next least, and so on; also over a hierarchy of entities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from eunomia.cluster.cluster import Floats, Ints
+from eunomia.cluster.policies.programmes import ProgrammePolicy, as_allocation, fair_norm
+from eunomia.cluster.solver.programme import Bools, ShareProgramme, ShareSolution, programme
+from eunomia.cluster.view import Allocation, ClusterView, Note
+from eunomia.errors import ConfigError
+
+SLACK = 1e-8  # a frozen job may lose this part of its level in later passes
+TIGHT = 1e-6
+SHARING = ("none", "fairness", "fifo")
+
+
+@dataclass(frozen=True)
+class WaterFilling(ProgrammePolicy):
+    """Lexicographic max-min of normalised throughput; Gavel, OSDI 2020, section 4.3.
+
+    Each pass raises the level of the jobs that are not saturated, holding the others where they are. Who is saturated
+    then follows from the multipliers: a positive one proves a row tight at every optimum. They sum to 1, so each pass
+    saturates somebody; an interior-point solution shows all such rows at once. (Gavel finds them with a mixed-integer
+    programme.) Should no multiplier be clear, jobs are tested one by one: can its own term still rise?
+
+    ``within``: how an entity (a tenant) deals its weight to its jobs: ``none`` (jobs' own weights, no entities),
+    ``fairness`` (split over its unsaturated jobs by their weights) or ``fifo`` (all to its first unsaturated job).
+    Needs up to one programme per distinct level: slow with thousands of distinct rows.
+    """
+
+    within: str = "none"
+
+    def __post_init__(self) -> None:
+        if self.within not in SHARING:
+            raise ConfigError(f"within is '{self.within}'; choose one of: {', '.join(SHARING)}")
+        if self.split != 1:
+            raise ConfigError("water filling cannot be split: its levels are levels of the whole cluster")
+
+    def decide(self, view: ClusterView) -> Allocation:
+        """Objective: the first (least) level."""
+        speed = self.speeds(view)
+        unweighted = fair_norm(view, speed) * view.weight
+        base = programme(
+            speed,
+            view.scale,
+            view.cluster.counts,
+            kind=view.row,
+            beside=view.beside if self.packed else None,
+            reward=1.0,
+        )
+        size = len(view)
+        frozen, held = np.zeros(size, bool), np.zeros(size)  # held: normalised throughput, weights left out
+        levels: list[float] = []
+        notes: list[Note] = []
+        solved: ShareSolution | None = None
+        while not frozen.all():
+            weight = self._weights(view, frozen)
+            rising = ~frozen & (weight > 0.0)
+            problem = replace(
+                base,
+                norm=unweighted,
+                rise=np.where(rising, weight, 0.0),
+                floor=np.where(frozen, held * (1.0 - SLACK), 0.0),
+                rowed=rising | frozen,
+            )
+            solved = self.solve(problem)
+            level = solved.level
+            tight = self._saturated(problem, solved, rising, notes)
+            held[tight] = weight[tight] * level
+            frozen |= tight
+            levels.append(level)
+            notes += [note for note in solved.report.notes() if note.kind == "fallback"]
+        assert solved is not None
+        text = f"{len(levels)} levels from {levels[0]:.6g} to {levels[-1]:.6g}"
+        return as_allocation(view, solved, levels[0], (*notes, Note("info", text)))
+
+    def _weights(self, view: ClusterView, frozen: Bools) -> Floats:
+        """Weight of each job now; 0 = it does not rise in this pass."""
+        if self.within == "none":
+            return view.weight
+        entity = np.asarray(view.tenant_weight)[view.tenant]
+        if self.within == "fifo":
+            return np.where(_first_of_each(view.tenant, ~frozen), entity, 0.0)
+        total = np.bincount(view.tenant, np.where(frozen, 0.0, view.weight), len(view.tenant_weight))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(frozen, 0.0, entity * view.weight / total[view.tenant])
+
+    def _saturated(
+        self, problem: ShareProgramme, solved: ShareSolution, rising: Bools, notes: list[Note]
+    ) -> Bools:
+        """Rising rows that are tight at every optimum."""
+        term = problem.norm * solved.throughput(problem)
+        slack = term / np.maximum(problem.rise * solved.level, 1e-300) - 1.0
+        weight = solved.multiplier * problem.rise  # per job; sums to 1 over all rising jobs
+        share = weight * rising.sum()
+        tight = np.asarray(rising & (share > TIGHT) & (slack < np.maximum(share, TIGHT) * 1e-2))
+        if not tight.any():
+            tight = self._by_trial(problem, solved, rising & (slack < 1e-4))
+            notes.append(
+                Note("fallback", "no clear multiplier; saturated jobs were found by raising each alone")
+            )
+        return tight
+
+    def _by_trial(self, problem: ShareProgramme, solved: ShareSolution, near: Bools) -> Bools:
+        """Jobs whose term cannot exceed the level while all others keep theirs."""
+        tight = np.zeros(len(near), bool)
+        kept = problem.floor + problem.rise * solved.level * (1.0 - SLACK)
+        for m in np.flatnonzero(near).tolist():
+            alone = np.zeros(len(near))
+            alone[m] = problem.norm[m]
+            trial = replace(problem, floor=kept, rise=np.zeros(len(near)), reward=0.0, value=alone)
+            reached = self.solve(trial)
+            term = problem.norm[m] * float(reached.throughput(trial)[m])
+            tight[m] = term <= problem.rise[m] * solved.level * (1.0 + 1e-6)
+        return tight if tight.any() else near
+
+
+def _first_of_each(entity: Ints, free: Bools) -> Bools:
+    """The first free row of each entity."""
+    rows = np.flatnonzero(free)
+    _, first = np.unique(entity[rows], return_index=True)
+    chosen = np.zeros(len(free), bool)
+    chosen[rows[first]] = True
+    return chosen

@@ -1,0 +1,188 @@
+"""Solve a share programme: group, choose the solver, check the answer, undo the groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from eunomia.cluster.cluster import Floats, Ints
+from eunomia.cluster.solver.assemble import Assembled, assemble, pair_columns
+from eunomia.cluster.solver.highs import LinearSolution, SolverError, solve_linear
+from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution, SolveReport
+from eunomia.cluster.solver.unpack import job_pairs
+from eunomia.errors import UnknownNameError
+
+TOLERANCE = 1e-9
+ACCEPTED = 1e-7  # relative gap and residuals above this are a failed solve
+SOLVERS = ("interior_point", "simplex", "as_gavel")
+
+
+def solve_shares(
+    problem: ShareProgramme, solver: str = "interior_point", group: bool = True
+) -> ShareSolution:
+    """Solve and check; the answer is feasible to rounding and within 1e-7 of the optimum, relative.
+
+    ``interior_point`` (the default): the compiled method of :mod:`interior`, towards the analytic centre of the
+    optima; with pairs, HiGHS. ``simplex``: HiGHS' dual simplex, a vertex: fewest positive shares, identical jobs
+    still alike because they are grouped. ``as_gavel``: the embedding of ECOS, ungrouped.
+
+    A solve that fails its check is repeated with HiGHS and reported as a fallback; SolverError if that fails too,
+    or if the programme is infeasible (floors too high).
+    """
+    if solver not in SOLVERS:
+        raise UnknownNameError("solver", solver, SOLVERS)
+    small, where = problem.collapse() if group and solver != "as_gavel" else (problem, None)
+    run: Callable[[ShareProgramme], ShareSolution] = _simplex
+    if solver == "as_gavel":
+        run = _as_gavel
+    elif solver == "interior_point" and problem.beside is None:
+        run = _interior
+    solved = run(small)
+    report = solved.report
+    if not (report.primal_residual <= ACCEPTED and (np.isnan(report.gap) or report.gap <= ACCEPTED)):
+        found = f"gap {report.gap:.1e}, residual {report.primal_residual:.1e} after {report.steps} steps"
+        again = _simplex(small)
+        reason = f"{report.solver} stopped short ({found}); solved again with {again.report.solver}"
+        solved = replace(again, report=replace(again.report, fallback=reason))
+    return undo(problem, small, solved, np.arange(len(problem.scale)) if where is None else where)
+
+
+def _interior(problem: ShareProgramme) -> ShareSolution:
+    from eunomia.cluster.solver.interior import centre
+
+    live = np.column_stack([problem.speed > 0.0, np.ones(len(problem.scale), bool), problem.rowed])
+    gain = problem.norm[:, None] * problem.speed
+    unit = np.where(problem.rowed, gain.max(axis=1), 1.0)  # rows in units of their own best type
+    rise, floor = problem.rise / unit, problem.floor / unit
+    y_unit = float(np.average(rise, weights=problem.count)) or 1.0
+    worth = problem.value[:, None] * problem.price[None, :] * problem.speed
+    worth_unit = problem.reward / y_unit if problem.reward else float(np.abs(worth).max()) or 1.0
+    slack, multiplier, price, y, steps, gap, primal, dual = centre(
+        problem.count,
+        problem.scale,
+        np.where(problem.rowed[:, None], gain / unit[:, None], 0.0),
+        rise / y_unit,
+        floor,
+        live,
+        worth / worth_unit,
+        problem.capacity,
+        problem.reward / y_unit / worth_unit,
+        False,
+        TOLERANCE,
+    )
+    kinds = problem.speed.shape[1]
+    shares = np.where(live[:, :kinds], slack[:, :kinds], 0.0)
+    level = y / y_unit if problem.reward else float("nan")
+    objective = _objective(problem, shares, level)
+    report = SolveReport("interior point", objective, max(gap, dual), primal, steps, len(shares))
+    by_row = np.where(problem.rowed, multiplier[:, kinds + 1] / unit * worth_unit, 0.0)
+    return ShareSolution(shares, level, by_row, price * worth_unit, report)
+
+
+def _simplex(problem: ShareProgramme) -> ShareSolution:
+    built = assemble(problem, pair_columns(problem))
+    answer = solve_linear(built.lp)
+    if not answer.feasible:
+        raise SolverError("the programme is infeasible: its floors ask for more than the devices can do")
+    return from_linear(problem, built, answer)
+
+
+def from_linear(problem: ShareProgramme, built: Assembled, answer: LinearSolution) -> ShareSolution:
+    """Read an assembled programme's answer; pairs stay pairs of groups."""
+    shares = np.zeros(problem.speed.shape)
+    shares[built.share_row, built.share_type] = answer.x[: len(built.share_row)]
+    size = len(problem.scale)
+    gap = _dual_gap(built, answer)
+    report = SolveReport("HiGHS simplex", answer.objective, gap, answer.violation, answer.steps, size)
+    together = np.zeros((len(built.pairs.type), problem.speed.shape[1]))
+    together[np.arange(len(together)), built.pairs.type] = answer.x[built.pair_at]
+    return ShareSolution(
+        shares,
+        float(answer.x[-1]) if problem.reward else float("nan"),
+        np.maximum(-answer.row_multiplier[size : 2 * size], 0.0) / problem.count,
+        np.maximum(answer.row_multiplier[2 * size :], 0.0),
+        report,
+        built.pairs.first,
+        built.pairs.second,
+        together,
+    )
+
+
+def _dual_gap(built: Assembled, answer: LinearSolution) -> float:
+    """Relative distance to the bound that the multipliers prove, reduced costs of bounded columns included."""
+    lp, y = built.lp, answer.row_multiplier
+    limit = np.where(y > 0.0, lp.row_high, lp.row_low)
+    noise = 1e-11 * float(np.abs(y).max(initial=1.0))
+    bound = float((y * np.where(np.abs(y) > noise, limit, 0.0)).sum())
+    reduced = lp.gain - np.bincount(lp.column, lp.entry * y[lp.row], len(lp.gain))
+    edge = np.where(reduced > 0.0, lp.high, lp.low)
+    bound += float((reduced * np.where(np.isfinite(edge), edge, 0.0)).sum())
+    return abs(bound - answer.objective) / max(abs(answer.objective), 1e-12)
+
+
+def _as_gavel(problem: ShareProgramme) -> ShareSolution:
+    from eunomia.cluster.solver.embedding import solve_embedded
+
+    built = assemble(problem, pair_columns(problem, whole=True), whole=True)
+    lp, size = built.lp, len(problem.scale)
+    width = len(lp.gain) - (0 if problem.reward else 1)
+    dense = np.zeros((len(lp.row_low), len(lp.gain)))
+    dense[lp.row, lp.column] = lp.entry
+    dense[size : 2 * size] *= -1.0  # fairness rows become <=
+    limit = np.where(np.isfinite(lp.row_high), lp.row_high, -lp.row_low)
+    keep = np.isfinite(limit)
+    signed = np.ones(width, bool)
+    signed[-1] = not problem.reward
+    found = solve_embedded(-lp.gain[:width], dense[keep, :width], limit[keep], signed)
+    x = np.zeros(len(lp.gain))
+    x[:width] = found.z
+    x[: built.pair_at.stop] = np.clip(x[: built.pair_at.stop], 0.0, 1.0)
+    by_row = np.zeros(len(keep))
+    by_row[keep] = found.multipliers
+    by_row[size : 2 * size] *= -1.0
+    answer = LinearSolution(x, by_row, float(lp.gain @ x), lp.violation(x), found.steps, True)
+    solved = from_linear(problem, built, answer)
+    gap = solved.report.gap if found.optimal else float("inf")
+    return replace(solved, report=replace(solved.report, solver="embedding as ECOS", gap=gap))
+
+
+def _objective(problem: ShareProgramme, shares: Floats, level: float) -> float:
+    worth = (problem.speed * problem.price[None, :] * shares).sum(axis=1) * problem.value * problem.count
+    return float(worth.sum()) + (problem.reward * level if problem.reward else 0.0)
+
+
+def _made_feasible(problem: ShareProgramme, solved: ShareSolution) -> ShareSolution:
+    """Shares cut by what rounding put above a limit, so that capacity and time hold exactly."""
+    shares = np.where(problem.speed > 0.0, np.maximum(solved.shares, 0.0), 0.0)
+    together = np.maximum(solved.pair_shares, 0.0)
+    used = (problem.count * problem.scale) @ shares
+    time = shares.sum(axis=1)
+    if len(together):
+        used += problem.scale[solved.pair_first] @ together
+        for side in (solved.pair_first, solved.pair_second):
+            time += np.bincount(side, together.sum(axis=1), len(time)) / problem.count
+    by_type = np.maximum(used / problem.capacity, 1.0)
+    by_row = np.maximum(time, 1.0)
+    shares = shares / (by_type[None, :] * by_row[:, None])
+    if len(together):
+        worst = np.maximum(by_row[solved.pair_first], by_row[solved.pair_second])
+        together = together / (by_type[None, :] * worst[:, None])
+    return replace(solved, shares=shares, pair_shares=together)
+
+
+def undo(problem: ShareProgramme, small: ShareProgramme, solved: ShareSolution, where: Ints) -> ShareSolution:
+    """Every job gets its group's share; time of pairs of groups is dealt to pairs of jobs."""
+    solved = _made_feasible(small, solved)
+    first, second, together = solved.pair_first, solved.pair_second, solved.pair_shares
+    if problem.beside is not None:
+        first, second, together = job_pairs(first, second, together, where, len(small.scale))
+    return replace(
+        solved,
+        shares=solved.shares[where],
+        multiplier=solved.multiplier[where],
+        pair_first=first,
+        pair_second=second,
+        pair_shares=together,
+    )

@@ -23,6 +23,7 @@ FILES = frozenset(
     [f"{name}.parquet" for name in TABLES]
     + [MANIFEST, INCOMPLETE, "report.html", "timeline.json", "timeline.json.gz"]
     + ["sweep.parquet", "sweep.csv", ".sweep.parquet", ".sweep.csv"]
+    + ["study.json", "study.csv", "results.md", "timings.json"]
 )
 
 

@@ -21,7 +21,12 @@ FREE = ("compare", "sweep", "policy", "seed", "description")  # may differ when 
 
 
 def claim(root: Path, scenario: Scenario, kind: str, overwrite: bool = False) -> None:
-    """Make ``root`` the folder of this scenario's comparison or sweep, marked incomplete.
+    """Make ``root`` the folder of this scenario's comparison or sweep (``claim_as``)."""
+    claim_as(root, kind, _key(scenario), overwrite)
+
+
+def claim_as(root: Path, kind: str, key: str, overwrite: bool = False) -> None:
+    """Make ``root`` the folder of what ``kind`` and ``key`` name, marked incomplete.
 
     What a stopped call left there is kept and gone on with. Raises OutputError, before anything is
     computed, where a single run, another scenario's results or somebody else's files are;
@@ -30,7 +35,7 @@ def claim(root: Path, scenario: Scenario, kind: str, overwrite: bool = False) ->
     with clear_output_errors(root):
         require_no_single_run(root)
         require_ours(root)
-        found, wanted = _owner(root), {"kind": kind, "scenario": _key(scenario)}
+        found, wanted = _owner(root), {"kind": kind, "scenario": key}
         if found is not None and found != wanted:
             if not overwrite:
                 raise OutputError(

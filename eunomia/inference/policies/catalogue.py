@@ -39,6 +39,8 @@ POLICIES = Registry(
         "max_min": "eunomia.inference.policies.batch_mapping:max_min",
         "prema": "eunomia.inference.policies.prema:prema",
         "herald": "eunomia.inference.policies.herald:herald",
+        "magma": "eunomia.inference.policies.magma:magma",
+        "magma_10k": "eunomia.inference.policies.magma:magma_10k",
         "planaria": "eunomia.inference.policies.planaria:planaria",
         "moca": "eunomia.inference.policies.moca:moca",
         "aurora": "eunomia.inference.policies.aurora:aurora",
@@ -57,8 +59,8 @@ POLICIES = Registry(
 )
 
 GATED = (
-    "prema", "herald", "planaria", "moca", "aurora", "dream", "dysta", "virtual_deadlines", "veltair",
-    "layerweaver", "pressure", "triage", "gap_first", "worst_first", "shift",
+    "prema", "herald", "magma", "magma_10k", "planaria", "moca", "aurora", "dream", "dysta", "virtual_deadlines",
+    "veltair", "layerweaver", "pressure", "triage", "gap_first", "worst_first", "shift",
 )  # fmt: skip
 
 

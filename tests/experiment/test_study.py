@@ -286,7 +286,7 @@ def test_a_policy_that_fails_is_named_and_the_others_go_on(tmp_path: Path) -> No
 
 def test_an_impossible_calibration_stops_the_study(tmp_path: Path) -> None:
     with pytest.raises(EunomiaError, match="lower the load"):
-        run_study(tiny(tmp_path, "deadlines.load=500.0", "deadlines.hit_rate=0.99"))
+        run_study(tiny(tmp_path, "deadlines.load=500.0", "deadlines.requests=6000"))
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in (CHECKOUT / "studies").glob("*.toml")))

@@ -53,7 +53,7 @@ def test_shared_bandwidth_by_hand() -> None:
 
 
 def test_predecessors_deadlines_and_running_layers_by_hand() -> None:
-    # Job 0 -> job 1 (request 0, due at 4); job 2 (request 1, due at 3). The accelerator has 1 s left of a foreign layer.
+    # Job 0 -> job 1 (request 0, due at 4); job 2 (request 1, due at 3). A foreign layer has 1 s left.
     # Priorities 1, 0, 2 wanted, but job 1 must follow 0: 0 runs 1..2, 1 runs 2..4, 2 runs 4..5.
     group = independent(np.array([[1.0], [2.0], [1.0]]), np.zeros((3, 1)), math.inf)
     group = chained(group, [(0, 1)], [0, 0, 1], [4.0, 3.0])._replace(free_in_s=np.array([1.0]))

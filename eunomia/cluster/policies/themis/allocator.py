@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.cluster.cluster import Floats, Ints
+from eunomia.cluster.policies.servers import tight_gang
 from eunomia.cluster.policies.themis.agent import FINISHES, IDEALS, App, Finish, Ideal, bid
 from eunomia.cluster.policies.themis.arbiter import hand_out, stay_put, visible
 from eunomia.cluster.policies.themis.auction import ROUNDINGS, Rounding, auction
@@ -174,18 +175,6 @@ class _Market:
                 result[job] = tight_gang(rest, int(view.scale[job]))
                 rest -= result[job]
         return result
-
-
-def tight_gang(rest: Ints, gang: int) -> Ints:
-    """(machines,) where ``gang`` GPUs of ``rest`` lie tightest: best fit on one machine, else the emptiest first."""
-    result = np.zeros(len(rest), np.int64)
-    holds = np.flatnonzero(rest >= gang)
-    if len(holds):
-        result[holds[np.argmin(rest[holds])]] = gang
-        return result
-    for machine in np.argsort(-rest, kind="stable").tolist():
-        result[machine] = min(rest[machine], gang - result.sum())
-    return result
 
 
 def slowdowns(view: ClusterView, jobs: Ints) -> Floats:

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.cluster.cluster import Floats, Ints
+from eunomia.cluster.policies.servers import holdings_of
 from eunomia.cluster.policies.themis.agent import Finish, Ideal, ideal_time_s
-from eunomia.cluster.view import Allocation, ClusterView, Holdings
+from eunomia.cluster.view import Allocation, ClusterView
 
 EARLY_S = 1e-6  # a lease that ends within a microsecond has ended
 
@@ -125,6 +126,4 @@ class Leases:
                 table[m] = self.servers[key]
         devices = np.zeros((len(view), len(view.cluster.types)), np.int64)
         np.add.at(devices.T, view.cluster.server_type, table.T)
-        job, server = np.nonzero(table)
-        held = Holdings(job.astype(np.int64), server.astype(np.int64), table[job, server])
-        return Allocation(devices=devices, servers=held)
+        return Allocation(devices=devices, servers=holdings_of(table))

@@ -20,7 +20,8 @@ def efficiency(scale: Ints, base: Ints, noise: Floats) -> Floats:
     limit for phi = inf. Pollux, equation of section 3.
     """
     ratio = scale / base
-    return np.where(np.isinf(noise), 1.0, (noise + 1.0) / (noise + ratio))
+    known = np.where(np.isinf(noise), 0.0, noise)
+    return np.where(np.isinf(noise), 1.0, (known + 1.0) / (known + ratio))
 
 
 @dataclass
@@ -29,9 +30,9 @@ class Elastic:
 
     Goodput = steps/s x efficiency (trait ``gradient_noise``, unsaid = batch does not matter). Each job's row is
     divided by its least positive entry, raised to ``power``, and changed configurations are multiplied by
-    r = (T - N S) / (T + S): age T, restarts N so far, ``restart_s`` S. max sum G A - lam * (1 - sum A), at most one
-    choice per job, devices per type; ``lam`` is what it costs to leave a job without devices. Exact by HiGHS within ``gap``; a solve that fails is told and falls back to
-    greedy choice by G per device.
+    r = (T - N S) / (T + S): age T, restarts N so far, ``restart_s`` S. max sum G A - lam * (1 - sum A), at
+    most one choice per job, devices per type; ``lam`` is what it costs to leave a job without devices. Exact
+    by HiGHS within ``gap``; a solve that fails is told and falls back to greedy choice by G per device.
 
     Sia's shipped settings differ from its paper (p = -0.5 against 0.5); ours is the paper's. Does badly where
     estimates at other scales are poor, and for rigid jobs, where only the type is left to choose.
@@ -74,12 +75,13 @@ class Elastic:
         least = np.where(np.isfinite(least), least, 1.0)  # a job that can run nowhere now
         with np.errstate(divide="ignore"):
             worth = np.where(good > 0.0, (good / least[:, None, None]) ** self.power, 0.0)
-        same: Mask = scales == view.held.max(axis=1)[:, None]
-        here = (view.held > 0)[:, None, :] & same[:, :, None]
+        same = np.equal(scales, view.held.max(axis=1)[:, None])
+        here: Mask = (view.held > 0)[:, None, :] & same[:, :, None]
         age = np.maximum(view.age_s, self.restart_s)
         restarts = np.array([self._restarts.get(int(key), 0) for key in view.key])
         factor = np.clip((age - restarts * self.restart_s) / (age + self.restart_s), 0.05, 1.0)
-        moved = view.held.any(axis=1)[:, None, None] & ~here
+        runs: Mask = np.any(view.held > 0, axis=1)
+        moved = runs[:, None, None] & ~here
         return np.asarray(np.where(moved, worth * factor[:, None, None], worth))
 
     def _solve(

@@ -20,7 +20,8 @@ class GandivaSlices:
     A slice lasts ``slice_s``; within it nobody is preempted. ``pack``: a waiting job joins a running one of the
     same scale factor and type if together they reach more than ``pack_gain`` times one job's normalised speed
     (v_a / v_a alone + v_b / v_b alone), best sum first; packing needs pair throughputs. ``migrate``: a job that
-    lies on more servers than it must moves as soon as its gang fits on fewer.
+    lies on more servers than it must moves as soon as its gang fits on fewer (not while pairs run: the engine
+    places those).
 
     Written from the paper's description; Gavel's ``gandiva`` (random pairs, equal time) is another policy. The
     paper's grow-shrink is left out. Does badly on fairness by design: nothing is promised to anyone, and equal
@@ -53,8 +54,8 @@ class GandivaSlices:
         self._began_s.put(view.key, np.where(devices.any(axis=1), self._began_s.of(view.key), np.nan))
         fresh = devices.any(axis=1) & np.isnan(self._began_s.of(view.key))
         self._began_s.put(view.key[fresh], view.now_s)
-        servers = place_tight(view, devices) if self.migrate else None
         pairs = self._pairs(view, devices) if self.pack and view.beside is not None else None
+        servers = place_tight(view, devices) if self.migrate and pairs is None else None
         return Allocation(devices=devices, pairs=pairs, servers=servers)
 
     def _order(self, view: ClusterView) -> Ints:

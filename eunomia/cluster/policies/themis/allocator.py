@@ -114,6 +114,11 @@ class Themis:
         return result
 
 
+def strawman(lease_s: float = 1200.0, ideal: Ideal = "share", finish: Finish = "all") -> Themis:
+    """Themis without auctions: worst rho first, each takes all it can use, for one lease."""
+    return Themis(lease_s=lease_s, ideal=ideal, finish=finish, mechanism="strawman")
+
+
 class _Market:
     """The apps of one sale: their bids, made when asked for, and how an app splits what it won."""
 
@@ -133,7 +138,7 @@ class _Market:
             ideal_s=self.policy.book.ideal_s(view, int(self.apps[a]), self.policy.ideal),
             left=view.steps_left[jobs],
             speed=_speeds(view, jobs, self.column, self.useful[a]),
-            slowdown=slowdowns(view, jobs),
+            slowdown=slowdowns(view, jobs, self.column),
             gang=view.scale[jobs],
         )
         return bid(app, had, self.most, self.policy.finish)
@@ -177,15 +182,17 @@ class _Market:
         return result
 
 
-def slowdowns(view: ClusterView, jobs: Ints) -> Floats:
-    """(jobs, levels) S by spread: 1 on one machine; traits ``slowdown_rack``, ``slowdown_cross``, 1 if unsaid."""
+def slowdowns(view: ClusterView, jobs: Ints, column: int) -> Floats:
+    """(jobs, levels) S by spread: 1 on as few machines as possible; traits ``slowdown_rack``, ``slowdown_cross``.
+
+    A level that is not said costs what the one below costs. A gang that no machine holds pays nothing in a rack.
+    """
     result = np.ones((len(jobs), LEVELS))
+    largest = view.cluster.server_size[view.cluster.server_type == column].max()
     for level, name in ((1, "slowdown_rack"), (2, "slowdown_cross")):
-        if name in view.traits:
-            said = view.traits[name][jobs]
-            result[:, level] = np.where(np.isnan(said), result[:, level - 1], said)
-        else:
-            result[:, level] = result[:, level - 1]
+        said = view.traits.get(name, np.full(len(view), np.nan))[jobs]
+        result[:, level] = np.where(np.isnan(said), result[:, level - 1], said)
+    result[view.scale[jobs] > largest, 1] = 1.0
     return result
 
 

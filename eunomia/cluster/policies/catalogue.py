@@ -46,7 +46,7 @@ ALLOCATORS = Registry(
         "least_attained_service": "eunomia.cluster.policies.attained_service:least_attained_service",
         "gittins": "eunomia.cluster.policies.gittins:Gittins",
         "optimus": "eunomia.cluster.policies.optimus:Optimus",
-        "gandiva_slices": "eunomia.cluster.policies.gandiva_slices:GandivaSlices",
+        "gandiva": "eunomia.cluster.policies.gandiva:Gandiva",
         "slaq": "eunomia.cluster.policies.slaq:Slaq",
         "drf": "eunomia.cluster.policies.drf:DominantResourceFairness",
         "allox": "eunomia.cluster.policies.allox:Allox",

@@ -13,7 +13,7 @@ from eunomia.cluster.policies.attained_service import Tiresias
 from eunomia.cluster.policies.balancing import RULES, Balancing
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.policies.elastic import Elastic, efficiency
-from eunomia.cluster.policies.gandiva_slices import GandivaSlices
+from eunomia.cluster.policies.gandiva import Gandiva
 from eunomia.cluster.policies.gittins import Gittins, gittins_index
 from eunomia.cluster.policies.list_scheduling import in_order, mct
 from eunomia.cluster.policies.loss_curves import LossCurve, fit_loss, fit_speed
@@ -138,7 +138,7 @@ def test_drf_lowest_share_first_and_nothing_is_taken() -> None:
 
 
 def test_gandiva_takes_turns() -> None:
-    policy = GandivaSlices(slice_s=60.0, pack=False)
+    policy = Gandiva(slice_s=60.0, pack=False)
     policy.reset(0)
     start = view_of(ONE, _ones(2), [900.0, 900.0])
     assert _runs(policy, start) == [0]
@@ -153,7 +153,7 @@ def test_gandiva_packs_when_it_pays() -> None:
     for together, shared in (([0.8, 0.7], True), ([0.5, 0.5], False)):
         beside = np.zeros((2, 2, 1))
         beside[0, 1, 0], beside[1, 0, 0] = together
-        policy = GandivaSlices()
+        policy = Gandiva()
         policy.reset(0)
         answer = policy.allocate(view_of(ONE, _ones(2), [9.0, 9.0], row=[0, 1], beside=beside))
         assert answer.devices is not None
@@ -165,7 +165,7 @@ def test_gandiva_packs_when_it_pays() -> None:
 
 def test_gandiva_migrates_to_one_server() -> None:
     view = view_of(FOUR, _ones(1), [9.0], scale=[2], holdings=[(0, 0, 1), (0, 1, 1)])
-    answer = GandivaSlices(pack=False).allocate(view)
+    answer = Gandiva(pack=False).allocate(view)
     assert answer.servers is not None and answer.servers.count.tolist() == [2]
 
 
@@ -322,7 +322,7 @@ def test_mct_equals_the_plan_of_its_rule() -> None:
 # --- all of them
 
 PREEMPTIVE = ("srtf", "srsf", "least_attained_service", "tiresias", "gittins", "optimus", "slaq", "elastic")
-OTHERS = ("themis", "themis_strawman", "drf", "gandiva_slices")
+OTHERS = ("themis", "themis_strawman", "drf", "gandiva")
 
 
 @settings(max_examples=15, deadline=None)
@@ -375,8 +375,8 @@ def test_an_empty_view_gets_an_empty_answer(name: str) -> None:
         ("drf", {"users": "job"}, "tenant, app"),
         ("slaq", {"horizon_s": 0.0}, "horizon_s is 0"),
         ("elastic", {"power": 0.0}, "power is 0"),
-        ("gandiva_slices", {"pack_gain": 0.5}, "pack_gain is 0.5"),
-        ("gandiva_slices", {"slice_s": 0.0}, "slice_s is 0"),
+        ("gandiva", {"pack_gain": 0.5}, "pack_gain is 0.5"),
+        ("gandiva", {"slice_s": 0.0}, "slice_s is 0"),
         ("srtf", {"order": 1}, "cannot be set up"),
     ],
 )

@@ -14,7 +14,7 @@ from eunomia.errors import ConfigError
 
 
 @dataclass
-class GandivaSlices:
+class Gandiva:
     """Over-subscribed devices go round: who has waited longest since his last slice is next.
 
     A slice lasts ``slice_s``; within it nobody is preempted. ``pack``: a waiting job joins a running one of the
@@ -39,9 +39,9 @@ class GandivaSlices:
 
     def __post_init__(self) -> None:
         if not self.slice_s > 0.0:
-            raise ConfigError(f"gandiva_slices: slice_s is {self.slice_s}; it must be positive")
+            raise ConfigError(f"gandiva: slice_s is {self.slice_s}; it must be positive")
         if not self.pack_gain >= 1.0:
-            raise ConfigError(f"gandiva_slices: pack_gain is {self.pack_gain}; below 1 packing is a loss")
+            raise ConfigError(f"gandiva: pack_gain is {self.pack_gain}; below 1 packing is a loss")
         self.needs = Needs(answer="devices", pairs=self.pack)
 
     def reset(self, seed: int) -> None:

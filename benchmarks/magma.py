@@ -1,8 +1,8 @@
 """Does MAGMA's search find shorter makespans than Herald-like and random mapping? ``python -m benchmarks.magma``.
 
 Groups of independent jobs: layers drawn from the networks of a published workload set, costed on a platform of
-Eunomia, at several bandwidths. Every method sees the same groups; the two searches get the same number of samples. Writes
-docs/results/magma.md; ``--quick`` takes fewer groups and samples and writes nothing.
+Eunomia, at several bandwidths. Every method sees the same groups; the two searches get the same number of samples.
+Writes docs/results/magma.md; ``--quick`` takes fewer groups and samples and writes nothing.
 """
 
 from __future__ import annotations

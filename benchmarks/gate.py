@@ -26,6 +26,7 @@ MODES: tuple[Contention, ...] = ("proportional", "max_min", "weighted", "rooflin
 RULES = ("fcfs", "edf", "edf+eft", "sjf+eft", "edf_bytes+eft", "moca")
 POINTS = ((16.0, 0.7), (16.0, 1.0), (16.0, 1.3), (8.0, 1.0), (32.0, 1.0))  # GB/s, load
 SHOWN = "edf+eft"  # the rule of the comparison with MoCA's split
+FIXED = 0.9  # a gate that is not chosen, to see what a wrong one costs
 ALPHA = 3.0
 
 
@@ -49,11 +50,17 @@ class Line:
     gate: str  # as chosen
     plain: tuple[float, ...]
     gated: tuple[float, ...]
+    fixed: tuple[float, ...]  # with the gate at FIXED, chosen or not
 
     @property
     def gain(self) -> Estimate:
         """Gated less plain, paired by trace."""
         return paired_difference(self.gated, self.plain)
+
+    @property
+    def blind_gain(self) -> Estimate:
+        """The same with the gate that nobody chose."""
+        return paired_difference(self.fixed, self.plain)
 
 
 def bench_at(bandwidth_gb_s: float, load: float, requests: int) -> Bench:
@@ -96,7 +103,8 @@ def measure(scale: Scale) -> list[Line]:
                 plain = tuple(score(rule, trace) for trace in test)
                 gated = plain if chosen == rule else tuple(score(chosen, trace) for trace in test)
                 gate = chosen.removeprefix(rule).removeprefix("+g") or "none"
-                lines.append(Line(point, mode, rule, gate, plain, gated))
+                fixed = tuple(score(f"{rule}+g{FIXED:g}", trace) for trace in test)
+                lines.append(Line(point, mode, rule, gate, plain, gated, fixed))
                 print(f"{point} {mode:12} {rule:14} gate {gate:5} {lines[-1].gain:+.1%}", flush=True)
     return lines
 
@@ -113,6 +121,20 @@ def _gain(estimate: Estimate) -> str:
     if estimate.mean == 0.0 == estimate.half_width:
         return "0"
     return f"{_points(estimate.mean)} +- {100.0 * estimate.half_width:.1f}"
+
+
+def fixed_table(lines: list[Line]) -> str:
+    """What a gate at FIXED gives, mean over points and traces, and its worst point."""
+    rows = ["| rule | " + " | ".join(MODES) + " |", "| --- |" + " --- |" * len(MODES)]
+    for rule in RULES:
+        cells = []
+        for mode in MODES:
+            mine = [line for line in lines if (line.mode, line.rule) == (mode, rule)]
+            least = min(mine, key=lambda line: line.blind_gain.mean)
+            mean = float(np.mean([line.blind_gain.mean for line in mine]))
+            cells.append(f"{_points(mean)}; least {_gain(least.blind_gain)} at {_name(least.point)}")
+        rows.append(f"| `{rule}` | " + " | ".join(cells) + " |")
+    return "\n".join(rows) + "\n"
 
 
 def gains_table(lines: list[Line], mode: str, scale: Scale) -> str:
@@ -172,7 +194,8 @@ def report(lines: list[Line], scale: Scale) -> str:
     head = f"""# The bandwidth gate under every way of sharing
 
 Written by `python -m benchmarks.gate`. MoCA's mixed set, Poisson arrivals, deadlines of QoS-M with alpha
-{ALPHA:g}, platform `simba3-eyeriss3`, hopeless requests dropped, about {scale.requests:,} requests a trace, the first tenth not counted.
+{ALPHA:g}, platform `simba3-eyeriss3`, hopeless requests dropped, about {scale.requests:,} requests a trace, the
+first tenth not counted.
 Load 1.0 is the saturated throughput of FCFS under *proportional* sharing at the same bandwidth, so that all ways of
 sharing meet the same requests. The gate is the best of {gates}
 on {scale.validation} validation traces, for each rule, point and way of sharing; figures are hit rates in % on
@@ -184,6 +207,10 @@ on {scale.validation} validation traces, for each rule, point and way of sharing
         '"gate alone" sharing is proportional.\n\n'
     )
     parts = [head, verdict(lines), "\n## Beside MoCA's split\n", words, split_table(lines, scale)]
+    parts.append(
+        f"\n## A gate of {FIXED:g} for everybody: gain in points, mean over the points, and the least one\n\n"
+    )
+    parts.append(fixed_table(lines))
     parts.append("\n## Hit rate without the gate, gain with it, gate chosen\n")
     parts += ["\n" + gains_table(lines, mode, scale) for mode in MODES]
     return "".join(parts)

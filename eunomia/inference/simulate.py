@@ -200,7 +200,8 @@ def simulate_problem(
     rules: Rules = getattr(chosen, "rules", Rules(STEP))
     if stepped or options.charge_measured:  # only asking from Python can be timed, and all are timed alike
         rules = rules._replace(mode=STEP)
-    engine = Engine(problem, rules, options, getattr(chosen, "key", None), getattr(chosen, "decide", None))
+    asked_how = "decide" if options.period_s is None else "decide_tick"
+    engine = Engine(problem, rules, options, getattr(chosen, "key", None), getattr(chosen, asked_how, None))
     constants = getattr(chosen, "parameters", ())
     engine.state["system"]["parameters"][0, : len(constants)] = constants
     start = time.perf_counter()

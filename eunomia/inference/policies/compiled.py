@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.setup import DECIDE, Rules
-from eunomia.inference.kernel.signatures import compile_decide
+from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE, compile_decide
+from eunomia.inference.policies.unrolling import unrolled
 from eunomia.inference.view import Assign, View
 
 
@@ -37,12 +40,24 @@ class Compiled:
         """The compiled function."""
         return compile_decide(self.function)
 
+    @property
+    def decide_tick(self) -> Any:
+        """The compiled function for the ticks of a period: it queues all that it would start (unrolling.py)."""
+        return _compile_unrolled(self.function)
+
     def __call__(self, view: View) -> list[Assign]:
         """Ask the compiled function about one View."""
         answer = np.zeros((max(len(view), len(view.accelerators)), 2), np.int64)
         priority = np.zeros(len(answer))
-        count = self.decide(
+        decide = self.decide_tick if view.system["period_s"] > 0.0 else self.decide
+        count = decide(
             view.ready, view.latency_s, view.demand_bytes_s, view.energy_j, view.accelerators, view.system,
             answer, priority,
         )  # fmt: skip
         return [view.assign(int(i), int(s), float(priority[n])) for n, (i, s) in enumerate(answer[:count])]
+
+
+@cache
+def _compile_unrolled(function: Callable[..., int]) -> Any:
+    name = f"unrolled {function.__qualname__}"
+    return compile_cached(unrolled(function), DECIDE_SIGNATURE, name, "kernel", "policies")

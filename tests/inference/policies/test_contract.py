@@ -92,13 +92,15 @@ class Watched:
         return answers
 
     def check(self, view: View, answers: Sequence[Assign]) -> None:
-        """Ready sub-jobs on idle accelerators that can run them, nothing twice."""
+        """Ready sub-jobs on accelerators that are idle, unless at a tick, and can run them; nothing twice."""
+        ticks = view.system["period_s"] > 0.0
         rows = {(int(r["request"]), int(r["layer"])): i for i, r in enumerate(view.ready)}
         taken = [(a.request, a.layer) for a in answers]
         places = [a.accelerator for a in answers]
-        assert len(set(taken)) == len(taken) and len(set(places)) == len(places), f"booked twice: {answers}"
+        assert len(set(taken)) == len(taken), f"booked twice: {answers}"
+        assert ticks or len(set(places)) == len(places), f"booked twice: {answers}"
         for a in answers:
-            assert a.accelerator in view.idle, f"{a}: busy"
+            assert ticks or a.accelerator in view.idle, f"{a}: busy"
             assert math.isfinite(view.latency_s[rows[a.request, a.layer], a.accelerator]), f"{a}: cannot run"
 
 
@@ -119,6 +121,20 @@ def test_legal_stepped_as_compiled_and_repeatable(name: str) -> None:
     same(stepped, compiled)
     simulate_problem(busy_case(2, seed=9).problem(), policy, case.options)  # something to forget
     same(compiled, simulate_problem(case.problem(), policy, case.options))
+    assert len(compiled.subjobs) == sum(3 if pair == 0 else 4 for pair in case.requests.pair)
+
+
+AT_TICKS = ("prema", "magma_10k(samples=40)")  # orders: tests/inference
+
+
+@pytest.mark.parametrize("name", AT_TICKS)
+@pytest.mark.parametrize("mode", ["wait", "patch"])
+def test_legal_at_ticks_stepped_as_compiled(name: str, mode: str) -> None:
+    case = busy_case(3, period_s=0.7, period_mode=mode)
+    watched = Watched(name)
+    stepped = simulate_problem(case.problem(), watched, case.options, stepped=True)
+    compiled = simulate_problem(case.problem(), load_policy(name), case.options)
+    same(stepped, compiled)
     assert len(compiled.subjobs) == sum(3 if pair == 0 else 4 for pair in case.requests.pair)
 
 

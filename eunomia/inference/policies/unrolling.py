@@ -1,0 +1,113 @@
+"""A scheduler that starts one layer at a time, asked at a tick: what it would start next, and next, in which order.
+
+With a period, a tick queues waiting sub-jobs and accelerators serve their queues until the next one. A scheduler
+that was written for events is asked again and again on a copy of the View in which time goes on: what it starts
+is booked, and when it holds, the clock moves to the next accelerator that becomes free, at isolated times over
+max(1, D / B). The order of these starts becomes the priority; what it never starts is not queued.
+
+Does badly: successors of what it starts are not there yet, and appear only when the next tick, or the patching of
+``period_mode``, places them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.setup import GRACE_S
+from eunomia.inference.view import ACCELERATOR, READY, SYSTEM
+
+
+@jitted
+def _free_next(lanes: Any, clock: Any) -> bool:
+    """Move the clock to the next end of a layer; False = nothing runs."""
+    step_s = np.inf
+    for s in range(len(lanes)):
+        if lanes[s].request >= 0:
+            step_s = min(step_s, lanes[s].free_in_s)
+    if step_s == np.inf:
+        return False
+    clock[0].now_s += step_s * max(1.0, clock[0].demand_bytes_s / clock[0].bandwidth_bytes_s)
+    demand = 0.0
+    for s in range(len(lanes)):
+        if lanes[s].request < 0:
+            continue
+        lanes[s].free_in_s -= step_s
+        if lanes[s].free_in_s <= 1e-12 * step_s:
+            lanes[s].free_in_s, lanes[s].last_request, lanes[s].request = 0.0, lanes[s].request, -1
+            lanes[s].demand_bytes_s = 0.0
+        else:
+            demand += lanes[s].demand_bytes_s
+    clock[0].demand_bytes_s = demand
+    return True
+
+
+@jitted
+def _book(i: int, s: int, left: Any, latency_s: Any, demand: Any, lanes: Any, clock: Any) -> None:
+    """Sub-job i runs on accelerator s from now on."""
+    lanes[s].request, lanes[s].layer = left[i].request, left[i].layer
+    lanes[s].free_in_s, lanes[s].demand_bytes_s = max(latency_s[i, s], 1e-12), demand[i, s]
+    clock[0].demand_bytes_s += demand[i, s]
+    clock[0].starts += 1
+
+
+@jitted
+def _keep(gone: Any, count: int, left: Any, row: Any, latency_s: Any, demand: Any, energy: Any) -> int:
+    """Close the ranks of those that are left; returns their number."""
+    kept = 0
+    for i in range(count):
+        if not gone[i]:
+            left[kept], row[kept] = left[i], row[i]
+            latency_s[kept], demand[kept], energy[kept] = latency_s[i], demand[i], energy[i]
+            kept += 1
+    return kept
+
+
+def unrolled(decide: Callable[..., int]) -> Callable[..., int]:
+    """The scheduler for ticks: it answers with all that it would start, one after another, and their priorities."""
+    one = njit(error_model="numpy")(decide)
+
+    def plan(ready, latency_s, demand, energy, accelerators, system, answer, priority):  # type: ignore[no-untyped-def]
+        total, count, queued = len(ready), len(ready), 0
+        left, lanes, clock = (
+            np.empty(total, READY),
+            np.empty(len(accelerators), ACCELERATOR),
+            np.empty(1, SYSTEM),
+        )
+        left[:], lanes[:] = ready, accelerators
+        clock[0] = system
+        times, demands, energies = latency_s.copy(), demand.copy(), energy.copy()
+        row, gone = np.arange(total), np.zeros(total, np.bool_)
+        started, ranks = np.empty((total + len(lanes), 2), np.int64), np.empty(total + len(lanes))
+        while count > 0:
+            for i in range(count):
+                late = left[i].deadline_s + GRACE_S < clock[0].now_s + left[i].path_best_s
+                left[i].late = 1 if late else 0
+            starts = one(
+                left[:count],
+                times[:count],
+                demands[:count],
+                energies[:count],
+                lanes,
+                clock[0],
+                started,
+                ranks,
+            )
+            if starts == 0 and not _free_next(lanes, clock):
+                break
+            gone[:count] = False
+            for n in range(starts):
+                i, s = started[n, 0], started[n, 1]
+                _book(i, s, left, times, demands, lanes, clock)
+                answer[queued, 0], answer[queued, 1], priority[queued] = row[i], s, float(total - queued)
+                gone[i] = True
+                queued += 1
+            count = _keep(gone, count, left, row, times, demands, energies)
+        system.memory[:] = clock[0].memory
+        return queued
+
+    return plan

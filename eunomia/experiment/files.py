@@ -24,14 +24,19 @@ def file_stamps(content: Any) -> list[list[Any]]:
     return stamps
 
 
-@lru_cache(maxsize=1)
-def program_hash() -> str:
-    """Hash of all sources and data files of the installed package: changed code computes anew."""
+@lru_cache(maxsize=4)
+def program_hash(without: tuple[str, ...] = ()) -> str:
+    """Hash of all sources and data files of the installed package: changed code computes anew.
+
+    ``without``: packages directly below ``eunomia`` that the results in question do not depend on.
+    """
     root = Path(eunomia.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(
         path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts
     ):
+        if path.relative_to(root).parts[0] in without:
+            continue
         digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:20]

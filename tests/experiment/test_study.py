@@ -114,7 +114,7 @@ def test_every_place_has_every_policy_and_replication(finished: Path) -> None:
     assert all(int(float(row["requests"])) >= 300 for row in main)
     assert all(0.0 < float(row["hit_rate"]) <= 1.0 for row in found)
     assert {row["variation"] for row in found if row["grid"] == "costs"} == {
-        "costs.perturbation=0.5, engine.late=drop", "costs.perturbation=0.5, engine.late=last",
+        "perturbation=0.5, late=drop", "perturbation=0.5, late=last",
     }  # fmt: skip
 
 

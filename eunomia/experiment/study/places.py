@@ -21,7 +21,7 @@ class Place:
     qos: str
     load: float
     bandwidth_gb_s: float | None  # None = the platform's own
-    variation: str  # "engine.late=run"; empty = the study's settings
+    variation: str  # "late=run"; empty = the study's settings
     settings: dict[str, Any]
     requests: int
 
@@ -42,7 +42,7 @@ def places_of(study: Study, grid: GridConfig) -> list[Place]:
             qos,
             load,
             bandwidth,
-            ", ".join(f"{key}={_short(value)}" for key, value in change.items()),
+            ", ".join(f"{key.rpartition('.')[2]}={_short(value)}" for key, value in change.items()),
             _settings(study, grid, change, bandwidth),
             grid.requests or study.requests,
         )
@@ -77,4 +77,8 @@ def _settings(
 
 
 def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(
+            _short(part) if key == "mode" else f"{key}={_short(part)}" for key, part in value.items()
+        )
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -23,6 +23,7 @@ from eunomia.scale.processes import Cell
 from eunomia.scale.store import content_key
 
 Answer = dict[str, Any]
+NO_PART = ("cli", "cluster", "data", "report", "serving")  # packages that play no part in an answer
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def key_of(task: Task) -> str:
         [
             type(task).__name__,
             content,
-            program_hash(),
+            program_hash(NO_PART),
             file_stamps(content),
             [stamp for stamp in files if stamp],
         ]

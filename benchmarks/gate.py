@@ -22,7 +22,7 @@ from eunomia.inference.problem import build_problem
 from eunomia.metrics.statistics import Estimate, interval, paired_difference
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "gate.md"
-MODES: tuple[Contention, ...] = ("proportional", "max_min", "weighted", "roofline")
+MODES: tuple[Contention, ...] = ("proportional", "max_min", "weighted", "roofline", "roofline_static")
 RULES = ("fcfs", "edf", "edf+eft", "sjf+eft", "edf_bytes+eft", "moca")
 POINTS = ((16.0, 0.7), (16.0, 1.0), (16.0, 1.3), (8.0, 1.0), (32.0, 1.0))  # GB/s, load
 SHOWN = "edf+eft"  # the rule of the comparison with MoCA's split
@@ -200,6 +200,10 @@ Load 1.0 is the saturated throughput of FCFS under *proportional* sharing at the
 sharing meet the same requests. The gate is the best of {gates}
 on {scale.validation} validation traces, for each rule, point and way of sharing; figures are hit rates in % on
 {scale.test} other traces (seeds 0 to {scale.test - 1}), gains in points with 95 % intervals, paired by trace.
+
+`roofline` (water filling, compute-bound layers slowed only below V / k) gives the figures of `max_min`: with b = V / c
+and c = max(k, V / link), every grant below b lies below V / k as well, and the two are one rule. `roofline_static`, a
+fixed B / S for each accelerator, is the one that differs: there is nothing left to share, so a gate can only idle.
 
 """
     words = (

@@ -26,6 +26,8 @@ from eunomia.inference.problem import Problem, build_problem
 from eunomia.inference.view import Assign, View
 from eunomia.workload.requests import RequestTable
 
+THROTTLED_MODES = ("proportional", "max_min")  # what a split by the policy may take the place of
+
 
 @dataclass
 class Outcome:
@@ -190,9 +192,12 @@ def simulate_problem(
     """Run one problem under one policy; the problem stays as it is.
 
     A policy with ``prepare`` is told networks and platform, one with ``reset`` the seed; after each call, its
-    ``charge_s`` [s], if it has one, is charged as scheduler time, unless measured time is.
+    ``charge_s`` [s], if it has one, is charged as scheduler time, unless measured time is. ``sharing`` names
+    the contention mode of a policy that throttles memory traffic itself (MoCA's split).
     """
     chosen = load_policy(policy)
+    if hasattr(chosen, "sharing") and problem.contention in THROTTLED_MODES:
+        problem = problem._replace(contention=chosen.sharing)
     if hasattr(chosen, "prepare"):
         chosen.prepare(knowledge_of(problem))
     if hasattr(chosen, "reset"):

@@ -43,6 +43,7 @@ POLICIES = Registry(
         "magma_10k": "eunomia.inference.policies.magma:magma_10k",
         "planaria": "eunomia.inference.policies.planaria:planaria",
         "moca": "eunomia.inference.policies.moca:moca",
+        "moca_split": "eunomia.inference.policies.moca:moca_split",
         "aurora": "eunomia.inference.policies.aurora:aurora",
         "dream": "eunomia.inference.policies.dream:dream",
         "dream_drop": "eunomia.inference.policies.dream:dream_drop",
@@ -59,8 +60,8 @@ POLICIES = Registry(
 )
 
 GATED = (
-    "prema", "herald", "magma", "magma_10k", "planaria", "moca", "aurora", "dream", "dysta", "virtual_deadlines",
-    "veltair", "layerweaver", "pressure", "triage", "gap_first", "worst_first", "shift",
+    "prema", "herald", "magma", "magma_10k", "planaria", "moca", "moca_split", "aurora", "dream", "dysta",
+    "virtual_deadlines", "veltair", "layerweaver", "pressure", "triage", "gap_first", "worst_first", "shift",
 )  # fmt: skip
 
 

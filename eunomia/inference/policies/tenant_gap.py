@@ -152,21 +152,21 @@ def tenant_rule(objective: str = "attainment", base: str = "edf", gate: float = 
     return Greedy(tenant_order(OBJECTIVES[objective], base), "eft", feasible=True, gate=gate)
 
 
-def triage(gate: float = math.inf) -> Greedy:
+def triage(margin: float = 0.02, lost: float = 0.25, base: str = "edf", gate: float = math.inf) -> Greedy:
     """For SLO attainment: pairs just below target first, those that cannot be saved last; EDF+f+eft inside."""
-    return tenant_rule("attainment", gate=gate)
+    return Greedy(tenant_order("triage", base, margin, lost), "eft", feasible=True, gate=gate)
 
 
-def gap_first(gate: float = math.inf) -> Greedy:
+def gap_first(margin: float = 0.02, base: str = "edf", gate: float = math.inf) -> Greedy:
     """For a small shortfall: pairs below target before all others; EDF+f+eft inside."""
-    return tenant_rule("shortfall", gate=gate)
+    return Greedy(tenant_order("gap_first", base, margin), "eft", feasible=True, gate=gate)
 
 
-def worst_first(gate: float = math.inf) -> Greedy:
+def worst_first(width: float = 0.05, base: str = "edf", gate: float = math.inf) -> Greedy:
     """For the worst pair (max-min): widest gap first, in steps; EDF+f+eft inside."""
-    return tenant_rule("max_min", gate=gate)
+    return Greedy(tenant_order("worst_first", base, width), "eft", feasible=True, gate=gate)
 
 
-def shift(gate: float = math.inf) -> Greedy:
+def shift(kappa: float = 1.0, base: str = "edf", gate: float = math.inf) -> Greedy:
     """Deadlines moved earlier for pairs below target, later for those above; EDF+f+eft."""
-    return Greedy(tenant_order("shift"), "eft", feasible=True, gate=gate)
+    return Greedy(tenant_order("shift", base, kappa), "eft", feasible=True, gate=gate)

@@ -27,6 +27,9 @@ def test_settings_reach_the_scheduler() -> None:
     assert load_policy("herald(theta=0.2,breadth_first=true)+g0.9").parameters[:3] == (0.2, 0.0, 1.0)
     assert load_policy("herald(theta=0.2)+g0.9").parameters[GATE] == 0.9
     assert load_policy("dream(window=50)").parameters[4] == 50.0
+    assert load_policy("triage(lost=0.4,base=sjf)").parameters == (0.02, 0.4)
+    assert load_policy("triage(lost=0.4,base=sjf)").name == "triage_sjf+f+eft"
+    assert load_policy("shift(kappa=2)+g0.9").gate == 0.9
     assert load_policy("prema(place=eft)").name == "prema+eft"
     assert load_policy("herald()").parameters[GATE] == math.inf
 

@@ -350,7 +350,7 @@ def _sha256(path: Path) -> str:
 def _is_run(path: Path) -> bool:
     if path.name.startswith(".") or not (path / MANIFEST).is_file() or (path / INCOMPLETE).exists():
         return False
-    return (path / "requests.parquet").is_file()
+    return any((path / f"{name}.parquet").is_file() for name in ("requests", "jobs"))
 
 
 def _natural(name: str) -> tuple[int, int, str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from eunomia.schema_cluster import CLUSTER_TABLES
+
 SCHEMA_VERSION = 1
 
 _name = pa.dictionary(pa.int32(), pa.string())
@@ -109,4 +111,5 @@ TABLES: dict[str, pa.Schema] = {
     "pairs": PAIRS,
     "accelerators": ACCELERATORS,
     "costs": COSTS,
+    **CLUSTER_TABLES,
 }

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from eunomia import __version__
-from eunomia.cli import catalogue, demo, inspect, run, scenario, study, trace
+from eunomia.cli import catalogue, cluster, demo, inspect, run, scenario, study, trace
 from eunomia.errors import EunomiaError
 
 INTERRUPTED = 130  # the exit status after Ctrl-C
@@ -40,6 +40,7 @@ def _root(
 
 for module in (demo, run, study, inspect, catalogue):
     module.register(app)
+app.add_typer(cluster.app, name="cluster")
 app.add_typer(trace.app, name="trace")
 app.add_typer(scenario.app, name="scenario")
 

@@ -48,7 +48,7 @@ def run(
     from eunomia.records import Comparison
 
     if out is not None:
-        _check_free(out, force)
+        check_free(out, force)
     result = experiment.run(scenario, policy, seed, overrides=sets or ())
     folder = out or run_folder(result.scenario.name, result.policy, result.seed)
     written = result.write(folder, overwrite=force or out is None)
@@ -63,7 +63,7 @@ def run(
         say(f"explain  -> eunomia explain {folder} req-0")
 
 
-def _check_free(folder: Path, force: bool) -> None:
+def check_free(folder: Path, force: bool) -> None:
     """Refuse a place that is taken before anything is computed."""
     from eunomia.atomic import clear_output_errors, occupied
     from eunomia.errors import OutputError

@@ -16,7 +16,8 @@ NameOf = Callable[[int], str]
 def check(
     policy: str, view: ClusterView, answer: Allocation, needs: Needs, name_of: NameOf, mixed: bool
 ) -> None:
-    """Raise PolicyError for an answer that breaks the contract of ``view.Allocation``. ``name_of``: job id of a row."""
+    """Raise PolicyError for an answer that breaks the contract of ``view.Allocation``. ``name_of``: job id of "
+    "a row."""
     shape = (len(view), len(view.cluster.types))
     values = answer.shares if needs.answer == "shares" else answer.devices
     kind = "shares" if needs.answer == "shares" else "devices"

@@ -14,11 +14,13 @@ removed and counted as dropped. Without it, such a job finishes.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 
 from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.engine import Engine, Floor
+from eunomia.cluster.placement import Held, same_places
 from eunomia.cluster.rounds import RoundQueue, Units, queue_order
 from eunomia.cluster.view import Allocation
 
@@ -139,7 +141,10 @@ class GavelMode:
         answer = engine.ask(now_s)
         if engine.needs.answer == "devices":
             assert answer.devices is not None
-            answer = Allocation(shares=(answer.devices > 0).astype(np.float64), pairs=answer.pairs)
+            pairs = answer.pairs
+            if pairs is not None:
+                pairs = replace(pairs, shares=(pairs.shares > 0).astype(np.float64))
+            answer = Allocation(shares=(answer.devices > 0).astype(np.float64), pairs=pairs)
         queue.set_shares(rows, answer)
         self.changed = False
 
@@ -163,12 +168,25 @@ class GavelMode:
         engine.recorder.choice(now_s, units, chosen, ran)
         kinds = np.where(ran, chosen, -1)
         scale = g.scale[units.first]
-        held = engine.servers.place(
-            kinds, scale, engine.before(units.first, units.second), engine.up.copy(), engine.options.placement
-        )
+        before = engine.before(units.first, units.second)
+        held = engine.servers.place(kinds, scale, before, engine.up.copy(), engine.options.placement)
+        self._count(units, np.flatnonzero(ran), before, held)
         engine.stand(Floor(units.first, units.second, kinds, scale, held))
         self.units = units
         self._run(now_s, np.flatnonzero(ran), units, throughput)
+
+    def _count(self, units: Units, ran: Ints, before: Held, held: Held) -> None:
+        """Starts, moves and preemptions; a lease that is extended is none of them."""
+        engine, g = self.engine, self.engine.ledger
+        new = ran[~same_places(before, held, ran)]
+        keys = np.concatenate([units.first[new], units.second[new]])
+        keys = keys[keys >= 0]
+        g.starts[keys] += 1
+        g.moves[keys[engine.unit_of[keys] >= 0]] += 1
+        was = np.flatnonzero(engine.unit_of >= 0)
+        now = np.concatenate([units.first[ran], units.second[ran]])
+        waits = was[np.isin(was, engine.active) & ~np.isin(was, now)]
+        g.preemptions[waits] += 1
 
     def _run(self, now_s: float, running: Ints, units: Units, throughput: Floats) -> None:
         """Steps and finish of each micro-task; book devices held."""
@@ -198,7 +216,6 @@ class GavelMode:
             device_s = seconds * g.scale[keys] / (members[used] >= 0).sum(axis=1)
             g.attained_s[keys, kind[used]] += device_s
             g.useful_s[keys] += device_s
-            g.starts[keys] += 1
             fresh = np.isnan(g.first_start_s[keys])
             g.first_start_s[keys[fresh]] = now_s
         unit = engine.floor.held.unit

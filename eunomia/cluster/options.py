@@ -113,7 +113,8 @@ class SimulationOptions:
 
     ``mode``: ``realistic`` (for conclusions), ``gavel`` (its simulator's rules, for parity), ``ideal`` (shares applied
     exactly between events: the bound of the round mechanism). ``min_gap_s``: least time between two
-    allocations. ``events``: whether arrivals and finishes act at once (free devices are handed out) or at round ends.
+    allocations. ``stickiness``: fewer moves for a tracking error of as many rounds.
+    ``events``: whether arrivals and finishes act at once (free devices are handed out) or at round ends.
     ``cross_type``: gangs over several types for jobs that fit on none alone, at the pace of the slowest worker
     or with uneven shards. ``horizon_s``: stop then; what is unfinished is reported.
     """
@@ -122,6 +123,7 @@ class SimulationOptions:
     round_s: float = GAVEL_ROUND_S
     min_gap_s: float = 0.0
     priority: Literal["credit", "ratio"] = "credit"
+    stickiness: float = 1.0  # rounds of credit that a unit has for standing where it is (credit only)
     queue: Literal["global", "per_type"] = "global"
     placement: Literal["pack", "strided", "spread"] = "pack"
     events: Literal["round_end", "at_once"] = "round_end"
@@ -140,6 +142,7 @@ class SimulationOptions:
     def __post_init__(self) -> None:
         positive("round_s", self.round_s)
         not_negative("min_gap_s", self.min_gap_s)
+        not_negative("stickiness", self.stickiness)
         if self.horizon_s is not None:
             positive("horizon_s", self.horizon_s)
         if self.drop_rule and self.mode != "gavel":

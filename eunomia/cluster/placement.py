@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from eunomia.cluster.cluster import Cluster, Floats, Ints
 from eunomia.cluster.options import Slowdown
@@ -97,3 +98,16 @@ def spread_speed(slowdown: Slowdown, level: Ints, consolidated: Floats, spread: 
     if slowdown.source == "table":
         return np.asarray(np.where(level > 0, spread, consolidated))
     return np.asarray(consolidated / np.array([1.0, slowdown.rack, slowdown.cross_rack])[level])
+
+
+def same_places(before: Held, after: Held, units: Ints) -> npt.NDArray[np.bool_]:
+    """Whether each of these units has exactly the servers and counts that it had."""
+    sizes = np.diff(after.pointer)[units]
+    same = (np.diff(before.pointer)[units] == sizes) & (sizes > 0)
+    candidates = units[same]
+    a, b = after.of(candidates), before.of(candidates)
+    wrong = (a.server != b.server) | (a.count != b.count)
+    differs = np.zeros(len(candidates), np.bool_)
+    np.logical_or.at(differs, a.unit[wrong], True)
+    same[np.flatnonzero(same)] = ~differs
+    return np.asarray(same)

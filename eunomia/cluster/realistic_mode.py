@@ -18,7 +18,7 @@ from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.engine import Engine, Floor
 from eunomia.cluster.failures import JobFailures, ServerFailures
 from eunomia.cluster.gangs import gang_speed, mixed_gangs
-from eunomia.cluster.placement import Held, spread_speed
+from eunomia.cluster.placement import Held, same_places, spread_speed
 from eunomia.cluster.rounds import RoundQueue, Units, queue_order
 from eunomia.cluster.view import Allocation, Holdings
 
@@ -33,7 +33,7 @@ class RealisticMode:
     def __init__(self, engine: Engine) -> None:
         self.engine, options = engine, engine.options
         jobs, types = len(engine.problem), len(engine.problem.cluster.types)
-        self.queue = RoundQueue(jobs, types, options.round_s, options.priority)
+        self.queue = RoundQueue(jobs, types, options.round_s, options.priority, options.stickiness)
         self.rng = np.random.default_rng([options.seed, SHUFFLE_STREAM])
         self.outright = engine.needs.answer == "devices"
         self.at_once = options.events == "at_once" or engine.needs.every_event
@@ -324,6 +324,7 @@ class RealisticMode:
         types = list(range(len(engine.problem.cluster.types)))
         if engine.needs.agnostic:
             self.rng.shuffle(types)
+        self._favour_standing(units)
         unit, kind = queue_order(
             units, types, one_queue=options.queue == "global" and not engine.needs.agnostic
         )
@@ -344,6 +345,13 @@ class RealisticMode:
             devices = mixed_gangs(units, chosen, throughput, scale, free)
             chosen[: len(rows)][(devices > 0).sum(axis=1) > 1] = MIXED
         self._stand(now_s, units.first, units.second, chosen, scale, None, devices, full)
+
+    def _favour_standing(self, units: Units) -> None:
+        """Credit for staying: turns become longer than a round."""
+        where = self._pinned(units)
+        standing = np.flatnonzero(where >= 0)
+        if not self.queue.by_ratio:
+            units.priority[standing, where[standing]] += self.queue.stickiness
 
     def _pinned(self, units: Units) -> Ints:
         """Type of each unit that runs now and stays, -1 = free to be placed."""
@@ -433,19 +441,6 @@ class RealisticMode:
                 rate = p.beside[p.row[one], p.row[two], kind]
                 self.rate[one] = np.maximum(rate, 1e-9) * share
                 self.fair_rate[one] = p.speed[one, kind]
-
-
-def same_places(before: Held, after: Held, units: Ints) -> np.ndarray:
-    """Whether each of these units has exactly the servers and counts that it had."""
-    sizes = np.diff(after.pointer)[units]
-    same = (np.diff(before.pointer)[units] == sizes) & (sizes > 0)
-    candidates = units[same]
-    a, b = after.of(candidates), before.of(candidates)
-    wrong = (a.server != b.server) | (a.count != b.count)
-    differs = np.zeros(len(candidates), np.bool_)
-    np.logical_or.at(differs, a.unit[wrong], True)
-    same[np.flatnonzero(same)] = ~differs
-    return np.asarray(same)
 
 
 def gang_servers(held: Held, kind: Ints, devices: Ints, free: Ints, start: Ints, end: Ints) -> Held:

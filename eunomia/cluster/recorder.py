@@ -32,7 +32,7 @@ class Recorder:
     keep: Recording
     asked: list[Asked] = field(default_factory=list)
     leases: list[tuple[Ints, Ints, Ints, Ints, Floats, Floats]] = field(default_factory=list)
-    choices: list[tuple[float, Ints, Ints, Ints, Floats, Floats, Floats, Ints]] = field(default_factory=list)
+    choices: list[tuple[float, Ints, Ints, Ints, Floats, Floats, Floats]] = field(default_factory=list)
     downtime: list[tuple[int, float, float]] = field(default_factory=list)  # server, from, until
     notes: dict[str, int] = field(default_factory=dict)  # text -> how often
     _rows: int = 0
@@ -67,5 +67,5 @@ class Recorder:
             return
         self.choices.append(
             (now_s, units.first, units.second, np.where(ran, chosen, -1), units.priority.copy(), units.deficit.copy(),
-             units.share.copy(), chosen)
+             units.share.copy())
         )  # fmt: skip

@@ -7,8 +7,9 @@ A unit is a job, or a pair of jobs that run on the same devices. Two ways to ord
   interval) and X
   break ties. All is forgotten when shares are computed anew, so it needs a gap between allocations.
 * ``credit``: what X has promised up to the end of the coming round minus what was received, in rounds. Nothing is
-  forgotten, so shares may change every round; time taken while nobody else wanted it is owed back for one
-  round at most.
+  forgotten, so shares may change every round. A unit that stands somewhere has ``stickiness`` rounds more there, so
+  turns last longer and fewer jobs move; time taken while nobody else wanted it is owed back for at
+  most 1 + stickiness rounds.
 """
 
 from __future__ import annotations
@@ -38,13 +39,15 @@ class Units:
 class RoundQueue:
     """Shares, time received and deficits of every job; arrays by key (N, J), pairs in rows of their own."""
 
-    def __init__(self, jobs: int, types: int, round_s: float, priority: Literal["credit", "ratio"]) -> None:
+    def __init__(self, jobs: int, types: int, round_s: float, priority: Literal["credit", "ratio"],
+                 stickiness: float = 0.0) -> None:  # fmt: skip
         shape = (jobs, types)
         self.round_s, self.by_ratio = round_s, priority == "ratio"
         self.share, self.has_share = np.zeros(shape), np.zeros(jobs, np.bool_)
         self.spent = np.full(shape, round_s / 2.0)  # since the last reset, with half a round of credit
         self.deficit = np.zeros(shape)
         self.worker_s = np.zeros(types)
+        self.stickiness, self.most_owed_s = stickiness, -(1.0 + stickiness) * round_s
         self.reset_s = 0.0
         self.served_s = 0.0  # up to when credit has been promised
         self.pair_first = self.pair_second = np.zeros(0, np.int64)
@@ -106,8 +109,8 @@ class RoundQueue:
         self.served_s = now_s
         self.deficit[active] += self.share[active] * elapsed
         self.pair_deficit = self.pair_deficit + self.pair_share * elapsed
-        self.deficit[active] = np.maximum(self.deficit[active], -self.round_s)
-        self.pair_deficit = np.maximum(self.pair_deficit, -self.round_s)
+        self.deficit[active] = np.maximum(self.deficit[active], self.most_owed_s)
+        self.pair_deficit = np.maximum(self.pair_deficit, self.most_owed_s)
 
     def receive(self, first: Ints, second: Ints, kind: Ints, seconds: Floats) -> None:
         """Book time that units (jobs, or pairs with ``second`` >= 0) had on their types."""

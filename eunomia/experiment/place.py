@@ -20,7 +20,7 @@ IDENTITY = "0.json"  # in CELLS: whose cells these are
 FREE = ("compare", "sweep", "policy", "seed", "description")  # may differ when a comparison goes on
 
 
-def claim(root: Path, scenario: Scenario, kind: str, overwrite: bool = False) -> None:
+def claim(root: Path, scenario: Scenario | dict[str, Any], kind: str, overwrite: bool = False) -> None:
     """Make ``root`` the folder of this scenario's comparison or sweep (``claim_as``)."""
     claim_as(root, kind, _key(scenario), overwrite)
 

@@ -38,7 +38,7 @@ def resolve_policy(policy: PolicyLike) -> Any:
     path, colon, attribute = policy.rpartition(":")
     if not (colon and path.endswith(".py")):
         return load_policy(policy)
-    return checked(_from_file(Path(path), attribute), f"policy '{attribute}' of {path}")
+    return checked(from_file(Path(path), attribute), f"policy '{attribute}' of {path}")
 
 
 def checked(policy: Any, what: str) -> Any:
@@ -86,7 +86,8 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _from_file(path: Path, attribute: str) -> Any:
+def from_file(path: Path, attribute: str) -> Any:
+    """What a Python file calls ``attribute``. Raises ConfigError, UnknownNameError."""
     if not path.is_file():
         raise ConfigError(f"there is no policy file {path}")
     name = f"eunomia_policy_{path.stem}"

@@ -35,9 +35,8 @@ class Fifo:
     @property
     def needs(self) -> Needs:
         """Pairs if packed; a random choice is kept."""
-        return Needs(
-            pairs=self.form == "packed", sticky=self.form == "random", agnostic=self.form == "random"
-        )
+        random = self.form == "random"
+        return Needs("devices", pairs=self.form == "packed", sticky=random, agnostic=random, every_event=True)
 
     def reset(self, seed: int) -> None:
         """Forget who was placed where."""
@@ -47,7 +46,7 @@ class Fifo:
     def allocate(self, view: ClusterView) -> Allocation:
         """Shares of 0 or 1, and the same as devices."""
         chosen = np.full(len(view), -1, np.int64)
-        free = view.cluster.counts.copy()
+        free = view.capacity
         if self.form == "random":
             self._keep(view, chosen, free)
         waiting = self._serve(view, chosen, free)

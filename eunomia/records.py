@@ -270,6 +270,8 @@ def read_comparison(directory: str | Path, verify: bool = True) -> Comparison:
         runs.append(RunRecords(_LazyTables(place, facts, verify), facts, place))
     if not runs and manifest.get("kind") == "sweep":
         raise RecordError(f"'{path}' is a sweep, which keeps metrics and no runs; look at its sweep.csv")
+    if not runs and manifest.get("kind") == "study":
+        raise RecordError(f"'{path}' is a study, which keeps metrics and no runs; look at its report.html")
     if not runs:
         raise RecordError(f"'{path}' holds no complete run")
     order = {name: place for place, name in enumerate(manifest.get("policies", []))}

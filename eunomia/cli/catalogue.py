@@ -117,11 +117,24 @@ def _layer_facts(model: DnnModel, index: int) -> dict[str, Any]:
 
 def policies(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A policy, to read what it does.")
+        str | None, typer.Argument(metavar="[NAME]", help="A policy, to read what it does; or show.")
+    ] = None,
+    learned: Annotated[
+        str | None,
+        typer.Argument(metavar="[POLICY]", help="After show: a learned policy, or its card (.json)."),
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """List the policies, or say what one does."""
+    """List the policies, say what one does, or show the card of a learned one: eunomia policies show eunomia."""
+    if name == "show" or learned is not None:
+        from eunomia.cli.learn import show
+
+        if name != "show" or learned is None:
+            raise ConfigError(
+                "write: eunomia policies, eunomia policies NAME, or eunomia policies show POLICY"
+            )
+        show(learned, as_json)
+        return
     from eunomia.experiment.policy import policy_words
 
     known = policy_words()

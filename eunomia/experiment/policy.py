@@ -15,12 +15,15 @@ from eunomia.inference.policies import policy_name as canonical_name
 from eunomia.inference.policies.ordering import ORDERS, find_order
 from eunomia.inference.view import Assign, View
 
-PolicyLike = Any  # a name, FILE.py:FUNCTION, or a policy object
+PolicyLike = Any  # a name, FILE.py:FUNCTION, the card of a learned policy, or a policy object
+CARD = ".json"
 
 
 def policy_name(policy: PolicyLike) -> str:
     """What a policy is called in tables, folders and reports."""
     if isinstance(policy, str):
+        if policy.endswith(CARD):
+            return Path(policy).stem
         path, colon, attribute = policy.rpartition(":")
         return attribute if colon and path.endswith(".py") else canonical_name(policy)
     name = getattr(policy, "name", None) or getattr(policy, "__name__", None) or type(policy).__name__
@@ -35,6 +38,10 @@ def resolve_policy(policy: PolicyLike) -> Any:
         return checked(policy, f"policy '{policy_name(policy)}'")
     if policy.endswith(".py"):
         raise ConfigError(f"policy '{policy}' is a file; say which of its functions too: {policy}:FUNCTION")
+    if policy.endswith(CARD):
+        from eunomia.inference.learning.serving import load_policy as load_learned
+
+        return load_learned(policy)
     path, colon, attribute = policy.rpartition(":")
     if not (colon and path.endswith(".py")):
         return load_policy(policy)

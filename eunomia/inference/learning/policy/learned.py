@@ -79,10 +79,8 @@ class LearnedPolicy:
     def __call__(self, view: View) -> list[Assign]:
         """Ask the compiled function about one View."""
         answer = np.zeros((max(len(view), len(view.accelerators)), 2), np.int64)
-        system = view.system
-        system["parameters"][:2] = self.parameters
         count = self.decide(
-            view.ready, view.latency_s, view.demand_bytes_s, view.energy_j, view.accelerators, system, answer,
+            view.ready, view.latency_s, view.demand_bytes_s, view.energy_j, view.accelerators, view.system, answer,
             np.zeros(len(answer)),
         )  # fmt: skip
         return [view.assign(int(i), int(s)) for i, s in answer[:count]]

@@ -1,0 +1,163 @@
+"""``eunomia train``, ``evaluate``, ``export`` and ``policies show``: the life of a learned policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from eunomia.cli import options as opt
+from eunomia.cli.console import note, print_json, say, stderr
+
+if TYPE_CHECKING:
+    from eunomia.config.training import StageConfig
+    from eunomia.experiment.learning import Outcome
+    from eunomia.inference.learning.training.run import Progress
+
+TrainingFile = Annotated[Path, typer.Argument(metavar="TRAINING", help="Training file (TOML).")]
+PolicyCard = Annotated[
+    str, typer.Argument(metavar="POLICY", help="A shipped policy, or the card of one (.json).")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.command("train")(train)
+    app.command("evaluate")(evaluate)
+    app.command("export")(export)
+
+
+def train(
+    config: TrainingFile,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for state, curve and policy.")
+    ] = None,
+    workers: opt.Workers = None,
+    sets: opt.Set = None,
+    board: Annotated[
+        bool, typer.Option("--tensorboard", help="Write a live curve for TensorBoard into the folder.")
+    ] = False,
+    as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Train a policy. A stopped or killed training goes on where it left off, to the same bits."""
+    from eunomia.config.training import load_training
+    from eunomia.experiment.learning import train_policy
+    from eunomia.inference.learning.training.board import Board
+
+    checked = load_training(config, tuple(sets or ()))
+    folder = out or Path("runs") / f"train-{checked.name}"
+    curve = Board(folder) if board else None
+
+    def tell(stage: StageConfig, progress: Progress) -> None:
+        if curve is not None:
+            curve.add(stage.stage, progress.entry)
+        if not (quiet or as_json):
+            stderr().print(progress_line(stage.stage, progress))
+
+    outcome = train_policy(checked, folder, workers or opt.cores(), tell, f"eunomia train {config}")
+    if as_json:
+        print_json({**outcome_facts(outcome), "path": outcome.path})
+        return
+    _print_outcome(outcome)
+
+
+def progress_line(stage: str, progress: Progress) -> str:
+    """``linear 12/60  mean 81.20  best 83.10  sigma 0.31  validation 82.40 (+1.10)  2 min left``, values x 100."""
+    entry = progress.entry
+    text = f"{stage} {entry['generation']:.0f}/{progress.generations}  mean {100 * entry['mean']:.2f}"
+    text += f"  best {100 * entry['best']:.2f}  sigma {entry['sigma']:.2f}"
+    if "validation" in entry:
+        text += f"  validation {100 * entry['validation']:.2f} ({100 * entry['gain']:+.2f})"
+    left = f"{progress.left_s:.0f} s" if progress.left_s < 120.0 else f"{progress.left_s / 60.0:.0f} min"
+    return f"{text}  {left} left"
+
+
+def outcome_facts(outcome: Outcome) -> dict[str, Any]:
+    """What came of a training, as plain data."""
+    return {
+        "policy": outcome.checkpoint.name,
+        "heuristic": outcome.heuristic.name,
+        "heuristic_value": float(outcome.heuristic.values.mean()),
+        "gain": outcome.gain,
+        "error": outcome.error,
+        "kept_heuristic": outcome.kept_heuristic,
+        "cpu_s": outcome.checkpoint.facts["cpu_s"],
+    }
+
+
+def _print_outcome(outcome: Outcome) -> None:
+    facts = outcome_facts(outcome)
+    say(
+        f"validation: {facts['heuristic']} {100 * facts['heuristic_value']:.2f}; learned {100 * outcome.gain:+.2f} "
+        f"(standard error {100 * outcome.error:.2f}) after {facts['cpu_s']:.0f} s of processor time"
+    )
+    if outcome.kept_heuristic:
+        note("nothing was learned beyond the error of the comparison: the policy is the heuristic itself")
+    say(f"policy   -> {outcome.path}")
+    say(f"evaluate -> eunomia evaluate {outcome.path} SCENARIO")
+
+
+def evaluate(
+    policy: PolicyCard,
+    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", help="Scenario file (TOML).")],
+    against: opt.Policies = None,
+    seeds: opt.Seeds = None,
+    seed: opt.Seed = None,
+    sets: opt.Set = None,
+    as_json: opt.Json = False,
+) -> None:
+    """Compare a learned policy with others on a scenario, seed by seed, and say how often its guards acted."""
+    from eunomia.cli.tables import print_table
+    from eunomia.config import load_scenario
+    from eunomia.experiment.evaluation import evaluate as judge
+
+    changes = [*(sets or ()), *([f"seed={seed}"] if seed is not None else [])]
+    checked = load_scenario(scenario, changes)
+    result = judge(policy, checked, against or checked.compare.policies, seeds or checked.compare.seeds)
+    if as_json:
+        print_json(result.facts())
+        return
+    rows = [[line.name, _share(line.hit_rate), _share(line.attainment), _share(line.shortfall), line.gain_text()]
+            for line in result.lines]  # fmt: skip
+    print_table(["policy", "hits %", "SLOs met %", "shortfall %", f"{result.name} minus it, hits"], rows)
+    say(f"guards: {', '.join(f'{name} {count}' for name, count in result.counts.items())}")
+
+
+def _share(value: float) -> str:
+    return "-" if value != value else f"{100 * value:.2f}"
+
+
+def export(
+    policy: PolicyCard,
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write: .onnx")],
+) -> None:
+    """Write a policy's scores as an ONNX network with a free number of sub-jobs."""
+    from eunomia.inference.learning.export import write_onnx
+    from eunomia.inference.learning.serving import load_policy
+
+    write_onnx(load_policy(policy).weights, path)
+    say(f"onnx -> {path}")
+
+
+def show(policy: str, as_json: bool = False) -> None:
+    """Print the card of a policy: what it sees, what it was trained on, how it did."""
+    from eunomia.inference.learning.serving import card_of
+
+    card = card_of(policy)
+    if as_json:
+        print_json(card)
+        return
+    validation = card.get("validation", {})
+    say(f"{card['name']}: {card['policy']['kind']} policy, features version {card['features']['version']}")
+    say(f"placement {card['policy']['place']}, bandwidth gate {card['policy']['gate']}")
+    for key in ("command", "trained_on", "hardware", "contention", "late", "cost_tables", "cpu_s"):
+        if key in card:
+            value = card[key]
+            say(f"{key:<12} {', '.join(map(str, value)) if isinstance(value, list) else value}")
+    if validation:
+        say(
+            f"validation   {100 * validation['gain']:+.2f} +-{100 * validation['error']:.2f} over "
+            f"{validation['heuristic']} ({100 * validation['heuristic_mean']:.2f}) on {validation['episodes']} episodes"
+        )

@@ -1,0 +1,75 @@
+"""A training file: what a policy is trained on, for which objective, in which stages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from eunomia.config.complaints import config_error
+from eunomia.config.load import read_table
+from eunomia.config.overrides import apply_overrides, flatten, parse_override
+from eunomia.config.section import FilePath, Name, Positive, Section, Share, wrong
+
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Values = Annotated[list[Any], Field(min_length=1)]
+Stage = Literal["linear", "hidden", "pointer"]
+
+
+class StageConfig(Section):
+    """One stage: which weights are searched, and how long. Later stages go on from the earlier ones."""
+
+    stage: Stage = "linear"
+    generations: Count = 60
+    population: Annotated[int, Field(ge=0, le=10_000)] = 16  # 0 = 4 + 3 ln n
+    episodes: Count = 8  # per generation, shared by its population
+    sigma: Positive = 0.3
+    units: Annotated[int, Field(ge=1, le=256)] = 8  # of hidden and pointer stages
+    diagonal: bool = False  # learn variances only: for hundreds of weights
+    validate_every: Count = 5
+
+
+class TrainingConfig(Section):
+    """Episodes are drawn from ``scenarios``, changed by one value of each key of ``vary``."""
+
+    name: Name
+    description: str = ""
+    scenarios: list[FilePath] = Field(min_length=1)
+    vary: dict[str, Values] = Field(default_factory=dict)  # key path -> values
+    objective: dict[str, float] = Field(default_factory=lambda: {"hit_rate": 1.0})
+    targets: Annotated[list[Share], Field(min_length=2, max_length=2)] | None = (
+        None  # drawn per pair and episode
+    )
+    base: str = "best"  # a heuristic such as edf+f+eft+g0.9; best = chosen on validation episodes
+    start_from: FilePath | None = None  # a checkpoint to go on from, in place of a base
+    requests: Count = 500  # per episode, at most
+    validation: Count = 24  # episodes
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    stage: list[StageConfig] = Field(default_factory=lambda: [StageConfig()], min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flat_vary(cls, data: Any) -> Any:
+        if isinstance(data, dict) and isinstance(data.get("vary"), dict):
+            return {**data, "vary": flatten(data["vary"])}
+        return data
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.targets is not None and self.targets[0] > self.targets[1]:
+            raise wrong(f"targets are {self.targets}; give the least first")
+        networks = [stage.stage for stage in self.stage if stage.stage != "linear"]
+        if len(set(networks)) > 1:
+            raise wrong("a policy has one kind of network; choose hidden or pointer stages")
+        return self
+
+
+def load_training(path: str | Path, overrides: tuple[str, ...] = ()) -> TrainingConfig:
+    """Read a training file (TOML). Relative paths inside mean: beside the file. Raises ConfigError."""
+    path = Path(path)
+    data = apply_overrides(read_table(path), [parse_override(text) for text in overrides])
+    try:
+        return TrainingConfig.model_validate(data, context={"folder": path.parent})
+    except ValidationError as error:
+        raise config_error(error, data, str(path)) from None

@@ -1,0 +1,53 @@
+"""Learned policies to be used: shipped ones by name, others from their card; NumPy, numba and safetensors suffice."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from eunomia.errors import UnknownNameError
+from eunomia.inference.learning.checkpoint import load, read_card
+from eunomia.inference.learning.policy.learned import LearnedPolicy
+
+SHIPPED = Path(__file__).parent / "checkpoints"
+ALARM = 0.5  # share of decision points unlike those of training above which the heuristic takes over
+
+
+def shipped() -> list[str]:
+    """Names of the policies that come with the package."""
+    return sorted(path.stem for path in SHIPPED.glob("*.json"))
+
+
+def load_policy(name: str | Path, starve: float = math.inf, alarm: float = ALARM) -> LearnedPolicy:
+    """A policy by its name or by the path of its card, ready for the engine; its guards are on.
+
+    ``starve``: requests older than this many isolated times go before all others (inf = never). ``alarm``: see
+    policy/guards.py (inf = never). Raises UnknownNameError, or RecordError with the reason for refusal.
+    """
+    checkpoint = load(_find(name))
+    return LearnedPolicy(checkpoint.weights, checkpoint.name, starve, alarm)
+
+
+def _find(name: str | Path) -> Path:
+    path = Path(name)
+    if path.suffix in (".json", ".safetensors") or path.with_name(f"{path.name}.json").is_file():
+        return path
+    if str(name) not in shipped():
+        raise UnknownNameError(
+            "learned policy", str(name), shipped(), " (or give the path of its .json card)"
+        )
+    return SHIPPED / str(name)
+
+
+def card_of(name: str | Path) -> dict[str, Any]:
+    """The card of a policy, shipped or elsewhere, as plain data. Raises what ``load_policy`` raises."""
+    return read_card(_find(name))
+
+
+def eunomia(starve: float = math.inf, alarm: float = ALARM) -> LearnedPolicy:
+    """Learned: a score of set features, a placement and a decision to hold, trained by CMA-ES for hits in time.
+
+    Begins as a gated heuristic and falls back to it on states unlike those of its training.
+    """
+    return load_policy("eunomia", starve, alarm)

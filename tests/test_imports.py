@@ -26,7 +26,7 @@ EDGES: dict[str, tuple[str, ...]] = {
     "matplotlib": (),
     "onnxruntime": ("eunomia.inference.learning", "eunomia.serving"),
     "zigzag": ("eunomia.hardware.zigzag",),
-    "onnx": ("eunomia.workload.onnx", "eunomia.hardware.zigzag"),
+    "onnx": ("eunomia.workload.onnx", "eunomia.hardware.zigzag", "eunomia.experiment.policy_onnx"),
     "yaml": ("eunomia.config", "eunomia.hardware.zigzag"),
     "pydantic": ("eunomia.config",),
     "typer": ("eunomia.cli",),

@@ -134,7 +134,7 @@ def export(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write: .onnx")],
 ) -> None:
     """Write a policy's scores as an ONNX network with a free number of sub-jobs."""
-    from eunomia.inference.learning.export import write_onnx
+    from eunomia.experiment.policy_onnx import write_onnx
     from eunomia.inference.learning.serving import load_policy
 
     write_onnx(load_policy(policy).weights, path)

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from eunomia.inference.learning.export import write_onnx
+from eunomia.experiment.policy_onnx import write_onnx
 from eunomia.inference.learning.observation.table import GLOBAL, JOB, PAIR
 from eunomia.inference.learning.policy.decide import score_all, start_margin
 from eunomia.inference.learning.policy.weights import KINDS

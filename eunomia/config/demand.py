@@ -8,9 +8,18 @@ from pydantic import Field, model_validator
 
 from eunomia.config.arrivals import ArrivalsConfig, Count
 from eunomia.config.section import FilePath, Name, NotNegative, Positive, Section, Share, wrong
+from eunomia.workload.tenant import SliKind, Slo
 
-INDICATORS = ("hit_rate", "drop_rate", "latency_p50_ms", "latency_p90_ms", "latency_p95_ms", "latency_p99_ms",
-              "latency_mean_ms", "throughput_per_s")  # fmt: skip
+INDICATORS: dict[str, tuple[SliKind, float, float]] = {  # key -> kind, to SI units, percentile
+    "hit_rate": ("hit_rate", 1.0, 95.0),
+    "drop_rate": ("drop_rate", 1.0, 95.0),
+    "latency_p50_ms": ("latency_percentile", 1e-3, 50.0),
+    "latency_p90_ms": ("latency_percentile", 1e-3, 90.0),
+    "latency_p95_ms": ("latency_percentile", 1e-3, 95.0),
+    "latency_p99_ms": ("latency_percentile", 1e-3, 99.0),
+    "latency_mean_ms": ("latency_mean", 1e-3, 95.0),
+    "throughput_per_s": ("throughput", 1.0, 95.0),
+}
 
 Qos = Literal["qos_h", "qos_m", "qos_l"]
 DEADLINES = ("deadline", "deadline_ms", "deadline_factor")
@@ -34,6 +43,18 @@ class SloConfig(Section):
     def indicator(self) -> str:
         """The one key that is given."""
         return next(name for name in INDICATORS if getattr(self, name) is not None)
+
+    @property
+    def slo(self) -> Slo:
+        """The objective in seconds."""
+        kind, scale, percentile = INDICATORS[self.indicator]
+        return Slo(
+            target=getattr(self, self.indicator) * scale,
+            kind=kind,
+            percentile=percentile,
+            window_requests=self.window_requests,
+            window_s=self.window_s,
+        )
 
     @model_validator(mode="after")
     def _one_indicator(self) -> Self:

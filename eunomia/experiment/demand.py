@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.config.arrivals import TraceConfig
-from eunomia.config.demand import ModelConfig, SloConfig, TenantConfig
+from eunomia.config.demand import ModelConfig, TenantConfig
 from eunomia.config.scenario import Scenario
 from eunomia.errors import ConfigError
 from eunomia.experiment.files import file_stamps
@@ -24,7 +24,7 @@ from eunomia.workload.processes import Arrivals, arrivals
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.sets import workload_set
 from eunomia.workload.stream import Draw, Stream
-from eunomia.workload.tenant import Agreement, SliKind, Slo
+from eunomia.workload.tenant import Agreement
 from eunomia.workload.traces import TRACES
 
 
@@ -109,9 +109,10 @@ def _set_stream(
 ) -> Stream:
     chosen = workload_set(tenant.model_set or "")
     level: deadlines.Level = (tenant.deadline or "qos_m")[-1]  # type: ignore[assignment]
+    slo = tenant.slo.slo if tenant.slo else None
     draws = tuple(
         replace(draw, agreement=replace(draw.agreement, priority=tenant.priority, weight=tenant.weight))
-        for draw in chosen.draws(tenant.name, level, _slo(tenant.slo), tenant.deadline_alpha)
+        for draw in chosen.draws(tenant.name, level, slo, tenant.deadline_alpha)
     )
     if process is None:
         process = faster(chosen.paced(), factor, tenant.name)
@@ -119,10 +120,11 @@ def _set_stream(
 
 
 def _draw(tenant: TenantConfig, config: ModelConfig) -> Draw:
+    promised = config.slo or tenant.slo
     agreement = Agreement(
         tenant=tenant.name,
         model=_model_name(config),
-        slo=_slo(config.slo or tenant.slo),
+        slo=promised.slo if promised else None,
         priority=tenant.priority if config.priority is None else config.priority,
         weight=tenant.weight,
     )
@@ -137,32 +139,6 @@ def _deadline(config: ModelConfig) -> deadlines.DeadlineRule:
     if config.deadline_factor is not None:
         return deadlines.IsolatedFactor(config.deadline_factor)
     return deadlines.NoDeadline()
-
-
-def _slo(config: SloConfig | None) -> Slo | None:
-    """The one indicator that the section names, in seconds."""
-    if config is None:
-        return None
-    kind, scale, percentile = INDICATORS[config.indicator]
-    return Slo(
-        target=getattr(config, config.indicator) * scale,
-        kind=kind,
-        percentile=percentile,
-        window_requests=config.window_requests,
-        window_s=config.window_s,
-    )
-
-
-INDICATORS: dict[str, tuple[SliKind, float, float]] = {  # key of a scenario -> kind, to SI units, percentile
-    "hit_rate": ("hit_rate", 1.0, 95.0),
-    "drop_rate": ("drop_rate", 1.0, 95.0),
-    "throughput_per_s": ("throughput", 1.0, 95.0),
-    "latency_mean_ms": ("latency_mean", 1e-3, 95.0),
-    "latency_p50_ms": ("latency_percentile", 1e-3, 50.0),
-    "latency_p90_ms": ("latency_percentile", 1e-3, 90.0),
-    "latency_p95_ms": ("latency_percentile", 1e-3, 95.0),
-    "latency_p99_ms": ("latency_percentile", 1e-3, 99.0),
-}
 
 
 def _process(tenant: TenantConfig) -> Arrivals:

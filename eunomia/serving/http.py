@@ -50,6 +50,11 @@ class HttpFront:
             web.post("/v2/repository/index", self._index),
             web.post("/v2/repository/models/{model}/load", self._load),
             web.post("/v2/repository/models/{model}/unload", self._unload),
+            web.get("/v2/systemsharedmemory/status", self._regions),
+            web.get("/v2/systemsharedmemory/region/{region}/status", self._regions),
+            web.post("/v2/systemsharedmemory/region/{region}/register", self._register),
+            web.post("/v2/systemsharedmemory/unregister", self._unregister),
+            web.post("/v2/systemsharedmemory/region/{region}/unregister", self._unregister),
         ])  # fmt: skip
         for prefix in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
             app.add_routes([
@@ -71,7 +76,10 @@ class HttpFront:
             http.match_info["model"], http.match_info.get("version", ""), body, _header_length(http)
         )
         outputs = await self.service.infer(request, caller)
-        header, raw, length = write_response(request, VERSION, outputs, {})
+        in_regions = self.service.regions.write(
+            self.service.identify(caller, request.parameters).name, request, outputs
+        )
+        header, raw, length = write_response(request, VERSION, outputs, in_regions)
         if length is None:
             return web.Response(body=header, content_type="application/json")
         headers = {HEADER_LENGTH: str(length), "Content-Type": "application/octet-stream"}
@@ -127,6 +135,26 @@ class HttpFront:
     async def _unload(self, http: web.Request) -> web.Response:
         self.service.require_admin(caller_of(http))
         await self.service.repository.unload(http.match_info["model"])
+        return web.Response()
+
+    # --- shared memory ---------------------------------------------------------------------------------
+
+    async def _regions(self, http: web.Request) -> web.Response:
+        tenant = self.service.identify(caller_of(http)).name
+        return web.json_response(self.service.regions.status(tenant, http.match_info.get("region", "")))
+
+    async def _register(self, http: web.Request) -> web.Response:
+        tenant = self.service.identify(caller_of(http)).name
+        content = read_json(await http.read())
+        key, offset, size = content.get("key"), content.get("offset", 0), content.get("byte_size")
+        if not isinstance(key, str) or type(offset) is not int or type(size) is not int:
+            raise BadRequest("key must be a string, offset and byte_size whole numbers")
+        self.service.regions.register(tenant, http.match_info["region"], key, offset, size)
+        return web.Response()
+
+    async def _unregister(self, http: web.Request) -> web.Response:
+        tenant = self.service.identify(caller_of(http)).name
+        self.service.regions.unregister(tenant, http.match_info.get("region", ""))
         return web.Response()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,11 +35,9 @@ class Repository:
     Only names found there can be loaded: a name never becomes a path. Each network has one version, 1.
     """
 
-    def __init__(
-        self, pool: DevicePool, folder: Path | None = None, entries: Mapping[str, Entry] | None = None
-    ) -> None:
+    def __init__(self, pool: DevicePool, folder: Path | None = None, entries: Iterable[Entry] = ()) -> None:
         self._pool, self._folder = pool, folder
-        self._entries = dict(entries or {})
+        self._entries = {entry.name: entry for entry in entries}
         self._lock = asyncio.Lock()
         self.rescan()
 

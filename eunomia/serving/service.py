@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from eunomia.serving.protocol.errors import (
     Unavailable,
 )
 from eunomia.serving.protocol.infer import InferRequest, InputTensor, SharedRegion
+from eunomia.serving.regions import Regions
 from eunomia.serving.repository import Repository
 from eunomia.serving.tenants.grants import DEFAULT_TENANT, Directory, Grant
 from eunomia.serving.tenants.limits import Limits
@@ -58,21 +59,6 @@ class Retired:
     preemptions: int
 
 
-class Regions(Protocol):
-    """Shared memory that clients have registered."""
-
-    def read(self, tenant: str, tensor: InputTensor) -> npt.NDArray[Any]:
-        """The array that lies in a region; raises BadRequest."""
-
-
-class NoRegions:
-    """For servers that offer no shared memory."""
-
-    def read(self, tenant: str, tensor: InputTensor) -> npt.NDArray[Any]:
-        """Always BadRequest."""
-        raise BadRequest("this server offers no shared memory")
-
-
 @dataclass
 class Service:
     """Admission, the way to the dispatcher, and the answer.
@@ -87,7 +73,7 @@ class Service:
     directory: Directory
     limits: Limits
     anonymous: bool = False
-    regions: Regions = field(default_factory=NoRegions)
+    regions: Regions = field(default_factory=lambda: Regions(offered=False))
     on_retired: Callable[[Retired], None] = lambda retired: None
     draining: bool = False
     _pairs: dict[tuple[str, str], int] = field(default_factory=dict)

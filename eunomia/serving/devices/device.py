@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -37,7 +38,7 @@ class Device:
         self._arena, self._cache = arena, cache
         self._on_message, self._on_death = on_message, on_death
         self._process: subprocess.Popen[bytes] | None = None
-        self._line = pair()[0]
+        self._line: socket.socket | None = None
         self._ready = asyncio.Event()
 
     @property
@@ -52,8 +53,10 @@ class Device:
 
     async def start(self) -> None:
         """Start the process and wait until it is ready; raises TimeoutError."""
-        self._line.close()
-        self._line, theirs = pair()
+        if self._line is not None:
+            self._line.close()
+        line, theirs = pair()
+        self._line = line
         self._arena.stop(self.index, False)
         command = [
             sys.executable, "-m", "eunomia.serving.devices.worker", str(theirs.fileno()),
@@ -67,14 +70,16 @@ class Device:
             stdin=subprocess.DEVNULL,
         )
         theirs.close()
-        self._line.setblocking(False)
+        line.setblocking(False)
         self._ready.clear()
         self.restarts += 1
-        asyncio.get_running_loop().add_reader(self._line.fileno(), self._readable)
+        asyncio.get_running_loop().add_reader(line.fileno(), self._readable)
         await asyncio.wait_for(self._ready.wait(), START_S)
 
     def tell(self, message: Message) -> bool:
         """Send one message; False when the process is gone, which ``on_death`` reports too."""
+        if self._line is None:
+            return False
         try:
             send(self._line, message)
         except OSError:
@@ -91,7 +96,8 @@ class Device:
         if self._process is not None:
             self._forget_line()
             self.tell({"kind": "stop"})
-        self._line.close()
+        if self._line is not None:
+            self._line.close()
 
     def wait(self) -> None:
         """See that the process ends, by force if need be; may take 2 s."""
@@ -104,7 +110,7 @@ class Device:
             self._process.wait()
 
     def _readable(self) -> None:
-        while True:
+        while self._line is not None:
             try:
                 message = receive(self._line)
             except BlockingIOError:
@@ -123,5 +129,7 @@ class Device:
 
     def _forget_line(self) -> None:
         self._ready.clear()
+        if self._line is None:
+            return
         with contextlib.suppress(ValueError, OSError):
             asyncio.get_running_loop().remove_reader(self._line.fileno())

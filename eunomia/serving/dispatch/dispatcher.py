@@ -254,7 +254,8 @@ class Dispatcher:
             iso_best_s=best[0], iso_mean_s=mean[0], bytes_left=0.0, attained_s=job.attained_s,
             last_run_s=now_s if n else job.arrival_s, priority=agreement.priority * job.urgency,
             weight=agreement.weight, slo=agreement.slo.target if agreement.slo else math.nan, layers_done=n,
-            layers_total=job.network.blocks, deferrable=0, accelerator=job.device if device is None else device, bound=-1,
+            layers_total=job.network.blocks, deferrable=0, bound=-1,
+            accelerator=job.device if device is None else device,
         )  # fmt: skip
 
     def _view(self) -> tuple[View, npt.NDArray[np.int64]]:

@@ -1,0 +1,155 @@
+"""``eunomia serve``: the live server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from eunomia.cli import options as opt
+from eunomia.cli.console import stderr
+
+if TYPE_CHECKING:
+    from eunomia.config.server import NetworkConfig, ServedTenantConfig, ServerConfig
+    from eunomia.serving.repository import Entry
+    from eunomia.serving.server import Server, ServerOptions
+    from eunomia.serving.tenants.grants import Grant
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.command("serve")(serve)
+
+
+def serve(
+    what: Annotated[str, typer.Argument(metavar="SERVER.toml|demo|key", help="A server file; 'demo': networks built "
+                                        "in code; 'key': make an API key.")],
+    sets: opt.Set = None,
+    policy: Annotated[str | None, typer.Option("--policy", "-p", metavar="NAME", help="Instead of the file's.")] = None,
+    as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:  # fmt: skip
+    """Serve networks over the Open Inference Protocol, HTTP and gRPC, until Ctrl-C."""
+    if what == "key":
+        _make_key(as_json)
+        return
+    from eunomia.config.server import demo_server, load_server
+
+    overrides = [*(sets or ()), *([f"policy={policy}"] if policy else ())]
+    config = demo_server(overrides) if what == "demo" else load_server(what, overrides)
+    options = server_options(config)
+    _run(_serve(options, quiet, as_json))
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    """On uvloop where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(work)
+    else:
+        uvloop.run(work)
+
+
+def _make_key(as_json: bool) -> None:
+    from eunomia.serving.tenants.grants import hash_key, new_key
+
+    key = new_key()
+    if as_json:
+        typer.echo(json.dumps({"key": key, "key_sha256": hash_key(key)}))
+        return
+    typer.echo(f"key         {key}\nkey_sha256  {hash_key(key)}")
+    stderr().print("give the key to the tenant, it is shown this once; put key_sha256 into the server file")
+
+
+async def _serve(options: ServerOptions, quiet: bool, as_json: bool) -> None:
+    from eunomia.serving.server import Server
+
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    if not quiet and not as_json:
+        stderr().print(f"loading {len(options.networks)} networks on {len(options.devices)} devices")
+    async with Server(options) as server:
+        _announce(server, quiet, as_json)
+        await stop.wait()
+        if not quiet and not as_json:
+            stderr().print("draining")
+
+
+def _announce(server: Server, quiet: bool, as_json: bool) -> None:
+    scheme = "https" if server.options.tls else "http"
+    host = server.options.host
+    ready = {
+        "http": f"{scheme}://{host}:{server.http_port}",
+        "grpc": f"{host}:{server.grpc_port}" if server.grpc_port is not None else None,
+        "models": [entry.name for entry in server.service.repository.entries(ready_only=True)],
+    }
+    if as_json:
+        typer.echo(json.dumps(ready))
+        return
+    typer.echo(f"ready: {ready['http']}" + (f", gRPC {ready['grpc']}" if ready["grpc"] else ""))
+    if not quiet:
+        typer.echo(f"models: {', '.join(ready['models'] or ['none'])}\nCtrl-C drains and stops")
+
+
+def server_options(config: ServerConfig) -> ServerOptions:
+    """The file's words as the server's objects."""
+    from eunomia.experiment.policy import resolve_policy
+    from eunomia.serving.devices.device import DeviceSpec
+    from eunomia.serving.dispatch.dispatcher import DispatchOptions
+    from eunomia.serving.server import ServerOptions
+    from eunomia.serving.tenants.grants import StaticDirectory
+
+    cache = Path(config.cache_dir).expanduser() if config.cache_dir else default_cache()
+    keys = {digest: tenant.name for tenant in config.tenant for digest in tenant.key_sha256}
+    mib = 1024**2
+    return ServerOptions(
+        devices=[DeviceSpec(d.name, cores=tuple(d.cores)) for d in config.device],
+        networks=[_entry(n, cache) for n in config.network],
+        directory=StaticDirectory([_grant(t) for t in config.tenant], keys),
+        cache=cache, host=config.host, http_port=config.http_port, grpc_port=config.grpc_port,
+        anonymous=config.anonymous, policy=resolve_policy(config.policy), fallback=config.fallback,
+        dispatch=DispatchOptions(config.lease_ms * 1e-3, config.late, config.max_batch),
+        block_s=config.block_ms * 1e-3, arena_bytes=int(config.arena_mib * mib),
+        max_body_bytes=int(config.max_body_mib * mib), drain_s=config.drain_s, shared_memory=config.shared_memory,
+        models_dir=Path(config.models_dir) if config.models_dir else None,
+        tls=(Path(config.tls_cert), Path(config.tls_key)) if config.tls_cert and config.tls_key else None,
+    )  # fmt: skip
+
+
+def default_cache() -> Path:
+    """Where optimised networks are kept."""
+    import os
+
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "eunomia" / "serving"
+
+
+def _entry(network: NetworkConfig, cache: Path) -> Entry:
+    from eunomia.serving.repository import Entry
+
+    if network.onnx is not None:
+        return Entry(network.name, Path(network.onnx), network.shapes)
+    from eunomia.serving.models.builtin import builtin_file
+
+    return Entry(network.name, builtin_file(network.builtin or "", cache), network.shapes)
+
+
+def _grant(tenant: ServedTenantConfig) -> Grant:
+    from eunomia.serving.tenants.grants import Grant, Promise
+
+    promises = {
+        p.model: Promise(p.deadline_ms * 1e-3, p.slo.slo if p.slo else None, p.priority)
+        for p in tenant.promise
+    }
+    return Grant(
+        tenant.name, tenant.role, tenant.weight, tenant.rate_per_s or float("inf"), tenant.burst,
+        tenant.max_concurrency, tenant.max_concurrency, int(tenant.max_request_mib * 1024**2),
+        frozenset(tenant.models) if tenant.models is not None else None, promises,
+    )  # fmt: skip

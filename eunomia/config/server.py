@@ -1,0 +1,136 @@
+"""``server.toml``: devices, networks, tenants and limits of the live server."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from eunomia.config.complaints import config_error
+from eunomia.config.demand import SloConfig
+from eunomia.config.load import read_table
+from eunomia.config.overrides import Table, apply_overrides, parse_override
+from eunomia.config.section import FilePath, Name, Positive, Section, wrong
+
+Port = Annotated[int, Field(ge=0, le=65535)]  # 0 = any free one
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Mib = Annotated[float, Field(gt=0.0, le=1_048_576.0)]
+KeyHash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class DeviceConfig(Section):
+    """One device: a core set of this machine."""
+
+    name: Name
+    cores: list[Annotated[int, Field(ge=0)]] = Field(default_factory=list)
+
+
+class NetworkConfig(Section):
+    """A network to load at the start: an ONNX file, or one that is built in code."""
+
+    name: Name
+    onnx: FilePath | None = None
+    builtin: Literal["mobilenet-v2", "resnet50"] | None = None
+    shapes: dict[str, list[Count]] = Field(
+        default_factory=dict
+    )  # of inputs with free sizes, for the trial run
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.onnx is None) == (self.builtin is None):
+            raise wrong(f'network \'{self.name}\' needs either onnx = "FILE" or builtin = "NAME"')
+        return self
+
+
+class PromiseConfig(Section):
+    """What a tenant was promised for one network (``"*"``: for every other)."""
+
+    model: Name
+    deadline_ms: Positive
+    slo: SloConfig | None = None
+    priority: Positive = 1.0
+
+
+class ServedTenantConfig(Section):
+    """A tenant: share, limits and promises."""
+
+    name: Name
+    role: Literal["tenant", "admin"] = "tenant"
+    weight: Positive = 1.0
+    rate_per_s: Positive | None = None
+    burst: Positive = 10.0
+    max_concurrency: Count = 1000
+    max_request_mib: Mib = 64.0
+    models: list[Name] | None = None
+    promise: list[PromiseConfig] = Field(default_factory=list)
+    key_sha256: list[KeyHash] = Field(default_factory=list)  # see ``eunomia serve key``
+
+
+class ServerConfig(Section):
+    """The server as a whole."""
+
+    host: Name = "127.0.0.1"
+    http_port: Port = 8000
+    grpc_port: Port | None = 8001
+    anonymous: bool = False  # callers without a key are told apart by headers
+    policy: Name = "edf+f"
+    fallback: Name = "edf+f"
+    lease_ms: Annotated[float, Field(ge=0.0)] = 50.0
+    block_ms: Positive = 2.5
+    late: Literal["last", "drop"] = "last"
+    max_batch: Annotated[int, Field(ge=1, le=1024)] = 1
+    arena_mib: Mib = 256.0
+    max_body_mib: Mib = 64.0
+    drain_s: Positive = 10.0
+    shared_memory: bool = True
+    models_dir: FilePath | None = None
+    cache_dir: str | None = None
+    tls_cert: FilePath | None = None
+    tls_key: FilePath | None = None
+    device: list[DeviceConfig] = Field(min_length=1, max_length=256)
+    network: list[NetworkConfig] = Field(default_factory=list)
+    tenant: list[ServedTenantConfig] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for what, names in (
+            ("device", [d.name for d in self.device]),
+            ("network", [n.name for n in self.network]),
+            ("tenant", [t.name for t in self.tenant]),
+        ):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise wrong(f"two {what}s are called '{twice[0]}'; names must differ")
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise wrong("TLS needs both tls_cert and tls_key")
+        keyed = any(t.key_sha256 for t in self.tenant)
+        if not self.anonymous and not keyed:
+            raise wrong(
+                "nobody could use this server: give a tenant key_sha256 (eunomia serve key), or anonymous = true"
+            )
+        return self
+
+
+def load_server(path: str | Path, overrides: Iterable[str] = ()) -> ServerConfig:
+    """Read a server file; raises ConfigError naming key path, value and what is allowed."""
+    path = Path(path)
+    return server_from(read_table(path), overrides, str(path), path.parent)
+
+
+def demo_server(overrides: Iterable[str] = ()) -> ServerConfig:
+    """The server of ``eunomia serve demo``."""
+    text = resources.files("eunomia").joinpath("data/serve_demo.toml").read_text(encoding="utf-8")
+    return server_from(tomllib.loads(text), overrides, "serve_demo.toml", None)
+
+
+def server_from(data: Table, overrides: Iterable[str], source: str, folder: Path | None) -> ServerConfig:
+    """Validate a dictionary; raises ConfigError."""
+    changed = apply_overrides(data, [parse_override(text) for text in overrides])
+    try:
+        return ServerConfig.model_validate(changed, context={"folder": folder})
+    except ValidationError as error:
+        raise config_error(error, changed, source) from None

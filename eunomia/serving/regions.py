@@ -1,0 +1,134 @@
+"""System shared memory that local clients register, so that tensors need not travel."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.serving.devices.messages import DATATYPES
+from eunomia.serving.protocol.errors import BadRequest, NotFound, Refused
+from eunomia.serving.protocol.infer import InferRequest, InputTensor, SharedRegion, nbytes
+
+MAX_REGIONS = 64  # of one tenant
+KEY = re.compile(r"/?[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass
+class _Region:
+    key: str
+    offset: int
+    size: int
+    descriptor: int
+
+
+class Regions:
+    """Registered regions, each seen by its own tenant alone.
+
+    A key names a POSIX shared memory object and never a path; it must belong to the server's user. It is
+    read and written with system calls and never mapped: a client that shrinks its object in the middle of
+    a request gets an error, where a mapping would end the server.
+    """
+
+    def __init__(self, folder: str = "/dev/shm", *, offered: bool = True) -> None:
+        self._folder, self._offered = folder, offered
+        self._regions: dict[tuple[str, str], _Region] = {}
+
+    def register(self, tenant: str, name: str, key: str, offset: int, size: int) -> None:
+        """Open a region; raises BadRequest, NotFound or Refused."""
+        if not self._offered:
+            raise BadRequest("this server offers no shared memory")
+        if (tenant, name) in self._regions:
+            raise BadRequest(
+                f"shared memory region '{name[:100]}' is registered already; unregister it first"
+            )
+        if sum(owner == tenant for owner, _ in self._regions) >= MAX_REGIONS:
+            raise Refused(f"tenant '{tenant}' has {MAX_REGIONS} shared memory regions, which is the limit")
+        if not KEY.fullmatch(key):
+            raise BadRequest(f"shared memory key {key!r:.100} is no name of a shared memory object")
+        self._regions[tenant, name] = self._open(key, offset, size)
+
+    def unregister(self, tenant: str, name: str) -> None:
+        """Forget a region; an empty name means all of the tenant's. Unknown names are no error."""
+        for owner, region in list(self._regions):
+            if owner == tenant and name in ("", region):
+                os.close(self._regions.pop((owner, region)).descriptor)
+
+    def status(self, tenant: str, name: str = "") -> list[dict[str, Any]]:
+        """The tenant's regions, or one of them; raises NotFound."""
+        found = [
+            {"name": region, "key": r.key, "offset": r.offset, "byte_size": r.size}
+            for (owner, region), r in self._regions.items()
+            if owner == tenant and name in ("", region)
+        ]
+        if name and not found:
+            raise NotFound(f"no shared memory region '{name[:100]}' is registered")
+        return found
+
+    def read(self, tenant: str, tensor: InputTensor) -> npt.NDArray[Any]:
+        """The array that lies in a region; raises BadRequest."""
+        assert isinstance(tensor.data, SharedRegion)
+        need = nbytes(tensor.datatype, tensor.shape)
+        if tensor.data.size < need:
+            raise BadRequest(f"tensor '{tensor.name}': {tensor.data.size} bytes named, {need} needed")
+        region, start = self._find(tenant, tensor.data.region, tensor.data.offset, need)
+        content = os.pread(region.descriptor, need, start)
+        if len(content) < need:
+            raise BadRequest(
+                f"shared memory region '{tensor.data.region}' has become smaller since it was registered"
+            )
+        return np.frombuffer(content, DATATYPES[tensor.datatype]).reshape(tensor.shape)
+
+    def write(
+        self, tenant: str, request: InferRequest, outputs: Mapping[str, npt.NDArray[Any]]
+    ) -> dict[str, SharedRegion]:
+        """Put outputs where the client wants them; returns which. Raises BadRequest."""
+        placed = {}
+        for wanted in request.outputs:
+            if wanted.region is None:
+                continue
+            array = np.ascontiguousarray(outputs[wanted.name])
+            if wanted.region.size < array.nbytes:
+                raise BadRequest(
+                    f"output '{wanted.name}': {wanted.region.size} bytes of room, {array.nbytes} needed"
+                )
+            region, start = self._find(tenant, wanted.region.region, wanted.region.offset, array.nbytes)
+            if os.fstat(region.descriptor).st_size < start + array.nbytes:
+                raise BadRequest(f"shared memory region '{wanted.region.region}' has become smaller")
+            os.pwrite(region.descriptor, array.data.cast("B") if array.nbytes else b"", start)
+            placed[wanted.name] = wanted.region
+        return placed
+
+    def _open(self, key: str, offset: int, size: int) -> _Region:
+        try:
+            descriptor = os.open(
+                f"{self._folder}/{key.lstrip('/')}", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+            )
+        except OSError as error:
+            raise BadRequest(f"shared memory '{key}' cannot be opened: {error.strerror}") from None
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.getuid():
+            os.close(descriptor)
+            raise BadRequest(f"shared memory '{key}' does not belong to the server's user")
+        if size <= 0 or offset < 0 or offset + size > facts.st_size:
+            os.close(descriptor)
+            raise BadRequest(
+                f"shared memory '{key}' holds {facts.st_size} bytes; asked for: {size} from {offset}"
+            )
+        return _Region(key, offset, size, descriptor)
+
+    def _find(self, tenant: str, name: str, offset: int, size: int) -> tuple[_Region, int]:
+        """A region, and where in its object the bytes start."""
+        region = self._regions.get((tenant, name))
+        if region is None:
+            raise BadRequest(f"no shared memory region '{name[:100]}' is registered")
+        if offset + size > region.size:
+            held = f"shared memory region '{name[:100]}' holds {region.size} bytes"
+            raise BadRequest(f"{held}; asked for: {size} from {offset}")
+        return region, region.offset + offset

@@ -1,0 +1,162 @@
+"""One running server: devices, service and both protocols in one event loop, from start to drained stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from eunomia.errors import ConfigError, OutputError
+from eunomia.inference.policies import load_policy
+from eunomia.inference.view import Assign, View
+from eunomia.serving.devices.device import DeviceSpec
+from eunomia.serving.devices.pool import DevicePool
+from eunomia.serving.dispatch.clock import WallClock
+from eunomia.serving.dispatch.dispatcher import DispatchOptions
+from eunomia.serving.dispatch.guard import Guarded
+from eunomia.serving.http import HttpFront
+from eunomia.serving.protocol.errors import BadRequest
+from eunomia.serving.regions import Regions
+from eunomia.serving.repository import Entry, Repository
+from eunomia.serving.service import Service
+from eunomia.serving.tenants.grants import Directory
+from eunomia.serving.tenants.limits import Limits
+from eunomia.serving.warm import warm_up
+
+log = logging.getLogger("eunomia.serving")
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """What a server needs to know; ``config/server.py`` says it in TOML."""
+
+    devices: Sequence[DeviceSpec]
+    networks: Sequence[Entry]
+    directory: Directory
+    cache: Path
+    host: str = "127.0.0.1"
+    http_port: int = 8000
+    grpc_port: int | None = 8001
+    anonymous: bool = False
+    policy: str | Callable[[View], Sequence[Assign]] = "edf+f"
+    fallback: str = "edf+f"
+    dispatch: DispatchOptions = field(default_factory=DispatchOptions)
+    block_s: float = 2.5e-3
+    arena_bytes: int = 256 * 1024**2
+    max_body_bytes: int = 64 * 1024**2
+    drain_s: float = 10.0
+    shared_memory: bool = True
+    models_dir: Path | None = None
+    tls: tuple[Path, Path] | None = None  # certificate, key
+
+
+class Server:
+    """``async with Server(options)``: ready inside the block, drained and stopped after it."""
+
+    def __init__(self, options: ServerOptions) -> None:
+        self.options = options
+        policy, fallback = load_policy(options.policy), load_policy(options.fallback)
+        warm_up(policy, fallback)
+        self.guard = Guarded(policy, fallback)
+        clock = WallClock()
+        self.pool = DevicePool(
+            options.devices, clock, self.guard, options.dispatch,
+            cache=options.cache, arena_bytes=options.arena_bytes, target_s=options.block_s,
+        )  # fmt: skip
+        self.service = Service(
+            clock, self.pool, Repository(self.pool, options.models_dir, options.networks), options.directory,
+            Limits(clock), anonymous=options.anonymous, regions=Regions(offered=options.shared_memory),
+        )  # fmt: skip
+        self.http_port, self.grpc_port = options.http_port, options.grpc_port
+        self._runner: web.AppRunner | None = None
+        self._grpc: Any = None
+
+    async def __aenter__(self) -> Server:
+        """Start devices, load the networks, open the ports; raises ConfigError or OutputError."""
+        try:
+            await self.pool.start()
+            for entry in self.options.networks:
+                try:
+                    await self.service.repository.load(entry.name)
+                except BadRequest as error:
+                    raise ConfigError(str(error)) from None
+            await self._open_http()
+            if self.options.grpc_port is not None:
+                await self._open_grpc()
+        except BaseException:
+            await self._stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """No new requests; those inside get up to ``drain_s`` to finish; then everything stops."""
+        self.service.draining = True
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._drained(), self.options.drain_s)
+        await self._stop()
+
+    async def _drained(self) -> None:
+        while self.pool.busy:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)  # the last answers are on their way
+
+    async def _stop(self) -> None:
+        self.service.draining = True
+        if self._grpc is not None:
+            await self._grpc.stop(0.5)
+        await self.pool.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _open_http(self) -> None:
+        front = HttpFront(self.service, self.options.max_body_bytes)
+        self._runner = web.AppRunner(front.application(), access_log=None, shutdown_timeout=1.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self.options.host, self.options.http_port, ssl_context=self._tls())
+        try:
+            await site.start()
+        except OSError as error:
+            raise OutputError(f"port {self.options.http_port} cannot be opened: {error.strerror}") from None
+        self.http_port = self._runner.addresses[0][1]
+
+    async def _open_grpc(self) -> None:
+        import grpc
+        from tritonclient.grpc import service_pb2_grpc as stubs
+
+        from eunomia.serving.grpc_front import GrpcFront
+
+        largest = self.options.max_body_bytes
+        self._grpc = grpc.aio.server(options=[
+            ("grpc.max_receive_message_length", largest), ("grpc.max_send_message_length", largest),
+            ("grpc.max_metadata_size", 16384), ("grpc.so_reuseport", 0),
+        ])  # fmt: skip
+        stubs.add_GRPCInferenceServiceServicer_to_server(GrpcFront(self.service), self._grpc)
+        address = f"{self.options.host}:{self.options.grpc_port}"
+        try:
+            if self.options.tls is None:
+                port = self._grpc.add_insecure_port(address)
+            else:
+                certificate, key = (path.read_bytes() for path in self.options.tls)
+                port = self._grpc.add_secure_port(address, grpc.ssl_server_credentials([(key, certificate)]))
+        except RuntimeError:
+            raise OutputError(f"port {self.options.grpc_port} cannot be opened for gRPC") from None
+        self.grpc_port = port
+        await self._grpc.start()
+
+    def _tls(self) -> ssl.SSLContext | None:
+        if self.options.tls is None:
+            return None
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_cert_chain(*self.options.tls)
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(f"the TLS certificate cannot be used: {error}") from None
+        return context

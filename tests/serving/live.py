@@ -1,0 +1,71 @@
+"""A server in a thread of the test, on free ports, with small networks."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from eunomia.serving.devices.device import DeviceSpec
+from eunomia.serving.models.convolutional import mobilenet_v2
+from eunomia.serving.repository import Entry
+from eunomia.serving.server import Server, ServerOptions
+from eunomia.serving.tenants.grants import Grant, Promise, StaticDirectory, hash_key
+from eunomia.workload.tenant import Slo
+
+SIDE = 64
+GOLD, SILVER, ADMIN = "eun_gold-key", "eun_silver-key", "eun_admin-key"
+
+
+def options(folder: Path) -> ServerOptions:
+    """Three tenants with keys, one network of 64 x 64 pictures, one device."""
+    path = folder / "small.onnx"
+    path.write_bytes(mobilenet_v2(side=SIDE, classes=10))
+    grants = [
+        Grant("gold", weight=3.0, promises={"*": Promise(5.0, Slo(0.9))}),
+        Grant("silver", max_concurrency=2, max_request_bytes=200_000, promises={"*": Promise(5.0)}),
+        Grant("root", role="admin"),
+    ]
+    keys = {hash_key(GOLD): "gold", hash_key(SILVER): "silver", hash_key(ADMIN): "root"}
+    return ServerOptions(
+        [DeviceSpec("cpu")], [Entry("small", path)], StaticDirectory(grants, keys), folder / "cache",
+        http_port=0, grpc_port=0, arena_bytes=16 * 1024**2, max_body_bytes=4 * 1024**2, models_dir=folder,
+    )  # fmt: skip
+
+
+@contextmanager
+def running(folder: Path, **changes: object) -> Iterator[Server]:
+    """Ready inside the block; errors of the start are raised here."""
+    found: list[Server] = []
+    failed: list[BaseException] = []
+    ready, stop = threading.Event(), threading.Event()
+
+    async def main() -> None:
+        try:
+            async with Server(replace(options(folder), **changes)) as server:  # type: ignore[arg-type]
+                found.append(server)
+                ready.set()
+                while not stop.is_set():
+                    await asyncio.sleep(0.01)
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            ready.set()
+
+    thread = threading.Thread(target=lambda: asyncio.run(main()))
+    thread.start()
+    ready.wait(60.0)
+    if failed:
+        thread.join()
+        raise failed[0]
+    try:
+        yield found[0]
+    finally:
+        stop.set()
+        thread.join(30.0)
+        assert not thread.is_alive()
+        if failed:
+            raise failed[0]

@@ -1,0 +1,194 @@
+"""Stock clients against a real server: both protocols, shared memory, keys, limits, faults."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+from eunomia.serving.server import Server
+from tests.serving.live import ADMIN, GOLD, SIDE, SILVER, running
+
+tritonhttp = pytest.importorskip("tritonclient.http")
+tritongrpc = pytest.importorskip("tritonclient.grpc")
+from tritonclient.utils import InferenceServerException  # noqa: E402
+
+IMAGE = np.random.default_rng(0).standard_normal((1, 3, SIDE, SIDE), np.float32)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running(tmp_path_factory.mktemp("server")) as live:
+        yield live
+
+
+@pytest.fixture(params=["http", "grpc"])
+def client(request: pytest.FixtureRequest, server: Server) -> Any:
+    """(module, client) of either protocol."""
+    if request.param == "http":
+        return tritonhttp, tritonhttp.InferenceServerClient(f"127.0.0.1:{server.http_port}")
+    return tritongrpc, tritongrpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}")
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"}
+
+
+def ask(
+    module: Any, client: Any, key: str = GOLD, image: np.ndarray = IMAGE, model: str = "small", **more: Any
+) -> Any:
+    tensor = module.InferInput("image", list(image.shape), "FP32")
+    tensor.set_data_from_numpy(image)
+    return client.infer(model, [tensor], headers=bearer(key), **more)
+
+
+def post(server: Server, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, dict[str, Any]]:
+    request = urllib.request.Request(f"http://127.0.0.1:{server.http_port}{path}", body, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, json.loads(answer.read() or b"{}")
+    except urllib.error.HTTPError as error:
+        return error.code, json.loads(error.read())
+
+
+def test_answers_are_those_of_the_whole_network(server: Server, client: Any, tmp_path: Path) -> None:
+    module, stub = client
+    answer = ask(module, stub, request_id="r-1").as_numpy("logits")
+    entry = server.service.repository.entry("small")
+    whole = ort.InferenceSession(str(entry.path), providers=["CPUExecutionProvider"])
+    np.testing.assert_array_equal(answer, whole.run(None, {"image": IMAGE})[0])
+
+
+def test_facts_of_server_and_model(client: Any) -> None:
+    module, stub = client
+    assert stub.is_server_live() and stub.is_server_ready() and stub.is_model_ready("small")
+    more = {} if module is tritonhttp else {"as_json": True}
+    metadata = stub.get_model_metadata("small", headers=bearer(GOLD), **more)
+    assert metadata["name"] == "small" and metadata["inputs"][0]["name"] == "image"
+    assert [int(d) for d in metadata["inputs"][0]["shape"]] == [-1, 3, SIDE, SIDE]
+    config = stub.get_model_config("small", headers=bearer(GOLD), **more)
+    config = config.get("config", config)
+    assert [int(d) for d in config["input"][0]["dims"]] == [3, SIDE, SIDE]
+
+
+def test_keys_are_needed_and_roles_are_kept(client: Any) -> None:
+    module, stub = client
+    with pytest.raises(InferenceServerException, match="the API key is not valid"):
+        ask(module, stub, key="eun_made-up")
+    with pytest.raises(InferenceServerException, match="an API key is needed"):
+        stub.get_model_metadata("small")
+    with pytest.raises(InferenceServerException, match="'gold' is no administrator"):
+        stub.unload_model("small", headers=bearer(GOLD))
+
+
+def test_a_header_does_not_beat_a_key(server: Server) -> None:
+    body = json.dumps({"inputs": []}).encode()
+    status, content = post(server, "/v2/models/small/infer", body, {"x-tenant-id": "gold"})
+    assert (status, content["reason"]) == (401, "unauthenticated")
+
+
+def test_networks_come_and_go(server: Server, client: Any) -> None:
+    module, stub = client
+    stub.unload_model("small", headers=bearer(ADMIN))
+    with pytest.raises(InferenceServerException, match="model 'small' is not ready: unloaded"):
+        ask(module, stub)
+    stub.load_model("small", headers=bearer(ADMIN))
+    assert ask(module, stub).as_numpy("logits").shape == (1, 10)
+    with pytest.raises(InferenceServerException, match="unknown model"):
+        stub.load_model("../../etc/passwd" if module is tritongrpc else "elsewhere", headers=bearer(ADMIN))
+
+
+def test_wrong_requests_are_told_apart(client: Any) -> None:
+    module, stub = client
+    with pytest.raises(InferenceServerException, match="unknown model 'nope'"):
+        ask(module, stub, model="nope")
+    with pytest.raises(InferenceServerException, match="takes"):
+        ask(module, stub, image=IMAGE[:, :2])
+    with pytest.raises(InferenceServerException, match="may send 200000"):
+        ask(module, stub, key=SILVER, image=np.repeat(IMAGE, 5, axis=0))
+    with pytest.raises(InferenceServerException, match="the network alone takes"):
+        ask(module, stub, timeout=1)
+
+
+@pytest.mark.parametrize("body, says", [
+    (b"{", "is not JSON"), (b"[]", "an object is expected"), (b'{"inputs": 3}', "list of objects"),
+    (b'{"inputs": [{"name": "image", "datatype": "FP32", "shape": [1, -2]}]}', "whole numbers"),
+    (b'{"inputs": [{"name": "image", "datatype": "STRING", "shape": [1]}]}', "datatype 'STRING'"),
+    (b'{"inputs": [{"name": "image", "datatype": "FP32", "shape": [2], "data": [1]}]}', "1 values given"),
+    (b'{"inputs": [{"name": "image", "datatype": "UINT8", "shape": [1], "data": [300]}]}', "does not fit"),
+    (b'{"inputs": [{"name": "image", "datatype": "FP32", "shape": [1], "data": ["x"]}]}', "not a number"),
+    (b'{"inputs": [{"name": "other", "datatype": "FP32", "shape": [1], "data": [1]}]}', "takes the inputs image"),
+    (b'{"inputs": [{"name": "image", "datatype": "FP32", "shape": [99999999999]}]}', "whole numbers from 0"),
+])  # fmt: skip
+def test_malformed_bodies_get_one_sentence(server: Server, body: bytes, says: str) -> None:
+    status, content = post(server, "/v2/models/small/infer", body, bearer(GOLD))
+    assert status == 400 and says in content["error"]
+
+
+def test_a_plain_json_request(server: Server) -> None:
+    tensor = {"name": "image", "datatype": "FP32", "shape": list(IMAGE.shape), "data": IMAGE.ravel().tolist()}
+    status, content = post(server, "/v2/models/small/infer", json.dumps({"id": "7", "inputs": [tensor]}).encode(),
+                           bearer(GOLD))  # fmt: skip
+    assert status == 200 and content["id"] == "7" and len(content["outputs"][0]["data"]) == 10
+
+
+def test_tensors_in_shared_memory(client: Any) -> None:
+    shm = pytest.importorskip("tritonclient.utils.shared_memory")
+    module, stub = client
+    name = f"/eunomia-test-{os.getpid()}"
+    there = shm.create_shared_memory_region("in", name, IMAGE.nbytes)
+    try:
+        shm.set_shared_memory_region(there, [IMAGE])
+        stub.register_system_shared_memory("in", name, IMAGE.nbytes, headers=bearer(GOLD))
+        tensor = module.InferInput("image", list(IMAGE.shape), "FP32")
+        tensor.set_shared_memory("in", IMAGE.nbytes)
+        answer = stub.infer("small", [tensor], headers=bearer(GOLD)).as_numpy("logits")
+        np.testing.assert_array_equal(answer, ask(module, stub).as_numpy("logits"))
+        with pytest.raises(InferenceServerException, match="no shared memory region"):
+            stub.infer("small", [tensor], headers=bearer(SILVER))  # another tenant's
+        stub.unregister_system_shared_memory("in", headers=bearer(GOLD))
+    finally:
+        shm.destroy_shared_memory_region(there)
+
+
+def test_many_at_once_and_none_is_lost(server: Server) -> None:
+    stub = tritongrpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}")
+    with ThreadPoolExecutor(8) as crowd:
+        answers = list(
+            crowd.map(lambda n: ask(tritongrpc, stub, request_id=str(n)).get_response().id, range(40))
+        )
+    assert answers == [str(n) for n in range(40)]
+    assert server.pool.arena.free_bytes == 16 * 1024**2  # all memory came back
+
+
+def test_a_killed_worker_costs_no_answer(server: Server) -> None:
+    stub = tritongrpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}")
+    with ThreadPoolExecutor(4) as crowd:
+        futures = [crowd.submit(ask, tritongrpc, stub) for _ in range(30)]
+        time.sleep(0.05)
+        os.kill(server.pool.devices[0].pid, signal.SIGKILL)
+        answers = [future.result(timeout=30).as_numpy("logits").shape for future in futures]
+    assert answers == [(1, 10)] * 30
+    assert server.pool.deaths == 1 and server.pool.arena.free_bytes == 16 * 1024**2
+
+
+def bad(view: Any) -> Any:
+    raise RuntimeError("no idea")
+
+
+def test_a_policy_that_raises_is_replaced(tmp_path: Path) -> None:
+    with running(tmp_path, policy=bad) as server:
+        stub = tritongrpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}")
+        assert ask(tritongrpc, stub).as_numpy("logits").shape == (1, 10)
+        assert server.guard.counts["raised"] >= 1

@@ -19,6 +19,16 @@ ForceAll = Annotated[
     bool, typer.Option("--force", help="Replace the results of other settings in that folder.")
 ]
 
+Bracket = Annotated[
+    int | None,
+    typer.Option(
+        "--bracket",
+        min=1,
+        metavar="N",
+        help="Show each policy's place between best schedule found and bound, on the first N requests of each seed.",
+    ),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
@@ -84,6 +94,7 @@ def compare(
     out: opt.Out = None,
     workers: opt.Workers = None,
     record: opt.Record = "first",
+    bracket: Bracket = None,
     force: ForceAll = False,
     as_json: opt.Json = False,
     quiet: opt.Quiet = False,
@@ -107,6 +118,7 @@ def compare(
             record=record,
             on_done=on_done,
             overwrite=force,
+            bracket=bracket,
         )
     show_comparison(result, folder, as_json, quiet)
 

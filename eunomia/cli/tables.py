@@ -122,10 +122,28 @@ def print_comparison(result: CompareResult) -> None:
     stdout().print(f"{seeds} seed{'s' * (seeds > 1)}, the same requests for every policy; {spread}"
                    f"gain in hit rate over {baseline(result)}, in points, paired by seed (n = {seeds}); "
                    f"energy per request relative to {baseline(result)}", style="dim", soft_wrap=True)  # fmt: skip
+    for line in standing_lines(result):
+        stdout().print(line, soft_wrap=True)
     for line in notes(result):
         stdout().print(f"note: {line}", style="dim", soft_wrap=True)
     for line in verdict(result):
         stdout().print(line, soft_wrap=True)
+
+
+def standing_lines(result: CompareResult) -> list[str]:
+    """Each policy's place in the bracket, in words."""
+    found = result.standing
+    if found is None:
+        return []
+    total = sum(found.total)
+    said = f"bracket of {total} requests ({len(found.total)} x the first ones of a seed, from an empty platform): "
+    best, most = (100.0 * sum(hits) / total for hits in (found.found, found.bound))
+    said += f"best schedule found {best:.1f} % .. bound {most:.1f} %"
+    places = [
+        f"{policy}: {percent(found.of_found(policy))} of the best found, {percent(found.of_bound(policy))} of the bound"
+        for policy in found.hits
+    ]
+    return [said, *places]
 
 
 def gain_over(result: CompareResult, policy: str, short: bool = False) -> str:

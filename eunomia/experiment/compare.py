@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from eunomia.config import Scenario, as_table
 from eunomia.errors import ConfigError, EunomiaError
+from eunomia.experiment.bracket import Standing, standing
 from eunomia.experiment.cells import folder_name, make_cell, run_cells
 from eunomia.experiment.place import claim
 from eunomia.experiment.policy import PolicyLike, policy_name, resolve_policy
@@ -51,6 +52,7 @@ class CompareResult:
     failures: dict[str, str] = field(default_factory=dict)
     directory: Path | None = None  # where the runs are; None = nothing was written
     replayed_alike: tuple[str, ...] = ()  # tenants whose trace is the same under every seed
+    standing: Standing | None = None  # places in the bracket, where it was asked for
 
     def values(self, policy: str, metric: str) -> list[float]:
         """One number per seed, nan where a run failed or has no such number."""
@@ -107,6 +109,7 @@ def compare(
     record: Keep = "first",
     on_done: OnDone | None = None,
     overwrite: bool = False,
+    bracket: int | None = None,
 ) -> CompareResult:
     """Run every policy on every seed; with ``directory``, write the runs there and go on where a stopped call left off.
 
@@ -115,6 +118,7 @@ def compare(
     ``requests`` alone. The result does not depend on ``workers``. With more than one, call it from
     under ``if __name__ == "__main__":`` in a script.
     A ``directory`` with another scenario's comparison is refused, unless ``overwrite`` replaces it.
+    ``bracket``: also put the policies into the clairvoyant bracket of so many first requests of each seed.
     A run that fails is named in ``failures``; if all fail, the first complaint is raised.
     """
     checked = as_scenario(scenario, overrides)
@@ -132,6 +136,8 @@ def compare(
     cells = [make_cell(checked, policy, seed, root, kept[seed]) for policy in chosen for seed in numbers]
     outcomes = run_cells(cells, workers, on_done, root)
     result = _collect(checked, names, numbers, outcomes, root)
+    if bracket is not None:
+        result = replace(result, standing=standing(checked, chosen, numbers, bracket))
     if root is not None:
         write_comparison(root, _manifest(result))
     return result
@@ -184,6 +190,7 @@ def _manifest(result: CompareResult) -> dict[str, Any]:
         "policies": list(result.policies),
         "seeds": list(result.seeds),
         "failures": result.failures,
+        **({"bracket": result.standing.facts()} if result.standing else {}),
         "config": as_table(result.scenario),
         **provenance(),
     }

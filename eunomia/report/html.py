@@ -50,7 +50,7 @@ def render_report(comparison: Comparison | RunRecords) -> str:
         "headline": names.text(headline),
         "said": "".join(f"<li>{names.text(text)}</li>" for text in said),
         "scope": html.escape(_scope(assessment)),
-        "summary": _summary_table(assessment),
+        "summary": _summary_table(assessment) + _bracket_table(comparison.manifest),
         "summary_note": html.escape(_summary_note(assessment)),
         "facts": visible(_facts(comparison)),
         "data": visible(_embedded(page_data(assessment))),
@@ -135,6 +135,32 @@ def _summary_note(a: Assessment) -> str:
     return (
         f"Means over {len(a.comparison.seeds)} seeds with the 95 % interval (Student t). "
         f"A dot marks the best mean of a column; whether it is really ahead, the intervals say.{bars}"
+    )
+
+
+def _bracket_table(manifest: dict[str, Any]) -> str:
+    """Each policy's place in the clairvoyant bracket, where the comparison has one."""
+    facts = manifest.get("bracket")
+    if not facts:
+        return ""
+    found, bound, total = sum(facts["found"]), sum(facts["bound"]), sum(facts["total"])
+    rows = "".join(
+        f'<tr><th scope="row">{breakable(policy)}</th>'
+        + "".join(f"<td>{100 * sum(hits) / max(most, 1):.1f} %</td>" for most in (total, found, bound))
+        + "</tr>"
+        for policy, hits in sorted(facts["hits"].items(), key=lambda entry: -sum(entry[1]))
+    )
+    head = "".join(
+        f'<th scope="col">{title}</th>'
+        for title in ("policy", "in time", "of the best schedule found", "of the bound")
+    )
+    note = (
+        f"On {total:,} requests, the first ones of each seed, from an empty platform. A search that knew all "
+        f"arrivals served {100 * found / total:.1f} %; nobody can serve more than {100 * bound / total:.1f} %."
+    )
+    return (
+        f'<h3>Place in the bracket</h3><p class="sub">{note}</p>'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     )
 
 

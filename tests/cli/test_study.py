@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.scenarios import small
 from tests.cli.shell import Shell
 
 TINY = """
@@ -92,3 +93,24 @@ def test_a_study_folder_is_not_a_comparison(shell: Shell, file: str) -> None:
     assert shell("study", file, "--quiet").code == 0
     done = shell("report", "runs/study-tiny")
     assert done.code != 0 and "is a study" in done.err and "Traceback" not in done.err
+
+
+def test_a_comparison_shows_each_policy_in_the_bracket(shell: Shell, tmp_path: Path) -> None:
+    small(tmp_path)
+    done = shell("compare", "small.toml", "--bracket", "30", "--workers", "1")
+    assert done.code == 0, done.err
+    assert "best schedule found" in done.out and "of the bound" in done.out
+    facts = json.loads((tmp_path / "runs" / "small-lab" / "manifest.json").read_text())["bracket"]
+    assert set(facts["hits"]) == {"fcfs", "edf+f+eft"}
+    for hits in facts["hits"].values():
+        assert all(mine <= most for mine, most in zip(hits, facts["bound"], strict=True))
+    assert all(f <= b <= t for f, b, t in zip(facts["found"], facts["bound"], facts["total"], strict=True))
+    assert "Place in the bracket" in (tmp_path / "runs" / "small-lab" / "report.html").read_text()
+
+
+def test_a_bracket_needs_open_arrivals_and_requests(shell: Shell, tmp_path: Path) -> None:
+    small(tmp_path)
+    assert shell("compare", "small.toml", "--bracket", "0").code == 2
+    closed = 'tenant.gold.arrivals={process="closed_loop", clients=2, think_s=0.01}'
+    done = shell("compare", "small.toml", "--bracket", "10", "--set", closed)
+    assert done.code == 2 and "closed-loop" in done.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -29,7 +30,8 @@ class Themis:
 
     ``fairness`` is the knob f: only the (1 - f) fraction of apps with the worst rho may bid. ``lease_s``: how
     long a grant lasts. ``ideal``, ``finish``: what rho means (:mod:`.agent`). ``rounding``: how c_i * G
-    becomes whole GPUs (:mod:`.auction`). ``mechanism`` ``strawman``: all free GPUs to the worst rho, then the
+    becomes whole GPUs (:mod:`.auction`). ``aligned``: leases end at multiples of ``lease_s``, so that much is offered
+    at once, instead of each at its own time. ``mechanism`` ``strawman``: all free GPUs to the worst rho, then the
     next. Devices of different types are auctioned type by type, the one that suits the waiting jobs best
     first; an app's jobs that won are out of the later auctions.
 
@@ -43,6 +45,7 @@ class Themis:
     finish: Finish = "all"
     rounding: Rounding = "floor"
     mechanism: Mechanism = "auction"
+    aligned: bool = False
     needs: Needs = Needs(answer="devices", every_event=True)
     book: Book = field(default_factory=Book, repr=False)
     leases: Leases = field(default_factory=Leases, repr=False)
@@ -77,10 +80,16 @@ class Themis:
             candidates = waiting & view.runnable[:, column] & (view.scale <= free[machines].sum())
             if len(machines) and candidates.any():
                 grants = self._sell(view, column, machines, free, candidates, before)
-                self.leases.add(view, grants, view.now_s + self.lease_s)
+                self.leases.add(view, grants, self._until_s(view.now_s))
                 free -= grants.sum(axis=0)
                 waiting &= ~grants.any(axis=1)
         return self.leases.answer(view)
+
+    def _until_s(self, now_s: float) -> float:
+        """End of a lease granted now."""
+        if not self.aligned:
+            return now_s + self.lease_s
+        return self.lease_s * (math.floor(now_s / self.lease_s + 1e-9) + 1)
 
     def _sell(
         self, view: ClusterView, column: int, machines: Ints, free: Ints, candidates: Mask, before: Ints

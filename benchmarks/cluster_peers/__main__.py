@@ -1,0 +1,43 @@
+"""``python -m benchmarks.cluster_peers [themis] [htas] [osdec] [--write]``; data as for the tests ($EUNOMIA_SHARED)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from benchmarks.cluster_peers import report
+
+
+def main() -> None:
+    """Run the named studies, all by default; print them, or write them into the page of results."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster_peers")
+    parser.add_argument("studies", nargs="*", choices=["themis", "htas", "osdec", []], default=[])
+    parser.add_argument(
+        "--write", action="store_true", help="replace these parts of docs/results/cluster_peers.md"
+    )
+    given = parser.parse_args()
+    for name in given.studies or ["themis", "htas", "osdec"]:
+        text = _study(name)
+        print(text)
+        if given.write:
+            report.write({name: text})
+
+
+def _study(name: str) -> str:
+    if name == "themis":
+        from benchmarks.cluster_peers.themis import study
+
+        root = Path(os.environ.get("EUNOMIA_SHARED", Path(__file__).resolve().parents[3] / "shared"))
+        return study(root / "data" / "gavel" / "simulation_throughputs.json")
+    if name == "htas":
+        from benchmarks.cluster_peers.htas import study as htas
+
+        return htas()
+    from benchmarks.cluster_peers.osdec import study as osdec
+
+    return osdec()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Apps for Themis' study: hyperparameter searches and single jobs, with placement sensitivity as measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from eunomia.cluster.cluster import Cluster, DeviceType
+from eunomia.cluster.job import TrainingJob
+from eunomia.cluster.policies.themis.tuner import SuccessiveHalving, tuned
+from eunomia.cluster.problem import ClusterProblem, build_problem
+from eunomia.cluster.simulate import ClusterRun
+from eunomia.cluster.throughput import ThroughputTable
+from eunomia.metrics.fairness import jain
+
+TRIALS = (1, 1, 1, 1, 2, 4, 8)  # drawn uniformly: 4 of 7 apps are single jobs
+GANGS = (1, 2, 4)
+HOURS = (0.5, 8.0)  # full length of a trial, log-uniform
+
+
+@dataclass(frozen=True)
+class Setting:
+    """64 devices of one type, 4 per server, 4 servers per rack; ``load`` = offered device-hours over capacity."""
+
+    apps: int = 80
+    load: float = 1.0
+    devices: int = 64
+    per_server: int = 4
+    servers_per_rack: int = 4
+
+
+def problem(table: ThroughputTable, setting: Setting, seed: int) -> ClusterProblem:
+    """Apps with Poisson arrivals at the given load; trials are cut by successive halving."""
+    rng = np.random.default_rng([seed, 41])
+    cluster = Cluster(
+        (DeviceType("v100", setting.devices, setting.per_server, 0.0, None, setting.servers_per_rack),)
+    )
+    made = [_app(table, rng, a, seed) for a in range(setting.apps)]
+    work_s = sum(job.total_steps / _speed(table, job)[0] * job.scale_factor for app in made for job in app)
+    gap_s = work_s / setting.load / setting.devices / setting.apps
+    arrival_s = np.cumsum(rng.exponential(gap_s, setting.apps))
+    jobs = [
+        TrainingJob(
+            job.job_id, job.job_type, job.total_steps, job.scale_factor, float(arrival_s[a]),
+            app_id=job.app_id, traits=job.traits,
+        )
+        for a, app in enumerate(made)
+        for job in app
+    ]  # fmt: skip
+    return build_problem(jobs, cluster, table)
+
+
+def _app(table: ThroughputTable, rng: np.random.Generator, number: int, seed: int) -> list[TrainingJob]:
+    gang = int(rng.choice(GANGS))
+    kinds = [name for name in table.job_types if gang in table.scales(name)]
+    kind = str(rng.choice(kinds))
+    alone, spread = _speed(table, TrainingJob("probe", kind, 1.0, gang))
+    hours = float(np.exp(rng.uniform(*np.log(HOURS))))
+    steps = max(1.0, round(hours * 3600.0 * alone))
+    slow = max(1.0, alone / spread) if spread > 0.0 else 1.0
+    traits = {"slowdown_rack": slow, "slowdown_cross": slow, "skew": float(slow > 1.3)}
+    traits |= {"loss_a": float(np.exp(rng.uniform(np.log(3.0), np.log(30.0)))) / steps, "loss_b": 1.0}
+    trials = int(rng.choice(TRIALS))
+    jobs = [
+        TrainingJob(f"{number}.{t}", kind, steps, gang, app_id=str(number), traits=traits)
+        for t in range(trials)
+    ]
+    return tuned(jobs, SuccessiveHalving(), seed * 1000 + number) if trials > 1 else jobs
+
+
+def _speed(table: ThroughputTable, job: TrainingJob) -> tuple[float, float]:
+    row, column = table.row(job.job_type, job.scale_factor), table.types.index("v100")
+    spread = table.spread[row, column] if table.spread is not None else np.nan
+    alone = float(table.alone[row, column])
+    return alone, alone if np.isnan(spread) else float(spread)
+
+
+@dataclass(frozen=True)
+class Fairness:
+    """One run, by app."""
+
+    max_rho: float
+    p90_rho: float
+    unfair: float  # share of apps with rho > 1.05
+    above_one: float  # share of apps with rho > 1
+    jain: float  # of rho
+    completion_h: float  # mean over apps, arrival to last trial
+    makespan_h: float
+    efficiency: float  # device time that made lasting progress at consolidated speed, over device time held
+    preemptions: float  # per job: preemptions and moves
+    solve_ms: float  # mean per question
+
+
+def fairness(run: ClusterRun) -> Fairness:
+    """rho = (finish - arrival) / T_id, T_id = time alone * max(1, N demand / C), N = mean apps over its life."""
+    p, g = run.problem, run.ledger
+    assert not np.isnan(g.finish_s).any(), "an app did not finish"
+    apps = int(p.app.max()) + 1
+    arrival, finish, alone = np.zeros(apps), np.zeros(apps), np.zeros(apps)
+    arrival[p.app] = p.arrival_s
+    np.maximum.at(finish, p.app, g.finish_s)
+    np.maximum.at(alone, p.app, p.total_steps / p.speed[:, 0])
+    demand = np.bincount(p.app, p.scale, apps)
+    both = np.minimum(finish[:, None], finish[None, :]) - np.maximum(arrival[:, None], arrival[None, :])
+    crowd = np.maximum(both, 0.0).sum(axis=1) / (finish - arrival)
+    gpus = float(p.cluster.counts.sum())
+    rho = (finish - arrival) / (alone * np.maximum(1.0, crowd * demand / gpus))
+    held = float(g.attained_s.sum())
+    return Fairness(
+        float(rho.max()), float(np.quantile(rho, 0.9)), float((rho > 1.05).mean()), float((rho > 1.0).mean()),
+        jain(rho), float((finish - arrival).mean() / 3600.0), float((finish.max() - arrival.min()) / 3600.0),
+        float(g.useful_s.sum()) / held, float((g.preemptions + g.moves).sum() / len(p)),
+        1000.0 * float(np.mean([asked.solve_s for asked in run.recorder.asked])),
+    )  # fmt: skip

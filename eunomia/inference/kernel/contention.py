@@ -20,9 +20,9 @@ def set_rates(k: Kernel) -> None:
     mode, bandwidth, now_s = k.contention, system_of(k).bandwidth_bytes_s, system_of(k).now_s
     demand = k.demand_true
     if mode == NONE or (demand <= bandwidth and mode != ROOFLINE_STATIC):
-        _set_common_rate(k, 1.0, now_s)
+        _set_common_rate(k, 1.0, 1.0, now_s)
     elif mode == PROPORTIONAL:
-        _set_common_rate(k, bandwidth / demand, now_s)
+        _set_common_rate(k, bandwidth / demand, demand * (1.0 / bandwidth), now_s)
     else:
         k.common_rate = 0.0
         _set_grants(k, mode, demand, bandwidth)
@@ -32,18 +32,20 @@ def set_rates(k: Kernel) -> None:
 
 
 @jitted
-def _set_common_rate(k: Kernel, rate: float, now_s: float) -> None:
+def _set_common_rate(k: Kernel, rate: float, slow: float, now_s: float) -> None:
+    """All lanes progress at one rate; ``slow`` is its inverse, found without waiting for a division."""
     if rate == 1.0 and k.common_rate == 1.0:  # layers start at full speed, and all have stayed there
         return
     before = k.common_rate
-    ratio = before / rate  # one division serves all lanes but the new ones
+    ratio = before * slow
     for s in range(k.num_lanes):
         lane = lane_at(k, s)
         if lane.rate == before and lane.node >= 0:
             lane.end_s = now_s + (lane.end_s - now_s) * ratio
             lane.rate = rate
         elif lane.node >= 0:
-            _move_end(k, s, rate, now_s)
+            lane.end_s = now_s + (lane.end_s - now_s) * (lane.rate * slow)
+            lane.rate = rate
     k.common_rate = rate
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from eunomia.inference.kernel.facts import is_late
-from eunomia.inference.kernel.heap import before, pop, push
+from eunomia.inference.kernel.heap import before
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.layers import start_layer
-from eunomia.inference.kernel.layout import DEAD
 from eunomia.inference.kernel.memory import (
     Kernel,
-    active_at,
     cost_at,
     decision_at,
     facts_at,
@@ -18,64 +16,14 @@ from eunomia.inference.kernel.memory import (
     lane_at,
     node_at,
     queue_at,
+    ranking_at,
     system_of,
 )  # fmt: skip
-from eunomia.inference.kernel.placement import bind_target, choose, refresh_types, time_left
-from eunomia.inference.kernel.pools import release_node
-from eunomia.inference.kernel.setup import GRACE_S, GREEDY, STEP
+from eunomia.inference.kernel.placement import bind_target, choose, may_start, refresh_types, sieve, time_left
+from eunomia.inference.kernel.ranking import head, insert, mark, refresh_ranking, remove_head
+from eunomia.inference.kernel.setup import GREEDY, STEP
 
-
-@jitted
-def insert(k: Kernel, heap: int, node: int) -> None:
-    """Put a waiting node into a heap, among the on-time ones."""
-    record = heap_at(k, heap)
-    record.on_time = push(k, record.on_time, node)
-    if record.place < 0:
-        record.place = k.num_active
-        active_at(k, k.num_active).heap = heap
-        active_at(k, k.num_active).stale = 1
-        k.num_active += 1
-    elif record.on_time == node:
-        active_at(k, record.place).stale = 1
-
-
-@jitted
-def drop_dead(k: Kernel, heap: int, tier: int) -> int:
-    """Root of a heap after removing nodes of dropped requests from its top."""
-    record = heap_at(k, heap)
-    root = record.late if tier == 1 else record.on_time
-    while root >= 0 and node_at(k, root).state == DEAD:
-        rest = pop(k, root)
-        release_node(k, root)
-        root = rest
-    if tier == 1:
-        record.late = root
-    else:
-        record.on_time = root
-    return root
-
-
-@jitted
-def head(k: Kernel, heap: int, tiered: bool, now_s: float) -> int:
-    """First node of a heap; -1 = empty. Late ones (if ``tiered``) come after all others."""
-    node = drop_dead(k, heap, 0)
-    while tiered and node >= 0 and is_late(facts_at(k, node), now_s):
-        heap_at(k, heap).on_time = pop(k, node)
-        heap_at(k, heap).late = push(k, heap_at(k, heap).late, node)
-        node = drop_dead(k, heap, 0)
-    if node >= 0 or not tiered:
-        return node
-    return drop_dead(k, heap, 1)
-
-
-@jitted
-def remove_head(k: Kernel, heap: int, node: int) -> None:
-    """Take the node that ``head`` returned out of its heap."""
-    record = heap_at(k, heap)
-    if record.on_time == node:
-        record.on_time = pop(k, node)
-    else:
-        record.late = pop(k, node)
+FEW = 4  # heaps for which the placement rule is evaluated one by one
 
 
 @jitted
@@ -116,91 +64,35 @@ def begin(k: Kernel, node: int, s: int, now_s: float) -> None:
 
 
 @jitted
-def rank_head(k: Kernel, i: int, tiered: bool, now_s: float) -> bool:
-    """Copy what ranks the first node of active heap i; False = the heap is empty and no longer active."""
-    entry = active_at(k, i)
-    node = head(k, entry.heap, tiered, now_s)
-    if node < 0:
-        k.num_active -= 1
-        heap_at(k, entry.heap).place = -1
-        if i < k.num_active:
-            last = active_at(k, k.num_active)
-            entry.heap, entry.node, entry.stale, entry.late = last.heap, last.node, last.stale, last.late
-            entry.key, entry.sequence, entry.due_s, entry.path_s = (
-                last.key,
-                last.sequence,
-                last.due_s,
-                last.path_s,
-            )
-            heap_at(k, entry.heap).place = i
-        return False
-    facts = facts_at(k, node)
-    entry.node, entry.stale = node, 0
-    entry.key, entry.sequence = node_at(k, node).key, node_at(k, node).sequence
-    entry.due_s, entry.path_s = facts.deadline_s + GRACE_S, facts.path_best_s
-    entry.late = 1 if tiered and is_late(facts, now_s) else 0
-    return True
-
-
-@jitted
-def first_startable(k: Kernel, tiered: bool, now_s: float) -> int:
-    """Active heap whose first node goes before all others that would be given an idle accelerator; -1 = none.
-
-    The accelerator stands in ``chosen_lane``.
-    """
-    best = -1
-    i = 0
-    while i < k.num_active:
-        entry = active_at(k, i)
-        if entry.stale == 1 or (tiered and entry.late == 0 and entry.due_s < now_s + entry.path_s):
-            if not rank_head(k, i, tiered, now_s):
-                continue
-        if best >= 0:
-            other = active_at(k, best)
-            if entry.late != other.late:
-                first = entry.late < other.late
-            elif entry.key != other.key:
-                first = entry.key < other.key
-            else:
-                first = entry.sequence < other.sequence
-            if not first:
-                i += 1
-                continue
-        s = choose(k, k.place, facts_at(k, entry.node).row)
-        if s >= 0:
-            best = i
-            k.chosen_lane = s
-        i += 1
-    return best
-
-
-@jitted
 def greedy_round(k: Kernel, now_s: float) -> None:
     """Start sub-jobs until nothing that waits would be given an idle accelerator, or the gate is shut."""
     system = system_of(k)
     tiered = k.tiered == 1
     refresh_system(k)
-    if k.heads_stale == 1:
-        for i in range(k.num_active):
-            active_at(k, i).stale = 1
-        k.heads_stale = 0
     while k.num_waiting > 0 and k.num_running < k.num_lanes:
         if system.demand_bytes_s > k.gate * system.bandwidth_bytes_s:
             return
         if k.types_wanted == 1:
             refresh_types(k)
+        heap, s = 0, -1
         if k.num_heaps == 1:  # every sub-job may go anywhere: the first one decides for all
-            heap, node = 0, head(k, 0, tiered, now_s)
+            node = head(k, 0, tiered, now_s)
             s = choose(k, k.place, facts_at(k, node).row)
-            if s < 0:
-                return
         else:
-            best = first_startable(k, tiered, now_s)
-            if best < 0:
-                return
-            entry = active_at(k, best)
-            entry.stale = 1
-            heap, node, s = entry.heap, entry.node, k.chosen_lane
+            refresh_ranking(k, tiered, now_s)
+            sieved = k.sieved == 1 and k.num_ranked > FEW
+            if sieved:
+                sieve(k)
+            i = 0
+            while s < 0 and i < k.num_ranked:
+                heap = ranking_at(k, i).value
+                if not sieved or may_start(k, heap):
+                    s = choose(k, k.place, heap_at(k, heap).row)
+                i += 1
+            node = heap_at(k, heap).node
+        if s < 0:
+            return
+        mark(k, heap)
         remove_head(k, heap, node)
         begin(k, node, s, now_s)
 

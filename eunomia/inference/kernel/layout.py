@@ -205,21 +205,15 @@ JOB = np.dtype(
     align=True,
 )
 
-HEAP = np.dtype(
+HEAP = np.dtype(  # waiting sub-jobs that all get the same answer from the placement rule
     [
-        ("on_time", "i8"),
+        ("on_time", "i8"),  # roots; -1 = empty
         ("late", "i8"),
-        ("place", "i8"),
-    ],  # roots, -1 = empty; index among the active, -1 = none
-    align=True,
-)
-
-ACTIVE = np.dtype(  # a heap with nodes, and a copy of what ranks its first one
-    [
-        ("heap", "i8"),
+        ("ranked", "i8"),  # 1 = stands in the ranking, by a copy of what ranks its first node:
+        ("marked", "i8"),  # 1 = the copy must be made anew
         ("node", "i8"),
-        ("stale", "i8"),  # 1 = the copy must be made anew
-        ("late", "i8"),
+        ("row", "i8"),
+        ("tier", "i8"),  # 1 = late
         ("key", "f8"),
         ("sequence", "i8"),
         ("due_s", "f8"),  # deadline + grace
@@ -257,7 +251,11 @@ ARRAYS: dict[str, np.dtype[Any]] = {  # every array of the kernel: name -> eleme
     "accelerators": ACCELERATOR,
     "types": TYPE,
     "heaps": HEAP,
-    "active": ACTIVE,  # heaps with nodes
+    "ranking": INDEX,  # heaps with nodes, in the order of their first ones
+    "class_estimate": NUMBER,  # (types, heaps) c' of the rows of each heap, for the sieve
+    "idle_finish": NUMBER,  # per heap: earliest finish on an idle accelerator, on a busy one
+    "busy_finish": NUMBER,
+    "marked": INDEX,  # heaps whose first node has changed
     "think": TIMER,  # closed-loop requests in their think time: binary heap
     "slots": SLOT,
     "pending": INDEX,  # (slots, num_layers) predecessors left; -1 = handed out, -2 = done
@@ -297,7 +295,8 @@ KERNEL = np.dtype(  # the one argument of every kernel function: addresses, size
         ("num_running", "i8"),
         ("num_waiting", "i8"),
         ("num_fresh", "i8"),
-        ("num_active", "i8"),
+        ("num_ranked", "i8"),
+        ("num_marked", "i8"),
         ("free_slot", "i8"),  # heads of the free lists; -1 = none
         ("free_node", "i8"),
         ("used_slots", "i8"),  # high-water marks
@@ -309,7 +308,6 @@ KERNEL = np.dtype(  # the one argument of every kernel function: addresses, size
         ("instants", "i8"),
         ("rounds", "i8"),  # decision rounds
         ("idle_mask", "i8"),  # bit s = accelerator s is idle, for the first 62
-        ("chosen_lane", "i8"),  # answer of the placement rule
         ("heads_stale", "i8"),  # a request was dropped: first nodes of heaps may be dead
         ("dirty", "i8"),  # running set changed: rates are stale
         ("phase", "i8"),  # where to go on when the kernel is entered again
@@ -317,6 +315,7 @@ KERNEL = np.dtype(  # the one argument of every kernel function: addresses, size
         ("shown", "i8"),  # sub-jobs in the view
         ("fault", "i8"),  # row of the answer that was illegal
         ("next_tick", "i8"),  # index of the next period boundary
+        ("next_late_s", "f8"),  # no first node of a ranked heap becomes late before
         ("scheduler_free_s", "f8"),
         ("demand_true", "f8"),  # D
         ("common_rate", "f8"),  # of all busy lanes; 0 = each has its own
@@ -328,6 +327,7 @@ KERNEL = np.dtype(  # the one argument of every kernel function: addresses, size
         ("bind", "i8"),
         ("demand_wanted", "i8"),  # the rule or the record reads the estimated demand
         ("types_wanted", "i8"),  # the placement rule reads the summaries per type
+        ("sieved", "i8"),  # the rule can be evaluated for all heaps at once
         ("tiered", "i8"),  # late sub-jobs go last
         ("feasible", "i8"),
         ("throttle", "i8"),

@@ -10,6 +10,7 @@ from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.layout import DEAD, DROPPED, HIT, LATE
 from eunomia.inference.kernel.memory import (
     Kernel,
+    expect,
     facts_at,
     job_at,
     model_at,
@@ -51,6 +52,12 @@ def open_slot(k: Kernel, request: int, now_s: float) -> int:
     record.work_best_s, record.work_mean_s, record.bytes_left = best, mean, data
     result = result_at(k, request)
     result.arrival_s, result.deadline_s = now_s, record.deadline_s
+    following = job_at(k, request).next
+    if (
+        following >= 0
+    ):  # it comes when this one is done; its place in these long arrays was not touched for long
+        expect(job_at(k, following))
+        expect(result_at(k, following))
     system_of(k).live += 1
     return slot
 

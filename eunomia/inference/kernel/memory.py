@@ -37,8 +37,9 @@ def _accessor(name: str, element: np.dtype[Any] | None = None) -> Callable[[Any,
             load = builder.load(builder.bitcast(field, word.as_pointer()))
             load.set_metadata("invariant.load", builder.module.add_metadata([]))
             index = context.cast(builder, index, signature.args[1], types.int64)
-            address = builder.add(load, builder.mul(index, word(size)))
-            return builder.inttoptr(address, context.get_value_type(record))
+            first = builder.inttoptr(load, byte.as_pointer())
+            address = builder.gep(first, [builder.mul(index, word(size))], inbounds=True)
+            return builder.bitcast(address, context.get_value_type(record))
 
         if isinstance(i, types.Integer) and k == KERNEL_TYPE:
             return record(k, i), codegen
@@ -61,7 +62,11 @@ end_at = _accessor("ends")
 queue_at = _accessor("accelerators")
 type_at = _accessor("types")
 heap_at = _accessor("heaps")
-active_at = _accessor("active")
+ranking_at = _accessor("ranking")
+class_estimate_at = _accessor("class_estimate")
+idle_finish_at = _accessor("idle_finish")
+busy_finish_at = _accessor("busy_finish")
+marked_at = _accessor("marked")
 think_at = _accessor("think")
 slot_at = _accessor("slots")
 pending_at = _accessor("pending")
@@ -105,3 +110,17 @@ def system_of(typingctx, k):  # type: ignore[no-untyped-def]
         return builder.inttoptr(load, context.get_value_type(record))
 
     return record(k), codegen
+
+
+@intrinsic
+def expect(typingctx, record):  # type: ignore[no-untyped-def]
+    """Bring a record that will be needed soon into the cache."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        builder.call(function, [builder.bitcast(args[0], byte), word(0), word(3), word(1)])
+        return context.get_dummy_value()
+
+    return types.void(record), codegen

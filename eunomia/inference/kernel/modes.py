@@ -13,7 +13,6 @@ from eunomia.inference.kernel.dispatch import (
     begin,
     bind,
     greedy_round,
-    insert,
     pull_throttled,
     queue_round,
     refresh_system,
@@ -49,6 +48,7 @@ from eunomia.inference.kernel.memory import (
 )  # fmt: skip
 from eunomia.inference.kernel.period import collect, patch_other, plan_greedy
 from eunomia.inference.kernel.placement import bind_target, least_finish_queue
+from eunomia.inference.kernel.ranking import insert
 from eunomia.inference.kernel.setup import DYNAMIC, GREEDY, NO_BIND, STEP, THROTTLED, Rules, may_sprint
 from eunomia.inference.kernel.signatures import DECIDE_TYPE, KEY_TYPE
 from eunomia.inference.kernel.sprint import sprint

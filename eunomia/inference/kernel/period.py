@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from eunomia.inference.kernel.dispatch import bind, insert, takes_precedence
+from eunomia.inference.kernel.dispatch import bind, takes_precedence
 from eunomia.inference.kernel.indicators import show_indicator
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.layout import DEAD
@@ -23,6 +23,7 @@ from eunomia.inference.kernel.memory import (
 )  # fmt: skip
 from eunomia.inference.kernel.placement import least_finish_queue
 from eunomia.inference.kernel.pools import release_node
+from eunomia.inference.kernel.ranking import insert
 from eunomia.inference.kernel.setup import EFT, EFT_CA
 
 
@@ -73,8 +74,8 @@ def _rebuild(k: Kernel) -> None:
     """Heaps of what is still bound; nodes of dropped requests are given back."""
     for heap in range(k.num_heaps):
         heap_at(k, heap).on_time = heap_at(k, heap).late = -1
-        heap_at(k, heap).place = -1
-    k.num_active = 0
+        heap_at(k, heap).marked = 0
+    k.num_marked = 0
     for node in range(k.used_nodes):
         if node_at(k, node).state == DEAD:
             release_node(k, node)

@@ -10,7 +10,18 @@ import numpy as np
 from numba.cpython.unsafe.numbers import trailing_zeros
 
 from eunomia.inference.kernel.jit import jitted
-from eunomia.inference.kernel.memory import Kernel, cost_at, facts_at, lane_at, queue_at, system_of, type_at
+from eunomia.inference.kernel.memory import (
+    Kernel,
+    busy_finish_at,
+    class_estimate_at,
+    cost_at,
+    facts_at,
+    idle_finish_at,
+    lane_at,
+    queue_at,
+    system_of,
+    type_at,
+)
 from eunomia.inference.kernel.noise import uniform
 from eunomia.inference.kernel.setup import (
     EFT,
@@ -115,6 +126,40 @@ def _earliest_finish(k: Kernel, row: int, aware: bool) -> int:
         if better:
             chosen, idle, least = s, is_idle, finish_s
     return chosen if idle else -1
+
+
+@jitted
+def sieve(k: Kernel) -> None:
+    """Earliest finish of every heap's sub-jobs on idle and on busy accelerators, by the rule ``eft``.
+
+    Straight loops over all heaps: the processor does several at a time.
+    """
+    slow = max(1.0, system_of(k).demand_bytes_s / system_of(k).bandwidth_bytes_s)
+    heaps = k.num_heaps
+    for heap in range(heaps):
+        idle_finish_at(k, heap).value = np.inf
+        busy_finish_at(k, heap).value = np.inf
+    for kind in range(k.num_types):
+        first = kind * heaps
+        if type_at(k, kind).idle >= 0:
+            for heap in range(heaps):
+                finish_s, least_s = (
+                    class_estimate_at(k, first + heap).value * slow,
+                    idle_finish_at(k, heap).value,
+                )
+                idle_finish_at(k, heap).value = finish_s if finish_s < least_s else least_s
+        elif type_at(k, kind).busy >= 0:
+            free_s = type_at(k, kind).free_s
+            for heap in range(heaps):
+                finish_s = (free_s + class_estimate_at(k, first + heap).value) * slow
+                least_s = busy_finish_at(k, heap).value
+                busy_finish_at(k, heap).value = finish_s if finish_s < least_s else least_s
+
+
+@jitted
+def may_start(k: Kernel, heap: int) -> bool:
+    """What ``sieve`` found: an idle accelerator finishes first, and wins a tie."""
+    return idle_finish_at(k, heap).value <= busy_finish_at(k, heap).value
 
 
 @jitted

@@ -44,6 +44,7 @@ def write_settings(kernel: Records, problem: Problem, rules: Rules, options: Eng
         "mode": rules.mode, "place": rules.place, "bind": rules.bind, "feasible": rules.feasible,
         "types_wanted": rules.place in (EFT, EFT_CA),
         "demand_wanted": rules.place in (EFT, EFT_CA) or rules.gate < math.inf or options.record == "all",
+        "sieved": rules.place == EFT and estimator.mode != "ewma",
         "tiered": rules.feasible or options.late == "last", "throttle": rules.throttle, "gate": rules.gate,
         "contention": MODES.index(problem.contention), "late": ("run", "last", "drop").index(options.late),
         "drop_expired": options.drop_when == "expired", "patch": options.period_mode == "patch",

@@ -62,6 +62,7 @@ def sprint(k: Kernel, key: Key) -> None:
     system = system_of(k)
     types, layers, tiered, shared = k.num_types, k.num_layers, k.tiered == 1, k.contention != NONE
     now_s, bandwidth, demand, common = system.now_s, system.bandwidth_bytes_s, k.demand_true, k.common_rate
+    inverse = 1.0 / bandwidth
     saturated_s, moved = k.saturated_s, k.bytes_moved
     limit_s = undisturbed_until(k)
     root = heap_at(k, 0).on_time
@@ -71,22 +72,22 @@ def sprint(k: Kernel, key: Key) -> None:
     sequence = k.sequence
     stop = sequence + INSTANTS_BETWEEN_PAUSES - 1 - k.instants % INSTANTS_BETWEEN_PAUSES
     while sequence < stop:
-        time_s, s = end_at(k, 0).value, 0
+        time_s, second_s, s = end_at(k, 0).value, np.inf, 0
         for other in range(1, lanes):
-            earlier = end_at(k, other).value < time_s
-            time_s = end_at(k, other).value if earlier else time_s
+            end_s = end_at(k, other).value
+            earlier = end_s < time_s
+            later_s = time_s if earlier else end_s
+            second_s = later_s if later_s < second_s else second_s
+            time_s = end_s if earlier else time_s
             s = other if earlier else s
         time_s = max(time_s, now_s)
         until_s = time_s + 1e-12 * max(1.0, time_s)
-        due = 0
-        for other in range(lanes):
-            due += end_at(k, other).value <= until_s
         lane = lane_at(k, s)
         node, row, kind = lane.node, lane.row, lane.type
         slot = node_at(k, node).slot
         record, past = slot_at(k, slot), row_at(k, row)
         after = past.follower
-        if due > 1 or limit_s <= until_s or after < 0 or record.gone == 1:
+        if second_s <= until_s or limit_s <= until_s or after < 0 or record.gone == 1:
             break
         facts, here, layer = facts_at(k, node), row_at(k, after), after - record.row0
         elapsed_s, work_s = time_s - lane.start_s, lane.work_s
@@ -143,12 +144,12 @@ def sprint(k: Kernel, key: Key) -> None:
         end_s = now_s + cost.latency_s
         end_at(k, s).value = end_s
         if shared and (common != 1.0 or demand > bandwidth):
-            rate = bandwidth / demand if demand > bandwidth else 1.0
-            ratio = common / rate
+            slow = demand * inverse if demand > bandwidth else 1.0
+            ratio = common * slow
             for other in range(lanes):
                 end_at(k, other).value = now_s + (end_at(k, other).value - now_s) * ratio
-            end_at(k, s).value = now_s + (end_s - now_s) * (1.0 / rate)
-            common = rate
+            end_at(k, s).value = now_s + (end_s - now_s) * slow
+            common = bandwidth / demand if demand > bandwidth else 1.0
     done = sequence - k.sequence
     k.sequence = sequence
     k.events += done

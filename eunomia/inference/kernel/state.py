@@ -76,7 +76,9 @@ def new_state(problem: Problem, rules: Rules, options: EngineOptions, *, slots: 
         "successors": len(problem.graph.successor), "models": len(problem.table.models),
         "jobs": len(problem.jobs.pair), "pairs": pairs, "ring": (pairs, ring), "ranked": (pairs, ring),
         "results": len(problem.jobs.pair), "lanes": lanes, "ends": lanes, "accelerators": lanes, "types": types,
-        "heaps": heaps, "active": heaps, "think": len(problem.jobs.pair) - problem.jobs.num_open + 1,
+        "heaps": heaps, "ranking": heaps, "marked": heaps,
+        "class_estimate": (types, heaps),
+        "idle_finish": heaps, "busy_finish": heaps, "think": len(problem.jobs.pair) - problem.jobs.num_open + 1,
         "slots": slots, "pending": (slots, layers), "nodes": nodes, "ready": nodes, "waiting": nodes, "fresh": nodes,
         "timers": nodes, "view_nodes": nodes, "view_ready": nodes, "view_latency": (nodes, lanes),
         "view_demand": (nodes, lanes), "view_energy": (nodes, lanes), "answer": nodes, "answer_priority": nodes,
@@ -90,7 +92,7 @@ def new_state(problem: Problem, rules: Rules, options: EngineOptions, *, slots: 
     sizes = {
         "num_lanes": lanes, "num_types": types, "num_layers": layers, "num_pairs": pairs, "ring_length": ring,
         "num_open": problem.jobs.num_open, "num_heaps": heaps, "slot_capacity": slots, "node_capacity": nodes,
-        "free_slot": -1, "free_node": -1, "common_rate": 1.0,
+        "free_slot": -1, "free_node": -1, "common_rate": 1.0, "next_late_s": np.inf,
         "idle_mask": (1 << min(lanes, 62)) - 1,
     }  # fmt: skip
     for name, value in sizes.items():
@@ -109,6 +111,7 @@ def _write_problem(arrays: dict[str, Records], problem: Problem, row_class: npt.
         graph.successor_start[1:],
     )
     arrays["rows"]["heap"], arrays["rows"]["follower"] = row_class, followers(problem)
+    arrays["class_estimate"]["value"][:, row_class] = problem.costs.estimate_s.T
     arrays["successors"]["value"] = graph.successor
     models = arrays["models"]
     models["offset"], models["layers"] = graph.offset[:-1], np.diff(graph.offset)
@@ -130,7 +133,7 @@ def _write_start(arrays: dict[str, Records], problem: Problem, options: EngineOp
     lanes["node"], lanes["end_s"], lanes["rate"] = -1, np.inf, 1.0
     lanes["type"] = accelerators["type"] = problem.type_of
     accelerators["request"] = accelerators["last_request"] = accelerators["layer"] = -1
-    arrays["heaps"]["on_time"] = arrays["heaps"]["late"] = arrays["heaps"]["place"] = -1
+    arrays["heaps"]["on_time"] = arrays["heaps"]["late"] = -1
     arrays["pairs"]["sli"] = np.nan
     for name in ("start_s", "finish_s", "deadline_s", "arrival_s"):
         arrays["results"][name] = np.nan

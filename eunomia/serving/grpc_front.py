@@ -107,6 +107,14 @@ class GrpcFront(stubs.GRPCInferenceServiceServicer):  # type: ignore[misc]
             ports = self.service.repository.ports(request.name, request.version)
             return ParseDict({"config": config_of(request.name, ports)}, pb.ModelConfigResponse())
 
+    async def ModelStatistics(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
+        from google.protobuf.json_format import ParseDict
+
+        async with answered(context):
+            self.service.identify(caller_of(context))
+            found = self.service.model_statistics(request.name, request.version)
+            return ParseDict({"model_stats": found}, pb.ModelStatisticsResponse())
+
     # --- the repository --------------------------------------------------------------------------------
 
     async def RepositoryIndex(self, request: Any, context: Any) -> Any:  # noqa: N802, D102

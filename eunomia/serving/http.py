@@ -50,6 +50,8 @@ class HttpFront:
             web.post("/v2/repository/index", self._index),
             web.post("/v2/repository/models/{model}/load", self._load),
             web.post("/v2/repository/models/{model}/unload", self._unload),
+            web.get("/metrics", self._metrics),
+            web.get("/v2/models/stats", self._statistics),
             web.get("/v2/systemsharedmemory/status", self._regions),
             web.get("/v2/systemsharedmemory/region/{region}/status", self._regions),
             web.post("/v2/systemsharedmemory/region/{region}/register", self._register),
@@ -61,6 +63,7 @@ class HttpFront:
                 web.get(prefix, self._model),
                 web.get(f"{prefix}/ready", self._model_ready),
                 web.get(f"{prefix}/config", self._config),
+                web.get(f"{prefix}/stats", self._statistics),
                 web.post(f"{prefix}/infer", self._infer),
             ])  # fmt: skip
         return app
@@ -115,6 +118,17 @@ class HttpFront:
         return web.json_response(
             config_of(name, self.service.repository.ports(name, http.match_info.get("version", "")))
         )
+
+    async def _statistics(self, http: web.Request) -> web.Response:
+        self.service.identify(caller_of(http))
+        name, version = http.match_info.get("model", ""), http.match_info.get("version", "")
+        return web.json_response({"model_stats": self.service.model_statistics(name, version)})
+
+    async def _metrics(self, http: web.Request) -> web.Response:
+        if not self.service.anonymous:
+            self.service.require_admin(caller_of(http))
+        page = self.service.telemetry.page(self.service)
+        return web.Response(body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
     # --- the repository --------------------------------------------------------------------------------
 

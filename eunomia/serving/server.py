@@ -22,6 +22,7 @@ from eunomia.serving.dispatch.clock import WallClock
 from eunomia.serving.dispatch.dispatcher import DispatchOptions
 from eunomia.serving.dispatch.guard import Guarded
 from eunomia.serving.http import HttpFront
+from eunomia.serving.ledger import Ledger
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.regions import Regions
 from eunomia.serving.repository import Entry, Repository
@@ -54,6 +55,8 @@ class ServerOptions:
     drain_s: float = 10.0
     shared_memory: bool = True
     models_dir: Path | None = None
+    ledger_dir: Path | None = None  # None = usage is counted in memory alone
+    device_watts: float = 0.0  # for the energy estimate: device seconds x watts
     tls: tuple[Path, Path] | None = None  # certificate, key
 
 
@@ -74,13 +77,18 @@ class Server:
             clock, self.pool, Repository(self.pool, options.models_dir, options.networks), options.directory,
             Limits(clock), anonymous=options.anonymous, regions=Regions(offered=options.shared_memory),
         )  # fmt: skip
+        self.service.fallbacks = lambda: self.guard.counts
         self.http_port, self.grpc_port = options.http_port, options.grpc_port
         self._runner: web.AppRunner | None = None
         self._grpc: Any = None
+        self._keeper: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Server:
         """Start devices, load the networks, open the ports; raises ConfigError or OutputError."""
         try:
+            if self.options.ledger_dir is not None:
+                self.service.ledger = Ledger(self.options.ledger_dir, self.options.device_watts)
+                self._keeper = asyncio.create_task(self._keep_ledger(self.service.ledger))
             await self.pool.start()
             for entry in self.options.networks:
                 try:
@@ -114,6 +122,18 @@ class Server:
         await self.pool.close()
         if self._runner is not None:
             await self._runner.cleanup()
+        if self._keeper is not None:
+            self._keeper.cancel()
+        if self.service.ledger is not None:
+            self.service.ledger.close()
+
+    async def _keep_ledger(self, ledger: Ledger) -> None:
+        """Sync every second, off the event loop, and retry what a full disk refused."""
+        while True:
+            await asyncio.sleep(1.0)
+            ledger.flush()
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(ledger.sync)
 
     async def _open_http(self) -> None:
         front = HttpFront(self.service, self.options.max_body_bytes)

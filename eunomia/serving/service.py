@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from eunomia.serving.devices.messages import Message
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.ledger import Ledger
 from eunomia.serving.protocol.errors import (
     BadRequest,
     Forbidden,
@@ -28,6 +30,9 @@ from eunomia.serving.protocol.errors import (
 from eunomia.serving.protocol.infer import InferRequest, InputTensor, SharedRegion
 from eunomia.serving.regions import Regions
 from eunomia.serving.repository import Repository
+from eunomia.serving.retired import Retired
+from eunomia.serving.statistics import ModelStatistics
+from eunomia.serving.telemetry import Telemetry
 from eunomia.serving.tenants.grants import DEFAULT_TENANT, Directory, Grant
 from eunomia.serving.tenants.limits import Limits
 from eunomia.workload.tenant import Agreement
@@ -45,20 +50,6 @@ class Caller:
     deadline_s: float = math.inf  # seconds from now, from the transport
 
 
-@dataclass(frozen=True)
-class Retired:
-    """One request that has its answer, for the ledger and the metrics."""
-
-    tenant: str
-    model: str
-    outcome: str  # hit, late, or the reason of an error
-    response_s: float
-    queue_s: float
-    service_s: float
-    batch: int
-    preemptions: int
-
-
 @dataclass
 class Service:
     """Admission, the way to the dispatcher, and the answer.
@@ -74,7 +65,10 @@ class Service:
     limits: Limits
     anonymous: bool = False
     regions: Regions = field(default_factory=lambda: Regions(offered=False))
-    on_retired: Callable[[Retired], None] = lambda retired: None
+    ledger: Ledger | None = None
+    fallbacks: Callable[[], Mapping[str, int]] = dict
+    telemetry: Telemetry = field(default_factory=Telemetry)
+    statistics: dict[str, ModelStatistics] = field(default_factory=dict)
     draining: bool = False
     _pairs: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -116,6 +110,15 @@ class Service:
             raise Forbidden(f"tenant '{grant.name}' is no administrator")
         return grant
 
+    def model_statistics(self, name: str = "", version: str = "") -> list[dict[str, Any]]:
+        """Of one network or of all that are ready; raises NotFound."""
+        names = (
+            [self.repository.entry(name, version).name]
+            if name
+            else [entry.name for entry in self.repository.entries(ready_only=True)]
+        )
+        return [self.statistics.get(n, ModelStatistics()).content(n) for n in names]
+
     # --- inference -------------------------------------------------------------------------------------
 
     async def infer(self, request: InferRequest, caller: Caller) -> dict[str, npt.NDArray[Any]]:
@@ -123,6 +126,8 @@ class Service:
         grant = self.identify(caller, request.parameters)
         if self.draining:
             raise Unavailable("the server is draining", retry_after_s=1.0)
+        if self.ledger is not None and not self.ledger.writable:
+            raise Unavailable("usage cannot be written down: the disk refuses", retry_after_s=1.0)
         if not grant.may_use(request.model):
             raise NotFound(f"tenant '{grant.name}' has no model '{request.model}'")
         ports = self.repository.ports(request.model, request.version)
@@ -216,10 +221,15 @@ class Service:
     def _retired(self, job: Job, outcome: str) -> None:
         agreement, now_s = self.pool.dispatcher.agreements[job.pair], self.clock.now_s()
         queue_s = (job.start_s if math.isfinite(job.start_s) else now_s) - job.arrival_s
-        self.on_retired(Retired(
+        retired = Retired(
             agreement.tenant, agreement.model, outcome, now_s - job.arrival_s, queue_s, job.attained_s,
-            job.batch, job.preemptions,
-        ))  # fmt: skip
+            job.batch, job.preemptions, job.deadline_s - job.arrival_s,
+        )  # fmt: skip
+        wall_s = time.time()
+        if self.ledger is not None:
+            self.ledger.record(retired, wall_s)
+        self.telemetry.retired(retired)
+        self.statistics.setdefault(agreement.model, ModelStatistics()).retired(retired, wall_s)
 
 
 def check_inputs(model: str, ports: Message, inputs: Mapping[str, npt.NDArray[Any]]) -> int:

@@ -6,6 +6,7 @@ inherited file descriptors. It never opens a network connection and ends when it
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -136,7 +137,8 @@ def main(arguments: list[str]) -> None:
     if cores and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
     worker = Worker(socket.socket(fileno=int(line)), Arena.attach(int(arena)), int(device), cache)
-    worker.serve()
+    with contextlib.suppress(BrokenPipeError):  # the front end is gone, and with it whoever waited
+        worker.serve()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,25 @@
+"""One request that has its answer, as ledger, metrics and page see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """Times in seconds. ``outcome``: hit, late, or the reason of an error."""
+
+    tenant: str
+    model: str
+    outcome: str
+    response_s: float
+    queue_s: float
+    service_s: float
+    batch: int
+    preemptions: int
+    deadline_s: float  # relative; inf = none
+
+    @property
+    def answered(self) -> bool:
+        """Whether the client got the network's outputs."""
+        return self.outcome in ("hit", "late")

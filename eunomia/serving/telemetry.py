@@ -1,0 +1,124 @@
+"""Metrics for Prometheus: Triton's names where they exist, our own with a capped tenant label."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from eunomia.serving.repository import VERSION
+from eunomia.serving.retired import Retired
+
+if TYPE_CHECKING:
+    from eunomia.serving.service import Service
+
+MAX_TENANTS = 100  # labels; further tenants are counted under "other"
+SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+
+
+class Telemetry:
+    """One registry per server; ``retired`` after each request, ``page`` for each scrape."""
+
+    def __init__(self) -> None:
+        registry = self._registry = CollectorRegistry()
+        model, both = ["model", "version"], ["tenant", "model"]
+        self._tenants: set[str] = set()
+        self._success = Counter(
+            "nv_inference_request_success", "Requests that were answered", model, registry=registry
+        )
+        self._failure = Gauge(
+            "nv_inference_request_failure",
+            "Requests that were not answered",
+            [*model, "reason"],
+            registry=registry,
+        )
+        self._count = Counter(
+            "nv_inference_count", "Inferences, each of a batch counted", model, registry=registry
+        )
+        self._exec = Gauge("nv_inference_exec_count", "Requests executed", model, registry=registry)
+        self._durations = {
+            name: Counter(
+                f"nv_inference_{name}_duration_us", f"Sum of {name} times", model, registry=registry
+            )
+            for name in ("request", "queue", "compute_infer")
+        }
+        self._pending = Gauge(
+            "nv_inference_pending_request_count", "Requests that wait", model, registry=registry
+        )
+        self._requests = Counter(
+            "eunomia_requests", "Requests by outcome", [*both, "outcome"], registry=registry
+        )
+        self._seconds = Histogram(
+            "eunomia_request_seconds", "From arrival to answer", both, registry=registry, buckets=SECONDS
+        )
+        self._queue = Histogram(
+            "eunomia_request_queue_seconds", "Until the first block", both, registry=registry, buckets=SECONDS
+        )
+        self._preemptions = Counter(
+            "eunomia_preemptions", "Runs stopped at a block boundary", both, registry=registry
+        )
+        self._service = Counter(
+            "eunomia_tenant_service_seconds", "Device time", ["tenant"], registry=registry
+        )
+        self._attained = Gauge("eunomia_slo_attainment_ratio", "Measured indicator", both, registry=registry)
+        self._target = Gauge("eunomia_slo_target_ratio", "Promised indicator", both, registry=registry)
+        self._busy = Gauge("eunomia_device_busy_seconds", "Time spent running", ["device"], registry=registry)
+        self._alive = Gauge("eunomia_device_alive", "1 = its process answers", ["device"], registry=registry)
+        self._restarts = Gauge(
+            "eunomia_device_restarts", "Processes lost so far", ["device"], registry=registry
+        )
+        self._memory = Gauge("eunomia_arena_free_bytes", "Room for tensors", registry=registry)
+        self._guard = Gauge(
+            "eunomia_policy_fallbacks", "Answers not used, by reason", ["reason"], registry=registry
+        )
+
+    def retired(self, request: Retired) -> None:
+        """Count one request."""
+        tenant, model = self._tenant(request.tenant), request.model
+        self._requests.labels(tenant, model, request.outcome).inc()
+        self._service.labels(tenant).inc(request.service_s)
+        if request.preemptions:
+            self._preemptions.labels(tenant, model).inc(request.preemptions)
+        if not request.answered:
+            self._failure.labels(model, VERSION, request.outcome).inc()
+            return
+        self._seconds.labels(tenant, model).observe(request.response_s)
+        self._queue.labels(tenant, model).observe(request.queue_s)
+        self._success.labels(model, VERSION).inc()
+        self._count.labels(model, VERSION).inc(request.batch)
+        self._exec.labels(model, VERSION).inc()
+        times = {"request": request.response_s, "queue": request.queue_s, "compute_infer": request.service_s}
+        for name, seconds in times.items():
+            self._durations[name].labels(model, VERSION).inc(seconds * 1e6)
+
+    def page(self, service: Service) -> bytes:
+        """The text that a scrape gets."""
+        dispatcher, pool = service.pool.dispatcher, service.pool
+        waiting: dict[str, int] = {entry.name: 0 for entry in service.repository.entries(ready_only=True)}
+        for job in dispatcher.waiting.jobs():
+            waiting[job.network.name] = waiting.get(job.network.name, 0) + 1
+        for model, count in waiting.items():
+            self._pending.labels(model, VERSION).set(count)
+        now_s = service.clock.now_s()
+        for agreement, indicator in zip(dispatcher.agreements, dispatcher.indicators, strict=True):
+            indicator.refresh(now_s)
+            if agreement.slo is not None and not math.isnan(indicator.sli):
+                labels = self._tenant(agreement.tenant), agreement.model
+                self._attained.labels(*labels).set(indicator.sli)
+                self._target.labels(*labels).set(agreement.slo.target)
+        for device, lane in zip(pool.devices, dispatcher.lanes, strict=True):
+            self._busy.labels(device.spec.name).set(lane.busy_s)
+            self._alive.labels(device.spec.name).set(lane.alive)
+            self._restarts.labels(device.spec.name).set(max(device.restarts, 0))
+        self._memory.set(pool.arena.free_bytes)
+        for reason, count in service.fallbacks().items():
+            self._guard.labels(reason).set(count)
+        return bytes(generate_latest(self._registry))
+
+    def _tenant(self, name: str) -> str:
+        if name not in self._tenants:
+            if len(self._tenants) >= MAX_TENANTS:
+                return "other"
+            self._tenants.add(name)
+        return name

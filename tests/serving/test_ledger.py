@@ -1,0 +1,144 @@
+"""The ledger: nothing acknowledged is lost, whatever happens in between."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eunomia.errors import RecordError
+from eunomia.serving import ledger as module
+from eunomia.serving.ledger import Ledger, read_lines
+from eunomia.serving.retired import Retired
+
+
+def request(tenant: str = "gold", outcome: str = "hit", service_s: float = 0.01) -> Retired:
+    return Retired(tenant, "m", outcome, 0.02, 0.005, service_s, 1, 0, 0.1)
+
+
+def counts(folder: Path) -> dict[tuple[str, str], dict[str, int]]:
+    ledger = Ledger(folder)
+    found = {pair: dict(usage.outcomes) for pair, usage in ledger.usage.items()}
+    ledger.close()
+    return found
+
+
+def test_sums_come_back(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, watts=50.0)
+    for n in range(10):
+        ledger.record(request(outcome="hit" if n % 3 else "late"), float(n))
+    ledger.record(request("silver"), 11.0)
+    ledger.close()
+    again = Ledger(tmp_path, watts=50.0)
+    gold = again.usage["gold", "m"]
+    assert gold.outcomes == {"hit": 6, "late": 4} and gold.window[-1] == [9.0, 0.02, "late"]
+    assert gold.device_s == pytest.approx(0.1) and gold.energy_j == pytest.approx(5.0)
+    assert again.usage["silver", "m"].outcomes == {"hit": 1}
+    again.close()
+
+
+def test_compaction_counts_everything_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SEGMENT_BYTES", 500)
+    ledger = Ledger(tmp_path)
+    for n in range(100):
+        ledger.record(request(), float(n))
+    ledger.close()
+    assert len(list(tmp_path.glob("journal-*.log"))) == 1
+    assert counts(tmp_path) == {("gold", "m"): {"hit": 100}}
+
+
+def test_a_crash_between_snapshot_and_new_journal_counts_nothing_twice(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    for n in range(5):
+        ledger.record(request(), float(n))
+    old = next(tmp_path.glob("journal-*.log")).read_bytes()
+    ledger.compact()
+    ledger.close()
+    (tmp_path / "journal-00000000.log").write_bytes(old)  # as if it had not been removed yet
+    assert counts(tmp_path) == {("gold", "m"): {"hit": 5}}
+
+
+@settings(max_examples=50, deadline=None)
+@given(cut=st.integers(0, 400))
+def test_a_torn_end_loses_that_line_alone(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
+    folder = tmp_path_factory.mktemp("ledger")
+    ledger = Ledger(folder)
+    for n in range(6):
+        ledger.record(request(), float(n))
+    ledger.close()
+    path = next(folder.glob("journal-*.log"))
+    content = path.read_bytes()
+    path.write_bytes(content[: max(0, len(content) - cut)])
+    whole = content[: max(0, len(content) - cut)].count(b"\n")
+    kept = len(list(read_lines(path)))
+    assert whole <= kept <= whole + 1  # a line that lacks only its end of line is whole
+    ledger = Ledger(folder)
+    ledger.record(request(), 7.0)  # glued to the torn piece, and read all the same
+    ledger.close()
+    assert sum(u.get("hit", 0) for u in counts(folder).values()) == kept + 1
+
+
+def test_a_full_disk_holds_lines_back_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.record(request(), 0.0)
+    real = os.write
+
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def half(descriptor: int, data: bytes) -> int:
+        return real(descriptor, data[:20])
+
+    monkeypatch.setattr(module.os, "write", half)
+    ledger.record(request(), 1.0)
+    monkeypatch.setattr(module.os, "write", full)
+    ledger.record(request(), 2.0)
+    assert not ledger.writable and len(ledger.held) == 2
+    monkeypatch.setattr(module.os, "write", real)
+    ledger.flush()
+    assert ledger.writable
+    ledger.close()
+    assert counts(tmp_path) == {("gold", "m"): {"hit": 3}}
+
+
+def test_two_servers_cannot_share_a_ledger(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    with pytest.raises(RecordError, match="belongs to another server"):
+        Ledger(tmp_path)
+    ledger.close()
+
+
+WRITER = """
+import sys
+from eunomia.serving.ledger import Ledger
+from eunomia.serving.retired import Retired
+from pathlib import Path
+ledger = Ledger(Path(sys.argv[1]))
+n = 0
+while True:
+    ledger.record(Retired("gold", "m", "hit", 0.02, 0.0, 0.01, 1, 0, 0.1), float(n))
+    n += 1
+    sys.stdout.write(f"{n}\\n")
+    sys.stdout.flush()
+"""
+
+
+def test_kill_9_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    for _ in range(500):
+        acknowledged = int(process.stdout.readline())
+    process.send_signal(signal.SIGKILL)
+    rest = process.stdout.read().split()
+    acknowledged = int(rest[-1]) if rest else acknowledged
+    process.wait()
+    process.stdout.close()
+    kept = counts(tmp_path)["gold", "m"]["hit"]
+    assert acknowledged <= kept <= acknowledged + 1

@@ -94,10 +94,11 @@ class RivalConfig(Section):
 
 
 class ClaimConfig(Section):
-    """A ratio of hit rates: ``champion`` over each of ``rivals``, in every place of the first grid."""
+    """A ratio of hit rates: ``champion`` over each of ``rivals``, over all places of each of ``grids``."""
 
     champion: Name
     rivals: Names
+    grids: Names | None = None  # None = the first one
 
 
 class GridConfig(Section):

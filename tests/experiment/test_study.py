@@ -250,6 +250,7 @@ def test_places_are_the_product_of_a_grid(tmp_path: Path) -> None:
         ("grid.main.loads=[-1.0]", "greater than 0"),
         ('grid.costs.policies=["beste"]', "did you mean 'best'"),
         ('claim.champion="bst"', "did you mean 'best'"),
+        ('claim.grids=["mani"]', "did you mean 'main'"),
         ("requests=0", "at least 1"),
         ("replications=1", "at least 2"),
         ("replicatons=5", "did you mean 'replications'"),

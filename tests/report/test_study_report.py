@@ -49,7 +49,7 @@ def table(name: str = "study") -> StudyTable:
             row(OTHER, "plain", (0.5, 0.5)), row(OTHER, "best", (0.4, 0.4)),
         ),
         (Limits(LOW, (10, 10), (10, 10), (10, 10)), Limits(HIGH, (8, 6), (9, 9), (10, 10))),
-        "best", ("plain", "absent"), FACTS,
+        "best", ("plain", "absent"), ("main",), FACTS,
     )  # fmt: skip
 
 

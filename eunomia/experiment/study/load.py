@@ -36,6 +36,10 @@ def check(study: Study) -> None:
         places_of(study, grid)  # raises for a varied key or value that the study does not have
     if study.claim is not None:
         _check_rows([study.claim.champion, *study.claim.rivals], study, " of the claim")
+        known = [grid.name for grid in study.grid]
+        for name in study.claim.grids or []:
+            if name not in known:
+                raise UnknownNameError("grid", name, known, " of the claim")
     if study.engine.charge_measured:
         raise ConfigError(
             "engine.charge_measured makes results depend on the machine, and those of a study must not; "

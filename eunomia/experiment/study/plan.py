@@ -89,7 +89,7 @@ def capacity_tasks(study: Study, workload: str, settings: Answer) -> list[Capaci
     return [CapacityTask(workload, wanted, draw) for draw in draws]
 
 
-def first_stage(study: Study) -> list[Cell]:
+def first_stage(study: Study, known: Known) -> list[Cell]:
     """Capacities of all places, and of the base where deadlines are calibrated."""
     wanted = [
         (place.workload, settings)
@@ -213,7 +213,7 @@ def fourth_stage(study: Study, known: Known) -> list[Cell]:
     """Every policy at every place, and the brackets."""
     cells = []
     for grid, place in all_places(study):
-        where = f"{place.workload} QoS-{place.qos.upper()} load {place.load:g}"
+        where = f"{place.workload} QoS-{place.qos.upper()} load {place.load:g} {place.variation}".rstrip()
         for row in rows_of(study, grid):
             policy = policy_of(study, place, row, known)
             if policy is not None:
@@ -256,7 +256,7 @@ def total(study: Study) -> dict[str, int]:
     places = all_places(study)
     runs = [(grid, place, row) for grid, place in places for row in rows_of(study, grid)]
     return {
-        "capacities": len(first_stage(study)),
+        "capacities": len(first_stage(study, Known({}))),
         "calibrations": 0 if study.deadlines.alpha is not None else len(workloads(study)),
         "choices": sum(rival_of(study, row) is not None for _, _, row in runs),
         "runs": len(runs),

@@ -28,7 +28,8 @@ from eunomia.report.study.table import Limits, Row, StudyTable, Where
 from eunomia.scale.processes import Cell, Outcome, map_cells
 from eunomia.scale.store import content_key
 
-STAGES = (plan.second_stage, plan.third_stage, plan.fourth_stage, plan.fifth_stage)
+STAGES = (plan.first_stage, plan.second_stage, plan.third_stage, plan.fourth_stage, plan.fifth_stage)
+GROUND = STAGES[:2]  # without which nothing else can be done
 
 
 @dataclass(frozen=True)
@@ -60,11 +61,11 @@ def run_study(
     if root is not None:
         claim_as(root, "study", content_key([study.name]), overwrite)
     known, failures = Known({}), {}
-    for number, stage in enumerate((lambda study, known: plan.first_stage(study), *STAGES)):
-        fine = stage is plan.fifth_stage  # timings are taken one at a time, or they would measure each other
-        outcomes = _run(stage(study, known), known, 1 if fine else workers, on_done, root)
+    for stage in STAGES:
+        alone = stage is plan.fifth_stage  # timings are taken one at a time, or they would measure each other
+        outcomes = _run(stage(study, known), known, 1 if alone else workers, on_done, root)
         failed = {o.cell.name: o.failure for o in outcomes if o.failure is not None}
-        if failed and number < 2:
+        if failed and stage in GROUND:
             raise EunomiaError("\n".join(f"{name}: {why}" for name, why in failed.items()))
         failures.update(failed)
     result = StudyRun(study, table_of(study, known), _timings(study, known), failures, root)
@@ -112,7 +113,7 @@ def table_of(study: Study, known: Known) -> StudyTable:
         study.name, study.description, study.reading, tuple(study.rows),
         {rival.name: tuple(rival.members) for rival in study.rival}, tuple(grid.name for grid in study.grid),
         tuple(rows), tuple(limits), claim.champion if claim else None, tuple(claim.rivals) if claim else (),
-        _facts(study, known),
+        tuple(claim.grids or ()) if claim else (), _facts(study, known),
     )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ def bracket(table: StudyTable) -> list[str]:
 def claim(table: StudyTable) -> list[str]:
     """Ratios of the champion to each rival: mean, and greatest with its place."""
     parts = []
-    for grid in table.grids:
+    for grid in table.claim_grids or table.grids[:1]:
         rows = [
             [
                 f"`{r.rival}`",

@@ -69,6 +69,7 @@ class StudyTable:
     limits: tuple[Limits, ...] = ()
     champion: str | None = None
     claimed: tuple[str, ...] = ()  # over whom the champion's ratio is stated
+    claim_grids: tuple[str, ...] = ()  # and on which grids; none = the main one
     facts: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -117,11 +118,10 @@ class StudyTable:
 
     def mean_ratio(self, places: Sequence[Where], policy: str, rival: str) -> Estimate:
         """Arithmetic mean over places of the ratio, per replication, with the interval over replications."""
-        parts = [
-            np.array(self.values([where], policy, "hit_rate"))
-            / np.array(self.values([where], rival, "hit_rate"))
-            for where in places
-        ]
+        parts = []
+        for where in places:
+            ours, theirs = (np.array(self.values([where], name, "hit_rate")) for name in (policy, rival))
+            parts.append(ours / np.where(theirs > 0.0, theirs, math.nan))  # there is no ratio to nothing
         return interval(np.mean(parts, axis=0)) if parts else NO_DATA
 
     def limit(self, where: Where) -> Limits | None:

@@ -2,7 +2,7 @@
 
 ``order[+f][+placement][+gX]``: ``edf``, ``llf+f``, ``edf+f+eft``, ``edf+eft+g0.9``. ``-`` works as
 ``+``, and ``feasible`` as ``f``: ``edf-feasible-eft``. A published scheduler takes the gate alone: ``prema+g0.9``,
-and its settings in parentheses: ``herald(theta=0.2)+g0.9``.
+and its settings in parentheses: ``herald(theta=0.2)+g0.9``. ``prema+tuned`` has the settings of tuned.json.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from eunomia.inference.policies.ordering import ORDERS
 from eunomia.inference.policies.planaria import PLANARIA
 from eunomia.inference.policies.settings import call_name, split_call, with_settings
 from eunomia.inference.policies.tenant_gap import TENANT_ORDERS
+from eunomia.inference.policies.tuned import tuned_name
 from eunomia.registry import Registry
 
 ORDERS.update({order.name: order for order in (PLANARIA, MOCA, DYSTA, *TENANT_ORDERS)})
@@ -112,6 +113,9 @@ def load_policy(policy: str | Callable[..., Any]) -> Any:
         return policy
     if policy in POLICIES:
         return POLICIES.load(policy)()
+    family, plus, _ = policy.strip().lower().rpartition("+tuned")
+    if plus:
+        return load_policy(tuned_name(family))
     call = split_call(policy)
     if call is not None:
         return with_settings(policy, _scheduler(call[0]), call[1])
@@ -130,7 +134,7 @@ def _scheduler(name: str) -> Callable[..., Any]:
 def policy_name(policy: str | Callable[..., Any]) -> str:
     """What to call a policy in tables: ``EDF+F`` and ``edf-feasible`` are ``edf+f``."""
     if isinstance(policy, str):
-        if policy in POLICIES:
+        if policy in POLICIES or policy.endswith("+tuned"):
             return policy
         try:
             call = split_call(policy)

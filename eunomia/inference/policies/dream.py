@@ -165,7 +165,7 @@ def dream(
 
     ``alpha``, ``beta``: weights to begin with, tuned every ``window`` departed requests (0 = never).
     Waiting counts in layer times, so alpha has to grow with urgency's scale, the number of accelerators,
-    under overload; 50 did better than 0.5 and 5 on seeds 100 to 102 of the built-in scenario.
+    under overload; 50 is the better one of 5 and 50 on the validation traces of docs/results/tuning.md.
     """
     if alpha < 0.0 or beta < 0.0 or switch_cost < 0.0 or window < 0:
         raise PolicyError(

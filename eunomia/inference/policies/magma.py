@@ -210,7 +210,7 @@ def _group(view: View, knowledge: Knowledge, jobs: Gathered, gate: float) -> Gro
     )  # fmt: skip
 
 
-def magma(budget_s: float = 50e-6, samples: int = 10_000, jobs: int = 200, gate: float = math.inf) -> Magma:
+def magma(budget_s: float = 20e-6, samples: int = 10_000, jobs: int = 100, gate: float = math.inf) -> Magma:
     """Genetic mapping in real time: as much search as fits into its budget, which is charged (MAGMA, HPCA 2022)."""
     _check(budget_s, samples, jobs, gate)
     return Magma(gated_name("magma", gate), samples, budget_s, jobs, gate)

@@ -24,7 +24,7 @@ class Telemetry:
         registry = self._registry = CollectorRegistry()
         model, both = ["model", "version"], ["tenant", "model"]
         self._tenants: set[str] = set()
-        self._success = Counter(
+        self._success = Gauge(
             "nv_inference_request_success", "Requests that were answered", model, registry=registry
         )
         self._failure = Gauge(
@@ -33,14 +33,12 @@ class Telemetry:
             [*model, "reason"],
             registry=registry,
         )
-        self._count = Counter(
+        self._count = Gauge(
             "nv_inference_count", "Inferences, each of a batch counted", model, registry=registry
         )
         self._exec = Gauge("nv_inference_exec_count", "Requests executed", model, registry=registry)
         self._durations = {
-            name: Counter(
-                f"nv_inference_{name}_duration_us", f"Sum of {name} times", model, registry=registry
-            )
+            name: Gauge(f"nv_inference_{name}_duration_us", f"Sum of {name} times", model, registry=registry)
             for name in ("request", "queue", "compute_infer")
         }
         self._pending = Gauge(

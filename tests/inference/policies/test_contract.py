@@ -66,7 +66,7 @@ class Watched:
 
     def __init__(self, name: str) -> None:
         self.policy = load_policy(name)
-        for fact in ("rules", "key", "parameters", "sharing", "prepare", "reset"):
+        for fact in ("rules", "key", "parameters", "sharing", "prepare", "reset", "attach"):
             if hasattr(self.policy, fact):
                 setattr(self, fact, getattr(self.policy, fact))
         self.asked = 0

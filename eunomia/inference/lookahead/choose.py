@@ -1,0 +1,82 @@
+"""The decision itself: follow the plan in force; make a new one when something has arrived."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eunomia.inference.kernel.greedy import place_over_view
+from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.lookahead.deliberate import deliberate
+from eunomia.inference.lookahead.futures import count_arrivals
+from eunomia.inference.lookahead.keys import order_key
+from eunomia.inference.lookahead.memory import (
+    ADDRESS,
+    NORMAL,
+    Workspace,
+    level_at,
+    planned_at,
+    rule_at,
+    workspace_at,
+)
+
+
+@jitted
+def refresh_plan(ws: Workspace, system: Any) -> None:
+    """Put a finished plan in force, and start a new one if requests have arrived since the last."""
+    now_s = system.now_s
+    if ws.pending == 1 and now_s >= ws.effective_s:
+        _install(ws)
+    arrived = system.live + system.finished
+    if ws.pending == 0 and arrived != ws.seen:
+        ws.seen = arrived
+        count_arrivals(ws, ws.live)
+        deliberate(ws)
+        ws.pending = 1
+        ws.effective_s = now_s + (ws.used * ws.unit_s if ws.charged == 1 else 0.0)
+        if ws.charged == 0:
+            _install(ws)
+
+
+@jitted
+def _install(ws: Workspace) -> None:
+    ws.pending, ws.rule = 0, ws.planned_rule
+    for request in range(ws.num_requests):
+        level_at(ws, request).value = planned_at(ws, request).value
+
+
+def choose_by_plan(ready, latency_s, demand, energy, accelerators, system, answer, priority):  # type: ignore[no-untyped-def]
+    """The first sub-job of the plan that is given an idle accelerator; without an engine, the base rule's."""
+    if len(ready) == 0:
+        return 0
+    address = int(system.memory[ADDRESS])
+    order, place = int(system.parameters[0]), int(system.parameters[1])
+    feasible, gate = system.parameters[2] == 1.0, system.parameters[3]
+    if address != 0:
+        ws = workspace_at(address)
+        refresh_plan(ws, system)
+        rule = rule_at(ws, ws.rule)
+        order, place, feasible, gate = rule.order, rule.place, rule.feasible == 1, rule.gate
+    if system.demand_bytes_s > gate * system.bandwidth_bytes_s:
+        return 0
+    tiered = feasible or system.late_last == 1
+    best, best_s, best_late, best_level, best_key = -1, -1, 0, 0, 0.0
+    for i in range(len(ready)):
+        late = ready[i].late if tiered else 0
+        level = level_at(workspace_at(address), ready[i].request).value if address != 0 else NORMAL
+        key = order_key(order, ready[i], system)
+        if best >= 0:
+            if late != best_late:
+                if late > best_late:
+                    continue
+            elif level != best_level:
+                if level > best_level:
+                    continue
+            elif key > best_key or (key == best_key and ready[i].sequence > ready[best].sequence):
+                continue
+        s = place_over_view(i, latency_s, demand, accelerators, system, place)
+        if s >= 0:
+            best, best_s, best_late, best_level, best_key = i, s, late, level, key
+    if best < 0:
+        return 0
+    answer[0, 0], answer[0, 1] = best, best_s
+    return 1

@@ -1,0 +1,131 @@
+"""A lookahead beside one running engine: snapshot, trial state and workspace, allocated once per run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from eunomia.errors import PolicyError
+from eunomia.inference.kernel.setup import GREEDY, PLACEMENTS, Rules
+from eunomia.inference.kernel.state import State, new_state
+from eunomia.inference.lookahead.keys import ORDERS
+from eunomia.inference.lookahead.memory import ADDRESS, ARRAYS, WORKSPACE
+from eunomia.inference.options import Estimator
+from eunomia.inference.policies.greedy import Greedy
+from eunomia.inference.problem import SLI_KINDS, Problem
+
+KNOWN = 96  # requests that a snapshot can hold; those beyond are left out
+FUTURE = 64  # arrivals that a sampled future can hold
+SHARED = ("costs", "rows", "successors", "models", "jobs", "pairs", "results")  # what rollouts do not change
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Fields of WORKSPACE that the user decides (policy.py says what they mean)."""
+
+    objective: int = 0
+    budget: int = 0
+    horizon_s: float = math.inf
+    price: float = 0.0
+    margin: float = 0.0
+    futures: int = 0
+    singles: bool = True
+    charged: bool = False
+    unit_s: float = 2.5e-7
+
+    def __post_init__(self) -> None:
+        for name in ("budget", "price", "margin", "futures"):
+            if not getattr(self, name) >= 0:
+                raise PolicyError(f"lookahead: {name} is {getattr(self, name)}; it must be at least 0")
+        for name in ("horizon_s", "unit_s"):
+            if not getattr(self, name) > 0.0:
+                raise PolicyError(f"lookahead: {name} is {getattr(self, name)}; it must be positive")
+
+
+@dataclass(eq=False)
+class Companion:
+    """Memory of one lookahead for one engine; ``workspace`` (1,) WORKSPACE is what compiled code sees."""
+
+    workspace: Any
+    arrays: dict[str, Any]
+    states: tuple[State, State]
+
+    @property
+    def known(self) -> int:
+        """Requests that a snapshot can hold at most."""
+        return KNOWN
+
+    def count(self, what: str) -> int:
+        """So far in this run: ``deliberations``, ``rollouts``, ``layer_ends`` simulated, ``changes`` of the plan."""
+        return int(self.workspace[what][0])
+
+
+def believed(problem: Problem, futures: int) -> Problem:
+    """The problem as the scheduler takes it to be: estimated times are true, futures have room in the jobs."""
+    costs, jobs = problem.costs, problem.jobs
+    room = futures * FUTURE
+    times = costs._replace(latency_s=costs.estimate_s.copy(), demand_bytes_s=costs.estimate_demand.copy())
+    extended = {
+        name: np.concatenate([getattr(jobs, name), np.zeros(room, getattr(jobs, name).dtype)])
+        for name in ("pair", "arrival_s", "relative_deadline_s", "priority", "deferrable", "next")
+    }
+    extended["next"][:] = -1
+    longer = jobs._replace(**extended)  # type: ignore[arg-type]
+    return problem._replace(costs=times, jobs=longer)
+
+
+def attach(engine: Any, settings: Settings, portfolio: tuple[Greedy, ...]) -> Companion:
+    """Allocate the memory and leave its address where the compiled policy finds it.
+
+    ``engine``: an Engine (inference/simulate.py) that has not begun to run.
+    """
+    problem, options = engine.problem, engine.options
+    snapshot, trial = _twin_states(engine, believed(problem, settings.futures))
+    arrays = _arrays(problem, settings, portfolio)
+    workspace = np.zeros(1, WORKSPACE)
+    values = {
+        **asdict(settings), **{name: array.ctypes.data for name, array in arrays.items()},
+        "live": engine.state.kernel.ctypes.data, "snapshot": snapshot.kernel.ctypes.data,
+        "trial": trial.kernel.ctypes.data, "num_rules": len(portfolio), "num_requests": len(problem.jobs.pair),
+        "num_rows": len(problem.costs.latency_s), "num_pairs": len(problem.jobs.model_of),
+        "future_capacity": FUTURE, "learning": options.estimator.mode == "ewma",
+    }  # fmt: skip
+    for name, value in values.items():
+        workspace[name] = value
+    engine.state["system"]["memory"][0, ADDRESS] = float(workspace.ctypes.data)
+    return Companion(workspace, arrays, (snapshot, trial))
+
+
+def _twin_states(engine: Any, model: Problem) -> tuple[State, State]:
+    """Two states of the believed problem, with everything in common that rollouts do not change."""
+    inner = replace(
+        engine.options, late="run", record="requests", horizon_s=None, decision_s=0.0, charge_measured=False,
+        period_s=None, estimator=Estimator(),
+    )  # fmt: skip
+    snapshot, trial = (new_state(model, Rules(GREEDY), inner, slots=KNOWN) for _ in range(2))
+    for state in (snapshot, trial):
+        for name in SHARED:
+            state.kernel[name] = snapshot.kernel[name]
+        state.kernel["rows"] = engine.state.kernel["rows"]  # what remains, as estimated now
+    return snapshot, trial
+
+
+def _arrays(problem: Problem, settings: Settings, portfolio: tuple[Greedy, ...]) -> dict[str, Any]:
+    requests = len(problem.jobs.pair) + settings.futures * FUTURE
+    lengths = {
+        "portfolio": len(portfolio), "pairs": len(problem.jobs.model_of), "levels": requests, "planned": requests,
+    }  # fmt: skip
+    arrays = {name: np.zeros(lengths[name], dtype) for name, dtype in ARRAYS.items()}
+    _write_portfolio(arrays["portfolio"], portfolio)
+    promised = problem.jobs.slo_kind == SLI_KINDS.index("hit_rate")
+    arrays["pairs"]["target"] = np.where(promised, problem.jobs.slo_target, np.nan)
+    return arrays
+
+
+def _write_portfolio(rows: Any, portfolio: tuple[Greedy, ...]) -> None:
+    for row, rule in zip(rows, portfolio, strict=True):
+        row["order"], row["place"] = ORDERS.index(rule.resolved.name), PLACEMENTS.index(rule.place)
+        row["feasible"], row["gate"] = rule.feasible, rule.gate

@@ -1,0 +1,161 @@
+"""Making a plan: which rule to follow, and which requests to put first or to give up, tried out by rollouts.
+
+A plan is a rule of the portfolio and a level per request (first, normal, last). Deliberation starts from the
+first rule without levels, the base; compares it with the plan in force; then tries the other rules, then
+moves one request at a time, and keeps each change that promises more, until nothing helps or the budget is
+spent. It is anytime: whatever it has by then is the plan.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.memory import Kernel, model_at, pair_at, slot_at, system_of
+from eunomia.inference.lookahead.futures import draw_futures
+from eunomia.inference.lookahead.memory import (
+    FIRST,
+    LAST,
+    NORMAL,
+    Workspace,
+    kernel_at,
+    level_at,
+    pair_state_at,
+    planned_at,
+)
+from eunomia.inference.lookahead.objective import HITS, clear_tally, worth
+from eunomia.inference.lookahead.rollout import pass_time, roll_out
+from eunomia.inference.lookahead.snapshot import take_snapshot
+
+
+@jitted
+def evaluate(ws: Workspace, rule: int, to_beat: float) -> float:
+    """Value of the planned levels under a rule, summed over the sampled futures; -inf = cut off."""
+    clear_tally(ws)
+    ws.allowed = np.inf
+    if ws.objective == HITS:
+        ws.allowed = -to_beat
+    ws.rollouts += 1
+    for future in range(max(1, ws.futures)):
+        if not roll_out(ws, rule, future):
+            return -np.inf
+    return worth(ws)
+
+
+@jitted
+def spent(ws: Workspace) -> bool:
+    """Whether the budget of this deliberation is used up."""
+    return ws.budget > 0 and ws.used >= ws.budget  # type: ignore[no-any-return]
+
+
+@jitted
+def prepare(ws: Workspace) -> None:
+    """Snapshot, horizon and futures."""
+    take_snapshot(ws, ws.live)
+    k = kernel_at(ws.snapshot)
+    ws.price_per_s = ws.price / mean_share_s(ws, k)
+    from_s, last_s = system_of(k).now_s, 0.0
+    for slot in range(k.used_slots):
+        deadline_s = slot_at(k, slot).deadline_s
+        if slot_at(k, slot).gone == 0 and deadline_s < np.inf:
+            last_s = max(last_s, deadline_s)
+    ws.until_s = from_s + ws.horizon_s
+    if last_s > from_s:
+        ws.until_s = min(ws.until_s, last_s)
+    if ws.charged == 1 and ws.lead > 0.0:
+        for slot in range(k.used_slots):
+            request = slot_at(k, slot).request
+            planned_at(ws, request).value = level_at(ws, request).value
+        pass_time(ws, ws.rule, from_s + ws.lead * ws.unit_s)
+    if ws.futures > 0:
+        draw_futures(ws, ws.live)
+
+
+@jitted
+def mean_share_s(ws: Workspace, k: Kernel) -> float:
+    """Time for which a mean request, of those seen, would keep the whole platform busy."""
+    total_s, bandwidth = 0.0, system_of(k).bandwidth_bytes_s
+    for pair in range(ws.num_pairs):
+        model = model_at(k, pair_at(k, pair).model)
+        share_s = max(model.iso_best_s / k.num_lanes, model.bytes / bandwidth)
+        total_s += pair_state_at(ws, pair).arrived * share_s
+    return total_s / max(1, ws.seen_open)  # type: ignore[no-any-return]
+
+
+@jitted
+def deliberate(ws: Workspace) -> None:
+    """Make a new plan: ``planned_rule`` and the planned levels."""
+    ws.used = 0
+    ws.deliberations += 1
+    prepare(ws)
+    k = kernel_at(ws.snapshot)
+    touched = False
+    for slot in range(k.used_slots):
+        request = slot_at(k, slot).request
+        planned_at(ws, request).value = NORMAL
+        touched = touched or level_at(ws, request).value != NORMAL
+    best_rule, best = 0, evaluate(ws, 0, -np.inf)
+    if ws.misses > 0 or ws.objective != HITS:
+        if touched or ws.rule != 0:
+            best_rule, best = _try_plan_in_force(ws, best)
+        best_rule, best = _try_rules(ws, best_rule, best)
+        if ws.singles == 1:
+            _try_requests(ws, best_rule, best)
+    ws.planned_rule = best_rule
+    ws.layer_ends += ws.used
+    ws.most = max(ws.most, ws.used)
+    ws.lead += 0.2 * (ws.used - ws.lead)
+
+
+@jitted
+def _try_plan_in_force(ws: Workspace, best: float) -> tuple[int, float]:
+    """Keep to the plan in force if it promises more than the base."""
+    k = kernel_at(ws.snapshot)
+    for slot in range(k.used_slots):
+        request = slot_at(k, slot).request
+        planned_at(ws, request).value = level_at(ws, request).value
+    value = evaluate(ws, ws.rule, best + ws.margin)
+    if value > best + ws.margin:
+        return ws.rule, value
+    for slot in range(k.used_slots):
+        planned_at(ws, slot_at(k, slot).request).value = NORMAL
+    return 0, best
+
+
+@jitted
+def _try_rules(ws: Workspace, best_rule: int, best: float) -> tuple[int, float]:
+    """The other rules, with the planned levels."""
+    current = best_rule
+    for rule in range(ws.num_rules):
+        if rule == current or spent(ws):
+            continue
+        value = evaluate(ws, rule, best + ws.margin)
+        if value > best + ws.margin:
+            best_rule, best = rule, value
+            ws.changes += 1
+    return best_rule, best
+
+
+@jitted
+def _try_requests(ws: Workspace, rule: int, best: float) -> float:
+    """Move one request at a time, and keep what helps, until a whole pass helps nothing."""
+    k = kernel_at(ws.snapshot)
+    improved = True
+    while improved and not spent(ws):
+        improved = False
+        for slot in range(k.used_slots):
+            if slot_at(k, slot).gone == 1:
+                continue
+            request = slot_at(k, slot).request
+            for level in (LAST, FIRST, NORMAL):
+                before = planned_at(ws, request).value
+                if level == before or spent(ws):
+                    continue
+                planned_at(ws, request).value = level
+                value = evaluate(ws, rule, best + ws.margin)
+                if value > best + ws.margin:
+                    best, improved = value, True
+                    ws.changes += 1
+                else:
+                    planned_at(ws, request).value = before
+    return best

@@ -1,0 +1,153 @@
+"""The workspace of one lookahead: a record of addresses, counters and settings beside the engine's own.
+
+The compiled policy is handed this record's address through the scratch memory of the View's SYSTEM record;
+from it the engine's live state, the snapshot and the trial state are reached. All three are KERNEL records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import from_dtype, types
+from numba.core.cgutils import raw_memcpy
+from numba.extending import intrinsic
+
+from eunomia.inference.kernel.memory import KERNEL_TYPE
+
+Workspace = Any  # a WORKSPACE record
+ADDRESS = 63  # word of SYSTEM.memory that holds the workspace's address; 0 = no engine behind the View
+
+RULE = np.dtype(  # one rule of the portfolio
+    [("order", "i8"), ("place", "i8"), ("feasible", "i8"), ("gate", "f8")], align=True
+)
+
+PAIR_STATE = np.dtype(  # what is known of a (tenant, model) pair, and what a rollout predicts for it
+    [
+        ("arrived", "i8"),  # requests seen so far
+        ("relative_deadline_s", "f8"),  # of the last one seen
+        ("hits", "i8"),  # in this rollout
+        ("misses", "i8"),
+        ("good", "i8"),  # in its SLO window, as the snapshot was taken
+        ("counted", "i8"),
+        ("target", "f8"),  # hit rate promised; nan = none
+    ],
+    align=True,
+)
+
+LEVEL = np.dtype([("value", "i8")])  # per request: FIRST, NORMAL or LAST
+FIRST, NORMAL, LAST = -1, 0, 1
+
+ARRAYS: dict[str, np.dtype[Any]] = {
+    "portfolio": RULE,
+    "pairs": PAIR_STATE,
+    "levels": LEVEL,  # (requests + futures,) the plan in force
+    "planned": LEVEL,  # the plan being made
+}
+
+WORKSPACE = np.dtype(
+    [(name, "i8") for name in ("live", "snapshot", "trial", *ARRAYS)]
+    + [
+        ("num_rules", "i8"),
+        ("num_requests", "i8"),
+        ("num_rows", "i8"),  # layers of all models
+        ("num_pairs", "i8"),
+        ("futures", "i8"),  # sampled futures per deliberation
+        ("future_capacity", "i8"),  # arrivals per future
+        ("singles", "i8"),  # single candidates are tried
+        ("objective", "i8"),
+        ("learning", "i8"),  # estimates change
+        ("charged", "i8"),  # plans take effect after the time that they took to make
+        ("budget", "i8"),  # simulated layer ends per deliberation; 0 = no limit
+        ("horizon_s", "f8"),
+        ("unit_s", "f8"),  # time that one simulated layer end stands for
+        ("price", "f8"),  # of the work of a mean request, in hits
+        ("price_per_s", "f8"),  # the same per second of the whole platform
+        ("margin", "f8"),  # a change must promise more than this
+        # state of the policy
+        ("rule", "i8"),  # in force
+        ("planned_rule", "i8"),
+        ("seen", "i8"),  # arrivals at the last deliberation
+        ("seen_open", "i8"),
+        ("pending", "i8"),  # a plan is being made
+        ("effective_s", "f8"),  # when it will be in force
+        # of the deliberation under way
+        ("known", "i8"),  # requests in the snapshot
+        ("used", "i8"),  # layer ends simulated
+        ("future_count", "i8"),  # arrivals of the longest sampled future
+        ("drawn", "i8"),  # deliberations so far: stream of the sampled futures
+        ("lead", "f8"),  # layer ends that a deliberation is expected to simulate
+        ("until_s", "f8"),  # end of the rollouts
+        ("misses", "i8"),  # requests that this rollout has lost
+        ("hold", "i8"),  # this rollout starts nothing before the next event
+        ("loss", "f8"),  # those, and the price of the work done
+        ("allowed", "f8"),  # it is cut off when it has lost as much
+        # statistics
+        ("deliberations", "i8"),
+        ("rollouts", "i8"),
+        ("layer_ends", "i8"),
+        ("changes", "i8"),
+        ("most", "i8"),  # layer ends of the longest deliberation
+    ],
+    align=True,
+)
+WORKSPACE_TYPE = from_dtype(WORKSPACE)
+
+
+def _record_at(record: Any) -> Callable[[int], Any]:
+    @intrinsic
+    def at(typingctx, address):  # type: ignore[no-untyped-def]
+        """The record at an address."""
+
+        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            return builder.inttoptr(args[0], context.get_value_type(record))
+
+        return record(types.int64), codegen
+
+    return at  # type: ignore[no-any-return]
+
+
+kernel_at = _record_at(KERNEL_TYPE)
+workspace_at = _record_at(WORKSPACE_TYPE)
+
+
+def _accessor(name: str) -> Callable[[Workspace, int], Any]:
+    """A jittable function (workspace, i) -> record i of array ``name``, without bounds check."""
+    dtype = ARRAYS[name]
+    record, size, offset = from_dtype(dtype), dtype.itemsize, WORKSPACE.fields[name][1]  # type: ignore[index]
+
+    @intrinsic
+    def at(typingctx, workspace, i):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            base, index = args
+            word, byte = ir.IntType(64), ir.IntType(8)
+            field = builder.gep(builder.bitcast(base, byte.as_pointer()), [word(offset)])
+            load = builder.load(builder.bitcast(field, word.as_pointer()))
+            index = context.cast(builder, index, signature.args[1], types.int64)
+            address = builder.add(load, builder.mul(index, word(size)))
+            return builder.inttoptr(address, context.get_value_type(record))
+
+        return record(workspace, i), codegen
+
+    return at  # type: ignore[no-any-return]
+
+
+@intrinsic
+def copy_words(typingctx, source, target, count):  # type: ignore[no-untyped-def]
+    """``count`` words of eight bytes from one address to another."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        start, end, words = args
+        byte = ir.IntType(8).as_pointer()
+        raw_memcpy(builder, builder.inttoptr(end, byte), builder.inttoptr(start, byte), words, 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+rule_at = _accessor("portfolio")
+pair_state_at = _accessor("pairs")
+level_at = _accessor("levels")
+planned_at = _accessor("planned")

@@ -1,0 +1,143 @@
+"""The policy ``lookahead``: settings, the compiled decision, and the memory that each run gets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from eunomia.errors import PolicyError, UnknownNameError
+from eunomia.inference.kernel.jit import compile_cached
+from eunomia.inference.kernel.setup import DECIDE, PLACEMENTS, Rules
+from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE
+from eunomia.inference.lookahead.choose import choose_by_plan
+from eunomia.inference.lookahead.companion import Companion, Settings, attach
+from eunomia.inference.lookahead.keys import ORDERS
+from eunomia.inference.lookahead.objective import OBJECTIVES
+from eunomia.inference.policies.greedy import Greedy
+from eunomia.inference.policies.unrolling import unrolled
+from eunomia.inference.view import Assign, View
+
+PORTFOLIO = ("edf+f+eft+g0.9", "edf_bytes+f+g1", "sjf+f+g0.9", "llf+f+eft+g1")
+
+
+@dataclass(frozen=True)
+class Lookahead:
+    """Follow a plan; at every arrival, try other plans in the engine and keep what promises more.
+
+    ``portfolio[0]`` is the base rule, which a plan has to beat. See docs/lookahead.md. Asked about a View without an
+    engine behind it, it is its base rule. With a period it plans at ticks; rollouts decide at every event all the same.
+    """
+
+    portfolio: tuple[Greedy, ...]
+    settings: Settings
+    name: str = "lookahead"
+
+    @property
+    def rules(self) -> Rules:
+        """What the kernel needs to run the policy by itself."""
+        return Rules(DECIDE)
+
+    @property
+    def decide(self) -> Any:
+        """The compiled decision."""
+        return _compiled()
+
+    @property
+    def decide_tick(self) -> Any:
+        """The compiled decision at the ticks of a period: it queues all that the plan would start."""
+        return _compiled_tick()
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """The base rule, for Views without an engine."""
+        base = self.portfolio[0]
+        order, place = ORDERS.index(base.resolved.name), PLACEMENTS.index(base.place)
+        return float(order), float(place), float(base.feasible), base.gate
+
+    def attach(self, engine: Any) -> Companion:
+        """Memory for one run of one engine; called when the run begins."""
+        return attach(engine, self.settings, self.portfolio)
+
+    def __call__(self, view: View) -> list[Assign]:
+        """One start, or none; the engine asks again while something can start."""
+        answer = np.zeros((max(len(view), len(view.accelerators)), 2), np.int64)
+        priority = np.zeros(len(answer))
+        decide = self.decide_tick if view.system["period_s"] > 0.0 else self.decide
+        count = decide(
+            view.ready, view.latency_s, view.demand_bytes_s, view.energy_j, view.accelerators, view.system,
+            answer, priority,
+        )  # fmt: skip
+        return [view.assign(int(i), int(s), float(priority[n])) for n, (i, s) in enumerate(answer[:count])]
+
+
+@cache
+def _compiled() -> Any:
+    return compile_cached(
+        choose_by_plan, DECIDE_SIGNATURE, choose_by_plan.__qualname__, "kernel", "policies", "lookahead"
+    )
+
+
+@cache
+def _compiled_tick() -> Any:
+    function = unrolled(choose_by_plan)
+    return compile_cached(function, DECIDE_SIGNATURE, "unrolled lookahead", "kernel", "policies", "lookahead")
+
+
+def lookahead(
+    base: str = "edf+f+eft+g0.9",
+    portfolio: str = "default",
+    objective: str = "hits",
+    budget_us: float = 0.0,
+    horizon_ms: float = math.inf,
+    price: float = 0.7,
+    margin: float = 0.0,
+    futures: int = 0,
+    singles: bool = True,
+    charge: bool = False,
+    ends_per_us: float = 4.0,
+    gate: float = math.inf,
+) -> Lookahead:
+    """Rollouts of gated rules and of single requests put first or last, at every arrival (docs/lookahead.md).
+
+    ``base``: the rule that plans must beat; ``portfolio``: more rules, ``;`` between them, ``default`` or ``none``.
+    ``objective``: hits, attainment, shortfall or max_min. ``budget_us``: time per plan (0 = no limit), counted as
+    simulated layer ends, ``ends_per_us`` of them per microsecond; ``charge``: a plan takes effect only after the
+    time that it took. ``horizon_ms``: how far rollouts go (at most to the last known deadline). ``price``: hits
+    that the work of a mean request must bring. ``margin``: hits by which a change must be better.
+    ``futures``: sampled futures per rollout (0 = known requests alone). ``singles``: move single requests.
+    """
+    names = [base, *_more_rules(portfolio)]
+    rules = tuple(_rule(name, gate if i == 0 else math.inf) for i, name in enumerate(dict.fromkeys(names)))
+    if objective not in OBJECTIVES:
+        raise UnknownNameError("objective", objective, OBJECTIVES)
+    settings = Settings(
+        objective=OBJECTIVES.index(objective), budget=_whole(budget_us * ends_per_us), horizon_s=1e-3 * horizon_ms,
+        price=price, margin=margin, futures=futures, singles=singles, charged=charge, unit_s=1e-6 / ends_per_us,
+    )  # fmt: skip
+    return Lookahead(rules, settings)
+
+
+def _more_rules(portfolio: str) -> list[str]:
+    if portfolio == "default":
+        return list(PORTFOLIO)
+    return [] if portfolio == "none" else portfolio.split(";")
+
+
+def _whole(units: float) -> int:
+    return math.ceil(units) if math.isfinite(units) else 0
+
+
+def _rule(name: str, gate: float) -> Greedy:
+    from eunomia.inference.policies.catalogue import load_policy
+
+    rule = load_policy(name if math.isinf(gate) else f"{name}+g{gate:g}")
+    if not isinstance(rule, Greedy) or rule.resolved.name not in ORDERS:
+        raise PolicyError(
+            f"lookahead cannot roll out '{name}'; its rules are order[+f][+placement][+gX] with one of the orders "
+            + ", ".join(ORDERS)
+        )
+    return rule

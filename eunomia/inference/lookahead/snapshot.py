@@ -1,0 +1,181 @@
+"""What a rollout starts from: the live requests that can still be on time, as the scheduler believes them to be.
+
+Only the live part of the engine's state is copied, packed into the first slots and nodes of a second KERNEL:
+requests without hope are left out (their running layers stay, and are discarded at their end), so are
+arrivals to come. Running layers have the estimated time left, layers to come their estimated times.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from eunomia.inference.kernel.facts import is_late
+from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.layout import KERNEL, LANE, NODE, RUNNING, SLOT
+from eunomia.inference.kernel.memory import (
+    Kernel,
+    cost_at,
+    facts_at,
+    lane_at,
+    node_at,
+    pair_at,
+    queue_at,
+    slot_at,
+    system_of,
+    waiting_at,
+)
+from eunomia.inference.kernel.placement import time_left
+from eunomia.inference.kernel.pools import link_waiting
+from eunomia.inference.lookahead.memory import Workspace, copy_words, kernel_at, pair_state_at
+from eunomia.inference.view import ACCELERATOR, READY, SYSTEM
+
+_SCALARS = KERNEL.fields["num_lanes"][1] // 8  # type: ignore[index]  # words of a KERNEL that hold addresses
+_WORDS = KERNEL.itemsize // 8 - _SCALARS
+_SLOT_WORDS, _NODE_WORDS, _READY_WORDS = SLOT.itemsize // 8, NODE.itemsize // 8, READY.itemsize // 8
+_LANE_WORDS, _QUEUE_WORDS, _SYSTEM_WORDS = LANE.itemsize // 8, ACCELERATOR.itemsize // 8, SYSTEM.itemsize // 8
+
+
+@jitted
+def take_snapshot(ws: Workspace, live_address: int) -> None:
+    """Fill the snapshot from the live engine; ``ws.known`` requests are in it."""
+    live, k = kernel_at(live_address), kernel_at(ws.snapshot)
+    _copy_settings(ws, live, k)
+    _copy_running(ws, live, k)
+    for i in range(live.num_waiting):
+        _copy_waiting(live, k, waiting_at(live, i).value)
+    ws.known = 0
+    for slot in range(k.used_slots):
+        if slot_at(k, slot).gone == 0:
+            ws.known += 1
+    if ws.learning == 1:
+        _copy_beliefs(ws, live, k)
+    for pair in range(live.num_pairs):
+        pair_state_at(ws, pair).good = pair_at(live, pair).good
+        pair_state_at(ws, pair).counted = pair_at(live, pair).count
+
+
+@jitted
+def _copy_settings(ws: Workspace, live: Kernel, k: Kernel) -> None:
+    """The clock and the accelerators; an empty system."""
+    k.used_slots, k.used_nodes, k.free_slot, k.free_node = 0, 0, -1, -1
+    k.num_waiting, k.num_fresh, k.num_running, k.num_timers = 0, 0, 0, 0
+    k.sequence, k.idle_mask = live.sequence, live.idle_mask
+    k.demand_true, k.common_rate, k.dirty = 0.0, 1.0, 1
+    k.num_subjobs, k.num_decisions, k.events = 0, 0, 0
+    source, target = system_of(live), system_of(k)
+    target.now_s, target.live, target.finished = source.now_s, source.live, source.finished
+    target.bandwidth_bytes_s, target.seed, target.late_last = (
+        source.bandwidth_bytes_s,
+        source.seed,
+        source.late_last,
+    )
+    for s in range(k.num_lanes):
+        a, b = queue_at(live, s), queue_at(k, s)
+        b.request, b.layer, b.last_request, b.busy_s = a.request, a.layer, a.last_request, a.busy_s
+        b.demand_bytes_s = a.demand_bytes_s
+
+
+@jitted
+def _slot_of(live: Kernel, k: Kernel, slot: int) -> int:
+    """The snapshot's slot for a live one, copied at the first use; -1 = no room."""
+    request = slot_at(live, slot).request
+    for other in range(k.used_slots):
+        if slot_at(k, other).request == request:
+            return other
+    if k.used_slots + k.headroom >= k.slot_capacity:
+        return -1
+    mine: int = k.used_slots
+    k.used_slots += 1
+    copy_words(live.slots + slot * 8 * _SLOT_WORDS, k.slots + mine * 8 * _SLOT_WORDS, _SLOT_WORDS)
+    copy_words(
+        live.pending + slot * 8 * live.num_layers, k.pending + mine * 8 * k.num_layers, live.num_layers
+    )
+    slot_at(k, mine).first_waiting = -1
+    return mine
+
+
+@jitted
+def _node_for(live: Kernel, k: Kernel, node: int, slot: int) -> int:
+    """A node of the snapshot with the facts of a live one."""
+    mine: int = k.used_nodes
+    k.used_nodes += 1
+    copy_words(live.ready + node * 8 * _READY_WORDS, k.ready + mine * 8 * _READY_WORDS, _READY_WORDS)
+    node_at(k, mine).sequence, node_at(k, mine).slot = node_at(live, node).sequence, slot
+    node_at(k, mine).bound = -1
+    facts = facts_at(k, mine)
+    gap = pair_at(live, facts.pair)
+    facts.sli, facts.gap, facts.sli_count = gap.sli, gap.gap, gap.count
+    return mine
+
+
+@jitted
+def _copy_running(ws: Workspace, live: Kernel, k: Kernel) -> None:
+    """Running layers, as long as they are believed to run."""
+    now_s = system_of(live).now_s
+    for s in range(live.num_lanes):
+        a, b = lane_at(live, s), lane_at(k, s)
+        b.node, b.end_s, b.demand, b.rate, b.type = -1, np.inf, 0.0, 1.0, a.type
+        if a.node < 0:
+            continue
+        slot = _slot_of(live, k, node_at(live, a.node).slot)
+        b.node = _node_for(live, k, a.node, slot)
+        node_at(k, b.node).state = RUNNING
+        left_s = time_left(live, s)
+        b.row, b.start_s, b.switch_s, b.charge_s, b.weight = (
+            a.row,
+            a.start_s,
+            a.switch_s,
+            a.charge_s,
+            a.weight,
+        )
+        b.work_s, b.estimate_s, b.total_s = a.estimate_s, a.estimate_s, a.estimate_s
+        b.end_s = now_s + left_s
+        b.demand = queue_at(live, s).demand_bytes_s
+        k.demand_true += b.demand
+        k.num_running += 1
+
+
+@jitted
+def _copy_waiting(live: Kernel, k: Kernel, node: int) -> None:
+    """A waiting sub-job that can still be on time."""
+    if is_late(facts_at(live, node), system_of(live).now_s):
+        give_up_copy(live, k, node)
+        return
+    if k.used_nodes + k.headroom >= k.node_capacity:
+        return
+    slot = _slot_of(live, k, node_at(live, node).slot)
+    if slot < 0 or slot_at(k, slot).gone == 1:
+        return
+    link_waiting(k, _node_for(live, k, node, slot), slot)
+
+
+@jitted
+def give_up_copy(live: Kernel, k: Kernel, node: int) -> None:
+    """A hopeless request: what runs of it in the snapshot runs on and is discarded."""
+    request = facts_at(live, node).request
+    for slot in range(k.used_slots):
+        if slot_at(k, slot).request == request:
+            slot_at(k, slot).gone = 1
+
+
+@jitted
+def _copy_beliefs(ws: Workspace, live: Kernel, k: Kernel) -> None:
+    """Estimates as they are now become the times of the rollouts."""
+    for i in range(ws.num_rows * live.num_types):
+        cost_at(k, i).latency_s = cost_at(k, i).estimate_s = cost_at(live, i).estimate_s
+        cost_at(k, i).demand_bytes_s = cost_at(k, i).estimate_demand = cost_at(live, i).estimate_demand
+
+
+@jitted
+def restore(ws: Workspace) -> None:
+    """Set the trial state to the snapshot."""
+    source, k = kernel_at(ws.snapshot), kernel_at(ws.trial)
+    copy_words(ws.snapshot + 8 * _SCALARS, ws.trial + 8 * _SCALARS, _WORDS)
+    copy_words(source.slots, k.slots, source.used_slots * _SLOT_WORDS)
+    copy_words(source.pending, k.pending, source.used_slots * source.num_layers)
+    copy_words(source.nodes, k.nodes, source.used_nodes * _NODE_WORDS)
+    copy_words(source.ready, k.ready, source.used_nodes * _READY_WORDS)
+    copy_words(source.waiting, k.waiting, source.num_waiting)
+    copy_words(source.lanes, k.lanes, source.num_lanes * _LANE_WORDS)
+    copy_words(source.accelerators, k.accelerators, source.num_lanes * _QUEUE_WORDS)
+    copy_words(source.system, k.system, _SYSTEM_WORDS)

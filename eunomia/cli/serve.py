@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from eunomia.config.server import NetworkConfig, ServedTenantConfig, ServerConfig
     from eunomia.serving.repository import Entry
     from eunomia.serving.server import Server, ServerOptions
-    from eunomia.serving.tenants.grants import Grant
+    from eunomia.serving.tenants.grants import Directory, Grant
 
 
 def register(app: typer.Typer) -> None:
@@ -104,21 +104,21 @@ def server_options(config: ServerConfig) -> ServerOptions:
     from eunomia.serving.devices.device import DeviceSpec
     from eunomia.serving.dispatch.dispatcher import DispatchOptions
     from eunomia.serving.server import ServerOptions
-    from eunomia.serving.tenants.grants import StaticDirectory
 
     cache = Path(config.cache_dir).expanduser() if config.cache_dir else default_cache()
-    keys = {digest: tenant.name for tenant in config.tenant for digest in tenant.key_sha256}
     mib = 1024**2
     return ServerOptions(
         devices=[DeviceSpec(d.name, cores=tuple(d.cores)) for d in config.device],
         networks=[_entry(n, cache) for n in config.network],
-        directory=StaticDirectory([_grant(t) for t in config.tenant], keys),
+        directory=_directory(config),
         cache=cache, host=config.host, http_port=config.http_port, grpc_port=config.grpc_port,
         anonymous=config.anonymous, policy=resolve_policy(config.policy), fallback=config.fallback,
         dispatch=DispatchOptions(config.lease_ms * 1e-3, config.late, config.max_batch),
         block_s=config.block_ms * 1e-3, arena_bytes=int(config.arena_mib * mib),
         max_body_bytes=int(config.max_body_mib * mib), drain_s=config.drain_s, shared_memory=config.shared_memory,
         models_dir=Path(config.models_dir) if config.models_dir else None,
+        ledger_dir=Path(config.ledger_dir).expanduser() if config.ledger_dir else None,
+        device_watts=config.device_watts,
         tls=(Path(config.tls_cert), Path(config.tls_key)) if config.tls_cert and config.tls_key else None,
     )  # fmt: skip
 
@@ -129,6 +129,24 @@ def default_cache() -> Path:
 
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "eunomia" / "serving"
+
+
+def _directory(config: ServerConfig) -> Directory:
+    """Tenants of the file; with a database, they are added to it unless it knows them already."""
+    keys = {digest: tenant.name for tenant in config.tenant for digest in tenant.key_sha256}
+    if config.database is None:
+        from eunomia.serving.tenants.grants import StaticDirectory
+
+        return StaticDirectory([_grant(t) for t in config.tenant], keys)
+    from eunomia.serving.tenants.database import DatabaseDirectory
+
+    directory = DatabaseDirectory(config.database)
+    for tenant in config.tenant:
+        if directory.by_name(tenant.name) is None:
+            directory.put(_grant(tenant))
+    for digest, name in keys.items():
+        directory.adopt_key(name, digest)
+    return directory
 
 
 def _entry(network: NetworkConfig, cache: Path) -> Entry:

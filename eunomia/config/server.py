@@ -88,6 +88,11 @@ class ServerConfig(Section):
     drain_s: Positive = 10.0
     shared_memory: bool = True
     models_dir: FilePath | None = None
+    database: str | None = (
+        None  # tenants live there: sqlite:///PATH or postgresql://...; the file's are added once
+    )
+    ledger_dir: str | None = None
+    device_watts: Annotated[float, Field(ge=0.0)] = 0.0
     cache_dir: str | None = None
     tls_cert: FilePath | None = None
     tls_key: FilePath | None = None
@@ -108,7 +113,7 @@ class ServerConfig(Section):
         if (self.tls_cert is None) != (self.tls_key is None):
             raise wrong("TLS needs both tls_cert and tls_key")
         keyed = any(t.key_sha256 for t in self.tenant)
-        if not self.anonymous and not keyed:
+        if not self.anonymous and not keyed and self.database is None:
             raise wrong(
                 "nobody could use this server: give a tenant key_sha256 (eunomia serve key), or anonymous = true"
             )

@@ -18,7 +18,8 @@ from tritonclient.grpc import service_pb2_grpc as stubs
 
 from eunomia import __version__
 from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES
-from eunomia.serving.http import EXTENSIONS, FAIRNESS, config_of
+from eunomia.serving.http import EXTENSIONS, config_of
+from eunomia.serving.http_caller import FAIRNESS
 from eunomia.serving.protocol.errors import BadRequest, ServingError
 from eunomia.serving.protocol.infer import (
     MAX_TENSORS,

@@ -11,14 +11,15 @@ from typing import Any
 from aiohttp import web
 
 from eunomia import __version__
+from eunomia.serving.admin import AdminFront
+from eunomia.serving.http_caller import caller_of
 from eunomia.serving.protocol.errors import BadRequest, ServingError, TooLarge
 from eunomia.serving.protocol.infer import read_json, read_request, write_response
 from eunomia.serving.repository import VERSION
-from eunomia.serving.service import Caller, Service
+from eunomia.serving.service import Service
 
 log = logging.getLogger("eunomia.serving")
 HEADER_LENGTH = "Inference-Header-Content-Length"
-FAIRNESS = ("x-gateway-inference-fairness-id", "x-llm-d-inference-fairness-id")
 EXTENSIONS = [
     "binary_tensor_data",
     "model_configuration",
@@ -58,6 +59,7 @@ class HttpFront:
             web.post("/v2/systemsharedmemory/unregister", self._unregister),
             web.post("/v2/systemsharedmemory/region/{region}/unregister", self._unregister),
         ])  # fmt: skip
+        app.add_routes(AdminFront(self.service).routes())
         for prefix in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
             app.add_routes([
                 web.get(prefix, self._model),
@@ -198,14 +200,6 @@ def error_response(error: ServingError) -> web.Response:
         headers["Retry-After-Ms"] = str(max(1, math.ceil(error.retry_after_s * 1e3)))
     body = json.dumps({"error": str(error), "reason": error.reason})
     return web.Response(status=error.http, text=body, content_type="application/json", headers=headers)
-
-
-def caller_of(http: web.Request) -> Caller:
-    """Key and names in the headers."""
-    scheme, _, key = http.headers.get("Authorization", "").partition(" ")
-    bearer = key.strip() if scheme.lower() == "bearer" and key.strip() else None
-    fairness = next((http.headers[name] for name in FAIRNESS if name in http.headers), None)
-    return Caller(bearer or http.headers.get("x-api-key"), fairness, http.headers.get("x-tenant-id"))
 
 
 def config_of(name: str, ports: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,8 @@ import onnxruntime as ort
 import pytest
 
 from eunomia.serving.server import Server
+from eunomia.serving.tenants.database import DatabaseDirectory
+from eunomia.serving.tenants.grants import Grant
 from tests.serving.live import ADMIN, GOLD, SIDE, SILVER, running
 
 tritonhttp = pytest.importorskip("tritonclient.http")
@@ -214,3 +216,43 @@ def test_statistics_metrics_and_ledger_agree(tmp_path: Path) -> None:
         assert server.service.ledger is not None
         usage = server.service.ledger.usage["gold", "small"]
         assert usage.outcomes == {"hit": 3} and usage.energy_j == pytest.approx(10.0 * usage.device_s)
+
+
+def test_administrators_change_tenants(tmp_path: Path) -> None:
+    database = DatabaseDirectory(f"sqlite:///{tmp_path / 'tenants.db'}")
+    database.put(Grant("root", role="admin"))
+    admin = bearer(database.issue_key("root"))
+    with running(tmp_path, directory=database) as server:
+
+        def call(
+            method: str, path: str, content: Any = None, headers: dict[str, str] = admin
+        ) -> tuple[int, Any]:
+            url = f"http://127.0.0.1:{server.http_port}/v2/eunomia/tenants{path}"
+            body = None if content is None else json.dumps(content).encode()
+            try:
+                with urllib.request.urlopen(
+                    urllib.request.Request(url, body, headers, method=method), timeout=10
+                ) as a:
+                    return a.status, json.loads(a.read())
+            except urllib.error.HTTPError as error:
+                return error.code, json.loads(error.read())
+
+        promise = {"deadline_s": 5.0, "slo": {"target": 0.9}}
+        assert call("PUT", "/acme", {"weight": 2.0, "promises": {"*": promise}})[0] == 200
+        key = call("POST", "/acme/keys")[1]["key"]
+        stub = tritonhttp.InferenceServerClient(f"127.0.0.1:{server.http_port}")
+        assert ask(tritonhttp, stub, key=key).as_numpy("logits").shape == (1, 10)
+        assert call("PUT", "/acme", {"weight": 9.0}, bearer(key))[0] == 403  # nobody raises its own weight
+        assert {t["name"]: t["weight"] for t in call("GET", "")[1]} == {"acme": 2.0, "root": 1.0}
+        fresh = call("POST", "/acme/keys/rotate")[1]["key"]
+        with pytest.raises(InferenceServerException, match="not valid"):
+            ask(tritonhttp, stub, key=key)
+        ask(tritonhttp, stub, key=fresh)
+        assert len(call("GET", "/acme/keys")[1]) == 2
+        assert call("DELETE", "/acme/keys")[1] == {"revoked": 2}
+        for wrong in ({"weight": -1}, {"wait": 1}, {"role": "king"}, {"promises": {"*": {}}}, {"models": "all"},
+                      {"promises": {"*": {"deadline_s": 1, "slo": {"target": 7}}}}):  # fmt: skip
+            status, content = call("PUT", "/acme", wrong)
+            assert status == 400 and len(content["error"]) > 10
+        assert call("DELETE", "/acme")[0] == 200 and call("DELETE", "/acme")[0] == 404
+    database.close()

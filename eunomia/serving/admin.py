@@ -1,0 +1,176 @@
+"""Tenants and keys over HTTP, for administrators alone: ``/v2/eunomia/tenants``."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Any
+
+from aiohttp import web
+
+from eunomia.errors import ConfigError, OutputError
+from eunomia.serving.http_caller import caller_of
+from eunomia.serving.protocol.errors import BadRequest, NotFound, Unavailable
+from eunomia.serving.protocol.infer import read_json
+from eunomia.serving.repository import NAME
+from eunomia.serving.service import Service
+from eunomia.serving.tenants.database import DatabaseDirectory
+from eunomia.serving.tenants.grants import Grant, Promise
+from eunomia.workload.tenant import Slo
+
+LIMITS = {"weight": float, "rate_per_s": float, "burst": float, "max_concurrency": int, "max_queue": int,
+          "max_request_bytes": int}  # fmt: skip
+SLO = {"target": float, "kind": str, "percentile": float, "window_requests": int, "window_s": float}
+
+
+class AdminFront:
+    """Handlers; every one needs the role ``admin``, and a directory that can be changed."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+
+    def routes(self) -> list[web.RouteDef]:
+        """What to add to the application."""
+        tenant = "/v2/eunomia/tenants/{tenant}"
+        return [
+            web.get("/v2/eunomia/tenants", self._list),
+            web.put(tenant, self._put),
+            web.delete(tenant, self._remove),
+            web.get(f"{tenant}/keys", self._keys),
+            web.post(f"{tenant}/keys", self._issue),
+            web.post(f"{tenant}/keys/rotate", self._rotate),
+            web.delete(f"{tenant}/keys", self._revoke),
+        ]
+
+    async def _list(self, http: web.Request) -> web.Response:
+        self.service.require_admin(caller_of(http))
+        return web.json_response([as_json(grant) for grant in self.service.directory.all()])
+
+    async def _put(self, http: web.Request) -> web.Response:
+        directory = self._directory(http)
+        grant = read_grant(http.match_info["tenant"], read_json(await http.read()))
+        await _changed(directory.put, grant)
+        return web.json_response(as_json(grant))
+
+    async def _remove(self, http: web.Request) -> web.Response:
+        name = http.match_info["tenant"]
+        if not await _changed(self._directory(http).remove, name):
+            raise NotFound(f"unknown tenant '{name[:80]}'")
+        return web.json_response({})
+
+    async def _keys(self, http: web.Request) -> web.Response:
+        found = await _changed(self._directory(http).keys, self._known(http))
+        return web.json_response([
+            {"hint": k.hint, "created_s": k.created_s, "expires_s": k.expires_s} for k in found
+        ])  # fmt: skip
+
+    async def _issue(self, http: web.Request) -> web.Response:
+        content = read_json(await http.read() or b"{}")
+        lifetime_s = _number(content, "lifetime_s", None)
+        key = await _changed(self._directory(http).issue_key, self._known(http), lifetime_s)
+        return web.json_response({"key": key})
+
+    async def _rotate(self, http: web.Request) -> web.Response:
+        content = read_json(await http.read() or b"{}")
+        grace_s = _number(content, "grace_s", 0.0)
+        key = await _changed(self._directory(http).rotate_key, self._known(http), grace_s)
+        return web.json_response({"key": key})
+
+    async def _revoke(self, http: web.Request) -> web.Response:
+        directory, tenant = self._directory(http), self._known(http)
+        gone = await _changed(directory.revoke_keys, tenant, http.query.get("hint", ""))
+        return web.json_response({"revoked": gone})
+
+    def _directory(self, http: web.Request) -> DatabaseDirectory:
+        self.service.require_admin(caller_of(http))
+        if not isinstance(self.service.directory, DatabaseDirectory):
+            raise BadRequest(
+                'tenants stand in the server\'s file; give it database = "sqlite:///..." to change them'
+            )
+        return self.service.directory
+
+    def _known(self, http: web.Request) -> str:
+        name = http.match_info["tenant"]
+        if self.service.directory.by_name(name) is None:
+            raise NotFound(f"unknown tenant '{name[:80]}'")
+        return name
+
+
+async def _changed(change: Any, *arguments: Any) -> Any:
+    """Run a change off the event loop, its troubles as the protocol says them."""
+    try:
+        return await asyncio.to_thread(change, *arguments)
+    except OutputError as error:
+        raise Unavailable(str(error), retry_after_s=1.0) from None
+    except ConfigError as error:
+        raise BadRequest(str(error)) from None
+
+
+def read_grant(name: str, content: dict[str, Any]) -> Grant:
+    """A grant from JSON, checked; raises BadRequest."""
+    if not NAME.fullmatch(name) or len(name) > 80:
+        raise BadRequest(f"tenant {name!r:.100}: letters, digits, '.', '_' and '-' make a name, at most 80")
+    known = {*LIMITS, "role", "models", "promises"}
+    for key in content:
+        if key not in known:
+            raise BadRequest(f"unknown key {key!r:.50}; a tenant has {', '.join(sorted(known))}")
+    role = content.get("role", "tenant")
+    if role not in ("tenant", "admin"):
+        raise BadRequest(f"role is {role!r:.50}; it is 'tenant' or 'admin'")
+    limits = {
+        key: kind(_number(content, key, None)) for key, kind in LIMITS.items() if content.get(key) is not None
+    }
+    models = content.get("models")
+    if models is not None and not (isinstance(models, list) and all(isinstance(m, str) for m in models)):
+        raise BadRequest("models must be a list of names, or null for all")
+    promises = content.get("promises", {})
+    if not isinstance(promises, dict):
+        raise BadRequest("promises must be an object: network -> {deadline_s, priority, slo}")
+    return Grant(
+        name, role, models=None if models is None else frozenset(models),
+        promises={model: _promise(model, p) for model, p in promises.items()}, **limits,
+    )  # fmt: skip
+
+
+def as_json(grant: Grant) -> dict[str, Any]:
+    """A grant as administrators see it."""
+    return {
+        "name": grant.name, "role": grant.role,
+        **{key: (value if math.isfinite(value := getattr(grant, key)) else None) for key in LIMITS},
+        "models": None if grant.models is None else sorted(grant.models),
+        "promises": {
+            model: {
+                "deadline_s": p.deadline_s, "priority": p.priority,
+                "slo": {key: getattr(p.slo, key) for key in SLO} if p.slo else None,
+            }
+            for model, p in grant.promises.items()
+        },
+    }  # fmt: skip
+
+
+def _promise(model: str, content: Any) -> Promise:
+    if not isinstance(content, dict) or not set(content) <= {"deadline_s", "priority", "slo"}:
+        raise BadRequest(f"promise for '{model[:100]}': an object with deadline_s, priority, slo is expected")
+    deadline_s = _number(content, "deadline_s", None)
+    if deadline_s is None:
+        raise BadRequest(f"promise for '{model[:100]}' has no deadline_s")
+    slo = content.get("slo")
+    if slo is not None:
+        if not isinstance(slo, dict) or not set(slo) <= set(SLO):
+            raise BadRequest(f"slo of '{model[:100]}': an object with {', '.join(SLO)} is expected")
+        try:
+            slo = Slo(**slo)
+        except (ConfigError, TypeError) as error:
+            raise BadRequest(f"slo of '{model[:100]}': {error}") from None
+    return Promise(deadline_s, slo, _number(content, "priority", 1.0) or 1.0)
+
+
+def _number(content: dict[str, Any], key: str, missing: float | None) -> float | None:
+    value = content.get(key)
+    if value is None:
+        return missing
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e15:
+        if key == "grace_s" and value == 0:
+            return 0.0
+        raise BadRequest(f"{key} is {value!r:.50}; a positive number is expected")
+    return value

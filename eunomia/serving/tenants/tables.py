@@ -1,0 +1,60 @@
+"""The tables behind tenants, in SQLite or PostgreSQL."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    Boolean,
+    CheckConstraint,
+    Column,
+    Float,
+    ForeignKey,
+    Integer,
+    MetaData,
+    String,
+    Table,
+)
+
+METADATA = MetaData(
+    naming_convention={"pk": "pk_%(table_name)s", "fk": "fk_%(table_name)s_%(column_0_name)s"}
+)
+
+TENANT = Table(
+    "tenant", METADATA,
+    Column("name", String(80), primary_key=True),
+    Column("role", String(10), CheckConstraint("role IN ('tenant', 'admin')", name="ck_tenant_role"), nullable=False),
+    Column("weight", Float, CheckConstraint("weight > 0", name="ck_tenant_weight"), nullable=False),
+    Column("rate_per_s", Float),  # null = unlimited
+    Column("burst", Float, nullable=False),
+    Column("max_concurrency", Integer, nullable=False),
+    Column("max_queue", Integer, nullable=False),
+    Column("max_request_bytes", Integer, nullable=False),
+    Column("all_models", Boolean, nullable=False),
+)  # fmt: skip
+
+MODEL = Table(
+    "tenant_model", METADATA,
+    Column("tenant", String(80), ForeignKey("tenant.name", ondelete="CASCADE"), primary_key=True),
+    Column("model", String(100), primary_key=True),
+)  # fmt: skip
+
+PROMISE = Table(
+    "promise", METADATA,
+    Column("tenant", String(80), ForeignKey("tenant.name", ondelete="CASCADE"), primary_key=True),
+    Column("model", String(100), primary_key=True),  # "*" = every other
+    Column("deadline_s", Float, nullable=False),
+    Column("priority", Float, nullable=False),
+    Column("slo_kind", String(30)),  # null = nothing was promised over many requests
+    Column("slo_target", Float),
+    Column("slo_percentile", Float),
+    Column("slo_window_requests", Integer),
+    Column("slo_window_s", Float),
+)  # fmt: skip
+
+API_KEY = Table(
+    "api_key", METADATA,
+    Column("key_hash", String(64), primary_key=True),
+    Column("tenant", String(80), ForeignKey("tenant.name", ondelete="CASCADE"), nullable=False, index=True),
+    Column("hint", String(12), nullable=False),  # its first letters, to tell keys apart in a list
+    Column("created_s", Float, nullable=False),
+    Column("expires_s", Float),  # null = never
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.cluster_peers [themis] [htas] [osdec] [--write]``; data as for the tests ($EUNOMIA_SHARED)."""
+"""``python -m benchmarks.cluster_peers [themis] [htas] [osdec] [colocation] [--write]``; data as for the tests ($EUNOMIA_SHARED)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from pathlib import Path
 
 from benchmarks.cluster_peers import report
 
+STUDIES = ("themis", "htas", "osdec", "colocation")
+
 
 def main() -> None:
     """Run the named studies, all by default; print them, or write them into the page of results."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster_peers")
-    parser.add_argument("studies", nargs="*", choices=["themis", "htas", "osdec", []], default=[])
+    parser.add_argument("studies", nargs="*", choices=[*STUDIES, []], default=[])
     parser.add_argument(
         "--write", action="store_true", help="replace these parts of docs/results/cluster_peers.md"
     )
     given = parser.parse_args()
-    for name in given.studies or ["themis", "htas", "osdec"]:
+    for name in given.studies or STUDIES:
         text = _study(name)
         print(text)
         if given.write:
@@ -25,11 +27,16 @@ def main() -> None:
 
 
 def _study(name: str) -> str:
+    root = Path(os.environ.get("EUNOMIA_SHARED", Path(__file__).resolve().parents[3] / "shared"))
+    measured = root / "data" / "gavel" / "simulation_throughputs.json"
     if name == "themis":
         from benchmarks.cluster_peers.themis import study
 
-        root = Path(os.environ.get("EUNOMIA_SHARED", Path(__file__).resolve().parents[3] / "shared"))
-        return study(root / "data" / "gavel" / "simulation_throughputs.json")
+        return study(measured)
+    if name == "colocation":
+        from benchmarks.cluster_peers.colocation import study as colocation
+
+        return colocation(measured)
     if name == "htas":
         from benchmarks.cluster_peers.htas import study as htas
 

@@ -55,6 +55,8 @@ ALLOCATORS = Registry(
         "balancing": "eunomia.cluster.policies.balancing:Balancing",
         "backfill": "eunomia.cluster.policies.backfill:Backfill",
         "elastic": "eunomia.cluster.policies.elastic:Elastic",
+        "horus": "eunomia.cluster.policies.interference:horus",
+        "coscheml": "eunomia.cluster.policies.interference:coscheml",
     },
 )
 

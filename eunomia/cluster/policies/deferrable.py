@@ -152,7 +152,7 @@ def features(view: DeferrableView) -> Floats:
         area = max(float(span.sum()), 1.0)
         soon = sum(j.devices * j.slots for j in view.upcoming if j.earliest < view.now + job.slots)
         rows.append([
-            job.devices / max(float(span[0]), 1.0), job.slots / 16.0,
+            job.devices / max(float(span[0]), 1.0), job.slots / 8.0,
             (job.latest - view.now) / max(job.latest - job.earliest, 1),
             job.devices / max(float(span.min()), 1.0), min(demand / area, 4.0) / 4.0, min(soon / area, 4.0) / 4.0,
         ])  # fmt: skip
@@ -229,6 +229,28 @@ def offline_optimum(
 
 
 @dataclass(frozen=True)
+class Rolling:
+    """Plan all that is known on the forecast by the integer programme, start what the plan starts now, plan again.
+
+    Exact for one moment, blind to jobs that are not known yet and to errors of the forecast; costs a solve per slot.
+    """
+
+    gap: float = 1e-3
+
+    def __call__(self, view: DeferrableView) -> list[DeferrableJob]:
+        """Jobs to start now."""
+        known = [*view.waits, *view.upcoming]
+        shifted = [
+            DeferrableJob(
+                job.name, job.devices, job.slots, max(job.earliest - view.now, 0), job.latest - view.now
+            )
+            for job in known
+        ]
+        plan = offline_optimum(shifted, np.maximum(view.free, 0), gap=self.gap)
+        return [job for job, start in zip(known, plan.start.tolist(), strict=True) if start == 0]
+
+
+@dataclass(frozen=True)
 class DeferrableCase:
     """One trace: jobs, what was left over, what was forecast."""
 
@@ -243,8 +265,8 @@ def day(
     """A day of left-over devices and deferrable jobs asking for ``load`` times as much.
 
     On-demand use = devices (0.5 + 0.35 sin) + an AR(1) error of standard deviation ``noise * devices``; the
-    forecast is the sine. Jobs: 1 to 8 devices (powers of two), 1 to 16 slots, windows of up to 24 slots, known up
-    to 12 slots before.
+    forecast is the sine. Jobs: powers of two up to half the devices, up to a sixth of the slots long, windows of up
+    to a quarter of the slots, known up to an eighth of them before.
     """
     rng = np.random.default_rng([seed, 57])
     t = np.arange(slots)
@@ -254,13 +276,14 @@ def day(
         error[k] = 0.8 * error[k - 1] + 0.6 * rng.normal(0.0, noise * devices)
     left_over = np.clip(np.round(devices - usual - error), 0, devices).astype(np.int64)
     forecast = np.clip(np.round(devices - usual), 0, devices).astype(np.int64)
+    sizes = 2 ** np.arange(max(1, int(devices).bit_length() - 1))
     jobs: list[DeferrableJob] = []
     asked = 0
     while asked < load * left_over.sum():
-        count, length = int(rng.choice([1, 2, 4, 8])), int(rng.integers(1, 17))
+        count, length = int(rng.choice(sizes)), int(rng.integers(1, slots // 6 + 1))
         earliest = int(rng.integers(0, slots - length + 1))
-        latest = min(earliest + int(rng.integers(0, 25)), slots - length)
-        known = max(0, earliest - int(rng.integers(0, 13)))
+        latest = min(earliest + int(rng.integers(0, slots // 4 + 1)), slots - length)
+        known = max(0, earliest - int(rng.integers(0, slots // 8 + 1)))
         jobs.append(DeferrableJob(f"job {len(jobs)}", count, length, earliest, latest, known))
         asked += count * length
     jobs.sort(key=lambda job: (job.earliest, job.name))

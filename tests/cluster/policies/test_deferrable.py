@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from eunomia.cluster.policies.deferrable import (
     DeferrableJob,
+    Rolling,
     Scored,
     day,
     first_fit,
@@ -22,7 +23,7 @@ from eunomia.cluster.policies.deferrable import (
 from eunomia.cluster.policies.deferrable_fit import START, fit, reward
 from eunomia.errors import ConfigError
 
-POLICIES = (first_fit, latest_start_first, largest_first, Scored(START))
+POLICIES = (first_fit, latest_start_first, largest_first, Scored(START), Rolling())
 
 
 def _flat(devices: int, slots: int) -> np.ndarray:
@@ -46,6 +47,13 @@ def test_waiting_pays() -> None:
     assert best.start.tolist() == [2, 0] and best.served == 1.0 and best.wait_slots == 1.0
     assert best.utilisation == 6 / 8
     assert offline_optimum(jobs, cap).start.tolist() == [2, 0]
+
+
+def test_a_rolling_plan_that_knows_all_is_optimal() -> None:
+    jobs = [DeferrableJob("a", 1, 2, 0, 2), DeferrableJob("b", 2, 2, 1, 1)]
+    cap = _flat(2, 4)
+    assert run_deferrable(jobs, cap, cap, first_fit).served == 1 / 3
+    assert run_deferrable(jobs, cap, cap, Rolling()).served == offline_optimum(jobs, cap).served == 2 / 3
 
 
 def test_overload_when_the_forecast_was_wrong() -> None:

@@ -1,0 +1,1 @@
+"""One device, several tenants: what sharing costs, and who should share."""

@@ -96,14 +96,14 @@ def study(gavel_json: Path) -> str:
 
 TEXT = """## Themis: finish-time fairness
 
-`python -m benchmarks.cluster_peers themis --write` ({machine}). {apps} apps per seed, {seeds} seeds, Poisson arrivals,
-{devices} devices of one type, 4 per server, 4 servers per rack; 4 of 7 apps are one job, the others searches of 2, 4 or 8
-trials cut by successive halving; gangs of 1, 2 or 4; full lengths 0.5 to 8 h. Speeds and the cost of spread are Gavel's
-measured V100 columns. Realistic mode: rounds of 300 s, 40 s for a restart, spread slows. rho = (finish - arrival) / T_id
-with T_id = time alone * max(1, N demand / C), N the mean number of apps over its life under that policy. All jobs are rigid
-here, so Optimus and SLAQ only order; Optimus, SRTF and SRSF know the remaining work, the others do not use it (Themis
-does, in rho). Efficiency: device time that made lasting progress at unspread speed, over device time held. Solve: mean time
-per question on a busy machine.
+`python -m benchmarks.cluster_peers themis --write` ({machine}). {apps} apps per seed, {seeds} seeds, Poisson
+arrivals, {devices} devices of one type, 4 per server, 4 servers per rack; 4 of 7 apps are one job, the others
+searches of 2, 4 or 8 trials cut by successive halving; gangs of 1, 2 or 4; full lengths 0.5 to 8 h. Speeds and the
+cost of spread are Gavel's measured V100 columns. Realistic mode: rounds of 300 s, 40 s for a restart, spread
+slows. rho = (finish - arrival) / T_id with T_id = time alone * max(1, N demand / C), N the mean number of apps
+over its life under that policy. All jobs are rigid here, so Optimus and SLAQ only order; Optimus, SRTF and SRSF
+know the remaining work, the others do not use it (Themis does, in rho). Efficiency: device time that made lasting
+progress at unspread speed, over device time held. Solve: mean time per question on a busy machine.
 
 ### Load 0.8
 

@@ -215,7 +215,7 @@ class Factorised:
     where pairs interact (two jobs that both need the same cache).
     """
 
-    ridge: float = 1e-2
+    ridge: float = 1.0  # observations that the assumption of being average is worth
     tolerated: dict[str, float] = field(default_factory=dict)
     caused: dict[str, float] = field(default_factory=dict)
     base: dict[str, float] = field(default_factory=dict)
@@ -317,7 +317,8 @@ def _grow(x: Floats, y: Floats, depth: int, least: int, rng: np.random.Generator
     if depth == 0 or len(y) < 2 * least or np.ptp(y) == 0.0:
         return _Tree(value)
     best, column, cut = 0.0, -1, 0.0
-    for c in rng.choice(x.shape[1], (x.shape[1] + 1) // 2, replace=False).tolist():
+    useful = np.flatnonzero(np.ptp(x, axis=0) > 0.0)
+    for c in rng.choice(useful, (len(useful) + 1) // 2, replace=False).tolist():
         order = np.argsort(x[:, c], kind="stable")
         values, sums = x[order, c], np.cumsum(y[order])
         number = np.arange(1, len(y))

@@ -2,6 +2,7 @@
 
 Groups of independent jobs: layers drawn from the networks of a published workload set, costed on a platform of
 Eunomia, at several bandwidths. Every method sees the same groups; the two searches get the same number of samples.
+A second, small table has the online policies ``magma`` and ``magma_10k`` beside rules, on short traces.
 Writes docs/results/magma.md; ``--quick`` takes fewer groups and samples and writes nothing.
 """
 
@@ -13,11 +14,16 @@ from pathlib import Path
 
 import numpy as np
 
+from eunomia.experiment.bench import prepare
+from eunomia.experiment.run import as_scenario
+from eunomia.experiment.tuning import hit_rate, problems_of
 from eunomia.hardware.build import build_table
 from eunomia.hardware.platform import load_platform
+from eunomia.inference.policies import load_policy
 from eunomia.inference.policies.genetic import evolve, first_fit, predict, sample
 from eunomia.inference.policies.group import Floats, Group, Ints, independent
-from eunomia.metrics.statistics import Estimate, interval, paired_ratio
+from eunomia.inference.simulate import simulate_problem
+from eunomia.metrics.statistics import Estimate, interval, paired_difference, paired_ratio
 from eunomia.workload import zoo
 from eunomia.workload.sets import workload_set
 
@@ -162,6 +168,58 @@ def verdict(lines: list[Line]) -> str:
     return "\n".join(words) + "\n"
 
 
+ONLINE = ("edf", "edf+eft", "edf+g1", "herald", "magma_10k", "magma_10k+g1", "magma", "magma+g1")
+
+
+def online(seeds: int, requests: int) -> str:
+    """Hit rates of the online policies and of rules on the same short traces, and what a decision takes."""
+    scenario = {
+        "name": "magma", "duration_s": 1.0, "load": 1.0,
+        "platform": {"preset": PLATFORM, "dram_bandwidth_gb_s": 16.0},
+        "tenant": [{
+            "name": "all", "model_set": "moca-mixed", "deadline": "qos_m", "deadline_alpha": 3.0,
+            "arrivals": {"process": "poisson", "rate_per_s": 1000.0},
+        }],
+        "engine": {"late": "drop"},
+    }  # fmt: skip
+    capacity = prepare(as_scenario(scenario)).capacity
+    assert capacity is not None, "a load was asked for"
+    traces = problems_of(
+        as_scenario({**scenario, "duration_s": requests / capacity.per_s.mean}), list(range(seeds))
+    )
+    hits, asked_s = {}, {}
+    for name in ONLINE:
+        outcomes = [simulate_problem(trace.problem, load_policy(name), trace.options) for trace in traces]
+        hits[name] = [hit_rate(trace, outcome) for trace, outcome in zip(traces, outcomes, strict=True)]
+        asked_s[name] = np.concatenate([outcome.decision_wall_s for outcome in outcomes])
+        print(f"{name:14} {interval(hits[name]):.1%}", flush=True)
+    rows = [
+        f"| `{name}` | {100 * interval(hits[name]).mean:.1f} | {_points(paired_difference(hits[name], hits['edf']))} | "
+        + (f"{1e3 * np.percentile(asked_s[name], 99):.2f}" if len(asked_s[name]) else "compiled")
+        + " |"
+        for name in ONLINE
+    ]
+    return (
+        f"""
+## Online
+
+MoCA's mixed set at load 1.0 of `{PLATFORM}` with 16 GB/s, deadlines of QoS-M with alpha 3, hopeless requests dropped;
+{seeds} traces of about {requests} requests from an empty system (seeds 0 to {seeds - 1}): short, as `magma_10k` takes a
+tenth of a second per plan. Hit rates in %, differences to `edf` in points with 95 % intervals, paired by trace; the
+wall time of a decision from Python, 99th percentile, in ms. `magma_10k` pays nothing for it, `magma` its own account.
+
+| policy | hit rate | against `edf` | p99 of a decision, ms |
+| --- | ---: | ---: | ---: |
+"""
+        + "\n".join(rows)
+        + "\n"
+    )
+
+
+def _points(estimate: Estimate) -> str:
+    return f"{100 * estimate.mean:+.1f} +- {100 * estimate.half_width:.1f}"
+
+
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -169,6 +227,7 @@ def main() -> None:
     quick = parser.parse_args().quick
     groups, samples = (3, 500) if quick else (GROUPS, SAMPLES)
     page = report(measure(groups, samples, JOBS), groups, samples, JOBS)
+    page += online(2, 15) if quick else online(3, 60)
     print(page)
     if not quick:
         RESULTS.write_text(page, encoding="utf-8")

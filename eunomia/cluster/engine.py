@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from eunomia.cluster.answers import check
 from eunomia.cluster.cluster import Floats, Ints
@@ -55,6 +56,7 @@ class Engine:
         self.arrived = 0  # jobs that have arrived so far
         self.floor = Floor.empty()
         self.unit_of = np.full(len(problem), -1, np.int64)  # of the floor
+        self._mark = np.zeros(len(problem), np.bool_)  # scratch of ``among``
         allocator.reset(options.seed)
 
     # --- arrivals and departures
@@ -75,7 +77,14 @@ class Engine:
 
     def dismiss(self, keys: Ints) -> None:
         """Jobs that ended leave."""
-        self.active = self.active[~np.isin(self.active, keys)]
+        self.active = self.active[~self.among(self.active, keys)]
+
+    def among(self, keys: Ints, others: Ints) -> npt.NDArray[np.bool_]:
+        """Whether each key is one of ``others``."""
+        self._mark[others] = True
+        found = self._mark[keys]
+        self._mark[others] = False
+        return np.asarray(found)
 
     # --- the policy
 

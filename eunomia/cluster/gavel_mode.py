@@ -185,7 +185,7 @@ class GavelMode:
         g.moves[keys[engine.unit_of[keys] >= 0]] += 1
         was = np.flatnonzero(engine.unit_of >= 0)
         now = np.concatenate([units.first[ran], units.second[ran]])
-        waits = was[np.isin(was, engine.active) & ~np.isin(was, now)]
+        waits = was[engine.among(was, engine.active) & ~engine.among(was, now[now >= 0])]
         g.preemptions[waits] += 1
 
     def _run(self, now_s: float, running: Ints, units: Units, throughput: Floats) -> None:

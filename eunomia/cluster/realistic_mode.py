@@ -1,13 +1,11 @@
 """The realistic mode: rounds or events, with what moving, spreading and failing cost (docs/cluster.md).
 
-Time goes from point to point. A *full* point (the start of a round, or any event for policies that hold
-devices for good)
-hands out all devices; a *filling* point (arrivals, finishes and repairs with ``events = at_once``) hands out
-free ones and
-moves nobody. Between points every running job advances exactly: first its overhead, then steps at its
-own true speed, to the last fraction of a step. Overheads of a move (save, load, warm up) are paid at the start
-of the new
-lease, on the new devices.
+Time goes from point to point. A *full* point (the start of a round, or any event for policies that hold devices for
+good) hands out all devices; a *filling* point (arrivals, finishes and repairs with ``events = at_once``) hands out free
+ones and moves nobody. A round in which nobody waits, moves, comes or goes is *quiet*: after it the policy is asked only
+every 2, 4, ... up to 64 rounds, until something happens. Between points every running job advances exactly: first its
+overhead, then steps at its own true speed, to the last fraction of a step. Overheads of a move (save, load, warm up)
+are paid at the start of the new lease, on the new devices.
 """
 
 from __future__ import annotations
@@ -25,6 +23,7 @@ from eunomia.cluster.view import Allocation, Holdings
 SHUFFLE_STREAM = 7
 PATIENCE = 1000  # rounds in which nothing runs, arrives or is repaired before the rest is reported unfinished
 MIXED = -2
+MOST_SKIPPED = 64  # rounds
 
 
 class RealisticMode:
@@ -47,6 +46,9 @@ class RealisticMode:
         self.fair_rate = np.ones(jobs)  # consolidated speed on the present type, for useful time
         self.members = np.zeros(0, np.int64)  # keys that hold devices
         self.changed = True
+        self.stride = (
+            1  # rounds until the next full point; more than 1 only while nobody waits and nobody moves
+        )
         self.allocated_s = -np.inf
 
     # --- the clock
@@ -69,9 +71,9 @@ class RealisticMode:
                 self._servers_until(now_s)
                 engine.admit(now_s)
                 self.changed, full = True, True
-            if full:
-                round_end_s = now_s + options.round_s if self.ticks else np.inf
             self._point(now_s, full)
+            if full:
+                round_end_s = self._round_end_s(now_s)
             idle = 0 if len(self.members) else idle + 1
             next_s = self._next_s(now_s, min(round_end_s, horizon_s))
             if not np.isfinite(next_s) or (idle > PATIENCE and self._hopeless()):
@@ -89,6 +91,19 @@ class RealisticMode:
         engine.ledger.close_isolated(engine.active)
         return now_s
 
+    def _round_end_s(self, now_s: float) -> float:
+        """The next full point. Quiet rounds are skipped, up to the end of the round in which something happens."""
+        round_s = self.engine.options.round_s
+        if not self.ticks:
+            return np.inf
+        if self.stride == 1:
+            return now_s + round_s
+        event_s = min(self.engine.next_arrival_s(), self.server_failures.next_s())
+        if len(self.members):
+            event_s = min(event_s, float(self._finish_s(now_s, self.members).min()))
+        rounds = min(float(self.stride), np.ceil((event_s - now_s) / round_s))
+        return float(now_s + max(rounds, 1.0) * round_s)
+
     def _hopeless(self) -> bool:
         return not np.isfinite(self.engine.next_arrival_s()) and not self.server_failures.down
 
@@ -97,6 +112,9 @@ class RealisticMode:
         next_s = min(limit_s, self.server_failures.next_s())
         if self.at_once:
             next_s = min(next_s, self.engine.next_arrival_s())
+        if (
+            self.at_once or (self.engine.floor.second >= 0).any()
+        ):  # a pair's survivor speeds up when it is alone
             if len(self.members):
                 next_s = min(next_s, float(self._finish_s(now_s, self.members).min()))
         if self.job_failures.happen and len(self.members):
@@ -188,7 +206,7 @@ class RealisticMode:
         other = np.where(floor.first[unit] == keys, floor.second[unit], floor.first[unit])[both]
         stays = other[engine.unit_of[other] >= 0]
         self.rate[stays] = self._alone_rate(stays)
-        self.members = self.members[~np.isin(self.members, keys)]
+        self.members = self.members[~engine.among(self.members, keys)]
 
     def _alone_rate(self, keys: Ints) -> Floats:
         """Speed of jobs left alone on the devices of their pair."""
@@ -385,18 +403,19 @@ class RealisticMode:
         floor = Floor(first, second, kind, size, held)
         placed = np.flatnonzero(kind != -1)
         stays = placed[same_places(before, held, placed)]
-        members = [first[placed], second[placed][second[placed] >= 0]]
-        keys = np.unique(np.concatenate(members))
+        keys = np.sort(np.concatenate([first[placed], second[placed][second[placed] >= 0]]))
         fixed = np.concatenate([first[stays], second[stays][second[stays] >= 0]])
-        before_keys = self.members
-        left = before_keys[~np.isin(before_keys, keys)]
-        moved = keys[~np.isin(keys, fixed)]
-        was = np.isin(moved, before_keys)
+        left = self.members[~engine.among(self.members, keys)]
+        moved = keys[~engine.among(keys, fixed)]
+        was = engine.among(moved, self.members)
         g.preemptions[left] += 1
         resized = was & (scale[moved] != np.append(engine.floor.scale, 0)[engine.unit_of[moved]])
         g.moves[moved[was & ~resized]] += 1
         g.resizes[moved[resized]] += 1
         self._release(np.concatenate([left, moved[was]]), now_s)
+        quiet = not len(left) and not len(moved) and len(keys) == len(engine.active) and not self.changed
+        certain = self.outright or bool((self.queue.share[keys].max(axis=1, initial=0.0) > 1.0 - 1e-9).all())
+        self.stride = min(2 * self.stride, MOST_SKIPPED) if quiet and certain else 1
         engine.ledger.scale = scale
         engine.stand(floor)
         self.members = keys

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from eunomia import __version__
-from eunomia.cli import catalogue, cluster, demo, inspect, learn, run, scenario, serve, study, trace
+from eunomia.cli import catalogue, cluster, demo, inspect, learn, load, run, scenario, serve, study, trace
 from eunomia.errors import EunomiaError
 
 INTERRUPTED = 130  # the exit status after Ctrl-C
@@ -38,7 +38,7 @@ def _root(
     """Options of the program itself."""
 
 
-for module in (demo, run, study, inspect, catalogue, learn, serve):
+for module in (demo, run, study, inspect, catalogue, learn, serve, load):
     module.register(app)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(trace.app, name="trace")

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.config.arrivals import TraceConfig
+from eunomia.config.arrivals import ArrivalsConfig, TraceConfig
 from eunomia.config.demand import ModelConfig, TenantConfig
 from eunomia.config.scenario import Scenario
 from eunomia.errors import ConfigError
@@ -142,8 +142,12 @@ def _deadline(config: ModelConfig) -> deadlines.DeadlineRule:
 
 
 def _process(tenant: TenantConfig) -> Arrivals:
-    config = tenant.arrivals
-    assert config is not None, "checked by the caller"
+    assert tenant.arrivals is not None, "checked by the caller"
+    return arrivals_of(tenant.arrivals)
+
+
+def arrivals_of(config: ArrivalsConfig) -> Arrivals:
+    """The process that an ``arrivals = {...}`` table describes; raises ConfigError for a trace that is not there."""
     if isinstance(config, TraceConfig):
         return _replay(config)
     settings = config.model_dump(exclude={"process"}, exclude_none=True)

@@ -1,0 +1,56 @@
+"""``load.toml``: what ``eunomia load`` sends, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from eunomia.config.arrivals import ArrivalsConfig, Count
+from eunomia.config.complaints import config_error
+from eunomia.config.load import read_table
+from eunomia.config.overrides import Table, apply_overrides, parse_override
+from eunomia.config.section import Name, NotNegative, Positive, Section
+
+
+class StreamConfig(Section):
+    """One tenant's requests for one network. ``key_env``: environment variable that holds its API key."""
+
+    tenant: Name
+    model: Name
+    arrivals: ArrivalsConfig
+    deadline_ms: Positive
+    key_env: Name | None = None
+    send_deadline: bool = False
+
+
+class LoadConfig(Section):
+    """The load as a whole."""
+
+    url: Name = "127.0.0.1:8001"
+    protocol: Literal["http", "grpc"] = "grpc"
+    duration_s: Positive = 15.0
+    warmup_s: NotNegative = 0.0
+    timeout_s: Positive = 30.0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    shapes: dict[str, list[Count]] = Field(default_factory=dict)  # of inputs with free sizes
+    stream: list[StreamConfig] = Field(min_length=1, max_length=10_000)
+
+
+def load_traffic(path: str | Path, overrides: Iterable[str] = ()) -> LoadConfig:
+    """Read a load file; raises ConfigError naming key path, value and what is allowed."""
+    path = Path(path)
+    return traffic_from(read_table(path), overrides, str(path), path.parent)
+
+
+def traffic_from(
+    data: Table, overrides: Iterable[str], source: str, folder: Path | None = None
+) -> LoadConfig:
+    """Validate a dictionary; raises ConfigError."""
+    changed = apply_overrides(data, [parse_override(text) for text in overrides])
+    try:
+        return LoadConfig.model_validate(changed, context={"folder": folder})
+    except ValidationError as error:
+        raise config_error(error, changed, source) from None

@@ -1,0 +1,86 @@
+"""Stock tritonclient, HTTP or gRPC, on asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from eunomia.errors import ConfigError
+from eunomia.serving.load.plan import LoadStream
+
+
+class Client(Protocol):
+    """Sends one request of a stream and waits for its answer; raises when there is none."""
+
+    async def send(self, stream: int) -> None:
+        """One request."""
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+
+
+class TritonClient:
+    """Either protocol of a server that speaks the Open Inference Protocol.
+
+    Inputs are seeded random numbers in the network's own shapes, free sizes set to 1 (``shapes`` says
+    otherwise), made once per network: the generator shall cost as little as it can.
+    """
+
+    def __init__(self, url: str, protocol: str, streams: Sequence[LoadStream], timeout_s: float) -> None:
+        self._streams, self._timeout_s = streams, timeout_s
+        if protocol == "http":
+            import tritonclient.http.aio as module
+        else:
+            import tritonclient.grpc.aio as module
+        more: dict[str, Any] = {"conn_limit": 10_000, "conn_timeout": timeout_s} if protocol == "http" else {}
+        self._http, self._module = protocol == "http", module
+        self._client = module.InferenceServerClient(url, **more)
+        self._inputs: dict[str, list[Any]] = {}
+
+    async def prepare(self, shapes: Mapping[str, Sequence[int]], seed: int) -> None:
+        """Ask for the networks' inputs and make them; raises ConfigError."""
+        rng = np.random.default_rng(seed)
+        for stream in self._streams:
+            if stream.model in self._inputs:
+                continue
+            try:
+                metadata = await self._metadata(stream)
+            except Exception as error:  # whatever the client or the network under it raises
+                raise ConfigError(f"model '{stream.model}' cannot be asked: {str(error)[:300]}") from None
+            self._inputs[stream.model] = [self._input(port, shapes, rng) for port in metadata["inputs"]]
+
+    async def send(self, stream: int) -> None:
+        """One request."""
+        chosen = self._streams[stream]
+        parameters = {"slo_ms": chosen.deadline_s * 1e3} if chosen.send_deadline else {}
+        more: dict[str, Any] = {} if self._http else {"client_timeout": self._timeout_s}
+        await self._client.infer(
+            chosen.model,
+            self._inputs[chosen.model],
+            headers=self._headers(chosen),
+            parameters=parameters,
+            **more,
+        )
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._client.close()
+
+    async def _metadata(self, stream: LoadStream) -> Any:
+        more = {} if self._http else {"as_json": True}
+        return await self._client.get_model_metadata(stream.model, headers=self._headers(stream), **more)
+
+    def _headers(self, stream: LoadStream) -> dict[str, str]:
+        return {"authorization": f"Bearer {stream.key}"} if stream.key else {"x-tenant-id": stream.tenant}
+
+    def _input(self, port: Mapping[str, Any], shapes: Mapping[str, Sequence[int]], rng: Any) -> Any:
+        from eunomia.serving.devices.messages import DATATYPES
+
+        shape = list(shapes.get(port["name"], [max(int(d), 1) for d in port["shape"]]))
+        dtype = DATATYPES[port["datatype"]]
+        array = rng.random(shape, np.float32).astype(dtype) if dtype.kind == "f" else np.zeros(shape, dtype)
+        tensor = self._module.InferInput(port["name"], shape, port["datatype"])
+        tensor.set_data_from_numpy(array)
+        return tensor

@@ -1,0 +1,97 @@
+"""The result of a load as one offline page: the table, and latency against percentile for every stream."""
+
+from __future__ import annotations
+
+import html
+import math
+from typing import Any
+
+COLOURS = ("#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed", "#0891b2", "#be185d", "#4d7c0f")
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 720, 320, 64, 40, 12
+TICKS = (50.0, 90.0, 99.0, 99.9)
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; color: #1f2937; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+h1 { font-size: 1.4rem } table { border-collapse: collapse; width: 100% } caption { text-align: left; color: #4b5563 }
+th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid #e5e7eb }
+th:first-child, td:first-child { text-align: left } svg { width: 100%; height: auto } .key { margin-right: 1.2rem }
+.key i { display: inline-block; width: .8rem; height: .8rem; margin-right: .35rem; border-radius: 2px }
+@media (prefers-color-scheme: dark) { body { color: #e5e7eb; background: #111827 } th, td { border-color: #374151 } }
+"""
+
+
+def render(result: dict[str, Any], title: str) -> str:
+    """The page."""
+    rows = "".join(_row(stream) for stream in result["streams"])
+    lag = result["generator_lag_ms"]
+    return (
+        f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+        f"<title>{html.escape(title)}</title><style>{STYLE}</style><h1>{html.escape(title)}</h1>"
+        f"<p>{result['total']['sent']} requests offered at {result['offered_per_s']:.1f}/s, "
+        f"{result['goodput_per_s']:.1f}/s within their deadline ({result['total']['hit_rate']:.1%}). "
+        f"Latency counts from the intended send time; the generator was late by {lag['p99']:.1f} ms (p99).</p>"
+        f"<table><caption>Per stream; a request without an answer is a miss</caption><tr><th>tenant, model<th>sent"
+        f"<th>answered<th>deadline<th>hit rate<th>p50<th>p95<th>p99<th>errors</tr>{rows}</table>"
+        f"<h2>Latency against percentile</h2>{_chart(result['streams'])}"
+    )
+
+
+def _row(stream: dict[str, Any]) -> str:
+    latency = stream["latency_ms"]
+    times = "".join(f"<td>{_ms(latency.get(p))}" for p in ("p50", "p95", "p99"))
+    errors = "; ".join(f"{html.escape(text)} ({count})" for text, count in stream["errors"].items()) or "none"
+    rate = f"{stream['hit_rate']:.1%}" if stream["sent"] else "-"
+    return (
+        f"<tr><td>{html.escape(stream['tenant'])}, {html.escape(stream['model'])}<td>{stream['sent']}"
+        f"<td>{stream['answered']}<td>{_ms(stream['deadline_ms'])}<td>{rate}{times}<td>{errors}</tr>"
+    )
+
+
+def _chart(streams: list[dict[str, Any]]) -> str:
+    """Lines over a percentile axis that stretches towards 100, latency on a logarithmic axis."""
+    values = [v for s in streams for v in s["latency_ms"].values() if v > 0]
+    if not values:
+        return "<p>No request was answered.</p>"
+    low, high = 10 ** math.floor(math.log10(min(values))), 10 ** math.ceil(math.log10(max(values)) + 1e-9)
+    high = max(high, low * 10)
+
+    def y(value: float) -> float:
+        share = (math.log10(max(value, low)) - math.log10(low)) / (math.log10(high) - math.log10(low))
+        return HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM - TOP)
+
+    def x(percentile: float) -> float:
+        return LEFT + min(-math.log10(1 - min(percentile, 99.97) / 100), 3.5) / 3.5 * (WIDTH - LEFT - 12)
+
+    parts, decade = [], low
+    while decade <= high * 1.001:
+        parts.append(
+            _line(LEFT, y(decade), WIDTH - 12, y(decade)) + _text(LEFT - 6, y(decade) + 4, _ms(decade), "end")
+        )
+        decade *= 10
+    for tick in TICKS:
+        parts.append(
+            _line(x(tick), TOP, x(tick), HEIGHT - BOTTOM)
+            + _text(x(tick), HEIGHT - 14, f"p{tick:g}", "middle")
+        )
+    keys = []
+    for n, stream in enumerate(streams):
+        colour = COLOURS[n % len(COLOURS)]
+        points = " ".join(f"{x(float(p[1:])):.1f},{y(v):.1f}" for p, v in stream["latency_ms"].items())
+        parts.append(f"<polyline fill=none stroke='{colour}' stroke-width=2 points='{points}'/>")
+        name = html.escape(f"{stream['tenant']}, {stream['model']}")
+        keys.append(f"<span class=key><i style='background:{colour}'></i>{name}</span>")
+    return f"<svg viewBox='0 0 {WIDTH} {HEIGHT}' role=img>{''.join(parts)}</svg><p>{''.join(keys)}</p>"
+
+
+def _line(x1: float, y1: float, x2: float, y2: float) -> str:
+    return f"<line x1={x1:.1f} y1={y1:.1f} x2={x2:.1f} y2={y2:.1f} stroke='#9ca3af' stroke-opacity=.4 />"
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return f"<text x={x:.1f} y={y:.1f} text-anchor={anchor} font-size=12 fill=currentColor>{text}</text>"
+
+
+def _ms(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value / 1e3:.3g} s" if value >= 1000 else f"{value:.3g} ms"

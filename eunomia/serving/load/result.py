@@ -1,0 +1,68 @@
+"""Samples to numbers: per stream, over all, percentiles from an HDR histogram."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from eunomia.serving.load.plan import LoadStream
+from eunomia.serving.load.run import OK, Samples
+
+PERCENTILES = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 100.0)
+LARGEST_US = 600_000_000  # ten minutes
+
+
+def summarise(samples: Samples, streams: Sequence[LoadStream], warmup_s: float = 0.0) -> dict[str, Any]:
+    """What to print and to keep: sent, answered, hits (within the deadline from the intended time), latencies.
+
+    Requests whose intended time lies in the warm-up do not count. A request without an answer is a miss.
+    """
+    counted = samples.schedule.time_s >= warmup_s
+    rows = []
+    for n, stream in enumerate(streams):
+        mine = counted & (samples.schedule.stream == n)
+        rows.append({"tenant": stream.tenant, "model": stream.model, "deadline_ms": stream.deadline_s * 1e3,
+                     **_numbers(samples, mine, np.full(mine.sum(), stream.deadline_s))})  # fmt: skip
+    deadlines = np.array([s.deadline_s for s in streams])[samples.schedule.stream[counted]]
+    length_s = max(float(samples.schedule.time_s[-1]) - warmup_s, 1e-9)
+    total = _numbers(samples, counted, deadlines)
+    worst = min((r for r in rows if r["sent"]), key=lambda r: r["hit_rate"], default=None)
+    return {
+        "streams": rows, "total": total, "wall_s": samples.wall_s, "measured_s": length_s,
+        "goodput_per_s": total["hits"] / length_s, "offered_per_s": total["sent"] / length_s,
+        "worst": {"tenant": worst["tenant"], "model": worst["model"], "hit_rate": worst["hit_rate"]} if worst else None,
+        "generator_lag_ms": {
+            "p99": float(np.percentile(samples.lag_s, 99) * 1e3), "max": float(samples.lag_s.max() * 1e3)
+        },
+    }  # fmt: skip
+
+
+def _numbers(samples: Samples, mine: Any, deadline_s: Any) -> dict[str, Any]:
+    latency_s = samples.latency_s[mine]
+    answered = ~np.isnan(latency_s)
+    hits = int((latency_s <= deadline_s).sum())
+    errors = Counter(
+        error for error, wanted in zip(samples.error, mine, strict=True) if wanted and error != OK
+    )
+    sent = int(mine.sum())
+    return {
+        "sent": sent, "answered": int(answered.sum()), "hits": hits,
+        "hit_rate": hits / sent if sent else math.nan,
+        "latency_ms": percentiles_ms(latency_s[answered]), "errors": dict(errors.most_common(10)),
+    }  # fmt: skip
+
+
+def percentiles_ms(latency_s: Any) -> dict[str, float]:
+    """From an HDR histogram with three significant digits; empty without answers."""
+    from hdrh.histogram import HdrHistogram
+
+    if not len(latency_s):
+        return {}
+    histogram = HdrHistogram(1, LARGEST_US, 3)
+    for value in latency_s:
+        histogram.record_value(min(max(int(value * 1e6), 1), LARGEST_US))
+    return {f"p{p:g}": histogram.get_value_at_percentile(p) / 1e3 for p in PERCENTILES}

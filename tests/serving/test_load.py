@@ -1,0 +1,106 @@
+"""The load generator: on time, every request counted once, latency from the intended send time."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eunomia.errors import ConfigError
+from eunomia.serving.load.client import TritonClient
+from eunomia.serving.load.page import render
+from eunomia.serving.load.plan import LoadStream, Schedule, draw_schedule
+from eunomia.serving.load.result import percentiles_ms, summarise
+from eunomia.serving.load.run import Samples, send_all
+from eunomia.workload.arrivals import Periodic, Poisson
+from tests.serving.live import GOLD, SILVER, running
+
+STREAMS = [
+    LoadStream("gold", "small", Poisson(40.0), 5.0, GOLD),
+    LoadStream("silver", "small", Poisson(20.0), 1e-6, SILVER),
+]
+
+
+def test_a_schedule_is_drawn_from_its_seed() -> None:
+    one, two = draw_schedule(STREAMS, 5.0, 3), draw_schedule(STREAMS, 5.0, 3)
+    np.testing.assert_array_equal(one.time_s, two.time_s)
+    assert (np.diff(one.time_s) >= 0).all() and 150 < (one.stream == 0).sum() < 250
+    with pytest.raises(ConfigError, match="has 0 requests"):
+        draw_schedule([LoadStream("t", "m", Poisson(1e-6), 1.0)], 1.0, 0)
+
+
+class Slow:
+    """Serves one request at a time, 20 ms each: a queue that grows when asked every 10 ms."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def send(self, stream: int) -> None:
+        async with self._lock:
+            await asyncio.sleep(0.02)
+        if stream == 1:
+            raise RuntimeError("failed after 17 ms")
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_latency_counts_from_the_intended_time() -> None:
+    schedule = draw_schedule([LoadStream("t", "m", Periodic(0.01), 1.0)], 0.3, 0)
+    samples = asyncio.run(send_all(schedule, Slow()))
+    assert len(samples.latency_s) == 30 and not any(samples.error)
+    # The k-th answer leaves at (k + 1) * 20 ms at the earliest, its request came at k * 10 ms: the wait piles up.
+    assert samples.latency_s[-1] >= 30 * 0.02 - 0.3 and (np.diff(samples.latency_s) > 0).mean() > 0.8
+
+
+def test_failures_are_misses_and_are_counted_together() -> None:
+    schedule = Schedule(np.array([0.0, 0.01, 0.02]), np.array([0, 1, 1]))
+    samples = asyncio.run(send_all(schedule, Slow()))
+    result = summarise(
+        samples, [LoadStream("a", "m", Poisson(1.0), 1.0), LoadStream("b", "m", Poisson(1.0), 1.0)]
+    )
+    assert result["streams"][0]["hit_rate"] == 1.0
+    assert result["streams"][1]["errors"] == {"failed after # ms": 2} and result["worst"]["tenant"] == "b"
+    assert result["total"]["sent"] == 3 and result["total"]["hits"] == 1
+    page = render(result, "a <load>")
+    assert "a &lt;load&gt;" in page and "failed after # ms (2)" in page and "<polyline" in page
+
+
+def test_the_warm_up_does_not_count() -> None:
+    schedule = Schedule(np.array([0.0, 1.0, 2.0]), np.zeros(3, np.int64))
+    samples = Samples(schedule, np.array([9.0, 0.1, np.nan]), np.zeros(3), ["", "", "no answer"], 3.0)
+    result = summarise(samples, [LoadStream("a", "m", Poisson(1.0), 1.0)], warmup_s=0.5)
+    assert result["total"] | {"latency_ms": None, "errors": None} == {
+        "sent": 2, "answered": 1, "hits": 1, "hit_rate": 0.5, "latency_ms": None, "errors": None
+    }  # fmt: skip
+
+
+def test_percentiles_agree_with_the_sorted_list() -> None:
+    latency_s = np.random.default_rng(0).lognormal(-3.0, 1.0, 5000)
+    ranked = np.sort(latency_s) * 1e3
+    for name, value in percentiles_ms(latency_s).items():
+        rank = int(np.ceil(float(name[1:]) / 100.0 * 5000)) - 1  # a neighbour's value is right too
+        assert 0.998 * ranked[max(rank - 1, 0)] <= value <= 1.002 * ranked[min(rank + 1, 4999)]
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_against_a_real_server(tmp_path: Path, protocol: str) -> None:
+    with running(tmp_path) as server:
+        url = f"127.0.0.1:{server.http_port if protocol == 'http' else server.grpc_port}"
+        schedule = draw_schedule(STREAMS, 1.0, 0)
+
+        async def go() -> Samples:
+            client = TritonClient(url, protocol, STREAMS, 10.0)
+            await client.prepare({}, 0)
+            try:
+                return await send_all(schedule, client)
+            finally:
+                await client.close()
+
+        result = summarise(asyncio.run(go()), STREAMS)
+    gold, silver = result["streams"]
+    assert gold["sent"] + silver["sent"] == len(schedule.time_s)
+    assert gold["answered"] == gold["sent"] and gold["hit_rate"] > 0.9
+    assert silver["hits"] == 0  # a deadline of a microsecond

@@ -219,13 +219,13 @@ def cluster_from(
 ) -> ClusterConfig:
     """Validate a dictionary. ``device.v100.count=16`` finds a type by name. Raises ConfigError."""
     changed = apply_overrides(_named(data), [parse_override(text) for text in overrides])
-    return _validated(_unnamed(changed), source, folder)
+    return _validated(changed, source, folder)
 
 
 def with_cluster_values(config: ClusterConfig, values: Table) -> ClusterConfig:
     """A copy with some values changed, by key path. Raises ConfigError."""
     changed = apply_overrides(_named(cluster_table(config)), values.items())
-    return _validated(_unnamed(changed), f"cluster '{config.name}'", None)
+    return _validated(changed, f"cluster '{config.name}'", None)
 
 
 def cluster_table(config: ClusterConfig) -> Table:
@@ -239,11 +239,11 @@ def cluster_schema() -> dict[str, Any]:
     return json.loads(json.dumps(ClusterConfig.model_json_schema()))  # type: ignore[no-any-return]
 
 
-def _validated(data: Table, source: str, folder: Path | None) -> ClusterConfig:
+def _validated(named: Table, source: str, folder: Path | None) -> ClusterConfig:
     try:
-        return ClusterConfig.model_validate(_tuples(data), context={"folder": folder})
+        return ClusterConfig.model_validate(_tuples(_unnamed(named)), context={"folder": folder})
     except ValidationError as error:
-        raise config_error(error, data, source) from None
+        raise config_error(error, named, source) from None
 
 
 def _tuples(data: Table) -> Table:

@@ -1,0 +1,237 @@
+"""``eunomia cluster`` as a shell sees it: results, resumption, stories, and one sentence for whatever is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from eunomia.config.cluster import cluster_from, cluster_schema, cluster_table, load_cluster
+from tests.cli.shell import Shell
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+JOBS = EXAMPLES / "cluster_jobs.toml"
+TWO = EXAMPLES / "cluster_two_types.toml"
+SHORT = ("--set", "generate.jobs=12")
+
+
+def test_simulate_writes_a_run_and_a_report_that_loads_nothing(shell: Shell) -> None:
+    done = shell("cluster", "simulate", JOBS, "--out", "run")
+    assert done.code == 0, done.err
+    assert "average completion time" in done.out
+    assert "report   -> run/report.html" in done.out
+    page = Path("run/report.html").read_text()
+    assert "max_min_fairness_perf" in page
+    assert not re.search(r"(src|href)=[\"']?(https?:|//)", page)
+    assert "<script" not in page
+    assert {path.name for path in Path("run").iterdir()} >= {
+        "jobs.parquet",
+        "leases.parquet",
+        "choices.parquet",
+    }
+
+
+def test_simulate_as_json_counts_every_job(shell: Shell) -> None:
+    done = shell("cluster", "simulate", JOBS, "--json", "--out", "run", "-p", "fifo_perf")
+    found = json.loads(done.out)
+    metrics = found["metrics"]
+    assert metrics["jobs"] == 3 == metrics["finished"] + metrics["unfinished"] + metrics["dropped"]
+    assert found["policy"] == "fifo_perf"
+
+
+def test_compare_resumes_and_refuses_another_experiments_folder(shell: Shell) -> None:
+    first = shell(
+        "cluster",
+        "compare",
+        TWO,
+        *SHORT,
+        "--seeds",
+        2,
+        "--out",
+        "cmp",
+        "-p",
+        "isolated",
+        "--json",
+        "--workers",
+        1,
+    )
+    assert first.code == 0, first.err
+    point = json.loads(first.out)["points"][0]
+    assert point["policies"]["isolated"]["jct_mean_s"]["n"] == 2
+    manifest = Path("cmp/isolated/0/manifest.json")
+    before = manifest.stat().st_mtime_ns
+    again = shell(
+        "cluster",
+        "compare",
+        TWO,
+        *SHORT,
+        "--seeds",
+        2,
+        "--out",
+        "cmp",
+        "-p",
+        "isolated",
+        "--json",
+        "--workers",
+        1,
+    )
+    assert manifest.stat().st_mtime_ns == before
+    assert json.loads(again.out)["points"] == json.loads(first.out)["points"]
+    other = shell("cluster", "compare", TWO, "--set", "generate.jobs=13", "--out", "cmp", "-p", "isolated")
+    assert other.code != 0 and "of other settings" in other.err
+
+
+def test_study_runs_a_grid_and_writes_rows(shell: Shell) -> None:
+    done = shell("cluster", "study", TWO, *SHORT, "--over", "simulation.round_s=[60.0, 360.0]", "--seeds", 1,
+                 "--out", "study", "-p", "max_min_fairness_perf", "--workers", 1)  # fmt: skip
+    assert done.code == 0, done.err
+    rows = Path("study/sweep.csv").read_text().splitlines()
+    assert len(rows) == 3
+    assert "simulation.round_s" in rows[0]
+
+
+def test_explain_tells_who_was_ahead_by_which_numbers(shell: Shell) -> None:
+    shell("cluster", "simulate", TWO, "--set", "generate.jobs=40", "--set", "generate.mean_gap_s=60.0",
+          "-p", "max_min_fairness_perf", "--out", "run", "-q")  # fmt: skip
+    done = shell("cluster", "explain", "run", "30")
+    assert done.code == 0, done.err
+    assert "it waited" in done.out and "who held what it could have used" in done.out
+    story = json.loads(shell("cluster", "explain", "run", "30", "--json").out)
+    assert story["turns"] and story["rivals"]
+    for turn in story["turns"]:
+        if turn["reason"] == "everybody who ran had a higher priority":
+            assert turn["priority"] < turn["lowest_served"]
+    waited = sum(turn["wait_s"] for turn in story["turns"])
+    assert waited == pytest.approx(sum(story["reasons"].values()))
+    assert waited <= story["facts"]["jct_s"] + 1e-6
+
+
+def test_explain_of_an_unknown_job_suggests_the_nearest(shell: Shell) -> None:
+    shell("cluster", "simulate", JOBS, "--out", "run", "-q")
+    done = shell("cluster", "explain", "run", "smal")
+    assert done.code == 2 and "did you mean 'small'" in done.err
+
+
+def test_what_if_more_devices_and_another_weight(shell: Shell) -> None:
+    done = shell(
+        "cluster", "whatif", JOBS, "--add", "npu=2", "--price", "gpu=1.0", "--weight", "gold=3", "--json"
+    )
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert found["changes"] == [
+        "npu: 2 -> 4 devices",
+        "gpu: 2 -> 1 per device-hour",
+        "tenant 'gold': weight times 3",
+    ]
+    cost = found["metrics"]["cost"]
+    assert cost["after"] < cost["before"]
+    text = shell("cluster", "whatif", JOBS, "--remove", "npu=2")
+    assert text.code == 0 and "npu: 2 -> 0 devices" in text.out
+
+
+def test_policies_and_jobs(shell: Shell, tmp_path: Path) -> None:
+    assert "max_min_fairness_perf" in shell("cluster", "policies").out.split()
+    trace = tmp_path / "t.csv"
+    trace.write_text("arrival_s,gpus,duration_s\n0,1,60\n5,2,30\n")
+    done = shell("cluster", "jobs", trace, "--to", tmp_path / "t.parquet")
+    assert done.code == 0 and re.search(r"jobs\s+2", done.out)
+    assert (tmp_path / "t.parquet").is_file()
+
+
+BAD = {
+    "unknown policy": (["-p", "max_min_fairnes"], "did you mean 'max_min_fairness'"),
+    "unknown setting": (["-p", "max_min_fairness(solvr=simplex)"], "cannot be set up"),
+    "no such device": (["--set", "device.tpu.count=4"], "no entry 'tpu'"),
+    "unmeasured device": (
+        ["--set", "device.gpu.type=tpu"],
+        "device type 'tpu' has no throughputs; measured: gpu, npu",
+    ),
+    "zero throughput": (
+        ["--set", "throughputs.model.language.speed={gpu = 0.0, npu = 1.0}"], "job 'tune-language'",
+    ),
+    "missing throughput": (
+        ["--set", "throughputs.model.language.speed={gpu = 2.0}"], "'language' with 4 workers was not measured on 'npu'",
+    ),
+    "negative throughput": (["--set", "throughputs.model.vision.speed={gpu = -1.0, npu = 1.0}"], "at least 0"),
+    "too many workers": (
+        ["--set", "job.tune-language.gpus=8"],
+        "job 'tune-language': no throughput for 'language' with 8",
+    ),
+    "no fit": (["--set", "job.tune-language.memory_gib=64.0"], "can run nowhere"),
+    "nan": (["--set", "job.small.steps=nan"], "job.small.steps is nan"),
+    "infinite": (["--set", "job.small.arrival_s=inf"], "arrival_s is inf"),
+    "duplicate": (["--set", "job.small.id=train-vision"], "job id 'train-vision' occurs twice"),
+    "late deadline": (["--set", "job.small.deadline_s=5.0"], "job 'small': deadline_s is 5.0; it must be later"),
+    "unknown key": (["--set", "simulation.rounds_s=5.0"], "did you mean 'round_s'"),
+    "two sources": (["--set", "generate={jobs = 4}"], "give exactly one of: [trace], [generate], [[job]]"),
+    "weights of nobody": (["--set", "weight_factors={bronze = 2.0}"], "'bronze', which is no job and no tenant"),
+    "drop rule": (["--set", "simulation.drop_rule=true"], "drop_rule belongs to Gavel"),
+    "slowdown": (["--set", "simulation.slowdown={source = 'levels', rack = 3.0}"], "1 <= rack <= cross_rack"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_wrong_is_said_in_one_sentence(shell: Shell, case: str) -> None:
+    words, message = BAD[case]
+    done = shell("cluster", "simulate", JOBS, "--out", "run", *words)
+    assert done.code in (1, 2)
+    assert message in done.err
+    assert "Traceback" not in done.err
+    assert len(done.err.strip().splitlines()) == 1
+    assert not Path("run").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "nothing to change"),
+        (("--add", "tpu=2"), "unknown device type 'tpu'"),
+        (("--remove", "npu=3"), "there are only 2"),
+        (("--add", "npu=1.5"), "whole number of devices"),
+        (("--weight", "bronze=2"), "unknown job or tenant 'bronze'"),
+        (("--weight", "gold=0"), "greater than 0"),
+        (("--price", "gpu"), "write NAME=NUMBER"),
+        (("--remove", "npu=2", "--remove", "gpu=4"), "no device would be left"),
+    ],
+)
+def test_changes_that_make_no_sense(shell: Shell, words: tuple[str, ...], message: str) -> None:
+    done = shell("cluster", "whatif", JOBS, *words)
+    assert done.code in (1, 2) and message in done.err and "Traceback" not in done.err
+
+
+def test_a_wrong_trace_names_file_line_and_column(shell: Shell, tmp_path: Path) -> None:
+    trace = tmp_path / "t.csv"
+    trace.write_text("arrival_s,gpus,steps\n0,1,10\n3,x,10\n")
+    done = shell("cluster", "jobs", trace)
+    assert done.code == 1
+    assert f"{trace}, line 3, column 'gpus': 'x' is not a whole number" in done.err
+
+
+def test_a_policy_that_crashes_is_named(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from eunomia.cluster.view import Needs\n"
+        "class Mine:\n"
+        "    needs = Needs()\n"
+        "    def reset(self, seed): pass\n"
+        "    def allocate(self, view): return 1 / 0\n"
+    )
+    done = shell("cluster", "simulate", JOBS, "-p", f"{file}:Mine", "--out", "run")
+    assert done.code == 1
+    assert "raised ZeroDivisionError" in done.err and "mine.py, line 5" in done.err
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("cluster_*.toml")), ids=lambda path: path.stem)
+def test_an_example_compares_all_its_policies(shell: Shell, path: Path) -> None:
+    words = SHORT if "two_types" in path.name else ()
+    done = shell("cluster", "compare", path, *words, "--seeds", 1, "--out", "out", "--workers", 1, "-q")
+    assert done.code == 0, done.err
+    assert Path("out/report.html").is_file()
+
+
+def test_a_configuration_goes_round(tmp_path: Path) -> None:
+    config = load_cluster(JOBS)
+    assert cluster_from(cluster_table(config)) == config
+    assert "device" in cluster_schema()["properties"]

@@ -204,8 +204,8 @@ def online(seeds: int, requests: int) -> str:
 ## Online
 
 MoCA's mixed set at load 1.0 of `{PLATFORM}` with 16 GB/s, deadlines of QoS-M with alpha 3, hopeless requests dropped;
-{seeds} traces of about {requests} requests from an empty system (seeds 0 to {seeds - 1}): short, as `magma_10k` takes a
-tenth of a second per plan. Hit rates in %, differences to `edf` in points with 95 % intervals, paired by trace; the
+{seeds} traces of about {requests} requests from an empty system (seeds 0 to {seeds - 1}): short, as `magma_10k` takes
+tenths of a second per plan. Hit rates in %, differences to `edf` in points with 95 % intervals, paired by trace; the
 wall time of a decision from Python, 99th percentile, in ms. `magma_10k` pays nothing for it, `magma` its own account.
 
 | policy | hit rate | against `edf` | p99 of a decision, ms |

@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench lock clean
+.PHONY: help demo test lint bench lock clean system
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -24,7 +24,7 @@ demo: $(VENV)/.core ## create .venv, install the light core, compare the policie
 	@echo "== running: eunomia demo $(DEMO_ARGS)"
 	@$(BIN)/eunomia demo $(DEMO_ARGS)
 
-test: $(VENV)/.torch lint ## install what the tests need, check style and types, run all tests
+test: $(VENV)/.torch $(VENV)/.system lint ## install what the tests need, check style and types, run all tests
 	@echo "== running the tests on the cores of this machine (a few minutes)"
 	@$(BIN)/python -m pytest -q -n auto --dist loadfile $(PYTEST_ARGS)
 
@@ -46,6 +46,19 @@ lock: ## write requirements/*.txt anew from pyproject.toml
 	    -c requirements/core.txt -o requirements/test.txt
 LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
     --no-annotate --custom-compile-command "make lock"
+
+# The server's tests use a real browser and a real PostgreSQL. Both are Debian packages; without them their tests are
+# skipped, and say so. `make test` installs them where it may: as root on a Debian system.
+PACKAGES := chromium chromium-driver postgresql
+system: ## install the Debian packages that some tests use (needs root)
+	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(PACKAGES)
+
+$(VENV)/.system: $(VENV)/.python
+	@if command -v chromedriver >/dev/null && command -v chromium >/dev/null && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then echo "== installing $(PACKAGES)"; \
+	    $(MAKE) --no-print-directory system >$(VENV)/system.log 2>&1 || echo "   not possible ($(VENV)/system.log); their tests are skipped"; \
+	else echo "== without $(PACKAGES) some tests are skipped: sudo make system"; fi
+	@touch $@
 
 clean: ## remove the environment, caches and output of the demo
 	rm -rf $(VENV) .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache build dist out *.egg-info

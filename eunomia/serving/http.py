@@ -13,6 +13,7 @@ from aiohttp import web
 from eunomia import __version__
 from eunomia.serving.admin import AdminFront
 from eunomia.serving.http_caller import caller_of
+from eunomia.serving.live import LiveFront
 from eunomia.serving.protocol.errors import BadRequest, ServingError, TooLarge
 from eunomia.serving.protocol.infer import read_json, read_request, write_response
 from eunomia.serving.repository import VERSION
@@ -59,7 +60,7 @@ class HttpFront:
             web.post("/v2/systemsharedmemory/unregister", self._unregister),
             web.post("/v2/systemsharedmemory/region/{region}/unregister", self._unregister),
         ])  # fmt: skip
-        app.add_routes(AdminFront(self.service).routes())
+        app.add_routes([*AdminFront(self.service).routes(), *LiveFront(self.service).routes()])
         for prefix in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
             app.add_routes([
                 web.get(prefix, self._model),

@@ -77,6 +77,7 @@ class Server:
             clock, self.pool, Repository(self.pool, options.models_dir, options.networks), options.directory,
             Limits(clock), anonymous=options.anonymous, regions=Regions(offered=options.shared_memory),
         )  # fmt: skip
+        self.service.policy_name = options.policy if isinstance(options.policy, str) else policy_label(policy)
         self.service.fallbacks = lambda: self.guard.counts
         self.http_port, self.grpc_port = options.http_port, options.grpc_port
         self._runner: web.AppRunner | None = None
@@ -180,3 +181,8 @@ class Server:
         except (OSError, ssl.SSLError) as error:
             raise ConfigError(f"the TLS certificate cannot be used: {error}") from None
         return context
+
+
+def policy_label(policy: Any) -> str:
+    """What to call a policy that was given as an object."""
+    return str(getattr(policy, "name", None) or getattr(policy, "__name__", None) or type(policy).__name__)

@@ -17,6 +17,7 @@ from eunomia.serving.devices.messages import Message
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.history import History, Run
 from eunomia.serving.ledger import Ledger
 from eunomia.serving.protocol.errors import (
     BadRequest,
@@ -67,6 +68,8 @@ class Service:
     regions: Regions = field(default_factory=lambda: Regions(offered=False))
     ledger: Ledger | None = None
     fallbacks: Callable[[], Mapping[str, int]] = dict
+    policy_name: str = ""
+    history: History = field(default_factory=History)
     telemetry: Telemetry = field(default_factory=Telemetry)
     statistics: dict[str, ModelStatistics] = field(default_factory=dict)
     draining: bool = False
@@ -74,6 +77,7 @@ class Service:
 
     def __post_init__(self) -> None:
         self.pool.on_retired = self._retired
+        self.pool.on_run = self._ran
 
     @property
     def ready(self) -> bool:
@@ -229,7 +233,12 @@ class Service:
         if self.ledger is not None:
             self.ledger.record(retired, wall_s)
         self.telemetry.retired(retired)
+        self.history.retired(retired, now_s)
         self.statistics.setdefault(agreement.model, ModelStatistics()).retired(retired, wall_s)
+
+    def _ran(self, device: int, job: Job, start_s: float, preempted: bool) -> None:
+        agreement, now_s = self.pool.dispatcher.agreements[job.pair], self.clock.now_s()
+        self.history.runs.append(Run(device, agreement.tenant, agreement.model, start_s, now_s, preempted))
 
 
 def check_inputs(model: str, ports: Message, inputs: Mapping[str, npt.NDArray[Any]]) -> int:

@@ -83,6 +83,7 @@ class DevicePool:
         self.dispatcher = Dispatcher(clock, self, self.costs, len(specs), policy, options)
         self.models: dict[str, _Model] = {}
         self.on_retired: Callable[[Job, str], None] = lambda job, outcome: None
+        self.on_run: Callable[[int, Job, float, bool], None] = lambda device, job, start_s, preempted: None
         self.deaths = 0
         self._memory = memoryview(self.arena.memory)
         self._clock, self._target_s = clock, target_s
@@ -288,7 +289,9 @@ class DevicePool:
             self._enlarge(device, run, message["bytes"])
             return
         self._runs[device] = None
+        start_s = self.dispatcher.lanes[device].start_s
         job = self.dispatcher.done(device, run.next, run.seconds)
+        self.on_run(device, job, start_s, run.next < run.last)
         if run.next >= job.network.blocks:
             self._finish(job, message["tensors"])
         elif job.cancelled:

@@ -1,0 +1,108 @@
+"""The live page: its state, what a tenant may see, and the page itself in a real browser."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eunomia.serving.history import History, why
+from eunomia.serving.retired import Retired
+from eunomia.serving.server import Server
+from tests.serving.live import ADMIN, GOLD, SIDE, SILVER, running
+
+tritonhttp = pytest.importorskip("tritonclient.http")
+
+
+def send(server: Server, key: str, count: int, **more: Any) -> None:
+    stub = tritonhttp.InferenceServerClient(f"127.0.0.1:{server.http_port}")
+    tensor = tritonhttp.InferInput("image", [1, 3, SIDE, SIDE], "FP32")
+    tensor.set_data_from_numpy(np.ones((1, 3, SIDE, SIDE), np.float32))
+    for _ in range(count):
+        stub.infer("small", [tensor], headers={"authorization": f"Bearer {key}"}, **more)
+
+
+def state(server: Server, key: str) -> dict[str, Any]:
+    url = f"http://127.0.0.1:{server.http_port}/v2/eunomia/state"
+    request = urllib.request.Request(url, headers={"authorization": f"Bearer {key}"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        content: dict[str, Any] = json.loads(answer.read())
+        return content
+
+
+def test_an_administrator_sees_all_and_a_tenant_itself(tmp_path: Path) -> None:
+    with running(tmp_path) as server:
+        send(server, GOLD, 3)
+        send(server, SILVER, 2)
+        everything, own = state(server, ADMIN), state(server, SILVER)
+        assert [(p["tenant"], p["sli"], p["count"]) for p in everything["pairs"]] == [
+            ("gold", 1.0, 3),
+            ("silver", 1.0, 2),
+        ]
+        assert [p["tenant"] for p in own["pairs"]] == ["silver"]
+        assert {run[1] for run in own["runs"]} == {"others", "silver"}
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            state(server, "eun_nobody")
+
+
+def test_reasons_of_misses() -> None:
+    def miss(outcome: str, response_s: float, queue_s: float, service_s: float) -> Retired:
+        return Retired("t", "m", outcome, response_s, queue_s, service_s, 1, 2, 0.1)
+
+    assert why(miss("late", 1.0, 0.8, 0.1)) == "it waited for its first block"
+    assert why(miss("late", 1.0, 0.1, 0.8)) == "its own blocks took most of the time"
+    assert why(miss("late", 1.0, 0.1, 0.2)) == "it waited between blocks (2 times stopped for others)"
+    assert "deadline could no longer be met" in why(miss("hopeless", 0.1, 0.1, 0.0))
+
+
+def test_the_history_is_bounded() -> None:
+    history = History()
+    for n in range(5000):
+        history.retired(Retired("t", "m", "late", 0.2, 0.1, 0.1, 1, 0, 0.1), n * 0.5)
+    assert len(history.misses) == 50 and len(history.seconds) == 120
+
+
+@pytest.mark.skipif(
+    not shutil.which("chromium") or not shutil.which("chromedriver"), reason="no Chromium here"
+)
+def test_the_page_in_a_real_browser(tmp_path: Path) -> None:
+    selenium = pytest.importorskip("selenium.webdriver")
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    options = selenium.ChromeOptions()
+    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+             "--disable-background-networking", "--disable-component-update",
+             f"--user-data-dir={tmp_path / 'profile'}")  # fmt: skip
+    for flag in flags:
+        options.add_argument(flag)
+    options.binary_location = shutil.which("chromium")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = selenium.ChromeService(executable_path=shutil.which("chromedriver"))
+    with running(tmp_path) as server:
+        send(server, GOLD, 3)
+        with selenium.Chrome(options=options, service=service) as browser:
+            browser.get(f"http://127.0.0.1:{server.http_port}/")
+            wait = WebDriverWait(browser, 20)
+            wait.until(lambda b: b.find_element(By.ID, "key").is_displayed())
+            browser.find_element(By.ID, "key").send_keys(ADMIN)
+            browser.find_element(By.CSS_SELECTOR, "#login button").click()
+            wait.until(lambda b: "gold, small" in b.find_element(By.ID, "pairs").text)
+            text = browser.find_element(By.ID, "pairs").text
+            assert "100 %" in text and "met" in text
+            assert browser.find_element(By.ID, "policy").text == "edf+f"
+            assert (
+                len(browser.find_elements(By.CSS_SELECTOR, "#devices rect")) >= 2
+            )  # the lane, and runs on it
+            for tenant in ("silver",):  # the page goes on by itself
+                send(server, SILVER, 1)
+                wait.until(lambda b, name=tenant: f"{name}, small" in b.find_element(By.ID, "pairs").text)
+            assert not [
+                e for e in browser.get_log("browser") if e["level"] == "SEVERE" and "401" not in e["message"]
+            ]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,7 +13,7 @@ from typing import Any, TypeVar
 from numba import njit
 from numba.core.caching import FunctionCache
 
-from eunomia.inference.kernel.parts import part
+from eunomia.inference.kernel.parts import WholeCompiler, part
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -46,13 +48,26 @@ def source_stamp(*folders: str) -> str:
     return digest.hexdigest()
 
 
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Without Python's garbage collector, which a compilation calls dozens of times to find nothing."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def compile_cached(function: Callable[..., Any], signature: Any, name: str, *folders: str) -> Any:
     """Compile for one signature, or load the machine code from the cache.
 
     ``folders``: where the functions that it calls may stand.
     """
-    dispatcher = njit(error_model="numpy")(function)
+    dispatcher = njit(error_model="numpy", pipeline_class=WholeCompiler)(function)
     dispatcher._cache = StampedCache(function, name, source_stamp(*folders))
-    dispatcher.compile(signature)
+    with _no_collections():
+        dispatcher.compile(signature)
     dispatcher.disable_compile()
     return dispatcher

@@ -18,8 +18,9 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher
-from numba.core.typed_passes import NativeLowering
+from numba.core.typed_passes import InlineOverloads, NativeLowering, NopythonRewrites
 from numba.core.types.misc import unliteral
+from numba.core.untyped_passes import InlineClosureLikes
 
 
 class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
@@ -60,16 +61,50 @@ class PartLowering(NativeLowering):  # type: ignore[misc]
         return True
 
 
+class WholeLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """Machine code of an outermost function and its parts, optimised in one go instead of twice."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        made = self._codegen._module_pass_manager()
+        passes, *builder = made if isinstance(made, tuple) else (made,)  # numba before 0.62: no builder
+        passes.run(self._final_module, *builder)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class WholeLowering(NativeLowering):  # type: ignore[misc]
+    """numba's lowering, into a ``WholeLibrary``."""
+
+    _name = "whole_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        """Lower, link, optimise, emit."""
+        state.library = WholeLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()  # before any code exists
+        return bool(super().run_pass(state))
+
+
 class PartCompiler(CompilerBase):  # type: ignore[misc]
-    """numba's pipeline with the last step replaced."""
+    """numba's pipeline with another last step."""
+
+    lowering = PartLowering
 
     def define_pipelines(self) -> list[Any]:
         """The one pipeline."""
         pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        pipeline.add_pass_after(PartLowering, NativeLowering)
-        pipeline.passes = [step for step in pipeline.passes if step[0] is not NativeLowering]
+        pipeline.add_pass_after(self.lowering, NativeLowering)
+        skipped = (NativeLowering, NopythonRewrites, InlineClosureLikes, InlineOverloads)
+        pipeline.passes = [step for step in pipeline.passes if step[0] not in skipped]
         pipeline.finalize()
         return [pipeline]
+
+
+class WholeCompiler(PartCompiler):
+    """The same for an outermost function."""
+
+    lowering = WholeLowering
 
 
 class Part(CPUDispatcher):  # type: ignore[misc]

@@ -1,0 +1,149 @@
+"""How fast are the cluster programmes? Beside Gavel's own way (cvxpy + ECOS) in one run: ``python -m benchmarks.cluster_solver``.
+
+The same instances for both, jobs drawn from Gavel's measured throughputs; every objective is compared before a time
+is printed. ``distinct`` perturbs every throughput by 10 %, so that no two jobs are alike and grouping gains nothing.
+``--write`` puts the table into docs/results/cluster-solver.md; ``--quick`` leaves out the largest packed peers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.engine import describe_machine
+from benchmarks.peers import gavel_cvxpy
+from eunomia.cluster.cluster import Cluster
+from eunomia.cluster.policies.catalogue import allocator
+from eunomia.cluster.throughput import ThroughputTable
+from eunomia.cluster.view import Allocation, ClusterView
+from tests.cluster.views import random_view
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "docs" / "results" / "cluster-solver.md"
+PEER_AT_MOST = 4096  # jobs; beyond, only ours
+
+
+def table() -> ThroughputTable:
+    """Gavel's simulation table, from $EUNOMIA_SHARED or ../shared."""
+    shared = Path(os.environ.get("EUNOMIA_SHARED") or ROOT.parent / "shared")
+    return ThroughputTable.from_gavel_json(shared / "data" / "gavel" / "simulation_throughputs.json")
+
+
+def instance(jobs: int, distinct: bool, pairs: bool, seed: int) -> ClusterView:
+    """A cluster of 3 types with a device per 8 jobs each (at least 8), weights 1, 2 and 5."""
+    count = max(8, jobs // 8)
+    cluster = Cluster.of({"v100": count, "p100": count, "k80": count}, devices_per_server=4)
+    view = random_view(table(), cluster, jobs, seed, pairs=pairs)
+    if distinct:
+        noise = np.exp(np.random.default_rng(seed).normal(0.0, 0.1, view.throughput.shape))
+        view = dataclasses.replace(view, throughput=view.throughput * noise)
+    return view
+
+
+def peer(view: ClusterView, packed: bool) -> float:
+    """Objective by cvxpy and ECOS, model building included."""
+    scale, counts = view.scale.astype(float), view.cluster.counts.astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if not packed:
+            return gavel_cvxpy.max_min(view.throughput, scale, view.weight, counts)[0]
+        first, second = np.triu_indices(len(view), 1)
+        speed = view.pair_speed(first, second)
+        keep = (speed > 0.0).any(axis=(1, 2))  # kinder to the peer: Gavel keeps rows of zeros
+        pairs = first[keep], second[keep], speed[keep]
+        return gavel_cvxpy.max_min_packed(view.throughput, scale, view.weight, counts, *pairs)[0]
+
+
+def best_s(run: Callable[[], object], repeats: int) -> tuple[float, float]:
+    """Least processor time and least wall time of several runs."""
+    cpu, wall = [], []
+    for _ in range(repeats):
+        start, clock = time.process_time(), time.perf_counter()
+        run()
+        cpu.append(time.process_time() - start)
+        wall.append(time.perf_counter() - clock)
+    return min(cpu), min(wall)
+
+
+def line(policy: str, jobs: int, distinct: bool, repeats: int, with_peer: bool) -> str:
+    """One row: ours and theirs on one instance."""
+    packed = policy.endswith("packed")
+    view = instance(jobs, distinct, packed, seed=jobs)
+    ours = allocator(policy)
+    answer: Allocation = ours.allocate(view)  # loads the machine code
+    cpu, wall = best_s(lambda: ours.allocate(view), repeats)
+    objective = answer.objective or 0.0
+    rows = answer.notes[0].text.rsplit(", ", 1)[-1].split()[0]
+    cells = [
+        policy,
+        f"{jobs:,}",
+        "distinct" if distinct else "as measured",
+        rows,
+        f"{1e3 * cpu:.2f} ({1e3 * wall:.2f})",
+    ]
+    if with_peer:
+        theirs = peer(view, packed)
+        peer_cpu, peer_wall = best_s(
+            lambda: peer(view, packed), 1 if packed and jobs > 128 else min(repeats, 5)
+        )
+        off = abs(theirs / objective - 1.0)
+        assert off < 1e-5, f"{policy}, {jobs} jobs: {objective} against {theirs}"
+        cells += [f"{1e3 * peer_cpu:.1f} ({1e3 * peer_wall:.1f})", f"{peer_cpu / cpu:.1f}", f"{off:.0e}"]
+    else:
+        cells += ["", "", ""]
+    return "| " + " | ".join(cells) + " |"
+
+
+HEAD = """| policy | jobs | throughputs | rows solved | ours, ms CPU (wall) | cvxpy + ECOS, ms CPU (wall) | ratio of CPU | objectives differ |
+| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |"""
+
+PAGE = """# Speed of the cluster programmes
+
+Written by `python -m benchmarks.cluster_solver --write`. Model building included on both sides, least of several runs;
+processor time, for the machine is shared, wall time in brackets. 3 device types with one device per 8 jobs each (at
+least 8), jobs drawn at random from Gavel's measured table, weights 1, 2 and 5. "As measured" jobs of one type, scale
+and weight are alike and are solved as one row; "distinct" throughputs are all perturbed, so that nothing can be grouped.
+The peer keeps the useful pairs only, which is kinder to it than Gavel's code.
+
+Targets: `max_min_fairness_perf` at 2,048 jobs at least 10 times faster, at 10,000 jobs under 1 s; packed at 512 jobs at
+least 20 times faster.
+
+Measured on: {machine}
+
+{table}
+"""
+
+
+def main() -> None:
+    """Measure, print, perhaps write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name} in docs/results")
+    parser.add_argument("--quick", action="store_true", help="packed peers up to 128 jobs only")
+    options = parser.parse_args()
+    lines = [HEAD]
+    print(HEAD)
+    for jobs in (128, 512, 2048, 10_000, 100_000):
+        for distinct in (False, True):
+            repeats = 20 if jobs <= 2048 else 5
+            lines.append(line("max_min_fairness_perf", jobs, distinct, repeats, jobs <= PEER_AT_MOST))
+            print(lines[-1], flush=True)
+    for jobs in (32, 128, 512, 2048):
+        repeats, with_peer = (5 if jobs <= 512 else 2), jobs <= (128 if options.quick else 512)
+        lines.append(line("max_min_fairness_packed", jobs, False, repeats, with_peer))
+        print(lines[-1], flush=True)
+    if options.write:
+        RESULTS.parent.mkdir(parents=True, exist_ok=True)
+        RESULTS.write_text(PAGE.format(machine=describe_machine(), table="\n".join(lines)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""How fast are the cluster programmes? Beside Gavel's own way (cvxpy + ECOS) in one run: ``python -m benchmarks.cluster_solver``.
+"""How fast are the cluster programmes? ``python -m benchmarks.cluster_solver``, beside Gavel's own way in one run.
 
 The same instances for both, jobs drawn from Gavel's measured throughputs; every objective is compared before a time
 is printed. ``distinct`` perturbs every throughput by 10 %, so that no two jobs are alike and grouping gains nothing.
@@ -101,7 +101,7 @@ def line(policy: str, jobs: int, distinct: bool, repeats: int, with_peer: bool) 
     return "| " + " | ".join(cells) + " |"
 
 
-HEAD = """| policy | jobs | throughputs | rows solved | ours, ms CPU (wall) | cvxpy + ECOS, ms CPU (wall) | ratio of CPU | objectives differ |
+HEAD = """| policy | jobs | throughputs | rows | ours, ms CPU (wall) | cvxpy + ECOS, the same | CPU ratio | objectives differ |
 | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |"""
 
 PAGE = """# Speed of the cluster programmes
@@ -109,7 +109,7 @@ PAGE = """# Speed of the cluster programmes
 Written by `python -m benchmarks.cluster_solver --write`. Model building included on both sides, least of several runs;
 processor time, for the machine is shared, wall time in brackets. 3 device types with one device per 8 jobs each (at
 least 8), jobs drawn at random from Gavel's measured table, weights 1, 2 and 5. "As measured" jobs of one type, scale
-and weight are alike and are solved as one row; "distinct" throughputs are all perturbed, so that nothing can be grouped.
+and weight are alike and are solved as one row; "distinct" throughputs are all perturbed: nothing can be grouped.
 The peer keeps the useful pairs only, which is kinder to it than Gavel's code.
 
 Targets: `max_min_fairness_perf` at 2,048 jobs at least 10 times faster, at 10,000 jobs under 1 s; packed at 512 jobs at

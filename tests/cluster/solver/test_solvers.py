@@ -1,0 +1,157 @@
+"""The solvers themselves: each against another, their checks, and what happens when one fails."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eunomia.cluster.solver import solve as solving
+from eunomia.cluster.solver.embedding import solve_embedded
+from eunomia.cluster.solver.geometric import solve_geometric
+from eunomia.cluster.solver.grouping import group_rows
+from eunomia.cluster.solver.highs import LinearProgramme, SolverError, solve_linear
+from eunomia.cluster.solver.programme import ShareProgramme, programme
+from eunomia.cluster.solver.solve import solve_shares
+from eunomia.cluster.solver.unpack import job_pairs
+
+
+def drawn(seed: int, jobs: int, kinds: int) -> ShareProgramme:
+    """A max-min programme with some zeros, uneven weights and gangs."""
+    rng = np.random.default_rng(seed)
+    speed = rng.lognormal(0.0, 1.0, (jobs, kinds)) * (rng.random((jobs, kinds)) > 0.2)
+    speed[np.arange(jobs), rng.integers(0, kinds, jobs)] = 1.0
+    scale, counts = rng.choice([1, 2, 4], jobs), rng.integers(4, 12, kinds)
+    return programme(speed, scale, counts, norm=rng.uniform(0.1, 10.0, jobs), rise=1.0, reward=1.0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 40), st.integers(1, 5))
+def test_interior_point_equals_simplex(seed: int, jobs: int, kinds: int) -> None:
+    problem = drawn(seed, jobs, kinds)
+    ours, vertex = solve_shares(problem), solve_shares(problem, "simplex")
+    assert not ours.report.fallback
+    assert ours.level == pytest.approx(vertex.level, rel=1e-7)
+    assert ours.multiplier.sum() == pytest.approx(1.0, abs=1e-6)  # the multipliers of a max-min programme
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 30), st.integers(1, 4))
+def test_sums_and_floors_equal_simplex(seed: int, jobs: int, kinds: int) -> None:
+    problem = drawn(seed, jobs, kinds)
+    level = solve_shares(problem).level
+    value = np.random.default_rng(seed).uniform(0.0, 3.0, jobs)
+    floored = replace(problem, reward=0.0, rise=np.zeros(jobs), floor=np.full(jobs, 0.7 * level), value=value)
+    ours, vertex = solve_shares(floored), solve_shares(floored, "simplex")
+    assert ours.report.objective == pytest.approx(vertex.report.objective, rel=1e-7, abs=1e-9)
+    assert (floored.norm * ours.throughput(floored) >= 0.7 * level * (1.0 - 1e-7)).all()
+
+
+def test_floors_that_cannot_be_met_are_an_error_that_says_so() -> None:
+    problem = programme(np.ones((3, 1)), np.ones(3), np.ones(1), floor=0.5, value=1.0)
+    with pytest.raises(SolverError, match="infeasible: its floors"):
+        solve_shares(problem)
+
+
+def test_a_failed_solve_is_repeated_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = drawn(1, 10, 3)
+    right = solve_shares(problem).level
+
+    def broken(small: ShareProgramme) -> object:
+        solved = solving._simplex(small)
+        return replace(
+            solved, shares=0.5 * solved.shares, report=replace(solved.report, gap=0.5, solver="broken")
+        )
+
+    monkeypatch.setattr(solving, "_interior", broken)
+    solved = solve_shares(problem)
+    assert solved.level == pytest.approx(right, rel=1e-8)
+    assert "broken stopped short" in solved.report.fallback
+    assert [note.kind for note in solved.report.notes()] == ["solve", "fallback"]
+
+
+@pytest.mark.parametrize(("jobs", "devices"), [(1, 8), (5, 8), (12, 8), (20, 8), (40, 4)])
+def test_the_embedding_stops_where_ecos_stops(jobs: int, devices: int) -> None:
+    """Shares, not only objectives: with plenty of devices the optimum is far from unique."""
+    cvxpy = pytest.importorskip("cvxpy")
+    pytest.importorskip("ecos")
+    rng = np.random.default_rng(jobs)
+    speed = rng.lognormal(0.0, 0.7, (jobs, 3))
+    scale = rng.choice([1.0, 2.0, 4.0], jobs)
+    norm = scale / speed.mean(axis=1)
+    problem = programme(speed, scale, np.full(3, devices), norm=norm, rise=1.0, reward=1.0)
+    x = cvxpy.Variable(speed.shape)
+    workers = np.repeat(scale[:, None], 3, axis=1)
+    held = [x >= 0, cvxpy.sum(cvxpy.multiply(workers, x), axis=0) <= devices, cvxpy.sum(x, axis=1) <= 1]
+    terms = cvxpy.sum(cvxpy.multiply(speed * norm[:, None], x), axis=1)
+    model = cvxpy.Problem(cvxpy.Maximize(cvxpy.min(terms)), held)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # cvxpy's own about its ECOS interface
+        model.solve(solver="ECOS")
+    ours = solve_shares(problem, "as_gavel")
+    assert ours.report.steps == model.solver_stats.num_iters
+    assert ours.shares == pytest.approx(np.clip(x.value, 0.0, 1.0), abs=1e-4)
+
+
+def test_the_embedding_solves_a_programme_worked_by_hand() -> None:
+    """min -x - 2y, x + y <= 4, y <= 3: x = 1, y = 3; multipliers 1 and 1."""
+    found = solve_embedded(
+        np.array([-1.0, -2.0]), np.array([[1.0, 1.0], [0.0, 1.0]]), np.array([4.0, 3.0]), np.ones(2, bool)
+    )
+    assert found.optimal
+    assert found.z == pytest.approx([1.0, 3.0], abs=1e-6)
+    assert found.multipliers == pytest.approx([1.0, 1.0], abs=1e-6)
+
+
+def test_highs_answers_with_multipliers_and_knows_infeasible() -> None:
+    lp = LinearProgramme(
+        gain=np.array([1.0, 2.0]),
+        low=np.zeros(2),
+        high=np.full(2, np.inf),
+        row_low=np.full(2, -np.inf),
+        row_high=np.array([4.0, 3.0]),
+        row=np.array([0, 0, 1]),
+        column=np.array([0, 1, 1]),
+        entry=np.ones(3),
+    )
+    answer = solve_linear(lp)
+    assert (answer.x.tolist(), answer.objective, answer.violation) == ([1.0, 3.0], 7.0, 0.0)
+    assert answer.row_multiplier.tolist() == [1.0, 1.0]
+    assert not solve_linear(replace(lp, row_low=np.array([5.0, -np.inf]))).feasible
+
+
+def test_geometric_mean_by_hand() -> None:
+    """Job 0 runs on a only, job 1 on both equally well: 0 keeps a, 1 keeps b."""
+    solved = solve_geometric(programme(np.array([[1.0, 0.0], [1.0, 1.0]]), np.ones(2), np.ones(2)))
+    assert solved.shares == pytest.approx(np.eye(2), abs=1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=60))
+def test_groups_are_the_distinct_rows(rows: list[tuple[int, int]]) -> None:
+    columns = np.array(rows, float)
+    first, group, count = group_rows(columns)
+    assert (columns[first][group] == columns).all()
+    assert len(first) == len(set(rows)) == len(np.unique(columns, axis=0))
+    assert first.tolist() == sorted(first.tolist())
+    assert count.tolist() == [rows.count(rows[m]) for m in first]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 7), st.integers(1, 7))
+def test_pairs_of_groups_are_dealt_evenly(one: int, two: int) -> None:
+    group = np.array([0] * one + [1] * two)
+    firsts, seconds, total = np.array([0, 0]), np.array([1, 0]), np.array([[2.0, 1.0], [3.0, 0.0]])
+    if one < 2:
+        firsts, seconds, total = firsts[:1], seconds[:1], total[:1]
+    a, b, shares = job_pairs(firsts, seconds, total, group, 2)
+    assert (a < b).all()
+    assert len(np.unique(a * 100 + b)) == len(a)
+    assert shares.sum(axis=0) == pytest.approx(total.sum(axis=0))
+    each = np.bincount(a, shares.sum(axis=1), one + two) + np.bincount(b, shares.sum(axis=1), one + two)
+    own = 3.0 / one if one < 2 else (3.0 + 6.0) / one
+    assert each == pytest.approx(np.r_[np.full(one, own), np.full(two, 3.0 / two)])

@@ -14,6 +14,7 @@ from eunomia import __version__
 from eunomia.serving.admin import AdminFront
 from eunomia.serving.http_caller import caller_of
 from eunomia.serving.live import LiveFront
+from eunomia.serving.openapi import document
 from eunomia.serving.protocol.errors import BadRequest, ServingError, TooLarge
 from eunomia.serving.protocol.infer import read_json, read_request, write_response
 from eunomia.serving.repository import VERSION
@@ -53,6 +54,7 @@ class HttpFront:
             web.post("/v2/repository/models/{model}/load", self._load),
             web.post("/v2/repository/models/{model}/unload", self._unload),
             web.get("/metrics", self._metrics),
+            web.get("/openapi.json", self._openapi),
             web.get("/v2/models/stats", self._statistics),
             web.get("/v2/systemsharedmemory/status", self._regions),
             web.get("/v2/systemsharedmemory/region/{region}/status", self._regions),
@@ -126,6 +128,9 @@ class HttpFront:
         self.service.identify(caller_of(http))
         name, version = http.match_info.get("model", ""), http.match_info.get("version", "")
         return web.json_response({"model_stats": self.service.model_statistics(name, version)})
+
+    async def _openapi(self, _: web.Request) -> web.Response:
+        return web.json_response(document())
 
     async def _metrics(self, http: web.Request) -> web.Response:
         if not self.service.anonymous:

@@ -101,7 +101,7 @@ def line(policy: str, jobs: int, distinct: bool, repeats: int, with_peer: bool) 
     return "| " + " | ".join(cells) + " |"
 
 
-HEAD = """| policy | jobs | throughputs | rows | ours, ms CPU (wall) | cvxpy + ECOS, the same | CPU ratio | objectives differ |
+HEAD = """| policy | jobs | throughputs | rows | ours, ms CPU (wall) | cvxpy + ECOS | CPU ratio | objectives differ |
 | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |"""
 
 PAGE = """# Speed of the cluster programmes

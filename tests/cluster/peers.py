@@ -1,4 +1,4 @@
-"""The programmes of the specification, written plainly for scipy and cvxpy: independent of the package's own solvers."""
+"""The programmes of the specification, written plainly for scipy and cvxpy, apart from the package's own solvers."""
 
 from __future__ import annotations
 

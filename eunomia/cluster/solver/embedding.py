@@ -104,8 +104,8 @@ class _Problem:
         x, z = self._once(rx, rz)
         size = 1.0 + float(max(np.abs(rx).max(initial=0.0), np.abs(rz).max()))
         for _ in range(MAX_REFINEMENTS):
-            ex = rx - self.g_transposed(z)
-            ez = rz - (self.g(x) - self.w2 * z)
+            ex = rx - self.g_transposed(z) - REGULAR * x
+            ez = rz - (self.g(x) - self.soft * z)
             if max(np.abs(ex).max(), np.abs(ez).max()) <= EXACT * size:
                 break
             dx, dz = self._once(ex, ez)

@@ -1,0 +1,70 @@
+"""Server and load files: the examples are valid, and every slip gets one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from eunomia.cli.load import load_streams
+from eunomia.cli.serve import server_options
+from eunomia.config.server import demo_server, load_server, server_from
+from eunomia.config.traffic import load_traffic, traffic_from
+from eunomia.errors import ConfigError
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "serving"
+
+
+def test_the_example_server(tmp_path: Path) -> None:
+    config = load_server(
+        EXAMPLES / "server.toml", [f"database=sqlite:///{tmp_path / 't.db'}", f"cache_dir={tmp_path}"]
+    )
+    options = server_options(config)
+    assert {grant.name for grant in options.directory.all()} == {"operator", "gold"}
+    admin = options.directory.by_key("eun_change-me")
+    assert admin is not None and admin.role == "admin"
+    assert options.networks[0].path.stat().st_size > 10_000_000
+    options.directory.close()  # type: ignore[attr-defined]
+
+
+def test_the_example_load_asks_what_the_demo_offers() -> None:
+    load, demo = load_traffic(EXAMPLES / "load.toml"), demo_server()
+    assert {s.model for s in load.stream} <= {n.name for n in demo.network}
+    assert {s.tenant for s in load.stream} <= {t.name for t in demo.tenant}
+    assert len(load_streams(load)) == 3
+
+
+SERVER = {"anonymous": True, "device": [{"name": "cpu"}], "tenant": [{"name": "default"}]}
+
+
+@pytest.mark.parametrize("change, says", [
+    ({"polizy": "edf"}, "did you mean 'policy'"),
+    ({"http_port": 70000}, "http_port"),
+    ({"device": []}, "device"),
+    ({"anonymous": False}, "nobody could use this server"),
+    ({"tenant": [{"name": "a"}, {"name": "a"}]}, "two tenants are called 'a'"),
+    ({"network": [{"name": "n"}]}, "either onnx"),
+    ({"tls_cert": "a.pem"}, "both tls_cert and tls_key"),
+    ({"tenant": [{"name": "a", "key_sha256": ["short"]}]}, "key_sha256"),
+    ({"tenant": [{"name": "a", "promise": [{"model": "*", "deadline_ms": -1.0}]}]}, "deadline_ms"),
+])  # fmt: skip
+def test_slips_in_a_server_file(change: dict[str, object], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        server_from({**SERVER, **change}, (), "server.toml", None)
+
+
+@pytest.mark.parametrize("change, says", [
+    ({"arrivals": {"process": "closed_loop", "clients": 3}}, "open loop"),
+    ({"arrivals": {"process": "poison", "rate_per_s": 1.0}}, "poisson"),
+    ({"key_env": "EUNOMIA_NO_SUCH_KEY"}, "EUNOMIA_NO_SUCH_KEY is not set"),
+    ({"deadline_ms": 0.0}, "deadline_ms"),
+])  # fmt: skip
+def test_slips_in_a_load_file(change: dict[str, object], says: str) -> None:
+    stream = {
+        "tenant": "t",
+        "model": "m",
+        "deadline_ms": 1.0,
+        "arrivals": {"process": "poisson", "rate_per_s": 1.0},
+    }
+    with pytest.raises(ConfigError, match=says):
+        load_streams(traffic_from({"stream": [{**stream, **change}]}, (), "load.toml"))

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.cluster_peers [themis] [htas] [osdec] [colocation] [--write]``; data as for the tests ($EUNOMIA_SHARED)."""
+"""``python -m benchmarks.cluster_peers [study ...] [--write]``; data as for the tests ($EUNOMIA_SHARED)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.cluster_peers import report
 
-STUDIES = ("themis", "htas", "osdec", "colocation")
+STUDIES = ("themis", "lies", "htas", "osdec", "colocation", "learned")
 
 
 def main() -> None:
@@ -33,6 +33,14 @@ def _study(name: str) -> str:
         from benchmarks.cluster_peers.themis import study
 
         return study(measured)
+    if name == "lies":
+        from benchmarks.cluster_peers.themis import lies
+
+        return lies(measured)
+    if name == "learned":
+        from benchmarks.cluster_peers.learned import study as learned
+
+        return learned(root / "data" / "traces" / "philly_reduced.csv", measured)
     if name == "colocation":
         from benchmarks.cluster_peers.colocation import study as colocation
 

@@ -207,8 +207,8 @@ def study(gavel_json: Path) -> str:
         unseen=table(("back end", "unseen pairs: error", "rank corr.", "unseen family: error", "rank corr.",
                       "unseen kind: error", "rank corr."), _unseen(measured)),
         probes=table(("co-runs of the new job measured", "error"), _probes(measured)),
-        placement=table(("", "mean completion, h", "over nobody shares", "makespan, h", "time from first start over alone",
-                         "unfinished"), _placement(measured)),
+        placement=table(("", "mean completion, h", "over nobody shares", "makespan, h",
+                         "time from first start over alone", "unfinished"), _placement(measured)),
     )  # fmt: skip
 
 

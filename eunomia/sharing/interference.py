@@ -215,7 +215,7 @@ class Factorised:
     where pairs interact (two jobs that both need the same cache).
     """
 
-    ridge: float = 1.0  # observations that the assumption of being average is worth
+    ridge: float = 0.1  # observations that the assumption of being average is worth
     tolerated: dict[str, float] = field(default_factory=dict)
     caused: dict[str, float] = field(default_factory=dict)
     base: dict[str, float] = field(default_factory=dict)

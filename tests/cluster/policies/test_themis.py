@@ -170,6 +170,21 @@ def test_no_idle_gpu_that_an_app_could_use(seed: int, mechanism: str, rounding: 
     assert not (fits[waits]).any()
 
 
+def test_a_lie_about_rho_moves_an_app_up_the_queue() -> None:
+    """Two equal apps, one GPU: the first gets it, unless the second claims a rho three times as bad."""
+    for claims, served in (([1.0, 1.0], [[1], [0]]), ([1.0, 3.0], [[0], [1]])):
+        view = view_of(Cluster.of({"gpu": 1}), [[1.0], [1.0]], [50.0, 50.0], traits={"claims": claims})
+        assert _devices(Themis(mechanism="strawman"), view) == served
+
+
+def test_aligned_leases_end_together() -> None:
+    """Granted at 500 s with leases of 600 s: until 1100 s, or until 600 s if aligned."""
+    for aligned, until_s in ((False, 1100.0), (True, 600.0)):
+        policy = Themis(lease_s=600.0, aligned=aligned)
+        policy.allocate(view_of(Cluster.of({"gpu": 1}), [[1.0]], [50.0], now_s=500.0))
+        assert policy.leases.until_s == {0: until_s}
+
+
 def test_same_seed_same_answer() -> None:
     rng = np.random.default_rng(3)
     view = view_of(

@@ -56,7 +56,11 @@ class Book:
     def rho(
         self, view: ClusterView, apps: Ints, runs: npt.NDArray[np.bool_], ideal: Ideal, finish: Finish
     ) -> tuple[Floats, Floats]:
-        """Two (apps,) arrays: rho as things are (inf if a trial waits that must end), rho if all ran at once."""
+        """Two (apps,) arrays: rho as things are (inf if a trial waits that must end), rho if all ran at once.
+
+        Both as the app says: trait ``claims`` multiplies what is true (1 = honest, unsaid = honest).
+        """
+        claims = np.nan_to_num(view.traits.get("claims", np.ones(len(view))), nan=1.0)
         fastest = np.where(view.runnable, view.throughput, 0.0).max(axis=1)
         left_s = view.steps_left / np.maximum(fastest, 1e-300)
         now, hope = np.empty(len(apps)), np.empty(len(apps))
@@ -64,7 +68,7 @@ class Book:
             jobs = view.app == app
             pick = np.max if finish == "all" else np.min
             ideal_s = self.ideal_s(view, app, ideal)
-            hope[a] = (view.now_s - self.start_s[app] + pick(left_s[jobs])) / ideal_s
+            hope[a] = (view.now_s - self.start_s[app] + pick(left_s[jobs])) / ideal_s * claims[jobs].max()
             now[a] = hope[a] if (runs[jobs].all() if finish == "all" else runs[jobs].any()) else np.inf
         return now, hope
 

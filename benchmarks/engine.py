@@ -251,7 +251,8 @@ def describe_machine() -> str:
     """What the figures were measured on."""
     names = [line.split(":", 1)[1].strip() for line in _cpuinfo() if line.startswith("model name")]
     cpu = names[0] if names else machine.machine()
-    return f"{cpu}, {os.cpu_count()} cores, Python {machine.python_version()}, NumPy {np.__version__}"
+    versions = f"Python {machine.python_version()}, NumPy {np.__version__}"
+    return f"{cpu}, {os.cpu_count()} cores, {versions}; load average {os.getloadavg()[0]:.1f} at the end"
 
 
 def _cpuinfo() -> list[str]:
@@ -262,7 +263,7 @@ def _cpuinfo() -> list[str]:
 PAGE = """# Speed of the engine
 
 Written by `python -m benchmarks.engine --write`. Events per second of processor time, best of a few runs each;
-start-up figures are medians of fresh processes. A layer event is the end of one layer. Work: 8 accelerators of 4 types,
+start-up figures are medians of fresh processes in wall time, which only a quiet machine shows truly. A layer event is the end of one layer. Work: 8 accelerators of 4 types,
 networks of 8 to 36 layers of 5 kinds, proportional bandwidth sharing. The peers simulate exactly the same requests:
 every finish time is compared before anything is printed.
 

@@ -263,8 +263,9 @@ def _cpuinfo() -> list[str]:
 PAGE = """# Speed of the engine
 
 Written by `python -m benchmarks.engine --write`. Events per second of processor time, best of a few runs each;
-start-up figures are medians of fresh processes in wall time, which only a quiet machine shows truly. A layer event is the end of one layer. Work: 8 accelerators of 4 types,
-networks of 8 to 36 layers of 5 kinds, proportional bandwidth sharing. The peers simulate exactly the same requests:
+start-up figures are medians of fresh processes in wall time, which only a quiet machine shows truly. A layer event
+is the end of one layer. Work: 8 accelerators of 4 types, networks of 8 to 36 layers of 5 kinds, proportional bandwidth
+sharing. The peers simulate exactly the same requests:
 every finish time is compared before anything is printed.
 
 Measured on: {machine}

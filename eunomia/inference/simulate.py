@@ -63,7 +63,7 @@ class Engine:
         self._decide = decide if decide is not None else compile_decide(_hold)
         self._run = modes.compiled_run(modes.kind_of(problem, rules, options))
         self._order: npt.NDArray[np.int64] = np.empty(0, np.int64)
-        self.companion: object = None  # memory that a policy keeps beside this run
+        self.companion: Any = None  # memory that a policy keeps beside this run
 
     def advance(self, answers: int = -1) -> bool:
         """Run until the policy must be asked (True) or the run has ended (False)."""

@@ -32,7 +32,7 @@ def refresh_plan(ws: Workspace, system: Any) -> None:
         count_arrivals(ws, ws.live)
         deliberate(ws)
         ws.pending = 1
-        ws.effective_s = now_s + (ws.used * ws.unit_s if ws.charged == 1 else 0.0)
+        ws.effective_s = now_s + (ws.snapshot_s + ws.used * ws.unit_s if ws.charged == 1 else 0.0)
         if ws.charged == 0:
             _install(ws)
 

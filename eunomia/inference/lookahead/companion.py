@@ -35,6 +35,7 @@ class Settings:
     singles: bool = True
     charged: bool = False
     unit_s: float = 2.5e-7
+    snapshot_s: float = 3e-5
 
     def __post_init__(self) -> None:
         for name in ("budget", "price", "margin", "futures"):

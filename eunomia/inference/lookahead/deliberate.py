@@ -32,6 +32,9 @@ from eunomia.inference.lookahead.snapshot import take_snapshot
 def evaluate(ws: Workspace, rule: int, to_beat: float) -> float:
     """Value of the planned levels under a rule, summed over the sampled futures; -inf = cut off."""
     clear_tally(ws)
+    k = kernel_at(ws.snapshot)
+    for slot in range(k.used_slots):
+        planned_at(ws, slot_at(k, slot).request).lost_now = 0
     ws.allowed = np.inf
     if ws.objective == HITS:
         ws.allowed = -to_beat
@@ -66,7 +69,7 @@ def prepare(ws: Workspace) -> None:
         for slot in range(k.used_slots):
             request = slot_at(k, slot).request
             planned_at(ws, request).value = level_at(ws, request).value
-        pass_time(ws, ws.rule, from_s + ws.lead * ws.unit_s)
+        pass_time(ws, ws.rule, from_s + ws.snapshot_s + ws.lead * ws.unit_s)
     if ws.futures > 0:
         draw_futures(ws, ws.live)
 
@@ -95,6 +98,7 @@ def deliberate(ws: Workspace) -> None:
         planned_at(ws, request).value = NORMAL
         touched = touched or level_at(ws, request).value != NORMAL
     best_rule, best = 0, evaluate(ws, 0, -np.inf)
+    _note_lost(ws)
     if ws.misses > 0 or ws.objective != HITS:
         if touched or ws.rule != 0:
             best_rule, best = _try_plan_in_force(ws, best)
@@ -116,6 +120,7 @@ def _try_plan_in_force(ws: Workspace, best: float) -> tuple[int, float]:
         planned_at(ws, request).value = level_at(ws, request).value
     value = evaluate(ws, ws.rule, best + ws.margin)
     if value > best + ws.margin:
+        _note_lost(ws)
         return ws.rule, value
     for slot in range(k.used_slots):
         planned_at(ws, slot_at(k, slot).request).value = NORMAL
@@ -133,29 +138,51 @@ def _try_rules(ws: Workspace, best_rule: int, best: float) -> tuple[int, float]:
         if value > best + ws.margin:
             best_rule, best = rule, value
             ws.changes += 1
+            _note_lost(ws)
     return best_rule, best
 
 
 @jitted
-def _try_requests(ws: Workspace, rule: int, best: float) -> float:
-    """Move one request at a time, and keep what helps, until a whole pass helps nothing."""
+def _note_lost(ws: Workspace) -> None:
+    """Remember which requests the plan that was just rolled out loses."""
     k = kernel_at(ws.snapshot)
+    for slot in range(k.used_slots):
+        level = planned_at(ws, slot_at(k, slot).request)
+        level.lost = level.lost_now
+
+
+@jitted
+def _try_requests(ws: Workspace, rule: int, best: float) -> float:
+    """Move one request at a time, and keep what helps, until a whole round of moves helps nothing.
+
+    Most promising first: give up at once what is lost anyway; save what is lost; give up others.
+    """
     improved = True
     while improved and not spent(ws):
-        improved = False
-        for slot in range(k.used_slots):
-            if slot_at(k, slot).gone == 1:
-                continue
-            request = slot_at(k, slot).request
-            for level in (LAST, FIRST, NORMAL):
-                before = planned_at(ws, request).value
-                if level == before or spent(ws):
-                    continue
-                planned_at(ws, request).value = level
-                value = evaluate(ws, rule, best + ws.margin)
-                if value > best + ws.margin:
-                    best, improved = value, True
-                    ws.changes += 1
-                else:
-                    planned_at(ws, request).value = before
+        before = best
+        best = _try_moves(ws, rule, best, 1, LAST)
+        best = _try_moves(ws, rule, best, 1, FIRST)
+        best = _try_moves(ws, rule, best, 0, LAST)
+        best = _try_moves(ws, rule, best, 0, NORMAL)
+        improved = best > before
+    return best
+
+
+@jitted
+def _try_moves(ws: Workspace, rule: int, best: float, lost: int, level: int) -> float:
+    """Move each request that is (not) lost to one level."""
+    k = kernel_at(ws.snapshot)
+    for slot in range(k.used_slots):
+        plan = planned_at(ws, slot_at(k, slot).request)
+        before = plan.value
+        if slot_at(k, slot).gone == 1 or plan.lost != lost or before == level or spent(ws):
+            continue
+        plan.value = level
+        value = evaluate(ws, rule, best + ws.margin)
+        if value > best + ws.margin:
+            best = value
+            ws.changes += 1
+            _note_lost(ws)
+        else:
+            plan.value = before
     return best

@@ -37,7 +37,13 @@ PAIR_STATE = np.dtype(  # what is known of a (tenant, model) pair, and what a ro
     align=True,
 )
 
-LEVEL = np.dtype([("value", "i8")])  # per request: FIRST, NORMAL or LAST
+LEVEL = np.dtype(  # per request
+    [
+        ("value", "i8"),  # FIRST, NORMAL or LAST
+        ("lost", "i8"),  # 1 = the best plan so far loses it
+        ("lost_now", "i8"),  # 1 = the rollout under way loses it
+    ]
+)
 FIRST, NORMAL, LAST = -1, 0, 1
 
 ARRAYS: dict[str, np.dtype[Any]] = {
@@ -63,6 +69,7 @@ WORKSPACE = np.dtype(
         ("budget", "i8"),  # simulated layer ends per deliberation; 0 = no limit
         ("horizon_s", "f8"),
         ("unit_s", "f8"),  # time that one simulated layer end stands for
+        ("snapshot_s", "f8"),  # time of a deliberation before its first rollout
         ("price", "f8"),  # of the work of a mean request, in hits
         ("price_per_s", "f8"),  # the same per second of the whole platform
         ("margin", "f8"),  # a change must promise more than this
@@ -81,6 +88,7 @@ WORKSPACE = np.dtype(
         ("lead", "f8"),  # layer ends that a deliberation is expected to simulate
         ("until_s", "f8"),  # end of the rollouts
         ("misses", "i8"),  # requests that this rollout has lost
+        ("most_ends", "i8"),  # it is cut off when it has simulated as many layer ends
         ("hold", "i8"),  # this rollout starts nothing before the next event
         ("loss", "f8"),  # those, and the price of the work done
         ("allowed", "f8"),  # it is cut off when it has lost as much

@@ -21,6 +21,7 @@ from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.unrolling import unrolled
 from eunomia.inference.view import Assign, View
 
+SNAPSHOT_US = 30.0  # time of a snapshot and of all else that every plan costs
 PORTFOLIO = ("edf+f+eft+g0.9", "edf_bytes+f+g1", "sjf+f+g0.9", "llf+f+eft+g1")
 
 
@@ -91,7 +92,7 @@ def lookahead(
     base: str = "edf+f+eft+g0.9",
     portfolio: str = "default",
     objective: str = "hits",
-    budget_us: float = 0.0,
+    budget_us: float = 500.0,
     horizon_ms: float = math.inf,
     price: float = 0.7,
     margin: float = 0.0,
@@ -115,8 +116,9 @@ def lookahead(
     if objective not in OBJECTIVES:
         raise UnknownNameError("objective", objective, OBJECTIVES)
     settings = Settings(
-        objective=OBJECTIVES.index(objective), budget=_whole(budget_us * ends_per_us), horizon_s=1e-3 * horizon_ms,
+        objective=OBJECTIVES.index(objective), budget=_ends(budget_us, ends_per_us), horizon_s=1e-3 * horizon_ms,
         price=price, margin=margin, futures=futures, singles=singles, charged=charge, unit_s=1e-6 / ends_per_us,
+        snapshot_s=1e-6 * SNAPSHOT_US,
     )  # fmt: skip
     return Lookahead(rules, settings)
 
@@ -127,8 +129,13 @@ def _more_rules(portfolio: str) -> list[str]:
     return [] if portfolio == "none" else portfolio.split(";")
 
 
-def _whole(units: float) -> int:
-    return math.ceil(units) if math.isfinite(units) else 0
+def _ends(budget_us: float, ends_per_us: float) -> int:
+    """Layer ends that can be simulated in the budget, snapshot aside; 0 = no limit, at least 1 otherwise."""
+    if not budget_us >= 0.0:
+        raise PolicyError(f"lookahead: budget_us is {budget_us}; it must be at least 0 (0 = no limit)")
+    if budget_us == 0.0 or not math.isfinite(budget_us):
+        return 0
+    return max(1, int((budget_us - SNAPSHOT_US) * ends_per_us))
 
 
 def _rule(name: str, gate: float) -> Greedy:

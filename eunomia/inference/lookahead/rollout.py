@@ -17,6 +17,7 @@ from eunomia.inference.kernel.lifecycle import open_slot
 from eunomia.inference.kernel.loop import has_room, make_ready
 from eunomia.inference.kernel.memory import (
     Kernel,
+    Record,
     facts_at,
     job_at,
     lane_at,
@@ -42,6 +43,9 @@ from eunomia.inference.lookahead.memory import (
 )
 from eunomia.inference.lookahead.snapshot import restore
 
+ROLLOUT = 16  # what starting a rollout costs, in simulated layer ends
+UNLIMITED = 1 << 60
+
 
 @jitted
 def roll_out(ws: Workspace, rule: int, future: int) -> bool:
@@ -51,6 +55,8 @@ def roll_out(ws: Workspace, rule: int, future: int) -> bool:
     """
     restore(ws)
     k = kernel_at(ws.trial)
+    ws.used += ROLLOUT
+    ws.most_ends = ws.budget - ws.used if ws.budget > 0 else UNLIMITED
     k.next_open = ws.num_requests + future * ws.future_capacity
     k.num_open = k.next_open + (ws.future_count if ws.futures > 0 else 0)
     better = _follow(ws, k, rule, ws.until_s)
@@ -66,7 +72,7 @@ def pass_time(ws: Workspace, rule: int, until_s: float) -> None:
     """Move the snapshot forward: what will have happened under the plan in force when the next one is ready."""
     k = kernel_at(ws.snapshot)
     k.next_open = k.num_open = 0
-    ws.allowed = np.inf
+    ws.allowed, ws.most_ends = np.inf, UNLIMITED
     _follow(ws, k, rule, until_s)
     system_of(k).now_s = max(until_s, system_of(k).now_s)
     ws.used += k.events
@@ -77,7 +83,7 @@ def pass_time(ws: Workspace, rule: int, until_s: float) -> None:
 def _follow(ws: Workspace, k: Kernel, rule: int, until_s: float) -> bool:
     """Go from event to event until ``until_s`` or the end; False = cut off."""
     held = ws.hold == 1
-    while ws.loss < ws.allowed:
+    while ws.loss < ws.allowed and k.events < ws.most_ends:
         if not held:
             _start_layers(ws, k, rule)
         held = False
@@ -130,7 +136,7 @@ def _end(ws: Workspace, k: Kernel, s: int) -> None:
                 node = -1
         k.num_fresh = 0
     else:
-        _count(ws, record.pair, system_of(k).now_s <= record.deadline_s + GRACE_S)
+        _count(ws, record, system_of(k).now_s <= record.deadline_s + GRACE_S)
         record.gone = 1
         release_slot(k, slot)
     if node >= 0:
@@ -149,12 +155,13 @@ def _admit(k: Kernel, request: int) -> None:
 
 
 @jitted
-def _count(ws: Workspace, pair: int, hit: bool) -> None:
-    """Tally one outcome."""
+def _count(ws: Workspace, record: Record, hit: bool) -> None:
+    """Tally the outcome of the request in a slot."""
     if hit:
-        pair_state_at(ws, pair).hits += 1
+        pair_state_at(ws, record.pair).hits += 1
     else:
-        pair_state_at(ws, pair).misses += 1
+        pair_state_at(ws, record.pair).misses += 1
+        planned_at(ws, record.request).lost_now = 1
         ws.misses += 1
         ws.loss += 1.0
 
@@ -168,7 +175,7 @@ def _give_up(ws: Workspace, k: Kernel, slot: int) -> None:
         unlink_waiting(k, node)
         release_node(k, node)
     record.gone = 1
-    _count(ws, record.pair, False)
+    _count(ws, record, False)
     if record.running == 0:
         release_slot(k, slot)
 
@@ -248,11 +255,11 @@ def _settle(ws: Workspace, k: Kernel) -> None:
         slot = slot_at(k, node_at(k, waiting_at(k, i).value).slot)
         if slot.gone == 0:
             slot.gone = 1
-            _count(ws, slot.pair, True)
+            _count(ws, slot, True)
     for s in range(k.num_lanes):
         node = lane_at(k, s).node
         if node >= 0:
             slot = slot_at(k, node_at(k, node).slot)
             if slot.gone == 0:
                 slot.gone = 1
-                _count(ws, slot.pair, slot.deadline_s + GRACE_S >= system_of(k).now_s)
+                _count(ws, slot, slot.deadline_s + GRACE_S >= system_of(k).now_s)

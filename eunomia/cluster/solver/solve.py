@@ -123,19 +123,29 @@ def _dual_gap(built: Assembled, answer: LinearSolution) -> float:
 
 
 def _as_gavel(problem: ShareProgramme) -> ShareSolution:
+    from eunomia.cluster.solver.coupling import TAIL, Rows
     from eunomia.cluster.solver.embedding import solve_embedded
 
     built = assemble(problem, pair_columns(problem, whole=True), whole=True)
     lp, size = built.lp, len(problem.scale)
     width = len(lp.gain) - (0 if problem.reward else 1)
-    dense = np.zeros((len(lp.row_low), len(lp.gain)))
-    dense[lp.row, lp.column] = lp.entry
-    dense[size : 2 * size] *= -1.0  # fairness rows become <=
     limit = np.where(np.isfinite(lp.row_high), lp.row_high, -lp.row_low)
     keep = np.isfinite(limit)
+    number = np.cumsum(keep) - 1
+    sign = np.where(np.isfinite(lp.row_high), 1.0, -1.0)  # fairness rows become <=
+    inside = keep[lp.row] & (lp.column < width)
+    jobs = np.arange(len(limit)) % max(size, 1)
+    block = np.where(np.arange(len(limit)) < 2 * size, jobs, TAIL)[keep]
+    rows = Rows(
+        number[lp.row[inside]],
+        lp.column[inside],
+        (sign[lp.row] * lp.entry)[inside],
+        (int(keep.sum()), width),
+        block if problem.beside is None else None,
+    )
     signed = np.ones(width, bool)
     signed[-1] = not problem.reward
-    found = solve_embedded(-lp.gain[:width], dense[keep, :width], limit[keep], signed)
+    found = solve_embedded(-lp.gain[:width], rows, limit[keep], signed)
     x = np.zeros(len(lp.gain))
     x[:width] = found.z
     x[: built.pair_at.stop] = np.clip(x[: built.pair_at.stop], 0.0, 1.0)

@@ -9,7 +9,20 @@ from typing import Annotated
 import typer
 
 from eunomia import __version__
-from eunomia.cli import catalogue, cluster, demo, inspect, learn, load, run, scenario, serve, study, trace
+from eunomia.cli import (
+    catalogue,
+    cluster,
+    demo,
+    inspect,
+    learn,
+    load,
+    run,
+    scenario,
+    serve,
+    study,
+    trace,
+    twin,
+)
 from eunomia.errors import EunomiaError
 
 INTERRUPTED = 130  # the exit status after Ctrl-C
@@ -41,6 +54,7 @@ def _root(
 for module in (demo, run, study, inspect, catalogue, learn, serve, load):
     module.register(app)
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(twin.app, name="twin")
 app.add_typer(trace.app, name="trace")
 app.add_typer(scenario.app, name="scenario")
 

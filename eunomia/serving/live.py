@@ -9,6 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from eunomia.serving.http_caller import caller_of
+from eunomia.serving.recording import export
 from eunomia.serving.service import Service
 from eunomia.serving.tenants.grants import Grant
 
@@ -28,11 +29,18 @@ class LiveFront:
 
     def routes(self) -> list[web.RouteDef]:
         """What to add to the application."""
-        return [web.get("/", self._page), web.get("/v2/eunomia/state", self._state)]
+        return [
+            web.get("/", self._page), web.get("/v2/eunomia/state", self._state), web.get("/v2/eunomia/twin", self._twin)
+        ]  # fmt: skip
 
     async def _page(self, _: web.Request) -> web.Response:
         text = resources.files("eunomia.serving").joinpath("live.html").read_text(encoding="utf-8")
         return web.Response(text=text, content_type="text/html", headers=SECURITY)
+
+    async def _twin(self, http: web.Request) -> web.Response:
+        if not self.service.anonymous:
+            self.service.require_admin(caller_of(http))
+        return web.json_response(export(self.service))
 
     async def _state(self, http: web.Request) -> web.Response:
         grant = self.service.identify(caller_of(http))

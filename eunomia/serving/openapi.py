@@ -95,6 +95,7 @@ def document() -> Json:
             "post": _operation("Forget a region", keyed=True, names=("region",))
         },
         "/v2/eunomia/state": {"get": _operation("What the live page draws", keyed=True)},
+        "/v2/eunomia/twin": {"get": _operation("Block times and recorded traffic, for a digital twin", keyed=True)},
         "/v2/eunomia/tenants": {"get": _operation("All tenants", keyed=True)},
         "/v2/eunomia/tenants/{tenant}": {
             "put": _operation("Add or replace a tenant", keyed=True, names=("tenant",), body=TENANT),

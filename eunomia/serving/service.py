@@ -29,6 +29,7 @@ from eunomia.serving.protocol.errors import (
     Unavailable,
 )
 from eunomia.serving.protocol.infer import InferRequest, InputTensor, SharedRegion
+from eunomia.serving.recording import Recording
 from eunomia.serving.regions import Regions
 from eunomia.serving.repository import Repository
 from eunomia.serving.retired import Retired
@@ -70,6 +71,7 @@ class Service:
     fallbacks: Callable[[], Mapping[str, int]] = dict
     policy_name: str = ""
     history: History = field(default_factory=History)
+    recording: Recording = field(default_factory=Recording)
     telemetry: Telemetry = field(default_factory=Telemetry)
     statistics: dict[str, ModelStatistics] = field(default_factory=dict)
     draining: bool = False
@@ -234,6 +236,7 @@ class Service:
             self.ledger.record(retired, wall_s)
         self.telemetry.retired(retired)
         self.history.retired(retired, now_s)
+        self.recording.retired(retired, now_s)
         self.statistics.setdefault(agreement.model, ModelStatistics()).retired(retired, wall_s)
 
     def _ran(self, device: int, job: Job, start_s: float, preempted: bool) -> None:

@@ -54,7 +54,7 @@ def test_slips_in_a_server_file(change: dict[str, object], says: str) -> None:
 
 
 @pytest.mark.parametrize("change, says", [
-    ({"arrivals": {"process": "closed_loop", "clients": 3}}, "open loop"),
+    ({"arrivals": {"process": "closed_loop", "clients": 3, "think_s": 0.1}}, "open loop"),
     ({"arrivals": {"process": "poison", "rate_per_s": 1.0}}, "poisson"),
     ({"key_env": "EUNOMIA_NO_SUCH_KEY"}, "EUNOMIA_NO_SUCH_KEY is not set"),
     ({"deadline_ms": 0.0}, "deadline_ms"),

@@ -77,6 +77,7 @@ class Dispatcher:
         self.indicators: list[Indicator] = []
         self.tenants: dict[str, int] = {}
         self.rounds = self.starts = self.finished = self.preemptions = 0
+        self.block_s = 0.0  # sum over all blocks that ran
         self._memory = np.zeros(64)
 
     # --- what the server tells -----------------------------------------------------------------------
@@ -101,6 +102,7 @@ class Dispatcher:
         self.costs.learn(
             job.network, device, lane.first, list(seconds), job.batch + sum(j.batch for j in job.together)
         )
+        self.block_s += sum(seconds)
         took_s = now_s - lane.start_s
         lane.busy_s += took_s
         lane.job, lane.stopping, lane.last_request = None, False, job.number

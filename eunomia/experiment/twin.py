@@ -1,0 +1,157 @@
+"""The digital twin of a server: its measured blocks and its recorded traffic, in the simulator."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.errors import ConfigError
+from eunomia.experiment.policy import PolicyLike, policy_name, resolve_policy
+from eunomia.hardware.table import CostTable
+from eunomia.inference.options import EngineOptions
+from eunomia.inference.problem import Problem, build_problem
+from eunomia.inference.simulate import Outcome, simulate_problem
+from eunomia.workload.model import DnnModel, Layer
+from eunomia.workload.requests import RequestTable
+from eunomia.workload.tenant import Agreement, Slo
+
+FORMAT = 1
+ANSWERED = ("hit", "late")
+KEYS = ("format", "policy", "late", "devices", "networks", "pairs", "stretch", "requests")
+
+
+@dataclass(frozen=True)
+class TwinPlatform:
+    """Devices that share nothing: one type each, for each was measured by itself."""
+
+    types: tuple[str, ...]
+    type_of: npt.NDArray[np.int64]
+    dram_bytes_s: float = math.inf
+    contention: str = "none"
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A server's recording as a scheduling problem, and what the server itself made of it.
+
+    ``hit`` and ``response_s``: (n,) measured, in the order of ``requests``. Requests that the server refused
+    before they were accepted are not in a recording. Requests of one batch count as one unit of work
+    each, which flatters neither side as long as batches are not used (``max_batch = 1``).
+    """
+
+    requests: RequestTable
+    table: CostTable
+    platform: TwinPlatform
+    late: str
+    policy: str
+    hit: npt.NDArray[np.bool_]
+    response_s: npt.NDArray[np.float64]
+
+    def problem(self) -> Problem:
+        """A fresh problem."""
+        return build_problem(self.requests, self.table, self.platform, self.options)
+
+    @property
+    def options(self) -> EngineOptions:
+        """The engine as the server was set."""
+        return EngineOptions(late="drop" if self.late == "drop" else "last", record="requests")
+
+
+def read_twin(path: str | Path) -> Twin:
+    """A recording as ``GET /v2/eunomia/twin`` gives it. Raises ConfigError."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path} is not JSON: {error}") from None
+    return twin_of(content, str(path))
+
+
+def twin_of(content: Any, source: str = "recording") -> Twin:
+    """The same from a dictionary."""
+    if not isinstance(content, dict) or any(key not in content for key in KEYS):
+        raise ConfigError(f"{source} is no recording of a server; get one with: eunomia twin record URL")
+    if content["format"] != FORMAT:
+        raise ConfigError(f"{source} has format {content['format']}; this version reads {FORMAT}")
+    if not content["requests"]:
+        raise ConfigError(f"{source} holds no request; send some first (eunomia load)")
+    agreements = tuple(_agreement(pair) for pair in content["pairs"])
+    networks: dict[str, Any] = content["networks"]
+    table = _table(networks, tuple(content["devices"]), float(content["stretch"]))
+    rows = sorted((r for r in content["requests"] if r[2] in networks), key=lambda r: r[0])
+    place = {(a.tenant, a.model): n for n, a in enumerate(agreements)}
+    start_s = rows[0][0]
+    requests = RequestTable(
+        agreements,
+        np.array([place[r[1], r[2]] for r in rows], np.int64),
+        np.array([r[0] - start_s for r in rows]),
+        np.array([math.inf if r[3] is None else r[3] for r in rows]),
+    )
+    platform = TwinPlatform(table.types, np.arange(len(table.types)))
+    hit = np.array([r[5] == "hit" for r in rows])
+    response_s = np.array([r[6] if r[5] in ANSWERED else math.nan for r in rows])
+    return Twin(requests, table, platform, content["late"], content["policy"], hit, response_s)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Per pair: hit rate and 95th percentile of the response, in the order of the agreements; and over all."""
+
+    name: str
+    hit_rate: npt.NDArray[np.float64]
+    p95_s: npt.NDArray[np.float64]
+    overall: float
+
+
+def measured(twin: Twin) -> Prediction:
+    """What the server did."""
+    return _summary("measured", twin, twin.hit, twin.response_s)
+
+
+def predict(twin: Twin, policy: PolicyLike) -> Prediction:
+    """What the simulator says the server would do under a policy."""
+    outcome: Outcome = simulate_problem(twin.problem(), resolve_policy(policy), twin.options)
+    results = outcome.results
+    response_s = np.where(results["outcome"] <= 1, results["finish_s"] - results["arrival_s"], np.nan)
+    return _summary(policy_name(policy), twin, results["outcome"] == 0, response_s)
+
+
+def _summary(name: str, twin: Twin, hit: Any, response_s: Any) -> Prediction:
+    pairs = range(len(twin.requests.agreements))
+    mine = [twin.requests.pair == n for n in pairs]
+    rate = np.array([hit[m].mean() if m.any() else math.nan for m in mine])
+    p95 = np.array([_p95(response_s[m]) for m in mine])
+    return Prediction(name, rate, p95, float(hit.mean()))
+
+
+def _p95(values: npt.NDArray[np.float64]) -> float:
+    answered = values[~np.isnan(values)]
+    return float(np.percentile(answered, 95.0)) if len(answered) else math.nan
+
+
+def _agreement(pair: dict[str, Any]) -> Agreement:
+    slo = Slo(**pair["slo"]) if pair["slo"] else None
+    return Agreement(pair["tenant"], pair["model"], slo, pair["priority"], pair["weight"])
+
+
+def _table(networks: dict[str, Any], devices: Sequence[str], stretch: float) -> CostTable:
+    """One opaque layer per block; -1 = the device does not run it."""
+    models = tuple(
+        DnnModel(name, tuple(Layer(f"block-{n}", "elementwise", in_w=n + 1) for n in range(len(blocks))),
+                 tuple((n, n + 1) for n in range(len(blocks) - 1)))
+        for name, blocks in networks.items()
+    )  # fmt: skip
+    times = np.array([row for blocks in networks.values() for row in blocks], float)
+    compute_s = np.where(times > 0, times * stretch, np.inf)
+    zeros, link = np.zeros_like(compute_s), np.ones(len(devices))
+    return CostTable(
+        models, tuple(devices), compute_s, zeros, zeros, zeros, link, ("measured",) * len(devices)
+    )

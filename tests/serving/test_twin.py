@@ -1,0 +1,74 @@
+"""The digital twin: a recording replays as it was made, and predicts what another policy would do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eunomia.errors import ConfigError
+from eunomia.experiment.twin import measured, predict, read_twin, twin_of
+from eunomia.serving.dispatch.dispatcher import DispatchOptions
+from eunomia.workload.tenant import Agreement, Slo
+from tests.serving.test_dispatcher import Replay, random_case
+
+
+def recording(seed: int, policy: str) -> dict[str, object]:
+    """What a server with perfectly known block times would have recorded."""
+    from eunomia.inference.policies import load_policy
+
+    latency_s, blocks, requests = random_case(seed)
+    replay = Replay(load_policy(policy), latency_s, blocks, DispatchOptions(lease_s=0.0))
+    rows = []
+    for n in range(3):
+        replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}", Slo(0.9, window_requests=10)))
+    leave = replay.dispatcher.leave
+
+    def note(job, *, dropped=False):  # type: ignore[no-untyped-def]
+        hit, now_s = leave(job, dropped=dropped), replay.clock.now_s()
+        rows.append([job.arrival_s, f"t{job.pair}", f"m{job.pair}", job.deadline_s - job.arrival_s, 1,
+                     "hit" if hit else "late", now_s - job.arrival_s])  # fmt: skip
+        return hit
+
+    replay.dispatcher.leave = note  # type: ignore[method-assign]
+    replay.play(requests)
+    slo = {"target": 0.9, "kind": "hit_rate", "percentile": 95.0, "window_s": 10.0, "window_requests": 10}
+    first = np.concatenate([[0], np.cumsum(blocks)])
+    return {
+        "format": 1, "policy": policy, "lease_s": 0.0, "late": "last", "max_batch": 1, "devices": ["a", "b"],
+        "networks": {f"m{n}": latency_s[first[n] : first[n + 1]].tolist() for n in range(3)},
+        "pairs": [{"tenant": f"t{n}", "model": f"m{n}", "weight": 1.0, "priority": 1.0, "slo": slo} for n in range(3)],
+        "stretch": 1.0, "requests": rows,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["edf+f", "fcfs", "deficit_edf+f"])
+def test_the_twin_repeats_what_the_server_did(policy: str) -> None:
+    twin = twin_of(recording(3, policy))
+    done, told = measured(twin), predict(twin, policy)
+    np.testing.assert_allclose(told.hit_rate, done.hit_rate)
+    np.testing.assert_allclose(told.p95_s, done.p95_s)
+
+
+def test_the_twin_tells_another_policy_apart() -> None:
+    twins = [twin_of(recording(seed, "fcfs")) for seed in range(4)]
+    assert sum(predict(t, "edf+f+eft").overall for t in twins) > sum(measured(t).overall for t in twins)
+
+
+def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "twin.json"
+    with pytest.raises(ConfigError, match="cannot read"):
+        read_twin(path)
+    path.write_text("{")
+    with pytest.raises(ConfigError, match="is not JSON"):
+        read_twin(path)
+    path.write_text(json.dumps({"format": 1}))
+    with pytest.raises(ConfigError, match="no recording of a server"):
+        read_twin(path)
+    empty = recording(0, "edf") | {"requests": []}
+    with pytest.raises(ConfigError, match="holds no request"):
+        twin_of(empty)
+    with pytest.raises(ConfigError, match="format 9"):
+        twin_of(empty | {"format": 9})

@@ -56,6 +56,7 @@ ALLOCATORS = Registry(
         "backfill": "eunomia.cluster.policies.backfill:Backfill",
         "elastic": "eunomia.cluster.policies.elastic:Elastic",
         "horus": "eunomia.cluster.policies.interference:horus",
+        "learned": "eunomia.cluster.policies.learned:Learned",
         "coscheml": "eunomia.cluster.policies.interference:coscheml",
     },
 )

@@ -8,7 +8,7 @@ or to devices outright. Row m of every array is the m-th active job, in order of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -96,6 +96,32 @@ class ClusterView:
     def runnable(self) -> npt.NDArray[np.bool_]:
         """Where a job can run at all, shape (M, J): its throughput is positive and enough devices exist."""
         return (self.throughput > 0.0) & (self.scale[:, None] <= self.cluster.counts[None, :])
+
+    @property
+    def usable(self) -> npt.NDArray[np.bool_]:
+        """Where a job can run with the devices that work now, shape (M, J)."""
+        return (self.throughput > 0.0) & (self.scale[:, None] <= self.capacity[None, :])
+
+    def take(self, rows: Ints) -> ClusterView:
+        """The same moment seen with some of the jobs only; holdings of the others are left out."""
+        place = np.full(len(self), -1, np.int64)
+        place[rows] = np.arange(len(rows))
+        kept = place[self.holdings.job] >= 0
+        held = Holdings(place[self.holdings.job[kept]], self.holdings.server[kept], self.holdings.count[kept])
+        names = (
+            "key throughput scale weight arrival_s total_steps steps_left attained_s isolated_s deadline_s held "
+            "first_start_s row tenant app"
+        )
+        elastic = None
+        if self.elastic is not None:
+            elastic = Elastic(self.elastic.scales, self.elastic.throughput[rows])
+        return replace(
+            self,
+            holdings=held,
+            elastic=elastic,
+            traits={name: value[rows] for name, value in self.traits.items()},
+            **{name: getattr(self, name)[rows] for name in names.split()},
+        )
 
     def pair_speed(self, first: Ints, second: Ints) -> Floats:
         """Throughputs of both jobs of each pair on each type, shape (P, J, 2); 0 = they cannot share it."""

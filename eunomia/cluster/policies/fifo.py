@@ -61,17 +61,17 @@ class Fifo:
         return Allocation(shares=shares, devices=(shares * view.scale[:, None]).astype(np.int64), pairs=pairs)
 
     def _keep(self, view: ClusterView, chosen: Ints, free: Ints) -> None:
-        """Jobs that run already keep their type."""
+        """Jobs that run already keep their type, while enough of its devices work."""
         for m, key in enumerate(view.key.tolist()):
             j = self._chosen.get(key, -1)
-            if j >= 0:
+            if j >= 0 and free[j] >= view.scale[m]:
                 chosen[m] = j
                 free[j] -= view.scale[m]
 
     def _serve(self, view: ClusterView, chosen: Ints, free: Ints) -> list[int]:
         """Place the line up to the first job that fits nowhere; returns who waits."""
         line = np.flatnonzero(chosen < 0).tolist()
-        runs = view.runnable
+        runs = view.usable
         for position, m in enumerate(line):
             open_types = np.flatnonzero(runs[m] & (free >= view.scale[m]))
             if len(open_types) == 0:

@@ -40,7 +40,7 @@ class FinishTimeFairness(ProgrammePolicy):
         base = programme(
             speed,
             view.scale,
-            view.cluster.counts,
+            view.capacity,
             reward=1.0,
             kind=view.row,
             beside=view.beside if self.packed else None,

@@ -33,7 +33,7 @@ class MinTotalDuration(ProgrammePolicy):
         problem = programme(
             speed,
             view.scale,
-            view.cluster.counts,
+            view.capacity,
             rise=view.steps_left,
             reward=1.0,
             kind=view.row,
@@ -67,7 +67,7 @@ def reference_speed(view: ClusterView, reference_type: str | None) -> Floats:
 
     The speed is that on ``reference_type``, or the mean over usable types where None is named or the job cannot use it.
     """
-    runs = view.runnable
+    runs = view.usable
     known = np.where(runs, view.throughput, 0.0)
     speed = known.sum(axis=1) / runs.sum(axis=1)
     if reference_type is not None:

@@ -25,7 +25,7 @@ class MaxMinFairness(ProgrammePolicy):
             programme(
                 speed,
                 view.scale,
-                view.cluster.counts,
+                view.capacity,
                 norm=fair_norm(view, speed),
                 rise=1.0,
                 reward=1.0,

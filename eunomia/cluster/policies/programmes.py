@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats
+from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.shares import proportional_share
 from eunomia.cluster.solver.pop import solve_split
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution
@@ -43,15 +43,36 @@ class ProgrammePolicy:
             return Allocation(shares=np.zeros((0, len(view.cluster.types))))
         if self.packed and view.beside is None:
             raise ConfigError("a packed policy needs throughputs of pairs; this table has none")
-        return self.decide(view)
+        able = view.usable.any(axis=1)
+        if able.all():
+            return self.decide(view)
+        return self._without(view, np.flatnonzero(able))
+
+    def _without(self, view: ClusterView, rows: Ints) -> Allocation:
+        """Jobs that fit nowhere while devices are down get nothing; the others share what works."""
+        waiting = np.setdiff1d(np.arange(len(view)), rows)
+        shares, answer = np.zeros(view.throughput.shape), Allocation()
+        if len(rows):
+            answer = self.decide(view.take(rows))
+            assert answer.shares is not None
+            shares[rows] = answer.shares
+        pairs = answer.pairs
+        if pairs is not None:
+            pairs = replace(pairs, first=rows[pairs.first], second=rows[pairs.second])
+        notes = tuple(
+            replace(n, jobs=tuple(rows[list(n.jobs)].tolist())) if n.jobs else n for n in answer.notes
+        )
+        text = f"{len(waiting)} jobs fit on no type with the devices that work now"
+        notes += (Note("info", text, tuple(waiting.tolist())),)
+        return replace(answer, shares=shares, pairs=pairs, notes=notes)
 
     def decide(self, view: ClusterView) -> Allocation:
-        """The policy itself; the view holds at least one job."""
+        """The policy itself; the view holds at least one job, each of which can run somewhere."""
         raise NotImplementedError
 
     def speeds(self, view: ClusterView) -> Floats:
         """Steps/s, or 1 where the policy is agnostic; 0 where the job cannot run. Shape (M, J)."""
-        runs = view.runnable
+        runs = view.usable
         return np.where(runs, view.throughput if self.aware else 1.0, 0.0)
 
     def solve(self, problem: ShareProgramme) -> ShareSolution:

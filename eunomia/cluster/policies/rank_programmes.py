@@ -40,7 +40,7 @@ class RankedThroughput(ProgrammePolicy):
             programme(
                 speed,
                 view.scale,
-                view.cluster.counts,
+                view.capacity,
                 rowed=False,
                 value=(len(view) - rank) / fastest,
                 kind=view.row,

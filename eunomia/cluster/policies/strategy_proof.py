@@ -32,7 +32,7 @@ class StrategyProof(ProgrammePolicy):
     def decide(self, view: ClusterView) -> Allocation:
         """Objective: geometric mean of normalised throughput before the discount."""
         speed = self.speeds(view)
-        problem = programme(speed, view.scale, view.cluster.counts, norm=fair_norm(view, speed))
+        problem = programme(speed, view.scale, view.capacity, norm=fair_norm(view, speed))
         small, group = problem.collapse()
         solved = solve_geometric(small)
         mean = float(np.exp(np.average(np.log(small.norm * solved.throughput(small)), weights=small.count)))

@@ -47,7 +47,7 @@ class MaxSumThroughput(ProgrammePolicy):
         problem = programme(
             self.speeds(view),
             view.scale,
-            view.cluster.counts,
+            view.capacity,
             value=1.0,
             rowed=False,
             price=1.0 / cost if self.per_cost else 1.0,

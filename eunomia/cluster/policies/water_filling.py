@@ -46,7 +46,7 @@ class WaterFilling(ProgrammePolicy):
         base = programme(
             speed,
             view.scale,
-            view.cluster.counts,
+            view.capacity,
             kind=view.row,
             beside=view.beside if self.packed else None,
             reward=1.0,

@@ -81,10 +81,12 @@ def programme(
     def each(given: Floats | float, size: int = rows) -> Floats:
         return np.broadcast_to(np.asarray(given, float), (size,))
 
+    devices = np.asarray(capacity, float)
+    there = devices > 0.0
     return ShareProgramme(
-        speed=np.asarray(speed, float),
+        speed=np.where(there, speed, 0.0),
         scale=np.asarray(scale, float),
-        capacity=np.asarray(capacity, float),
+        capacity=np.where(there, devices, 1.0),  # of a type without devices nothing can be used anyway
         norm=each(norm),
         rise=each(rise),
         floor=each(floor),

@@ -445,11 +445,32 @@ def test_bad_settings_are_one_clear_sentence(table: ThroughputTable) -> None:
         allocator("max_min_fairness_perf", solver="glpk").allocate(view)
     with pytest.raises(ConfigError, match="this table has none"):
         allocator("max_min_fairness_packed").allocate(view)
-    free = replace(view, cluster=Cluster.of({"v100": 8, "p100": 8, "k80": 8}))
+    free = replace(
+        view, cluster=Cluster(tuple(replace(kind, cost_per_hour=0.0) for kind in view.cluster.types))
+    )
     with pytest.raises(ConfigError, match="'v100' has no cost_per_hour"):
         allocator("max_sum_throughput_normalized_by_cost_perf").allocate(free)
     with pytest.raises(ConfigError, match="choose one of: none, fairness, fifo"):
         allocator("hierarchical", within="luck")
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMMES if name not in ("isolated", "proportional")])
+def test_devices_that_are_down_are_not_given_away(table: ThroughputTable, name: str) -> None:
+    """All of k80 and all but one v100 fail: gangs that fit nowhere wait, and are named."""
+    view = drawn(table, 25, 9, pairs=True)
+    kind = view.cluster.server_type
+    up = np.where(kind == view.cluster.column("k80"), 0, view.cluster.server_size)
+    up = np.where(kind == view.cluster.column("v100"), 0, up)
+    up[0] = 1
+    view = replace(view, up=up)
+    assert view.capacity.tolist() == [1, view.cluster.counts[1], 0]
+    allocation = allocator(name).allocate(view)
+    shares = allocation.shares
+    used = view.scale @ shares
+    if allocation.pairs is not None:
+        used = used + view.scale[allocation.pairs.first] @ allocation.pairs.shares
+    assert (used <= view.capacity + 1e-9).all()
+    assert shares[~view.usable].max() == 0.0
 
 
 def test_a_split_programme_is_feasible_and_not_far_off(table: ThroughputTable) -> None:

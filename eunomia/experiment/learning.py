@@ -213,7 +213,7 @@ def _facts(
             "heuristic_mean": float(heuristic.values.mean()), "gain": gain, "error": error,
             "kept_heuristic": kept,
         },
-        "made_with": provenance(),
+        "made_with": {key: value for key, value in provenance().items() if key != "command"},
     }  # fmt: skip
 
 

@@ -58,6 +58,7 @@ POLICIES = Registry(
         "gap_first": "eunomia.inference.policies.tenant_gap:gap_first",
         "worst_first": "eunomia.inference.policies.tenant_gap:worst_first",
         "shift": "eunomia.inference.policies.tenant_gap:shift",
+        "eunomia": "eunomia.inference.learning.serving:eunomia",
     },
 )
 

@@ -166,7 +166,7 @@ class _Run:
 
     def generation(self, state: TrainingState) -> TrainingState:
         """Ask, value, tell; validate the new mean when that is due."""
-        began, old = time.perf_counter(), state.evolution
+        began_s, old = self.crew.cpu_s, state.evolution
         candidates = old.ask()
         episodes = self.sampler.training(old.generation, self.settings.episodes)
         values = self.crew.values(candidates, episodes).mean(axis=1)
@@ -180,5 +180,5 @@ class _Run:
             entry |= {"validation": validated, "gain": validated - self.start}
             if validated > best_value:
                 best, best_value = evolution.mean, validated
-        cpu_s = state.cpu_s + (time.perf_counter() - began) * self.crew.count
+        cpu_s = state.cpu_s + self.crew.cpu_s - began_s
         return TrainingState(evolution, best, best_value, cpu_s, (*state.curve, entry))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing as mp
 import os
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -25,6 +26,7 @@ class Workers:
 
     def __init__(self, codec: Codec, mixture: Mapping[str, float], count: int = 1) -> None:
         self.codec, self.mixture, self.count = codec, dict(mixture), count
+        self.cpu_s = 0.0  # processor time of all values so far
         self._pool: Any = None
 
     def __enter__(self) -> Workers:
@@ -43,14 +45,17 @@ class Workers:
     def values(self, candidates: Floats, episodes: Sequence[Episode]) -> Floats:
         """(candidates, episodes) value of every candidate on every episode."""
         tasks = [(self.codec, self.mixture, candidates, episode) for episode in episodes]
-        columns = self._pool.map(_column, tasks, chunksize=1) if self._pool else map(_column, tasks)
-        return np.array(list(columns)).T
+        done = list(self._pool.map(_column, tasks, chunksize=1) if self._pool else map(_column, tasks))
+        self.cpu_s += sum(cpu_s for _, cpu_s in done)
+        return np.array([column for column, _ in done]).T
 
 
-def _column(task: tuple[Codec, dict[str, float], Floats, Episode]) -> list[float]:
-    """Values of all candidates on one episode."""
+def _column(task: tuple[Codec, dict[str, float], Floats, Episode]) -> tuple[list[float], float]:
+    """Values of all candidates on one episode, and the processor time that they took."""
     codec, mixture, candidates, episode = task
-    return [value(LearnedPolicy(codec.decode(x), alarm=np.inf), episode, mixture) for x in candidates]
+    began = time.process_time()
+    column = [value(LearnedPolicy(codec.decode(x), alarm=np.inf), episode, mixture) for x in candidates]
+    return column, time.process_time() - began
 
 
 def _leave_interrupts_to_parent(parent: int) -> None:

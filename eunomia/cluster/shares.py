@@ -9,7 +9,7 @@ from eunomia.cluster.cluster import Floats, Ints
 
 def proportional_share(counts: Ints) -> Floats:
     """x_j = N_j / sum(N), shape (J,): one job's time spread over all devices. Gavel, OSDI 2020."""
-    return np.asarray(counts / counts.sum())
+    return np.asarray(counts / max(counts.sum(), 1))
 
 
 def isolated_shares(counts: Ints, scale: Ints) -> Floats:

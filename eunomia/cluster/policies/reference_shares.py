@@ -26,8 +26,8 @@ class Isolated:
 
     def allocate(self, view: ClusterView) -> Allocation:
         """Shares (M, J)."""
-        shares = isolated_shares(view.cluster.counts, view.scale)
-        return Allocation(shares=np.where(view.runnable, shares, 0.0))
+        shares = isolated_shares(view.capacity, view.scale)
+        return Allocation(shares=np.where(view.usable, shares, 0.0))
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Proportional:
 
     def allocate(self, view: ClusterView) -> Allocation:
         """Shares (M, J)."""
-        counts = view.cluster.counts
-        crowding = max(1.0, view.scale.sum() / counts.sum())
-        shares: Floats = np.tile(proportional_share(counts) / crowding, (len(view), 1))
-        return Allocation(shares=np.where(view.runnable, shares, 0.0))
+        working = view.capacity
+        crowding = max(1.0, view.scale.sum() / max(working.sum(), 1))
+        shares: Floats = np.tile(proportional_share(working) / crowding, (len(view), 1))
+        return Allocation(shares=np.where(view.usable, shares, 0.0))

@@ -454,7 +454,7 @@ def test_bad_settings_are_one_clear_sentence(table: ThroughputTable) -> None:
         allocator("hierarchical", within="luck")
 
 
-@pytest.mark.parametrize("name", [name for name in PROGRAMMES if name not in ("isolated", "proportional")])
+@pytest.mark.parametrize("name", PROGRAMMES)
 def test_devices_that_are_down_are_not_given_away(table: ThroughputTable, name: str) -> None:
     """All of k80 and all but one v100 fail: gangs that fit nowhere wait, and are named."""
     view = drawn(table, 25, 9, pairs=True)

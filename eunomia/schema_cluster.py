@@ -61,7 +61,6 @@ LEASES = pa.schema(
 ALLOCATIONS = pa.schema(
     [
         ("time_s", pa.float64()),
-        ("solve_s", pa.float64()),  # wall time of the policy's answer
         ("jobs", pa.int64()),  # present
         ("objective", pa.float64()),
         ("notes", pa.string()),  # fallbacks, relaxed objectives; empty = none

@@ -194,8 +194,8 @@ def test_nan_is_null_and_strangers_are_refused() -> None:
         conform("costs", pa.table({"colour": [1]}))
     with pytest.raises(RecordError, match="table 'costs', column 'layer'"):
         conform("costs", pa.table({"layer": ["first"]}))
-    with pytest.raises(RecordError, match="unknown table 'jobs'"):
-        conform("jobs", pa.table({"layer": [1]}))
+    with pytest.raises(RecordError, match="unknown table 'tasks'"):
+        conform("tasks", pa.table({"layer": [1]}))
 
 
 def test_a_comparison_is_incomplete_until_it_is_finished(tmp_path: Path, toy: records.RunRecords) -> None:

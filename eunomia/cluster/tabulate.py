@@ -40,8 +40,18 @@ def facts_of(run: ClusterRun) -> dict[str, Any]:
         "first_arrival_s": float(problem.arrival_s[0]),
         "end_s": end_s(run),
         "simulation_wall_s": run.wall_s,
+        **_solve_times(run),
         "remarks": run.recorder.notes,
     }
+
+
+def _solve_times(run: ClusterRun) -> dict[str, float]:
+    """Wall time of the policy's answers; in the manifest, because tables hold no clock times."""
+    took = np.sort([asked.solve_s for asked in run.recorder.asked])
+    if not len(took):
+        return {"solve_median_s": float("nan"), "solve_p95_s": float("nan")}
+    rank = [int(np.ceil(part * len(took))) - 1 for part in (0.5, 0.95)]
+    return {"solve_median_s": float(took[rank[0]]), "solve_p95_s": float(took[rank[1]])}
 
 
 def end_s(run: ClusterRun) -> float:
@@ -138,7 +148,6 @@ def _allocations(run: ClusterRun) -> pa.Table:
     return pa.table(
         {
             "time_s": pa.array([a.time_s for a in asked], pa.float64()),
-            "solve_s": pa.array([a.solve_s for a in asked], pa.float64()),
             "jobs": pa.array([a.jobs for a in asked], pa.int64()),
             "objective": pa.array([a.objective for a in asked], pa.float64()),
             "notes": pa.array(["; ".join(f"{k}: {t}" for k, t in a.notes) for a in asked], pa.string()),

@@ -149,16 +149,19 @@ def _whole_run(tables: Mapping[str, pa.Table], facts: Mapping[str, Any]) -> dict
     jobs, devices = tables["jobs"], tables["devices"]
     finish = jobs["finish_s"].drop_null().to_numpy()
     available = float(devices["available_s"].to_numpy().sum())
-    solve = tables["allocations"]["solve_s"].to_numpy()
     held, useful = devices["busy_s"].to_numpy().sum(), jobs["useful_s"].to_numpy().sum()
     return {
         "makespan_s": float(finish.max()) - float(facts["first_arrival_s"]) if len(finish) else float("nan"),
         "busy": float(held) / available if available > 0.0 else float("nan"),
         "useful": float(useful) / available if available > 0.0 else float("nan"),
         "cost": float(jobs["cost"].to_numpy().sum()),
-        "solve_median_s": nearest_rank(solve, 50.0),
-        "solve_p95_s": nearest_rank(solve, 95.0),
+        "solve_median_s": _known(facts.get("solve_median_s")),
+        "solve_p95_s": _known(facts.get("solve_p95_s")),
     }
+
+
+def _known(value: float | None) -> float:
+    return float("nan") if value is None else float(value)
 
 
 def tenant_shares(

@@ -49,9 +49,8 @@ JOBS = conform(
 TABLES = {
     "jobs": JOBS,
     "devices": pa.table({"available_s": [920.0], "busy_s": [460.0], "count": [4]}),
-    "allocations": pa.table({"solve_s": [0.1, 0.3, 0.2]}),
 }
-FACTS = {"end_s": 230.0, "first_arrival_s": 0.0}
+FACTS = {"end_s": 230.0, "first_arrival_s": 0.0, "solve_median_s": 0.2, "solve_p95_s": 0.3}
 
 
 def test_figures_by_hand() -> None:

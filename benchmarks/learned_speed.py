@@ -1,0 +1,103 @@
+"""Time of one decision with 64 sub-jobs ready, one thread: ``python -m benchmarks.learned_speed [--write]``.
+
+The view comes from a saturated run (MoCA mixed, load 1.3, nothing dropped). Each call decides the whole
+instant; calls from Python include about a microsecond of the call itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.learned import Place
+from eunomia.experiment.learning import scenario_episode
+from eunomia.inference.kernel.setup import STEP, Rules
+from eunomia.inference.learning.policy.learned import LearnedPolicy
+from eunomia.inference.learning.policy.weights import Weights
+from eunomia.inference.learning.serving import load_policy
+from eunomia.inference.options import EngineOptions
+from eunomia.inference.simulate import Engine
+from eunomia.inference.view import View
+
+RESULTS = Path(__file__).parent.parent / "docs" / "results" / "learned.md"
+BEGIN, END = "<!-- begin: python -m benchmarks.learned_speed --write -->", "<!-- end of speed -->"
+SIZES, CALLS = (16, 64, 128), 5_000
+
+
+def crowded_view(least: int) -> View:
+    """The first view of a saturated run that shows at least ``least`` sub-jobs while several accelerators are idle."""
+    episode = scenario_episode(Place("mixed", 18.0, 1.3).scenario(), 0)
+    engine = Engine(episode.problem, Rules(STEP), EngineOptions(late="run", record="requests"))
+    running = engine.advance()
+    while running:
+        view = engine.view()
+        if len(view) >= least:
+            return view
+        idle = [s for s in view.idle if np.isfinite(view.latency_s[-1, s])]
+        running = engine.advance(
+            engine.answer(view, [view.assign(len(view) - 1, int(idle[0]))] if idle else [])
+        )
+    raise SystemExit(f"the run never had {least} sub-jobs waiting")
+
+
+def times_us(policy: LearnedPolicy, view: View) -> tuple[float, float]:
+    """Median and 99th percentile of a decision."""
+    answer, priority = np.zeros((512, 2), np.int64), np.zeros(512)
+    system = view.system
+    system["parameters"][:2] = policy.parameters
+    arguments = (view.ready, view.latency_s, view.demand_bytes_s, view.energy_j, view.accelerators, system, answer,
+                 priority)  # fmt: skip
+    took = np.empty(CALLS)
+    for n in range(CALLS):
+        system["memory"][:] = 0.0  # or it would know that it has decided
+        began = time.perf_counter()
+        policy.decide(*arguments)
+        took[n] = time.perf_counter() - began
+    return 1e6 * float(np.median(took)), 1e6 * float(np.quantile(took, 0.99))
+
+
+def shipped_with(kind: str, units: int) -> LearnedPolicy:
+    """The shipped policy, with a network of small random output on top."""
+    weights: Weights = load_policy("eunomia").weights
+    if kind != "linear":
+        weights = weights.with_network(kind, units, 0)
+        weights = replace(weights, network={**weights.network, "out": np.full(units, 1e-3)})
+    return LearnedPolicy(weights)
+
+
+def report() -> str:
+    """The table."""
+    view = crowded_view(max(SIZES))
+    lines = ["| policy | " + " | ".join(f"n = {n}: median us | p99 us" for n in SIZES) + " |",
+             "|---|" + "---:|---:|" * len(SIZES)]  # fmt: skip
+    for kind, units in (("linear", 0), ("hidden", 8), ("pointer", 16)):
+        cells = []
+        for n in SIZES:
+            part = View(view.system.copy(), view.ready[:n], view.accelerators, view.latency_s[:n],
+                        view.demand_bytes_s[:n], view.energy_j[:n])  # fmt: skip
+            cells.append("{:.1f} | {:.1f}".format(*times_us(shipped_with(kind, units), part)))
+        lines.append(f"| {kind}{f', {units} units' if units else ''} | " + " | ".join(cells) + " |")
+    lines.append(
+        f"\nMeasured with {os.getloadavg()[0]:.1f} busy processes on {os.cpu_count()} cores, {CALLS:,} calls each."
+    )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true")
+    text = report()
+    print(text)
+    if parser.parse_args().write:
+        page = RESULTS.read_text(encoding="utf-8")
+        before, rest = page.split(BEGIN)
+        RESULTS.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -19,7 +19,7 @@ EDGES: dict[str, tuple[str, ...]] = {
     "torch": ("eunomia.inference.learning", "eunomia.serving"),
     "ray": ("eunomia.scale.ray",),
     "highspy": ("eunomia.cluster", "eunomia.metrics.bounds"),
-    "scipy": (),
+    "scipy": ("eunomia.cluster",),
     "ortools": (),
     "pandas": (),
     "polars": (),

@@ -16,6 +16,7 @@ from eunomia.errors import UnknownNameError
 
 TOLERANCE = 1e-9
 ACCEPTED = 1e-7  # relative gap and residuals above this are a failed solve
+AGREED = 10  # decimals kept of the embedding: identical jobs tie exactly, on every machine
 SOLVERS = ("interior_point", "simplex", "as_gavel")
 
 
@@ -148,7 +149,7 @@ def _as_gavel(problem: ShareProgramme) -> ShareSolution:
     found = solve_embedded(-lp.gain[:width], rows, limit[keep], signed)
     x = np.zeros(len(lp.gain))
     x[:width] = found.z
-    x[: built.pair_at.stop] = np.clip(x[: built.pair_at.stop], 0.0, 1.0)
+    x[: built.pair_at.stop] = np.clip(np.round(x[: built.pair_at.stop], AGREED), 0.0, 1.0)
     by_row = np.zeros(len(keep))
     by_row[keep] = found.multipliers
     by_row[size : 2 * size] *= -1.0

@@ -138,7 +138,7 @@ def _groups(places: Sequence[Where]) -> list[tuple[str, list[Where]]]:
 # --- means over the grid ------------------------------------------------------------------------------
 
 _ALL_NOTE = (
-    "Means over all places of equal weight. Names in bold were chosen on validation traces, unseen by tests."
+    "Means over all places of equal weight. Names with a dagger were chosen on validation traces."
 )
 _BRACKET_NOTE = (
     "Hits on the short windows as a share of the best schedule that a search knowing all arrivals "
@@ -169,7 +169,7 @@ def _overall(table: StudyTable) -> str:
     head += ["of best found, %"] if bracketed else []
     rows = []
     for name in table.ranked(places):
-        shown = f"<b>{html.escape(visible(name))}</b>" if name in table.rivals else html.escape(visible(name))
+        shown = html.escape(visible(name)) + (" &dagger;" if name in table.rivals else "")
         cells = [percent(table.estimate(places, name, key)) for key in ("hit_rate", "worst_tenant")]
         cells += [f"{table.estimate(places, name, 'jain_hit_rate').mean:.3f}"]
         cells += [f"{1e3 * table.estimate(places, name, 'energy_per_hit_j').mean:.2f}"]

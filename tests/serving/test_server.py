@@ -17,6 +17,9 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
+from eunomia.serving.devices.device import DeviceSpec
+from eunomia.serving.dispatch.dispatcher import DispatchOptions
+from eunomia.serving.models.convolutional import resnet50
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant
@@ -256,3 +259,28 @@ def test_administrators_change_tenants(tmp_path: Path) -> None:
             assert status == 400 and len(content["error"]) > 10
         assert call("DELETE", "/acme")[0] == 200 and call("DELETE", "/acme")[0] == 404
     database.close()
+
+
+def test_two_devices_cut_alike_and_hand_requests_over(tmp_path: Path) -> None:
+    (tmp_path / "large.onnx").write_bytes(resnet50(side=SIDE, classes=10))
+    devices = [DeviceSpec("a"), DeviceSpec("b")]
+    block_by_block = DispatchOptions(lease_s=0.0)
+    with running(tmp_path, devices=devices, policy=swap, block_s=5e-4, dispatch=block_by_block) as server:
+        stub = tritongrpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}")
+        stub.load_model("large", headers=bearer(ADMIN))
+        whole = ort.InferenceSession(str(tmp_path / "large.onnx"), providers=["CPUExecutionProvider"])
+        expected = whole.run(None, {"image": IMAGE})[0]
+        for _ in range(3):
+            answer = ask(tritongrpc, stub, model="large").as_numpy("logits")
+            np.testing.assert_array_equal(answer, expected)
+        assert {run.device for run in server.service.history.runs} == {0, 1}  # half-done tensors went over
+        assert server.pool.arena.free_bytes == 16 * 1024**2
+        stub.load_model("large", headers=bearer(ADMIN))  # anew, in place of the old one
+        np.testing.assert_array_equal(ask(tritongrpc, stub, model="large").as_numpy("logits"), expected)
+
+
+def swap(view: Any) -> Any:
+    """Never the device that ran the last block."""
+    job = view.ready[0]
+    other = [s for s in view.idle if s != job["accelerator"]]
+    return [view.assign(0, other[0])] if other else []

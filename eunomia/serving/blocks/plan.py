@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from eunomia.atomic import write_text
 from eunomia.errors import ModelError
 from eunomia.serving.blocks.cut import Cut, Segment, cut_points, element_types, segment_model, segments
 from eunomia.serving.blocks.optimise import Optimised, session_options
@@ -44,10 +45,12 @@ def plan_blocks(
     """Cut a network into blocks of about ``target_s`` of time on one thread of this processor.
 
     Node times come from ONNX Runtime's own profiler on ``feed``; a block ends at the first cut at
-    which it has lasted ``target_s``. A network shorter than twice the target stays whole.
+    which it has lasted ``target_s``. A network shorter than twice the target stays whole. The times are
+    kept beside the optimised graph, so that all devices cut alike, and a restarted one at once.
     """
     cuts = cut_points(optimised.model)
-    times_s = node_times_s(optimised, feed)
+    times_s = _kept_times(optimised) or node_times_s(optimised, feed)
+    write_text(_times_path(optimised), json.dumps(times_s))
     chosen = choose_cuts(cuts, times_s, target_s)
     if len(chosen) == 2:
         types: dict[str, int] = {}
@@ -61,6 +64,20 @@ def plan_blocks(
             for piece in segments(chosen)
         ),
     )
+
+
+def _times_path(optimised: Optimised) -> Path:
+    return optimised.path.with_suffix(".times.json")
+
+
+def _kept_times(optimised: Optimised) -> list[float]:
+    """Node times of an earlier call; empty when there are none that fit."""
+    try:
+        times_s = json.loads(_times_path(optimised).read_text())
+    except (OSError, ValueError):
+        return []
+    fits = isinstance(times_s, list) and len(times_s) == len(optimised.model.graph.node)
+    return times_s if fits and all(isinstance(t, float) and 0.0 <= t < 1e6 for t in times_s) else []
 
 
 def choose_cuts(cuts: Sequence[Cut], times_s: Sequence[float], target_s: float) -> list[Cut]:

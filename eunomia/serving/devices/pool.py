@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy.typing as npt
 
-from eunomia.errors import ModelError
 from eunomia.inference.view import Assign, View
 from eunomia.serving.devices.arena import Arena, ArenaFull, Slot
 from eunomia.serving.devices.device import Device, DeviceSpec
+from eunomia.serving.devices.loading import FIRST_ROOM, LoadedModel, Loading
 from eunomia.serving.devices.messages import Message, array_at, place
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook, Network
@@ -32,10 +32,8 @@ from eunomia.serving.protocol.errors import (
 
 log = logging.getLogger("eunomia.serving")
 
-FIRST_ROOM = 64 * 1024  # for outputs of unknown size; a larger one costs one more message once
 HANG_FACTOR, HANG_S = 50.0, 2.0  # a run that lasts this many times its estimate, and this long on top, hangs
 MAX_RETRIES = 1  # a request whose device died runs once more; then it is taken for the cause
-LOAD_S = 120.0
 
 
 @dataclass
@@ -45,17 +43,6 @@ class Payload:
     inputs: list[Message]
     slot: Slot
     answer: asyncio.Future[dict[str, npt.NDArray[Any]]]
-
-
-@dataclass
-class _Model:
-    """A network on all devices."""
-
-    network: Network
-    path: str
-    shapes: Mapping[str, list[int]]
-    ports: Message
-    room: int = FIRST_ROOM
 
 
 @dataclass
@@ -81,18 +68,17 @@ class DevicePool:
         self.arena = Arena.create(arena_bytes)
         self.costs = CostBook(len(specs))
         self.dispatcher = Dispatcher(clock, self, self.costs, len(specs), policy, options)
-        self.models: dict[str, _Model] = {}
         self.on_retired: Callable[[Job, str], None] = lambda job, outcome: None
         self.on_run: Callable[[int, Job, float, bool], None] = lambda device, job, start_s, preempted: None
         self.deaths = 0
         self._memory = memoryview(self.arena.memory)
-        self._clock, self._target_s = clock, target_s
+        self._clock = clock
         self._devices = [
             Device(n, spec, self.arena, str(cache), self._on_message, self._on_death)
             for n, spec in enumerate(specs)
         ]
         self._runs: list[_Run | None] = [None] * len(specs)
-        self._loading: dict[tuple[int, str], asyncio.Future[Message]] = {}
+        self.loading = Loading(self._devices, self.costs, target_s)
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
 
@@ -115,8 +101,8 @@ class DevicePool:
             self.dispatcher.withdraw(job)
             self._fail(job, Unavailable("the server is stopping"))
         for run in self._runs:
-            if run is not None:
-                self._fail(run.job, Unavailable("the server is stopping"))
+            for job in [run.job, *run.job.together] if run is not None else []:
+                self._fail(job, Unavailable("the server is stopping"))
         for device in self._devices:
             device.disconnect()
         for device in self._devices:
@@ -135,48 +121,29 @@ class DevicePool:
 
     # --- networks --------------------------------------------------------------------------------------
 
+    @property
+    def models(self) -> Mapping[str, LoadedModel]:
+        """Networks in service, by name."""
+        return self.loading.models
+
     async def load(self, name: str, path: str, shapes: Mapping[str, list[int]]) -> Message:
-        """Load a network on every living device; returns its ports. Raises ModelError."""
-        answers = await asyncio.gather(
-            *(self._load_on(d, name, path, shapes) for d in self._devices if d.alive), return_exceptions=True
-        )
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                raise answer
-        good = [
-            (d, a)
-            for d, a in zip((d for d in self._devices if d.alive), answers, strict=False)
-            if isinstance(a, dict)
-        ]
-        if not good:
-            raise ModelError("no device is alive")
-        ports = good[0][1]
-        network = self.costs.add(name, len(ports["block_s"]))
-        for device, answer in good:
-            self.costs.measured(network, device.index, answer["block_s"])
-        self.models[name] = _Model(network, path, shapes, ports)
+        """Load a network, in place of an older one of its name; returns its ports. Raises ModelError."""
+        old = self.models.get(name)
+        ports = await self.loading.load(name, path, shapes)
+        if old is not None:
+            self._spawn(self.loading.retire(old, self._in_use))
         return ports
 
     def unload(self, name: str) -> None:
         """No new requests; workers forget the network once those that wait are through."""
-        self.models.pop(name, None)
+        old = self.loading.models.pop(name, None)
         self.costs.networks.pop(name, None)
+        if old is not None:
+            self._spawn(self.loading.retire(old, self._in_use))
 
-    async def _load_on(
-        self, device: Device, name: str, path: str, shapes: Mapping[str, list[int]]
-    ) -> Message:
-        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        self._loading[device.index, name] = answer
-        device.tell(
-            {"kind": "load", "model": name, "path": path, "shapes": dict(shapes), "target_s": self._target_s}
-        )
-        try:
-            return await asyncio.wait_for(answer, LOAD_S)
-        except TimeoutError:
-            device.kill()
-            raise ModelError(f"network '{name}' did not load within {LOAD_S:.0f} s") from None
-        finally:
-            self._loading.pop((device.index, name), None)
+    def _in_use(self, network: Network) -> bool:
+        jobs = [*self.dispatcher.waiting.jobs(), *(run.job for run in self._runs if run is not None)]
+        return any(job.network is network for job in jobs)
 
     # --- requests --------------------------------------------------------------------------------------
 
@@ -242,7 +209,7 @@ class DevicePool:
 
     def _send_run(self, device: int, run: _Run, inputs: list[list[Message]] | None) -> None:
         self._devices[device].tell({
-            "kind": "run", "request": run.job.number, "model": run.job.network.name, "first": run.next,
+            "kind": "run", "request": run.job.number, "model": self.loading.label(run.job.network), "first": run.next,
             "last": run.last, "inputs": inputs, "room": [run.slot.offset, run.slot.size],
         })  # fmt: skip
 
@@ -260,20 +227,11 @@ class DevicePool:
     def _on_message(self, device: int, message: Message) -> None:
         kind = message["kind"]
         if kind in ("loaded", "refused"):
-            self._on_loaded(device, message)
+            self.loading.answered(device, message)
         elif kind == "failed":
             self._on_failed(device, message)
         else:
             self._on_done(device, message)
-
-    def _on_loaded(self, device: int, message: Message) -> None:
-        answer = self._loading.get((device, message["model"]))
-        if answer is None or answer.done():
-            return
-        if message["kind"] == "loaded":
-            answer.set_result(message)
-        else:
-            answer.set_exception(ModelError(message["why"]))
 
     def _on_done(self, device: int, message: Message) -> None:
         target = next((n for n, r in enumerate(self._runs) if r is not None and r.move_from == device
@@ -351,9 +309,7 @@ class DevicePool:
             return
         self.deaths += 1
         log.warning("device '%s' died; it is started again", self._devices[device].spec.name)
-        for (index, name), answer in self._loading.items():
-            if index == device and not answer.done():
-                answer.set_exception(ModelError(f"network '{name}' took its device down while loading"))
+        self.loading.died(device)
         run, self._runs[device] = self._runs[device], None
         self.dispatcher.lost(device)
         stranded = [j for j in self.dispatcher.waiting.jobs() if j.device == device and j.block > 0]
@@ -385,12 +341,7 @@ class DevicePool:
     async def _restart(self, device: int) -> None:
         with contextlib.suppress(TimeoutError):
             await self._devices[device].start()
-            for name, model in list(self.models.items()):
-                try:
-                    answer = await self._load_on(self._devices[device], name, model.path, model.shapes)
-                    self.costs.measured(model.network, device, answer["block_s"])
-                except ModelError as error:
-                    log.warning("network '%s' does not load again: %s", name, error)
+            await self.loading.load_again(self._devices[device])
             self.dispatcher.lanes[device].alive = True
             self.dispatcher.decide()
 

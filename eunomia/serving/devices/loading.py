@@ -1,0 +1,114 @@
+"""Networks on the devices of a server: loaded on all, again after a restart, forgotten when nobody needs them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from eunomia.errors import ModelError
+from eunomia.serving.devices.device import Device
+from eunomia.serving.devices.messages import Message
+from eunomia.serving.dispatch.costs import CostBook, Network
+
+log = logging.getLogger("eunomia.serving")
+FIRST_ROOM = 64 * 1024  # for outputs of unknown size; a larger one costs one more message once
+LOAD_S = 120.0
+
+
+@dataclass
+class LoadedModel:
+    """A network on all devices. ``label``: what workers call it; a network that is loaded anew gets a new one."""
+
+    network: Network
+    label: str
+    path: str
+    shapes: Mapping[str, list[int]]
+    ports: Message
+    room: int = FIRST_ROOM
+
+
+class Loading:
+    """Loads, and the answers that they wait for."""
+
+    def __init__(self, devices: Sequence[Device], costs: CostBook, target_s: float) -> None:
+        self.models: dict[str, LoadedModel] = {}
+        self._labels: dict[int, str] = {}  # network number -> label, as long as a job may need it
+        self._devices, self._costs, self._target_s = devices, costs, target_s
+        self._waiting: dict[tuple[int, str], asyncio.Future[Message]] = {}
+        self._count = 0
+
+    def label(self, network: Network) -> str:
+        """What workers call a network."""
+        return self._labels[network.index]
+
+    async def load(self, name: str, path: str, shapes: Mapping[str, list[int]]) -> Message:
+        """Load on every living device; returns the network's ports. Raises ModelError.
+
+        The first device decides where the network is cut; the others read its plan.
+        """
+        self._count += 1
+        label = f"{name}#{self._count}"
+        alive = [device for device in self._devices if device.alive]
+        if not alive:
+            raise ModelError("no device is alive")
+        answers = [await self._load_on(alive[0], label, path, shapes)]
+        answers += await asyncio.gather(*(self._load_on(device, label, path, shapes) for device in alive[1:]))
+        network = self._costs.add(name, len(answers[0]["block_s"]))
+        for device, answer in zip(alive, answers, strict=True):
+            self._costs.measured(network, device.index, answer["block_s"])
+        self._labels[network.index] = label
+        self.models[name] = LoadedModel(network, label, path, shapes, answers[0])
+        return answers[0]
+
+    async def load_again(self, device: Device) -> None:
+        """Everything on a device that was started anew."""
+        for name, model in list(self.models.items()):
+            try:
+                answer = await self._load_on(device, model.label, model.path, model.shapes)
+                self._costs.measured(model.network, device.index, answer["block_s"])
+            except ModelError as error:
+                log.warning("network '%s' does not load again: %s", name, error)
+
+    async def retire(self, model: LoadedModel, in_use: Callable[[Network], bool]) -> None:
+        """Let workers forget a network once no request needs it."""
+        while in_use(model.network):
+            await asyncio.sleep(0.1)
+        for device in self._devices:
+            device.tell({"kind": "unload", "model": model.label})
+        self._labels.pop(model.network.index, None)
+
+    def answered(self, device: int, message: Message) -> None:
+        """A worker has loaded a network, or says why not."""
+        answer = self._waiting.get((device, message["model"]))
+        if answer is None or answer.done():
+            return
+        if message["kind"] == "loaded":
+            answer.set_result(message)
+        else:
+            answer.set_exception(ModelError(message["why"]))
+
+    def died(self, device: int) -> None:
+        """A worker died while it was loading."""
+        for (index, label), answer in self._waiting.items():
+            if index == device and not answer.done():
+                answer.set_exception(
+                    ModelError(f"network '{label.split('#')[0]}' took its device down while loading")
+                )
+
+    async def _load_on(
+        self, device: Device, label: str, path: str, shapes: Mapping[str, list[int]]
+    ) -> Message:
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._waiting[device.index, label] = answer
+        device.tell(
+            {"kind": "load", "model": label, "path": path, "shapes": dict(shapes), "target_s": self._target_s}
+        )
+        try:
+            return await asyncio.wait_for(answer, LOAD_S)
+        except TimeoutError:
+            device.kill()
+            raise ModelError(f"network '{label.split('#')[0]}' did not load within {LOAD_S:.0f} s") from None
+        finally:
+            self._waiting.pop((device.index, label), None)

@@ -127,14 +127,15 @@ def scale() -> list[Row]:
 def page(near: list[Row], large: list[Row]) -> str:
     """The results as Markdown."""
     facts = environment()
-    machine = facts.get("machine")
+    machine = "{processor}, {cores} cores".format(**facts["machine"])
     lines = [
         "# Cluster simulator: parity and speed",
         "",
         "Written by `python -m benchmarks.cluster_sim --write`. Other results: "
         "[what knowing the throughputs is worth](cluster_heterogeneity.md), [peers](cluster_peers.md).",
         "",
-        f"Machine: {machine}. Other programs ran on it at the same time; processor time is what counts.",
+        f"Machine: {machine}; load average {os.getloadavg()[1]:.0f} over the last minutes. Wall times contain whatever else "
+        "ran; processor times do not.",
         "",
         "## Trace A: 60 jobs on 8 V100, 8 P100, 8 K80, compatible mode",
         "",

@@ -94,7 +94,7 @@ def gantt(
     title: str,
 ) -> str:
     """Bars (lane, start, end, share of the lane's height from its top, colour, label): what each server did."""
-    lane = min(26.0, max(12.0, 700.0 / max(len(lanes), 1)))
+    lane = min(56.0, max(12.0, 700.0 / max(len(lanes), 1)))
     height = TOP + lane * len(lanes) + BOTTOM
     parts = []
     for number, name in enumerate(lanes):
@@ -130,7 +130,9 @@ def scatter(x: Floats, y: Floats, labels: Sequence[str], title: str) -> str:
         return base - room * (value - bottom) / (top - bottom)
 
     marks = [
-        v for v in (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0) if bottom <= math.log10(v) <= top
+        v
+        for v in (0.1, 0.2, 0.5, 0.7, 1.0, 1.4, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+        if bottom <= math.log10(v) <= top
     ]
     parts = [axis_y([(at_y(math.log10(v)), f"{v:g}") for v in marks])]
     parts.append(

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.cluster.cluster import Floats, Ints
+from eunomia.cluster.policies.packing_programme import best_packing
 from eunomia.errors import ConfigError
 
 
@@ -192,9 +193,6 @@ def offline_optimum(
     per job, devices per slot within ``left_over``: no overload. Raises ConfigError when the solver does not
     prove optimality to the relative ``gap`` within ``seconds``.
     """
-    from scipy.optimize import LinearConstraint, milp
-    from scipy.sparse import coo_array
-
     slots = len(left_over)
     choices = [
         (i, s)
@@ -204,24 +202,18 @@ def offline_optimum(
     start: npt.NDArray[np.int64] = np.full(len(jobs), -1, np.int64)
     used = np.zeros(slots, np.int64)
     if choices:
-        rows, columns, size = [], [], []
-        worth = np.empty(len(choices))
+        worth, entries = np.empty(len(choices)), []
         for c, (i, s) in enumerate(choices):
             job = jobs[i]
             wait = (s - job.earliest) / (1 + job.latest - job.earliest)
             worth[c] = job.devices * job.slots * (1.0 - wait_cost * wait)
-            rows += [i, *range(len(jobs) + s, len(jobs) + s + job.slots)]
-            columns += [c] * (1 + job.slots)
-            size += [1, *[job.devices] * job.slots]
-        matrix = coo_array((size, (rows, columns)), shape=(len(jobs) + slots, len(choices))).tocsr()
+            rows = np.array([i, *range(len(jobs) + s, len(jobs) + s + job.slots)])
+            entries.append((rows, np.array([1.0, *[float(job.devices)] * job.slots])))
         limit = np.concatenate([np.ones(len(jobs)), left_over])
-        answer = milp(
-            -worth, constraints=LinearConstraint(matrix, -np.inf, limit), integrality=np.ones(len(choices)),
-            bounds=(0, 1), options={"time_limit": seconds, "mip_rel_gap": gap},
-        )  # fmt: skip
-        if answer.status != 0:
-            raise ConfigError(f"offline optimum of {len(jobs)} jobs: {answer.message}; take a smaller case")
-        for c in np.flatnonzero(answer.x > 0.5).tolist():
+        picked, status = best_packing(worth, entries, limit, gap, seconds)
+        if picked is None:
+            raise ConfigError(f"offline optimum of {len(jobs)} jobs ended as '{status}'; take a smaller case")
+        for c in picked.tolist():
             i, s = choices[c]
             start[i] = s
             used[s : s + jobs[i].slots] += jobs[i].devices

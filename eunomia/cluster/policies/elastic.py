@@ -8,6 +8,7 @@ import numpy as np
 
 from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.policies.marginal import options
+from eunomia.cluster.policies.packing_programme import best_packing
 from eunomia.cluster.policies.serving_order import Mask
 from eunomia.cluster.view import Allocation, ClusterView, Needs, Note
 from eunomia.errors import ConfigError
@@ -87,30 +88,20 @@ class Elastic:
     def _solve(
         self, view: ClusterView, scales: Ints, worth: Floats
     ) -> tuple[list[tuple[int, int, int]], tuple[Note, ...]]:
-        from scipy.optimize import LinearConstraint, milp
-        from scipy.sparse import coo_array
-
-        jobs, kinds = len(view), len(view.cluster.types)
+        jobs = len(view)
         m, k, j = np.nonzero((worth > 0.0) & (scales[:, :, None] <= view.capacity[None, None, :]))
         if not len(m):
             return [], ()
         gain = worth[m, k, j] + self.lam
-        columns = np.arange(len(m))
-        rows = np.concatenate([m, jobs + j])
-        size = np.concatenate([np.ones(len(m)), scales[m, k]])
-        matrix = coo_array((size, (rows, np.tile(columns, 2))), shape=(jobs + kinds, len(m))).tocsr()
+        entries = [
+            (np.array([a, jobs + b]), np.array([1.0, float(size)]))
+            for a, b, size in zip(m.tolist(), j.tolist(), scales[m, k].tolist(), strict=True)
+        ]
         limit = np.concatenate([np.ones(jobs), view.capacity])
-        answer = milp(
-            -gain,
-            constraints=LinearConstraint(matrix, -np.inf, limit),
-            integrality=np.ones(len(m)),
-            bounds=(0, 1),
-            options={"mip_rel_gap": self.gap, "time_limit": 10.0},
-        )
-        if answer.status == 0 and answer.x is not None:
-            picked = np.flatnonzero(answer.x > 0.5)
+        picked, status = best_packing(gain, entries, limit, self.gap, 10.0)
+        if picked is not None:
             return list(zip(m[picked].tolist(), k[picked].tolist(), j[picked].tolist(), strict=True)), ()
-        note = Note("fallback", f"integer programme: {answer.message}; chosen greedily by gain per device")
+        note = Note("fallback", f"integer programme ended as '{status}'; chosen greedily by gain per device")
         order = np.argsort(-gain / scales[m, k], kind="stable")
         return _greedy(order, m, k, j, scales, view.capacity.copy()), (note,)
 

@@ -1,0 +1,64 @@
+"""Policies that come with the package load without torch, know where they come from, and beat what they began with."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from eunomia.config.load import scenario_from
+from eunomia.experiment.learning import scenario_episode
+from eunomia.inference.learning.serving import card_of, load_policy, shipped
+from eunomia.inference.learning.training.objectives import hit_rate
+from eunomia.inference.policies import load_policy as by_name
+from eunomia.inference.simulate import simulate_problem
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_it_loads_and_its_card_says_where_it_comes_from(name: str) -> None:
+    policy, card = load_policy(name), card_of(name)
+    assert policy.weights.learned and np.isfinite(policy.weights.low).all()
+    assert card["command"].startswith("eunomia train benchmarks/learned_data/")
+    assert (
+        card["validation"]["gain"] > card["validation"]["error"] and not card["validation"]["kept_heuristic"]
+    )
+
+
+def test_eunomia_is_a_policy_by_name() -> None:
+    assert "eunomia" in shipped() and by_name("eunomia").name == "eunomia"
+
+
+def test_it_beats_its_base_on_networks_that_it_never_saw() -> None:
+    tenant = {"name": "a", "model_set": "moca-mixed", "deadline": "qos_m", "deadline_alpha": 3.0,
+              "arrivals": {"process": "poisson", "rate_per_s": 1100.0}}  # fmt: skip
+    accelerators = [{"type": "simba", "count": 4}, {"type": "eyeriss", "count": 4}]
+    scenario = scenario_from({"name": "moca", "duration_s": 0.4, "tenant": [tenant], "engine": {"late": "drop"},
+                              "platform": {"accelerators": accelerators, "dram_bandwidth_gb_s": 24.0}})  # fmt: skip
+    assert not {"squeezenet", "yolov2", "resnet50"} & set(card_of("eunomia")["trained_on"])
+    rates = {}
+    for name in ("eunomia", card_of("eunomia")["validation"]["heuristic"]):
+        episodes = [scenario_episode(scenario, seed) for seed in range(4)]
+        rates[name] = [hit_rate(simulate_problem(e.problem, name, e.options).results, e) for e in episodes]
+    ours, base = (np.mean(values) for values in rates.values())
+    assert ours > base + 0.005
+
+
+def test_serving_needs_no_torch() -> None:
+    code = "import sys; from eunomia.inference.learning.serving import eunomia as e; e(); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "False", done.stderr
+
+
+def test_a_live_curve_for_tensorboard(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+
+    from eunomia.inference.learning.training.board import Board
+
+    board = Board(tmp_path)
+    board.add("linear", {"generation": 3.0, "mean": 0.5, "validation": 0.75})
+    (file,) = tmp_path.iterdir()
+    events = [e for e in EventFileLoader(str(file)).Load() if e.summary.value]
+    found = {v.tag: (e.step, v.tensor.float_val[0] if v.tensor.float_val else v.simple_value)
+             for e in events for v in e.summary.value}  # fmt: skip
+    assert found == {"linear/mean": (3, 0.5), "linear/validation": (3, 0.75)}

@@ -112,9 +112,9 @@ def page(flow: ClusterComparison, static: ClusterComparison, seeds: int) -> str:
         "|---|---|---|---|---|---|",
         *table(static, STATIC_PAIRS, "makespan_s", 3600.0),
         "",
-        "All three loads lie below saturation: the offered load (docs/cluster.md) of seed 0 is 0.20, 0.40 and 0.61. There "
-        "the gain comes from giving jobs the types that suit them, not from shorter queues, and falls a little as load "
-        "rises; loads near saturation were not run. Gavel's abstract claims up to 3.5x for its best case.",
+        "All three loads lie below saturation: the offered load (docs/cluster.md) of seed 0 is 0.20, 0.40 and 0.61. "
+        "There the gain comes from giving jobs the types that suit them, not from shorter queues, and falls a little "
+        "as load rises; loads near saturation were not run. Gavel's abstract claims up to 3.5x for its best case.",
         "",
     ]
     return "\n".join(lines)

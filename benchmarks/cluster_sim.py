@@ -134,8 +134,8 @@ def page(near: list[Row], large: list[Row]) -> str:
         "Written by `python -m benchmarks.cluster_sim --write`. Other results: "
         "[what knowing the throughputs is worth](cluster_heterogeneity.md), [peers](cluster_peers.md).",
         "",
-        f"Machine: {machine}; load average {os.getloadavg()[1]:.0f} over the last minutes. Wall times contain whatever else "
-        "ran; processor times do not.",
+        f"Machine: {machine}; load average {os.getloadavg()[1]:.0f} over the last minutes. Wall times contain whatever "
+        "else ran; processor times do not.",
         "",
         "## Trace A: 60 jobs on 8 V100, 8 P100, 8 K80, compatible mode",
         "",

@@ -8,7 +8,6 @@ from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.completion import complete_pairs
 from eunomia.cluster.options import SimulationOptions
 from eunomia.cluster.problem import ClusterProblem
-from eunomia.errors import ConfigError
 
 NOISE_STREAM = 3
 
@@ -66,12 +65,3 @@ class Beliefs:
         place = np.unique(np.stack([self._problem.row[keys], kind]), axis=1)
         old = self.factor[place[0], place[1]]
         self.factor[place[0], place[1]] = old + self._rate * (1.0 - old)
-
-
-def require_pairs(problem: ClusterProblem, policy: str) -> None:
-    """Raise ConfigError when a policy wants co-location figures and the table has none."""
-    if problem.beside is None:
-        raise ConfigError(
-            f"policy '{policy}' packs jobs, and the throughput table '{problem.table.source}' "
-            "has no co-located throughputs"
-        )

@@ -88,6 +88,8 @@ class Fifo:
 
     def _pack(self, view: ClusterView, chosen: Ints, waiting: list[int]) -> PairShares | None:
         """Waiting jobs join running ones, in order."""
+        if view.beside is None:
+            raise ConfigError("a packed policy needs throughputs of pairs; this table has none")
         hosts = np.flatnonzero(chosen >= 0)
         first, second = [], []
         for m in waiting:

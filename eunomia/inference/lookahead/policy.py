@@ -100,7 +100,6 @@ def lookahead(
     singles: bool = True,
     charge: bool = False,
     ends_per_us: float = 4.0,
-    gate: float = math.inf,
 ) -> Lookahead:
     """Rollouts of gated rules and of single requests put first or last, at every arrival (docs/lookahead.md).
 
@@ -112,9 +111,11 @@ def lookahead(
     ``futures``: sampled futures per rollout (0 = known requests alone). ``singles``: move single requests.
     """
     names = [base, *_more_rules(portfolio)]
-    rules = tuple(_rule(name, gate if i == 0 else math.inf) for i, name in enumerate(dict.fromkeys(names)))
+    rules = tuple(_rule(name) for name in dict.fromkeys(names))
     if objective not in OBJECTIVES:
         raise UnknownNameError("objective", objective, OBJECTIVES)
+    if not 0.0 < ends_per_us < math.inf:
+        raise PolicyError(f"lookahead: ends_per_us is {ends_per_us}; it must be positive (4 is usual)")
     settings = Settings(
         objective=OBJECTIVES.index(objective), budget=_ends(budget_us, ends_per_us), horizon_s=1e-3 * horizon_ms,
         price=price, margin=margin, futures=futures, singles=singles, charged=charge, unit_s=1e-6 / ends_per_us,
@@ -138,10 +139,10 @@ def _ends(budget_us: float, ends_per_us: float) -> int:
     return max(1, int((budget_us - SNAPSHOT_US) * ends_per_us))
 
 
-def _rule(name: str, gate: float) -> Greedy:
+def _rule(name: str) -> Greedy:
     from eunomia.inference.policies.catalogue import load_policy
 
-    rule = load_policy(name if math.isinf(gate) else f"{name}+g{gate:g}")
+    rule = load_policy(name)
     if not isinstance(rule, Greedy) or rule.resolved.name not in ORDERS:
         raise PolicyError(
             f"lookahead cannot roll out '{name}'; its rules are order[+f][+placement][+gX] with one of the orders "

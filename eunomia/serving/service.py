@@ -78,7 +78,7 @@ class Service:
     _pairs: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.pool.on_retired = self._retired
+        self.pool.answers.on_retired = self._retired
         self.pool.on_run = self._ran
 
     @property
@@ -162,11 +162,9 @@ class Service:
         except ArenaFull as error:
             raise Refused(f"the server's memory for tensors is full: {error}", retry_after_s=0.1) from None
         try:
-            return await answer
+            return await asyncio.shield(answer)
         except asyncio.CancelledError:
             self.pool.cancel(job)
-            if answer.done() and not answer.cancelled():
-                answer.exception()  # nobody else will look at it
             raise
 
     def _job(

@@ -26,7 +26,9 @@ class Replay:
         self.clock = ManualClock()
         self.costs = CostBook(latency_s.shape[1])
         self.networks = [self.costs.add(f"m{n}", count) for n, count in enumerate(blocks)]
-        self.costs.latency_s[:] = latency_s
+        for network in self.networks:
+            for device in range(latency_s.shape[1]):
+                self.costs.measured(network, device, latency_s[self.costs.rows(network), device].tolist())
         self.dispatcher = Dispatcher(self.clock, self, self.costs, latency_s.shape[1], policy, options)
         self.events: list[tuple[float, int, int, int]] = []
         self.log: list[tuple[float, int, int, int]] = []  # time, request, block, device

@@ -284,3 +284,28 @@ def swap(view: Any) -> Any:
     job = view.ready[0]
     other = [s for s in view.idle if s != job["accelerator"]]
     return [view.assign(0, other[0])] if other else []
+
+
+def test_a_client_that_goes_away_leaves_the_queue(tmp_path: Path) -> None:
+    with running(tmp_path) as server:
+        stub = tritongrpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}")
+        tensor = tritongrpc.InferInput("image", list(IMAGE.shape), "FP32")
+        tensor.set_data_from_numpy(IMAGE)
+        answers: list[Any] = []
+        calls = [
+            stub.async_infer(
+                "small", [tensor], lambda result, error: answers.append(error), headers=bearer(GOLD)
+            )
+            for _ in range(200)
+        ]
+        deadline = time.monotonic() + 60
+        while len(server.pool.dispatcher.waiting) < 30 and len(answers) < 150:
+            assert time.monotonic() < deadline
+        for call in calls[20:]:
+            call.cancel()
+        while server.pool.busy or len(answers) < 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        cancelled = sum(m["outcome"] == "cancelled" for m in server.service.history.misses)
+        assert sum(error is None for error in answers) < 200 and cancelled > 0
+        assert server.pool.arena.free_bytes == 16 * 1024**2

@@ -13,10 +13,11 @@ from typing import Any
 import numpy.typing as npt
 
 from eunomia.inference.view import Assign, View
-from eunomia.serving.devices.arena import Arena, ArenaFull, Slot
+from eunomia.serving.devices.answers import Answers
+from eunomia.serving.devices.arena import FLAGS, Arena, ArenaFull, Slot
 from eunomia.serving.devices.device import Device, DeviceSpec
 from eunomia.serving.devices.loading import FIRST_ROOM, LoadedModel, Loading
-from eunomia.serving.devices.messages import Message, array_at, place
+from eunomia.serving.devices.messages import Message
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.dispatch.dispatcher import Dispatcher, DispatchOptions
@@ -33,16 +34,8 @@ from eunomia.serving.protocol.errors import (
 log = logging.getLogger("eunomia.serving")
 
 HANG_FACTOR, HANG_S = 50.0, 2.0  # a run that lasts this many times its estimate, and this long on top, hangs
+NO_ROOM = Slot(FLAGS, 0)
 MAX_RETRIES = 1  # a request whose device died runs once more; then it is taken for the cause
-
-
-@dataclass
-class Payload:
-    """What the pool keeps with a job: where its input lies, and whom to tell."""
-
-    inputs: list[Message]
-    slot: Slot
-    answer: asyncio.Future[dict[str, npt.NDArray[Any]]]
 
 
 @dataclass
@@ -68,10 +61,9 @@ class DevicePool:
         self.arena = Arena.create(arena_bytes)
         self.costs = CostBook(len(specs))
         self.dispatcher = Dispatcher(clock, self, self.costs, len(specs), policy, options)
-        self.on_retired: Callable[[Job, str], None] = lambda job, outcome: None
+        self.answers = Answers(self.arena, self.dispatcher)
         self.on_run: Callable[[int, Job, float, bool], None] = lambda device, job, start_s, preempted: None
         self.deaths = 0
-        self._memory = memoryview(self.arena.memory)
         self._clock = clock
         self._devices = [
             Device(n, spec, self.arena, str(cache), self._on_message, self._on_death)
@@ -99,10 +91,10 @@ class DevicePool:
             task.cancel()
         for job in self.dispatcher.waiting.jobs():
             self.dispatcher.withdraw(job)
-            self._fail(job, Unavailable("the server is stopping"))
+            self.answers.fail(job, Unavailable("the server is stopping"))
         for run in self._runs:
             for job in [run.job, *run.job.together] if run is not None else []:
-                self._fail(job, Unavailable("the server is stopping"))
+                self.answers.fail(job, Unavailable("the server is stopping"))
         for device in self._devices:
             device.disconnect()
         for device in self._devices:
@@ -151,13 +143,7 @@ class DevicePool:
         self, job: Job, inputs: Mapping[str, npt.NDArray[Any]]
     ) -> asyncio.Future[dict[str, npt.NDArray[Any]]]:
         """Put the tensors into the arena and the job before the policy; raises ArenaFull."""
-        arrays = list(inputs.items())
-        slot = self.arena.allocate(sum(-(-a.nbytes // 64) * 64 for _, a in arrays))
-        placed, _ = place(arrays, slot.offset)
-        for (_, array), tensor in zip(arrays, placed, strict=True):
-            array_at(self._memory, tensor)[...] = array
-        answer: asyncio.Future[dict[str, npt.NDArray[Any]]] = asyncio.get_running_loop().create_future()
-        job.payload = Payload(placed, slot, answer)
+        answer = self.answers.take_in(job, inputs)
         self.dispatcher.arrive(job)
         return answer
 
@@ -169,7 +155,7 @@ class DevicePool:
         if job.row >= 0:
             self.dispatcher.withdraw(job)
             self._forget(job)
-            self._fail(job, Cancelled("the client has gone away"))
+            self.answers.fail(job, Cancelled("the client has gone away"))
         else:
             for device, run in enumerate(self._runs):
                 if run is not None and run.job is job and not job.together:
@@ -205,7 +191,7 @@ class DevicePool:
         error: ServingError = Expired("its timeout passed while it waited")
         if why == "hopeless":
             error = Hopeless("its deadline can no longer be met", retry_after_s=0.1)
-        self._fail(job, error)
+        self.answers.fail(job, error)
 
     def _send_run(self, device: int, run: _Run, inputs: list[list[Message]] | None) -> None:
         self._devices[device].tell({
@@ -220,7 +206,7 @@ class DevicePool:
         try:
             return self.arena.allocate(size * (job.batch + sum(j.batch for j in job.together)))
         except ArenaFull:
-            return Slot(4096, 0)
+            return NO_ROOM
 
     # --- what devices say ------------------------------------------------------------------------------
 
@@ -251,12 +237,12 @@ class DevicePool:
         job = self.dispatcher.done(device, run.next, run.seconds)
         self.on_run(device, job, start_s, run.next < run.last)
         if run.next >= job.network.blocks:
-            self._finish(job, message["tensors"])
+            self.answers.finish(job, message["tensors"])
         elif job.cancelled:
             self.dispatcher.withdraw(job)
             self._forget(job)
-            self._fail(job, Cancelled("the client has gone away"))
-        self._release(run.slot)
+            self.answers.fail(job, Cancelled("the client has gone away"))
+        self.answers.release(run.slot)
         self.dispatcher.decide()
 
     def _on_moved(self, device: int, message: Message) -> None:
@@ -264,32 +250,39 @@ class DevicePool:
         run = self._runs[device]
         assert run is not None
         if message["tensors"] is None:
-            self._release(run.slot)
-            run.slot = self.arena.allocate(message["bytes"])
-            self._devices[run.move_from].tell({
-                "kind": "fetch", "request": run.job.number, "next": run.next, "room": [run.slot.offset, run.slot.size],
-            })  # fmt: skip
+            self._fetch_again(device, run.move_from, run, message["bytes"])
             return
         run.move_from = -1
         self._send_run(device, run, [message["tensors"]])
 
     def _enlarge(self, device: int, run: _Run, size: int) -> None:
         """Fetch outputs into a piece that is large enough, and remember the size."""
-        self._release(run.slot)
-        run.slot = Slot(4096, 0)
         model = self.models.get(run.job.network.name)
         if model is not None:
             rows = run.job.batch + sum(j.batch for j in run.job.together)
             model.room = max(model.room, -(-size // rows))
+        self._fetch_again(device, device, run, size)
+
+    def _fetch_again(self, device: int, holder: int, run: _Run, size: int) -> None:
+        """Ask whoever holds the tensors for them once more, with room enough; the request fails if there is none."""
+        self.answers.release(run.slot)
+        run.slot = NO_ROOM
         try:
             run.slot = self.arena.allocate(size)
         except ArenaFull:
-            self._devices[device].tell({"kind": "forget", "request": run.job.number})
-            self._on_failed(device, {"request": run.job.number, "why": f"no room for {size} bytes of output"})
+            self._devices[holder].tell({"kind": "forget", "request": run.job.number})
+            self._on_failed(
+                device, {"request": run.job.number, "why": f"no room for {size} bytes of tensors"}
+            )
             return
-        self._devices[device].tell({
-            "kind": "fetch", "request": run.job.number, "next": run.next, "room": [run.slot.offset, run.slot.size],
-        })  # fmt: skip
+        self._devices[holder].tell(
+            {
+                "kind": "fetch",
+                "request": run.job.number,
+                "next": run.next,
+                "room": [run.slot.offset, run.slot.size],
+            }
+        )
 
     def _on_failed(self, device: int, message: Message) -> None:
         run = self._runs[device]
@@ -298,9 +291,9 @@ class DevicePool:
         self._runs[device] = None
         lane = self.dispatcher.lanes[device]
         job, lane.job = run.job, None
-        self._release(run.slot)
+        self.answers.release(run.slot)
         for member in [job, *job.together]:
-            self._fail(member, ModelFailed(f"network '{job.network.name}' failed: {message['why']}"))
+            self.answers.fail(member, ModelFailed(f"network '{job.network.name}' failed: {message['why']}"))
         self.dispatcher.decide()
 
     def _on_death(self, device: int) -> None:
@@ -316,13 +309,13 @@ class DevicePool:
         for n, other in enumerate(self._runs):
             if other is not None and other.move_from == device:
                 self._runs[n], self.dispatcher.lanes[n].job = None, None
-                self._release(other.slot)
+                self.answers.release(other.slot)
                 stranded.append(other.job)
         for job in stranded:
             self.dispatcher.withdraw(job)
             self.dispatcher.wait_again(job)
         if run is not None:
-            self._release(run.slot)
+            self.answers.release(run.slot)
             self._run_again(run.job)
         self._spawn(self._restart(device))
         self.dispatcher.decide()
@@ -332,7 +325,7 @@ class DevicePool:
         for member in members:
             member.retries += 1
             if member.retries > MAX_RETRIES:
-                self._fail(
+                self.answers.fail(
                     member, ModelFailed(f"network '{member.network.name}' took its device down twice with it")
                 )
             else:
@@ -361,39 +354,9 @@ class DevicePool:
                     self._devices[device].kill()
             self.dispatcher.decide()
 
-    # --- ends ------------------------------------------------------------------------------------------
-
-    def _finish(self, job: Job, tensors: list[Message]) -> None:
-        """Hand each request of the batch its rows, copied out of the arena."""
-        arrays = {t["name"]: array_at(self._memory, t) for t in tensors}
-        members, row = [job, *job.together], 0
-        for member in members:
-            if len(members) == 1:
-                mine = {name: array.copy() for name, array in arrays.items()}
-            else:
-                mine = {name: array[row : row + member.batch].copy() for name, array in arrays.items()}
-            row += member.batch
-            hit = self.dispatcher.leave(member)
-            self._release(member.payload.slot)
-            if not member.payload.answer.done():
-                member.payload.answer.set_result(mine)
-            self.on_retired(member, "hit" if hit else "late")
-
-    def _fail(self, job: Job, error: ServingError) -> None:
-        if job.payload.answer.done():
-            return
-        self.dispatcher.leave(job, dropped=True)
-        self._release(job.payload.slot)
-        job.payload.answer.set_exception(error)
-        self.on_retired(job, error.reason)
-
     def _forget(self, job: Job) -> None:
         if job.device >= 0 and job.block > 0:
             self._devices[job.device].tell({"kind": "forget", "request": job.number})
-
-    def _release(self, slot: Slot) -> None:
-        if slot.size:
-            self.arena.release(slot)
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -26,12 +26,14 @@ class Network:
 class CostBook:
     """Seconds per (block, device), and the sums that policies ask for.
 
-    ``latency_s``: (rows, devices), inf where a network is not loaded. Rows of an unloaded network are
-    kept, so that running requests stay valid; a network loaded anew gets new rows.
+    ``latency_s``: (rows, devices), inf where a network is not loaded or the device is dead. Rows of an
+    unloaded network are kept, so that running requests stay valid; a network loaded anew gets new rows. What is
+    known of a dead device still counts in ``rest_s``: it will be back, and its requests are not hopeless.
     """
 
     def __init__(self, devices: int) -> None:
         self.latency_s: npt.NDArray[np.float64] = np.empty((0, devices))
+        self._known_s = self.latency_s.copy()
         self.networks: dict[str, Network] = {}
         self._count = 0
         self._rest: dict[int, tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]] = {}
@@ -42,6 +44,7 @@ class CostBook:
         self._count += 1
         fresh = np.full((blocks, self.latency_s.shape[1]), np.inf)
         self.latency_s = np.concatenate([self.latency_s, fresh])
+        self._known_s = np.concatenate([self._known_s, fresh])
         self.networks[name] = network
         return network
 
@@ -52,20 +55,20 @@ class CostBook:
                 f"network '{network.name}' has {len(block_s)} blocks on device {device} and "
                 f"{network.blocks} elsewhere; devices must cut it alike"
             )
-        self.latency_s[self.rows(network), device] = block_s
+        self.latency_s[self.rows(network), device] = self._known_s[self.rows(network), device] = block_s
         self._rest.pop(network.index, None)
 
     def lost(self, device: int) -> None:
         """A device has died: nothing runs there until it has loaded its networks again."""
         self.latency_s[:, device] = np.inf
-        self._rest.clear()
 
     def learn(self, network: Network, device: int, first: int, seconds: list[float], batch: int) -> None:
         """Times just seen, per request of the batch."""
         rows = slice(network.first_row + first, network.first_row + first + len(seconds))
         old = self.latency_s[rows, device]
         seen = np.asarray(seconds) / max(batch, 1)
-        self.latency_s[rows, device] = np.where(np.isfinite(old), old + LEARN * (seen - old), seen)
+        new = np.where(np.isfinite(old), old + LEARN * (seen - old), seen)
+        self.latency_s[rows, device] = self._known_s[rows, device] = new
         self._rest.pop(network.index, None)
 
     def rows(self, network: Network) -> slice:
@@ -75,7 +78,7 @@ class CostBook:
     def rest_s(self, network: Network) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Time from block n to the end, (blocks + 1,) each: on the best device of each block, and mean over devices."""
         if network.index not in self._rest:
-            table = self.latency_s[self.rows(network)]
+            table = self._known_s[self.rows(network)]
             finite = np.isfinite(table)
             best = np.where(finite.any(axis=1), np.min(np.where(finite, table, np.inf), axis=1), np.inf)
             mean = np.where(finite, table, 0.0).sum(axis=1) / np.maximum(finite.sum(axis=1), 1)

@@ -1,0 +1,76 @@
+"""From tensors to the arena, and from the arena to whoever waits: every accepted request gets exactly one answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from eunomia.serving.devices.arena import Arena, Slot
+from eunomia.serving.devices.messages import Message, array_at, place
+from eunomia.serving.dispatch.dispatcher import Dispatcher
+from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.protocol.errors import ServingError
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+@dataclass
+class Payload:
+    """What stays with a job until its answer: where its input lies, and whom to tell."""
+
+    inputs: list[Message]
+    slot: Slot
+    answer: asyncio.Future[dict[str, npt.NDArray[Any]]]
+
+
+class Answers:
+    """Takes inputs in, hands outputs or errors out, and gives the memory back."""
+
+    def __init__(self, arena: Arena, dispatcher: Dispatcher) -> None:
+        self._arena, self._dispatcher = arena, dispatcher
+        self._memory = memoryview(arena.memory)
+        self.on_retired: Callable[[Job, str], None] = lambda job, outcome: None
+
+    def take_in(self, job: Job, inputs: Arrays) -> asyncio.Future[dict[str, npt.NDArray[Any]]]:
+        """Copy the tensors into the arena; raises ArenaFull."""
+        arrays = list(inputs.items())
+        slot = self._arena.allocate(sum(-(-a.nbytes // 64) * 64 for _, a in arrays))
+        placed, _ = place(arrays, slot.offset)
+        for (_, array), tensor in zip(arrays, placed, strict=True):
+            array_at(self._memory, tensor)[...] = array
+        answer: asyncio.Future[dict[str, npt.NDArray[Any]]] = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(lambda done: done.cancelled() or done.exception())  # its client may be gone
+        job.payload = Payload(placed, slot, answer)
+        return answer
+
+    def finish(self, job: Job, tensors: list[Message]) -> None:
+        """Hand each request of the batch its rows, copied out of the arena."""
+        arrays = {t["name"]: array_at(self._memory, t) for t in tensors}
+        members, row = [job, *job.together], 0
+        for member in members:
+            rows = slice(None) if len(members) == 1 else slice(row, row + member.batch)
+            mine = {name: array[rows].copy() for name, array in arrays.items()}
+            row += member.batch
+            hit = self._dispatcher.leave(member)
+            self.release(member.payload.slot)
+            self.on_retired(member, "hit" if hit else "late")
+            if not member.payload.answer.done():
+                member.payload.answer.set_result(mine)
+
+    def fail(self, job: Job, error: ServingError) -> None:
+        """Tell why there is no result."""
+        if job.payload.answer.done():
+            return
+        self._dispatcher.leave(job, dropped=True)
+        self.release(job.payload.slot)
+        self.on_retired(job, error.reason)
+        job.payload.answer.set_exception(error)
+
+    def release(self, slot: Slot) -> None:
+        """Give a piece of the arena back; a piece without room is none."""
+        if slot.size:
+            self._arena.release(slot)

@@ -44,7 +44,9 @@ def start(n, s, a, b, floor, live, c, capacity, d, logs):  # type: ignore[no-unt
                 if i < J:
                     load[i] += n[g] * s[g]
     slack = np.ones((G, J + 2))
-    room = capacity.copy()
+    room = np.empty(J)
+    for j in range(J):
+        room[j] = capacity[j]
     level, worth, weight = np.inf, 0.0, 0.0
     speed = np.zeros(G)
     for g in range(G):
@@ -75,10 +77,14 @@ def start(n, s, a, b, floor, live, c, capacity, d, logs):  # type: ignore[no-unt
     if logs:
         mu = rows / pairs
     mu = max(mu, 1e-9)
-    price = mu / room
-    multiplier = np.where(live, mu / slack, 0.0)
-    if logs:
-        multiplier[:, J + 1] = 1.0 / slack[:, J + 1]
+    price = np.empty(J)
+    for j in range(J):
+        price[j] = mu / room[j]
+    multiplier = np.zeros((G, J + 2))
+    for g in range(G):
+        for i in range(J + 2):
+            if live[g, i]:
+                multiplier[g, i] = (1.0 if logs and i > J else mu) / slack[g, i]
     return slack, multiplier, room, price, y, pairs
 
 
@@ -137,7 +143,9 @@ def factor(n, s, a, b, live, slack, multiplier, room, price, inverse, matrix, ea
     in sums over types; written with differences a_k - a_i, they cancel nothing that is not small itself.
     """
     G, J = a.shape
-    matrix[:] = 0.0
+    for j in range(J + 1):
+        for i in range(J + 1):
+            matrix[j, i] = 0.0
     for j in range(J):
         matrix[j, j] = room[j] / price[j]
     coupled = False
@@ -230,7 +238,9 @@ def eliminate(matrix, right):  # type: ignore[no-untyped-def]
         for i in range(k + 1, size):
             value -= work[k, i] * solution[i]
         solution[k] = value / work[k, k]
-    return solution * scale
+    for k in range(size):
+        solution[k] *= scale[k]
+    return solution
 
 
 @jitted
@@ -336,6 +346,7 @@ def centre(n, s, a, b, floor, live, c, capacity, d, logs, tolerance):  # type: i
     error = np.zeros((G, J))
     inverse, matrix = np.zeros((G, J + 2, J + 2)), np.zeros((J + 1, J + 1))
     ease, part = np.zeros(J), np.zeros((G, J + 2))
+    comp, comp_c = np.zeros((G, J + 2)), np.zeros(J)
     d_slack, d_multiplier = np.zeros((G, J + 2)), np.zeros((G, J + 2))
     d_room, d_price = np.zeros(J), np.zeros(J)
     gap, primal, dual, steps = np.inf, np.inf, np.inf, 0
@@ -358,12 +369,14 @@ def centre(n, s, a, b, floor, live, c, capacity, d, logs, tolerance):  # type: i
             break
         factor(n, s, a, b, live, slack, multiplier, room, price, inverse, matrix, ease)
         mu = product / pairs
-        comp = slack * multiplier
-        comp_c = room * price
-        last = J + 2
-        if logs:
-            comp[:, J + 1] -= 1.0
-            last = J + 1
+        last = J + 1 if logs else J + 2
+        for g in range(G):
+            for i in range(J + 2):
+                comp[g, i] = slack[g, i] * multiplier[g, i]
+            if logs:
+                comp[g, J + 1] -= 1.0
+        for j in range(J):
+            comp_c[j] = room[j] * price[j]
         for phase in range(2):
             dy = direction(
                 n, s, a, b, live, slack, multiplier, room, price, inverse, matrix, rd, rp, rc, ry,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 import urllib.error
@@ -17,6 +18,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
+from eunomia import serving
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.dispatch.dispatcher import DispatchOptions
 from eunomia.serving.models.convolutional import resnet50
@@ -216,6 +218,12 @@ def test_statistics_metrics_and_ledger_agree(tmp_path: Path) -> None:
         assert 'nv_inference_request_success{model="small",version="1"} 3.0' in page
         assert 'eunomia_requests_total{model="small",outcome="hit",tenant="gold"} 3.0' in page
         assert 'eunomia_slo_attainment_ratio{model="small",tenant="gold"} 1.0' in page
+        dashboard = json.loads((Path(serving.__file__).parent / "grafana.json").read_text())
+        asked = re.findall(
+            r"(?:eunomia|nv)_[a-z_]+", " ".join(t["expr"] for p in dashboard["panels"] for t in p["targets"])
+        )
+        late = {"eunomia_preemptions_total", "eunomia_policy_fallbacks"}  # appear when the first one happens
+        assert len(asked) > 8 and all(name in page for name in asked if name not in late)
         assert server.service.ledger is not None
         usage = server.service.ledger.usage["gold", "small"]
         assert usage.outcomes == {"hit": 3} and usage.energy_j == pytest.approx(10.0 * usage.device_s)

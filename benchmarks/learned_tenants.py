@@ -1,4 +1,4 @@
-"""Promises kept: ``python -m benchmarks.learned_tenants [--write]``.
+"""Promises kept: ``python -m benchmarks.learned_tenants [--policy CARD]`` prints the comparison.
 
 A hit rate between 0.5 and 0.95 is promised to every (tenant, network) pair, drawn anew for every trace; places and
 traces are those of ``benchmarks.learned`` at 18 GB/s. For each objective the rival is the best of all tenant rules
@@ -8,7 +8,6 @@ traces are those of ``benchmarks.learned`` at 18 GB/s. For each objective the ri
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,12 +23,9 @@ from eunomia.inference.learning.training.objectives import OBJECTIVES
 from eunomia.inference.simulate import simulate_problem
 from eunomia.metrics.statistics import interval
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "learned.md"
-BEGIN, END = "<!-- begin: python -m benchmarks.learned_tenants --write -->", "<!-- end of tenants -->"
 PLACES = tuple(Place(mix, 18.0, load) for mix in SETS for load in LOADS)
 TESTS, VALIDATIONS = 3, 2
 NAMES = ("attainment", "shortfall", "max_min", "hit_rate")
-LEARNED = ("eunomia", "eunomia-tenants")
 
 
 def promised(place: Place, seed: int) -> Episode:
@@ -43,11 +39,11 @@ def judged(policy: Any, episode: Episode) -> list[float]:
     return [OBJECTIVES[name](results, episode) for name in NAMES]
 
 
-def study() -> dict[str, np.ndarray[Any, Any]]:
+def study(card: str) -> dict[str, np.ndarray[Any, Any]]:
     """(places, tests, objectives) of the learned policies and of the rival of each objective."""
     rules = {name: LearnedPolicy(base_weights(name), name, alarm=np.inf) for name in TENANT_BASES}
     agnostic = tuple(name for name in TENANT_BASES if name.startswith(("edf", "sjf")))
-    learned = {name: load_policy(name) for name in LEARNED}
+    learned = {name: load_policy(name) for name in dict.fromkeys(("eunomia", card))}
     rows: dict[str, list[Any]] = {}
     for place in PLACES:
         seeds = range(FIRST_VALIDATION_SEED, FIRST_VALIDATION_SEED + VALIDATIONS)
@@ -66,9 +62,9 @@ def study() -> dict[str, np.ndarray[Any, Any]]:
     return {name: np.array(table) for name, table in rows.items()}
 
 
-def report() -> str:
+def report(card: str) -> str:
     """Means, and paired differences of the tenant policy to the rivals."""
-    found = study()
+    found = study(card)
     lines = [
         "| policy | attainment % | mean shortfall % | worst shortfall % | hits % |",
         "|---|---:|---:|---:|---:|",
@@ -77,10 +73,10 @@ def report() -> str:
         mean = 100 * table.mean(axis=(0, 1))
         lines.append(f"| {name} | {mean[0]:.1f} | {-mean[1]:.2f} | {-mean[2]:.1f} | {mean[3]:.1f} |")
     lines.append(
-        f"\nMeans over {len(PLACES)} places x {TESTS} traces, each with targets of its own. `eunomia-tenants` minus "
+        f"\nMeans over {len(PLACES)} places x {TESTS} traces, each with targets of its own. `{card}` minus "
         "the rule, paired, 95 % over places:"
     )
-    ours = found["eunomia-tenants"]
+    ours = found[card]
     for index, (objective, sign) in enumerate((("attainment", 1), ("shortfall", -1), ("max_min", -1))):
         rival = found[f"best rule for {objective}"]
         gain = interval(100 * sign * (ours - rival)[:, :, index].mean(axis=1))
@@ -99,13 +95,8 @@ def report() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true")
-    text = report()
-    print(text)
-    if parser.parse_args().write:
-        page = RESULTS.read_text(encoding="utf-8")
-        before, rest = page.split(BEGIN)
-        RESULTS.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END, 1)[1]}", encoding="utf-8")
+    parser.add_argument("--policy", default="eunomia", help="a shipped policy or the card of one")
+    print(report(parser.parse_args().policy))
 
 
 if __name__ == "__main__":

@@ -138,7 +138,7 @@ def dot_chart(
     low, high = (min(low, 0.0), max(high, 0.0)) if zero else (low, high)
     ticks = _ticks(low, high)
     low, high = min(low, ticks[0]), max(high, ticks[-1])
-    left, height = 250.0, ROW_H * len(rows) + 34.0
+    left, height = 290.0, ROW_H * len(rows) + 34.0
     span = width - left - 44.0
 
     def at(value: float) -> float:
@@ -165,7 +165,7 @@ def dot_chart(
     return f'<svg viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{_esc(label)}">{"".join(parts)}</svg>'
 
 
-def _cut(text: str, length: int = 34) -> str:
+def _cut(text: str, length: int = 42) -> str:
     return text if len(text) <= length else text[: length - 1] + "\u2026"
 
 

@@ -243,7 +243,7 @@ def _sensitivity(table: StudyTable, grid: str) -> str:
     listed = "".join(f"<li>{html.escape(visible(text))}</li>" for text in said)
     note = (
         f"How far {champion} is ahead of each other policy (points, paired 95 % interval). Right of zero: ahead. "
-        "Nothing was chosen anew for a variation."
+        "Rivals are chosen for each bandwidth, and not anew for a variation."
     )
     body = f'<ul class="legend">{keys}</ul>' + _chart(
         dot_chart(rows, f"Gain of {champion} in grid {grid}", "points", zero=True)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import gc
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from numba import njit
-from numba.core.caching import FunctionCache
+from numba import config, njit
 
+from eunomia.errors import ConfigError
+from eunomia.inference.kernel.machine_code import MachineCode
 from eunomia.inference.kernel.parts import WholeCompiler, part
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -21,21 +22,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def jitted(function: Function) -> Function:
     """Compile on first use by another compiled function; callable from Python, too, at the price of compiling twice."""
     return part(function)
-
-
-class StampedCache(FunctionCache):  # type: ignore[misc]
-    """numba's cache on disk, keyed by the sources of the whole kernel.
-
-    numba looks at the file of the outermost function alone, so that a change in any other file
-    would go unnoticed and stale machine code be run.
-    """
-
-    def __init__(self, function: Callable[..., Any], *stamps: str) -> None:
-        super().__init__(function)
-        self._stamps = stamps
-
-    def _index_key(self, signature: Any, codegen: Any) -> tuple[Any, ...]:
-        return signature, codegen.magic_tuple(), *self._stamps
 
 
 @cache
@@ -63,10 +49,13 @@ def _no_collections() -> Iterator[None]:
 def compile_cached(function: Callable[..., Any], signature: Any, name: str, *folders: str) -> Any:
     """Compile for one signature, or load the machine code from the cache.
 
-    ``folders``: where the functions that it calls may stand.
+    ``name`` tells it from others of the same name and line; ``folders``: where the functions that it calls may stand.
     """
+    if config.DISABLE_JIT:
+        raise ConfigError("NUMBA_DISABLE_JIT is set, but the engine is compiled code; unset it and run again")
     dispatcher = njit(error_model="numpy", pipeline_class=WholeCompiler)(function)
-    dispatcher._cache = StampedCache(function, name, source_stamp(*folders))
+    with suppress(RuntimeError, ValueError):  # typed at a prompt, no folder, or nothing to know it by
+        dispatcher._cache = MachineCode(function, name, source_stamp(*folders))
     with _no_collections():
         dispatcher.compile(signature)
     dispatcher.disable_compile()

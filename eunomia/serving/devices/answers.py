@@ -47,15 +47,18 @@ class Answers:
         job.payload = Payload(placed, slot, answer)
         return answer
 
-    def finish(self, job: Job, tensors: list[Message]) -> None:
+    def leave(self, job: Job) -> list[bool]:
+        """Every request of the batch has its result now: whether each met its deadline. Moves the indicators."""
+        return [self._dispatcher.leave(member) for member in [job, *job.together]]
+
+    def finish(self, job: Job, tensors: list[Message], hits: list[bool]) -> None:
         """Hand each request of the batch its rows, copied out of the arena."""
         arrays = {t["name"]: array_at(self._memory, t) for t in tensors}
         members, row = [job, *job.together], 0
-        for member in members:
+        for member, hit in zip(members, hits, strict=True):
             rows = slice(None) if len(members) == 1 else slice(row, row + member.batch)
             mine = {name: array[rows].copy() for name, array in arrays.items()}
             row += member.batch
-            hit = self._dispatcher.leave(member)
             self.release(member.payload.slot)
             self.on_retired(member, "hit" if hit else "late")
             if not member.payload.answer.done():

@@ -236,14 +236,17 @@ class DevicePool:
         start_s = self.dispatcher.lanes[device].start_s
         job = self.dispatcher.done(device, run.next, run.seconds)
         self.on_run(device, job, start_s, run.next < run.last)
-        if run.next >= job.network.blocks:
-            self.answers.finish(job, message["tensors"])
-        elif job.cancelled:
+        hits = self.answers.leave(job) if run.next >= job.network.blocks else None
+        if hits is None and job.cancelled:
             self.dispatcher.withdraw(job)
             self._forget(job)
             self.answers.fail(job, Cancelled("the client has gone away"))
-        self.answers.release(run.slot)
-        self.dispatcher.decide()
+        try:
+            self.dispatcher.decide()  # first, so that the device works on while the answer is handed out
+        finally:
+            if hits is not None:
+                self.answers.finish(job, message["tensors"], hits)
+            self.answers.release(run.slot)
 
     def _on_moved(self, device: int, message: Message) -> None:
         """Tensors of a half-done request are in the arena: go on with them here."""

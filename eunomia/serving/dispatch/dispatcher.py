@@ -208,6 +208,7 @@ class Dispatcher:
             lane.job = None
             block, job.block = job.block, boundary
             self._wait(job, device)
+            self.waiting.put_first(job)  # of two that are equally urgent, the one that runs goes on
             view, rows = self._view()
             self.rounds += 1
             others = [self._job_of(view, rows, a) for a in self.policy(view) if a.accelerator == device]
@@ -232,15 +233,13 @@ class Dispatcher:
         now_s = self.clock.now_s()
         rows = self.waiting.rows()
         records = self.waiting.records[rows]
+        expired = self.waiting.hard_timeout_s[rows] < now_s
         late = records["deadline_s"] < now_s + records["path_best_s"]
-        for row, is_late in zip(rows, late, strict=True):
-            job = self.waiting.job(int(row))
-            if now_s > job.hard_timeout_s:
-                self.waiting.remove(job)
-                self.executor.dropped(job, "expired")
-            elif is_late and self.options.late == "drop":
-                self.waiting.remove(job)
-                self.executor.dropped(job, "hopeless")
+        gone = expired | late if self.options.late == "drop" else expired
+        for n in np.flatnonzero(gone):
+            job = self.waiting.job(int(rows[n]))
+            self.waiting.remove(job)
+            self.executor.dropped(job, "expired" if expired[n] else "hopeless")
 
     # --- the view ------------------------------------------------------------------------------------
 

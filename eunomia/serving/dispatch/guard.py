@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from eunomia.inference.view import Assign, View
 
 log = logging.getLogger("eunomia.serving")
@@ -64,21 +66,17 @@ class Guarded:
 
 def illegal(view: View, answer: Sequence[Any]) -> str:
     """Why an answer cannot be carried out; empty when it can."""
-    ready = (
-        {
-            (int(r), int(n)): i
-            for i, (r, n) in enumerate(zip(view.ready["request"], view.ready["layer"], strict=True))
-        }
-        if answer
-        else {}
-    )  # noqa: E501
-    busy = set()
+    busy, taken = set(), set()
     for assign in answer:
         if not isinstance(assign, Assign):
             return f"{type(assign).__name__} instead of Assign"
-        row = ready.pop((assign.request, assign.layer), None)
-        if row is None:
+        found = np.flatnonzero(
+            (view.ready["request"] == assign.request) & (view.ready["layer"] == assign.layer)
+        )
+        if not len(found) or (assign.request, assign.layer) in taken:
             return f"block {assign.layer} of request {assign.request} is not ready"
+        row = int(found[0])
+        taken.add((assign.request, assign.layer))
         s = assign.accelerator
         if not 0 <= s < len(view.accelerators) or view.accelerators["request"][s] >= 0 or s in busy:
             return f"device {s} is not idle"

@@ -54,6 +54,7 @@ class WaitingTable:
 
     def __init__(self, capacity: int = 64) -> None:
         self.records: npt.NDArray[Any] = np.zeros(capacity, READY)
+        self.hard_timeout_s = np.full(capacity, np.inf)
         self._jobs: list[Job | None] = [None] * capacity
         self._used = np.zeros(capacity, bool)
         self._free = list(range(capacity - 1, -1, -1))
@@ -72,7 +73,12 @@ class WaitingTable:
         self._sequence += 1
         for name, value in facts.items():
             record[name] = value
+        self.hard_timeout_s[row] = job.hard_timeout_s
         job.row, self._jobs[row], self._used[row] = row, job, True
+
+    def put_first(self, job: Job) -> None:
+        """Before all that are equal to it."""
+        self.records[job.row]["sequence"] = -1
 
     def remove(self, job: Job) -> None:
         """It runs or is gone."""
@@ -99,6 +105,7 @@ class WaitingTable:
     def _grow(self) -> None:
         old = len(self._jobs)
         self.records = np.concatenate([self.records, np.zeros(old, READY)])
+        self.hard_timeout_s = np.concatenate([self.hard_timeout_s, np.full(old, np.inf)])
         self._used = np.concatenate([self._used, np.zeros(old, bool)])
         self._jobs += [None] * old
         self._free = list(range(2 * old - 1, old - 1, -1))

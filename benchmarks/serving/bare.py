@@ -1,0 +1,62 @@
+"""The loop to beat: ONNX Runtime alone on the device's core, same session options, no server at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.serving.machine import cpu_time, pin
+
+
+class Bare:
+    """A process that runs the whole network as often as it can, when told to."""
+
+    def __init__(self, path: Path, core: int) -> None:
+        command = [sys.executable, "-m", "benchmarks.serving.bare", str(path), str(core)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def measure(self, seconds: float) -> dict[str, Any]:
+        """Runs, wall seconds, processor seconds, and every run's duration."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(f"{seconds}\n")
+        self._process.stdin.flush()
+        result: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return result
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+
+def main(path: str, core: str) -> None:
+    """Read seconds from standard input, answer with one line of JSON each."""
+    pin(int(core))
+    import numpy as np
+    import onnxruntime as ort
+
+    from eunomia.serving.blocks.optimise import session_options
+
+    session = ort.InferenceSession(path, session_options(), providers=["CPUExecutionProvider"])
+    image = np.random.default_rng(0).random((1, 3, 224, 224), np.float32)
+    session.run(None, {"image": image})
+    for line in sys.stdin:
+        seconds, durations = float(line), []
+        before, began = cpu_time(os.getpid()), time.perf_counter()
+        while time.perf_counter() - began < seconds:
+            start = time.perf_counter()
+            session.run(None, {"image": image})
+            durations.append(time.perf_counter() - start)
+        wall_s, used = time.perf_counter() - began, cpu_time(os.getpid()) - before
+        print(json.dumps({"runs": len(durations), "wall_s": wall_s, "cpu_s": used.ran_s, "durations_s": durations}),
+              flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,151 @@
+"""What does the server cost, against a bare ONNX Runtime loop? ``python -m benchmarks.serving.cost``.
+
+Throughput: four requests under way at any time, against the bare loop on the same core; slices of both alternate, and
+the ratio is taken slice by slice. Latency: one request under way; the median, less that of the bare loop, is what
+the server and its stock client add. Processor times per request come from /proc and do not depend on what else the
+machine does. ``--small`` is a quick run, ``--write`` puts the result into docs/results/serving.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.serving.bare import Bare
+from benchmarks.serving.clients import TRANSPORTS, Stock, closed_loop
+from benchmarks.serving.live import CACHE, NETWORKS, Live, server_table, serving
+from benchmarks.serving.machine import Cores, Watch, cores, cpu_time, pin
+from benchmarks.serving.page import machine_line, table, write_part
+from eunomia.metrics.statistics import interval
+from eunomia.serving.models.builtin import builtin_file
+
+TARGET = {"resnet50": 0.95, "mobilenet-v2": 0.90}
+ADDED_MS = 1.0
+USERS = 4
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much work: slices of this many seconds, so many of them."""
+
+    slices: int = 10
+    seconds: float = 4.0
+
+
+SMALL = Scale(2, 1.0)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One pair of slices, bare and served."""
+
+    ratio: float  # throughput
+    bare_ms: float  # median run
+    bare_cpu_ms: float
+    worker_cpu_ms: float
+    front_cpu_ms: float
+    latency_ms: float  # median, as the client sees it; nan in the throughput runs
+
+
+def measure(live: Live, bare: Bare, model: str, transport: str, users: int, scale: Scale) -> list[Slice]:
+    """Alternating slices of both."""
+    return asyncio.run(_measure(live, bare, model, transport, users, scale))
+
+
+async def _measure(
+    live: Live, bare: Bare, model: str, transport: str, users: int, scale: Scale
+) -> list[Slice]:
+    slices = []
+    async with Stock(live, transport, "default") as client:
+        await closed_loop(client, model, users, 0.2)
+        for _ in range(scale.slices):
+            alone = bare.measure(scale.seconds)
+            before = [cpu_time(live.pid), *map(cpu_time, live.workers)]
+            served = await closed_loop(client, model, users, scale.seconds)
+            after = [cpu_time(live.pid), *map(cpu_time, live.workers)]
+            front, worker = (
+                (b - a).ran_s / len(served.latency_s) * 1e3 for a, b in zip(before, after, strict=True)
+            )
+            slices.append(Slice(
+                served.rate / (alone["runs"] / alone["wall_s"]), float(np.median(alone["durations_s"])) * 1e3,
+                alone["cpu_s"] / alone["runs"] * 1e3, worker, front, float(np.median(served.latency_s)) * 1e3,
+            ))  # fmt: skip
+    return slices
+
+
+def run(scale: Scale, where: Cores) -> dict[str, Any]:
+    """Every network and transport, with one user and with four."""
+    pin(where.front)
+    found: dict[str, Any] = {}
+    with serving(server_table(where, {"default": {}}), where.front) as live:
+        for model in NETWORKS:
+            bare = Bare(builtin_file(model, CACHE), where.device)
+            try:
+                for transport in TRANSPORTS:
+                    for users in (1, USERS):
+                        found[model, transport, users] = measure(live, bare, model, transport, users, scale)
+            finally:
+                bare.close()
+    return found
+
+
+def report(found: dict[str, Any]) -> list[str]:
+    """Two tables: throughput, and latency."""
+    return [*_throughput(found), "", *_latency(found)]
+
+
+def _throughput(found: dict[str, Any]) -> list[str]:
+    rows = []
+    for (model, transport, users), slices in found.items():
+        if users == USERS:
+            ratio = interval([s.ratio for s in slices])
+            own = np.median([s.worker_cpu_ms for s in slices]) / np.median([s.bare_cpu_ms for s in slices])
+            front = np.median([s.front_cpu_ms for s in slices])
+            rows.append([f"{model}, {transport}", f"{ratio:.1%}", f"{TARGET[model]:.0%}",
+                         "yes" if ratio.mean >= TARGET[model] else "no", f"{1 / own:.1%}", f"{front:.2f}"])  # fmt: skip
+    head = [
+        "four users",
+        "of the bare loop",
+        "target",
+        "met",
+        "by processor time",
+        "front end, CPU ms per request",
+    ]
+    return [*table(head, rows), "", "\"By processor time\": processor time of a bare run over that of the worker per request: the "
+            "part of the loss that is the worker's own (blocks, messages, copies)."]  # fmt: skip
+
+
+def _latency(found: dict[str, Any]) -> list[str]:
+    rows = []
+    for (model, transport, users), slices in found.items():
+        if users == 1:
+            added = interval([s.latency_ms - s.bare_ms for s in slices])
+            rows.append([f"{model}, {transport}", f"{np.median([s.bare_ms for s in slices]):.2f}",
+                         f"{np.median([s.latency_ms for s in slices]):.2f}", f"{added:.2f}",
+                         "yes" if added.mean <= ADDED_MS else "no"])  # fmt: skip
+    return table(
+        ["one user, 600 KB", "bare, median ms", "served, median ms", "added, ms", "at most 1 ms"], rows
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args(arguments)
+    watch = Watch()
+    found = run(SMALL if options.small else Scale(), cores())
+    lines = [machine_line(), watch.verdict, "", *report(found)]
+    print("\n".join(lines))
+    if options.write:
+        write_part("cost", "Cost against a bare ONNX Runtime loop", lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -268,3 +268,13 @@ def test_learned_estimates_move_towards_what_was_seen(engine: str) -> None:
                  estimator=Estimator("ewma", alpha=0.5))  # fmt: skip
     run_short(engine, drawn, watching)
     assert seen == pytest.approx([2.0, 2.0, 1.5, 2.5])
+
+
+@both_engines
+def test_closed_loops_that_send_within_the_tolerance(engine: str) -> None:
+    # Requests 0 and 1 end at 1. Their successors are due at 1.5 + 1e-13 and 1.5: one instant, 1.5. Request 3 was due
+    # first and takes the first accelerator.
+    drawn = case([chain("A", 1)], [[1]], [(0, 0.0, inf), (0, 0.0, inf), (0, 0.5 + 1e-13, inf), (0, 0.5, inf)], [0, 0],
+                 after=[-1, -1, 0, 1])  # fmt: skip
+    run = run_short(engine, drawn, Rule("fcfs"))
+    assert_layers(run, [(0, 0, 0, 0, 1), (1, 0, 1, 0, 1), (3, 0, 0, 1.5, 2.5), (2, 0, 1, 1.5, 2.5)])

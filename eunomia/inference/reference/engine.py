@@ -147,8 +147,10 @@ class Engine:
                 self.make_ready(owner, layer)
 
     def admit_requests(self, until_s: float) -> None:
-        """Step 2, in order of request index."""
-        for k in sorted(k for k, time_s in self.expected.items() if time_s <= until_s):
+        """Step 2: those that arrive by the clock in order of index, then those of closed loops by (time due, index)."""
+        by_clock = self.problem.jobs.num_open
+        due = [(k >= by_clock and time_s, k) for k, time_s in self.expected.items() if time_s <= until_s]
+        for _, k in sorted(due):
             del self.expected[k]
             self.admit(k)
         self.enqueue()

@@ -137,9 +137,7 @@ def _groups(places: Sequence[Where]) -> list[tuple[str, list[Where]]]:
 
 # --- means over the grid ------------------------------------------------------------------------------
 
-_ALL_NOTE = (
-    "Means over all places of equal weight. Names with a dagger were chosen on validation traces."
-)
+_ALL_NOTE = "Means over all places of equal weight. Names with a dagger were chosen on validation traces."
 _BRACKET_NOTE = (
     "Hits on the short windows as a share of the best schedule that a search knowing all arrivals "
     "found (filled), and "

@@ -1,1 +1,1 @@
-"""Measurements of the live server on this machine: each module is a command; ``--write`` puts its part into the page."""
+"""Measurements of the live server here: each module is a command; ``--write`` puts its part into the page."""

@@ -30,7 +30,8 @@ class Stock:
             import tritonclient.http.aio as module
 
             self._client = module.InferenceServerClient(live.http, conn_limit=1000, conn_timeout=120)
-        self._module, self._shared, self._region = module, transport == "shared memory", None
+        self._shared = transport == "shared memory"
+        self._region: Any = None
         self._headers: Headers = {"x-tenant-id": tenant}
         self._input = module.InferInput("image", list(IMAGE.shape), "FP32")
 

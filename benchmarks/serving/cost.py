@@ -12,7 +12,6 @@ import argparse
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -52,6 +51,9 @@ class Slice:
     latency_ms: float  # median, as the client sees it; nan in the throughput runs
 
 
+Found = dict[tuple[str, str, int], list[Slice]]
+
+
 def measure(live: Live, bare: Bare, model: str, transport: str, users: int, scale: Scale) -> list[Slice]:
     """Alternating slices of both."""
     return asyncio.run(_measure(live, bare, model, transport, users, scale))
@@ -78,10 +80,10 @@ async def _measure(
     return slices
 
 
-def run(scale: Scale, where: Cores) -> dict[str, Any]:
+def run(scale: Scale, where: Cores) -> Found:
     """Every network and transport, with one user and with four."""
     pin(where.front)
-    found: dict[str, Any] = {}
+    found: Found = {}
     with serving(server_table(where, {"default": {}}), where.front) as live:
         for model in NETWORKS:
             bare = Bare(builtin_file(model, CACHE), where.device)
@@ -94,13 +96,13 @@ def run(scale: Scale, where: Cores) -> dict[str, Any]:
     return found
 
 
-def report(found: dict[str, Any]) -> list[str]:
+def report(found: Found) -> list[str]:
     """Two tables: throughput, and latency."""
     return [*_throughput(found), "", *_latency(found)]
 
 
-def _throughput(found: dict[str, Any]) -> list[str]:
-    rows = []
+def _throughput(found: Found) -> list[str]:
+    rows: list[list[str]] = []
     for (model, transport, users), slices in found.items():
         if users == USERS:
             ratio = interval([s.ratio for s in slices])
@@ -116,12 +118,12 @@ def _throughput(found: dict[str, Any]) -> list[str]:
         "by processor time",
         "front end, CPU ms per request",
     ]
-    return [*table(head, rows), "", "\"By processor time\": processor time of a bare run over that of the worker per request: the "
-            "part of the loss that is the worker's own (blocks, messages, copies)."]  # fmt: skip
+    note = '"By processor time": a bare run over the worker per request: what blocks, messages and copies cost there.'
+    return [*table(head, rows), "", note]
 
 
-def _latency(found: dict[str, Any]) -> list[str]:
-    rows = []
+def _latency(found: Found) -> list[str]:
+    rows: list[list[str]] = []
     for (model, transport, users), slices in found.items():
         if users == 1:
             added = interval([s.latency_ms - s.bare_ms for s in slices])

@@ -12,8 +12,8 @@ ORDER = ("cost", "isolation", "preemption", "fidelity", "faults", "peers")
 HEAD = """# The live server, measured
 
 Each part is written by the command that it names; every comparison is made in one run, on the same cores, with the
-same ONNX Runtime options (one thread, no spinning), the same client and the same seeds. The front end and the client share one core, the
-device has the other. "+-" is a 95 % interval over seeds.
+same ONNX Runtime options (one thread, no spinning), the same client and the same seeds. The front end and the
+client share one core, the device has the other. "+-" is a 95 % interval over seeds.
 """
 
 

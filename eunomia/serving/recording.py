@@ -24,11 +24,11 @@ class Recording:
     requests: deque[list[Any]] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def retired(self, request: Retired, now_s: float) -> None:
-        """Note one: arrival, pair, relative deadline, batch, outcome, response."""
+        """Note one: arrival, pair, relative deadline, batch, outcome, response, wait for the first block."""
         deadline_s = request.deadline_s if np.isfinite(request.deadline_s) else None
         self.requests.append([
             now_s - request.response_s, request.tenant, request.model, deadline_s, request.batch, request.outcome,
-            request.response_s,
+            request.response_s, request.queue_s,
         ])  # fmt: skip
 
 

@@ -58,6 +58,7 @@ POLICIES = Registry(
         "gap_first": "eunomia.inference.policies.tenant_gap:gap_first",
         "worst_first": "eunomia.inference.policies.tenant_gap:worst_first",
         "shift": "eunomia.inference.policies.tenant_gap:shift",
+        "weighted_fair": "eunomia.inference.policies.weighted_fair:weighted_fair",
         "eunomia": "eunomia.inference.learning.serving:eunomia",
     },
 )
@@ -65,6 +66,7 @@ POLICIES = Registry(
 GATED = (
     "prema", "herald", "magma", "magma_10k", "planaria", "moca", "moca_split", "aurora", "dream", "dysta",
     "virtual_deadlines", "veltair", "layerweaver", "pressure", "triage", "gap_first", "worst_first", "shift",
+    "weighted_fair",
 )  # fmt: skip
 
 

@@ -196,7 +196,8 @@ class Dispatcher:
     def _reconsider(self) -> None:
         """Would the policy, at the next boundary, go on with what runs? If not, stop it there.
 
-        Asked as if the device were idle and its job waited for its next block.
+        Asked as if the device were idle and its job waited for its next block; what the policy then notes in its
+        memory is not kept.
         """
         for device, lane in enumerate(self.lanes):
             job = lane.job
@@ -212,7 +213,6 @@ class Dispatcher:
             view, rows = self._view()
             self.rounds += 1
             others = [self._job_of(view, rows, a) for a in self.policy(view) if a.accelerator == device]
-            self._memory[:] = view.system["memory"]
             self.waiting.remove(job)
             job.block, job.state, lane.job = block, RUNNING, job
             if others and others[0] is not job:

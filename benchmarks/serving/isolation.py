@@ -1,0 +1,152 @@
+"""Does one tenant's flood hurt another? ``python -m benchmarks.serving.isolation``.
+
+Gold sends 10 requests/s with 50 ms to answer, bronze 2/s with a second, silver floods: on gold's own network, on
+another network that takes nine times as long, and as a client that cheats (it claims deadlines that it does not need, at
+twice what the device can do). The capacity is measured in the same run, with silver alone in a closed loop. Silver's share: what it was
+answered over what gold and bronze leave of the capacity, or over what it asked for when that is less.
+``--small`` is a quick run, ``--write`` puts the result into docs/results/serving.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.serving.clients import Stock, closed_loop
+from benchmarks.serving.live import Live, server_table, serving
+from benchmarks.serving.machine import Cores, Watch, cores, pin
+from benchmarks.serving.offered import Seen, Stream, offer
+from benchmarks.serving.page import machine_line, table, write_part
+from eunomia.metrics.statistics import interval
+
+POLICIES = ("fcfs", "edf+f", "triage", "gap_first", "weighted_fair")
+SMALL_NET, LARGE_NET = "mobilenet-v2", "resnet50"
+GOLD, BRONZE = Stream("gold", SMALL_NET, 10.0, 50.0), Stream("bronze", SMALL_NET, 2.0, 1000.0)
+TENANTS: dict[str, dict[str, Any]] = {
+    "gold": {"weight": 3.0, "promise": [{"model": "*", "deadline_ms": 50.0, "slo": {"hit_rate": 0.99}}]},
+    "silver": {"promise": [{"model": "*", "deadline_ms": 200.0, "slo": {"hit_rate": 0.5}}]},
+    "bronze": {"promise": [{"model": "*", "deadline_ms": 1000.0}]},
+}
+CASES = ("one network", "two networks", "a client that cheats")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Seconds of load, seeds, policies."""
+
+    seconds: float = 10.0
+    seeds: int = 5
+    policies: tuple[str, ...] = POLICIES
+    flood_per_s: float = 150.0
+
+
+SMALL = Scale(3.0, 1, ("edf+f", "weighted_fair"))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One case under one policy, one seed."""
+
+    gold: Seen
+    bronze: Seen
+    silver: Seen
+    silver_share: float
+
+
+def capacity(live: Live, model: str, seconds: float) -> float:
+    """Requests per second of silver alone, four at a time."""
+
+    async def alone() -> float:
+        async with Stock(live, "grpc", "silver") as client:
+            return (await closed_loop(client, model, 4, seconds)).rate
+
+    return asyncio.run(alone())
+
+
+def silver_of(case: str, small_per_s: float, large_per_s: float, flood_per_s: float) -> Stream:
+    """What silver sends."""
+    if case == "one network":
+        return Stream("silver", SMALL_NET, flood_per_s, 200.0)
+    if case == "two networks":
+        return Stream("silver", LARGE_NET, 1.2 * large_per_s, 1000.0)
+    return Stream("silver", SMALL_NET, 2.0 * small_per_s, 200.0, claimed_ms=4e3 / small_per_s)
+
+
+def measure(live: Live, scale: Scale) -> dict[str, list[Outcome]]:
+    """All cases on one server."""
+    found: dict[str, list[Outcome]] = {case: [] for case in CASES}
+    for seed in range(scale.seeds):
+        small_per_s, large_per_s = (capacity(live, m, scale.seconds / 2) for m in (SMALL_NET, LARGE_NET))
+        for case in CASES:
+            silver = silver_of(case, small_per_s, large_per_s, scale.flood_per_s)
+            gold, bronze, other = offer(live.grpc, [GOLD, BRONZE, silver], scale.seconds, seed)
+            own_s = 1.0 / (large_per_s if silver.model == LARGE_NET else small_per_s)
+            left_s = scale.seconds - (gold.in_window + bronze.in_window) / small_per_s
+            could = min(left_s / own_s, other.sent)
+            found[case].append(Outcome(gold, bronze, other, other.in_window / could))
+    return found
+
+
+def run(scale: Scale, where: Cores, watch: Watch) -> dict[str, dict[str, list[Outcome]]]:
+    """Every policy on a server of its own."""
+    pin(where.front)
+    found = {}
+    for policy in scale.policies:
+        with serving(server_table(where, TENANTS, policy=policy), where.front) as live:
+            found[policy] = measure(live, scale)
+        watch.look()
+    return found
+
+
+def report(found: dict[str, dict[str, list[Outcome]]]) -> list[str]:
+    """One table per case."""
+    lines: list[str] = []
+    for case in CASES:
+        rows = []
+        for policy, cases in found.items():
+            outcomes = cases[case]
+            gold, share = (interval(values) for values in (
+                [o.gold.hit_rate for o in outcomes], [o.silver_share for o in outcomes]))  # fmt: skip
+            rows.append([f"`{policy}`", f"{gold:.1%}", f"{np.median([o.gold.percentile_ms(99) for o in outcomes]):.0f}",
+                         f"{share:.1%}", f"{interval([o.silver.hit_rate for o in outcomes]):.1%}",
+                         f"{min(o.bronze.answered / max(o.bronze.sent, 1) for o in outcomes):.0%}",
+                         f"{max(o.bronze.percentile_ms(100) for o in outcomes):.0f}",
+                         "yes" if gold.mean >= 0.99 and share.mean >= 0.9 else "no"])  # fmt: skip
+        head = ["policy", "gold within 50 ms", "gold p99, ms", "silver's share of what is left", "silver in time",
+                "bronze answered, worst", "bronze slowest, ms", "both targets"]  # fmt: skip
+        lines += [f"**{case.capitalize()}**", "", *table(head, rows), ""]
+    lag = max(
+        s.lag_p99_s
+        for cases in found.values()
+        for os in cases.values()
+        for o in os
+        for s in (o.gold, o.silver)
+    )
+    return [*lines, f"The generator was late by {lag * 1e3:.0f} ms at most (p99 of a stream)."]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--policy", action="append", help="instead of all; repeatable")
+    options = parser.parse_args(arguments)
+    scale = SMALL if options.small else Scale()
+    if options.policy:
+        scale = Scale(scale.seconds, scale.seeds, tuple(options.policy), scale.flood_per_s)
+    watch = Watch()
+    lines = report(run(scale, cores(), watch))
+    lines = [machine_line(), watch.verdict, "", *lines]
+    print("\n".join(lines))
+    if options.write:
+        write_part("isolation", "Isolation of tenants", lines)
+
+
+if __name__ == "__main__":
+    main()

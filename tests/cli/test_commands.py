@@ -33,6 +33,14 @@ def test_run_prints_metrics_and_leaves_a_run(shell: Shell) -> None:
     assert json.loads(Path("one/timeline.json").read_text())["traceEvents"]
 
 
+def test_every_key_of_the_manifests_is_documented(shell: Shell) -> None:
+    assert shell("compare", small(Path.cwd()), "-p", "edf", "--seeds", "2", "--out", "both").code == 0
+    page = (ROOT / "docs" / "records.md").read_text()
+    manifests = [json.loads(path.read_text()) for path in Path("both").rglob("manifest.json")]
+    assert len(manifests) == 3
+    assert {key for manifest in manifests for key in manifest if f"`{key}`" not in page} == set()
+
+
 def test_run_names_its_folder_after_scenario_policy_and_seed(shell: Shell) -> None:
     assert shell("run", small(Path.cwd()), "-q").code == 0
     assert Path("runs/small-lab-fcfs-3/manifest.json").is_file()

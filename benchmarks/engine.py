@@ -267,10 +267,10 @@ PAGE = """# Speed of the engine
 Written by `python -m benchmarks.engine --write`. Events per second of processor time, best of a few runs each;
 start-up figures are medians of fresh processes in wall time, which only a quiet machine shows truly. A layer event
 is the end of one layer. Work: 8 accelerators of 4 types, networks of 8 to 36 layers of 5 kinds, proportional bandwidth
-sharing. Closed loops of 250,000 requests for the compiled engine, 40,000 for the heapq programs and 4,000 for simpy, drawn
-alike; the spread of simulated time per event is given below. What each peer is timed on is also run by the compiled
-engine, and every finish time is compared. On the peers' case the compiled engine keeps results per request alone and
-mostly takes its short way through the event loop (docs/engine.md); the lines with records do not.
+sharing. Closed loops of 250,000 requests for the compiled engine, 40,000 for the heapq programs and 4,000 for simpy,
+drawn alike; the spread of simulated time per event is given below. What each peer is timed on is also run by the
+compiled engine, and every finish time is compared. On the peers' case the compiled engine keeps results per request
+alone and mostly takes its short way through the event loop (docs/engine.md); the lines with records do not.
 
 Measured on: {machine}
 

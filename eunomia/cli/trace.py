@@ -66,19 +66,26 @@ def import_(
     form: Annotated[str, typer.Argument(metavar="FORMAT", help="Format of the file, or auto.")],
     file: File,
     out: Output = None,
+    as_json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
     """Read a public trace and write it in Eunomia's own schema, beside the file unless --out says where."""
-    _convert(form, file, out, quiet)
+    _convert(form, file, out, as_json, quiet)
 
 
 @app.command("convert")
-def convert(file: File, form: Format = "auto", out: Output = None, quiet: opt.Quiet = False) -> None:
+def convert(
+    file: File,
+    form: Format = "auto",
+    out: Output = None,
+    as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
     """The same as import, with the format found by the file's header."""
-    _convert(form, file, out, quiet)
+    _convert(form, file, out, as_json, quiet)
 
 
-def _convert(form: str, file: Path, out: Path | None, quiet: bool) -> None:
+def _convert(form: str, file: Path, out: Path | None, as_json: bool, quiet: bool) -> None:
     from eunomia.workload import traces
     from eunomia.workload.traces import canonical
 
@@ -87,6 +94,8 @@ def _convert(form: str, file: Path, out: Path | None, quiet: bool) -> None:
         raise ConfigError(f"{target} is the trace itself; choose another file with --out")
     trace = traces.open(form, file)
     canonical.write(trace, target)
-    if not quiet:
+    if as_json:
+        print_json({"rows": len(trace), "format": trace.format, "path": str(target)})
+    elif not quiet:
         say(f"{len(trace)} rows of {trace.format} -> {target}")
         say(f'use      -> arrivals = {{ trace = "canonical", path = "{target}" }}')

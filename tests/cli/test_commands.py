@@ -179,6 +179,8 @@ def test_trace_info_import_and_use(shell: Shell) -> None:
     assert told.code == 0 and "azure-llm, 20 rows over 9.5 s" in told.out
     assert shell("trace", "import", "azure-llm", "llm.csv").code == 0
     assert shell("trace", "convert", "llm.csv", "--out", "llm.out.csv").code == 0
+    said = json.loads(shell("trace", "convert", "llm.csv", "--out", "llm.two.parquet", "--json").out)
+    assert said["path"] == "llm.two.parquet" and said["rows"] == pq.read_table("llm.two.parquet").num_rows
     assert "canonical, 20 rows" in shell("trace", "info", "llm.canonical.parquet").out
     arrivals = "tenant.gold.arrivals={trace='canonical', path='llm.canonical.parquet', speedup=40.0}"
     done = shell("run", small(Path.cwd()), "--set", arrivals, "--json", "--out", "one")

@@ -2,7 +2,8 @@
 
 Bulk keeps ResNet-50 running without a break; urgent sends MobileNetV2 with a deadline a hundred times nearer, 5 a
 second. The server's own queue times (arrival to the first block) are read from its recording of requests; beside them
-the same with networks that are never cut, where an urgent request waits for the whole network. ``--small``, ``--write`` as elsewhere.
+the same with networks that are never cut, where an urgent request waits for the whole network. ``--small``,
+``--write`` as elsewhere.
 """
 
 from __future__ import annotations

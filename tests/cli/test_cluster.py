@@ -152,7 +152,8 @@ BAD = {
         ["--set", "throughputs.model.language.speed={gpu = 0.0, npu = 1.0}"], "job 'tune-language'",
     ),
     "missing throughput": (
-        ["--set", "throughputs.model.language.speed={gpu = 2.0}"], "'language' with 4 workers was not measured on 'npu'",
+        ["--set", "throughputs.model.language.speed={gpu = 2.0}"],
+        "'language' with 4 workers was not measured on 'npu'",
     ),
     "negative throughput": (["--set", "throughputs.model.vision.speed={gpu = -1.0, npu = 1.0}"], "at least 0"),
     "too many workers": (

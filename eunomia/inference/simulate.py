@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -194,13 +194,16 @@ def simulate_problem(
 
     A policy with ``prepare`` is told networks and platform, one with ``reset`` the seed; after each call, its
     ``charge_s`` [s], if it has one, is charged as scheduler time, unless measured time is. ``sharing`` names
-    the contention mode of a policy that throttles memory traffic itself (MoCA's split).
+    the contention mode of a policy that throttles memory traffic itself (MoCA's split), ``period_s`` and
+    ``period_mode`` the ticks of one that decides periodically, where the options set none.
     """
     chosen = load_policy(policy)
     if hasattr(chosen, "sharing") and problem.contention in THROTTLED_MODES:
         problem = problem._replace(contention=chosen.sharing)
     if hasattr(chosen, "prepare"):
         chosen.prepare(knowledge_of(problem))
+    if options.period_s is None and getattr(chosen, "period_s", 0.0) > 0.0:
+        options = replace(options, period_s=chosen.period_s, period_mode=chosen.period_mode)
     if hasattr(chosen, "reset"):
         chosen.reset(options.seed)
     rules: Rules = getattr(chosen, "rules", Rules(STEP))

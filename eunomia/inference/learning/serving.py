@@ -9,6 +9,7 @@ from typing import Any
 from eunomia.errors import UnknownNameError
 from eunomia.inference.learning.checkpoint import load, read_card
 from eunomia.inference.learning.policy.learned import LearnedPolicy
+from eunomia.inference.learning.relmas.card import is_relmas, load_relmas, read_relmas_card
 
 SHIPPED = Path(__file__).parent / "checkpoints"
 ALARM = 0.5  # share of decision points unlike those of training above which the heuristic takes over
@@ -19,13 +20,16 @@ def shipped() -> list[str]:
     return sorted(path.stem for path in SHIPPED.glob("*.json"))
 
 
-def load_policy(name: str | Path, starve: float = math.inf, alarm: float = ALARM) -> LearnedPolicy:
+def load_policy(name: str | Path, starve: float = math.inf, alarm: float = ALARM) -> Any:
     """A policy by its name or by the path of its card, ready for the engine; its guards are on.
 
     ``starve``: requests older than this many isolated times go before all others (inf = never). ``alarm``: see
     policy/guards.py (inf = never). Raises UnknownNameError, or RecordError with the reason for refusal.
     """
-    checkpoint = load(_find(name))
+    path = _find(name)
+    if is_relmas(path):
+        return load_relmas(path)
+    checkpoint = load(path)
     return LearnedPolicy(checkpoint.weights, checkpoint.name, starve, alarm)
 
 
@@ -42,7 +46,8 @@ def _find(name: str | Path) -> Path:
 
 def card_of(name: str | Path) -> dict[str, Any]:
     """The card of a policy, shipped or elsewhere, as plain data. Raises what ``load_policy`` raises."""
-    return read_card(_find(name))
+    path = _find(name)
+    return read_relmas_card(path) if is_relmas(path) else read_card(path)
 
 
 def eunomia(starve: float = math.inf, alarm: float = ALARM) -> LearnedPolicy:
@@ -50,4 +55,5 @@ def eunomia(starve: float = math.inf, alarm: float = ALARM) -> LearnedPolicy:
 
     Begins as a gated heuristic and falls back to it on states unlike those of its training.
     """
-    return load_policy("eunomia", starve, alarm)
+    policy: LearnedPolicy = load_policy("eunomia", starve, alarm)
+    return policy

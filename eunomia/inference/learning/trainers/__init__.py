@@ -1,0 +1,1 @@
+"""Gradient trainers for comparison, one file per algorithm, over the vector environment."""

@@ -1,0 +1,166 @@
+"""PPO (Schulman et al., 2017) with a masked pointer over waiting sub-jobs, for comparison; one file, no framework.
+
+    advantage  generalised (lambda), normalised per batch
+    loss       - min(ratio A, clip(ratio) A) + value_weight (v - G)^2 - entropy_weight H
+
+Does badly: it sees some thousand decisions per second of processor time, an evolution strategy inside the compiled loop
+hundreds of thousands.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from eunomia.errors import ConfigError
+from eunomia.inference.learning.gym.vector import SchedulingVectorEnv
+from eunomia.inference.learning.trainers.pointer import KEYS, Pointer, tensors
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Numbers of the algorithm."""
+
+    steps: int = 20_000  # decisions in total
+    rollout: int = 128  # decisions per environment between updates
+    epochs: int = 4
+    minibatch: int = 256
+    rate: float = 3e-4
+    gamma: float = 0.997
+    trace: float = 0.95  # lambda
+    clip: float = 0.2
+    entropy_weight: float = 0.003
+    value_weight: float = 0.5
+    gradient: float = 0.5  # greatest norm
+    units: int = 64
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "rollout", "epochs", "minibatch", "rate", "clip", "gradient", "units"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be positive")
+        for name in ("gamma", "trace"):
+            if not 0.0 < getattr(self, name) <= 1.0:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must lie in (0, 1]")
+
+
+def advantages(rewards: Tensor, values: Tensor, ends: Tensor, gamma: float, trace: float) -> Tensor:
+    """(T, E) A_t = d_t + gamma lambda (1 - end_t) A_{t+1}, d_t = r_t + gamma (1 - end_t) v_{t+1} - v_t.
+
+    ``values`` (T + 1, E); ``ends`` (T, E): 1 where the episode ended with step t.
+    """
+    result, following = torch.zeros_like(rewards), torch.zeros_like(rewards[0])
+    for t in range(len(rewards) - 1, -1, -1):
+        go_on = gamma * (1.0 - ends[t])
+        following = rewards[t] + go_on * values[t + 1] - values[t] + trace * go_on * following
+        result[t] = following
+    return result
+
+
+class PPO:
+    """Network and optimiser. The environment's encoding must be ``priority_eft``."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(settings.seed)
+            self.network = Pointer(settings.units)
+        self.optimiser = torch.optim.Adam(self.network.parameters(), settings.rate)
+        self.generator = torch.Generator().manual_seed(settings.seed)
+
+    def act(self, seen: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        """Sampled actions, their log-probabilities, values."""
+        with torch.no_grad():
+            logits, value = self.network(seen)
+        odds = logits.softmax(dim=1)
+        action = torch.multinomial(odds, 1, generator=self.generator)
+        return action[:, 0], logits.log_softmax(dim=1).gather(1, action)[:, 0], value
+
+    def learn(self, roll: dict[str, Any]) -> dict[str, float]:
+        """All epochs over one rollout; returns means of the losses."""
+        s, told = self.settings, []
+        advantage = advantages(roll["rewards"], roll["values"], roll["ends"], s.gamma, s.trace)
+        goal = (advantage + roll["values"][:-1]).flatten()
+        kept = roll["live"].flatten().nonzero()[:, 0]  # a step that only begins an episode is no decision
+        advantage = advantage.flatten()
+        advantage = (advantage - advantage[kept].mean()) / (advantage[kept].std() + 1e-8)
+        seen = {name: value.flatten(0, 1) for name, value in roll["seen"].items()}
+        action, before = roll["actions"].flatten(), roll["odds"].flatten()
+        for _ in range(s.epochs):
+            order = kept[torch.randperm(len(kept), generator=self.generator)]
+            for rows in order.split(s.minibatch):
+                given = {name: value[rows] for name, value in seen.items()}
+                told.append(self._step(given, action[rows], before[rows], advantage[rows], goal[rows]))
+        return {name: float(np.mean([one[name] for one in told])) for name in told[0]}
+
+    def _step(
+        self, seen: dict[str, Tensor], action: Tensor, before: Tensor, advantage: Tensor, goal: Tensor
+    ) -> dict[str, float]:
+        s = self.settings
+        logits, value = self.network(seen)
+        log = logits.log_softmax(dim=1)
+        ratio = (log.gather(1, action[:, None])[:, 0] - before).exp()
+        policy = -torch.minimum(ratio * advantage, ratio.clamp(1.0 - s.clip, 1.0 + s.clip) * advantage).mean()
+        worth = ((value - goal) ** 2).mean()
+        entropy = -(log.exp() * log).sum(dim=1).mean()
+        loss = policy + s.value_weight * worth - s.entropy_weight * entropy
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.network.parameters(), s.gradient)
+        self.optimiser.step()
+        return {"policy": policy.item(), "value": worth.item(), "entropy": entropy.item()}
+
+
+def rollout(
+    agent: PPO, env: SchedulingVectorEnv, seen: dict[str, Any], ended: np.ndarray[Any, Any], length: int
+) -> tuple[dict[str, Any], dict[str, Any], np.ndarray[Any, Any], list[float]]:
+    """``length`` steps of all environments; returns rollout, last observation, ends, hit rates of ended episodes."""
+    kept: dict[str, list[Any]] = {
+        name: [] for name in ("actions", "odds", "values", "rewards", "ends", "live")
+    }
+    views: dict[str, list[Tensor]] = {name: [] for name in KEYS}
+    rates: list[float] = []
+    for _ in range(length):
+        now = tensors(seen)
+        action, odds, value = agent.act(now)
+        live = torch.from_numpy(~ended)
+        seen, reward, ended, _, info = env.step(action.numpy())
+        for e in np.flatnonzero(ended & live.numpy()):
+            rates.append(float(info["hits"][e] / max(info["hits"][e] + info["misses"][e], 1.0)))
+        for name, given in (("actions", action), ("odds", odds), ("values", value), ("live", live),
+                            ("rewards", torch.from_numpy(reward).float()),
+                            ("ends", torch.from_numpy(ended).float())):  # fmt: skip
+            kept[name].append(given)
+        for name in KEYS:
+            views[name].append(now[name])
+    kept["values"].append(agent.act(tensors(seen))[2])
+    roll: dict[str, Any] = {name: torch.stack(values) for name, values in kept.items()}
+    return {**roll, "seen": {name: torch.stack(each) for name, each in views.items()}}, seen, ended, rates
+
+
+def train(
+    settings: Settings, env: SchedulingVectorEnv, tell: Callable[[dict[str, float]], None] | None = None
+) -> tuple[Pointer, list[dict[str, float]]]:
+    """Train for ``steps`` decisions; returns the network and the curve, one entry per rollout. Seeded throughout."""
+    agent, curve, done = PPO(settings), [], 0
+    seen, _ = env.reset(seed=settings.seed)
+    ended, began = np.zeros(env.num_envs, np.bool_), time.process_time()
+    while done < settings.steps:
+        roll, seen, ended, rates = rollout(agent, env, seen, ended, settings.rollout)
+        done += int(roll["live"].sum())
+        entry = {
+            "decisions": float(done),
+            "hit_rate": float(np.mean(rates)) if rates else float("nan"),
+            **agent.learn(roll),
+        }
+        curve.append(entry)
+        if tell is not None:
+            tell({**entry, "cpu_s": time.process_time() - began})
+    return copy.deepcopy(agent.network), curve

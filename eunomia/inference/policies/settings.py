@@ -53,8 +53,11 @@ def with_settings(name: str, scheduler: Callable[..., Any], settings: dict[str, 
         numeric = isinstance(default, int | float) and not isinstance(default, bool)
         if type(value) is not type(default) and not (numeric and isinstance(value, float)):
             raise ConfigError(f"policy '{name}': {key} is {_text(value)}; it must be like {_text(default)}")
-    whole = {key: int(value) for key, value in settings.items()
-             if type(known[key].default) is int and float(value).is_integer()}  # fmt: skip
+        if isinstance(value, float) and math.isnan(value):
+            raise ConfigError(f"policy '{name}': {key} is nan; it must be a number such as {_text(default)}")
+        if type(default) is int and not float(value).is_integer():
+            raise ConfigError(f"policy '{name}': {key} is {_text(value)}; it must be a whole number")
+    whole = {key: int(value) for key, value in settings.items() if type(known[key].default) is int}
     return scheduler(**{**settings, **whole})
 
 

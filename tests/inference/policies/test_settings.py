@@ -42,6 +42,9 @@ def test_settings_reach_the_scheduler() -> None:
         ("herald(gate=0.8)+g0.9", "two gates"),
         ("herald(theta=fast)", "theta is fast; it must be like 0.5"),
         ("herald(metric=3)", "metric is 3; it must be like latency"),
+        ("dream(alpha=nan)", "alpha is nan; it must be a number such as 50"),
+        ("dream(window=1.5)", "window is 1.5; it must be a whole number"),
+        ("magma(jobs=inf)", "jobs is inf; it must be a whole number"),
     ],
 )
 def test_bad_settings_are_named(name: str, says: str) -> None:

@@ -193,6 +193,8 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
         if error.status < 400:
             raise
         return web.json_response({"error": error.reason}, status=error.status)
+    except ConnectionResetError:  # the client went away in the middle of its body; nobody reads this
+        return web.json_response({"error": "the client has gone away"}, status=499)
     except Exception:
         log.exception("a handler failed")
         return web.json_response({"error": "the server has failed; its log says more"}, status=500)

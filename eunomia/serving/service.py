@@ -175,16 +175,15 @@ class Service:
         inputs: Mapping[str, npt.NDArray[Any]],
         batch: int,
     ) -> Job:
-        """Deadline: the request's own, else the transport's, else what was promised."""
+        """Deadline: the request's own (slo_ms, else timeout), else what was promised, or the call's if that is sooner."""
         now_s = self.clock.now_s()
         network = self.pool.models[request.model].network
         promise = grant.promise(request.model)
         own_s = _positive(request.parameters, "slo_ms", 1e-3)
         timeout_s = _positive(request.parameters, "timeout", MICROSECOND)
         limit_s = min(timeout_s, caller.deadline_s)
-        deadline_s = next(
-            (d for d in (own_s, limit_s) if math.isfinite(d)), promise.deadline_s if promise else math.inf
-        )
+        named_s = next((d for d in (own_s, timeout_s) if math.isfinite(d)), None)
+        deadline_s = min(promise.deadline_s if promise else math.inf, limit_s) if named_s is None else named_s
         shapes = tuple((name, a.shape[1:]) for name, a in sorted(inputs.items()))
         return Job(
             self._pair(grant, request.model), network, now_s, now_s + deadline_s, now_s + limit_s, batch,

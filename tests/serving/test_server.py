@@ -105,6 +105,18 @@ def test_a_header_does_not_beat_a_key(server: Server) -> None:
     assert (status, content["reason"]) == (401, "unauthenticated")
 
 
+def test_a_long_call_deadline_does_not_stretch_the_promise(server: Server) -> None:
+    stub = tritongrpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}")
+    for more, deadline_s in (
+        ({"client_timeout": 60.0}, 5.0), ({"client_timeout": 60.0, "timeout": 20_000_000}, 20.0),
+        ({"client_timeout": 60.0, "parameters": {"slo_ms": 7000}}, 7.0),
+    ):  # fmt: skip
+        ask(tritongrpc, stub, **more)
+        assert server.service.recording.requests[-1][3] == pytest.approx(deadline_s)
+    ask(tritongrpc, stub, client_timeout=4.0)
+    assert 3.0 < server.service.recording.requests[-1][3] < 4.5
+
+
 def test_networks_come_and_go(server: Server, client: Any) -> None:
     module, stub = client
     stub.unload_model("small", headers=bearer(ADMIN))

@@ -1,0 +1,143 @@
+"""Does the simulator tell what the server does? ``python -m benchmarks.serving.fidelity``.
+
+Three tenants on two networks at 50, 90 and 130 % of the device's capacity, which a closed loop measures first. Then
+the server's recording of that very traffic is replayed by the simulator under the same policy: hit rate and 95th
+percentile of every tenant, both measured inside the server. ``--small`` is a quick run, ``--write`` fills docs/results/serving.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.serving.clients import Stock, closed_loop
+from benchmarks.serving.live import NETWORKS, Live, server_table, serving
+from benchmarks.serving.machine import Cores, Watch, cores, pin
+from benchmarks.serving.offered import Stream, offer
+from benchmarks.serving.page import machine_line, table, write_part
+from eunomia.experiment.twin import Prediction, measured, predict, twin_of
+
+LOADS = (0.5, 0.9, 1.3)
+SHARES = {
+    "gold": (0.3, "mobilenet-v2", 50.0),
+    "silver": (0.5, "mobilenet-v2", 100.0),
+    "bronze": (0.2, "resnet50", 400.0),
+}
+POINTS, P95 = 2.0, 0.10
+PROBE = "probe"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Seconds of load per seed, seeds, policies."""
+
+    seconds: float = 20.0
+    seeds: int = 5
+    policies: tuple[str, ...] = ("edf+f", "weighted_fair")
+
+
+SMALL = Scale(4.0, 1, ("edf+f",))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One recording: the server's figures and the simulator's, by tenant."""
+
+    tenants: tuple[str, ...]
+    server: Prediction
+    simulator: Prediction
+
+
+def tenants() -> dict[str, dict[str, Any]]:
+    """With deadlines as promises, so that the server knows them."""
+    return {
+        **{name: {"promise": [{"model": "*", "deadline_ms": d}]} for name, (_, _, d) in SHARES.items()}, PROBE: {}
+    }  # fmt: skip
+
+
+def streams(seconds_of: dict[str, float], load: float) -> list[Stream]:
+    """Rates at which the device would be busy for this share of the time."""
+    mean_s = sum(share * seconds_of[model] for share, model, _ in SHARES.values())
+    return [
+        Stream(name, model, load * share / mean_s, deadline_ms)
+        for name, (share, model, deadline_ms) in SHARES.items()
+    ]
+
+
+def seconds_of(live: Live, seconds: float) -> dict[str, float]:
+    """Device time per request, by what a closed loop of four achieves."""
+
+    async def alone(model: str) -> float:
+        async with Stock(live, "grpc", PROBE) as client:
+            return 1.0 / (await closed_loop(client, model, 4, seconds)).rate
+
+    return {model: asyncio.run(alone(model)) for model in NETWORKS}
+
+
+def one(where: Cores, policy: str, load: float, seed: int, seconds: float) -> Pair:
+    """One server, one load, one replay."""
+    with serving(server_table(where, tenants(), policy=policy), where.front) as live:
+        costs_s = seconds_of(live, min(seconds / 4, 3.0))
+        offer(live.grpc, streams(costs_s, load), seconds, seed)
+        recording = live.get("/v2/eunomia/twin")
+    recording["requests"] = [r for r in recording["requests"] if r[1] != PROBE]
+    recording["pairs"] = [p for p in recording["pairs"] if p["tenant"] != PROBE]
+    twin = twin_of(recording)
+    return Pair(tuple(a.tenant for a in twin.requests.agreements), measured(twin), predict(twin, policy))
+
+
+def report(found: dict[tuple[str, float], list[Pair]]) -> list[str]:
+    """One line per policy, load and tenant: means over seeds, and the largest differences."""
+    rows = []
+    for (policy, load), pairs in found.items():
+        for name in SHARES:
+            at = [p.tenants.index(name) for p in pairs]
+            real_hits, real_p95 = _means([p.server for p in pairs], at)
+            told_hits, told_p95 = _means([p.simulator for p in pairs], at)
+            points, relative = abs(told_hits - real_hits) * 100, abs(told_p95 / real_p95 - 1)
+            rows.append([
+                f"`{policy}`, {load:.0%}, {name}", f"{real_hits:.1%}", f"{told_hits:.1%}", f"{points:.1f}",
+                f"{real_p95 * 1e3:.1f}", f"{told_p95 * 1e3:.1f}", f"{relative:.0%}",
+                "yes" if points <= POINTS and relative <= P95 else "no",
+            ])  # fmt: skip
+    head = ["policy, load, tenant", "hits, server", "hits, simulator", "points apart", "p95 ms, server", "p95 ms, simulator",
+            "apart", "within 2 points and 10 %"]  # fmt: skip
+    return table(head, rows)
+
+
+def _means(predictions: list[Prediction], at: list[int]) -> tuple[float, float]:
+    """Hit rate and 95th percentile of one tenant, means over seeds."""
+    both = list(zip(predictions, at, strict=True))
+    return float(np.nanmean([p.hit_rate[n] for p, n in both])), float(
+        np.nanmean([p.p95_s[n] for p, n in both])
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args(arguments)
+    scale, watch, where = SMALL if options.small else Scale(), Watch(), cores()
+    pin(where.front)
+    found = {}
+    for policy in scale.policies:
+        for load in LOADS:
+            found[policy, load] = [
+                one(where, policy, load, seed, scale.seconds) for seed in range(scale.seeds)
+            ]
+            watch.look()
+    lines = [machine_line(), watch.verdict, "", *report(found)]
+    print("\n".join(lines))
+    if options.write:
+        write_part("fidelity", "The simulator against the server", lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -13,6 +13,7 @@ from eunomia.cli import (
     catalogue,
     cluster,
     demo,
+    distill,
     inspect,
     learn,
     load,
@@ -51,7 +52,7 @@ def _root(
     """Options of the program itself."""
 
 
-for module in (demo, run, study, inspect, catalogue, learn, serve, load):
+for module in (demo, run, study, inspect, catalogue, learn, distill, serve, load):
     module.register(app)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(twin.app, name="twin")

@@ -15,14 +15,15 @@ from eunomia.inference.policies import policy_name as canonical_name
 from eunomia.inference.policies.ordering import ORDERS, find_order
 from eunomia.inference.view import Assign, View
 
-PolicyLike = Any  # a name, FILE.py:FUNCTION, the card of a learned policy, or a policy object
+PolicyLike = Any  # a name, FILE.py:FUNCTION, the card of a learned policy, a file of rules, or a policy object
 CARD = ".json"
+RULES = ".toml"
 
 
 def policy_name(policy: PolicyLike) -> str:
     """What a policy is called in tables, folders and reports."""
     if isinstance(policy, str):
-        if policy.endswith(CARD):
+        if policy.endswith((CARD, RULES)):
             return Path(policy).stem
         path, colon, attribute = policy.rpartition(":")
         return attribute if colon and path.endswith(".py") else canonical_name(policy)
@@ -42,6 +43,11 @@ def resolve_policy(policy: PolicyLike) -> Any:
         from eunomia.inference.learning.serving import load_policy as load_learned
 
         return load_learned(policy)
+    if policy.endswith(RULES):
+        from eunomia.inference.learning.distill.file import load_rules
+        from eunomia.inference.learning.distill.policy import RulePolicy
+
+        return RulePolicy(load_rules(policy))
     path, colon, attribute = policy.rpartition(":")
     if not (colon and path.endswith(".py")):
         return load_policy(policy)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from eunomia.errors import UnknownNameError
-from eunomia.inference.learning.checkpoint import load, read_card
+from eunomia.inference.learning.checkpoint import Checkpoint, load, read_card
 from eunomia.inference.learning.policy.learned import LearnedPolicy
 from eunomia.inference.learning.relmas.card import is_relmas, load_relmas, read_relmas_card
 
@@ -42,6 +42,11 @@ def _find(name: str | Path) -> Path:
             "learned policy", str(name), shipped(), " (or give the path of its .json card)"
         )
     return SHIPPED / str(name)
+
+
+def checkpoint_of(name: str | Path) -> Checkpoint:
+    """Weights and card of a policy, shipped or elsewhere. Raises what ``load_policy`` raises."""
+    return load(_find(name))
 
 
 def card_of(name: str | Path) -> dict[str, Any]:

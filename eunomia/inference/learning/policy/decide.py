@@ -67,7 +67,7 @@ def already_decided(ready: Any, system: Any) -> bool:
 
 
 @jitted
-def _remember(ready: Any, system: Any, count: int) -> None:
+def remember(ready: Any, system: Any, count: int) -> None:
     memory = system.memory
     memory[NOW], memory[STARTED] = system.now_s, system.starts + count
     memory[LEFT], memory[FINISHED] = len(ready) - count, system.finished
@@ -93,7 +93,7 @@ def score_all(jobs: Any, overall: Any, block: Any, residual: bool, score: Any, m
 
 
 @jitted
-def _set_tiers(ready: Any, block: Any, system: Any, tier: Any) -> None:
+def set_tiers(ready: Any, block: Any, system: Any, tier: Any) -> None:
     """Starving requests first, hopeless ones last."""
     for i in range(len(ready)):
         tier[i] = LAST if ready[i].late == 1 else USUAL
@@ -103,7 +103,7 @@ def _set_tiers(ready: Any, block: Any, system: Any, tier: Any) -> None:
 
 
 @jitted
-def _next(ready: Any, tier: Any, score: Any, open_: Any) -> int:
+def next_job(ready: Any, tier: Any, score: Any, open_: Any) -> int:
     """The sub-job to try next; -1 = none is left."""
     best = -1
     for i in range(len(ready)):
@@ -176,7 +176,7 @@ def start_margin(running: float, bandwidth: float, x: Any, y: Any, overall: Any,
 
 
 @jitted
-def _running_demand(lane_demand: Any) -> float:
+def running_demand(lane_demand: Any) -> float:
     total = 0.0
     for s in range(len(lane_demand)):
         total += lane_demand[s]
@@ -200,14 +200,14 @@ def _start_in_turn(
             lane_demand[s] = accelerators[s].demand_bytes_s
         else:
             idle += 1
-    _set_tiers(ready, block, system, tier)
+    set_tiers(ready, block, system, tier)
     running, count, held, nothing_runs = system.demand_bytes_s, 0, 0, idle == lanes
     counters = block[COUNTERS:]
     while idle > 0 and held < TRIED:
         if not residual and not nothing_runs and running > block[GATE] * system.bandwidth_bytes_s:
             counters[HOLDS] += 1.0
             break
-        i = _next(ready, tier, score, open_)
+        i = next_job(ready, tier, score, open_)
         if i < 0:
             break
         open_[i] = False
@@ -230,7 +230,7 @@ def _start_in_turn(
         idle -= 1
         nothing_runs = False
         free_s[s], lane_demand[s] = max(latency_s[i, s], 1e-300), demand[i, s]
-        running = _running_demand(lane_demand)
+        running = running_demand(lane_demand)
     counters[STARTS] += count
     return count
 
@@ -261,5 +261,5 @@ def decide(ready, latency_s, demand, energy, accelerators, system, answer, prior
         ready, latency_s, demand, accelerators, system, block, residual, jobs, overall, layer_s, score, margin,
         answer,
     )  # fmt: skip
-    _remember(ready, system, count)
+    remember(ready, system, count)
     return count

@@ -1,0 +1,105 @@
+"""``eunomia distill`` and ``eunomia rules``: a learned policy as rules that people can read and change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from eunomia.cli import options as opt
+from eunomia.cli.console import note, print_json, say, stderr
+
+if TYPE_CHECKING:
+    from eunomia.experiment.distilling import Distilled
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs."""
+    app.command("distill")(distill)
+    app.command("rules")(rules)
+
+
+def distill(
+    policy: Annotated[
+        str, typer.Argument(metavar="POLICY", help="A shipped policy, or the card of one (.json).")
+    ],
+    leaves: Annotated[int, typer.Option(help="Most leaves of all trees together.")] = 64,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write: .toml")] = None,
+    on: Annotated[
+        Path | None,
+        typer.Option(
+            "--on", metavar="FILE", help="Training file or scenario; default: the card's training file."
+        ),
+    ] = None,
+    rounds: Annotated[int, typer.Option(help="Rounds; from the second on, the rules drive.")] = 3,
+    formula: Annotated[
+        str, typer.Option(help="What stays a formula: base, or times (learned weights of times besides).")
+    ] = "times",
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed.")] = 0,
+    as_json: opt.Json = False,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Distil a learned policy into a few rules, and say what is lost."""
+    from eunomia.experiment.distilling import distil_policy
+    from eunomia.inference.learning.distill.fitting.fit import FitOptions
+
+    options = FitOptions(leaves=leaves, rounds=rounds, formula=formula, seed=seed)
+    target = out or Path(f"{Path(policy).stem}-rules.toml")
+    done = distil_policy(policy, on, target, options, None if quiet or as_json else stderr().print)
+    if as_json:
+        print_json(facts(done))
+        return
+    _print_result(done)
+
+
+def facts(done: Distilled) -> dict[str, Any]:
+    """What came of it, as plain data."""
+    means = {name: float(column.mean()) for name, column in done.values.items()}
+    return {"rules": str(done.path), "leaves": done.rules.leaves, "means": means, "share_of_gain": done.share,
+            "fidelity": done.fidelity}  # fmt: skip
+
+
+def _print_result(done: Distilled) -> None:
+    made, means = done.rules.made, facts(done)["means"]
+    say(f"{done.rules.leaves} leaves; agreement with {made['teacher']} where the rules lead: "
+        f"{', '.join(f'{name} {value:.3f}' for name, value in done.fidelity.items())}")  # fmt: skip
+    say(f"test, {len(done.values['rules'])} traces: {made['heuristic']} {100 * means['heuristic']:.2f}, "
+        f"teacher {100 * made['teacher_gain']:+.2f} +-{100 * made['teacher_gain_half_width']:.2f}, "
+        f"rules {100 * made['rules_gain']:+.2f} +-{100 * made['rules_gain_half_width']:.2f}")  # fmt: skip
+    if done.share == done.share:
+        say(f"share of the teacher's gain in closed loop: {100 * done.share:.0f} %")
+    say(f"rules -> {done.path}")
+    say(f"read  -> eunomia rules {done.path}")
+    say(f"use   -> eunomia run SCENARIO -p {done.path}")
+
+
+def rules(
+    file: Annotated[Path, typer.Argument(metavar="RULES", help="A file of rules (.toml).")],
+    as_json: opt.Json = False,
+) -> None:
+    """Print rules with the meaning and unit of all that they ask; checks a file that was edited."""
+    from eunomia.inference.learning.distill.file import glossary, load_rules
+    from eunomia.inference.learning.distill.inputs import MEANINGS, PARTS, VALUES
+    from eunomia.inference.learning.distill.text import to_text
+
+    found = load_rules(file)
+    if as_json:
+        print_json({"name": found.name, "leaves": found.leaves, "terms": found.terms, "place": found.place,
+                    "gate": found.gate, "rules": {part: to_text(found.trees[part]) for part in PARTS},
+                    "edited": found.edited, "made": found.made})  # fmt: skip
+        return
+    say(f"{found.name}: {found.leaves} leaves, placement {found.place}, gate {found.gate:g} of the bandwidth")
+    say("score of a waiting sub-job =")
+    for name, value in found.terms.items():
+        say(f"  {value:+g} x {name}  ({MEANINGS[name]})")
+    for part in PARTS:
+        say(f"\n{part}: {VALUES[part]}")
+        say("".join(f"  {line}\n" for line in to_text(found.trees[part]).splitlines()).rstrip())
+    say("\nwhere")
+    for line in glossary(found):
+        say(f"  {line}")
+    if found.edited:
+        note(
+            "the rules were changed by hand since they were distilled: figures in [made] are those of the original"
+        )

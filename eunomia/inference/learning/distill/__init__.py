@@ -1,0 +1,1 @@
+"""A learned policy as a few readable rules: found, written down, read back, compiled."""

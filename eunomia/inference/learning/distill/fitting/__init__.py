@@ -1,0 +1,1 @@
+"""How rules are found: what the teacher would do in states that the rules lead to, and trees grown on that."""

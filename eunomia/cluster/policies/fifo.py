@@ -15,7 +15,10 @@ FORMS = ("random", "best", "packed")
 
 @dataclass
 class Fifo:
-    """Serve jobs in order of arrival; stop at the first that fits nowhere.
+    """Serve jobs in order of arrival; stop at the first for which no type has devices enough.
+
+    A job for which devices are free, but only of types where it cannot run, is passed over and does not block the line:
+    Gavel's code does so, too.
 
     ``form="random"``: a job takes a random type among those with enough free devices where it can run, and keeps
     it to the end; one long job on a slow type sets the makespan. ``"best"``: the type where it is fastest among those
@@ -69,13 +72,16 @@ class Fifo:
                 free[j] -= view.scale[m]
 
     def _serve(self, view: ClusterView, chosen: Ints, free: Ints) -> list[int]:
-        """Place the line up to the first job that fits nowhere; returns who waits."""
+        """Place the line up to the first job that fits nowhere; returns who waits from there on."""
         line = np.flatnonzero(chosen < 0).tolist()
         runs = view.usable
         for position, m in enumerate(line):
-            open_types = np.flatnonzero(runs[m] & (free >= view.scale[m]))
-            if len(open_types) == 0:
+            roomy = free >= view.scale[m]
+            if not roomy.any():
                 return list(line[position:])
+            open_types = np.flatnonzero(runs[m] & roomy)
+            if len(open_types) == 0:
+                continue
             if self.form == "random":
                 j = int(self._rng.choice(open_types))
             else:

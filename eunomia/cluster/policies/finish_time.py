@@ -10,8 +10,10 @@ from eunomia.cluster.cluster import Floats
 from eunomia.cluster.policies.makespan import reference_speed
 from eunomia.cluster.policies.programmes import ProgrammePolicy, as_allocation
 from eunomia.cluster.shares import isolated_throughput
+from eunomia.cluster.solver.cones import solve_cones
 from eunomia.cluster.solver.highs import SolverError
 from eunomia.cluster.solver.programme import programme
+from eunomia.cluster.solver.solve import AGREED
 from eunomia.cluster.view import Allocation, ClusterView, Note
 
 TOLERANCE = 1e-7
@@ -37,6 +39,12 @@ class FinishTimeFairness(ProgrammePolicy):
         speed = self.speeds(view) if self.aware else reference_speed(view, self.reference_type)
         alone = isolated_throughput(speed, view.cluster.counts, view.scale)
         late = LateJobs(view.age_s, view.steps_left, view.isolated_s + view.steps_left / alone)
+        if self.solver == "as_gavel" and not self.packed and self.split == 1:
+            shares = cone_shares(view, speed, late)
+            if shares is not None:
+                rho = float(late.rho((speed * shares).sum(axis=1)).max())
+                note = Note("solve", f"cone programme as ECOS, rho {rho:.9g}")
+                return Allocation(shares=shares, objective=rho, notes=(note,))
         base = programme(
             speed,
             view.scale,
@@ -66,6 +74,42 @@ class FinishTimeFairness(ProgrammePolicy):
         if high - low > 1e-5 * high and self.split == 1:
             notes += (Note("fallback", f"rho is proven only within [{low:.6g}, {high:.6g}]"),)
         return as_allocation(view, best, high, notes)
+
+
+def cone_shares(view: ClusterView, speed: Floats, late: LateJobs) -> Floats | None:
+    """Gavel's cone programme at ECOS's point, shape (M, J); None = that method stops short.
+
+    Variables: shares, u_m >= 1 / thr_m, and the largest rho. Rows: shares, capacity, time, rho; then one cone per job.
+    """
+    jobs, types = speed.shape
+    x = np.arange(jobs * types).reshape(jobs, types)
+    u, level, width = jobs * types + np.arange(jobs), jobs * types + jobs, jobs * types + jobs + 1
+    every = np.arange(jobs)
+    positive = -np.eye(jobs * types, width)
+    room, time, lateness = np.zeros((types, width)), np.zeros((jobs, width)), np.zeros((jobs, width))
+    for j in range(types):
+        room[j, x[:, j]] = view.scale
+        time[every, x[:, j]] = 1.0
+    lateness[every, u], lateness[:, level] = late.left / late.fair_s, -1.0
+    cone = np.zeros((jobs, 3, width))
+    for j in range(types):
+        cone[every, 0, x[:, j]] = cone[every, 1, x[:, j]] = -speed[:, j]
+    cone[every, 0, u], cone[every, 1, u] = -1.0, 1.0
+    rows = np.vstack([positive, room, time, lateness])
+    limit = np.concatenate([np.zeros(jobs * types), view.capacity, np.ones(jobs), -late.age_s / late.fair_s])
+    cost = np.zeros(width)
+    cost[level] = 1.0
+    found, optimal = solve_cones(
+        cost,
+        np.vstack([rows, cone.reshape(-1, width)]),
+        np.r_[limit, np.tile([0.0, 0.0, 2.0], jobs)],
+        len(rows),
+    )
+    if not optimal:
+        return None
+    shares = np.where(speed > 0.0, np.clip(np.round(found[x], AGREED), 0.0, 1.0), 0.0)
+    used = view.scale @ shares / view.capacity
+    return np.asarray(shares / np.maximum(used, 1.0) / np.maximum(shares.sum(axis=1, keepdims=True), 1.0))
 
 
 @dataclass(frozen=True)

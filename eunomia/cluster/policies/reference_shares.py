@@ -19,7 +19,7 @@ class Isolated:
     lost, not moved.
     """
 
-    needs: Needs = Needs()
+    needs: Needs = Needs(agnostic=True)
 
     def reset(self, seed: int) -> None:
         """Nothing to forget."""
@@ -38,7 +38,7 @@ class Proportional:
     max(1, sum_m s_m / sum N), so that demand fits the devices.
     """
 
-    needs: Needs = Needs()
+    needs: Needs = Needs(agnostic=True)
 
     def reset(self, seed: int) -> None:
         """Nothing to forget."""

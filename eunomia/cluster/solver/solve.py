@@ -16,7 +16,7 @@ from eunomia.errors import UnknownNameError
 
 TOLERANCE = 1e-9
 ACCEPTED = 1e-7  # relative gap and residuals above this are a failed solve
-AGREED = 10  # decimals kept of the embedding: identical jobs tie exactly, on every machine
+AGREED = 13  # decimals kept of the embedding: identical jobs tie; who starves keeps his tiny share, which is his rank
 SOLVERS = ("interior_point", "simplex", "as_gavel")
 
 
@@ -155,7 +155,10 @@ def _as_gavel(problem: ShareProgramme) -> ShareSolution:
     by_row[size : 2 * size] *= -1.0
     answer = LinearSolution(x, by_row, float(lp.gain @ x), lp.violation(x), found.steps, True)
     solved = from_linear(problem, built, answer)
-    gap = solved.report.gap if found.optimal else float("inf")
+    gap = (
+        solved.report.gap if lp.gain.any() else float("nan")
+    )  # without an objective any feasible point will do
+    gap = gap if found.optimal else float("inf")
     return replace(solved, report=replace(solved.report, solver="embedding as ECOS", gap=gap))
 
 

@@ -390,9 +390,9 @@ def soak(minutes: float, scale: Scale) -> list[str]:
     return [
         "",
         f"Soak of {minutes:g} minutes at {scale.rate_per_s:g} requests/s with {len(rows)} killed workers: "
-        f"{s.count.sent} sent, {s.count.answered} answered, {failed} failed, {s.count.silent} without an answer. Memory of the "
-        f"front end {first[0]:.0f} MiB in the first third, {last[0]:.0f} MiB in the last; worker {first[1]:.0f} and "
-        f"{last[1]:.0f} MiB.",
+        f"{s.count.sent} sent, {s.count.answered} answered, {failed} failed, {s.count.silent} without an answer. "
+        f"Memory of the front end {first[0]:.0f} MiB in the first third, {last[0]:.0f} MiB in the last; "
+        f"worker {first[1]:.0f} and {last[1]:.0f} MiB.",
     ]
 
 

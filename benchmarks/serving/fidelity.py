@@ -2,7 +2,8 @@
 
 Three tenants on two networks at 50, 90 and 130 % of the device's capacity, which a closed loop measures first. Then
 the server's recording of that very traffic is replayed by the simulator under the same policy: hit rate and 95th
-percentile of every tenant, both measured inside the server. ``--small`` is a quick run, ``--write`` fills docs/results/serving.md.
+percentile of every tenant, both measured inside the server. ``--small`` is a quick run, ``--write`` fills
+docs/results/serving.md.
 """
 
 from __future__ import annotations
@@ -105,8 +106,8 @@ def report(found: dict[tuple[str, float], list[Pair]]) -> list[str]:
                 f"{real_p95 * 1e3:.1f}", f"{told_p95 * 1e3:.1f}", f"{relative:.0%}",
                 "yes" if points <= POINTS and relative <= P95 else "no",
             ])  # fmt: skip
-    head = ["policy, load, tenant", "hits, server", "hits, simulator", "points apart", "p95 ms, server", "p95 ms, simulator",
-            "apart", "within 2 points and 10 %"]  # fmt: skip
+    head = ["policy, load, tenant", "hits, server", "hits, simulator", "points apart", "p95 ms, server",
+            "p95 ms, simulator", "apart", "within 2 points and 10 %"]  # fmt: skip
     return table(head, rows)
 
 

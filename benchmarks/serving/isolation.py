@@ -2,10 +2,9 @@
 
 Gold sends 10 requests/s with 50 ms to answer, bronze 2/s with a second, silver floods: on gold's own network, on
 another network that takes nine times as long, and as a client that cheats (it claims deadlines that it does not
-need, at twice what the device can do). The capacity is measured in the same run, with silver alone in a closed loop.
-Silver's share: what it was answered over what gold and bronze leave of the capacity, or over what it asked for when
-that is less.
-``--small`` is a quick run, ``--write`` puts the result into docs/results/serving.md.
+need, at twice what the device can do). The capacity is measured in the same run, with silver alone in a closed
+loop. Silver's share: what it was answered over what gold and bronze leave of the capacity, or over what it asked
+for when that is less. ``--small`` is a quick run, ``--write`` puts the result into docs/results/serving.md.
 """
 
 from __future__ import annotations

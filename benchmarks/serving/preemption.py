@@ -1,8 +1,8 @@
 """How soon does an urgent request start behind a long network? ``python -m benchmarks.serving.preemption``.
 
 Bulk keeps ResNet-50 running without a break; urgent sends MobileNetV2 with a deadline a hundred times nearer, 5 a
-second. The server's own queue times (arrival to the first block) are read from its recording of requests; beside them
-the same with networks that are never cut, where an urgent request waits for the whole network. ``--small``,
+second. The server's own queue times (arrival to the first block) are read from its recording of requests; beside
+them the same with networks that are never cut, where an urgent request waits for the whole network. ``--small``,
 ``--write`` as elsewhere.
 """
 

@@ -1,0 +1,274 @@
+"""Other servers with the same two networks, each from a virtual environment of its own.
+
+``FOLDER/triton``: ``pip install --no-deps nvidia-pytriton==0.7.0; pip install "numpy<2" onnxruntime`` (glibc >= 2.35,
+Python 3.11); the wheel carries Triton 2.51 with the Python backend alone, so its model calls ONNX Runtime.
+``FOLDER/mlserver``: ``pip install mlserver==1.7.1 "uvloop<0.22" onnxruntime``.
+``FOLDER/ray``: ``pip install "ray[serve]==2.60.0" "tritonclient[grpc]" "grpcio-reflection==1.75.1" onnxruntime``.
+All of them compute on the device's core, in one process per network or one for both, and take requests on
+the other core.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.serving.clients import IMAGE
+from benchmarks.serving.live import CACHE, NETWORKS
+from benchmarks.serving.machine import Cores
+from eunomia.serving.models.builtin import builtin_file
+
+START_S = 120.0
+
+SESSION = """
+import os
+import numpy as np
+
+def session(path, core):
+    import onnxruntime as ort
+    os.sched_setaffinity(0, {core})
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+"""
+
+TRITON = """
+import sys
+sys.path.insert(0, {packages!r})
+{session}
+import triton_python_backend_utils as pb_utils
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.session = session({path!r}, {core})
+
+    def execute(self, requests):
+        answers = []
+        for request in requests:
+            image = pb_utils.get_input_tensor_by_name(request, "image").as_numpy()
+            out = self.session.run(None, {{"image": image}})[0]
+            answers.append(pb_utils.InferenceResponse(output_tensors=[pb_utils.Tensor("logits", out)]))
+        return answers
+"""
+
+TRITON_CONFIG = """
+name: "{name}"
+backend: "python"
+max_batch_size: 1
+input [{{ name: "image" data_type: TYPE_FP32 dims: [3, 224, 224] }}]
+output [{{ name: "logits" data_type: TYPE_FP32 dims: [1000] }}]
+instance_group [{{ kind: KIND_CPU count: 1 }}]
+dynamic_batching {{ priority_levels: 2 default_priority_level: 2 }}
+"""
+
+MLSERVER = """
+from mlserver import MLModel
+from mlserver.codecs import NumpyCodec
+from mlserver.types import InferenceResponse
+{session}
+
+class Network(MLModel):
+    async def load(self):
+        self.session = session(self.settings.parameters.uri, {core})
+        return True
+
+    async def predict(self, payload):
+        image = NumpyCodec.decode_input(payload.inputs[0])
+        out = self.session.run(None, {{"image": image}})[0]
+        return InferenceResponse(model_name=self.name, outputs=[NumpyCodec.encode_output("logits", out)])
+"""
+
+RAY = """
+import sys, time
+import numpy as np
+import ray
+from ray import serve
+from ray.serve.config import gRPCOptions, HTTPOptions
+from tritonclient.grpc import service_pb2 as pb
+{session}
+
+@serve.deployment(num_replicas=1, max_ongoing_requests=100, ray_actor_options={{"num_cpus": 0.1}})
+class Network:
+    def __init__(self, path):
+        self.session = session(path, {core})
+
+    def ModelMetadata(self, request):
+        port = pb.ModelMetadataResponse.TensorMetadata
+        image = port(name="image", datatype="FP32", shape=[-1, 3, 224, 224])
+        return pb.ModelMetadataResponse(name=request.name, inputs=[image])
+
+    def ModelInfer(self, request):
+        image = np.frombuffer(request.raw_input_contents[0], np.float32).reshape(list(request.inputs[0].shape))
+        out = self.session.run(None, {{"image": image}})[0]
+        answer = pb.ModelInferResponse(model_name=request.model_name)
+        answer.outputs.add(name="logits", datatype="FP32", shape=out.shape)
+        answer.raw_output_contents.append(out.tobytes())
+        return answer
+
+ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False)
+functions = ["tritonclient.grpc.service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server"]
+options = gRPCOptions(port={port}, grpc_servicer_functions=functions)
+serve.start(grpc_options=options, http_options=HTTPOptions(port={http}))
+for name, path in {paths!r}.items():
+    serve.run(Network.bind(path), name=name, route_prefix="/" + name)
+print("ready", flush=True)
+while True:
+    time.sleep(1)
+"""
+
+
+@dataclass
+class Peer:
+    """A running server: where its gRPC is, and what a request needs beside the stock ones."""
+
+    name: str
+    url: str
+    headers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by network
+
+
+def free_port() -> int:
+    """Some port that nobody has now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def networks() -> dict[str, str]:
+    """The files that every server gets."""
+    return {name: str(builtin_file(name, CACHE)) for name in NETWORKS}
+
+
+@contextlib.contextmanager
+def triton(environment: Path, where: Cores) -> Iterator[Peer]:
+    """Triton from the wheel: one Python process per network."""
+    packages = next((environment / "lib").glob("python3*")) / "site-packages"
+    source = packages / "pytriton" / "tritonserver"
+    prefix = _base_prefix(environment)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        backends = folder / "backends" / "python"
+        shutil.copytree(source / "backends" / "python", backends)
+        version = packages.parent.name.removeprefix("python")
+        shutil.copy(source / "python_backend_stubs" / version / "triton_python_backend_stub", backends)
+        for model, path in networks().items():
+            home = folder / "models" / model
+            (home / "1").mkdir(parents=True)
+            text = TRITON.format(packages=str(packages), session=SESSION, path=path, core=where.device)
+            (home / "1" / "model.py").write_text(text)
+            (home / "config.pbtxt").write_text(TRITON_CONFIG.format(name=model))
+        port = free_port()
+        command = [
+            str(source / "bin" / "tritonserver"), "--model-repository", str(folder / "models"), "--backend-directory",
+            str(folder / "backends"), "--grpc-port", str(port), "--http-port", str(free_port()), "--metrics-port",
+            str(free_port()), "--grpc-address", "127.0.0.1", "--http-address", "127.0.0.1", "--log-error", "true",
+        ]  # fmt: skip
+        extra = {
+            "LD_LIBRARY_PATH": f"{packages / 'nvidia_pytriton.libs'}:{prefix}/lib",
+            "PYTHONHOME": str(prefix),
+        }
+        with _running(command, folder, where.front, extra):
+            yield _ready(Peer("Triton 2.51", f"127.0.0.1:{port}"))
+
+
+@contextlib.contextmanager
+def mlserver(environment: Path, where: Cores) -> Iterator[Peer]:
+    """MLServer with one worker process for both networks."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, port = Path(name), free_port()
+        (folder / "runtime.py").write_text(MLSERVER.format(session=SESSION, core=where.device))
+        settings = {"parallel_workers": 1, "grpc_port": port, "http_port": free_port(), "metrics_port": free_port(),
+                    "host": "127.0.0.1", "grpc_max_message_length": 64 * 1024**2}  # fmt: skip
+        (folder / "settings.json").write_text(json.dumps(settings))
+        for model, path in networks().items():
+            (folder / model).mkdir()
+            (folder / model / "model-settings.json").write_text(json.dumps({
+                "name": model, "implementation": "runtime.Network", "parameters": {"uri": path},
+                "inputs": [{"name": "image", "datatype": "FP32", "shape": [-1, 3, 224, 224]}],
+            }))  # fmt: skip
+        command = [str(environment / "bin" / "mlserver"), "start", str(folder)]
+        with _running(command, folder, where.front, {"PYTHONPATH": str(folder)}):
+            yield _ready(Peer("MLServer 1.7.1", f"127.0.0.1:{port}"))
+
+
+@contextlib.contextmanager
+def ray(environment: Path, where: Cores) -> Iterator[Peer]:
+    """Ray Serve with one replica per network, through its gRPC proxy."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, port = Path(name), free_port()
+        (folder / "application.py").write_text(
+            RAY.format(session=SESSION, core=where.device, port=port, http=free_port(), paths=networks())
+        )
+        # The generated messages say that they come from this module, and Ray pickles them.
+        (folder / "grpc_service_pb2.py").write_text("from tritonclient.grpc.service_pb2 import *\n")
+        command = [str(environment / "bin" / "python"), "application.py"]
+        with _running(command, folder, where.front, {"PYTHONPATH": str(folder), "RAY_AUTH_MODE": "disabled"}):
+            headers = {model: {"application": model} for model in NETWORKS}
+            yield _ready(Peer("Ray Serve 2.60", f"127.0.0.1:{port}", headers))
+
+
+PEERS: dict[str, Callable[[Path, Cores], contextlib.AbstractContextManager[Peer]]] = {
+    "triton": triton, "mlserver": mlserver, "ray": ray,
+}  # fmt: skip
+
+
+@contextlib.contextmanager
+def _running(command: list[str], folder: Path, core: int, extra: Mapping[str, str]) -> Iterator[None]:
+    """The process and all that it starts, as a group of its own, ended after the block."""
+    environment = {**{k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}, **extra}
+    log = folder / "log.txt"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=out, stderr=out, start_new_session=True,
+            preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+        )  # fmt: skip
+    try:
+        yield
+    except TimeoutError as error:
+        raise RuntimeError(f"{error}; its log ends: {log.read_text(errors='replace')[-1500:]}") from None
+    finally:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(10.0)
+
+
+def _ready(peer: Peer) -> Peer:
+    """Wait until both networks answer with their metadata."""
+    import tritonclient.grpc as module
+
+    client = module.InferenceServerClient(peer.url)
+    image = module.InferInput("image", list(IMAGE.shape), "FP32")
+    image.set_data_from_numpy(IMAGE)
+    began = time.monotonic()
+    for model in NETWORKS:
+        while True:
+            try:
+                headers = dict(peer.headers.get(model, {}))
+                client.get_model_metadata(model, headers=headers, client_timeout=5.0)
+                client.infer(model, [image], headers=headers, client_timeout=30.0)
+                break
+            except module.InferenceServerException as error:
+                if time.monotonic() - began > START_S:
+                    raise TimeoutError(f"{peer.name} did not start within {START_S:.0f} s: {error}") from None
+                time.sleep(0.5)
+    client.close()
+    return peer
+
+
+def _base_prefix(environment: Path) -> Path:
+    """Where the interpreter of a virtual environment comes from."""
+    command = [str(environment / "bin" / "python"), "-c", "import sys; print(sys.base_prefix)"]
+    return Path(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())

@@ -33,9 +33,10 @@ def distill(
         ),
     ] = None,
     rounds: Annotated[int, typer.Option(help="Rounds; from the second on, the rules drive.")] = 3,
-    formula: Annotated[
-        str, typer.Option(help="What stays a formula: base, or times (learned weights of times besides).")
-    ] = "times",
+    terms: Annotated[
+        int,
+        typer.Option(help="Most terms of the formula for the order; 0 = the order the policy began with."),
+    ] = 8,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed.")] = 0,
     as_json: opt.Json = False,
     quiet: opt.Quiet = False,
@@ -44,7 +45,7 @@ def distill(
     from eunomia.experiment.distilling import distil_policy
     from eunomia.inference.learning.distill.fitting.fit import FitOptions
 
-    options = FitOptions(leaves=leaves, rounds=rounds, formula=formula, seed=seed)
+    options = FitOptions(leaves=leaves, rounds=rounds, terms=terms, seed=seed)
     target = out or Path(f"{Path(policy).stem}-rules.toml")
     done = distil_policy(policy, on, target, options, None if quiet or as_json else stderr().print)
     if as_json:

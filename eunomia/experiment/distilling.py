@@ -129,6 +129,7 @@ def _facts(
         "objective": dict(options.objective),
         "most_leaves": options.leaves,
         "episodes": config.name,
+        "most_terms": options.terms,
         "seed": options.seed,
         "fidelity": {name: round(value, 4) for name, value in fidelity.items()},
         **{name: round(gain.mean, 5) for name, gain in gains.items()},

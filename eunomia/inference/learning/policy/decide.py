@@ -68,6 +68,7 @@ def already_decided(ready: Any, system: Any) -> bool:
 
 @jitted
 def remember(ready: Any, system: Any, count: int) -> None:
+    """Note the state in which this answer leaves the platform, for ``already_decided``."""
     memory = system.memory
     memory[NOW], memory[STARTED] = system.now_s, system.starts + count
     memory[LEFT], memory[FINISHED] = len(ready) - count, system.finished
@@ -177,6 +178,7 @@ def start_margin(running: float, bandwidth: float, x: Any, y: Any, overall: Any,
 
 @jitted
 def running_demand(lane_demand: Any) -> float:
+    """D: demand of all accelerators, in bytes per second."""
     total = 0.0
     for s in range(len(lane_demand)):
         total += lane_demand[s]

@@ -5,13 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eunomia.errors import ConfigError, RecordError, UnknownNameError
+from eunomia.errors import ConfigError, RecordError
 from eunomia.inference.learning.distill.file import as_toml, load_rules, save_rules
 from eunomia.inference.learning.distill.fitting.fidelity import kendall, top_one
 from eunomia.inference.learning.distill.fitting.fit import FitOptions, distil
+from eunomia.inference.learning.distill.fitting.formula import short_formula, with_formula
 from eunomia.inference.learning.distill.fitting.grow import grow_trees
 from eunomia.inference.learning.distill.fitting.samples import Samples, join
-from eunomia.inference.learning.distill.fitting.teacher import ByTeacher
+from eunomia.inference.learning.distill.fitting.teacher import ByTeacher, base_terms
 from eunomia.inference.learning.distill.inputs import MAY_ASK, NAMES, PARTS
 from eunomia.inference.learning.distill.plain import decide
 from eunomia.inference.learning.distill.policy import RulePolicy
@@ -79,7 +80,7 @@ def test_nothing_to_explain_needs_no_tree() -> None:
 def test_the_teacher_in_numpy_decides_as_the_compiled_one(kind: str) -> None:
     weights = random_weights(2, kind, 0.3)
     policy, e, asked = LearnedPolicy(weights, alarm=np.inf), episode(4, requests=50), []
-    source = ByTeacher(weights, "base")
+    source = ByTeacher(weights, base_terms(weights))
 
     def both(view):  # type: ignore[no-untyped-def]
         view.system["parameters"][:2] = policy.parameters
@@ -96,11 +97,21 @@ def test_a_formula_and_its_rest_are_the_whole_score() -> None:
     weights = random_weights(5)
     rows = np.random.default_rng(0).uniform(size=(20, len(NAMES)))
     whole = rows[:, : len(weights.base)] @ (weights.base + weights.job)
-    for formula in ("base", "times"):
-        teacher = ByTeacher(weights, formula)
+    for terms in (base_terms(weights), {"laxity": -2.0}, {}):
+        teacher = ByTeacher(weights, terms)
         assert np.allclose(rows[:, : len(weights.base)] @ teacher.heuristic.base + teacher.order(rows), whole)
-    with pytest.raises(UnknownNameError, match="formula of rules 'all'"):
-        ByTeacher(weights, "all")
+
+
+def test_a_short_formula_by_hand() -> None:
+    # score = -2 laxity_ratio + 0.5 done + what all of a decision have in common: two terms say it all.
+    rng = np.random.default_rng(0)
+    laxity, done, group = rng.uniform(size=60), rng.uniform(size=60), np.repeat(np.arange(6), 10)
+    score = -2.0 * laxity + 0.5 * done + 7.0 * group
+    rows = samples({LAXITY: laxity.tolist(), DONE: done.tolist()}, score.tolist(), group.tolist())
+    assert short_formula(rows, 1).keys() == {"laxity_ratio"}
+    assert short_formula(rows, 8) == {"laxity_ratio": -2.0, "done": 0.5}
+    again = with_formula(rows, {"laxity_ratio": -2.0})
+    assert np.allclose(again.base, -2.0 * laxity) and np.allclose(again.base + again.target, score)
 
 
 def test_agreement_by_hand() -> None:
@@ -128,6 +139,8 @@ def test_rounds_in_closed_loop_leave_rules_within_the_budget() -> None:
 def test_options_that_cannot_be_are_refused() -> None:
     with pytest.raises(ConfigError, match="rules of 1 leaves"):
         FitOptions(leaves=1)
+    with pytest.raises(ConfigError, match="a formula of 99 terms"):
+        FitOptions(terms=99)
     with pytest.raises(ConfigError, match="at least one round"):
         FitOptions(rounds=0)
 

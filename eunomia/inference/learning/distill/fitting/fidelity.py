@@ -26,7 +26,7 @@ def agreement(
 
     nan where nothing was asked.
     """
-    teacher, driver = ByTeacher(weights, options.formula), RulePolicy(rules, alarm=np.inf)
+    teacher, driver = ByTeacher(weights, rules.terms), RulePolicy(rules, alarm=np.inf)
     found = collect(teacher, driver, ByRules(rules), episodes, options.share, SEED)
     start = found["start"]
     margin = start.base + rules.trees["start"](start.inputs)

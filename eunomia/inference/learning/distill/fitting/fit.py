@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from eunomia.errors import ConfigError
+from eunomia.inference.learning.distill.fitting.formula import short_formula, with_formula
 from eunomia.inference.learning.distill.fitting.grow import grow_trees
 from eunomia.inference.learning.distill.fitting.samples import Samples, collect, join
-from eunomia.inference.learning.distill.fitting.teacher import ByTeacher
+from eunomia.inference.learning.distill.fitting.teacher import ByTeacher, base_terms
 from eunomia.inference.learning.distill.inputs import MAY_ASK, PARTS
 from eunomia.inference.learning.distill.plain import ByRules
 from eunomia.inference.learning.distill.policy import RulePolicy
@@ -28,7 +29,8 @@ from eunomia.inference.learning.training.objectives import value
 
 @dataclass(frozen=True)
 class FitOptions:
-    """``leaves`` of all trees together; ``share`` of decisions noted; ``episodes`` per round; ``formula``: see teacher.
+    """``leaves`` of all trees together; ``share`` of decisions noted; ``episodes`` per round; ``terms`` of the formula
+    for the order (0 = the order that the teacher began with).
 
     ``priorities``: several divisions of the leaves among order, place and start; closed-loop validation chooses.
     """
@@ -37,14 +39,16 @@ class FitOptions:
     rounds: int = 3
     episodes: int = 8
     share: float = 0.01
-    formula: str = "times"
+    terms: int = 8
     seed: int = 0
     objective: Mapping[str, float] = field(default_factory=lambda: {"hit_rate": 1.0})
-    priorities: tuple[tuple[float, float, float], ...] = ((1.0, 0.3, 1.0), (3.0, 0.3, 1.0), (1.0, 0.3, 3.0))
+    priorities: tuple[tuple[float, float, float], ...] = ((1.0, 0.3, 1.0), (1.0, 0.3, 4.0), (0.3, 0.3, 4.0))
 
     def __post_init__(self) -> None:
         if not 2 <= self.leaves <= 4096:
             raise ConfigError(f"rules of {self.leaves} leaves; give 2 to 4096 (64 is usual)")
+        if not 0 <= self.terms <= len(JOB):
+            raise ConfigError(f"a formula of {self.terms} terms; give 0 (the teacher's base) to {len(JOB)}")
         if not (self.rounds >= 1 and self.episodes >= 1 and 0.0 < self.share <= 1.0):
             raise ConfigError("distillation needs at least one round, one episode, and a share above 0")
 
@@ -64,16 +68,20 @@ Tell = Callable[[str], None]
 def distil(
     weights: Weights, name: str, sampler: Sampler, options: FitOptions, tell: Tell | None = None
 ) -> Fitted:
-    """Rules for a learned policy. Raises ConfigError, UnknownNameError for options that cannot be."""
-    teacher = ByTeacher(weights, options.formula)
-    bare = rules_of(teacher, name)
+    """Rules for a learned policy. The teacher drives the first round."""
+    teacher = ByTeacher(weights, base_terms(weights))
     samples: dict[str, Samples] | None = None
     best: Fitted | None = None
+    bare = rules_of(teacher, name)
     driver, source = LearnedPolicy(weights, alarm=np.inf), teacher
     for turn in range(options.rounds):
         episodes = sampler.training(turn, options.episodes)
         if turn == 0:
             found = collect(teacher, driver, source, episodes, options.share, options.seed)
+            if options.terms:
+                teacher = ByTeacher(weights, short_formula(found["order"], options.terms))
+                found["order"] = with_formula(found["order"], teacher.terms)
+            bare = rules_of(teacher, name)
         else:
             assert best is not None, "the first round leaves rules"
             student = RulePolicy(best.rules, alarm=np.inf)

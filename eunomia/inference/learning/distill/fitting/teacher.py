@@ -7,15 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from eunomia.errors import UnknownNameError
 from eunomia.inference.learning.distill.inputs import GLOBAL_AT, PAIR_AT
 from eunomia.inference.learning.observation.table import JOB, START_JOB
 from eunomia.inference.learning.policy.network import REACH
 from eunomia.inference.learning.policy.weights import Floats, Weights
-
-# Features in mean isolated times, without narrow bounds: what orders are made of.
-TIMES = ("time_left", "laxity", "work", "bytes", "age", "gap_deadline")
-FORMULAS = ("base", "times")
 
 
 def three_digits(value: float) -> float:
@@ -23,30 +18,12 @@ def three_digits(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ByTeacher:
-    """A learned policy as a heuristic and corrections of it.
-
-    ``formula``: which part of its score the rules keep as a formula: ``base``, the order that it began with; or
-    ``times``, its learned weights of the features in TIMES besides. All else is left to trees.
-    """
+    """A learned policy as a formula of job features (``terms``), a placement and a gate, and corrections of them."""
 
     weights: Weights
-    formula: str = "times"
-
-    def __post_init__(self) -> None:
-        if self.formula not in FORMULAS:
-            raise UnknownNameError("formula of rules", self.formula, FORMULAS)
-
-    @cached_property
-    def terms(self) -> dict[str, float]:
-        """The formula: weight by feature, three digits."""
-        w = self.weights
-        kept = [
-            w.base[f] + (w.job[f] if self.formula == "times" and name in TIMES else 0.0)
-            for f, name in enumerate(JOB)
-        ]
-        return {name: three_digits(value) for name, value in zip(JOB, kept, strict=True) if value != 0.0}
+    terms: dict[str, float]
 
     @cached_property
     def heuristic(self) -> Weights:
@@ -92,3 +69,8 @@ class ByTeacher:
 
 def _squash(values: Floats) -> Floats:
     return np.asarray(values / (1.0 + np.abs(values)), np.float64)
+
+
+def base_terms(weights: Weights) -> dict[str, float]:
+    """The order that the policy began with, as a formula."""
+    return {name: three_digits(value) for name, value in zip(JOB, weights.base, strict=True) if value != 0.0}

@@ -112,7 +112,7 @@ def scale() -> list[Row]:
                 "jobs": len(problem),
                 "finished": int(metrics["finished"]),
                 "unfinished": int(metrics["unfinished"]),
-                "load": offered_load(run),
+                "load": offered_load(problem),
                 "most_present": max(a.jobs for a in run.recorder.asked),
                 "policy_calls": len(run.recorder.asked),
                 "jct_mean_h": metrics["jct_mean_s"] / 3600.0,

@@ -17,13 +17,13 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.cluster_views import random_view
 from benchmarks.engine import describe_machine
 from benchmarks.peers import gavel_cvxpy
 from eunomia.cluster.cluster import Cluster
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.throughput import ThroughputTable
 from eunomia.cluster.view import Allocation, ClusterView
-from tests.cluster.views import random_view
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results" / "cluster-solver.md"

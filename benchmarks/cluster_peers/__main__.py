@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.cluster_peers import report
 
-STUDIES = ("themis", "lies", "htas", "osdec", "colocation", "learned")
+STUDIES = ("themis", "lies", "errors", "htas", "osdec", "colocation", "learned")
 
 
 def main() -> None:
@@ -37,6 +37,10 @@ def _study(name: str) -> str:
         from benchmarks.cluster_peers.themis import lies
 
         return lies(measured)
+    if name == "errors":
+        from benchmarks.cluster_peers.themis import errors
+
+        return errors(measured)
     if name == "learned":
         from benchmarks.cluster_peers.learned import study as learned
 

@@ -29,6 +29,7 @@ class Setting:
     per_server: int = 4
     servers_per_rack: int = 4
     claims: float = 1.0  # one app in ten says that its rho is this many times what it is
+    bid_error: float = 0.0  # every app misjudges its rho by a factor of its own in [1 - error, 1 + error]
 
 
 def problem(table: ThroughputTable, setting: Setting, seed: int) -> ClusterProblem:
@@ -41,10 +42,14 @@ def problem(table: ThroughputTable, setting: Setting, seed: int) -> ClusterProbl
     work_s = sum(job.total_steps / _speed(table, job)[0] * job.scale_factor for app in made for job in app)
     gap_s = work_s / setting.load / setting.devices / setting.apps
     arrival_s = np.cumsum(rng.exponential(gap_s, setting.apps))
+    errors = np.random.default_rng([seed, 43]).uniform(-1.0, 1.0, setting.apps)
+    claims = (1.0 + setting.bid_error * errors) * np.where(
+        np.arange(setting.apps) % 10 == 3, setting.claims, 1.0
+    )
     jobs = [
         TrainingJob(
             job.job_id, job.job_type, job.total_steps, job.scale_factor, float(arrival_s[a]),
-            app_id=job.app_id, traits={**job.traits, "claims": setting.claims if a % 10 == 3 else 1.0},
+            app_id=job.app_id, traits={**job.traits, "claims": float(claims[a])},
         )
         for a, app in enumerate(made)
         for job in app

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from eunomia.cluster.cluster import Floats, Ints
+from eunomia.cluster.problem import ClusterProblem
 from eunomia.cluster.simulate import ClusterRun
 
 RHO = "completion time over C, the time that the same steps take under the isolated share N_j / (M s_m) of each moment"
@@ -35,7 +36,7 @@ def facts_of(run: ClusterRun) -> dict[str, Any]:
         "cluster": [asdict(kind) for kind in problem.cluster.types],
         "throughputs": problem.table.source,
         "jobs_submitted": len(problem),
-        "load": offered_load(run),
+        "load": offered_load(problem),
         "rho_definition": RHO,
         "first_arrival_s": float(problem.arrival_s[0]),
         "end_s": end_s(run),
@@ -60,12 +61,11 @@ def end_s(run: ClusterRun) -> float:
     return run.end_s if len(g.unfinished) or np.isnan(g.finish_s).all() else float(np.nanmax(g.finish_s))
 
 
-def offered_load(run: ClusterRun) -> float:
+def offered_load(p: ClusterProblem) -> float:
     """Device-seconds of work at proportional-share speed, per device-second of the span of arrivals; nan = no span.
 
     A job's speed is sum_j N_j T_j / sum over the types that it can run on of N_j.
     """
-    p = run.problem
     span_s = float(p.arrival_s[-1] - p.arrival_s[0])
     counts = p.cluster.counts
     speed = (p.speed * counts).sum(axis=1) / ((p.speed > 0.0) * counts).sum(axis=1)

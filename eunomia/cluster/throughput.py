@@ -144,7 +144,7 @@ class ThroughputTable:
             job = jobs[m]
             raise PlatformError(
                 f"job '{job.job_id}': {label((job.job_type, job.scale_factor))} was not measured on "
-                f"'{cluster.names[j]}' ({self.source}); give 0 if it cannot run there"
+                f"'{cluster.names[j]}' ({self.source}); give 0 if it cannot run there{self._others(cluster)}"
             )
         scale = np.array([job.scale_factor for job in jobs], np.int64)
         need = np.array([job.memory_gib or 0.0 for job in jobs], float)
@@ -152,6 +152,11 @@ class ThroughputTable:
         for m in np.flatnonzero(~((speed > 0.0) & fits).any(axis=1)).tolist():
             raise PlatformError(_nowhere(jobs[m], speed[m], cluster))
         return np.where(fits, speed, 0.0)
+
+    def _others(self, cluster: Cluster) -> str:
+        """Types that the table knows and the cluster has not: often a name that was misspelt."""
+        others = [f"'{name}'" for name in self.types if name not in cluster.names]
+        return f"; the table also has {', '.join(others)}, which no device is called" if others else ""
 
     def spread_matrix(self, jobs: Sequence[TrainingJob], cluster: Cluster) -> Floats:
         """As ``matrix``, with the workers on different servers; where not measured, as consolidated."""

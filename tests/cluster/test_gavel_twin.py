@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.cluster_views import random_view
 from eunomia.cluster.cluster import Cluster
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.problem import ClusterProblem, build_problem
@@ -17,7 +18,6 @@ from eunomia.cluster.throughput import ThroughputTable
 from eunomia.cluster.traces import read_jobs
 from eunomia.cluster.traces.generate import generate
 from eunomia.cluster.traces.jobs import to_jobs
-from tests.cluster.views import random_view
 from tests.shared_data import shared
 
 pytest.importorskip("ecos", reason="ecos is not installed")

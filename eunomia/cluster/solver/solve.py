@@ -112,11 +112,14 @@ def from_linear(problem: ShareProgramme, built: Assembled, answer: LinearSolutio
 
 
 def _dual_gap(built: Assembled, answer: LinearSolution) -> float:
-    """Relative distance to the bound that the multipliers prove, reduced costs of bounded columns included."""
-    lp, y = built.lp, answer.row_multiplier
-    limit = np.where(y > 0.0, lp.row_high, lp.row_low)
-    noise = 1e-11 * float(np.abs(y).max(initial=1.0))
-    bound = float((y * np.where(np.abs(y) > noise, limit, 0.0)).sum())
+    """Relative distance to the bound that the multipliers prove, reduced costs of bounded columns included.
+
+    A multiplier on a side where its row has no limit is within the solver's tolerance of 0 and is taken as 0.
+    """
+    lp = built.lp
+    limit = np.where(answer.row_multiplier > 0.0, lp.row_high, lp.row_low)
+    y = np.where(np.isfinite(limit), answer.row_multiplier, 0.0)
+    bound = float((y * np.where(np.isfinite(limit), limit, 0.0)).sum())
     reduced = lp.gain - np.bincount(lp.column, lp.entry * y[lp.row], len(lp.gain))
     edge = np.where(reduced > 0.0, lp.high, lp.low)
     bound += float((reduced * np.where(np.isfinite(edge), edge, 0.0)).sum())

@@ -1,4 +1,4 @@
-"""Cluster views for tests: from a few numbers, or drawn at random from a table."""
+"""Cluster views for tests and measurements: from a few numbers, or drawn at random from a table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def view_of(cluster: Cluster, speed: Sequence[Sequence[float]] | np.ndarray, **f
     throughput = np.asarray(speed, float).reshape(-1, len(cluster.types))
     jobs = len(throughput)
     steps = facts.pop("steps_left", np.full(jobs, 1000.0))
-    given = {
+    given: dict[str, Any] = {
         "now_s": 1000.0,
         "cluster": cluster,
         "key": np.arange(jobs),

@@ -37,6 +37,18 @@ def write_bytes(path: str | Path, content: bytes) -> None:
             raise
 
 
+def check_writable(path: str | Path) -> None:
+    """Raise OutputError now if a file could not be written there later, after hours of work."""
+    target = Path(path)
+    probe = target.with_name(f".{target.name}.{os.getpid()}")
+    with clear_output_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a directory; name a file in it")
+        probe.touch()
+        probe.unlink()
+
+
 def flush_text(path: Path, text: str) -> None:
     """Write a text file and wait until it is on disk."""
     flush_bytes(path, text.encode("utf-8"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from eunomia.atomic import check_writable
 from eunomia.cli import options as opt
 from eunomia.cli.console import print_json, progress, say
 
@@ -51,6 +52,8 @@ def study(
             ", ".join(f"{count} {what}" for what, count in amounts.items())
         )
         return
+    if page is not None:
+        check_writable(page)
     folder = out or compare_folder(f"study {checked.name}")
     with progress("studying", sum(amounts.values()), quiet or as_json) as on_done:
         result = run_study(checked, folder, workers or opt.cores(), on_done, force)

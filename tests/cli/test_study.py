@@ -51,6 +51,16 @@ def test_a_plan_says_how_much_there_is_to_do_and_does_nothing(
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_page_that_cannot_be_written_is_said_before_anything_runs(
+    shell: Shell, file: str, tmp_path: Path
+) -> None:
+    (tmp_path / "folder.md").mkdir()
+    for page in ("tiny.toml/found.md", "folder.md"):
+        done = shell("study", file, "--page", page)
+        assert done.code == 1 and f"cannot write '{page}'" in done.err
+    assert not (tmp_path / "runs").exists()
+
+
 def test_results_page_and_json(shell: Shell, file: str, tmp_path: Path) -> None:
     done = shell("study", file, "--workers", "1", "--page", "found.md")
     assert done.code == 0, done.err

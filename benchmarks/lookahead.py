@@ -41,10 +41,13 @@ LOADS = (0.85, 1.0, 1.15, 1.3)
 RULES = tuple(
     f"{order}+f{place}{gate}"
     for order, place, gate in itertools.product(
-        ("edf", "edf_bytes", "llf", "sjf"), ("", "+eft", "+eft_ca"), ("", "+g1", "+g0.9", "+g0.75", "+g0.6")
+        ("edf", "edf_bytes", "llf", "sjf"),
+        ("", "+eft", "+eft_ca", "+pref"),
+        ("", "+g1", "+g0.9", "+g0.75", "+g0.6"),
     )
 )
 OPTIONS = EngineOptions(late="drop", record="requests")
+FIRST_SEED = 10  # of the tests: lookahead's price and portfolio were tried out on lower ones
 VARIANTS = {  # what is shown -> settings beside the base
     "no limit": "budget_us=0",
     "500 us": "budget_us=500",
@@ -81,10 +84,17 @@ class Trace:
     rule: str
     requests: int
     rule_hits: int
-    found: int
+    searched: int  # by the clairvoyant search
     bound: float
     hits: dict[str, int]
     plan_us: dict[str, list[float]]
+
+    @property
+    def found(self) -> int:
+        """Hits of the best schedule known: of the search, or of an uncharged lookahead where that is better."""
+        return max(
+            self.searched, self.rule_hits, *(n for name, n in self.hits.items() if "charged" not in name)
+        )
 
 
 class Timed:
@@ -142,7 +152,7 @@ def traces_of(workload: str, load: float, size: Size) -> list[Trace]:
     """Choose the rule on validation traces, then meet the test traces."""
     bench = bench_of(workload, load)
     table, machine = bench.machine.table, bench.machine
-    seeds = list(range(1, size.seeds + 1))
+    seeds = list(range(FIRST_SEED, FIRST_SEED + size.seeds))
 
     def problem(seed: int) -> Any:
         return build_problem(first(bench.requests(seed), size.requests), table, machine, OPTIONS)
@@ -185,6 +195,13 @@ def closed(traces: Sequence[Trace], variant: str) -> float:
     )
 
 
+def closed_to_bound(traces: Sequence[Trace], variant: str) -> float:
+    """The same of the gap to the bound, which no schedule closes and perhaps none can."""
+    return sum(t.hits[variant] - t.rule_hits for t in traces) / max(
+        1, sum(t.bound - t.rule_hits for t in traces)
+    )
+
+
 def percent(traces: Sequence[Trace], hits: Any) -> str:
     """Mean hit rate."""
     return f"{100.0 * np.mean([hits(t) / t.requests for t in traces]):.1f}"
@@ -193,16 +210,17 @@ def percent(traces: Sequence[Trace], hits: Any) -> str:
 def overall(traces: list[Trace]) -> list[str]:
     """One line per variant."""
     lines = [
-        "| lookahead | gain over the rule, points | share of the gap closed | cells significantly below the rule | "
-        "plan p50, us | plan p99, us |",
-        "|---|---|---|---|---|---|",
+        "| lookahead | gain over the rule, points | share of the gap closed | of the gap to the bound | "
+        "cells significantly below the rule | plan p50, us | plan p99, us |",
+        "|---|---|---|---|---|---|---|",
     ]
     cells = [[t for t in traces if (t.workload, t.load) == key] for key in keys(traces)]
     for name in VARIANTS:
         times = np.concatenate([t.plan_us[name] for t in traces])
         below = sum(e.excludes_zero and e.mean < 0.0 for e in (gain(cell, name) for cell in cells))
         lines.append(
-            f"| {name} | {gain(traces, name):+.2f} | {100.0 * closed(traces, name):.0f} % | {below} of {len(cells)} | "
+            f"| {name} | {gain(traces, name):+.2f} | {100.0 * closed(traces, name):.0f} % | "
+            f"{100.0 * closed_to_bound(traces, name):.0f} % | {below} of {len(cells)} | "
             f"{np.percentile(times, 50):.0f} | {np.percentile(times, 99):.0f} |"
         )
     return lines
@@ -242,10 +260,10 @@ def page(traces: list[Trace], size: Size) -> str:
             "36 GB/s, proportional contention, hopeless requests dropped, Poisson arrivals, deadlines of 2.5 isolated",
             f"times. The rule is chosen among {len(RULES)} for every set and load on {size.validation} validation",
             f"traces; {size.seeds} test traces of the first {size.requests} requests each. Best found: clairvoyant",
-            f"search of {size.evaluations} evaluations on the trace; lookahead, which knows no future, may beat it.",
-            "Bound: linear programme. Intervals are of 95 %, paired by trace. A plan is made when requests arrive;",
-            "its time is processor time of one core on the first trace of each cell, stepped (10 us of it). Unless",
-            "said, plans cost no simulated time, like the rules.",
+            f"search of {size.evaluations} evaluations on the trace, or uncharged lookahead where that finds more.",
+            f"Test seeds from {FIRST_SEED} on. Bound: linear programme. Intervals are of 95 %, paired by trace. A plan",
+            "is made when requests arrive; its time is processor time of one core on the first trace of each cell,",
+            "stepped (about 10 us of it). Unless said, plans cost no simulated time, like the rules.",
             "",
             "## All sets and loads",
             "",

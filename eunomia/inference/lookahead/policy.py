@@ -101,9 +101,10 @@ def lookahead(
     charge: bool = False,
     ends_per_us: float = 4.0,
 ) -> Lookahead:
-    """Rollouts of gated rules and of single requests put first or last, at every arrival (docs/lookahead.md).
+    """Rollouts of rules and of single requests put first or last, at every arrival; free unless ``charge``.
 
-    ``base``: the rule that plans must beat; ``portfolio``: more rules, ``;`` between them, ``default`` or ``none``.
+    See docs/lookahead.md. ``base``: the rule that plans must beat; ``portfolio``: more rules, ``;`` between them,
+    ``default`` or ``none``.
     ``objective``: hits, attainment, shortfall or max_min. ``budget_us``: time per plan (0 = no limit), counted as
     simulated layer ends, ``ends_per_us`` of them per microsecond; ``charge``: a plan takes effect only after the
     time that it took. ``horizon_ms``: how far rollouts go (at most to the last known deadline). ``price``: hits
@@ -136,6 +137,10 @@ def _ends(budget_us: float, ends_per_us: float) -> int:
         raise PolicyError(f"lookahead: budget_us is {budget_us}; it must be at least 0 (0 = no limit)")
     if budget_us == 0.0 or not math.isfinite(budget_us):
         return 0
+    if budget_us <= SNAPSHOT_US:
+        raise PolicyError(
+            f"lookahead: budget_us is {budget_us:g}; a snapshot takes {SNAPSHOT_US:g} us: give more, or 0 (no limit)"
+        )
     return max(1, int((budget_us - SNAPSHOT_US) * ends_per_us))
 
 

@@ -167,6 +167,7 @@ def test_the_budget_bounds_the_simulated_work() -> None:
         ("lookahead(base=nothing)", UnknownNameError),
         ("lookahead(base=prema)", PolicyError),
         ("lookahead(budget_us=-1)", PolicyError),
+        ("lookahead(budget_us=30)", PolicyError),
         ("lookahead(horizon_ms=0)", PolicyError),
         ("lookahead(price=-1)", PolicyError),
         ("lookahead(ends_per_us=0)", PolicyError),

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("torch").set_num_threads(1)  # small networks; more threads only wait for each other
 from eunomia.errors import ConfigError, EunomiaError, RecordError, UnknownNameError  # noqa: E402
+from eunomia.experiment.policy import resolve_policy  # noqa: E402
 from eunomia.inference.learning.relmas.card import is_relmas, load_relmas, save_relmas  # noqa: E402
 from eunomia.inference.learning.relmas.ddpg import Learner, Rates  # noqa: E402
 from eunomia.inference.learning.relmas.network import zero_actor  # noqa: E402
@@ -16,6 +17,7 @@ from eunomia.inference.learning.relmas.policy import RelmasPolicy  # noqa: E402
 from eunomia.inference.learning.relmas.replay import Batch  # noqa: E402
 from eunomia.inference.learning.relmas.table import inputs  # noqa: E402
 from eunomia.inference.learning.relmas.training import Progress, Settings, train  # noqa: E402
+from eunomia.inference.learning.serving import card_of, load_policy  # noqa: E402
 from eunomia.inference.simulate import simulate_problem  # noqa: E402
 from tests.inference.learning.deployment import ToySampler, episode  # noqa: E402
 
@@ -148,3 +150,10 @@ def test_wrong_settings_are_one_sentence() -> None:
     for change in ({"units": 0}, {"gamma": 1.5}, {"batch": 0}):
         with pytest.raises(EunomiaError):
             Rates(**change)  # type: ignore[arg-type]
+
+
+def test_the_shipped_policy_and_cards_are_found(card: Path) -> None:
+    shipped = load_policy("relmas")
+    assert isinstance(shipped, RelmasPolicy) and shipped.actor.lanes == 6
+    assert card_of("relmas")["policy"]["kind"] == "lstm"
+    assert load_policy(card).name == "mine" and resolve_policy(str(card)).period_layers == 0.25

@@ -170,7 +170,7 @@ between ticks are placed at once (`patch`).
 ## Tenants with targets
 Every (tenant, network) pair is promised a hit rate drawn from {TARGETS[0]} to {TARGETS[1]}, anew for each trace.
 `relmas-slo` sees targets and indicators and is trained with R5 on other targets ({len(cards.get("relmas-slo", []))}
-replications); means over all loads, %.
+replications); means over {len(found.promises[found.chosen])} test traces, all loads, %.
 
 {text["promises"]}
 """

@@ -9,13 +9,16 @@ SIDE = 64
 
 
 def write_networks(folder: Path) -> dict[str, Path]:
-    """``small``: MobileNetV2 of 64 x 64. ``turns``: a loop of as many turns as its input says. ``size``: an output of as
-    many numbers as its input says. ``log``: NaN for negative inputs. ``index``: fails for indices beyond 8.
-    """  # noqa: D205
+    """The files by name.
+
+    ``small``: MobileNetV2 of 64 x 64. ``turns``: a loop of as many turns as its input says. ``size``: an output of
+    as many numbers as its input says. ``log``: NaN for negative inputs. ``index``: fails for indices beyond 8.
+    """
     from eunomia.serving.models.convolutional import mobilenet_v2
 
     content = {
-        "small": mobilenet_v2(side=SIDE, classes=10), "turns": _turns(), "size": _size(), "log": _log(), "index": _index(),
+        "small": mobilenet_v2(side=SIDE, classes=10), "turns": _turns(), "size": _size(), "log": _log(),
+        "index": _index(),
     }  # fmt: skip
     paths = {name: folder / f"{name}.onnx" for name in content}
     for name, path in paths.items():

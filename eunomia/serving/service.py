@@ -175,7 +175,7 @@ class Service:
         inputs: Mapping[str, npt.NDArray[Any]],
         batch: int,
     ) -> Job:
-        """Deadline: the request's own (slo_ms, else timeout), else what was promised, or the call's if that is sooner."""
+        """Deadline: the request's own (slo_ms, else timeout), else the promise, or the call's if that is sooner."""
         now_s = self.clock.now_s()
         network = self.pool.models[request.model].network
         promise = grant.promise(request.model)

@@ -62,6 +62,8 @@ def load_network(path: str, cache: str, shapes: dict[str, list[int]], target_s: 
     feed = {p["name"]: _trial(p, shapes.get(p["name"])) for p in ports["inputs"]}
     plan = plan_blocks(optimised, feed, target_s)
     options = session_options(optimised=True)
+    if len(plan.blocks) > 1:  # one plan of memory per block makes many small blocks slower, not faster
+        options.enable_mem_pattern = False
     sessions = [
         ort.InferenceSession(block.content, options, providers=["CPUExecutionProvider"])
         for block in plan.blocks

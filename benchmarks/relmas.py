@@ -72,7 +72,7 @@ class Variant:
         reward, objective = (
             ("R5", {"attainment": 1.0, "shortfall": 1.0}) if self.slo else ("R2", {"hit_rate": 1.0})
         )
-        size = QUICK if quick else SIZE
+        size: dict[str, Any] = QUICK if quick else SIZE
         return Settings(
             LANES, self.slo, reward, scale=100.0, rates=Rates(gamma=0.97), period_layers=self.period_layers, seed=seed,
             imitation=self.imitation, objective=objective, about=f"benchmark {self.name}", **size,

@@ -47,7 +47,7 @@ class Measured:
 
 def mean_of(cards: list[str], table: dict[str, Table]) -> Table:
     """Mean over replications, trace by trace."""
-    return np.mean([table[card] for card in cards], axis=0)
+    return np.asarray(np.mean([table[card] for card in cards], axis=0), np.float64)
 
 
 def points(estimate: Estimate) -> str:
@@ -155,7 +155,8 @@ MAGMA is charged for its search.{variants}
   that we do not know. Here the greatest ratio of means to a likely rival (FCFS, PREMA, Herald, MAGMA) is
   {ratio:.2f}x, to `{rival}`, over loads 0.7 to 1.3 together.
 * `relmas` starts as a clone of `edf+f+eft`: its distance to that rule, not to FCFS, is what learning added:
-  {points(dict(gaps)["edf+f+eft"])} points, {verdict(dict(gaps)["edf+f+eft"])}. At load {LOADS[-1]:g} the gated rule reaches
+  {points(dict(gaps)["edf+f+eft"])} points, {verdict(dict(gaps)["edf+f+eft"])}.
+  At load {LOADS[-1]:g} the gated rule reaches
   {100 * found.plain[found.chosen][-traces:, 0].mean():.1f} % and `relmas` {100 * ours[-traces:].mean():.1f} %:
   {points(crowded)} points.
 

@@ -151,10 +151,10 @@ def show(policy: str, as_json: bool = False) -> None:
         return
     validation = card.get("validation", {})
     say(f"{card['name']}: {card['policy']['kind']} policy, features version {card['features']['version']}")
-    policy = card["policy"]
-    if "place" in policy:
-        policy = {"placement": policy["place"], "bandwidth gate": policy["gate"]}
-    say(", ".join(f"{name} {value}" for name, value in policy.items()))
+    facts = card["policy"]
+    if "place" in facts:
+        facts = {"placement": facts["place"], "bandwidth gate": facts["gate"]}
+    say(", ".join(f"{name} {value}" for name, value in facts.items()))
     for key in ("command", "trained_on", "hardware", "contention", "late", "cost_tables", "cpu_s"):
         if key in card:
             value = card[key]

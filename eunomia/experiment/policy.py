@@ -15,7 +15,7 @@ from eunomia.inference.policies import policy_name as canonical_name
 from eunomia.inference.policies.ordering import ORDERS, find_order
 from eunomia.inference.view import Assign, View
 
-PolicyLike = Any  # a name, FILE.py:FUNCTION, the card of a learned policy, a file of rules, or a policy object
+PolicyLike = Any  # name, FILE.py:FUNCTION, card of a learned policy, file of rules, or policy object
 CARD = ".json"
 RULES = ".toml"
 

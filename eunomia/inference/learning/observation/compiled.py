@@ -31,7 +31,8 @@ TINY_S = 1e-15
 MARGIN, LOST_GAP, FAR = f.MARGIN, f.LOST_GAP, f.FAR
 (TIME_LEFT, LAXITY, WORK, BYTES, AGE, HOPELESS, LAXITY_RATIO, TIME_RATIO, NEAR, SJF_PRESSURE, EDF_PRESSURE,
  SJF_BYTES_PRESSURE, EDF_BYTES_PRESSURE, DONE, TIGHTNESS, INTENSITY, SIZE, COST, RESTED, STARTED, GAP, SHORTFALL,
- BELOW, LOST, TARGET, FILLED, GAP_DEADLINE, WEIGHT) = range(len(f.JOB))  # fmt: skip
+ BELOW, LOST, TARGET, FILLED, GAP_DEADLINE, WEIGHT, OWED, SPARE, SINKS, THIN, CLOSE, WHOLE, NEEDY_WHOLE,
+ NEEDY_SIZE) = range(len(f.JOB))  # fmt: skip
 (DEMAND_SHARE, IDLE, WAITING, BACKLOG, BYTES_BACKLOG, HOPELESS_SHARE, MEAN_LAXITY, CROWDED) = range(
     len(f.GLOBAL)
 )
@@ -61,6 +62,15 @@ def _promise(job: Any, x: Any, scale_s: float) -> None:
     x[FILLED] = min(1.0, job.sli_count / 100.0)
     x[GAP_DEADLINE] = (gap if known else -1.0) * min((job.deadline_s - job.arrival_s) / scale_s, FAR)
     x[WEIGHT] = clip(math.log(max(job.weight, TINY_S)), -4.0, 4.0)
+    owed = gap * job.sli_count if known else 0.0  # requests
+    x[OWED] = min(4.0, math.log(1.0 + max(0.0, owed)))
+    x[SPARE] = min(4.0, math.log(1.0 + max(0.0, -owed)))
+    x[SINKS] = 1.0 if known and -1.0 < owed <= 0.0 else 0.0
+    x[THIN] = 1.0 if -3.0 < owed <= -1.0 else 0.0
+    x[CLOSE] = 1.0 if 0.0 < owed < 2.0 else 0.0
+    needy = known and owed > -1.0
+    x[NEEDY_WHOLE] = x[WHOLE] if needy else 0.0
+    x[NEEDY_SIZE] = x[SIZE] if needy else 0.0
 
 
 @jitted
@@ -90,6 +100,7 @@ def _describe(job: Any, group: Any, x: Any, scale_s: float, layer_s: float, lane
     x[COST] = clip(math.log((work_s + bytes_s * lanes) / scale_s), -4.0, 4.0)
     x[RESTED] = min(4.0, (now_s - job.last_run_s) / scale_s)
     x[STARTED] = 1.0 if job.attained_s > 0.0 else 0.0
+    x[WHOLE] = clip(math.log(max(job.iso_best_s, TINY_S) / scale_s), -4.0, 4.0)
     _promise(job, x, scale_s)
 
 

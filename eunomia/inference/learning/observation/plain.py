@@ -40,6 +40,9 @@ def observe(view: View) -> tuple[Floats, Floats]:
     known = ~np.isnan(r["slo"]) & (r["sli_count"] > 0)
     gap = np.where(known, np.clip(r["gap"], -1.0, 1.0), 0.0)
     work_s, bytes_s = r["work_best_s"], r["bytes_left"] / bandwidth
+    owed = gap * np.where(known, r["sli_count"], 0)
+    size = np.clip(np.log(work_s / scale), -4.0, 4.0)
+    whole = np.clip(np.log(r["iso_best_s"] / scale), -4.0, 4.0)
     columns = {
         "time_left": np.clip((r["deadline_s"] - now) / scale, -FAR, FAR),
         "laxity": np.clip(laxity / scale, -FAR, FAR),
@@ -57,7 +60,7 @@ def observe(view: View) -> tuple[Floats, Floats]:
         "done": np.clip(1.0 - work_s / r["iso_best_s"], 0.0, 1.0),
         "tightness": np.clip(tightness, -2.0, 4.0),
         "intensity": np.minimum(4.0, bytes_s / work_s),
-        "size": np.clip(np.log(work_s / scale), -4.0, 4.0),
+        "size": size,
         "cost": np.clip(np.log((work_s / lanes + bytes_s) / (scale / lanes)), -4.0, 4.0),
         "rested": np.minimum(4.0, (now - r["last_run_s"]) / scale),
         "started": r["attained_s"] > 0.0,
@@ -70,6 +73,14 @@ def observe(view: View) -> tuple[Floats, Floats]:
         "gap_deadline": np.where(known, gap, -1.0)
         * np.minimum((r["deadline_s"] - r["arrival_s"]) / scale, FAR),
         "weight": np.clip(np.log(r["weight"]), -4.0, 4.0),
+        "owed": np.minimum(4.0, np.log(1.0 + np.maximum(0.0, owed))),
+        "spare": np.minimum(4.0, np.log(1.0 + np.maximum(0.0, -owed))),
+        "sinks": known & (owed > -1.0) & (owed <= 0.0),
+        "thin": (owed > -3.0) & (owed <= -1.0),
+        "close": (owed > 0.0) & (owed < 2.0),
+        "whole": whole,
+        "needy_whole": np.where(known & (owed > -1.0), whole, 0.0),
+        "needy_size": np.where(known & (owed > -1.0), size, 0.0),
     }
     jobs = np.column_stack([np.asarray(columns[name], np.float64) for name in JOB])
     slack = np.minimum(due - now - waiting["path_best_s"], FAR * scale)

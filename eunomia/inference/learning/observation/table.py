@@ -17,7 +17,7 @@ Does badly where the clipped range hides the difference: deadlines beyond a thou
 
 from __future__ import annotations
 
-VERSION = 1  # of names, order and formulas; a policy trained on another one is refused
+VERSION = 2  # of names, order and formulas; a policy trained on another one is refused
 
 JOB = (
     "time_left",  # (d - t) / scale, clipped to +-1000; the order of EDF
@@ -48,10 +48,19 @@ JOB = (
     "filled",  # min(1, requests in the window / 100)
     "gap_deadline",  # gap min(1000, (d - a) / scale), gap = -1 without target or data: the order ``shift``
     "weight",  # log of the tenant's weight, clipped to +-4
+    "owed",  # log(1 + n max(0, gap)), at most 4; n requests in the window, gap 0 without target or data
+    "spare",  # log(1 + n max(0, -gap)), at most 4
+    "sinks",  # 1 if the promise is kept, and one more miss would break it: 0 <= -n gap < 1
+    "thin",  # 1 if it is kept, and the third miss would break it at the latest: 1 <= -n gap < 3
+    "close",  # 1 if it is broken by little: 0 < n gap < 2
+    "whole",  # clip(log(iso / scale), -4, 4)
+    "needy_whole",  # whole where a miss would leave the promise broken (-n gap < 1), else 0
+    "needy_size",  # size there, else 0
 )
 (TIME_LEFT, LAXITY, WORK, BYTES, AGE, HOPELESS, LAXITY_RATIO, TIME_RATIO, NEAR, SJF_PRESSURE, EDF_PRESSURE,
  SJF_BYTES_PRESSURE, EDF_BYTES_PRESSURE, DONE, TIGHTNESS, INTENSITY, SIZE, COST, RESTED, STARTED, GAP, SHORTFALL,
- BELOW, LOST, TARGET, FILLED, GAP_DEADLINE, WEIGHT) = range(len(JOB))  # fmt: skip
+ BELOW, LOST, TARGET, FILLED, GAP_DEADLINE, WEIGHT, OWED, SPARE, SINKS, THIN, CLOSE, WHOLE, NEEDY_WHOLE,
+ NEEDY_SIZE) = range(len(JOB))  # fmt: skip
 
 PAIR = (
     "slower",  # log(c / least c)
@@ -86,6 +95,9 @@ START_JOB = (
     INTENSITY,
     SIZE,
     SHORTFALL,
+    OWED,
+    SPARE,
+    SINKS,
 )
 START = (*PAIR, *GLOBAL, *(JOB[index] for index in START_JOB))
 

@@ -28,6 +28,10 @@ ORDERS: dict[str, dict[str, float]] = {
     "gap_first_edf": {"time_left": -1.0, "below": STEP},
     "gap_first_sjf": {"work": -1.0, "below": STEP},
     "shift_edf": {"time_left": -1.0, "gap_deadline": 1.0},
+    # Our own, without classes: small first, promises with room to spare later, and then, for a broken promise,
+    "promise_keep": {"size": -1.0, "spare": -1.0, "sinks": 1.0, "shortfall": -6.0},  # later the more it lacks
+    "promise_mend": {"size": -1.0, "spare": -1.0, "sinks": 1.0, "shortfall": 6.0},  # sooner the more it lacks
+    "promise_level": {"size": -1.0, "spare": -1.0, "shortfall": 20.0},  # almost by what it lacks alone
 }
 
 

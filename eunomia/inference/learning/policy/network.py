@@ -13,6 +13,7 @@ from eunomia.inference.learning.policy.weights import CENTRE, INVERSE, KINDS, NE
 N_JOB, N_GLOBAL = len(JOB), len(GLOBAL)
 POINTER = KINDS.index("pointer")
 REACH = 5.0  # normalised inputs are clipped to +-REACH
+FIXED = 2.0**40
 
 
 @jitted
@@ -51,14 +52,20 @@ def hidden_layer(jobs: Any, overall: Any, block: Any, units: int) -> Any:
 
 @jitted
 def _pool(hidden: Any, mean: Any, most: Any) -> None:
-    """Mean and maximum over sub-jobs; sums in ascending order of value, so that rows may come in any order."""
+    """Mean and maximum over sub-jobs. Values lie within +-1; sums are of integers (1 = 2^40), so in any order alike."""
     n = len(hidden)
     for h in range(len(mean)):
-        column = np.sort(hidden[:, h])
-        total = 0.0
+        total, greatest, number = 0, hidden[0, h], True
         for i in range(n):
-            total += column[i]
-        mean[h], most[h] = total / n, column[n - 1]
+            value = hidden[i, h]
+            if value != value:
+                number = False
+            else:
+                total += int(value * FIXED)
+                greatest = max(greatest, value)
+        mean[h], most[h] = total / FIXED / n, greatest
+        if not number:
+            mean[h], most[h] = np.nan, np.nan
 
 
 @jitted

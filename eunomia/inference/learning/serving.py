@@ -8,6 +8,7 @@ from typing import Any
 
 from eunomia.errors import UnknownNameError
 from eunomia.inference.learning.checkpoint import Checkpoint, load, read_card
+from eunomia.inference.learning.policy.bases import with_promise
 from eunomia.inference.learning.policy.learned import LearnedPolicy
 from eunomia.inference.learning.relmas.card import is_relmas, load_relmas, read_relmas_card
 
@@ -55,10 +56,17 @@ def card_of(name: str | Path) -> dict[str, Any]:
     return read_relmas_card(path) if is_relmas(path) else read_card(path)
 
 
-def eunomia(starve: float = math.inf, alarm: float = ALARM) -> LearnedPolicy:
+def eunomia(
+    promise: str = "none", strength: float = 2.0, starve: float = math.inf, alarm: float = ALARM
+) -> LearnedPolicy:
     """Learned: a score of set features, a placement and a decision to hold, trained by CMA-ES for hits in time.
 
-    Begins as a gated heuristic and falls back to it on states unlike those of its training.
+    ``promise``: what becomes of promised hit rates (policy/bases.py): ``keep`` = as many kept as possible, ``mend`` =
+    as little missing as possible, ``level`` = the worst as little broken as possible; ``strength``: how much they
+    weigh against hits. Begins as a gated heuristic and falls back to it on states unlike those of its training.
     """
     policy: LearnedPolicy = load_policy("eunomia", starve, alarm)
-    return policy
+    if promise == "none":
+        return policy
+    weights = with_promise(policy.weights, promise, strength)
+    return LearnedPolicy(weights, f"eunomia, promises: {promise}", starve, alarm)

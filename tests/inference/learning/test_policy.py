@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from eunomia.errors import ConfigError, UnknownNameError
 from eunomia.inference.learning.observation.table import JOB, PAIR, START
-from eunomia.inference.learning.policy.bases import base_weights
+from eunomia.inference.learning.policy.bases import base_weights, with_promise
 from eunomia.inference.learning.policy.learned import LearnedPolicy
 from eunomia.inference.learning.policy.weights import INPUTS, KINDS, Weights
 from eunomia.inference.options import EngineOptions
@@ -190,6 +190,18 @@ def test_our_own_promise_rules_by_hand() -> None:
     assert first("promise_keep", [0, 1, 2]) == 1 and first("promise_keep", [0, 2]) == 0
     assert first("promise_mend", [0, 1, 2]) == 0 and first("promise_mend", [1, 2]) == 1
     assert first("promise_level", [0, 1, 2]) == 0 and first("promise_level", [1, 2]) == 1
+
+
+def test_promises_join_the_base_score() -> None:
+    plain = base_weights("edf+f+eft+g0.9")
+    asked = with_promise(plain, "mend", 2.0)
+    terms = {name: value for name, value in zip(JOB, asked.base - plain.base, strict=True) if value}
+    assert terms == {"spare": -2.0, "sinks": 2.0, "shortfall": 12.0}
+    assert np.array_equal(with_promise(plain, "keep", 0.0).base, plain.base)
+    with pytest.raises(UnknownNameError, match="promise 'kept'"):
+        with_promise(plain, "kept", 2.0)
+    with pytest.raises(ConfigError, match="strength of promises is inf"):
+        with_promise(plain, "keep", np.inf)
 
 
 def test_bases_and_weights_that_cannot_be_are_refused() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from eunomia.config.load import scenario_from
 from eunomia.experiment.learning import scenario_episode
+from eunomia.inference.learning.policy.bases import with_promise
 from eunomia.inference.learning.serving import card_of, load_policy, shipped
 from eunomia.inference.learning.training.objectives import hit_rate
 from eunomia.inference.policies import load_policy as by_name
@@ -27,6 +28,8 @@ def test_it_loads_and_its_card_says_where_it_comes_from(name: str) -> None:
 
 def test_eunomia_is_a_policy_by_name() -> None:
     assert "eunomia" in shipped() and by_name("eunomia").name == "eunomia"
+    asked = by_name("eunomia(promise=mend,strength=1)")
+    assert np.array_equal(asked.weights.base, with_promise(by_name("eunomia").weights, "mend", 1.0).base)
 
 
 def test_it_beats_its_base_on_networks_that_it_never_saw() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,6 +17,13 @@ from eunomia.inference.learning.observation.table import JOB
 from eunomia.inference.learning.policy.weights import PLACES, Floats, Weights
 
 STEP = 1000.0
+
+# What promises add to a score: those with hits to spare later, and then, for what is missing from a broken one,
+PROMISES: dict[str, dict[str, float]] = {
+    "keep": {"spare": -1.0, "sinks": 1.0, "shortfall": -6.0},  # later the more it lacks: attainment
+    "mend": {"spare": -1.0, "sinks": 1.0, "shortfall": 6.0},  # sooner the more it lacks: mean shortfall
+    "level": {"spare": -1.0, "shortfall": 20.0},  # almost by what it lacks alone: the worst one
+}
 
 ORDERS: dict[str, dict[str, float]] = {
     "edf": {"time_left": -1.0},
@@ -28,10 +36,8 @@ ORDERS: dict[str, dict[str, float]] = {
     "gap_first_edf": {"time_left": -1.0, "below": STEP},
     "gap_first_sjf": {"work": -1.0, "below": STEP},
     "shift_edf": {"time_left": -1.0, "gap_deadline": 1.0},
-    # Our own, without classes: small first, promises with room to spare later, and then, for a broken promise,
-    "promise_keep": {"size": -1.0, "spare": -1.0, "sinks": 1.0, "shortfall": -6.0},  # later the more it lacks
-    "promise_mend": {"size": -1.0, "spare": -1.0, "sinks": 1.0, "shortfall": 6.0},  # sooner the more it lacks
-    "promise_level": {"size": -1.0, "spare": -1.0, "shortfall": 20.0},  # almost by what it lacks alone
+    # Our own, without classes: small first, and what the promises ask for.
+    **{f"promise_{name}": {"size": -1.0, **terms} for name, terms in PROMISES.items()},
 }
 
 
@@ -40,6 +46,20 @@ def base_order(name: str) -> Floats:
     if name not in ORDERS:
         raise UnknownNameError("base order", name, ORDERS)
     return np.array([ORDERS[name].get(feature, 0.0) for feature in JOB])
+
+
+def with_promise(weights: Weights, promise: str, strength: float) -> Weights:
+    """A policy that asks for promises, too: ``strength`` times the terms of ``promise`` join its base score.
+
+    Does badly where scores are of another size than a few units (classes of triage): the terms then decide nothing.
+    Raises UnknownNameError or ConfigError.
+    """
+    if promise not in PROMISES:
+        raise UnknownNameError("promise", promise, PROMISES)
+    if not math.isfinite(strength):
+        raise ConfigError(f"strength of promises is {strength}; it must be a number (2 is usual)")
+    terms = np.array([PROMISES[promise].get(feature, 0.0) for feature in JOB])
+    return replace(weights, base=weights.base + strength * terms)
 
 
 def base_weights(text: str) -> Weights:

@@ -174,7 +174,7 @@ def test_an_edited_file_decides_as_edited_and_says_so(tmp_path) -> None:  # type
     [
         ('family = "eunomia-rules"', 'family = "x"', RecordError, "is not a file of rules"),
         ("format = 1", "format = 9", RecordError, "has format 9; this version reads 1"),
-        ("features = 1", "features = 0", RecordError, "has feature version 0"),
+        ("features = 2", "features = 0", RecordError, "has feature version 0"),
         ("gate = 1.0", "gate = -1.0", ConfigError, "gate is -1"),
         ('place = "eft"', 'place = "there"', ConfigError, "placement of a learned policy 'there'"),
         ("laxity = -1.0", "laxity = nan", ConfigError, "not a finite number"),

@@ -131,7 +131,7 @@ def _update(
         wrong = ((forecasts - facts) ** 2).mean(-1)
         loss = loss + s.auxiliary * (wrong * (1.0 - done)).mean()
     optimizer.zero_grad()
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     torch.nn.utils.clip_grad_norm_(network.parameters(), 10.0)
     optimizer.step()
     return float(loss.detach())
@@ -143,7 +143,7 @@ def _over_asked(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return (values * asked).sum(-1) / asked.sum(-1).clamp(min=1.0)
 
 
-def _real(values: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _real(values: np.ndarray) -> np.ndarray:
     return np.nan_to_num(np.asarray(values, np.float32))
 
 

@@ -24,6 +24,7 @@ from eunomia.metrics.statistics import interval
 SHARED = Path(os.environ.get("EUNOMIA_SHARED", Path(__file__).parents[2] / "shared")) / "data" / "gavel"
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "cluster_heterogeneity.md"
 GAPS_S = [7200.0, 3600.0, 2400.0]
+LONG_JOBS, LONG_S = 1200, [1200.0]
 CROWDED_S = [1500.0, 1000.0, 750.0]  # near and above what the devices can do
 PAIRS = [("max_min_fairness", "max_min_fairness_perf"), ("finish_time_fairness", "finish_time_fairness_perf")]
 STATIC_PAIRS = [
@@ -44,11 +45,11 @@ def setting(jobs: int, kind: str, measure: list[int] | None) -> dict[str, Any]:
     }
 
 
-def load(gap_s: float, seeds: int) -> float:
+def load(gap_s: float, seeds: int, jobs: int) -> float:
     """Offered load of the continuous setting, mean over the seeds: work at proportional-share speed over capacity."""
     found = []
     for seed in range(seeds):
-        given = setting(300, "continuous", None)
+        given = setting(jobs, "continuous", None)
         given["generate"]["mean_gap_s"] = gap_s
         problem = prepare_cluster(cluster_from(given), seed).problem
         found.append(offered_load(problem))
@@ -93,6 +94,15 @@ def crowded(seeds: int, workers: int) -> list[str]:
     return [*HEAD, *table(found, PAIRS[:1], "jct_mean_s", 3600.0), "", _loads(CROWDED_S, seeds)]
 
 
+def long(seeds: int, workers: int) -> list[str]:
+    """Arrivals above what the agnostic policy can serve, for long enough that its queue grows."""
+    found = study_cluster(
+        setting(LONG_JOBS, "continuous", [500, 800]), {"generate.mean_gap_s": LONG_S}, list(PAIRS[0]), seeds,
+        directory="runs/heterogeneity-long", workers=workers,
+    )  # fmt: skip
+    return [*HEAD, *table(found, PAIRS[:1], "jct_mean_s", 3600.0), "", _loads(LONG_S, seeds, LONG_JOBS)]
+
+
 def static(seeds: int, workers: int) -> list[str]:
     """All jobs at time 0."""
     found = study_cluster(
@@ -106,7 +116,7 @@ def static(seeds: int, workers: int) -> list[str]:
     ]
 
 
-PARTS = {"flow": flow, "crowded": crowded, "static": static}
+PARTS = {"flow": flow, "crowded": crowded, "long": long, "static": static}
 HEAD = [
     "| mean gap, s | policy | agnostic | `_perf` | agnostic / `_perf` | unfinished |",
     "|---|---|---|---|---|---|",
@@ -122,8 +132,8 @@ def _arriving(
     )  # fmt: skip
 
 
-def _loads(gaps_s: list[float], seeds: int) -> str:
-    found = ", ".join(f"{load(gap, seeds):.2f} at {gap:g} s" for gap in gaps_s)
+def _loads(gaps_s: list[float], seeds: int, jobs: int = 300) -> str:
+    found = ", ".join(f"{load(gap, seeds, jobs):.2f} at {gap:g} s" for gap in gaps_s)
     return f"Offered load (docs/cluster.md), mean over the seeds: {found}."
 
 

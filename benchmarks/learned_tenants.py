@@ -65,10 +65,11 @@ def rivals(place: Place) -> dict[str, LearnedPolicy]:
     rules = {name: rule(name) for name in TENANT_BASES}
     seeds = range(FIRST_VALIDATION_SEED, FIRST_VALIDATION_SEED + VALIDATIONS)
     validation = [promised(place, seed) for seed in seeds]
-    values = {name: np.mean([judged(one, e) for e in validation], axis=0) for name, one in rules.items()}
-    best = {f"best rule for {o}": max(values, key=lambda n, i=i: values[n][i]) for i, o in enumerate(OWN)}
-    agnostic = [name for name in TENANT_BASES if name.startswith(("edf", "sjf"))]
-    best["best rule without promises"] = max(agnostic, key=lambda n: values[n][0])
+    names = list(rules)
+    values = np.array([np.mean([judged(rules[n], e) for e in validation], axis=0) for n in names])
+    best = {f"best rule for {o}": names[int(values[:, i].argmax())] for i, o in enumerate(OWN)}
+    agnostic = np.array([name.startswith(("edf", "sjf")) for name in names])
+    best["best rule without promises"] = names[int(np.where(agnostic, values[:, 0], -np.inf).argmax())]
     return {label: rules[name] for label, name in best.items()}
 
 

@@ -19,7 +19,7 @@ SCALES = {"job": 1.0, "pair": 0.3, "start": 0.1, "gate": 0.1, "out": 1.0, "out_s
 INNER_SCALE = 0.5  # of all other tensors of a network
 TENANT = (
     "gap", "shortfall", "below", "lost", "target", "filled", "gap_deadline", "weight",
-    "owed", "spare", "sinks", "thin", "close", "needy_whole", "needy_size",
+    "owed", "spare", "sinks", "thin", "close", "whole", "needy_whole", "needy_size",
 )  # fmt: skip
 IDLE_JOB = ("hopeless",)  # hopeless ones are a tier of their own
 

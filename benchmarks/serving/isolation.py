@@ -29,8 +29,14 @@ SMALL_NET, LARGE_NET = "mobilenet-v2", "resnet50"
 GOLD, BRONZE = Stream("gold", SMALL_NET, 10.0, 50.0), Stream("bronze", SMALL_NET, 2.0, 1000.0)
 TENANTS: dict[str, dict[str, Any]] = {
     "gold": {"weight": 3.0, "promise": [{"model": "*", "deadline_ms": 50.0, "slo": {"hit_rate": 0.99}}]},
-    "silver": {"promise": [{"model": "*", "deadline_ms": 200.0, "slo": {"hit_rate": 0.5}}]},
+    "silver": {
+        "promise": [
+            {"model": SMALL_NET, "deadline_ms": 200.0, "slo": {"hit_rate": 0.5}},
+            {"model": LARGE_NET, "deadline_ms": 1000.0, "slo": {"hit_rate": 0.5}},
+        ]
+    },
     "bronze": {"promise": [{"model": "*", "deadline_ms": 1000.0}]},
+    "probe": {},
 }
 CASES = ("one network", "two networks", "a client that cheats")
 
@@ -59,10 +65,10 @@ class Outcome:
 
 
 def capacity(live: Live, model: str, seconds: float) -> float:
-    """Requests per second of silver alone, four at a time."""
+    """Requests per second of one tenant alone, four at a time."""
 
     async def alone() -> float:
-        async with Stock(live, "grpc", "silver") as client:
+        async with Stock(live, "grpc", "probe") as client:
             return (await closed_loop(client, model, 4, seconds)).rate
 
     return asyncio.run(alone())

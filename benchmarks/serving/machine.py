@@ -85,5 +85,5 @@ class Watch:
             return f"Quiet machine: load average at most {self.largest:.1f} on {os.cpu_count()} cores."
         return (
             f"**Provisional**: the machine was busy with other work, load average up to {self.largest:.1f} on "
-            f"{os.cpu_count()} cores. Processor times are sound, wall-clock times are not; no comparison is claimed."
+            f"{os.cpu_count()} cores. Times say little, counts hold; no comparison is claimed."
         )

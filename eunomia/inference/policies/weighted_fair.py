@@ -6,8 +6,8 @@ requests as packets, their work in seconds as length, and layers as what can be 
 T(t) = finish tag of tenant t [s of work per unit of weight], V = tag of the last start. When a request begins,
 T(t) = max(V, T(t)) + work / weight, work = its best-case time [s]. Tag of a tenant: T(t) - remaining work of its begun
 requests / weight, what it was charged less what it has not received; max(V, T(t)) when none has begun. Least
-tag first; inside a tenant by deadline; with late = "last", hopeless requests after all others. Each goes to
-the idle accelerator that is fastest for it.
+tag first; inside a tenant by deadline, with late = "last" hopeless requests after its others: a tenant's own lateness
+never hands its share to a flood. Each goes to the idle accelerator that is fastest for it.
 
 A tenant that asks for less than its share waits for at most one block and its equals, whatever the others
 send; work that nobody claims goes to whoever asks. Deadlines order requests inside a tenant alone.
@@ -61,11 +61,11 @@ def _tag(job: Any, memory: Any, rest: Any) -> float:
 
 @jitted
 def _before(late: int, tag: float, job: Any, best_late: int, best_tag: float, best: Any) -> bool:
-    """Hopeless last, least tag, earliest deadline, longest in the queue."""
-    if late != best_late:
-        return late < best_late
+    """Least tag; inside a tenant hopeless last, then earliest deadline, then longest in the queue."""
     if tag != best_tag:
         return tag < best_tag
+    if late != best_late:
+        return late < best_late
     if job.deadline_s != best.deadline_s:
         return job.deadline_s < best.deadline_s  # type: ignore[no-any-return]
     return job.sequence < best.sequence  # type: ignore[no-any-return]

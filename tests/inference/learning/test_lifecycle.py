@@ -110,7 +110,7 @@ def test_a_card_is_a_policy_for_every_command(card: Path, folder: Path) -> None:
     )
     assert run.exit_code == 0 and json.loads(run.stdout)["policy"] == "tiny-policy"
     shown = CliRunner().invoke(app, ["policies", "show", str(card)])
-    assert shown.exit_code == 0 and "features version 1" in shown.stdout
+    assert shown.exit_code == 0 and "features version 2" in shown.stdout
     exported = CliRunner().invoke(app, ["export", str(card), str(folder / "x.onnx")])
     assert exported.exit_code == 0 and (folder / "x.onnx").stat().st_size > 0
 

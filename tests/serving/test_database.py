@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,19 +31,17 @@ def postgres_bin() -> Path | None:
 
 
 @pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres() -> Iterator[str]:
     programs = postgres_bin()
     if programs is None:
         pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
-    folder = tmp_path_factory.mktemp("pg")
+    folder = Path(tempfile.mkdtemp(prefix="eunomia-pg-"))  # its own user must reach it, which pytest's folders refuse
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     as_user = []
     if os.getuid() == 0:
         shutil.chown(folder, "postgres")
-        folder.parent.chmod(0o755)
-        folder.parent.parent.chmod(0o755)
         as_user = ["runuser", "-u", "postgres", "--"]
 
     def run(program: str, *arguments: str) -> None:
@@ -58,6 +57,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"postgresql://eunomia:secret@127.0.0.1:{port}/postgres"
     finally:
         run("pg_ctl", "-D", data, "-m", "immediate", "stop")
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -35,7 +35,9 @@ def postgres() -> Iterator[str]:
     programs = postgres_bin()
     if programs is None:
         pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
-    folder = Path(tempfile.mkdtemp(prefix="eunomia-pg-"))  # its own user must reach it, which pytest's folders refuse
+    folder = Path(
+        tempfile.mkdtemp(prefix="eunomia-pg-")
+    )  # its own user must reach it, which pytest's folders refuse
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from eunomia.cluster.compiled import compiled
 
 PACK, STRIDED, SPREAD = 0, 1, 2
 
 
-@njit(cache=True)
+@compiled
 def pick(entry_unit, entry_type, first, second, scale, free, taken, work):  # type: ignore[no-untyped-def]
     """Serve entries in order: a unit (a job, or a pair of jobs) takes a type if it fits and no member is placed.
 
@@ -29,7 +30,7 @@ def pick(entry_unit, entry_type, first, second, scale, free, taken, work):  # ty
         work[unit] = kind
 
 
-@njit(cache=True)
+@compiled
 def place(  # type: ignore[no-untyped-def]
     order, kind, scale, pointer, held_server, held_count, free, start, end, rack, style, out
 ):
@@ -74,7 +75,7 @@ def place(  # type: ignore[no-untyped-def]
     return rows
 
 
-@njit(cache=True)
+@compiled
 def _assign(unit, kind, scale, free, start, end, rack, style, out, rows):  # type: ignore[no-untyped-def]
     need, low, high = scale[unit], start[kind[unit]], end[kind[unit]]
     if style == 0:  # pack: the fullest server that takes all of it
@@ -130,7 +131,7 @@ def _assign(unit, kind, scale, free, start, end, rack, style, out, rows):  # typ
     return rows
 
 
-@njit(cache=True)
+@compiled
 def _rack_for(need, low, high, free, rack):  # type: ignore[no-untyped-def]
     """The rack with the fewest free devices that still takes all of it; -1 = none does."""
     best, least = -1, 0

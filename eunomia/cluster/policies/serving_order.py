@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from eunomia.cluster.cluster import Floats, Ints
+from eunomia.cluster.compiled import compiled
 from eunomia.cluster.view import Allocation, ClusterView, Needs
 
 Mask = npt.NDArray[np.bool_]
@@ -49,7 +49,7 @@ def serve(
     return given
 
 
-@njit(cache=True)
+@compiled
 def _serve(order: Any, score: Any, scale: Any, free: Any, overtake: bool, given: Any) -> None:
     left = free.sum()
     for m in order:

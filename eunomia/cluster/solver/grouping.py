@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from eunomia.cluster.cluster import Floats, Ints
+from eunomia.cluster.compiled import compiled
 
 
 def group_rows(columns: Floats) -> tuple[Ints, Ints, Ints]:
@@ -18,7 +18,7 @@ def group_rows(columns: Floats) -> tuple[Ints, Ints, Ints]:
     return first, group, np.bincount(group, minlength=len(first))
 
 
-@njit(cache=True)
+@compiled
 def _group(bits):  # type: ignore[no-untyped-def]
     rows, width = bits.shape
     size = 16

@@ -20,14 +20,17 @@ the fairness row. One file, so that numba's cache on disk sees every change.
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from functools import partial
 
+import numpy as np
+
+from eunomia.cluster.compiled import compiled
+
+jitted = partial(compiled, error_model="numpy")
 MAX_STEPS = 80
 MAX_REFINEMENTS = 2
 WORTH_KEEPING = 1e-5  # iterates this good are remembered, should later ones be worse
 STEP_BACK = 0.999  # of the way to the boundary
-jitted = njit(cache=True, error_model="numpy")
 
 
 @jitted

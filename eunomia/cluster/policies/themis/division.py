@@ -11,14 +11,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from eunomia.cluster.compiled import compiled
 
 LEVELS = 3
 PASSES = 20  # rounds of pairwise exchange, at most; 3 are usual
 TOLERANCE = 1e-12  # smaller gains of log value are ties
 
 
-@njit(cache=True)
+@compiled
 def level_of(use: Any, rack: Any) -> int:
     """Level of spread of the GPUs in use; 0 for none."""
     machine = -1
@@ -34,7 +35,7 @@ def level_of(use: Any, rack: Any) -> int:
     return level
 
 
-@njit(cache=True)
+@compiled
 def reach(use: Any, free: Any, rack: Any, racks: int, reachable: Any) -> None:
     """How many more GPUs fit at each level: fills ``reachable`` (LEVELS,), never falling with the level."""
     machines, home, spread = 0, -1, False
@@ -59,7 +60,7 @@ def reach(use: Any, free: Any, rack: Any, racks: int, reachable: Any) -> None:
     reachable[2] = total
 
 
-@njit(cache=True)
+@compiled
 def take(use: Any, free: Any, rack: Any, racks: int, wanted: int, level: int) -> None:
     """Move ``wanted`` GPUs from ``free`` to ``use`` within ``level``; they must fit (see ``reach``).
 
@@ -102,7 +103,7 @@ def take(use: Any, free: Any, rack: Any, racks: int, wanted: int, level: int) ->
         wanted -= taken
 
 
-@njit(cache=True)
+@compiled
 def _before(m: int, other: int, use: Any, free: Any, wanted: int) -> bool:
     """Machines in use first; then the fullest that holds all that is wanted; else the emptiest."""
     if (use[m] > 0) != (use[other] > 0):
@@ -112,7 +113,7 @@ def _before(m: int, other: int, use: Any, free: Any, wanted: int) -> bool:
     return bool(free[m] < free[other]) if free[m] >= wanted else bool(free[m] > free[other])
 
 
-@njit(cache=True)
+@compiled
 def give_back(use: Any, grant: Any, free: Any, surplus: int) -> None:
     """Return ``surplus`` GPUs of ``grant`` to ``free``, from the machines where the bidder has least."""
     while surplus > 0:
@@ -127,7 +128,7 @@ def give_back(use: Any, grant: Any, free: Any, surplus: int) -> None:
         surplus -= returned
 
 
-@njit(cache=True)
+@compiled
 def improve(logv: Any, use: Any, grant: Any, free: Any, rack: Any, racks: int) -> None:
     """Best of two starts: greedy by gain per GPU, and by gain per step."""
     held, top, steps = use - grant, _tops(logv), _steps(logv)
@@ -140,7 +141,7 @@ def improve(logv: Any, use: Any, grant: Any, free: Any, rack: Any, racks: int) -
             grant[:] = mine - held
 
 
-@njit(cache=True)
+@compiled
 def _climb(
     logv: Any, top: Any, steps: Any, held: Any, use: Any, free: Any, rack: Any, racks: int, per_gpu: bool
 ) -> float:
@@ -160,12 +161,12 @@ def _climb(
     return total
 
 
-@njit(cache=True)
+@compiled
 def _value(logv: Any, use: Any, rack: Any) -> float:
     return float(logv[use.sum(), level_of(use, rack)])
 
 
-@njit(cache=True)
+@compiled
 def _tops(logv: Any) -> Any:
     """(bidders,) the most that each could reach: a pair that has it need not be looked at."""
     top = np.empty(len(logv))
@@ -174,7 +175,7 @@ def _tops(logv: Any) -> Any:
     return top
 
 
-@njit(cache=True)
+@compiled
 def _steps(logv: Any) -> Any:
     """(bidders, GPUs + 1) whether one GPU fewer would be worth less at some level: other numbers are idle."""
     steps = np.zeros(logv.shape[:2], np.bool_)
@@ -186,7 +187,7 @@ def _steps(logv: Any) -> Any:
     return steps
 
 
-@njit(cache=True)
+@compiled
 def _fill(logv: Any, steps: Any, use: Any, free: Any, rack: Any, racks: int, per_gpu: bool) -> None:
     """Give away free GPUs, each time to the bidder and in the number that gain most, per GPU or in all."""
     reachable = np.zeros(LEVELS, np.int64)
@@ -210,7 +211,7 @@ def _fill(logv: Any, steps: Any, use: Any, free: Any, rack: Any, racks: int, per
         take(use[pick[0]], free, rack, racks, pick[1], pick[2])
 
 
-@njit(cache=True)
+@compiled
 def _exchange(
     logv: Any, top: Any, steps: Any, held: Any, use: Any, free: Any, rack: Any, racks: int, i: int, j: int
 ) -> bool:
@@ -245,7 +246,7 @@ def _exchange(
     return True
 
 
-@njit(cache=True)
+@compiled
 def _take_tight(use: Any, free: Any, rack: Any, racks: int, wanted: int, reachable: Any) -> None:
     """Take ``wanted`` GPUs at the lowest level that holds them."""
     if wanted == 0:
@@ -257,7 +258,7 @@ def _take_tight(use: Any, free: Any, rack: Any, racks: int, wanted: int, reachab
     take(use, free, rack, racks, wanted, level)
 
 
-@njit(cache=True)
+@compiled
 def _best_number(logv: Any, use: Any, free: Any, rack: Any, racks: int, reachable: Any) -> tuple[float, int]:
     """Best log value of one bidder among what is free, and the fewest GPUs that reach it."""
     reach(use, free, rack, racks, reachable)

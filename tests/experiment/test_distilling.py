@@ -66,7 +66,7 @@ def test_the_commands(
     )
     assert json.loads(shown.out)["leaves"] <= 6
     text = run("rules", out).out
-    assert "score of a waiting sub-job =" in text and "x laxity" in text and "where" in text
+    assert "score of a waiting sub-job =" in text and " x " in text and "where" in text
     out.write_text(out.read_text().replace("gate = 0.9", "gate = 0.8"))
     assert json.loads(run("rules", out, "--json").out)["edited"]
 

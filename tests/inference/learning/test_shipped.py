@@ -15,7 +15,9 @@ from eunomia.inference.policies import load_policy as by_name
 from eunomia.inference.simulate import simulate_problem
 
 
-@pytest.mark.parametrize("name", shipped())
+@pytest.mark.parametrize(
+    "name", [name for name in shipped() if name != "relmas"]
+)  # tests of its own: relmas/
 def test_it_loads_and_its_card_says_where_it_comes_from(name: str) -> None:
     policy, card = load_policy(name), card_of(name)
     seen = policy.weights.low[: len(card["features"]["job"])]  # those that came later have no range

@@ -80,12 +80,39 @@ def status() -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the final flush complains
         return 1
+    except ModuleNotFoundError as error:
+        return _complain(_missing(error), 1)
     except MemoryError:
         return _complain("out of memory; use fewer workers, a shorter duration_s or fewer requests", 1)
     except OSError as error:
         place = f" '{error.filename}'" if error.filename else ""
         return _complain(f"{error.strerror or error}{place}", 1)
     return 0
+
+
+LIBRARIES = {  # extra -> what it brings, as far as a verb needs it
+    "serve": (
+        "onnxruntime",
+        "aiohttp",
+        "grpc",
+        "tritonclient",
+        "prometheus_client",
+        "sqlalchemy",
+        "alembic",
+        "hdrh",
+    ),
+    "cluster": ("highspy", "clarabel", "scipy"),
+    "learn": ("torch", "gymnasium", "tensorboard", "cma"),
+}
+
+
+def _missing(error: ModuleNotFoundError) -> str:
+    """What to install for a verb whose libraries the light core does not bring; a broken import of ours is raised."""
+    library = (error.name or "").partition(".")[0]
+    extra = next((extra for extra, brought in LIBRARIES.items() if library in brought), None)
+    if extra is None:
+        raise error
+    return f"this needs {library}, which is not installed: pip install 'eunomia[{extra}]'"
 
 
 def _complain(sentence: str, code: int) -> int:

@@ -46,7 +46,7 @@ class Checkpoint:
             "sha256": tensor_hash, **self.facts,
         }  # fmt: skip
         card = json.loads(json.dumps(card))
-        return {**card, "card_sha256": _card_hash(card)}
+        return {**card, "card_sha256": card_hash(card)}
 
 
 def save(checkpoint: Checkpoint, path: str | Path) -> Path:
@@ -67,7 +67,7 @@ def load(path: str | Path) -> Checkpoint:
     """Read a checkpoint back. Raises RecordError with the reason why it cannot be used."""
     card_path = card_path_of(path)
     card = read_card(card_path)
-    content = _read(card_path.with_suffix(".safetensors"))
+    content = read_file(card_path.with_suffix(".safetensors"))
     if hashlib.sha256(content).hexdigest() != card["sha256"]:
         raise RecordError(
             f"{card_path.with_suffix('.safetensors')} is not the file that its card was written for (SHA-256 differs): "
@@ -82,7 +82,7 @@ def read_card(path: str | Path) -> dict[str, Any]:
     """The card alone, checked. Raises RecordError."""
     card_path = card_path_of(path)
     try:
-        card = json.loads(_read(card_path))
+        card = json.loads(read_file(card_path))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise RecordError(
             f"{card_path} is not a policy's card: {error}; it was damaged or cut short"
@@ -92,7 +92,7 @@ def read_card(path: str | Path) -> dict[str, Any]:
     if card.get("format") != FORMAT:
         raise RecordError(f"{card_path} has format {card.get('format')}; this version reads format {FORMAT}")
     stated = card.pop("card_sha256", None)
-    if stated != _card_hash(card):
+    if stated != card_hash(card):
         raise RecordError(
             f"{card_path} was changed after it was written (SHA-256 differs); train the policy again"
         )
@@ -153,11 +153,13 @@ def _lengthened(name: str, value: Any) -> Any:
     return np.concatenate([value, np.full(size - len(value), neutral)])
 
 
-def _card_hash(card: dict[str, Any]) -> str:
+def card_hash(card: dict[str, Any]) -> str:
+    """SHA-256 over a card's content, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
 
 
-def _read(path: Path) -> bytes:
+def read_file(path: Path) -> bytes:
+    """A card or its tensors; raises RecordError."""
     try:
         return path.read_bytes()
     except OSError as error:

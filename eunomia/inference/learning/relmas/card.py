@@ -16,7 +16,7 @@ import numpy as np
 
 from eunomia.atomic import write_bytes, write_text
 from eunomia.errors import ConfigError, RecordError
-from eunomia.inference.learning.checkpoint import card_path_of
+from eunomia.inference.learning.checkpoint import card_hash, card_path_of, read_file
 from eunomia.inference.learning.relmas.network import Actor
 from eunomia.inference.learning.relmas.policy import RelmasPolicy
 from eunomia.inference.learning.relmas.table import VERSION, names
@@ -39,7 +39,7 @@ def save_relmas(policy: RelmasPolicy, path: str | Path, facts: dict[str, Any] | 
     }  # fmt: skip
     card = json.loads(json.dumps(card))
     write_bytes(place.with_suffix(".safetensors"), content)
-    write_text(place, json.dumps({**card, "card_sha256": _hash(card)}, indent=1) + "\n")
+    write_text(place, json.dumps({**card, "card_sha256": card_hash(card)}, indent=1) + "\n")
     return place
 
 
@@ -56,7 +56,7 @@ def read_relmas_card(path: str | Path) -> dict[str, Any]:
     """The card, checked. Raises RecordError."""
     place = card_path_of(path)
     try:
-        card = json.loads(_read(place))
+        card = json.loads(read_file(place))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise RecordError(f"{place} is not a policy's card: {error}; it was damaged or cut short") from None
     if not isinstance(card, dict) or card.get("family") != FAMILY:
@@ -64,7 +64,7 @@ def read_relmas_card(path: str | Path) -> dict[str, Any]:
     if card.get("format") != FORMAT:
         raise RecordError(f"{place} has format {card.get('format')}; this version reads format {FORMAT}")
     stated = card.pop("card_sha256", None)
-    if stated != _hash(card):
+    if stated != card_hash(card):
         raise RecordError(
             f"{place} was changed after it was written (SHA-256 differs); train the policy again"
         )
@@ -82,7 +82,7 @@ def load_relmas(path: str | Path) -> RelmasPolicy:
     from safetensors.numpy import load
 
     card, tensors = read_relmas_card(path), card_path_of(path).with_suffix(".safetensors")
-    content = _read(tensors)
+    content = read_file(tensors)
     if hashlib.sha256(content).hexdigest() != card["sha256"]:
         raise RecordError(
             f"{tensors} is not the file that its card was written for (SHA-256 differs): it was changed or cut short; "
@@ -99,16 +99,3 @@ def load_relmas(path: str | Path) -> RelmasPolicy:
             f"{card_path_of(path)}: period_layers is {policy['period_layers']}; it must be at least 0"
         )
     return RelmasPolicy(actor, card["name"], policy["period_layers"], policy["hold"], policy["period_mode"])
-
-
-def _hash(card: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise RecordError(
-            f"cannot read {path}: {error.strerror}; a policy is a .json card beside a .safetensors file"
-        ) from None

@@ -50,6 +50,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "veltair": grid("veltair", layers=(4.0, 1.0, 8.0, 16.0), gate=GATES),
     "layerweaver": grid("layerweaver", window=(0.5, 0.0, 0.25, 1.0), gate=GATES),
     "pressure": grid("pressure", gate=GATES),
+    "magma": grid("magma", budget_s=(20e-6, 5e-6, 1e-6), jobs=(100.0, 30.0, 10.0), gate=(math.inf, 1.0)),
     **{
         order: tuple(
             name

@@ -1,10 +1,11 @@
 """The best schedule found by search that knows the future: the lower end of the clairvoyant bracket.
 
-Method (docs/bounds.md): run a portfolio of gated list-scheduling rules, then improve the best one by
-random local search with the compiled engine as evaluator. A candidate is a rule (order, placement, +f,
-gate), a set of admitted requests, and a credit in seconds per request that is taken off its key. It does
-badly when the budget is small beside the number of requests, and where a good schedule must break the
-pattern of a list rule, by holding an accelerator for a request that has not arrived.
+Method (docs/bounds.md): run a portfolio of gated list-scheduling rules, and lookahead over the best of them;
+admit what lookahead served, and improve that, or the best rule, by random local search with the compiled
+engine. A candidate is a rule (order, placement, +f, gate), a set of admitted requests, and a credit in seconds
+per request that is taken off its key. It does badly when the budget is small beside the number of requests, and
+where a good schedule must break the pattern of a list rule, by holding an accelerator for a request that has
+not arrived.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from eunomia.errors import ConfigError
 from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
 from eunomia.inference.kernel.layout import HIT
+from eunomia.inference.lookahead.policy import Lookahead, lookahead
 from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.ordering import Order, edf, edf_bytes, llf, sjf
@@ -32,8 +34,10 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 WEIGHING = ("weighted", "moca_literal")  # contention modes in which a priority is physics, not only order
-PLACES = ("any_idle", "eft", "eft_ca")
+PLACES = ("any_idle", "pref", "eft", "eft_ca")
 GATES = (math.inf, 1.0, 0.9, 0.75, 0.6)
+PRICES = (0.0, 0.7)  # of lookahead without a budget
+SEEDED = 5  # rules of the portfolio that are tried on what lookahead admits
 
 
 def credited_edf(ready: Any, system: Any) -> float:
@@ -94,7 +98,7 @@ class Found:
 
     hits: int
     share: float  # of all requests
-    policy: Greedy
+    policy: Greedy | Lookahead
     requests: RequestTable
     options: EngineOptions
     admitted: Flags  # (n,) of the original requests
@@ -106,7 +110,7 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
-    policy: Greedy
+    policy: Greedy | Lookahead
     admitted: Flags
     credit_s: Floats
     hit: Flags
@@ -130,10 +134,18 @@ def search_schedule(
     """
     began, search = time.perf_counter(), search or SearchOptions()
     bench = _Bench(requests, table, platform, options or EngineOptions())
-    start = max((bench.try_out(_everything(rule, bench)) for rule in bench.rules()), key=lambda c: c.hits)
-    best = current = start
-    rng = np.random.default_rng(np.random.SeedSequence([search.seed, 0xC1A1]))
     until = began + search.seconds
+    portfolio = sorted(
+        (bench.try_out(_everything(rule, bench)) for rule in bench.rules()), key=lambda c: -c.hits
+    )
+    best = current = start = portfolio[0]
+    if bench.runs < search.evaluations and best.hits < len(requests) and time.perf_counter() < until:
+        plans = [bench.try_out(_everything(ahead, bench)) for ahead in _lookaheads(start)]
+        best = max([start, *plans], key=lambda c: c.hits)
+        seeded = [bench.try_out(replace(one, admitted=best.hit)) for one in portfolio[:SEEDED]]
+        current = max([start, *seeded], key=lambda c: c.hits)
+        best = max([best, current], key=lambda c: c.hits)
+    rng = np.random.default_rng(np.random.SeedSequence([search.seed, 0xC1A1]))
     while bench.runs < search.evaluations and best.hits < len(requests) and time.perf_counter() < until:
         candidate = bench.try_out(_moved(current, bench, rng))
         if candidate.hits >= current.hits:
@@ -141,7 +153,7 @@ def search_schedule(
             best = current if current.hits > best.hits else best
     return Found(
         best.hits, best.hits / len(requests) if len(requests) else 1.0, best.policy, bench.table_of(best),
-        bench.options, best.admitted, bench.plain_name(start.policy), start.hits, bench.runs,
+        bench.options, best.admitted, _plain_name(start.policy), start.hits, bench.runs,
         time.perf_counter() - began,
     )  # fmt: skip
 
@@ -186,10 +198,6 @@ class _Bench:
             for order in self.orders.values() for place in PLACES for gate in self.gates
         ]  # fmt: skip
 
-    def plain_name(self, policy: Greedy) -> str:
-        """The name that the rule has without credits."""
-        return policy.name.replace("-credit", "")
-
     def table_of(self, candidate: _Candidate) -> RequestTable:
         """The admitted requests with their credits."""
         rows, all_ = np.flatnonzero(candidate.admitted), self.requests
@@ -217,8 +225,18 @@ class _Bench:
         return replace(candidate, hit=hit)
 
 
-def _everything(policy: Greedy, bench: _Bench) -> _Candidate:
-    """A rule with all requests admitted and no credits."""
+def _plain_name(policy: Greedy | Lookahead) -> str:
+    """The name that the rule has without credits."""
+    return policy.name.replace("-credit", "")
+
+
+def _lookaheads(start: _Candidate) -> list[Lookahead]:
+    """Lookahead over a rule, with no limit to its planning: it knows no arrivals to come, but breaks the pattern."""
+    return [lookahead(_plain_name(start.policy), budget_us=0.0, price=price) for price in PRICES]
+
+
+def _everything(policy: Greedy | Lookahead, bench: _Bench) -> _Candidate:
+    """A policy with all requests admitted and no credits."""
     count = len(bench.requests)
     return _Candidate(policy, np.ones(count, np.bool_), np.zeros(count), np.zeros(count, np.bool_))
 
@@ -226,6 +244,7 @@ def _everything(policy: Greedy, bench: _Bench) -> _Candidate:
 def _moved(current: _Candidate, bench: _Bench, rng: np.random.Generator) -> _Candidate:
     """A random neighbour: one move of the rule, or one to three moves around a request, mostly a missed one."""
     if rng.random() < 0.05:
+        assert isinstance(current.policy, Greedy), "only rules are moved"
         return replace(current, policy=_another_rule(current.policy, bench, rng))
     admitted, credit_s = current.admitted.copy(), current.credit_s.copy()
     missed = np.flatnonzero(~current.hit)

@@ -15,6 +15,7 @@ from eunomia.config.section import FilePath, Name, Positive, Section, Share, wro
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Values = Annotated[list[Any], Field(min_length=1)]
 Stage = Literal["linear", "hidden", "pointer"]
+Promise = Literal["attainment", "shortfall", "max_min"]
 
 
 class StageConfig(Section):
@@ -38,11 +39,12 @@ class TrainingConfig(Section):
     scenarios: list[FilePath] = Field(min_length=1)
     vary: dict[str, Values] = Field(default_factory=dict)  # key path -> values
     objective: dict[str, float] = Field(default_factory=lambda: {"hit_rate": 1.0})
+    promise: Promise | None = None  # train what promised hit rates ask for, with this objective
     targets: Annotated[list[Share], Field(min_length=2, max_length=2)] | None = (
         None  # drawn per pair and episode
     )
     base: str = "best"  # a heuristic such as edf+f+eft+g0.9; best = chosen on validation episodes
-    start_from: FilePath | None = None  # a checkpoint to go on from, in place of a base
+    start_from: FilePath | None = None  # a checkpoint, or a shipped policy, to go on from
     requests: Count = 500  # per episode, at most
     validation: Count = 24  # episodes
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0

@@ -19,12 +19,13 @@ from eunomia.experiment.files import file_stamps
 from eunomia.experiment.run import engine_options, provenance
 from eunomia.experiment.tuning import FIRST_VALIDATION_SEED
 from eunomia.hardware.table import CostTable
-from eunomia.inference.learning.checkpoint import Checkpoint, load, save
-from eunomia.inference.learning.policy.bases import base_weights
+from eunomia.inference.learning.checkpoint import Checkpoint, card_path_of, save
+from eunomia.inference.learning.policy.bases import TERMS, base_weights, with_promise
 from eunomia.inference.learning.policy.learned import LearnedPolicy
 from eunomia.inference.learning.policy.weights import Floats, Weights
+from eunomia.inference.learning.serving import checkpoint_of, shipped
 from eunomia.inference.learning.training.episodes import Episode
-from eunomia.inference.learning.training.objectives import check_objective, value
+from eunomia.inference.learning.training.objectives import PROMISED, check_objective, value
 from eunomia.inference.learning.training.run import Progress, Settings, Trained, train
 from eunomia.inference.problem import build_problem
 from eunomia.inference.simulate import simulate_problem
@@ -32,6 +33,8 @@ from eunomia.workload.requests import RequestTable
 
 FIRST_TRAINING_SEED = 1_000_000_000  # apart from those of tests and of validation
 SEEDS_PER_GENERATION = 10_000
+FIRST_ROUND, FINALISTS = 8, 12  # episodes, and bases for promises that see the rest of validation
+STRENGTH = 2.0  # of the terms for a promise, where a search for it begins
 BASES = tuple(
     f"{order}+f+{place}+g{gate:g}"
     for order in ("edf", "sjf", "llf", "edf_bytes")
@@ -120,12 +123,26 @@ class Heuristic:
 
 
 def best_heuristic(episodes: Sequence[Episode], objective: Mapping[str, float], tenants: bool) -> Heuristic:
-    """Every base on every episode; the greatest mean. Alike for training and for the gate at its end."""
+    """The base of the greatest mean. Alike for training and for the gate at its end.
+
+    Every base runs on every episode; of the many for promises, those that are not among the best FINALISTS on the
+    first FIRST_ROUND episodes run no further.
+    """
+    if not tenants:
+        return _best(BASES, episodes, objective)[0]
+    found = _best((*TENANT_BASES, *OWN_TENANT_BASES), episodes[:FIRST_ROUND], objective)
+    return _best([heuristic.name for heuristic in found[:FINALISTS]], episodes, objective)[0]
+
+
+def _best(
+    names: Sequence[str], episodes: Sequence[Episode], objective: Mapping[str, float]
+) -> list[Heuristic]:
+    """Bases with their values on each episode, in order of their means, greatest first."""
     found = [
         Heuristic(name, np.array([value(LearnedPolicy(base_weights(name)), e, objective) for e in episodes]))
-        for name in ((*TENANT_BASES, *OWN_TENANT_BASES) if tenants else BASES)
+        for name in names
     ]
-    return max(found, key=lambda heuristic: float(heuristic.values.mean()))
+    return sorted(found, key=lambda heuristic: -float(heuristic.values.mean()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,20 +165,24 @@ def train_policy(
     The state of each stage stands in ``folder``; a stopped training goes on where it was. Raises ConfigError,
     RecordError, OutputError.
     """
-    check_objective(config.objective)
+    searched, judged = objectives(config)
+    check_objective(searched)
     sampler = ScenarioSampler(config)
     episodes = sampler.validation()
     tenants = config.targets is not None or any((e.problem.jobs.slo_kind >= 0).any() for e in episodes)
-    heuristic = best_heuristic(episodes, config.objective, tenants)
+    heuristic = best_heuristic(episodes, judged, tenants)
     weights, trained = _start(config, heuristic), []
     for number, stage in enumerate(config.stage):
         if stage.stage != "linear" and weights.kind == "linear":
             weights = weights.with_network(stage.stage, stage.units, config.seed)
-        settings = _settings(config, stage, weights, tenants, f"{number} {sampler.about}")
+        settings = _settings(config, stage, weights, tenants, searched, f"{number} {sampler.about}")
         told = None if tell is None else lambda progress, stage=stage: tell(stage, progress)
         trained.append(train(settings, sampler, folder / f"stage-{number}", workers, told))
         weights = trained[-1].weights
-    difference = trained[-1].values - heuristic.values
+    values = trained[-1].values
+    if judged != searched:
+        values = np.array([value(LearnedPolicy(weights, alarm=np.inf), e, judged) for e in episodes])
+    difference = values - heuristic.values
     gain = float(difference.mean())
     error = float(difference.std(ddof=1) / np.sqrt(len(difference))) if len(difference) > 1 else 0.0
     kept = not gain > error
@@ -171,18 +192,35 @@ def train_policy(
     return Outcome(checkpoint, save(checkpoint, folder / config.name), heuristic, gain, error, kept)
 
 
+def objectives(config: TrainingConfig) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """What the search climbs, and what the gate judges by: the same, but for a promise."""
+    if config.promise is None:
+        return config.objective, config.objective
+    given = "objective" in config.model_fields_set
+    return config.objective if given else PROMISED[config.promise], {config.promise: 1.0}
+
+
 def _start(config: TrainingConfig, heuristic: Heuristic) -> Weights:
     if config.start_from is not None:
-        return load(config.start_from).weights
-    return base_weights(heuristic.name if config.base == "best" else config.base)
+        weights = _started_from(config.start_from).weights
+    else:
+        weights = base_weights(heuristic.name if config.base == "best" else config.base)
+    return weights if config.promise is None else with_promise(weights, TERMS[config.promise], STRENGTH)
+
+
+def _started_from(text: str) -> Checkpoint:
+    """The policy that training goes on from: a card, or a shipped policy where no such file is."""
+    name = Path(text).name
+    return checkpoint_of(name if name in shipped() and not card_path_of(text).is_file() else text)
 
 
 def _settings(
-    config: TrainingConfig, stage: StageConfig, start: Weights, tenants: bool, about: str
-) -> Settings:
+    config: TrainingConfig, stage: StageConfig, start: Weights, tenants: bool, objective: Mapping[str, float],
+    about: str,
+) -> Settings:  # fmt: skip
     return Settings(
         start, stage.stage, stage.generations, stage.population, stage.episodes, stage.sigma, config.seed,
-        stage.validate_every, config.objective, tenants, stage.diagonal, about=about,
+        stage.validate_every, objective, tenants, config.promise is not None, stage.diagonal, about=about,
     )  # fmt: skip
 
 
@@ -205,6 +243,7 @@ def _facts(
     return {
         "command": command,
         "training": config.model_dump(mode="json", exclude={"scenarios", "start_from"}),
+        **_beginning(config),
         "trained_on": sorted({model.name for p in problems for model in p.table.models}),
         "hardware": sorted({", ".join(p.table.types[c] for c in p.columns[p.type_of]) for p in problems}),
         "contention": sorted({p.contention for p in problems}),
@@ -220,6 +259,17 @@ def _facts(
         },
         "made_with": {key: value for key, value in provenance().items() if key != "command"},
     }  # fmt: skip
+
+
+def _beginning(config: TrainingConfig) -> dict[str, Any]:
+    """Which policy training went on from, if any: its name, and the hash of its tensors."""
+    if config.start_from is None:
+        return {}
+    origin = _started_from(config.start_from)
+    digest = hashlib.sha256(origin.weights.pack().tobytes()).hexdigest()
+    return {
+        "started_from": {"name": origin.name, "file": Path(config.start_from).name, "weights_sha256": digest}
+    }
 
 
 def _table_hash(table: CostTable) -> str:

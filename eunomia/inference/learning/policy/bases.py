@@ -24,6 +24,7 @@ PROMISES: dict[str, dict[str, float]] = {
     "mend": {"spare": -1.0, "sinks": 1.0, "shortfall": 6.0},  # sooner the more it lacks: mean shortfall
     "level": {"spare": -1.0, "shortfall": 20.0},  # almost by what it lacks alone: the worst one
 }
+TERMS = {"attainment": "keep", "shortfall": "mend", "max_min": "level"}  # by what the operator wants
 
 ORDERS: dict[str, dict[str, float]] = {
     "edf": {"time_left": -1.0},

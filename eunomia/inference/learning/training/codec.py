@@ -21,6 +21,13 @@ TENANT = (
     "gap", "shortfall", "below", "lost", "target", "filled", "gap_deadline", "weight",
     "owed", "spare", "sinks", "thin", "close", "whole", "needy_whole", "needy_size",
 )  # fmt: skip
+# What a search for promises alone moves, and how far a step of 1 goes.
+PROMISES = {
+    "gap": 4.0, "shortfall": 6.0, "below": 1.0, "lost": 1.0, "target": 3.0, "filled": 2.0, "owed": 1.0, "spare": 1.0,
+    "sinks": 1.0, "thin": 1.0, "close": 1.0, "whole": 1.0, "needy_whole": 1.0, "needy_size": 1.0, "size": 1.0,
+    "cost": 1.0, "started": 1.0, "done": 1.0,
+}  # fmt: skip
+PROMISED_STARTS = ("shortfall", "owed", "spare", "sinks")
 IDLE_JOB = ("hopeless",)  # hopeless ones are a tier of their own
 
 
@@ -31,6 +38,7 @@ class Codec:
     origin: Weights
     names: tuple[str, ...]  # trained tensors, "gate" among them
     tenants: bool  # whether features of promises are trained
+    promises: bool = False  # whether they alone are, with what weighs them against size; other weights stay
 
     def __post_init__(self) -> None:
         known = ("job", "pair", "start", "gate", *network_shapes(self.origin.kind, self.origin.units))
@@ -44,6 +52,9 @@ class Codec:
             "job": np.array([name not in skip for name in JOB]), "pair": np.ones(len(PAIR), np.bool_),
             "start": np.array([name not in skip for name in START]), "gate": np.ones(1, np.bool_),
         }  # fmt: skip
+        if self.promises:
+            masks |= {"job": np.array([name in PROMISES for name in JOB]), "pair": np.zeros(len(PAIR), np.bool_),
+                      "start": np.array([name in PROMISED_STARTS for name in START])}  # fmt: skip
         for name, value in self.origin.network.items():
             masks[name] = np.ones(value.size, np.bool_)
         if self.origin.place == "any_idle":
@@ -51,6 +62,13 @@ class Codec:
         if not np.isfinite(self.origin.gate):
             masks["gate"][:] = False
         return masks
+
+    def _scale(self, name: str) -> Floats:
+        """What a step of 1 changes, for every number of a tensor."""
+        if self.promises and name == "job":
+            return np.array([PROMISES.get(feature, 0.0) for feature in JOB])
+        size = 1 if name == "gate" else self.origin.tensors()[name].size
+        return np.full(size, SCALES.get(name, INNER_SCALE))
 
     @property
     def size(self) -> int:
@@ -65,7 +83,7 @@ class Codec:
         for name in self.names:
             mask = masks[name]
             step = np.zeros(mask.size)
-            step[mask] = SCALES.get(name, INNER_SCALE) * x[at : at + int(mask.sum())]
+            step[mask] = self._scale(name)[mask] * x[at : at + int(mask.sum())]
             at += int(mask.sum())
             changed[name] = tensors[name] + step.reshape(tensors[name].shape)
         own: dict[str, Any] = {name: changed[name] for name in ("job", "pair", "start") if name in changed}

@@ -2,12 +2,14 @@
 
     hit_rate    hits / measured requests
     attainment  share of promised pairs that are at or above their target over the episode
+    near_attainment  the same with a ramp instead of a step: 1 at NEAR above the target, 0 at NEAR below
     shortfall   - mean over promised pairs of max(0, target - indicator)
     max_min     - largest shortfall of a promised pair, plus nothing else: 0 when all are served
     fairness    - standard deviation over tenants of their hit rates
 
 An objective is a mixture ``{name: weight}``: attainment alone moves in steps of one pair, and a little of the
-others tells the search which way is down. Only hit rates, drop rates and mean latencies can be promised here.
+others tells the search which way is down; ``PROMISED`` has the mixture for each promise. Only hit rates, drop rates
+and mean latencies can be promised here.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from eunomia.inference.simulate import simulate_problem
 Floats = npt.NDArray[np.float64]
 JUDGED = ("hit_rate", "drop_rate", "latency_mean")
 TOLERANCE = 1e-12
+NEAR = 0.1  # of a hit rate
 
 
 def hit_rate(results: npt.NDArray[Any], episode: Episode) -> float:
@@ -68,6 +71,12 @@ def attainment(results: npt.NDArray[Any], episode: Episode) -> float:
     return float((gap <= TOLERANCE).mean()) if len(gap) else 1.0
 
 
+def near_attainment(results: npt.NDArray[Any], episode: Episode) -> float:
+    """Mean over promised pairs of 1/2 - gap / (2 NEAR), within 0..1; 1 without promises."""
+    gap = gaps(results, episode)
+    return float(np.clip(0.5 - gap / (2.0 * NEAR), 0.0, 1.0).mean()) if len(gap) else 1.0
+
+
 def shortfall(results: npt.NDArray[Any], episode: Episode) -> float:
     """Minus the mean shortfall of promised pairs."""
     gap = gaps(results, episode)
@@ -91,8 +100,15 @@ def fairness(results: npt.NDArray[Any], episode: Episode) -> float:
 
 OBJECTIVES: dict[str, Callable[[npt.NDArray[Any], Episode], float]] = {
     "hit_rate": hit_rate, "attainment": attainment, "shortfall": shortfall, "max_min": max_min,
-    "fairness": fairness,
+    "fairness": fairness, "near_attainment": near_attainment,
 }  # fmt: skip
+
+# What a search climbs for each promise. The promise itself decides what becomes of the outcome.
+PROMISED: dict[str, dict[str, float]] = {
+    "attainment": {"near_attainment": 0.6, "attainment": 0.4, "hit_rate": 0.1},
+    "shortfall": {"shortfall": 1.0, "hit_rate": 0.05},
+    "max_min": {"max_min": 1.0, "shortfall": 0.5, "hit_rate": 0.05},
+}
 
 
 def check_objective(mixture: Mapping[str, float]) -> None:

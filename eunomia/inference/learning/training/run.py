@@ -46,6 +46,7 @@ class Settings:
     validate_every: int = 5
     objective: Mapping[str, float] = field(default_factory=lambda: {"hit_rate": 1.0})
     tenants: bool = False  # train on features of promises
+    promises: bool = False  # train on them alone
     diagonal: bool = False
     trained: tuple[str, ...] | None = None  # tensors; None = those of the stage
     about: str = ""  # where episodes come from; part of the run's identity
@@ -68,7 +69,7 @@ class Settings:
     def codec(self) -> Codec:
         """Search coordinates of this stage."""
         names = self.trained or STAGES[self.stage]
-        return Codec(self.start, names, self.tenants)
+        return Codec(self.start, names, self.tenants, self.promises)
 
     @property
     def hash(self) -> str:
@@ -76,6 +77,7 @@ class Settings:
         plain = {name: getattr(self, name) for name in
                  ("stage", "population", "episodes", "sigma", "seed", "validate_every", "tenants", "diagonal",
                   "trained", "about")}  # fmt: skip
+        plain |= {"promises": True} if self.promises else {}  # hashes of other runs stay as they were
         digest = hashlib.sha256(json.dumps([plain, dict(self.objective)], sort_keys=True).encode())
         digest.update(self.start.pack().tobytes())
         return digest.hexdigest()

@@ -1,0 +1,89 @@
+"""Training for a promise: what is searched, what is climbed, what the gate judges by, where it begins."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eunomia.config.training import load_training
+from eunomia.errors import ConfigError
+from eunomia.experiment.learning import objectives, train_policy
+from eunomia.inference.kernel.layout import DROPPED, HIT
+from eunomia.inference.learning.observation.table import GLOBAL, JOB, PAIR, START
+from eunomia.inference.learning.policy.bases import TERMS, base_weights, with_promise
+from eunomia.inference.learning.serving import checkpoint_of
+from eunomia.inference.learning.training.codec import PROMISED_STARTS, PROMISES, Codec
+from eunomia.inference.learning.training.objectives import NEAR, OBJECTIVES, PROMISED, gaps
+from tests.inference.learning.deployment import episode
+from tests.inference.learning.test_lifecycle import SCENARIO
+
+TRAINING = """
+name = "promised"
+scenarios = ["tiny.toml"]
+promise = "shortfall"
+targets = [0.5, 0.95]
+start_from = "eunomia"
+requests = 60
+validation = 2
+[[stage]]
+generations = 2
+population = 4
+episodes = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("promises")
+    (place / "tiny.toml").write_text(SCENARIO)
+    (place / "train.toml").write_text(TRAINING)
+    return place / "train.toml"
+
+
+def test_nearly_kept_promises_count_in_part() -> None:
+    e = episode(0, requests=60)
+    results = np.zeros(60, [("outcome", "i8"), ("arrival_s", "f8"), ("finish_s", "f8")])
+    results["arrival_s"] = e.problem.jobs.arrival_s
+    results["outcome"] = np.where(np.arange(60) % 3 < 2, HIT, DROPPED)
+    gap = gaps(results, e)
+    by_hand = [1.0 if g <= -NEAR else 0.0 if g >= NEAR else (NEAR - g) / (2.0 * NEAR) for g in gap]
+    assert 0.0 < np.mean(by_hand) < 1.0
+    assert OBJECTIVES["near_attainment"](results, e) == pytest.approx(np.mean(by_hand))
+    none = replace(e, problem=e.problem._replace(jobs=e.problem.jobs._replace(slo_kind=np.full(9, -1))))
+    assert OBJECTIVES["near_attainment"](results, none) == 1.0
+
+
+def test_a_search_for_promises_moves_nothing_else() -> None:
+    origin = with_promise(base_weights("edf+f+eft+g1.0"), "keep", 2.0)
+    codec = Codec(origin, ("job", "pair", "start", "gate"), tenants=True, promises=True)
+    assert codec.size == len(PROMISES) + len(PROMISED_STARTS) + 1
+    found = codec.decode(np.ones(codec.size))
+    moved = {name: step for name, step in zip(JOB, found.job - origin.job, strict=True) if step}
+    assert moved == PROMISES
+    assert {name for name, step in zip(START, found.start, strict=True) if step} == set(PROMISED_STARTS)
+    assert not found.pair.any() and np.array_equal(found.base, origin.base) and found.gate > origin.gate
+    assert not np.any(found.start[: len(PAIR) + len(GLOBAL)])
+
+
+def test_the_gate_judges_by_the_promise_and_the_search_climbs_its_mixture(file: Path) -> None:
+    assert objectives(load_training(file)) == (PROMISED["shortfall"], {"shortfall": 1.0})
+    own = load_training(file, ("objective.shortfall=2",))
+    assert objectives(own) == ({"shortfall": 2.0}, {"shortfall": 1.0})
+    assert set(PROMISED) == set(TERMS)
+    with pytest.raises(ConfigError, match="promise"):
+        load_training(file, ("promise=most",))
+
+
+def test_training_goes_on_from_a_shipped_policy_with_the_terms_set_by_hand(file: Path) -> None:
+    outcome = train_policy(load_training(file), file.parent / "run")
+    start = with_promise(checkpoint_of("eunomia").weights, "mend", 2.0)
+    facts = json.loads(outcome.path.read_text())
+    assert facts["started_from"]["name"] == "eunomia" and facts["training"]["promise"] == "shortfall"
+    assert facts["validation"]["kept_heuristic"] == outcome.kept_heuristic
+    trained = outcome.checkpoint.weights
+    if outcome.kept_heuristic:
+        assert not trained.learned
+    else:
+        assert np.array_equal(trained.base, start.base) and np.array_equal(trained.pair, start.pair)

@@ -1,8 +1,9 @@
-"""Apps for Themis' study: hyperparameter searches and single jobs, with placement sensitivity as measured."""
+"""Apps for Themis' study: hyperparameter searches and single jobs, with placement sensitivity as measured or as set."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,7 +22,11 @@ HOURS = (0.5, 8.0)  # full length of a trial, log-uniform
 
 @dataclass(frozen=True)
 class Setting:
-    """64 devices of one type, 4 per server, 4 servers per rack; ``load`` = offered device-hours over capacity."""
+    """64 devices of one type, 4 per server, 4 servers per rack; ``load`` = offered device-hours over capacity.
+
+    ``trials``, ``gangs``: drawn uniformly per app; ``hours``: full length of a trial, log-uniform. ``live``: searches
+    stop trials while they run (:mod:`eunomia.cluster.live_search`); else their steps are cut beforehand.
+    """
 
     apps: int = 80
     load: float = 1.0
@@ -30,6 +35,22 @@ class Setting:
     servers_per_rack: int = 4
     claims: float = 1.0  # one app in ten says that its rho is this many times what it is
     bid_error: float = 0.0  # every app misjudges its rho by a factor of its own in [1 - error, 1 + error]
+    trials: tuple[int, ...] = TRIALS
+    gangs: tuple[int, ...] = GANGS
+    hours: tuple[float, float] = HOURS
+    live: bool = False
+
+
+SEARCHES = Setting(apps=40, trials=(1, 4, 8, 16, 32), gangs=(1, 2, 4, 4, 4), hours=(0.5, 4.0), live=True)
+
+
+def sensitive_table(share: float, slowdown: float = 2.0) -> ThroughputTable:
+    """Ten models that scale perfectly; ``share`` of them run ``slowdown`` times slower if spread over servers."""
+    names = [f"model {n}" for n in range(10)]
+    keys = tuple((name, scale) for name in names for scale in (1, 2, 4))
+    alone = np.array([[10.0 * scale] for _, scale in keys])
+    suffers = np.array([names.index(name) < 10 * share and scale > 1 for name, scale in keys])
+    return ThroughputTable(keys, ("v100",), alone, np.where(suffers[:, None], alone / slowdown, alone))
 
 
 def problem(table: ThroughputTable, setting: Setting, seed: int) -> ClusterProblem:
@@ -38,8 +59,8 @@ def problem(table: ThroughputTable, setting: Setting, seed: int) -> ClusterProbl
     cluster = Cluster(
         (DeviceType("v100", setting.devices, setting.per_server, 0.0, None, setting.servers_per_rack),)
     )
-    made = [_app(table, rng, a, seed) for a in range(setting.apps)]
-    work_s = sum(job.total_steps / _speed(table, job)[0] * job.scale_factor for app in made for job in app)
+    made = [_app(table, rng, a, seed, setting) for a in range(setting.apps)]
+    work_s = sum(_work_s(table, app, setting) for app in made)
     gap_s = work_s / setting.load / setting.devices / setting.apps
     arrival_s = np.cumsum(rng.exponential(gap_s, setting.apps))
     errors = np.random.default_rng([seed, 43]).uniform(-1.0, 1.0, setting.apps)
@@ -57,22 +78,40 @@ def problem(table: ThroughputTable, setting: Setting, seed: int) -> ClusterProbl
     return build_problem(jobs, cluster, table)
 
 
-def _app(table: ThroughputTable, rng: np.random.Generator, number: int, seed: int) -> list[TrainingJob]:
-    gang = int(rng.choice(GANGS))
+def _work_s(table: ThroughputTable, app: list[TrainingJob], setting: Setting) -> float:
+    """Device-seconds that an app is expected to need; a live search as much as one that knows beforehand."""
+    full = sum(job.total_steps / _speed(table, job)[0] * job.scale_factor for job in app)
+    if not setting.live or len(app) == 1:
+        return full
+    rungs = [0.0, *SuccessiveHalving().rungs(len(app)), 1.0]
+    return full * sum((b - a) * 0.5**r for r, (a, b) in enumerate(itertools.pairwise(rungs)))
+
+
+def _app(
+    table: ThroughputTable, rng: np.random.Generator, number: int, seed: int, setting: Setting
+) -> list[TrainingJob]:
+    gang = int(rng.choice(setting.gangs))
     kinds = [name for name in table.job_types if gang in table.scales(name)]
     kind = str(rng.choice(kinds))
     alone, spread = _speed(table, TrainingJob("probe", kind, 1.0, gang))
-    hours = float(np.exp(rng.uniform(*np.log(HOURS))))
+    hours = float(np.exp(rng.uniform(*np.log(setting.hours))))
     steps = max(1.0, round(hours * 3600.0 * alone))
     slow = max(1.0, alone / spread) if spread > 0.0 else 1.0
     traits = {"slowdown_rack": slow, "slowdown_cross": slow, "skew": float(slow > 1.3)}
     traits |= {"loss_a": float(np.exp(rng.uniform(np.log(3.0), np.log(30.0)))) / steps, "loss_b": 1.0}
-    trials = int(rng.choice(TRIALS))
+    trials = int(rng.choice(setting.trials))
     jobs = [
         TrainingJob(f"{number}.{t}", kind, steps, gang, app_id=str(number), traits=traits)
         for t in range(trials)
     ]
-    return tuned(jobs, SuccessiveHalving(), seed * 1000 + number) if trials > 1 else jobs
+    if trials == 1:
+        return jobs
+    if not setting.live:
+        return tuned(jobs, SuccessiveHalving(), seed * 1000 + number)
+    return [
+        replace(job, traits={**job.traits, "loss_a": 9.0 / steps, "loss_c": float(c)})
+        for job, c in zip(jobs, rng.random(trials), strict=True)
+    ]
 
 
 def _speed(table: ThroughputTable, job: TrainingJob) -> tuple[float, float]:

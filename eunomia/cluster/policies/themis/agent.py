@@ -23,7 +23,8 @@ class App:
     """One app on devices of one type: its jobs' remaining work, and what it has had so far.
 
     ``left`` (jobs,) steps to do; ``speed`` (jobs, GPUs + 1) steps/s consolidated on n GPUs, never falling with
-    n; ``slowdown`` (jobs, levels) S >= 1 by spread; ``gang`` (jobs,) GPUs a job asks for.
+    n; ``slowdown`` (jobs, levels) S >= 1 by spread; ``gang`` (jobs,) GPUs a job asks for. ``least_s``: time that the
+    app needs whatever its search decides, as one trial runs to its end.
     """
 
     age_s: float
@@ -32,6 +33,7 @@ class App:
     speed: Floats
     slowdown: Floats
     gang: Ints
+    least_s: float = 0.0
 
 
 def ideal_time_s(alone_s: float, demand: int, gpus: int, contention: float, ideal: Ideal = "share") -> float:
@@ -52,7 +54,8 @@ def time_left_s(app: App, finish: Finish = "all") -> Floats:
 
     A single job: left * S / speed(n). Several jobs keep their gangs, and a gang is taken to lie as tightly as
     the app's GPUs allow: its own spread is that of the app only if the app has one job. ``all``: every trial
-    must end: max(longest job, GPU work / n). ``first``: the trial that ends first ends the app, min over jobs.
+    must end: max(longest job, ``least_s``, GPU work / n). ``first``: the trial that ends first ends the app, min over
+    jobs.
     """
     gpus = app.speed.shape[1] - 1
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -65,7 +68,7 @@ def time_left_s(app: App, finish: Finish = "all") -> Floats:
             soonest = np.where(fits, alone_s[:, None], np.inf).min(axis=0)
             return np.repeat(soonest[:, None], LEVELS, axis=1)
         used = np.minimum(number, app.gang.sum())
-        longest = np.where(fits.any(axis=0), alone_s.max(), np.inf)
+        longest = np.where(fits.any(axis=0), max(float(alone_s.max()), app.least_s), np.inf)
         together = np.maximum(longest, (alone_s * app.gang).sum() / used)
     return np.repeat(together[:, None], LEVELS, axis=1)
 

@@ -14,7 +14,7 @@ from eunomia.cluster.policies.servers import tight_gang
 from eunomia.cluster.policies.themis.agent import FINISHES, IDEALS, App, Finish, Ideal, bid
 from eunomia.cluster.policies.themis.arbiter import hand_out, stay_put, visible
 from eunomia.cluster.policies.themis.auction import ROUNDINGS, Rounding, auction
-from eunomia.cluster.policies.themis.book import Book, Leases
+from eunomia.cluster.policies.themis.book import Book, Leases, least_time_s
 from eunomia.cluster.policies.themis.division import LEVELS
 from eunomia.cluster.policies.themis.proportional import Bids, Offer
 from eunomia.cluster.view import Allocation, ClusterView, Needs
@@ -149,6 +149,7 @@ class _Market:
             speed=_speeds(view, jobs, self.column, self.useful[a]),
             slowdown=slowdowns(view, jobs, self.column),
             gang=view.scale[jobs],
+            least_s=least_time_s(view, jobs, view.throughput[:, self.column]),
         )
         return bid(app, had, self.most, self.policy.finish)
 

@@ -38,7 +38,8 @@ class Book:
                 jobs = np.flatnonzero(view.app == app)
                 self.start_s[app] = float(view.arrival_s[row])
                 self._crowd_at_start[app] = self._crowd
-                self.alone_s[app] = float((view.total_steps[jobs] / mean_speed(view, jobs)).max())
+                full = view.steps_done[jobs] + full_left(view)[jobs]
+                self.alone_s[app] = float((full / mean_speed(view, jobs)).max())
                 self.demand[app] = int(view.scale[jobs].sum())
 
     def contention(self, app: int) -> float:
@@ -67,10 +68,31 @@ class Book:
         for a, app in enumerate(apps.tolist()):
             jobs = view.app == app
             pick = np.max if finish == "all" else np.min
+            least_s = least_time_s(view, np.flatnonzero(jobs), fastest)
             ideal_s = self.ideal_s(view, app, ideal)
-            hope[a] = (view.now_s - self.start_s[app] + pick(left_s[jobs])) / ideal_s * claims[jobs].max()
+            hope[a] = (
+                (view.now_s - self.start_s[app] + max(pick(left_s[jobs]), least_s))
+                / ideal_s
+                * claims[jobs].max()
+            )
             now[a] = hope[a] if (runs[jobs].all() if finish == "all" else runs[jobs].any()) else np.inf
         return now, hope
+
+
+def full_left(view: ClusterView) -> Floats:
+    """(M,) steps that budgets leave: trait ``full_left`` where a search may end trials earlier, else the steps left."""
+    said = view.traits.get("full_left", np.full(len(view), np.nan))
+    return np.where(np.isnan(said), view.steps_left, said)
+
+
+def least_time_s(view: ClusterView, jobs: Ints, speed: Floats) -> float:
+    """Time that an app of ``jobs`` needs whatever its search decides: some trial runs to the end of its budget.
+
+    ``speed`` (M,) steps/s; 0 where nobody says what a search may end.
+    """
+    if "full_left" not in view.traits:
+        return 0.0
+    return float((full_left(view)[jobs] / np.maximum(speed[jobs], 1e-300)).min())
 
 
 def mean_speed(view: ClusterView, jobs: Ints) -> Floats:

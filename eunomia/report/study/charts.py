@@ -129,20 +129,24 @@ def _line(line: Line, at_x: Scale, at_y: Scale) -> str:
 def dot_chart(
     rows: Sequence[Dots], label: str, unit: str = "%", zero: bool = False, width: float = 1040.0
 ) -> str:
-    """One row per name, one dot per estimate with its interval, on a common scale; ``zero`` marks no difference."""
+    """One row per name, one dot per estimate with its interval, on a common scale.
+
+    ``zero``: differences, with a line where there is none; otherwise shares, whose intervals are cut at 0 and at 100 %.
+    """
     known = [e for row in rows for e, _, _ in row.dots if not math.isnan(e.mean)]
     if not known:
         return '<p class="empty">No data.</p>'
     low = 100.0 * min(e.low if e.has_interval else e.mean for e in known)
     high = 100.0 * max(e.high if e.has_interval else e.mean for e in known)
-    low, high = (min(low, 0.0), max(high, 0.0)) if zero else (low, high)
+    most = max(100.0, *(100.0 * e.mean for e in known))
+    low, high = (min(low, 0.0), max(high, 0.0)) if zero else (max(low, 0.0), min(high, most))
     ticks = _ticks(low, high)
     low, high = min(low, ticks[0]), max(high, ticks[-1])
     left, height = 290.0, ROW_H * len(rows) + 34.0
     span = width - left - 44.0
 
     def at(value: float) -> float:
-        return left + (value - low) / (high - low or 1.0) * span
+        return left + (min(max(value, low), high) - low) / (high - low or 1.0) * span
 
     parts = []
     for tick in ticks:

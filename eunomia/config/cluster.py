@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError, model_validator
 from eunomia.config.complaints import config_error
 from eunomia.config.load import read_table
 from eunomia.config.overrides import Table, apply_overrides, flatten, parse_override
-from eunomia.config.section import FilePath, Name, NotNegative, Positive, Section, Share, wrong
+from eunomia.config.section import FilePath, Name, NotNegative, PolicyText, Positive, Section, Share, wrong
 
 Whole = Annotated[int, Field(ge=1, le=10_000_000)]
 Values = Annotated[list[Any], Field(min_length=1)]
@@ -165,7 +165,7 @@ class SimulationConfig(Section):
 class ClusterCompareConfig(Section):
     """Which policies, on how many seeds each (the same jobs for all)."""
 
-    policies: list[Name] = Field(default=["isolated"], min_length=1)
+    policies: list[PolicyText] = Field(default=["isolated"], min_length=1)
     seeds: Annotated[int, Field(ge=1, le=10_000)] = 1
 
 
@@ -175,7 +175,7 @@ class ClusterConfig(Section):
     name: Name
     description: str = ""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    policy: Name | None = None  # None = the first of [compare]
+    policy: PolicyText | None = None  # None = the first of [compare]
     measure: tuple[Annotated[int, Field(ge=0)], Whole] | None = (
         None  # first and last job by arrival; None = all
     )

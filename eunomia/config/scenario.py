@@ -10,7 +10,7 @@ from eunomia.config.demand import TenantConfig
 from eunomia.config.engine import EngineConfig
 from eunomia.config.hardware import PlatformConfig
 from eunomia.config.overrides import flatten
-from eunomia.config.section import Name, NotNegative, Positive, Section, wrong
+from eunomia.config.section import Name, NotNegative, PolicyText, Positive, Section, wrong
 
 MAX_PERIODS = 1e8  # of one run: minutes of computing
 
@@ -20,7 +20,7 @@ Values = Annotated[list[Any], Field(min_length=1)]
 class CompareConfig(Section):
     """Which policies to compare, on how many seeds each (common random numbers)."""
 
-    policies: list[Name] = Field(default=["fcfs", "edf", "edf-feasible-eft"], min_length=1)
+    policies: list[PolicyText] = Field(default=["fcfs", "edf", "edf-feasible-eft"], min_length=1)
     seeds: Annotated[int, Field(ge=1, le=10_000)] = 5
     baseline: Name | None = None  # None = the first policy
 
@@ -34,7 +34,7 @@ class Scenario(Section):
     warmup_s: NotNegative = 0.0
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     load: Positive | None = None  # None = rates as written; 1.0 = the platform's measured capacity
-    policy: Name | None = None  # what `eunomia run` uses; None = the first of [compare]
+    policy: PolicyText | None = None  # what `eunomia run` uses; None = the first of [compare]
     platform: PlatformConfig
     tenant: list[TenantConfig] = Field(min_length=1)
     engine: EngineConfig = Field(default_factory=EngineConfig)

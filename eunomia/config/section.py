@@ -57,3 +57,6 @@ Positive = Annotated[float, Field(gt=0.0)]
 NotNegative = Annotated[float, Field(ge=0.0)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Name = Annotated[str, Field(min_length=1, max_length=80)]
+PolicyText = Annotated[
+    str, Field(min_length=1, max_length=1000)
+]  # a name with its settings, or FILE.py:FUNCTION

@@ -14,7 +14,7 @@ from eunomia.config.complaints import config_error
 from eunomia.config.demand import SloConfig
 from eunomia.config.load import read_table
 from eunomia.config.overrides import Table, apply_overrides, parse_override
-from eunomia.config.section import FilePath, Name, Positive, Section, wrong
+from eunomia.config.section import FilePath, Name, PolicyText, Positive, Section, wrong
 
 Port = Annotated[int, Field(ge=0, le=65535)]  # 0 = any free one
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -77,7 +77,7 @@ class ServerConfig(Section):
     http_port: Port = 8000
     grpc_port: Port | None = 8001
     anonymous: bool = False  # callers without a key are told apart by headers
-    policy: Name = "edf+f"
+    policy: PolicyText = "edf+f"
     fallback: Name = "edf+f"
     lease_ms: Annotated[float, Field(ge=0.0)] = 50.0
     block_ms: Positive = 2.5

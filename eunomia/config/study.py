@@ -13,11 +13,12 @@ from eunomia.config.engine import EngineConfig
 from eunomia.config.hardware import PlatformConfig
 from eunomia.config.load import read_table
 from eunomia.config.overrides import apply_overrides, flatten, parse_override
-from eunomia.config.section import MAX_COUNT, Name, NotNegative, Positive, Section, Share, wrong
+from eunomia.config.section import MAX_COUNT, Name, NotNegative, PolicyText, Positive, Section, Share, wrong
 
 Qos = Literal["h", "m", "l"]
 Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 Names = Annotated[list[Name], Field(min_length=1)]
+Policies = Annotated[list[PolicyText], Field(min_length=1)]
 Loads = Annotated[list[Positive], Field(min_length=1)]
 Values = Annotated[list[Any], Field(min_length=1)]
 MAX_REPLICATIONS = 1000
@@ -54,7 +55,7 @@ class DeadlinesConfig(Section):
     """Deadlines are q alpha iso. ``alpha`` is given, or such that ``policy`` reaches ``hit_rate`` at QoS-M."""
 
     alpha: Positive | None = None
-    policy: Name = "edf+eft"
+    policy: PolicyText = "edf+eft"
     load: Positive = 1.0
     hit_rate: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.7
     requests: Count = 3000
@@ -82,7 +83,7 @@ class RivalConfig(Section):
     """A rule chosen on validation traces among ``candidates``, each without a gate and with each of ``gates``."""
 
     name: Name
-    candidates: Names
+    candidates: Policies
     gates: list[Positive] = Field(default_factory=list)
     objective: Name | None = None  # None = that of [validation]
 
@@ -96,8 +97,8 @@ class RivalConfig(Section):
 class ClaimConfig(Section):
     """A ratio of hit rates: ``champion`` over each of ``rivals``, over all places of each of ``grids``."""
 
-    champion: Name
-    rivals: Names
+    champion: PolicyText
+    rivals: Policies
     grids: Names | None = None  # None = the first one
 
 
@@ -110,7 +111,7 @@ class GridConfig(Section):
     loads: Loads
     bandwidth_gb_s: Loads | None = None  # None = the platform's
     vary: dict[str, Values] = Field(default_factory=dict)  # key path -> values; several keys: their product
-    policies: Names | None = None
+    policies: Policies | None = None
     bracket: bool = False
     requests: Count | None = None  # None = the study's
 
@@ -139,7 +140,7 @@ class Study(Section):
     deadlines: DeadlinesConfig = Field(default_factory=DeadlinesConfig)
     validation: ValidationConfig = Field(default_factory=ValidationConfig)
     bracket: BracketConfig = Field(default_factory=BracketConfig)
-    policies: Names
+    policies: Policies
     rival: list[RivalConfig] = Field(default_factory=list)
     claim: ClaimConfig | None = None
     grid: list[GridConfig] = Field(min_length=1)

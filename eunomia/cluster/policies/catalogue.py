@@ -55,6 +55,7 @@ ALLOCATORS = Registry(
         "balancing": "eunomia.cluster.policies.balancing:Balancing",
         "backfill": "eunomia.cluster.policies.backfill:Backfill",
         "elastic": "eunomia.cluster.policies.elastic:Elastic",
+        "pollux": "eunomia.cluster.policies.pollux:Pollux",
         "horus": "eunomia.cluster.policies.interference:horus",
         "learned": "eunomia.cluster.policies.learned:Learned",
         "coscheml": "eunomia.cluster.policies.interference:coscheml",

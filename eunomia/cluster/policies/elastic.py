@@ -1,4 +1,4 @@
-"""Elastic jobs in the manner of Sia (SOSP 2023) and Pollux (OSDI 2021): the scheduler chooses the number of workers."""
+"""Elastic jobs in the manner of Sia (SOSP 2023): the scheduler chooses type and number of workers by a programme."""
 
 from __future__ import annotations
 
@@ -7,22 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eunomia.cluster.cluster import Floats, Ints
+from eunomia.cluster.policies.goodput import Restarts, goodput
 from eunomia.cluster.policies.marginal import options
 from eunomia.cluster.policies.packing_programme import best_packing
-from eunomia.cluster.policies.serving_order import Mask
 from eunomia.cluster.view import Allocation, ClusterView, Needs, Note
 from eunomia.errors import ConfigError
-
-
-def efficiency(scale: Ints, base: Ints, noise: Floats) -> Floats:
-    """Statistical efficiency of ``scale`` workers, batch growing with them: (phi + 1) / (phi + s / s0).
-
-    phi = ``noise``, the gradient noise (variance over squared mean at the base batch). 1 at s = s0, 1 without
-    limit for phi = inf. Pollux, equation of section 3.
-    """
-    ratio = scale / base
-    known = np.where(np.isinf(noise), 0.0, noise)
-    return np.where(np.isinf(noise), 1.0, (known + 1.0) / (known + ratio))
 
 
 @dataclass
@@ -44,7 +33,7 @@ class Elastic:
     restart_s: float = 30.0
     gap: float = 1e-4
     needs: Needs = Needs(answer="devices", elastic=True)
-    _restarts: dict[int, int] = field(default_factory=dict, repr=False)
+    _restarts: Restarts = field(default_factory=Restarts, repr=False)
 
     def __post_init__(self) -> None:
         if not (0.0 < self.power < np.inf):
@@ -52,7 +41,7 @@ class Elastic:
 
     def reset(self, seed: int) -> None:
         """Forget restarts."""
-        self._restarts = {}
+        self._restarts = Restarts()
 
     def allocate(self, view: ClusterView) -> Allocation:
         """Devices and scale factors by the programme."""
@@ -64,26 +53,17 @@ class Elastic:
         devices, scale = np.zeros(view.throughput.shape, np.int64), view.scale.copy()
         for m, k, j in chosen:
             devices[m, j] = scale[m] = scales[m, k]
-        self._remember(view, devices)
+        self._restarts.remember(view, devices)
         return Allocation(devices=devices, scale=None if view.elastic is None else scale, notes=notes)
 
     def worth(self, view: ClusterView, scales: Ints, speed: Floats) -> Floats:
         """(M, K, J) G of each configuration, > 0 where it may be chosen."""
-        noise = view.traits.get("gradient_noise", np.full(len(view), np.nan))
-        noise = np.where(np.isnan(noise), np.inf, noise)[:, None]
-        good = speed * efficiency(scales, view.scale[:, None], noise)[:, :, None]
+        good = goodput(view, scales, speed)
         least: Floats = np.where(good > 0.0, good, np.inf).min(axis=(1, 2))
         least = np.where(np.isfinite(least), least, 1.0)  # a job that can run nowhere now
         with np.errstate(divide="ignore"):
             worth = np.where(good > 0.0, (good / least[:, None, None]) ** self.power, 0.0)
-        same = np.equal(scales, view.held.max(axis=1)[:, None])
-        here: Mask = (view.held > 0)[:, None, :] & same[:, :, None]
-        age = np.maximum(view.age_s, self.restart_s)
-        restarts = np.array([self._restarts.get(int(key), 0) for key in view.key])
-        factor = np.clip((age - restarts * self.restart_s) / (age + self.restart_s), 0.05, 1.0)
-        runs: Mask = np.any(view.held > 0, axis=1)
-        moved = runs[:, None, None] & ~here
-        return np.asarray(np.where(moved, worth * factor[:, None, None], worth))
+        return self._restarts.discounted(view, scales, worth, self.restart_s)
 
     def _solve(
         self, view: ClusterView, scales: Ints, worth: Floats
@@ -104,11 +84,6 @@ class Elastic:
         note = Note("fallback", f"integer programme ended as '{status}'; chosen greedily by gain per device")
         order = np.argsort(-gain / scales[m, k], kind="stable")
         return _greedy(order, m, k, j, scales, view.capacity.copy()), (note,)
-
-    def _remember(self, view: ClusterView, devices: Ints) -> None:
-        changed = view.held.any(axis=1) & (devices != view.held).any(axis=1)
-        for key in view.key[changed].tolist():
-            self._restarts[key] = self._restarts.get(key, 0) + 1
 
 
 def _greedy(order: Ints, m: Ints, k: Ints, j: Ints, scales: Ints, free: Ints) -> list[tuple[int, int, int]]:

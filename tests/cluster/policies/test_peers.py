@@ -12,9 +12,10 @@ from eunomia.cluster.policies.allox import match
 from eunomia.cluster.policies.attained_service import Tiresias
 from eunomia.cluster.policies.balancing import RULES, Balancing
 from eunomia.cluster.policies.catalogue import allocator
-from eunomia.cluster.policies.elastic import Elastic, efficiency
+from eunomia.cluster.policies.elastic import Elastic
 from eunomia.cluster.policies.gandiva import Gandiva
 from eunomia.cluster.policies.gittins import Gittins, gittins_index
+from eunomia.cluster.policies.goodput import efficiency
 from eunomia.cluster.policies.list_scheduling import in_order, mct
 from eunomia.cluster.policies.loss_curves import LossCurve, fit_loss, fit_speed
 from eunomia.cluster.policies.slaq import Slaq

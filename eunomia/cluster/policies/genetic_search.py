@@ -1,0 +1,105 @@
+"""The genetic search of the elastic policy, compiled: one configuration per job, devices of each type limited.
+
+All compiled functions stand in this one file, for numba looks for changes in the file of a function alone. A genome is
+one choice per job: -1 = waits, c = its c-th configuration. ``worth`` (M, C) what a job gains there (0 = not allowed),
+``size`` (M, C) devices, ``kind`` (C,) type of each configuration, ``room`` (J,) devices.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eunomia.cluster.compiled import compiled
+
+
+@compiled
+def fitness(genome: Any, worth: Any, idle: float, power: float) -> Any:
+    """Power mean of the jobs' worth, a waiting job counting as ``idle``; ``power`` < 0 favours who has least."""
+    total = 0.0
+    for m in range(len(genome)):
+        value = idle if genome[m] < 0 else worth[m, genome[m]]
+        total += max(value, 1e-9) ** power
+    return (total / len(genome)) ** (1.0 / power)
+
+
+@compiled
+def repair(genome: Any, size: Any, kind: Any, room: Any, order: Any) -> None:
+    """Make a genome fit: jobs in ``order`` keep their choice while it fits, the others wait."""
+    free = room.copy()
+    for m in order:
+        c = genome[m]
+        if c >= 0:
+            if size[m, c] <= free[kind[c]]:
+                free[kind[c]] -= size[m, c]
+            else:
+                genome[m] = -1
+
+
+@compiled
+def fill(genome: Any, worth: Any, size: Any, kind: Any, room: Any) -> None:
+    """Waiting jobs, in order, take the configuration of greatest worth that fits into what is left."""
+    free = room.copy()
+    for m in range(len(genome)):
+        if genome[m] >= 0:
+            free[kind[genome[m]]] -= size[m, genome[m]]
+    for m in range(len(genome)):
+        if genome[m] >= 0:
+            continue
+        best = -1
+        for c in range(worth.shape[1]):
+            fits = worth[m, c] > 0.0 and size[m, c] <= free[kind[c]]
+            if fits and (best < 0 or worth[m, c] > worth[m, best]):
+                best = c
+        if best >= 0:
+            genome[m] = best
+            free[kind[best]] -= size[m, best]
+
+
+@compiled
+def evolve(
+    people: Any,
+    worth: Any,
+    size: Any,
+    kind: Any,
+    room: Any,
+    idle: float,
+    power: float,
+    generations: int,
+    seed: int,
+) -> Any:
+    """The fittest genome after so many generations; ``people`` (P, M) is the first one and is overwritten by the last.
+
+    Each generation makes P children: two parents, each the better of two drawn; every gene from either; one gene in M
+    drawn anew; repaired in random order. The P fittest of parents and children go on, so that the best is never lost.
+    """
+    np.random.seed(seed)
+    count, jobs = people.shape
+    options = worth.shape[1]
+    both = np.empty((2 * count, jobs), np.int64)
+    score = np.empty(2 * count)
+    both[:count] = people
+    for p in range(count):
+        repair(both[p], size, kind, room, np.random.permutation(jobs))
+        score[p] = fitness(both[p], worth, idle, power)
+    for _ in range(generations):
+        for p in range(count, 2 * count):
+            parents = np.random.randint(0, count, 4)
+            one = parents[0] if score[parents[0]] >= score[parents[1]] else parents[1]
+            two = parents[2] if score[parents[2]] >= score[parents[3]] else parents[3]
+            for m in range(jobs):
+                both[p, m] = both[one, m] if np.random.random() < 0.5 else both[two, m]
+                if np.random.random() * jobs < 1.0:
+                    c = np.random.randint(0, options)
+                    both[p, m] = c if worth[m, c] > 0.0 else -1
+            repair(both[p], size, kind, room, np.random.permutation(jobs))
+            fill(both[p], worth, size, kind, room)
+            score[p] = fitness(both[p], worth, idle, power)
+        order = np.argsort(-score, kind="mergesort")
+        both[:count] = both[order[:count]].copy()
+        score[:count] = score[order[:count]].copy()
+    people[:] = both[:count]
+    best = both[0].copy()
+    fill(best, worth, size, kind, room)
+    return best

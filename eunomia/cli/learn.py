@@ -49,6 +49,12 @@ def train(
     checked = load_training(config, tuple(sets or ()))
     folder = out or Path("runs") / f"train-{checked.name}"
     curve = Board(folder) if board else None
+    command = f"eunomia train {config}"
+    if checked.algorithm is not None:
+        from eunomia.cli.algorithm import train_with_algorithm
+
+        train_with_algorithm(checked, folder, curve, command, as_json, quiet)
+        return
 
     def tell(stage: StageConfig, progress: Progress) -> None:
         if curve is not None:
@@ -56,7 +62,7 @@ def train(
         if not (quiet or as_json):
             stderr().print(progress_line(stage.stage, progress))
 
-    outcome = train_policy(checked, folder, workers or opt.cores(), tell, f"eunomia train {config}")
+    outcome = train_policy(checked, folder, workers or opt.cores(), tell, command)
     if as_json:
         print_json({**outcome_facts(outcome), "path": outcome.path})
         return

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from eunomia.config.algorithm import Algorithm
 from eunomia.config.complaints import config_error
 from eunomia.config.load import read_table
 from eunomia.config.overrides import apply_overrides, flatten, parse_override
@@ -49,6 +50,7 @@ class TrainingConfig(Section):
     validation: Count = 24  # episodes
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     stage: list[StageConfig] = Field(default_factory=lambda: [StageConfig()], min_length=1)
+    algorithm: Algorithm | None = None  # a gradient trainer in place of the stages
 
     @model_validator(mode="before")
     @classmethod
@@ -64,6 +66,10 @@ class TrainingConfig(Section):
         networks = [stage.stage for stage in self.stage if stage.stage != "linear"]
         if len(set(networks)) > 1:
             raise wrong("a policy has one kind of network; choose hidden or pointer stages")
+        if self.algorithm is not None and {"stage", "start_from", "promise"} & self.model_fields_set:
+            raise wrong(
+                "an algorithm stands in place of stages, start_from and promise; give one or the other"
+            )
         return self
 
 

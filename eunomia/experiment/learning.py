@@ -239,17 +239,11 @@ def _facts(
     episodes: Sequence[Episode], command: str,
 ) -> dict[str, Any]:  # fmt: skip
     """What the card says beside the weights."""
-    problems = [episode.problem for episode in episodes]
     return {
         "command": command,
-        "training": config.model_dump(mode="json", exclude={"scenarios", "start_from"}),
+        "training": config.model_dump(mode="json", exclude={"scenarios", "start_from", "algorithm"}),
         **_beginning(config),
-        "trained_on": sorted({model.name for p in problems for model in p.table.models}),
-        "hardware": sorted({", ".join(p.table.types[c] for c in p.columns[p.type_of]) for p in problems}),
-        "contention": sorted({p.contention for p in problems}),
-        "bandwidth_bytes_s": sorted({p.bandwidth_bytes_s for p in problems}),
-        "late": sorted({e.options.late for e in episodes}),
-        "cost_tables": sorted({_table_hash(p.table) for p in problems}),
+        **episode_facts(episodes),
         "generations": [len(t.curve) for t in trained],
         "cpu_s": round(sum(t.cpu_s for t in trained), 1),
         "validation": {
@@ -257,7 +251,6 @@ def _facts(
             "heuristic_mean": float(heuristic.values.mean()), "gain": gain, "error": error,
             "kept_heuristic": kept,
         },
-        "made_with": {key: value for key, value in provenance().items() if key != "command"},
     }  # fmt: skip
 
 
@@ -269,6 +262,20 @@ def _beginning(config: TrainingConfig) -> dict[str, Any]:
     digest = hashlib.sha256(origin.weights.pack().tobytes()).hexdigest()
     return {
         "started_from": {"name": origin.name, "file": Path(config.start_from).name, "weights_sha256": digest}
+    }
+
+
+def episode_facts(episodes: Sequence[Episode]) -> dict[str, Any]:
+    """What a card says of the episodes that its policy was chosen on, and of the versions and machine."""
+    problems = [episode.problem for episode in episodes]
+    return {
+        "trained_on": sorted({model.name for p in problems for model in p.table.models}),
+        "hardware": sorted({", ".join(p.table.types[c] for c in p.columns[p.type_of]) for p in problems}),
+        "contention": sorted({p.contention for p in problems}),
+        "bandwidth_bytes_s": sorted({p.bandwidth_bytes_s for p in problems}),
+        "late": sorted({e.options.late for e in episodes}),
+        "cost_tables": sorted({_table_hash(p.table) for p in problems}),
+        "made_with": {key: value for key, value in provenance().items() if key != "command"},
     }
 
 

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from eunomia.errors import UnknownNameError
 from eunomia.inference.learning.checkpoint import Checkpoint, load, read_card
+from eunomia.inference.learning.family import family_of
 from eunomia.inference.learning.policy.bases import with_promise
 from eunomia.inference.learning.policy.learned import LearnedPolicy
-from eunomia.inference.learning.relmas.card import is_relmas, load_relmas, read_relmas_card
 
 SHIPPED = Path(__file__).parent / "checkpoints"
+FAMILIES = {  # family of a card -> module, and its functions that load a policy and read a card
+    "relmas": ("eunomia.inference.learning.relmas.card", "load_relmas", "read_relmas_card"),
+    "pointer": ("eunomia.inference.learning.trainers.serve", "load_pointer", "read_pointer_card"),
+    "branching": (
+        "eunomia.inference.learning.branching.serve",
+        "load_branching_policy",
+        "read_branching_card",
+    ),
+}
 ALARM = 0.5  # share of decision points unlike those of training above which the heuristic takes over
 
 
@@ -28,8 +38,9 @@ def load_policy(name: str | Path, starve: float = math.inf, alarm: float = ALARM
     policy/guards.py (inf = never). Raises UnknownNameError, or RecordError with the reason for refusal.
     """
     path = _find(name)
-    if is_relmas(path):
-        return load_relmas(path)
+    other = FAMILIES.get(family_of(path) or "")
+    if other is not None:
+        return getattr(import_module(other[0]), other[1])(path)
     checkpoint = load(path)
     return LearnedPolicy(checkpoint.weights, checkpoint.name, starve, alarm)
 
@@ -53,7 +64,9 @@ def checkpoint_of(name: str | Path) -> Checkpoint:
 def card_of(name: str | Path) -> dict[str, Any]:
     """The card of a policy, shipped or elsewhere, as plain data. Raises what ``load_policy`` raises."""
     path = _find(name)
-    return read_relmas_card(path) if is_relmas(path) else read_card(path)
+    other = FAMILIES.get(family_of(path) or "")
+    card: dict[str, Any] = getattr(import_module(other[0]), other[2])(path) if other else read_card(path)
+    return card
 
 
 def eunomia(
@@ -70,3 +83,19 @@ def eunomia(
         return policy
     weights = with_promise(policy.weights, promise, strength)
     return LearnedPolicy(weights, f"eunomia, promises: {promise}", starve, alarm)
+
+
+def relmas() -> Any:
+    """RELMAS, re-implemented: an LSTM gives every waiting sub-job a priority and an accelerator; DDPG.
+
+    Trained on MoCA's mixed set for the six accelerators of simba3-eyeriss3; refused on another number of them.
+    """
+    return load_policy("relmas")
+
+
+def relmas_slo() -> Any:
+    """RELMAS with Fair/Firm's features and reward: sees target and indicator of every (tenant, network) pair.
+
+    Trained as ``relmas`` is, on targets drawn per episode; refused on another number of accelerators than six.
+    """
+    return load_policy("relmas-slo")

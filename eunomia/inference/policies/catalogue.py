@@ -60,6 +60,7 @@ POLICIES = Registry(
         "shift": "eunomia.inference.policies.tenant_gap:shift",
         "weighted_fair": "eunomia.inference.policies.weighted_fair:weighted_fair",
         "eunomia": "eunomia.inference.learning.serving:eunomia",
+        "relmas": "eunomia.inference.learning.serving:relmas",
     },
 )
 

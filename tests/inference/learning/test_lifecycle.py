@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -11,6 +12,7 @@ from eunomia.config.training import load_training
 from eunomia.errors import ConfigError, UnknownNameError
 from eunomia.experiment.learning import ScenarioSampler, best_heuristic
 from eunomia.inference.learning.serving import load_policy
+from eunomia.inference.learning.training.objectives import value
 
 SCENARIO = """
 name = "tiny"
@@ -113,6 +115,70 @@ def test_a_card_is_a_policy_for_every_command(card: Path, folder: Path) -> None:
     assert shown.exit_code == 0 and "features version 2" in shown.stdout
     exported = CliRunner().invoke(app, ["export", str(card), str(folder / "x.onnx")])
     assert exported.exit_code == 0 and (folder / "x.onnx").stat().st_size > 0
+
+
+GRADIENT = """
+name = "tiny-gradient"
+scenarios = ["tiny.toml"]
+requests = 8
+validation = 2
+[algorithm]
+iterations = 2
+episodes = 1
+units = 8
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("ddpg", {"clone_steps": 3, "clone_episodes": 1, "updates": 2}),
+        (
+            "td3",
+            {"clone_steps": 3, "clone_episodes": 1, "updates": 2, "period_layers": 0.5, "imitation": 0.0},
+        ),
+        ("ppo", {"epochs": 1}),
+        ("sac", {"batch": 4}),
+        ("bdq", {"batch": 4, "shared": False}),
+    ],
+)
+def test_every_algorithm_trains_from_a_file_to_a_policy(
+    name: str, more: dict[str, float], folder: Path
+) -> None:
+    pytest.importorskip("torch")
+    lines = [f"{key} = {str(value).lower()}" for key, value in more.items()]
+    (folder / f"{name}.toml").write_text(GRADIENT + "\n".join([f'name = "{name}"', *lines]))
+    command = ["train", str(folder / f"{name}.toml"), "--out", str(folder / name)]
+    done = CliRunner().invoke(app, [*command, "--json"])
+    assert done.exit_code == 0, done.output
+    facts = json.loads(done.stdout)
+    card = json.loads((folder / name / "tiny-gradient.json").read_text())
+    assert card["validation"]["gain"] == facts["gain"] and card["iterations"] == 2
+    assert card["training"]["algorithm"]["name"] == name and card["trained_on"] == ["kws-res8", "yolo-lite"]
+    policy = load_policy(folder / name / "tiny-gradient.json")
+    made = ScenarioSampler(load_training(folder / f"{name}.toml")).validation()
+    values = [value(policy, episode, {"hit_rate": 1.0}) for episode in made]
+    assert np.mean(values) - facts["heuristic_value"] == pytest.approx(facts["gain"])
+    again = CliRunner().invoke(app, [*command, "--json"])  # finished: found, not trained again
+    assert json.loads(again.stdout)["cpu_s"] == facts["cpu_s"]
+
+
+def test_an_algorithm_stands_in_place_of_stages(folder: Path) -> None:
+    for change, complaint in (
+        ("algorithm.name=dqn", "ddpg"),
+        ("algorithm.updates=0", "updates"),
+        ("algorithm.clip=1", "clip"),
+        ("base=edf+f+eft+g0.9", None),
+    ):
+        (folder / "gradient.toml").write_text(GRADIENT + 'name = "ddpg"\n')
+        if complaint is None:
+            assert load_training(folder / "gradient.toml", (change,)).algorithm is not None
+            continue
+        with pytest.raises(ConfigError, match=complaint):
+            load_training(folder / "gradient.toml", (change,))
+    (folder / "both.toml").write_text(GRADIENT + 'name = "ddpg"\n[[stage]]\nstage = "linear"\n')
+    with pytest.raises(ConfigError, match="in place of stages"):
+        load_training(folder / "both.toml")
 
 
 def test_wrong_names_and_files_are_one_sentence(

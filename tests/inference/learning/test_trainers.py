@@ -1,6 +1,7 @@
 """PPO and discrete SAC: formulas by hand, masks, permutations, and the same training twice."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,16 +10,21 @@ import pytest
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)  # small networks; more threads only wait for each other
 pytest.importorskip("gymnasium")
-from eunomia.errors import ConfigError  # noqa: E402
-from eunomia.inference.learning.gym.vector import SchedulingVectorEnv  # noqa: E402
+from eunomia.errors import ConfigError, RecordError  # noqa: E402
+from eunomia.experiment.policy import resolve_policy  # noqa: E402
+from eunomia.inference.kernel.layout import HIT  # noqa: E402
+from eunomia.inference.learning.branching.train import BranchingAgent, BranchingSettings  # noqa: E402
 from eunomia.inference.learning.observation.table import GLOBAL, JOB, NEAR  # noqa: E402
-from eunomia.inference.learning.trainers import ppo, sac  # noqa: E402
-from eunomia.inference.learning.trainers.pointer import Pointer  # noqa: E402
+from eunomia.inference.learning.serving import card_of, load_policy  # noqa: E402
+from eunomia.inference.learning.trainers import ppo, run, sac  # noqa: E402
+from eunomia.inference.learning.trainers.memory import Play, Ring  # noqa: E402
+from eunomia.inference.learning.trainers.pointer import Pointer, served, tensors  # noqa: E402
+from eunomia.inference.learning.trainers.run import Plan  # noqa: E402
+from eunomia.inference.learning.trainers.serve import PointerPolicy, save_pointer  # noqa: E402
+from eunomia.inference.learning.trainers.stage import Stage  # noqa: E402
+from eunomia.inference.learning.training.episodes import Episode  # noqa: E402
+from eunomia.inference.simulate import simulate_problem  # noqa: E402
 from tests.inference.learning.deployment import episode  # noqa: E402
-
-
-def environment() -> SchedulingVectorEnv:
-    return SchedulingVectorEnv(lambda seed: episode(seed, requests=10), 2, "priority_eft", "R1", most=6)
 
 
 def observation(seed: int) -> dict[str, Any]:
@@ -81,20 +87,88 @@ def test_sac_ignores_masked_actions_and_learns_a_choice() -> None:
     assert odds[[1, 4, 5]].max() == 0.0 and odds[3] > odds[0]
 
 
-@pytest.mark.parametrize(
-    ("train", "settings"),
-    [(ppo.train, ppo.Settings(steps=60, rollout=16, epochs=2, minibatch=16, units=8)),
-     (sac.train, sac.Settings(steps=60, first=20, batch=8, every=2, units=8, replay=40))],
-)  # fmt: skip
-def test_training_is_reproducible(train: Callable[..., Any], settings: Any) -> None:
-    (one, curve), (other, again) = train(settings, environment()), train(settings, environment())
-    assert len(curve) == len(again) >= 1
-    for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True):
-        assert torch.isfinite(a).all() and torch.equal(a, b)
+OBJECTIVE = {"hit_rate": 1.0}
+AGENTS: dict[str, Callable[[], Any]] = {
+    "ppo": lambda: ppo.PPOAgent(ppo.Settings(epochs=2, minibatch=64, units=8), Play("priority_eft", 2, 6),
+                                SmallSampler(), OBJECTIVE),
+    "sac": lambda: sac.SACAgent(sac.Settings(first=20, batch=8, units=8, replay=150), Play("priority_eft", 2, 6),
+                                SmallSampler(), OBJECTIVE),
+    "bdq": lambda: BranchingAgent(BranchingSettings(3, 8, batch=16, memory=150, copy_every=5,
+                                                    auxiliaries=("next_demand",)),
+                                  Play("branch", 2, 6), SmallSampler(), OBJECTIVE),
+}  # fmt: skip
+PLAN = Plan(iterations=3, validate_every=2, identity="x")
+
+
+class SmallSampler:
+    """Episodes of a few dozen decisions."""
+
+    def training(self, generation: int, count: int) -> list[Episode]:
+        return [episode(1000 * generation + i, requests=12) for i in range(count)]
+
+    def validation(self) -> list[Episode]:
+        return [episode(seed, requests=12) for seed in range(2)]
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_training_stopped_anywhere_ends_in_the_same_bits(name: str, tmp_path: Path) -> None:
+    whole = run.train(AGENTS[name](), PLAN)
+    for stop in (1, 2):
+        folder = tmp_path / str(stop)
+
+        def interrupt(progress: run.Progress, at: int = stop) -> None:
+            if progress.entry["iteration"] == at:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            run.train(AGENTS[name](), PLAN, folder, interrupt)
+        resumed = run.train(AGENTS[name](), PLAN, folder)
+        assert str(resumed.curve) == str(whole.curve)
+        for key, value in resumed.tensors.items():
+            assert value.tobytes() == whole.tensors[key].tobytes(), key
+    agent = AGENTS[name]()
+    assert any(not np.array_equal(value, whole.tensors[key]) for key, value in agent.tensors().items()) or (
+        whole.values.mean() == whole.start_values.mean()
+    )
+    with pytest.raises(RecordError, match="other settings"):
+        run.train(agent, Plan(3, 2, identity="y"), folder)
+    (folder / run.FILE).write_bytes(b"cut")
+    with pytest.raises(RecordError, match="remove it"):
+        run.train(agent, PLAN, folder)
+
+
+def test_what_is_served_is_what_was_trained(tmp_path: Path) -> None:
+    """The same choices in NumPy through Views as in PyTorch on the stage, over whole episodes."""
+    network, made = shaken(3), episode(5, requests=60, load=2.0)
+    stage = Stage([made], "priority_eft", "R1", most=16)
+    while stage.live.any():
+        stage.step(network(tensors(stage.seen))[0].argmax(dim=1).numpy())
+    path = save_pointer(PointerPolicy(served(network), "mine", 16), tmp_path / "mine", {"cpu_s": 1})
+    policy = load_policy(path)
+    results = simulate_problem(made.problem, policy, made.options).results
+    hits = float((results["outcome"] == HIT).mean())
+    assert hits == pytest.approx(float(stage.hit_rates[0])) and 0.0 < hits < 1.0
+    assert card_of(path)["cpu_s"] == 1 and resolve_policy(str(path)).name == "mine"
+    tensors_file = path.with_suffix(".safetensors")
+    tensors_file.write_bytes(tensors_file.read_bytes()[:-4])
+    with pytest.raises(RecordError, match="SHA-256 differs"):
+        load_policy(path)
+    with pytest.raises(ConfigError, match=r"'inner\.0\.weight' are missing"):
+        PointerPolicy({})
+
+
+def test_the_ring_forgets_the_oldest() -> None:
+    ring = Ring(3, ("x",))
+    for number in range(5):
+        seen = {"x": np.array([[number]], np.float32)}
+        ring.add(seen, np.array([number]), np.array([float(number)]), seen, np.array([0.0]), np.array([True]))
+    now, action, reward, then, end = ring.sample(200, np.random.default_rng(0))
+    assert ring.count == 3 and set(action.tolist()) == {2, 3, 4} and not end.any()
+    assert (now["x"][:, 0] == reward).all() and (then["x"][:, 0] == reward).all()
 
 
 def test_wrong_settings_are_one_sentence() -> None:
-    for wrong in ({"steps": 0}, {"gamma": 0.0}, {"rate": -1.0}):
+    for wrong in ({"units": 0}, {"gamma": 0.0}, {"rate": -1.0}):
         with pytest.raises(ConfigError, match="it must"):
             ppo.Settings(**wrong)
         with pytest.raises(ConfigError, match="it must"):

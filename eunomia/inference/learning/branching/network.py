@@ -49,6 +49,12 @@ class BranchingQ(torch.nn.Module):
                 drawn if matrix or name in ("v", "wa", "wh") else drawn * 0.0
             )
         self.foretell = torch.nn.Linear(units, len(auxiliaries)) if auxiliaries else None
+        if self.foretell is not None:
+            with torch.no_grad():
+                self.foretell.weight.copy_(
+                    torch.randn(len(auxiliaries), units, generator=generator) / units**0.5
+                )
+                self.foretell.bias.zero_()
 
     def trunk(self, seen: Observed) -> tuple[torch.Tensor, torch.Tensor]:
         """(B, N, units) of sub-jobs and (B, units) of the whole."""

@@ -11,16 +11,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from eunomia.errors import ConfigError, RecordError
 from eunomia.inference.learning.branching.choose import Flags, Floats, duel, resolve
+from eunomia.inference.learning.checkpoint import card_path_of
+from eunomia.inference.learning.family import read_family_card, read_tensors, write_card
 from eunomia.inference.learning.observation.plain import observe, pair_features
 from eunomia.inference.learning.observation.table import GLOBAL, JOB, PAIR, TIME_LEFT, VERSION
 from eunomia.inference.view import Assign, View
 
 REACH = 8.0
+FAMILY = "branching"
 
 
 def shapes(units: int, heads: int) -> dict[str, tuple[int, ...]]:
@@ -103,34 +107,28 @@ class BranchingPolicy:
         return starts
 
 
-def save_branching(weights: BranchingWeights, path: str | Path) -> None:
-    """Write tensors (.safetensors) with the version of the features. Raises OutputError."""
-    from safetensors.numpy import save
+def save_branching(policy: BranchingPolicy, path: str | Path, facts: dict[str, Any] | None = None) -> Path:
+    """Write card and tensors. Raises OutputError."""
+    weights = policy.weights
+    features = {"version": VERSION, "job": JOB, "pair": PAIR, "global": GLOBAL}
+    kind = {"kind": "branching", "units": weights.units, "heads": weights.heads, "most": policy.most}
+    return write_card(path, FAMILY, policy.name, features, kind, weights.tensors, facts)
 
-    from eunomia.atomic import write_bytes
 
-    write_bytes(path, save({**weights.tensors, "version": np.array([VERSION], np.int64)}))
+def read_branching_card(path: str | Path) -> dict[str, Any]:
+    """The card, checked. Raises RecordError."""
+    return read_family_card(path, FAMILY, VERSION)
 
 
-def load_branching(path: str | Path) -> BranchingWeights:
-    """Read them back. Raises RecordError for a damaged file, other features, or tensors that do not fit."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
+def load_branching_policy(path: str | Path) -> BranchingPolicy:
+    """The policy of a card. Raises RecordError with the reason for refusal."""
+    card = read_branching_card(path)
+    policy = card["policy"]
     try:
-        tensors = load(Path(path).read_bytes())
-        version = int(tensors.pop("version")[0])
-        heads, _, units = tensors["Wa"].shape
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
-        raise RecordError(f"{path} is not a branching policy: {error}") from None
-    if version != VERSION:
-        raise RecordError(f"{path} was trained on feature version {version}; this version computes {VERSION}")
-    try:
-        return BranchingWeights(
-            units, heads, {name: np.asarray(t, np.float64) for name, t in tensors.items()}
-        )
+        weights = BranchingWeights(policy["units"], policy["heads"], read_tensors(path, card))
     except ConfigError as error:
-        raise RecordError(f"{path}: {error}") from None
+        raise RecordError(f"{card_path_of(path)}: {error}") from None
+    return BranchingPolicy(weights, card["name"], policy["most"])
 
 
 def _relu(values: Floats) -> Floats:

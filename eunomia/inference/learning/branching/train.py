@@ -1,15 +1,17 @@
-"""Training a branching network: double Q-learning with replay on the vector environment.
+"""Training a branching network: double Q-learning with replay on whole episodes.
 
 y = r + gamma mean over asked branches of Q'_d(s', argmax_a Q_d(s', a)); loss = mean over asked branches of
 Huber(y - Q_d), plus ``auxiliary`` x mean squared error of the forecasts. Exploration: every asked branch draws a
-random allowed action with probability epsilon, falling linearly. Uniform replay. Equal settings give equal bits on
-one machine and thread count.
+random allowed action with probability epsilon, falling linearly over ``iterations``. Uniform replay. Equal settings
+give equal bits, however often a training is stopped.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,124 +19,137 @@ import torch
 from eunomia.errors import ConfigError
 from eunomia.inference.learning.branching.choose import asked_branches, resolve
 from eunomia.inference.learning.branching.network import AUXILIARIES, BranchingQ, Observed
-from eunomia.inference.learning.gym.env import Draw
-from eunomia.inference.learning.gym.vector import SchedulingVectorEnv
-
-SHOWN = ("jobs", "pairs", "overall", "waiting", "mask")
+from eunomia.inference.learning.branching.serve import BranchingPolicy, BranchingWeights
+from eunomia.inference.learning.trainers.keeping import Arrays, kept, put_back
+from eunomia.inference.learning.trainers.memory import SHOWN, Play, Recall
+from eunomia.inference.learning.trainers.run import Floats, valued
+from eunomia.inference.learning.training.episodes import Sampler
 
 
 @dataclass(frozen=True)
 class BranchingSettings:
-    """``steps`` of all episodes together; ``auxiliaries``: names of heads, weighed by ``auxiliary`` (0.05 to 0.5)."""
+    """``auxiliaries``: names of heads, weighed by ``auxiliary`` (0.05 to 0.5); ``every`` steps, one update."""
 
-    steps: int = 2000
-    size: int = 8
-    most: int = 16
+    iterations: int = 20
     units: int = 32
     shared: bool = True
-    reward: str = "R1"
     gamma: float = 0.99
     rate: float = 1e-3
     batch: int = 64
     memory: int = 20_000
-    copy_every: int = 200
+    every: int = 2
+    copy_every: int = 200  # updates
     epsilon: tuple[float, float] = (1.0, 0.05)
     auxiliaries: tuple[str, ...] = ()
     auxiliary: float = 0.1
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if min(self.steps, self.size, self.most, self.units, self.batch, self.copy_every) < 1:
-            raise ConfigError("steps, size, most, units, batch and copy_every must be at least 1")
+        if min(self.iterations, self.units, self.batch, self.every, self.copy_every) < 1:
+            raise ConfigError("iterations, units, batch, every and copy_every must be at least 1")
         if not (0.0 <= self.gamma <= 1.0 and self.rate > 0.0 and self.memory >= self.batch):
             raise ConfigError(
                 "gamma must be within 0 and 1, the rate positive, and the memory at least one batch"
             )
 
-
-class Replay:
-    """A ring of transitions."""
-
-    def __init__(self, room: int) -> None:
-        self._room, self._rows, self._at = room, [], 0  # type: tuple[int, list[tuple[object, ...]], int]
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def add(self, row: tuple[object, ...]) -> None:
-        """One transition; the oldest goes when there is no room."""
-        if len(self._rows) < self._room:
-            self._rows.append(row)
-        else:
-            self._rows[self._at] = row
-        self._at = (self._at + 1) % self._room
-
-    def draw(self, count: int, rng: np.random.Generator) -> list[torch.Tensor]:
-        """``count`` transitions, column by column."""
-        chosen = [self._rows[i] for i in rng.integers(len(self._rows), size=count)]
-        return [torch.as_tensor(np.stack(column)) for column in zip(*chosen, strict=True)]
+    def epsilon_at(self, number: int) -> float:
+        """Linear over the iterations, which count from 1."""
+        share = (number - 1) / max(self.iterations - 1, 1)
+        return self.epsilon[0] + share * (self.epsilon[1] - self.epsilon[0])
 
 
-def train_branching(draw: Draw, settings: BranchingSettings) -> tuple[BranchingQ, list[float]]:
-    """The network and the loss of every update. ``draw``: seed -> episode. Raises ConfigError, UnknownNameError."""
-    s = settings
-    env = SchedulingVectorEnv(draw, s.size, "branch", s.reward, s.most)
-    rng = np.random.default_rng(np.random.SeedSequence([s.seed, 0xBD9]))
-    seen, _ = env.reset(seed=s.seed)
-    network = BranchingQ(seen["pairs"].shape[2], s.units, s.shared, s.auxiliaries, s.seed)
-    slow = copy.deepcopy(network)
-    optimizer = torch.optim.Adam(network.parameters(), s.rate)
-    replay, losses, ended = Replay(s.memory), [], np.zeros(s.size, np.bool_)
-    turns = max(s.steps // s.size, 1)
-    for turn in range(turns):
-        share = turn / max(turns - 1, 1)
-        actions = act(network, seen, s.epsilon[0] + share * (s.epsilon[1] - s.epsilon[0]), rng)
-        after, rewards, done, _, _ = env.step(actions)
-        for e in np.flatnonzero(~ended).tolist():  # the step after an end only begins anew
-            replay.add((*(_real(seen[k][e]) for k in SHOWN), actions[e], np.float32(rewards[e]), np.float32(done[e]),
-                        *(_real(after[k][e]) for k in SHOWN)))  # fmt: skip
-        seen, ended = after, done
-        if len(replay) >= s.batch:
-            losses.append(_update(network, slow, optimizer, replay.draw(s.batch, rng), s))
-        if turn % s.copy_every == 0:
-            slow.load_state_dict(network.state_dict())
-    return network, losses
+class BranchingAgent:
+    """Branching Q for the loop of trainers/run.py. The encoding of ``play`` must be ``branch``."""
+
+    def __init__(
+        self, settings: BranchingSettings, play: Play, sampler: Sampler, objective: Mapping[str, float]
+    ) -> None:
+        s = self.settings = settings
+        self.play, self.sampler, self.objective = play, sampler, objective
+        lanes = len(sampler.validation()[0].problem.type_of)
+        self.network = BranchingQ(lanes, s.units, s.shared, s.auxiliaries, s.seed)
+        self.slow = copy.deepcopy(self.network)
+        self.optimizer = torch.optim.Adam(self.network.parameters(), s.rate)
+        self.recall = Recall(sampler, play, s.memory, SHOWN)
+        self._done, self._steps, self._updates = 0.0, 0, 0
+
+    def iterate(self, number: int) -> dict[str, float]:
+        """Play and learn."""
+        s, rng = self.settings, np.random.default_rng([self.settings.seed, 0xBD9, number])
+        losses: list[float] = []
+
+        def learn() -> None:
+            self._steps += 1
+            if self.recall.ring.count < s.batch or self._steps % s.every:
+                return
+            losses.append(self.update(self.recall.ring.sample(s.batch, rng)))
+
+        epsilon = s.epsilon_at(number)
+        decisions, rate = self.recall.iterate(
+            number, lambda seen: act(self.network, seen, epsilon, rng), learn
+        )
+        self._done += decisions
+        loss = float(np.mean(losses)) if losses else float("nan")
+        return {"decisions": self._done, "hit_rate": rate, "epsilon": epsilon, "loss": loss}
+
+    def update(self, drawn: tuple[Any, ...]) -> float:
+        """One step of the optimizer; returns the loss."""
+        s, (first, actions, rewards, second, done) = self.settings, drawn
+        now, later = _observed(first), _observed(second)
+        with torch.no_grad():
+            best = self.network(later)[0].argmax(-1, keepdim=True)
+            worth = self.slow(later)[0].gather(-1, best).squeeze(-1)
+            y = rewards + s.gamma * (1.0 - done) * _over_asked(worth, later[4])
+        q, forecasts = self.network(now)
+        chosen = q.gather(-1, actions[:, :, None]).squeeze(-1)
+        errors = torch.nn.functional.smooth_l1_loss(chosen, y[:, None].expand_as(chosen), reduction="none")
+        loss = _over_asked(errors, now[4]).mean()
+        if forecasts is not None:
+            facts = later[2][:, [AUXILIARIES[name] for name in s.auxiliaries]]
+            loss = loss + s.auxiliary * (((forecasts - facts) ** 2).mean(-1) * (1.0 - done)).mean()
+        self.optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 10.0)
+        self.optimizer.step()
+        self._updates += 1
+        if self._updates % s.copy_every == 0:
+            self.slow.load_state_dict(self.network.state_dict())
+        return float(loss.detach())
+
+    def _parts(self) -> dict[str, Any]:
+        return {"network": self.network, "slow": self.slow, "optimizer": self.optimizer}
+
+    def arrays(self) -> Arrays:
+        """Networks, optimiser, counters, and the actions behind the replay."""
+        counters = np.array([self._done, self._steps, self._updates])
+        return kept(self._parts()) | self.recall.arrays() | {"counters": counters}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Go on from ``arrays()``; the replay is played again."""
+        put_back(self._parts(), arrays)
+        self.recall.restore(arrays)
+        done, steps, updates = arrays["counters"].tolist()
+        self._done, self._steps, self._updates = done, int(steps), int(updates)
+
+    def tensors(self) -> dict[str, Floats]:
+        """The network as numbers."""
+        return self.network.weights().tensors
+
+    def validate(self, tensors: dict[str, Floats]) -> Floats:
+        """The objective on every validation episode."""
+        weights = BranchingWeights(self.network.units, self.network.heads, tensors)
+        return valued(BranchingPolicy(weights, most=self.play.most), self.sampler, self.objective)
 
 
 def act(
-    network: BranchingQ, seen: dict[str, np.ndarray], epsilon: float, rng: np.random.Generator
-) -> np.ndarray:
+    network: BranchingQ, seen: Mapping[str, Any], epsilon: float, rng: np.random.Generator
+) -> np.ndarray[Any, Any]:
     """(E, S) actions without conflicts; random values stand in for a branch's own with probability epsilon."""
     with torch.no_grad():
-        q = network(_observed([torch.as_tensor(_real(seen[k])) for k in SHOWN]))[0].numpy().astype(np.float64)
+        q = network(_observed({k: torch.as_tensor(seen[k]) for k in SHOWN}))[0].numpy().astype(np.float64)
     random = rng.random(q.shape[:2]) < epsilon
     q = np.where(random[:, :, None], rng.random(q.shape), q)
     return np.stack([resolve(q[e], seen["mask"][e] > 0) for e in range(len(q))])
-
-
-def _update(
-    network: BranchingQ, slow: BranchingQ, optimizer: torch.optim.Optimizer, rows: list[torch.Tensor],
-    s: BranchingSettings,
-) -> float:  # fmt: skip
-    """One step of the optimizer; returns the loss."""
-    now, (actions, rewards, done), later = _observed(rows[:5]), rows[5:8], _observed(rows[8:])
-    with torch.no_grad():
-        best = network(later)[0].argmax(-1, keepdim=True)
-        valued = slow(later)[0].gather(-1, best).squeeze(-1)
-        y = rewards + s.gamma * (1.0 - done) * _over_asked(valued, later[4])
-    q, forecasts = network(now)
-    chosen = q.gather(-1, actions[:, :, None]).squeeze(-1)
-    errors = torch.nn.functional.smooth_l1_loss(chosen, y[:, None].expand_as(chosen), reduction="none")
-    loss = _over_asked(errors, now[4]).mean()
-    if forecasts is not None:
-        facts = later[2][:, [AUXILIARIES[name] for name in s.auxiliaries]]
-        wrong = ((forecasts - facts) ** 2).mean(-1)
-        loss = loss + s.auxiliary * (wrong * (1.0 - done)).mean()
-    optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
-    torch.nn.utils.clip_grad_norm_(network.parameters(), 10.0)
-    optimizer.step()
-    return float(loss.detach())
 
 
 def _over_asked(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -143,10 +158,6 @@ def _over_asked(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return (values * asked).sum(-1) / asked.sum(-1).clamp(min=1.0)
 
 
-def _real(values: np.ndarray) -> np.ndarray:
-    return np.nan_to_num(np.asarray(values, np.float32))
-
-
-def _observed(columns: list[torch.Tensor]) -> Observed:
-    jobs, pairs, overall, waiting, mask = columns
+def _observed(seen: Mapping[str, torch.Tensor]) -> Observed:
+    jobs, pairs, overall, waiting, mask = (torch.nan_to_num(seen[k].float()) for k in SHOWN)
     return jobs, pairs, overall, waiting, mask

@@ -34,6 +34,7 @@ from eunomia.errors import ConfigError
 from eunomia.inference.learning.relmas.network import MOST_UNITS
 from eunomia.inference.learning.relmas.networks import ActorNet, CriticNet, mask_of
 from eunomia.inference.learning.relmas.replay import Batch
+from eunomia.inference.learning.trainers.keeping import Arrays, kept, put_back
 
 SHARPNESS = 5.0  # of the softmax over scores in cloning
 
@@ -154,31 +155,17 @@ class Learner:
             own: list[Tensor] = [*self.actor.parameters(), *self.critics.parameters()]
             torch._foreach_lerp_(list(self.targets.parameters()), own, self.rates.tau)
 
-    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Everything that the next step depends on."""
-        kept = {f"{part}.{name}": value.numpy().copy() for part in ("actor", "critics", "targets")
-                for name, value in getattr(self, part).state_dict().items()}  # fmt: skip
-        for part in ("actor_step", "critic_step", "clone_step"):
-            for number, state in getattr(self, part).state_dict()["state"].items():
-                kept |= {f"{part}.{number}.{name}": value.numpy().copy() for name, value in state.items()}
-        return kept | {"generator": self.generator.get_state().numpy(), "updates": np.array(self.updates)}
+    def _parts(self) -> dict[str, Any]:
+        names = ("actor", "critics", "targets", "actor_step", "critic_step", "clone_step", "generator")
+        return {name: getattr(self, name) for name in names}
 
-    def restore(self, arrays: dict[str, np.ndarray[Any, Any]]) -> None:
+    def arrays(self) -> Arrays:
+        """Everything that the next step depends on."""
+        return kept(self._parts()) | {"updates": np.array(self.updates)}
+
+    def restore(self, arrays: Arrays) -> None:
         """Go on from ``arrays()``."""
-        for part in ("actor", "critics", "targets"):
-            network = getattr(self, part)
-            network.load_state_dict(
-                {n: torch.from_numpy(arrays[f"{part}.{n}"].copy()) for n in network.state_dict()}
-            )
-        for part in ("actor_step", "critic_step", "clone_step"):
-            states: dict[int, dict[str, Tensor]] = {}
-            for name, value in arrays.items():
-                if name.startswith(f"{part}."):
-                    _, number, key = name.split(".", 2)
-                    states.setdefault(int(number), {})[key] = torch.from_numpy(value.copy())
-            step = getattr(self, part)
-            step.load_state_dict({**step.state_dict(), "state": states})
-        self.generator.set_state(torch.from_numpy(arrays["generator"].copy()))
+        put_back(self._parts(), arrays)
         self.updates = int(arrays["updates"].item())
 
 

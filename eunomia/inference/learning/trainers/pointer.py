@@ -16,9 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from eunomia.inference.learning.observation.table import GLOBAL, HOPELESS, JOB, NEAR
+from eunomia.inference.learning.trainers.serve import HELD, REACH, shapes
 
-REACH = 5.0  # inputs are clipped to +-REACH
-HELD = -8.0  # bias of holding: at first it is rare
 MASKED = -1e9
 
 
@@ -27,7 +26,7 @@ class Pointer(nn.Module):
 
     def __init__(self, units: int = 64, residual: bool = True) -> None:
         super().__init__()
-        self.residual = residual
+        self.units, self.residual = units, residual
         self.inner = nn.Sequential(nn.Linear(len(JOB), units), nn.ReLU(), nn.Linear(units, units), nn.ReLU())
         context = 2 * units + len(GLOBAL)
         self.rho = nn.Sequential(nn.Linear(units + context, units), nn.ReLU(), nn.Linear(units, 1))
@@ -62,3 +61,9 @@ KEYS = ("jobs", "overall", "waiting", "mask")
 def tensors(seen: dict[str, np.ndarray[Any, Any]]) -> dict[str, Tensor]:
     """What the network reads of an observation; ``pairs`` is not read, as placement is by earliest finish."""
     return {name: torch.from_numpy(np.asarray(seen[name])) for name in KEYS}
+
+
+def served(network: Pointer) -> dict[str, np.ndarray[Any, Any]]:
+    """The tensors that a policy without PyTorch needs: all but those of the value."""
+    kept = network.state_dict()
+    return {name: kept[name].detach().numpy().astype(np.float64) for name in shapes(network.units)}

@@ -9,9 +9,7 @@ hundreds of thousands.
 
 from __future__ import annotations
 
-import copy
-import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,16 +18,19 @@ import torch
 from torch import Tensor, nn
 
 from eunomia.errors import ConfigError
-from eunomia.inference.learning.gym.vector import SchedulingVectorEnv
-from eunomia.inference.learning.trainers.pointer import KEYS, Pointer, tensors
+from eunomia.inference.learning.trainers.keeping import Arrays, kept, put_back
+from eunomia.inference.learning.trainers.memory import Play
+from eunomia.inference.learning.trainers.pointer import KEYS, Pointer, served, tensors
+from eunomia.inference.learning.trainers.run import Floats, valued
+from eunomia.inference.learning.trainers.serve import PointerPolicy
+from eunomia.inference.learning.trainers.stage import Stage
+from eunomia.inference.learning.training.episodes import Sampler
 
 
 @dataclass(frozen=True)
 class Settings:
     """Numbers of the algorithm."""
 
-    steps: int = 20_000  # decisions in total
-    rollout: int = 128  # decisions per environment between updates
     epochs: int = 4
     minibatch: int = 256
     rate: float = 3e-4
@@ -43,7 +44,7 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("steps", "rollout", "epochs", "minibatch", "rate", "clip", "gradient", "units"):
+        for name in ("epochs", "minibatch", "rate", "clip", "gradient", "units"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be positive")
         for name in ("gamma", "trace"):
@@ -118,49 +119,67 @@ class PPO:
         return {"policy": policy.item(), "value": worth.item(), "entropy": entropy.item()}
 
 
-def rollout(
-    agent: PPO, env: SchedulingVectorEnv, seen: dict[str, Any], ended: np.ndarray[Any, Any], length: int
-) -> tuple[dict[str, Any], dict[str, Any], np.ndarray[Any, Any], list[float]]:
-    """``length`` steps of all environments; returns rollout, last observation, ends, hit rates of ended episodes."""
+def roll_out(agent: PPO, stage: Stage, scale: float) -> dict[str, Any]:
+    """All episodes of a stage to their ends: (T, E) tables, T that of the longest; ``live`` marks real decisions."""
     kept: dict[str, list[Any]] = {
         name: [] for name in ("actions", "odds", "values", "rewards", "ends", "live")
     }
     views: dict[str, list[Tensor]] = {name: [] for name in KEYS}
-    rates: list[float] = []
-    for _ in range(length):
-        now = tensors(seen)
+    while stage.live.any():
+        now, live = tensors(stage.seen), stage.live
         action, odds, value = agent.act(now)
-        live = torch.from_numpy(~ended)
-        seen, reward, ended, _, info = env.step(action.numpy())
-        for e in np.flatnonzero(ended & live.numpy()):
-            rates.append(float(info["hits"][e] / max(info["hits"][e] + info["misses"][e], 1.0)))
-        for name, given in (("actions", action), ("odds", odds), ("values", value), ("live", live),
-                            ("rewards", torch.from_numpy(reward).float()),
-                            ("ends", torch.from_numpy(ended).float())):  # fmt: skip
+        reward = scale * stage.step(action.numpy())
+        for name, given in (("actions", action), ("odds", odds), ("values", value),
+                            ("live", torch.from_numpy(live)), ("rewards", torch.from_numpy(reward).float()),
+                            ("ends", torch.from_numpy(~stage.live).float())):  # fmt: skip
             kept[name].append(given)
         for name in KEYS:
             views[name].append(now[name])
-    kept["values"].append(agent.act(tensors(seen))[2])
+    kept["values"].append(torch.zeros_like(kept["values"][0]))
     roll: dict[str, Any] = {name: torch.stack(values) for name, values in kept.items()}
-    return {**roll, "seen": {name: torch.stack(each) for name, each in views.items()}}, seen, ended, rates
+    return {**roll, "seen": {name: torch.stack(each) for name, each in views.items()}}
 
 
-def train(
-    settings: Settings, env: SchedulingVectorEnv, tell: Callable[[dict[str, float]], None] | None = None
-) -> tuple[Pointer, list[dict[str, float]]]:
-    """Train for ``steps`` decisions; returns the network and the curve, one entry per rollout. Seeded throughout."""
-    agent, curve, done = PPO(settings), [], 0
-    seen, _ = env.reset(seed=settings.seed)
-    ended, began = np.zeros(env.num_envs, np.bool_), time.process_time()
-    while done < settings.steps:
-        roll, seen, ended, rates = rollout(agent, env, seen, ended, settings.rollout)
-        done += int(roll["live"].sum())
-        entry = {
-            "decisions": float(done),
-            "hit_rate": float(np.mean(rates)) if rates else float("nan"),
-            **agent.learn(roll),
+class PPOAgent:
+    """PPO for the loop of run.py: an iteration is whole episodes, then all epochs over them."""
+
+    def __init__(
+        self, settings: Settings, play: Play, sampler: Sampler, objective: Mapping[str, float]
+    ) -> None:
+        self.settings, self.play, self.sampler, self.objective = settings, play, sampler, objective
+        self.ppo, self._done = PPO(settings), 0.0
+
+    def iterate(self, number: int) -> dict[str, float]:
+        """Play and learn."""
+        stage = self.play.stage(self.sampler, number)
+        roll = roll_out(self.ppo, stage, self.play.scale)
+        self._done += float(roll["live"].sum())
+        return {
+            "decisions": self._done,
+            "hit_rate": float(stage.hit_rates.mean()),
+            **self.ppo.learn(roll),
         }
-        curve.append(entry)
-        if tell is not None:
-            tell({**entry, "cpu_s": time.process_time() - began})
-    return copy.deepcopy(agent.network), curve
+
+    def _parts(self) -> dict[str, Any]:
+        return {
+            "network": self.ppo.network,
+            "optimiser": self.ppo.optimiser,
+            "generator": self.ppo.generator,
+        }
+
+    def arrays(self) -> Arrays:
+        """Network, optimiser, random numbers."""
+        return kept(self._parts()) | {"done": np.array(self._done)}
+
+    def restore(self, arrays: Arrays) -> None:
+        """Go on from ``arrays()``."""
+        put_back(self._parts(), arrays)
+        self._done = float(arrays["done"])
+
+    def tensors(self) -> dict[str, Floats]:
+        """The pointer as numbers."""
+        return served(self.ppo.network)
+
+    def validate(self, tensors: dict[str, Floats]) -> Floats:
+        """The objective on every validation episode."""
+        return valued(PointerPolicy(tensors, most=self.play.most), self.sampler, self.objective)

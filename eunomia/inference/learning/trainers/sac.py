@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import copy
 import math
-import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,66 +20,37 @@ import torch
 from torch import Tensor, nn
 
 from eunomia.errors import ConfigError
-from eunomia.inference.learning.gym.vector import SchedulingVectorEnv
-from eunomia.inference.learning.trainers.pointer import KEYS, MASKED, Pointer, tensors
+from eunomia.inference.learning.trainers.keeping import Arrays, kept, put_back
+from eunomia.inference.learning.trainers.memory import Play, Recall
+from eunomia.inference.learning.trainers.pointer import KEYS, MASKED, Pointer, served, tensors
+from eunomia.inference.learning.trainers.run import Floats, valued
+from eunomia.inference.learning.trainers.serve import PointerPolicy
+from eunomia.inference.learning.training.episodes import Sampler
 
 
 @dataclass(frozen=True)
 class Settings:
     """Numbers of the algorithm."""
 
-    steps: int = 20_000  # decisions in total
     first: int = 1000  # decisions before the first update
-    every: int = 4  # vector steps per update
+    every: int = 4  # steps of all episodes together per update
     batch: int = 128
-    replay: int = 20_000  # vector steps times environments
+    replay: int = 20_000  # decisions
     rate: float = 3e-4
     gamma: float = 0.99
     tau: float = 0.005
     alpha: float = 0.01
     entropy: float = 0.05  # target, share of the greatest possible; 0 = alpha stays
-    scale: float = 100.0  # of rewards
     units: int = 64
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("steps", "every", "batch", "replay", "rate", "alpha", "scale", "units"):
+        for name in ("every", "batch", "replay", "rate", "alpha", "units"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be positive")
         for name in ("gamma", "tau"):
             if not 0.0 < getattr(self, name) <= 1.0:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must lie in (0, 1]")
-
-
-class Memory:
-    """A ring of transitions in preallocated arrays."""
-
-    def __init__(self, room: int, seen: dict[str, np.ndarray[Any, Any]]) -> None:
-        self.room, self.count, self.at = room, 0, 0
-        self.now = {name: np.empty((room, *seen[name].shape[1:]), seen[name].dtype) for name in KEYS}
-        self.then = {name: np.empty_like(value) for name, value in self.now.items()}
-        self.action, self.reward, self.end = np.empty(room, np.int64), *np.empty((2, room), np.float32)
-
-    def add(self, now: Any, action: Any, reward: Any, then: Any, end: Any, live: Any) -> None:
-        """Keep the transitions of environments that were live."""
-        for e in np.flatnonzero(live).tolist():
-            for name in KEYS:
-                self.now[name][self.at], self.then[name][self.at] = now[name][e], then[name][e]
-            self.action[self.at], self.reward[self.at], self.end[self.at] = action[e], reward[e], end[e]
-            self.at, self.count = (self.at + 1) % self.room, min(self.count + 1, self.room)
-
-    def sample(self, size: int, rng: np.random.Generator) -> tuple[Any, ...]:
-        """(now, action, reward, then, end) as tensors."""
-        rows = rng.integers(0, self.count, size)
-        now, then = (
-            {name: torch.from_numpy(kept[name][rows]) for name in KEYS} for kept in (self.now, self.then)
-        )
-        return (
-            now,
-            *(torch.from_numpy(a[rows]) for a in (self.action, self.reward)),
-            then,
-            torch.from_numpy(self.end[rows]),
-        )
 
 
 class SAC:
@@ -145,35 +115,59 @@ def _descend(loss: Tensor, step: torch.optim.Optimizer) -> None:
     step.step()
 
 
-def train(
-    settings: Settings, env: SchedulingVectorEnv, tell: Callable[[dict[str, float]], None] | None = None
-) -> tuple[Pointer, list[dict[str, float]]]:
-    """Train for ``steps`` decisions; returns the actor and the curve, one entry per 50 updates. Seeded throughout."""
-    agent, rng, curve, told = SAC(settings), np.random.default_rng(settings.seed), [], []
-    seen, _ = env.reset(seed=settings.seed)
-    memory, ended, began = (
-        Memory(settings.replay, seen),
-        np.zeros(env.num_envs, np.bool_),
-        time.process_time(),
-    )
-    done, step, rates = 0, 0, [float("nan")]
-    while done < settings.steps:
-        action = agent.act(tensors(seen)).numpy()
-        live, before = ~ended, seen
-        seen, reward, ended, _, info = env.step(action)
-        memory.add(before, action, settings.scale * reward, seen, ended, live)
-        rates += [
-            float(info["hits"][e] / max(info["hits"][e] + info["misses"][e], 1.0))
-            for e in np.flatnonzero(ended & live)
-        ]
-        done, step = done + int(live.sum()), step + 1
-        if done < settings.first or step % settings.every:
-            continue
-        told.append(agent.update(*memory.sample(settings.batch, rng)))
-        if len(told) == 50 or done >= settings.steps:
-            means = {name: float(np.mean([one[name] for one in told])) for name in told[0]}
-            curve.append({"decisions": float(done), "hit_rate": float(np.mean(rates[-10:])), **means})
-            told = []
-            if tell is not None:
-                tell({**curve[-1], "cpu_s": time.process_time() - began})
-    return copy.deepcopy(agent.actor), curve
+class SACAgent:
+    """SAC for the loop of run.py: an iteration is whole episodes, with an update after every ``every`` steps."""
+
+    def __init__(
+        self, settings: Settings, play: Play, sampler: Sampler, objective: Mapping[str, float]
+    ) -> None:
+        self.settings, self.play, self.sampler, self.objective = settings, play, sampler, objective
+        self.sac, self.recall = SAC(settings), Recall(sampler, play, settings.replay, KEYS)
+        self._done, self._steps = 0.0, 0
+
+    def iterate(self, number: int) -> dict[str, float]:
+        """Play and learn."""
+        s, rng = self.settings, np.random.default_rng([self.settings.seed, 0x5AC, number])
+        told: list[dict[str, float]] = []
+
+        def learn() -> None:
+            self._steps += 1
+            if self.recall.ring.count >= s.first and self._steps % s.every == 0:
+                told.append(self.sac.update(*self.recall.ring.sample(s.batch, rng)))
+
+        decisions, rate = self.recall.iterate(number, lambda seen: self.sac.act(tensors(seen)).numpy(), learn)
+        self._done += decisions
+        means = {name: float(np.mean([one[name] for one in told])) for name in (told[0] if told else ())}
+        return {"decisions": self._done, "hit_rate": rate, **means}
+
+    def _parts(self) -> dict[str, Any]:
+        names = (
+            "actor",
+            "critics",
+            "targets",
+            "log_alpha",
+            "actor_step",
+            "critic_step",
+            "alpha_step",
+            "generator",
+        )
+        return {name: getattr(self.sac, name) for name in names}
+
+    def arrays(self) -> Arrays:
+        """Networks, optimisers, random numbers, and the actions behind the replay."""
+        counters = {"done": np.array(self._done), "steps": np.array(self._steps)}
+        return kept(self._parts()) | self.recall.arrays() | counters
+
+    def restore(self, arrays: Arrays) -> None:
+        """Go on from ``arrays()``; the replay is played again."""
+        put_back(self._parts(), arrays)
+        self.recall.restore(arrays)
+        self._done, self._steps = float(arrays["done"]), int(arrays["steps"])
+
+    def tensors(self) -> dict[str, Floats]:
+        """The actor as numbers."""
+        return served(self.sac.actor)
+
+    def validate(self, tensors: dict[str, Floats]) -> Floats:
+        """The objective on every validation episode."""
+        return valued(PointerPolicy(tensors, most=self.play.most), self.sampler, self.objective)

@@ -8,7 +8,7 @@ from eunomia.inference.learning.branching.choose import duel, resolve, target
 from eunomia.inference.learning.branching.serve import (
     BranchingPolicy,
     BranchingWeights,
-    load_branching,
+    load_branching_policy,
     save_branching,
     shapes,
 )
@@ -18,7 +18,9 @@ from tests.inference.learning.deployment import episode
 
 torch = pytest.importorskip("torch")
 from eunomia.inference.learning.branching.network import BranchingQ  # noqa: E402
-from eunomia.inference.learning.branching.train import BranchingSettings, Replay, train_branching  # noqa: E402
+from eunomia.inference.learning.branching.train import BranchingAgent, BranchingSettings  # noqa: E402
+from eunomia.inference.learning.trainers.memory import Play  # noqa: E402
+from tests.inference.learning.deployment import ToySampler  # noqa: E402
 
 ALL = np.ones((2, 3), np.bool_)
 
@@ -78,14 +80,32 @@ def test_a_shared_branch_needs_fewer_numbers_however_many_accelerators() -> None
 
 
 def test_the_trunk_hears_the_branches_scaled() -> None:
-    network = BranchingQ(3, 4, seed=1)
-    batch = [torch.as_tensor(np.float32(a))[None] for a in observed(np.random.default_rng(1), 4, 3)]
-    hidden, z = network.trunk(batch)
-    assert hidden.shape == (1, 4, 4) and z.shape == (1, 4)
-    mask = batch[4]
-    q, _ = network(batch)
-    (q * mask).sum().backward()
-    assert all(torch.isfinite(p.grad).all() for p in network.tensors.values())
+    """Gradients by hand: branches through the trunk over 1 + branches; value and heads whole."""
+    network, branches = BranchingQ(3, 4, seed=1).double(), 3
+    seen = [torch.as_tensor(np.float64(a))[None] for a in observed(np.random.default_rng(1), 4, 3)]
+
+    def gradients(scale: float) -> dict[str, torch.Tensor]:
+        """Of the sum of allowed Q, with the trunk's outputs heard ``scale`` times."""
+        hidden, z = network.trunk(seen)
+        leaves = [x.detach().requires_grad_() for x in (hidden, z)]
+        network.trunk, kept = (lambda _: tuple(leaves)), network.trunk
+        q = network(seen)[0]
+        network.trunk = kept
+        network.zero_grad()
+        (q * (seen[4] > 0)).sum().backward()
+        heads = {n: p.grad.clone() for n, p in network.tensors.items() if p.grad is not None}
+        # undo the factor that forward() put on what the leaves heard, and put ours on
+        heard = [leaf.grad * (branches + 1) * scale for leaf in leaves]
+        trunk = [network.tensors[n] for n in ("W1", "b1", "Wz", "bz")]
+        back = torch.autograd.grad([hidden, z], trunk, heard)
+        return heads | dict(zip(("W1", "b1", "Wz", "bz"), back, strict=True))
+
+    expected, unscaled = gradients(1.0 / (branches + 1)), gradients(1.0)
+    network.zero_grad()
+    (network(seen)[0] * (seen[4] > 0)).sum().backward()
+    for name, parameter in network.tensors.items():
+        torch.testing.assert_close(parameter.grad, expected[name], msg=name)
+    assert not torch.allclose(unscaled["W1"], expected["W1"]) and expected["W1"].abs().max() > 0.0
 
 
 def test_any_weights_give_legal_schedules() -> None:
@@ -98,43 +118,35 @@ def test_any_weights_give_legal_schedules() -> None:
         simulate_problem(e.problem, BranchingPolicy(BranchingQ(3, 8).weights()), e.options)
 
 
-def test_training_repeats_and_auxiliary_losses_are_heard() -> None:
-    def draw(seed: int):  # type: ignore[no-untyped-def]
-        return episode(seed % 5, requests=20)
+def test_auxiliary_losses_are_heard_by_the_trunk() -> None:
+    def after(*auxiliaries: str) -> np.ndarray:
+        settings = BranchingSettings(2, 8, batch=16, every=4, auxiliaries=auxiliaries)
+        agent = BranchingAgent(settings, Play("branch", 1, 8), ToySampler(), {"hit_rate": 1.0})
+        assert np.isfinite(agent.iterate(1)["loss"])
+        return agent.tensors()["W1"]
 
-    settings = BranchingSettings(steps=240, size=4, most=8, units=8, batch=16)
-    first, losses = train_branching(draw, settings)
-    again, _ = train_branching(draw, settings)
-    for name, value in first.weights().tensors.items():
-        assert np.array_equal(value, again.weights().tensors[name])
-    assert len(losses) > 40 and np.isfinite(losses).all()
-    helped = BranchingSettings(steps=240, size=4, most=8, units=8, batch=16, auxiliaries=("next_demand",))
-    other, _ = train_branching(draw, helped)
-    assert not np.array_equal(other.weights().tensors["W1"], first.weights().tensors["W1"])
+    plain = after()
+    assert np.array_equal(plain, after()) and not np.array_equal(plain, after("next_demand"))
 
 
 def test_what_cannot_be_is_refused(tmp_path) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(UnknownNameError, match="auxiliary loss 'demand'"):
         BranchingQ(2, auxiliaries=("demand",))
     with pytest.raises(ConfigError, match="at least 1"):
-        BranchingSettings(steps=0)
+        BranchingSettings(iterations=0)
     with pytest.raises(ConfigError, match="'W1' are missing"):
         BranchingWeights(4, 1, {})
     broken = {name: np.zeros(shape) for name, shape in shapes(4, 1).items()} | {"bv": np.array([np.nan])}
     with pytest.raises(ConfigError, match="not a finite number"):
         BranchingWeights(4, 1, broken)
-    weights = BranchingQ(2, 4).weights()
-    save_branching(weights, tmp_path / "x.safetensors")
-    read = load_branching(tmp_path / "x.safetensors")
-    assert all(np.array_equal(read.tensors[name], value) for name, value in weights.tensors.items())
-    (tmp_path / "x.safetensors").write_bytes((tmp_path / "x.safetensors").read_bytes()[:-9])
-    with pytest.raises(RecordError, match="is not a branching policy"):
-        load_branching(tmp_path / "x.safetensors")
-
-
-def test_the_memory_is_a_ring() -> None:
-    replay = Replay(3)
-    for number in range(5):
-        replay.add((np.float32(number),))
-    (drawn,) = replay.draw(200, np.random.default_rng(0))
-    assert len(replay) == 3 and set(drawn.tolist()) == {2.0, 3.0, 4.0}
+    policy = BranchingPolicy(BranchingQ(2, 4).weights(), "mine", 16)
+    path = save_branching(policy, tmp_path / "mine")
+    read = load_branching_policy(path)
+    assert (read.name, read.most) == ("mine", 16)
+    assert all(
+        np.array_equal(read.weights.tensors[name], value) for name, value in policy.weights.tensors.items()
+    )
+    tensors = path.with_suffix(".safetensors")
+    tensors.write_bytes(tensors.read_bytes()[:-9])
+    with pytest.raises(RecordError, match="cut short"):
+        load_branching_policy(path)

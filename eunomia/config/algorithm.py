@@ -1,0 +1,86 @@
+"""The ``[algorithm]`` table of a training file: a gradient trainer in place of the search in stages, by name."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from eunomia.config.section import NotNegative, Positive, Section, Share
+
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Units = Annotated[int, Field(ge=1, le=256)]
+
+
+class RelmasAlgorithm(Section):
+    """RELMAS: ``ddpg``, or ``td3`` with two critics. ``period_layers`` > 0: periodic; ``imitation`` = 0: pure."""
+
+    name: Literal["ddpg", "td3"]
+    iterations: Count = 15
+    episodes: Count = 1  # per iteration
+    updates: Count = 24  # per iteration
+    clone_episodes: Count = 6
+    clone_steps: Count = 1200
+    critic_first: Annotated[int, Field(ge=0)] = 4
+    period_layers: NotNegative = 0.0  # T_s in mean layer times; 0 = every event
+    imitation: NotNegative = 1.0
+    reward: Literal["R1", "R2", "R5", "R6"] = "R2"
+    spread: NotNegative = 1.0  # phi of R6: how much fairness weighs against latency
+    gamma: Share = 0.97
+    scale: Positive = 100.0
+    units: Units = 64
+    validate_every: Count = 5
+
+
+class _Played(Section):
+    """What trainers over the environment have in common. An iteration is ``episodes`` whole episodes."""
+
+    iterations: Count = 20
+    episodes: Count = 4
+    most: Annotated[int, Field(ge=1, le=256)] = 32  # sub-jobs shown at a decision
+    reward: Literal["R1", "R2", "R3", "R4", "R5", "R6"] = "R1"
+    scale: Positive = 100.0
+    units: Units = 64
+    validate_every: Count = 5
+
+
+class PpoAlgorithm(_Played):
+    """PPO with a masked pointer."""
+
+    name: Literal["ppo"]
+    epochs: Count = 4
+    minibatch: Count = 256
+    rate: Positive = 3e-4
+    gamma: Share = 0.997
+    entropy: NotNegative = 0.003
+
+
+class SacAlgorithm(_Played):
+    """Discrete soft actor-critic with masked pointers."""
+
+    name: Literal["sac"]
+    every: Count = 4  # steps of all episodes per update
+    batch: Count = 128
+    replay: Count = 20_000
+    rate: Positive = 3e-4
+    gamma: Share = 0.99
+
+
+class BdqAlgorithm(_Played):
+    """Branching Q. ``shared``: one branch for all accelerators (unibranch)."""
+
+    name: Literal["bdq"]
+    shared: bool = True
+    every: Count = 2
+    batch: Count = 64
+    replay: Count = 20_000
+    copy_every: Count = 200
+    rate: Positive = 1e-3
+    gamma: Share = 0.99
+    auxiliaries: list[Literal["next_demand", "next_waiting", "next_hopeless"]] = Field(default_factory=list)
+    auxiliary: Share = 0.1
+
+
+Algorithm = Annotated[
+    RelmasAlgorithm | PpoAlgorithm | SacAlgorithm | BdqAlgorithm, Field(discriminator="name")
+]

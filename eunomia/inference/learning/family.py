@@ -1,0 +1,99 @@
+"""Cards of policies beside ``eunomia``'s own: tensors in ``NAME.safetensors``, the rest in ``NAME.json``.
+
+Refused, with the reason: files that are missing, cut short or changed (SHA-256), another format, family or feature
+version, numbers that are not finite. Nothing in them is code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.atomic import write_bytes, write_text
+from eunomia.errors import RecordError
+from eunomia.inference.learning.checkpoint import card_hash, card_path_of, read_file
+
+FORMAT = 1
+Floats = npt.NDArray[np.float64]
+
+
+def write_card(
+    path: str | Path, family: str, name: str, features: Mapping[str, Any], policy: Mapping[str, Any],
+    tensors: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any] | None = None,
+) -> Path:  # fmt: skip
+    """Write both files; ``path`` ends in .json or in nothing. ``features``: version and names. Raises OutputError."""
+    from safetensors.numpy import save
+
+    place = card_path_of(path)
+    content = save({key: np.array(value, np.float64, order="C") for key, value in tensors.items()})
+    card = {
+        "format": FORMAT, "family": family, "name": name, "features": dict(features), "policy": dict(policy),
+        "sha256": hashlib.sha256(content).hexdigest(), **(facts or {}),
+    }  # fmt: skip
+    card = json.loads(json.dumps(card))
+    write_bytes(place.with_suffix(".safetensors"), content)
+    write_text(place, json.dumps({**card, "card_sha256": card_hash(card)}, indent=1) + "\n")
+    return place
+
+
+def family_of(path: str | Path) -> str | None:
+    """The family that a card names; None for what cannot be read."""
+    try:
+        card = json.loads(card_path_of(path).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return str(card.get("family")) if isinstance(card, dict) else None
+
+
+def read_family_card(path: str | Path, family: str, version: int) -> dict[str, Any]:
+    """The card, checked. Raises RecordError."""
+    place = card_path_of(path)
+    try:
+        card = json.loads(read_file(place))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise RecordError(f"{place} is not a policy's card: {error}; it was damaged or cut short") from None
+    if not isinstance(card, dict) or card.get("family") != family:
+        raise RecordError(f"{place} is not the card of a '{family}' policy")
+    if card.get("format") != FORMAT:
+        raise RecordError(f"{place} has format {card.get('format')}; this version reads format {FORMAT}")
+    stated = card.pop("card_sha256", None)
+    if stated != card_hash(card):
+        raise RecordError(
+            f"{place} was changed after it was written (SHA-256 differs); train the policy again"
+        )
+    if card["features"]["version"] != version:
+        raise RecordError(
+            f"{place} was trained on feature version {card['features']['version']}, this version computes {version}; "
+            "train it again"
+        )
+    return {**card, "card_sha256": stated}
+
+
+def read_tensors(path: str | Path, card: Mapping[str, Any]) -> dict[str, Floats]:
+    """The tensors of a checked card. Raises RecordError."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    place = card_path_of(path).with_suffix(".safetensors")
+    content = read_file(place)
+    if hashlib.sha256(content).hexdigest() != card["sha256"]:
+        raise RecordError(
+            f"{place} is not the file that its card was written for (SHA-256 differs): it was changed or cut short; "
+            "fetch or train the policy again"
+        )
+    try:
+        tensors = {name: np.array(value, np.float64) for name, value in load(content).items()}
+    except (SafetensorError, ValueError) as error:
+        raise RecordError(f"{place} cannot be read: {error}") from None
+    for name, value in tensors.items():
+        if not np.isfinite(value).all():
+            raise RecordError(
+                f"{place}: weights '{name}' hold a value that is not a finite number; train it again"
+            )
+    return tensors

@@ -11,11 +11,12 @@ from eunomia.cli import options as opt
 from eunomia.cli.console import note, print_json, say, stderr
 
 if TYPE_CHECKING:
-    from eunomia.config.training import StageConfig
+    from collections.abc import Callable
+
+    from eunomia.config.training import StageConfig, TrainingConfig
     from eunomia.experiment.learning import Outcome
     from eunomia.inference.learning.training.run import Progress
 
-TrainingFile = Annotated[Path, typer.Argument(metavar="TRAINING", help="Training file (TOML).")]
 PolicyCard = Annotated[
     str, typer.Argument(metavar="POLICY", help="A shipped policy, or the card of one (.json).")
 ]
@@ -29,7 +30,13 @@ def register(app: typer.Typer) -> None:
 
 
 def train(
-    config: TrainingFile,
+    config: Annotated[
+        Path | None, typer.Argument(metavar="TRAINING", help="Training file (TOML); optional with --twin.")
+    ] = None,
+    twin: Annotated[
+        Path | None,
+        typer.Option("--twin", metavar="FILE", help="Train on a server's recording (eunomia twin record)."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for state, curve and policy.")
     ] = None,
@@ -42,14 +49,13 @@ def train(
     quiet: opt.Quiet = False,
 ) -> None:
     """Train a policy. A stopped or killed training goes on where it left off, to the same bits."""
-    from eunomia.config.training import load_training
-    from eunomia.experiment.learning import train_policy
     from eunomia.inference.learning.training.board import Board
 
-    checked = load_training(config, tuple(sets or ()))
+    changes = tuple(sets or ())
+    checked = _twin_config(twin, config, changes) if twin is not None else _config(config, changes)
     folder = out or Path("runs") / f"train-{checked.name}"
     curve = Board(folder) if board else None
-    command = f"eunomia train {config}"
+    command = f"eunomia train {config or ''}".rstrip() + (f" --twin {twin.name}" if twin is not None else "")
     if checked.algorithm is not None:
         from eunomia.cli.algorithm import train_with_algorithm
 
@@ -62,11 +68,39 @@ def train(
         if not (quiet or as_json):
             stderr().print(progress_line(stage.stage, progress))
 
-    outcome = train_policy(checked, folder, workers or opt.cores(), tell, command)
+    outcome = _train(checked, twin, command, folder, workers or opt.cores(), tell)
     if as_json:
         print_json({**outcome_facts(outcome), "path": outcome.path})
         return
     _print_outcome(outcome)
+
+
+def _config(config: Path | None, changes: tuple[str, ...]) -> TrainingConfig:
+    from eunomia.config.training import load_training
+    from eunomia.errors import ConfigError
+
+    if config is None:
+        raise ConfigError("give a training file, or --twin FILE with a server's recording")
+    return load_training(config, changes)
+
+
+def _twin_config(twin: Path, config: Path | None, changes: tuple[str, ...]) -> TrainingConfig:
+    from eunomia.experiment.twin_training import twin_training
+
+    return twin_training(twin, config, changes)
+
+
+def _train(
+    checked: TrainingConfig, twin: Path | None, command: str, folder: Path, workers: int,
+    tell: Callable[[StageConfig, Progress], None],
+) -> Outcome:  # fmt: skip
+    if twin is None:
+        from eunomia.experiment.learning import train_policy
+
+        return train_policy(checked, folder, workers, tell, command)
+    from eunomia.experiment.twin_training import train_on_twin
+
+    return train_on_twin(twin, checked, folder, workers, tell, command)
 
 
 def progress_line(stage: str, progress: Progress) -> str:

@@ -17,6 +17,7 @@ from eunomia.cli import (
     inspect,
     learn,
     load,
+    promote,
     run,
     scenario,
     serve,
@@ -52,7 +53,7 @@ def _root(
     """Options of the program itself."""
 
 
-for module in (demo, run, study, inspect, catalogue, learn, distill, serve, load):
+for module in (demo, run, study, inspect, catalogue, learn, distill, serve, load, promote):
     module.register(app)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(twin.app, name="twin")

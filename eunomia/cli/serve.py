@@ -100,7 +100,7 @@ def _announce(server: Server, quiet: bool, as_json: bool) -> None:
 
 def server_options(config: ServerConfig) -> ServerOptions:
     """The file's words as the server's objects."""
-    from eunomia.experiment.policy import resolve_policy
+    from eunomia.experiment.policy import policy_name, resolve_policy
     from eunomia.serving.devices.device import DeviceSpec
     from eunomia.serving.dispatch.dispatcher import DispatchOptions
     from eunomia.serving.server import ServerOptions
@@ -113,10 +113,12 @@ def server_options(config: ServerConfig) -> ServerOptions:
         directory=_directory(config),
         cache=cache, host=config.host, http_port=config.http_port, grpc_port=config.grpc_port,
         anonymous=config.anonymous, policy=resolve_policy(config.policy), fallback=config.fallback,
+        policy_label=policy_name(config.policy),
         dispatch=DispatchOptions(config.lease_ms * 1e-3, config.late, config.max_batch),
         block_s=config.block_ms * 1e-3, arena_bytes=int(config.arena_mib * mib),
         max_body_bytes=int(config.max_body_mib * mib), drain_s=config.drain_s, shared_memory=config.shared_memory,
         models_dir=Path(config.models_dir) if config.models_dir else None,
+        policy_dir=Path(config.policy_dir).expanduser() if config.policy_dir else None,
         ledger_dir=Path(config.ledger_dir).expanduser() if config.ledger_dir else None,
         device_watts=config.device_watts,
         tls=(Path(config.tls_cert), Path(config.tls_key)) if config.tls_cert and config.tls_key else None,

@@ -2,54 +2,35 @@
 
 from __future__ import annotations
 
-import json
-import os
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from eunomia.cli import options as opt
+from eunomia.cli.admin import KeyEnv, Url, ask
 from eunomia.cli.console import print_json, say, stdout
-from eunomia.errors import ConfigError, OutputError
 
 app = typer.Typer(help="Record a server's traffic and replay it in the simulator.", no_args_is_help=True)
-LIMIT_BYTES = 1024**3
 
 
 @app.command("record")
 def record(
-    url: Annotated[str, typer.Argument(metavar="URL", help="The server, e.g. http://127.0.0.1:8000")],
+    url: Url,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the recording.")] = Path(
         "twin.json"
     ),
-    key_env: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Environment variable with an administrator's key.")
-    ] = None,
+    key_env: KeyEnv = None,
 ) -> None:
     """Fetch block times and recent traffic from a running server."""
+    import json
+
     from eunomia.atomic import write_text
     from eunomia.experiment.twin import twin_of
 
-    if not url.startswith(("http://", "https://")):
-        raise ConfigError(f"'{url}' is no URL of a server; it starts with http:// or https://")
-    headers = {}
-    if key_env is not None:
-        if not os.environ.get(key_env):
-            raise ConfigError(f"the environment variable {key_env} is not set")
-        headers["Authorization"] = f"Bearer {os.environ[key_env]}"
-    request = urllib.request.Request(f"{url.rstrip('/')}/v2/eunomia/twin", headers=headers)
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            text = answer.read(LIMIT_BYTES).decode()
-    except urllib.error.HTTPError as error:
-        raise OutputError(f"{url} refuses: {error.read(500).decode(errors='replace')}") from None
-    except (urllib.error.URLError, TimeoutError) as error:
-        raise OutputError(f"{url} does not answer: {getattr(error, 'reason', error)}") from None
-    twin = twin_of(json.loads(text), url)
-    write_text(out, text)
+    content = ask(url, "/v2/eunomia/twin", key_env)
+    twin = twin_of(content, url)
+    write_text(out, json.dumps(content))
     say(f"{len(twin.requests)} requests of {len(twin.requests.agreements)} pairs -> {out}")
 
 

@@ -91,6 +91,7 @@ class ServerConfig(Section):
     database: str | None = (
         None  # tenants live there: sqlite:///PATH or postgresql://...; the file's are added once
     )
+    policy_dir: str | None = None  # policies that were promoted; without it a restart forgets them
     ledger_dir: str | None = None
     device_watts: Annotated[float, Field(ge=0.0)] = 0.0
     cache_dir: str | None = None

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, model_validator
 from eunomia.config.algorithm import Algorithm
 from eunomia.config.complaints import config_error
 from eunomia.config.load import read_table
-from eunomia.config.overrides import apply_overrides, flatten, parse_override
+from eunomia.config.overrides import Table, apply_overrides, flatten, parse_override
 from eunomia.config.section import FilePath, Name, Positive, Section, Share, wrong
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -76,8 +76,15 @@ class TrainingConfig(Section):
 def load_training(path: str | Path, overrides: tuple[str, ...] = ()) -> TrainingConfig:
     """Read a training file (TOML). Relative paths inside mean: beside the file. Raises ConfigError."""
     path = Path(path)
-    data = apply_overrides(read_table(path), [parse_override(text) for text in overrides])
+    return training_from(read_table(path), overrides, str(path), path.parent)
+
+
+def training_from(
+    content: Table, overrides: tuple[str, ...] = (), source: str = "training", folder: Path | None = None
+) -> TrainingConfig:
+    """The same from a dictionary."""
+    data = apply_overrides(content, [parse_override(text) for text in overrides])
     try:
-        return TrainingConfig.model_validate(data, context={"folder": path.parent})
+        return TrainingConfig.model_validate(data, context={"folder": folder})
     except ValidationError as error:
-        raise config_error(error, data, str(path)) from None
+        raise config_error(error, data, source) from None

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from eunomia.inference.learning.policy.bases import TERMS, base_weights, with_pr
 from eunomia.inference.learning.policy.learned import LearnedPolicy
 from eunomia.inference.learning.policy.weights import Floats, Weights
 from eunomia.inference.learning.serving import checkpoint_of, shipped
-from eunomia.inference.learning.training.episodes import Episode
+from eunomia.inference.learning.training.episodes import Episode, Sampler
 from eunomia.inference.learning.training.objectives import PROMISED, check_objective, value
 from eunomia.inference.learning.training.run import Progress, Settings, Trained, train
 from eunomia.inference.problem import build_problem
@@ -54,6 +54,14 @@ TENANT_BASES = tuple(
 )
 
 Tell = Callable[[StageConfig, Progress], None]
+
+
+class Source(Sampler, Protocol):
+    """A sampler that says what its episodes depend on."""
+
+    @property
+    def about(self) -> str:
+        """Part of the training's identity."""
 
 
 class ScenarioSampler:
@@ -158,16 +166,17 @@ class Outcome:
 
 
 def train_policy(
-    config: TrainingConfig, folder: Path, workers: int = 1, tell: Tell | None = None, command: str = ""
-) -> Outcome:
+    config: TrainingConfig, folder: Path, workers: int = 1, tell: Tell | None = None, command: str = "",
+    source: Source | None = None,
+) -> Outcome:  # fmt: skip
     """Train all stages, keep the heuristic if it was not beaten by more than the paired error, write a checkpoint.
 
-    The state of each stage stands in ``folder``; a stopped training goes on where it was. Raises ConfigError,
-    RecordError, OutputError.
+    ``source``: where episodes come from, in place of the file's scenarios. The state of each stage stands in
+    ``folder``; a stopped training goes on where it was. Raises ConfigError, RecordError, OutputError.
     """
     searched, judged = objectives(config)
     check_objective(searched)
-    sampler = ScenarioSampler(config)
+    sampler = source or ScenarioSampler(config)
     episodes = sampler.validation()
     tenants = config.targets is not None or any((e.problem.jobs.slo_kind >= 0).any() for e in episodes)
     heuristic = best_heuristic(episodes, judged, tenants)

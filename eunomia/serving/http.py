@@ -15,6 +15,7 @@ from eunomia.serving.admin import AdminFront
 from eunomia.serving.http_caller import caller_of
 from eunomia.serving.live import LiveFront
 from eunomia.serving.openapi import document
+from eunomia.serving.policy_front import PolicyFront
 from eunomia.serving.protocol.errors import BadRequest, ServingError, TooLarge
 from eunomia.serving.protocol.infer import read_json, read_request, write_response
 from eunomia.serving.repository import VERSION
@@ -62,7 +63,8 @@ class HttpFront:
             web.post("/v2/systemsharedmemory/unregister", self._unregister),
             web.post("/v2/systemsharedmemory/region/{region}/unregister", self._unregister),
         ])  # fmt: skip
-        app.add_routes([*AdminFront(self.service).routes(), *LiveFront(self.service).routes()])
+        for front in (AdminFront(self.service), LiveFront(self.service), PolicyFront(self.service)):
+            app.add_routes(front.routes())
         for prefix in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
             app.add_routes([
                 web.get(prefix, self._model),

@@ -70,6 +70,16 @@ TENANT: Json = {
 }  # fmt: skip
 
 
+POLICY: Json = {
+    "type": "object", "required": ["name"], "additionalProperties": False,
+    "properties": {
+        "name": {"type": "string", "maxLength": 200},
+        "files": {"type": "object", "additionalProperties": {"type": "string", "description": "base64"}},
+        "evidence": {"type": "object"}, "instead_of": {"type": ["string", "null"]},
+    },
+}  # fmt: skip
+
+
 def document() -> Json:
     """The whole document, version 3.1."""
     paths: Json = {
@@ -111,6 +121,12 @@ def document() -> Json:
             "post": _operation("A new key; older ones end", keyed=True, names=("tenant",), body={
                 "type": "object", "properties": {"grace_s": {"type": "number", "minimum": 0}}})
         },
+        "/v2/eunomia/policy": {
+            "get": _operation("The policy that serves, and those before it", keyed=True),
+            "put": _operation("Put another policy in: a registered name, or the files of a card", keyed=True,
+                              also=(409,), body=POLICY),
+        },
+        "/v2/eunomia/policy/rollback": {"post": _operation("Back to the policy before", keyed=True)},
         "/metrics": {"get": _operation("Prometheus' text", keyed=True)},
     }  # fmt: skip
     for prefix, names in (("/v2/models/{model}", ("model",)),

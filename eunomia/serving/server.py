@@ -27,6 +27,7 @@ from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.regions import Regions
 from eunomia.serving.repository import Entry, Repository
 from eunomia.serving.service import Service
+from eunomia.serving.shelf import Placed, PolicyShelf
 from eunomia.serving.tenants.grants import Directory
 from eunomia.serving.tenants.limits import Limits
 from eunomia.serving.warm import warm_up
@@ -47,6 +48,7 @@ class ServerOptions:
     grpc_port: int | None = 8001
     anonymous: bool = False
     policy: str | Callable[[View], Sequence[Assign]] = "edf+f"
+    policy_label: str = ""  # what it is called; "" = its own name
     fallback: str = "edf+f"
     dispatch: DispatchOptions = field(default_factory=DispatchOptions)
     block_s: float = 2.5e-3
@@ -55,6 +57,7 @@ class ServerOptions:
     drain_s: float = 10.0
     shared_memory: bool = True
     models_dir: Path | None = None
+    policy_dir: Path | None = None  # policies that were put in while it ran; None = forgotten at the end
     ledger_dir: Path | None = None  # None = usage is counted in memory alone
     device_watts: float = 0.0  # for the energy estimate: device seconds x watts
     tls: tuple[Path, Path] | None = None  # certificate, key
@@ -77,12 +80,23 @@ class Server:
             clock, self.pool, Repository(self.pool, options.models_dir, options.networks), options.directory,
             Limits(clock), anonymous=options.anonymous, regions=Regions(offered=options.shared_memory),
         )  # fmt: skip
-        self.service.policy_name = options.policy if isinstance(options.policy, str) else policy_label(policy)
+        named = options.policy if isinstance(options.policy, str) else policy_label(policy)
+        self.service.policy_name = options.policy_label or named
         self.service.fallbacks = lambda: self.guard.counts
+        self.service.shelf = self._shelf(self.service.policy_name)
         self.http_port, self.grpc_port = options.http_port, options.grpc_port
         self._runner: web.AppRunner | None = None
         self._grpc: Any = None
         self._keeper: asyncio.Task[None] | None = None
+
+    def _shelf(self, label: str) -> PolicyShelf:
+        """Other policies may take over while the server runs; with a folder, they are remembered."""
+        kept = self.options.policy_dir
+        folder = kept or self.options.cache / "policies"
+        shelf = PolicyShelf(self.guard, Placed(label, label), folder, remember=kept is not None)
+        shelf.on_change = lambda name: setattr(self.service, "policy_name", name)
+        shelf.resume()
+        return shelf
 
     async def __aenter__(self) -> Server:
         """Start devices, load the networks, open the ports; raises ConfigError or OutputError."""

@@ -33,6 +33,7 @@ from eunomia.serving.recording import Recording
 from eunomia.serving.regions import Regions
 from eunomia.serving.repository import Repository
 from eunomia.serving.retired import Retired
+from eunomia.serving.shelf import PolicyShelf
 from eunomia.serving.statistics import ModelStatistics
 from eunomia.serving.telemetry import Telemetry
 from eunomia.serving.tenants.grants import DEFAULT_TENANT, Directory, Grant
@@ -70,6 +71,7 @@ class Service:
     ledger: Ledger | None = None
     fallbacks: Callable[[], Mapping[str, int]] = dict
     policy_name: str = ""
+    shelf: PolicyShelf | None = None
     history: History = field(default_factory=History)
     recording: Recording = field(default_factory=Recording)
     telemetry: Telemetry = field(default_factory=Telemetry)
@@ -110,7 +112,9 @@ class Service:
         raise Unauthenticated("no such tenant, and the server has no default tenant")
 
     def require_admin(self, caller: Caller) -> Grant:
-        """For what changes the server; raises Forbidden."""
+        """For what changes the server: a key with the role, never a name alone. Raises Unauthenticated or Forbidden."""
+        if caller.key is None:
+            raise Unauthenticated("an administrator's API key is needed: Authorization: Bearer <key>")
         grant = self.identify(caller)
         if grant.role != "admin":
             raise Forbidden(f"tenant '{grant.name}' is no administrator")

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from eunomia.inference.view import ACCELERATOR, READY, SYSTEM, Assign, View
+from eunomia.serving.dispatch.guard import asked
 
 
 def warm_up(*policies: Callable[[View], Sequence[Assign]]) -> None:
     """Ask each policy about one waiting sub-job and one idle device; errors are left to the guard."""
     for policy in policies:
         try:
-            policy(_small_view())
+            asked(policy, _small_view())
         except Exception:  # the guard will meet it again, count it and fall back
             continue
 

@@ -13,6 +13,7 @@ from eunomia.inference.policies import load_policy
 from eunomia.serving.dispatch.clock import ManualClock
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.dispatcher import Dispatcher, DispatchOptions
+from eunomia.serving.dispatch.guard import Guarded
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.workload.tenant import Agreement, Slo
 
@@ -161,3 +162,34 @@ def test_a_batch_runs_together_and_is_counted_as_many() -> None:
     replay.dispatcher.decide()
     assert [j.payload for j in jobs[1].together] == [2, 4]
     assert jobs[3].row >= 0 and math.isnan(jobs[3].start_s)
+
+
+def test_a_policy_finds_its_own_constants_in_the_view_and_nothing_of_its_predecessor() -> None:
+    seen: list[tuple[str, list[float], float]] = []
+
+    class Noting:
+        def __init__(self, name: str, *parameters: float) -> None:
+            self.name, self.parameters = name, parameters
+
+        def __call__(self, view: Any) -> list[Any]:
+            seen.append((self.name, view.system["parameters"][:2].tolist(), float(view.system["memory"][0])))
+            view.system["memory"][0] = 7.0
+            return [view.assign(0, 0)]
+
+    def bad(view: Any) -> list[Any]:
+        raise RuntimeError("no idea")
+
+    guard = Guarded(Noting("one", 1.0, 2.0), Noting("fallback", 3.0))
+    replay = Replay(guard, np.ones((1, 1)), [1], DispatchOptions())
+    replay.dispatcher.add_pair(Agreement("t", "m0"))
+    replay.play([(0.0, 0, 9.0, 0), (2.0, 0, 9.0, 0)])
+    guard.replace(Noting("two"))
+    replay.play([(4.0, 0, 9.0, 0)])
+    guard.replace(bad)
+    replay.play([(6.0, 0, 9.0, 0)])
+    assert seen == [
+        ("one", [1.0, 2.0], 0.0),
+        ("one", [1.0, 2.0], 7.0),
+        ("two", [0.0, 0.0], 0.0),
+        ("fallback", [3.0, 0.0], 0.0),
+    ]

@@ -30,23 +30,30 @@ class Guarded:
         self.policy, self.fallback = policy, fallback
         self.limit_s, self.patience, self.rest_s = limit_s, patience, rest_s
         self.counts: Counter[str] = Counter()
-        self._slow, self._until = 0, 0.0
+        self._slow, self._until, self._fresh = 0, 0.0, False
+
+    def replace(self, policy: Callable[[View], Sequence[Assign]]) -> None:
+        """Another policy from the next decision on; what the old one had noted down is forgotten."""
+        self.policy = policy
+        self._slow, self._until, self._fresh = 0, 0.0, True
 
     def __call__(self, view: View) -> Sequence[Assign]:
         """A legal answer."""
+        if self._fresh:
+            view.system["memory"], self._fresh = 0.0, False
         began = time.perf_counter()
         if began < self._until:
             self.counts["resting"] += 1
-            return self.fallback(view)
+            return asked(self.fallback, view)
         try:
-            answer = list(self.policy(view))
+            answer = list(asked(self.policy, view))
         except Exception:  # a policy is user code; its requests must be served all the same
             self._complain("raised", "the policy raised; the fallback serves")
-            return self.fallback(view)
+            return asked(self.fallback, view)
         fault = illegal(view, answer)
         if fault:
             self._complain("illegal", f"the policy answered illegally ({fault}); the fallback serves")
-            return self.fallback(view)
+            return asked(self.fallback, view)
         self._watch(time.perf_counter() - began)
         return answer
 
@@ -62,6 +69,14 @@ class Guarded:
         self.counts[kind] += 1
         if self.counts[kind] in (1, 10, 100, 1000, 10_000):
             log.warning("%s (%d times so far)", message, self.counts[kind], exc_info=kind == "raised")
+
+
+def asked(policy: Callable[[View], Sequence[Assign]], view: View) -> Sequence[Assign]:
+    """A policy's answer; it finds its own constants in the View, as it does in the simulator."""
+    own, place = getattr(policy, "parameters", ()), view.system["parameters"]
+    place[: len(own)] = own
+    place[len(own) :] = 0.0
+    return policy(view)
 
 
 def illegal(view: View, answer: Sequence[Any]) -> str:

@@ -1,0 +1,113 @@
+"""``eunomia promote``: another policy for a running server, if it does well on the server's own traffic."""
+
+from __future__ import annotations
+
+import base64
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from eunomia.cli import options as opt
+from eunomia.cli.admin import KeyEnv, Url, ask
+from eunomia.cli.console import print_json, say
+from eunomia.errors import ConfigError, OutputError
+
+if TYPE_CHECKING:
+    from eunomia.experiment.promotion import Verdict
+
+POLICY = "/v2/eunomia/policy"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command("promote")(promote)
+
+
+def promote(
+    url: Url,
+    policy: Annotated[
+        str | None, typer.Argument(metavar="POLICY", help="A card (.json), rules (.toml) or a registered name.")
+    ] = None,
+    key_env: KeyEnv = None,
+    recording: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Judge on this recording, not on the server's last traffic.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Judge against this policy, not against the serving one.")
+    ] = None,
+    margin: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Hit rate that may be lost where more promises are kept.")
+    ] = 0.05,
+    check: Annotated[bool, typer.Option("--check", help="Judge only; change nothing.")] = False,
+    rollback: Annotated[bool, typer.Option("--rollback", help="Back to the policy before; nothing is judged.")] = False,
+    as_json: opt.Json = False,
+) -> None:  # fmt: skip
+    """Judge a policy by replaying recorded traffic in the twin; if it passes, it serves from now on.
+
+    The server goes on meanwhile: no restart, no request lost. Exit status 1 when the policy does not pass.
+    """
+    if rollback:
+        _roll_back(url, key_env, as_json)
+        return
+    if policy is None:
+        raise ConfigError("name the policy that shall serve, or --rollback")
+    verdict, serving = _judge(url, policy, key_env, recording, against, margin)
+    facts = verdict.facts()
+    if not as_json:
+        _print_verdict(verdict)
+    if not verdict.passed:
+        if as_json:
+            print_json({**facts, "promoted": False})
+        raise OutputError(f"'{verdict.candidate.name}' does not pass: {verdict.why}")
+    if not check:
+        _put(url, policy, key_env, facts, serving)
+    if as_json:
+        print_json({**facts, "promoted": not check})
+    elif check:
+        say(f"'{verdict.candidate.name}' would pass; nothing was changed")
+    else:
+        say(f"'{verdict.candidate.name}' serves now; back with: eunomia promote {url} --rollback")
+
+
+def _judge(
+    url: str, policy: str, key_env: str | None, recording: Path | None, against: str | None, margin: float
+) -> tuple[Verdict, str]:
+    from eunomia.experiment.promotion import judge, write_served
+    from eunomia.experiment.twin import read_twin, twin_of
+
+    answer = ask(url, POLICY, key_env)
+    content = None if recording is not None else ask(url, "/v2/eunomia/twin", key_env)
+    twin = read_twin(recording) if recording is not None else twin_of(content, url)
+    with tempfile.TemporaryDirectory() as folder:
+        serving = against or write_served(answer, Path(folder))
+        return judge(twin, policy, serving, margin), str(answer["policy"])
+
+
+def _put(url: str, policy: str, key_env: str | None, evidence: dict[str, Any], serving: str) -> None:
+    from eunomia.experiment.promotion import files_of
+
+    files = {name: base64.b64encode(content).decode() for name, content in files_of(policy).items()}
+    name = Path(policy).name if files else policy
+    content = {"name": name, "files": files, "evidence": evidence, "instead_of": serving}
+    ask(url, POLICY, key_env, content, "PUT", timeout_s=300.0)  # a policy may have to be compiled first
+
+
+def _roll_back(url: str, key_env: str | None, as_json: bool) -> None:
+    answer = ask(url, f"{POLICY}/rollback", key_env, {}, "POST")
+    if as_json:
+        print_json(answer)
+        return
+    say(f"'{answer['policy']}' serves again in place of '{answer['taken']}'")
+
+
+def _print_verdict(verdict: Verdict) -> None:
+    from eunomia.cli.tables import print_table
+
+    rows = [
+        [r.name, f"{r.hit_rate:.2%}", f"{r.attainment:.0%}", f"{r.worst:.2%}"]
+        for r in (verdict.serving, verdict.candidate)
+    ]
+    print_table(["policy", "hits", "promises kept", "worst shortfall"], rows)
+    say(f"over {verdict.requests} recorded requests: {verdict.why}")

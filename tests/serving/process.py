@@ -1,0 +1,147 @@
+"""A server in a process of its own, started by its command, and a few words with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eunomia.serving.models.convolutional import mobilenet_v2
+from eunomia.serving.tenants.grants import hash_key
+from tests.serving.live import ADMIN, GOLD, SIDE
+
+IMAGE = np.random.default_rng(0).random((1, 3, SIDE, SIDE), np.float32)
+
+
+@dataclass
+class Process:
+    """A running server."""
+
+    process: subprocess.Popen[str]
+    url: str
+
+    def ask(
+        self, path: str, content: Any = None, key: str | None = ADMIN, method: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, Any]:  # fmt: skip
+        """Status and JSON."""
+        data = None if content is None else json.dumps(content).encode()
+        sent = {**({"authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
+        try:
+            with urllib.request.urlopen(
+                urllib.request.Request(f"{self.url}{path}", data, sent, method=method), timeout=60
+            ) as answer:
+                return answer.status, json.loads(answer.read() or b"null")
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read() or b"null")
+
+    def infer(self, slo_ms: float = 5000.0) -> int:
+        """One picture of gold's; returns the status."""
+        raw = IMAGE.tobytes()
+        head = json.dumps({"parameters": {"slo_ms": slo_ms}, "inputs": [
+            {"name": "image", "datatype": "FP32", "shape": list(IMAGE.shape),
+             "parameters": {"binary_data_size": len(raw)}}]}).encode()  # fmt: skip
+        headers = {"authorization": f"Bearer {GOLD}", "Inference-Header-Content-Length": str(len(head))}
+        request = urllib.request.Request(f"{self.url}/v2/models/small/infer", head + raw, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                answer.read()
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    @contextmanager
+    def under_load(self, threads: int = 3) -> Iterator[list[int]]:
+        """Requests all the time, in threads; the statuses seen."""
+        seen: list[int] = []
+        stop = threading.Event()
+
+        def work() -> None:
+            while not stop.is_set():
+                seen.append(self.infer())
+
+        crowd = [threading.Thread(target=work) for _ in range(threads)]
+        for one in crowd:
+            one.start()
+        try:
+            yield seen
+        finally:
+            stop.set()
+            for one in crowd:
+                one.join(60.0)
+
+
+def write_server(folder: Path, **changes: Any) -> Path:
+    """A server file: gold and an administrator, one small network."""
+    (folder / "small.onnx").write_bytes(mobilenet_v2(side=SIDE, classes=10))
+    table = {
+        "http_port": 0, "grpc_port": 0, "cache_dir": str(folder / "cache"), "policy": "fcfs", "arena_mib": 16.0,
+        **changes,
+    }  # fmt: skip
+    text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items())
+    text += f"""
+[[device]]
+name = "cpu"
+[[network]]
+name = "small"
+onnx = {json.dumps(str(folder / "small.onnx"))}
+[[tenant]]
+name = "gold"
+key_sha256 = ["{hash_key(GOLD)}"]
+promise = [{{ model = "*", deadline_ms = 5000.0, slo = {{ hit_rate = 0.9 }} }}]
+[[tenant]]
+name = "root"
+role = "admin"
+key_sha256 = ["{hash_key(ADMIN)}"]
+"""
+    path = folder / "server.toml"
+    path.write_text(text)
+    return path
+
+
+@contextmanager
+def process(
+    path: Path, errors: Path | None = None, environment: Mapping[str, str] | None = None
+) -> Iterator[Process]:
+    """``eunomia serve FILE``, ended after the block; ``errors``: where its stderr goes."""
+    command = [
+        sys.executable,
+        "-c",
+        "from eunomia.__main__ import main; main()",
+        "serve",
+        str(path),
+        "--json",
+    ]
+    log = errors.open("ab") if errors else subprocess.DEVNULL
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, **(environment or {})},
+        cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    try:
+        assert child.stdout is not None
+        line = child.stdout.readline()
+        assert line, "the server did not start"
+        yield Process(child, json.loads(line)["http"])
+    finally:
+        child.send_signal(signal.SIGTERM)
+        try:
+            child.wait(30.0)
+        finally:
+            child.kill()
+            child.wait()
+            assert child.stdout is not None
+            child.stdout.close()
+            if not isinstance(log, int):
+                log.close()

@@ -1,0 +1,243 @@
+"""Policies judged in the twin and put into a running server: nothing is lost, anything can be taken back."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eunomia.cli.main import status
+from eunomia.errors import ConfigError
+from eunomia.experiment.promotion import Replayed, _decide, judge
+from eunomia.experiment.twin import twin_of
+from eunomia.inference.learning.checkpoint import Checkpoint, save
+from eunomia.inference.learning.policy.bases import base_weights
+from eunomia.inference.policies import load_policy
+from eunomia.serving.dispatch.guard import Guarded
+from eunomia.serving.shelf import Placed, PolicyShelf, stamped
+from tests.serving.live import ADMIN, GOLD
+from tests.serving.process import Process, process, write_server
+
+POLICY = "/v2/eunomia/policy"
+
+
+@pytest.fixture
+def eunomia(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """The command, with the administrator's key in the environment: exit status, output, errors."""
+    monkeypatch.setenv("ADMIN_KEY", ADMIN)
+
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["eunomia", *map(str, words)])
+        code = status()
+        out = capsys.readouterr()
+        return code, out.out, out.err
+
+    return run
+
+
+def card(folder: Path, name: str = "mine") -> Path:
+    return save(Checkpoint(name, base_weights("edf+f+eft")), folder / name)
+
+
+def traffic(policy: str = "fcfs", count: int = 400, load: float = 1.2) -> dict[str, Any]:
+    """A recording of two tenants on one device; one is in a hurry, the other sends long requests."""
+    rng = np.random.default_rng(0)
+    cost_s = {"short": 0.005, "long": 0.02}
+    at_s = np.cumsum(rng.exponential(0.0125 / load, count))
+    model = rng.choice(["short", "long"], count)
+    rows = [[float(t), f"t-{m}", m, 0.03 if m == "short" else 0.4, 1, "late", 1.0, 0.5]
+            for t, m in zip(at_s, model, strict=True)]  # fmt: skip
+    slo = {"target": 0.6, "kind": "hit_rate", "percentile": 95.0, "window_s": 10.0, "window_requests": 100}
+    return {
+        "format": 1, "policy": policy, "lease_s": 0.05, "late": "last", "max_batch": 1, "devices": ["a"],
+        "networks": {name: [[s / 2], [s / 2]] for name, s in cost_s.items()},
+        "pairs": [{"tenant": f"t-{m}", "model": m, "weight": 1.0, "priority": 1.0, "slo": slo} for m in cost_s],
+        "stretch": 1.0, "requests": rows,
+    }  # fmt: skip
+
+
+# --- the gate ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("new, old, passed, says", [
+    ((0.9, [-0.1, 0.1]), (0.8, [-0.1, 0.1]), True, "as many promises"),
+    ((0.8, [-0.1, 0.1]), (0.8, [-0.1, 0.1]), True, "as many promises"),
+    ((0.79, [-0.1, 0.1]), (0.8, [-0.1, 0.1]), False, "loses 1.00%"),
+    ((0.9, [0.1, -0.1]), (0.8, [-0.1, 0.1]), False, "breaks 1 of the promises"),
+    ((0.77, [-0.1, -0.1]), (0.8, [-0.1, 0.1]), True, "keeps 100%"),
+    ((0.7, [-0.1, -0.1]), (0.8, [-0.1, 0.1]), False, "loses 10.0%"),
+    ((0.9, []), (0.8, []), True, "as many"),
+])  # fmt: skip
+def test_the_gate(new: Any, old: Any, passed: bool, says: str) -> None:
+    verdict, why = _decide(
+        Replayed("new", new[0], np.array(new[1])), Replayed("old", old[0], np.array(old[1])), 0.05
+    )
+    assert verdict == passed and says in why
+
+
+def test_a_better_policy_passes_on_recorded_traffic_and_a_worse_one_does_not() -> None:
+    twin = twin_of(traffic())
+    assert judge(twin, "edf+f", "fcfs").passed
+    back = judge(twin, "fcfs", "edf+f")
+    assert not back.passed and back.serving.hit_rate > back.candidate.hit_rate + 0.1
+    with pytest.raises(ConfigError, match="200 are needed"):
+        judge(twin_of(traffic(count=150)), "edf+f", "fcfs")
+
+
+# --- a server in its own process ---------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("promotion")
+
+
+@pytest.fixture(scope="module")
+def live(folder: Path) -> Iterator[Process]:
+    with process(write_server(folder, policy_dir=str(folder / "policies"))) as server:
+        yield server
+
+
+def test_a_card_takes_over_under_load_and_is_taken_back(
+    live: Process, folder: Path, eunomia: Any, tmp_path: Path
+) -> None:
+    recording = tmp_path / "twin.json"
+    recording.write_text(json.dumps(traffic()))
+    with live.under_load() as seen:
+        while len(seen) < 20:
+            pass
+        code, out, err = eunomia(
+            "promote", live.url, card(tmp_path), "--key-env", "ADMIN_KEY", "--recording", recording
+        )
+        assert code == 0 and "'mine' serves now" in out, err
+        before = len(seen)
+        while len(seen) < before + 20:
+            pass
+        now = live.ask(POLICY)[1]
+        assert now["policy"] == "mine" and now["now"]["by"] == "root" and now["now"]["evidence"]["passed"]
+        assert set(now["files"]) == {"mine.json", "mine.safetensors"}
+        code, out, _ = eunomia("promote", live.url, "--rollback", "--key-env", "ADMIN_KEY")
+        assert code == 0 and "'fcfs' serves again in place of 'mine'" in out
+    assert set(seen) == {200} and live.ask(POLICY)[1]["fallbacks"] == {}
+    code, _, err = eunomia("promote", live.url, "--rollback", "--key-env", "ADMIN_KEY")
+    assert code == 1 and "nothing to go back to" in err
+
+
+def test_the_servers_own_traffic_judges(live: Process, folder: Path, eunomia: Any, tmp_path: Path) -> None:
+    with live.under_load() as seen:
+        while len(seen) < 230:
+            pass
+    code, out, err = eunomia("promote", live.url, "edf+f", "--key-env", "ADMIN_KEY", "--json")
+    assert code == 0, err
+    facts = json.loads(out)
+    assert facts["promoted"] and facts["requests"] >= 200 and facts["serving"]["policy"] == "fcfs"
+    assert live.ask(POLICY)[1]["policy"] == "edf+f"
+    recording = tmp_path / "twin.json"
+    recording.write_text(json.dumps(traffic()))
+    words = ("promote", live.url, "fcfs", "--key-env", "ADMIN_KEY", "--recording", recording)
+    code, out, err = eunomia(*words)
+    assert code == 1 and "'fcfs' does not pass" in err and live.ask(POLICY)[1]["policy"] == "edf+f"
+    assert (
+        eunomia("promote", live.url, "edf", "--key-env", "ADMIN_KEY", "--check", "--recording", recording)[0]
+        == 0
+    )
+    assert live.ask(POLICY)[1]["policy"] == "edf+f"
+
+
+def test_wrong_policies_are_refused_in_words(live: Process, tmp_path: Path) -> None:
+    content = base64.b64encode(card(tmp_path, "other").read_bytes()).decode()
+    for body, says in (
+        ({}, "name must be"), ({"name": "no_such_rule"}, "no_such_rule"), ({"name": "edf", "more": 1}, "unknown key"),
+        ({"name": "evil.py:f"}, "evil"), ({"name": "edf", "instead_of": "sjf"}, "judge against that one"),
+        ({"name": "x.json", "files": {"x.json": "e30="}}, "not the card"),
+        ({"name": "../x.json", "files": {"../x.json": "e30="}}, "a policy has .json"),
+        ({"name": "x.json", "files": {"x.json": "%"}}, "base64"),
+        ({"name": "y.json", "files": {"x.json": "e30="}}, "not among"),
+        ({"name": "other.json", "files": {"other.json": content}}, "cannot read"),
+    ):  # fmt: skip
+        code, answer = live.ask(POLICY, body, method="PUT")
+        assert code in (400, 409) and says in answer["error"] and str(tmp_path.parent) not in answer["error"]
+    assert live.ask(POLICY, {"name": "edf"}, GOLD, "PUT")[0] == 403
+    assert live.ask(POLICY, {"name": "edf"}, None, "PUT")[0] == 401
+    assert live.ask(f"{POLICY}/rollback", {}, GOLD, "POST")[0] == 403
+
+
+def test_a_restarted_server_goes_on_with_what_was_put_in(tmp_path: Path) -> None:
+    def fresh() -> PolicyShelf:
+        fcfs = load_policy("fcfs")
+        shelf = PolicyShelf(Guarded(fcfs, fcfs), Placed("fcfs", "fcfs"), tmp_path / "shelf", remember=True)
+        shelf.resume()
+        return shelf
+
+    path, shelf = card(tmp_path), fresh()
+    files = {p.name: p.read_bytes() for p in (path, path.with_suffix(".safetensors"))}
+    for name, given in (("mine.json", files), ("edf+f", {})):
+        placed, policy = shelf.prepare(name, given)
+        shelf.place(stamped(placed, "root", {"passed": True}), policy)
+    again = fresh()
+    assert again.now.label == "edf+f" and [p.label for p in again.earlier] == ["mine", "fcfs"]
+    assert again.take_back().label == "edf+f"
+    third = fresh()
+    assert third.now.label == "mine" and third.now.evidence == {"passed": True} and third.files() == files
+    assert third._guard.policy.name == "mine"
+    (tmp_path / "shelf" / "served.json").write_text("{")
+    assert fresh().now.label == "fcfs"
+    next((tmp_path / "shelf").glob("*/mine.safetensors")).write_bytes(b"rubbish")
+    third._serve()  # writes the list anew
+    assert fresh().now.label == "fcfs"  # what cannot be read does not serve
+
+
+def test_a_server_process_remembers(live: Process, folder: Path, eunomia: Any, tmp_path: Path) -> None:
+    assert live.ask(POLICY, {"name": "sjf+f"}, method="PUT")[0] == 200
+    live.process.kill()
+    live.process.wait()
+    with process(folder / "server.toml") as server:
+        assert server.ask(POLICY)[1]["policy"] == "sjf+f" and server.infer() == 200
+
+
+# --- training on the twin ----------------------------------------------------------------------------
+
+
+def test_a_training_on_a_recording(tmp_path: Path, eunomia: Any) -> None:
+    recording = tmp_path / "twin.json"
+    recording.write_text(json.dumps(traffic()))
+    words = (
+        "--set",
+        "stage=[{generations=2,population=4,episodes=2}]",
+        "--set",
+        "validation=4",
+        "--set",
+        "requests=100",
+    )
+    code, out, err = eunomia(
+        "train", "--twin", recording, "--out", tmp_path / "t", "--workers", 1, *words, "--json", "-q"
+    )
+    assert code == 0, err
+    facts = json.loads(out)
+    assert Path(facts["path"]).name == "twin.json"
+    verdict = judge(twin_of(traffic()), str(facts["path"]), "fcfs")
+    assert verdict.passed and verdict.candidate.name == "twin"
+
+
+@pytest.mark.parametrize("words, says", [
+    (("train",), "or --twin FILE"),
+    (("train", "--twin", "nowhere.json"), "cannot read nowhere.json"),
+    (("train", "--twin", "short.json"), "training needs 60"),
+    (("train", "--twin", "twin.json", "--set", "vary={tenant=[1]}"), "varies load alone"),
+    (("train", "scenario.toml", "--twin", "twin.json"), "episodes come from the recording alone"),
+])  # fmt: skip
+def test_slips_in_a_training_on_a_recording(
+    words: tuple[str, ...], says: str, tmp_path: Path, eunomia: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("twin.json").write_text(json.dumps(traffic()))
+    Path("short.json").write_text(json.dumps(traffic(count=30)))
+    Path("scenario.toml").write_text('name = "x"\nscenarios = ["y.toml"]\n')
+    code, _, err = eunomia(*words)
+    assert code != 0 and says in err

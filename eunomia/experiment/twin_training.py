@@ -45,8 +45,6 @@ def twin_training(
     ours = {key: v for key, v in DEFAULTS.items() if not (key == "objective" and "promise" in given)}
     data = {**ours, **given, "scenarios": [str(recording)]}
     checked = training_from(data, overrides, str(config or "twin training"), Path(recording).parent)
-    if checked.algorithm is not None:
-        raise ConfigError(f"algorithm is '{checked.algorithm}'; on a twin, stages are trained")
     if set(checked.vary) - {LOAD} or not all(_is_load(v) for v in checked.vary.get(LOAD, [1.0])):
         raise ConfigError("a twin varies load alone, by positive numbers: vary = { load = [0.8, 1.0, 1.2] }")
     return checked

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.cluster_peers import report
 
-STUDIES = ("themis", "lies", "errors", "htas", "osdec", "colocation", "learned")
+STUDIES = ("themis", "lies", "errors", "htas", "osdec", "colocation", "learned", "elastic", "early")
 
 
 def main() -> None:
@@ -45,6 +45,14 @@ def _study(name: str) -> str:
         from benchmarks.cluster_peers.learned import study as learned
 
         return learned(root / "data" / "traces" / "philly_reduced.csv", measured)
+    if name == "elastic":
+        from benchmarks.cluster_peers.elastic import study as elastic
+
+        return elastic(measured)
+    if name == "early":
+        from benchmarks.cluster_peers.early import study as early
+
+        return early(measured)
     if name == "colocation":
         from benchmarks.cluster_peers.colocation import study as colocation
 

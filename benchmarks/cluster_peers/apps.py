@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eunomia.cluster.cluster import Cluster, DeviceType
+from eunomia.cluster.cluster import Cluster, DeviceType, Floats
 from eunomia.cluster.job import TrainingJob
 from eunomia.cluster.policies.themis.tuner import SuccessiveHalving, tuned
 from eunomia.cluster.problem import ClusterProblem, build_problem
@@ -149,15 +149,18 @@ class Fairness:
     solve_ms: float  # mean per question
 
 
-def fairness(run: ClusterRun) -> Fairness:
-    """rho = (finish - arrival) / T_id, T_id = time alone * max(1, N demand / C), N = mean apps over its life."""
+def fairness(run: ClusterRun, steps: Floats | None = None) -> Fairness:
+    """rho = (finish - arrival) / T_id, T_id = time alone * max(1, N demand / C), N = mean apps over its life.
+
+    ``steps`` (N,): what the time alone is of, where it is not the jobs' own steps.
+    """
     p, g = run.problem, run.ledger
     assert not np.isnan(g.finish_s).any(), "an app did not finish"
     apps = int(p.app.max()) + 1
     arrival, finish, alone = np.zeros(apps), np.zeros(apps), np.zeros(apps)
     arrival[p.app] = p.arrival_s
     np.maximum.at(finish, p.app, g.finish_s)
-    np.maximum.at(alone, p.app, p.total_steps / p.speed[:, 0])
+    np.maximum.at(alone, p.app, (p.total_steps if steps is None else steps) / p.speed[:, 0])
     demand = np.bincount(p.app, p.scale, apps)
     both = np.minimum(finish[:, None], finish[None, :]) - np.maximum(arrival[:, None], arrival[None, :])
     crowd = np.maximum(both, 0.0).sum(axis=1) / (finish - arrival)

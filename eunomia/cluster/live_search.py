@@ -87,6 +87,13 @@ class LiveSearch:
         found = np.concatenate([np.zeros(0, np.int64), *hopeless])
         return np.asarray(found[~self.stopped[found]], np.int64)
 
+    def at_once(self) -> Floats:
+        """(N,) part of its budget that each trial would run if all were compared whenever they reach a rung."""
+        parts = np.ones(len(self._app))
+        for trials in self._trials:
+            parts[trials] = self.search.fractions(np.zeros(len(trials)), self._will_show[trials])
+        return parts
+
     def _hopeless(self, app: int) -> Ints:
         """Trials of an app whose fate is certain and bad."""
         trials = self._trials[app]

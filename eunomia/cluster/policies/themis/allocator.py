@@ -14,7 +14,7 @@ from eunomia.cluster.policies.servers import tight_gang
 from eunomia.cluster.policies.themis.agent import FINISHES, IDEALS, App, Finish, Ideal, bid
 from eunomia.cluster.policies.themis.arbiter import hand_out, stay_put, visible
 from eunomia.cluster.policies.themis.auction import ROUNDINGS, Rounding, auction
-from eunomia.cluster.policies.themis.book import Book, Leases, least_time_s
+from eunomia.cluster.policies.themis.book import Book, Leases, full_left, least_time_s
 from eunomia.cluster.policies.themis.division import LEVELS
 from eunomia.cluster.policies.themis.proportional import Bids, Offer
 from eunomia.cluster.view import Allocation, ClusterView, Needs
@@ -179,10 +179,11 @@ class _Market:
     def split(self, a: int, grant: Ints) -> Ints:
         """(jobs of the view, machines) gangs of the app's jobs, each as tight as it can lie.
 
-        ``all``: longest remaining time first; ``first``: shortest first. What fits no gang stays free.
+        ``all``: longest remaining time first, by full budgets, so that a search that may end trials runs them side by
+        side; ``first``: shortest first. What fits no gang stays free.
         """
         view, jobs = self.view, self.jobs[a]
-        left_s = view.steps_left[jobs] / view.throughput[jobs, self.column]
+        left_s = full_left(view)[jobs] / view.throughput[jobs, self.column]
         order = np.argsort(-left_s if self.policy.finish == "all" else left_s, kind="stable")
         rest, result = grant.copy(), np.zeros((len(view), len(grant)), np.int64)
         for job in jobs[order].tolist():

@@ -103,6 +103,7 @@ LIBRARIES = {  # extra -> what it brings, as far as a verb needs it
         "hdrh",
     ),
     "cluster": ("highspy", "clarabel", "scipy"),
+    "tracing": ("opentelemetry",),
     "learn": ("torch", "gymnasium", "tensorboard", "cma"),
 }
 

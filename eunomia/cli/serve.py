@@ -104,6 +104,7 @@ def server_options(config: ServerConfig) -> ServerOptions:
     from eunomia.serving.devices.device import DeviceSpec
     from eunomia.serving.dispatch.dispatcher import DispatchOptions
     from eunomia.serving.server import ServerOptions
+    from eunomia.serving.tracing import TraceOptions
 
     cache = Path(config.cache_dir).expanduser() if config.cache_dir else default_cache()
     mib = 1024**2
@@ -121,6 +122,7 @@ def server_options(config: ServerConfig) -> ServerOptions:
         policy_dir=Path(config.policy_dir).expanduser() if config.policy_dir else None,
         ledger_dir=Path(config.ledger_dir).expanduser() if config.ledger_dir else None,
         device_watts=config.device_watts,
+        traces=TraceOptions(config.traces.endpoint, config.traces.sample) if config.traces else None,
         tls=(Path(config.tls_cert), Path(config.tls_key)) if config.tls_cert and config.tls_key else None,
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from eunomia.config.complaints import config_error
 from eunomia.config.demand import SloConfig
 from eunomia.config.load import read_table
 from eunomia.config.overrides import Table, apply_overrides, parse_override
-from eunomia.config.section import FilePath, Name, PolicyText, Positive, Section, wrong
+from eunomia.config.section import FilePath, Name, PolicyText, Positive, Section, Share, wrong
 
 Port = Annotated[int, Field(ge=0, le=65535)]  # 0 = any free one
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -70,6 +70,13 @@ class ServedTenantConfig(Section):
     key_sha256: list[KeyHash] = Field(default_factory=list)  # see ``eunomia serve key``
 
 
+class TracesConfig(Section):
+    """OpenTelemetry traces, by OTLP over HTTP. A request with a ``traceparent`` is traced as its flag says."""
+
+    endpoint: Annotated[str, Field(pattern=r"^https?://")] = "http://127.0.0.1:4318/v1/traces"
+    sample: Share = 0.0  # of the requests without one
+
+
 class ServerConfig(Section):
     """The server as a whole."""
 
@@ -93,6 +100,7 @@ class ServerConfig(Section):
     )
     policy_dir: str | None = None  # policies that were promoted; without it a restart forgets them
     ledger_dir: str | None = None
+    traces: TracesConfig | None = None
     device_watts: Annotated[float, Field(ge=0.0)] = 0.0
     cache_dir: str | None = None
     tls_cert: FilePath | None = None

@@ -201,7 +201,7 @@ def caller_of(context: Any) -> Caller:
     left_s = context.time_remaining()
     return Caller(
         bearer or metadata.get("x-api-key"), fairness, metadata.get("x-tenant-id"),
-        math.inf if left_s is None else max(left_s, 1e-3),
+        math.inf if left_s is None else max(left_s, 1e-3), metadata.get("traceparent"),
     )  # fmt: skip
 
 

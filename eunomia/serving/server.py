@@ -30,6 +30,7 @@ from eunomia.serving.service import Service
 from eunomia.serving.shelf import Placed, PolicyShelf
 from eunomia.serving.tenants.grants import Directory
 from eunomia.serving.tenants.limits import Limits
+from eunomia.serving.tracing import TraceOptions, Tracing
 from eunomia.serving.warm import warm_up
 
 log = logging.getLogger("eunomia.serving")
@@ -59,6 +60,7 @@ class ServerOptions:
     models_dir: Path | None = None
     policy_dir: Path | None = None  # policies that were put in while it ran; None = forgotten at the end
     ledger_dir: Path | None = None  # None = usage is counted in memory alone
+    traces: TraceOptions | None = None
     device_watts: float = 0.0  # for the energy estimate: device seconds x watts
     tls: tuple[Path, Path] | None = None  # certificate, key
 
@@ -83,6 +85,7 @@ class Server:
         named = options.policy if isinstance(options.policy, str) else policy_label(policy)
         self.service.policy_name = options.policy_label or named
         self.service.fallbacks = lambda: self.guard.counts
+        self.service.tracing = Tracing(options.traces) if options.traces is not None else None
         self.service.shelf = self._shelf(self.service.policy_name)
         self.http_port, self.grpc_port = options.http_port, options.grpc_port
         self._runner: web.AppRunner | None = None
@@ -141,6 +144,8 @@ class Server:
             self._keeper.cancel()
         if self.service.ledger is not None:
             self.service.ledger.close()
+        if self.service.tracing is not None:
+            await asyncio.to_thread(self.service.tracing.close)
 
     async def _keep_ledger(self, ledger: Ledger) -> None:
         """Sync every second, off the event loop, and retry what a full disk refused."""

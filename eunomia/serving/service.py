@@ -38,6 +38,7 @@ from eunomia.serving.statistics import ModelStatistics
 from eunomia.serving.telemetry import Telemetry
 from eunomia.serving.tenants.grants import DEFAULT_TENANT, Directory, Grant
 from eunomia.serving.tenants.limits import Limits
+from eunomia.serving.tracing import Tracing
 from eunomia.workload.tenant import Agreement
 
 MICROSECOND = 1e-6
@@ -51,6 +52,7 @@ class Caller:
     fairness_id: str | None = None
     tenant_id: str | None = None
     deadline_s: float = math.inf  # seconds from now, from the transport
+    traceparent: str | None = None
 
 
 @dataclass
@@ -72,6 +74,7 @@ class Service:
     fallbacks: Callable[[], Mapping[str, int]] = dict
     policy_name: str = ""
     shelf: PolicyShelf | None = None
+    tracing: Tracing | None = None
     history: History = field(default_factory=History)
     recording: Recording = field(default_factory=Recording)
     telemetry: Telemetry = field(default_factory=Telemetry)
@@ -161,9 +164,13 @@ class Service:
     ) -> dict[str, npt.NDArray[Any]]:
         job = self._job(grant, request, caller, inputs, batch)
         self._admit(grant, job)
+        if self.tracing is not None:
+            self.tracing.begin(job, grant.name, caller.traceparent)
         try:
             answer = self.pool.submit(job, inputs)
         except ArenaFull as error:
+            if self.tracing is not None:
+                self.tracing.end(job, Refused.reason, self.clock.now_s())
             raise Refused(f"the server's memory for tensors is full: {error}", retry_after_s=0.1) from None
         try:
             return await asyncio.shield(answer)
@@ -235,6 +242,8 @@ class Service:
         wall_s = time.time()
         if self.ledger is not None:
             self.ledger.record(retired, wall_s)
+        if self.tracing is not None:
+            self.tracing.end(job, outcome, now_s)
         self.telemetry.retired(retired)
         self.history.retired(retired, now_s)
         self.recording.retired(retired, now_s)
@@ -242,6 +251,10 @@ class Service:
 
     def _ran(self, device: int, job: Job, start_s: float, preempted: bool) -> None:
         agreement, now_s = self.pool.dispatcher.agreements[job.pair], self.clock.now_s()
+        if self.tracing is not None:
+            self.tracing.ran(
+                self.pool.devices[device].spec.name, [job, *job.together], start_s, now_s, preempted
+            )
         self.history.runs.append(Run(device, agreement.tenant, agreement.model, start_s, now_s, preempted))
 
 

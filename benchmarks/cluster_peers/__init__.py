@@ -1,1 +1,1 @@
-"""Studies of the cluster wing's peers: ``python -m benchmarks.cluster_peers [themis|htas|osdec] [--write]``."""
+"""Studies of the cluster wing's peers: ``python -m benchmarks.cluster_peers [STUDY ...] [--write]``."""

@@ -8,7 +8,18 @@ from pathlib import Path
 
 from benchmarks.cluster_peers import report
 
-STUDIES = ("themis", "lies", "errors", "htas", "osdec", "colocation", "learned", "elastic", "early")
+STUDIES = (
+    "themis",
+    "lies",
+    "errors",
+    "htas",
+    "osdec",
+    "colocation",
+    "learned",
+    "elastic",
+    "early",
+    "strawman",
+)
 
 
 def main() -> None:
@@ -49,6 +60,10 @@ def _study(name: str) -> str:
         from benchmarks.cluster_peers.elastic import study as elastic
 
         return elastic(measured)
+    if name == "strawman":
+        from benchmarks.cluster_peers.strawman import study as strawman
+
+        return strawman(measured)
     if name == "early":
         from benchmarks.cluster_peers.early import study as early
 

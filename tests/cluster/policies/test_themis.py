@@ -143,7 +143,7 @@ def test_a_broken_server_ends_the_lease() -> None:
 @given(
     seed=st.integers(0, 10_000),
     mechanism=st.sampled_from(["auction", "strawman"]),
-    rounding=st.sampled_from(["floor", "lottery"]),
+    rounding=st.sampled_from(["floor", "lottery", "free"]),
 )
 def test_no_idle_gpu_that_an_app_could_use(seed: int, mechanism: str, rounding: str) -> None:
     """Two types, random gangs and apps: legal, and no waiting job fits into what is free on a type it can use."""
@@ -168,6 +168,20 @@ def test_no_idle_gpu_that_an_app_could_use(seed: int, mechanism: str, rounding: 
     waits = ~answer.devices.any(axis=1)
     fits = view.runnable & (view.scale[:, None] <= idle[None, :])
     assert not (fits[waits]).any()
+
+
+def test_leftovers_go_to_the_worst_or_to_anybody() -> None:
+    """3 waiting apps, 2 GPUs, f = 0.8: the oldest sees the offer and takes one; the other goes to the next oldest, or
+    by lot."""
+    arrivals = {"now_s": 1000.0, "arrival_s": [0.0, 400.0, 800.0]}
+    served = {"worst": set(), "random": set()}  # type: ignore[var-annotated]
+    for leftovers, seen in served.items():
+        for seed in range(12):
+            policy = Themis(leftovers=leftovers)  # type: ignore[arg-type]
+            policy.reset(seed)
+            view = view_of(Cluster.of({"gpu": 2}), [[1.0]] * 3, [100.0] * 3, **arrivals)  # type: ignore[arg-type]
+            seen.add(tuple(row[0] for row in _devices(policy, view)))
+    assert served == {"worst": {(1, 1, 0)}, "random": {(1, 1, 0), (1, 0, 1)}}
 
 
 def test_a_lie_about_rho_moves_an_app_up_the_queue() -> None:

@@ -154,6 +154,13 @@ def test_rounding_of_payments() -> None:
     assert abs(np.mean(draws) - 3.0) < 0.15  # the lottery meets c * n in expectation
 
 
+def test_without_payment_everybody_keeps_a_fair_grant() -> None:
+    """Two equal linear bidders on 4 GPUs: 2 each, where the floor of c = 1/2 leaves them 1."""
+    free = auction(_linear(2, 4), _offer([4]), rounding="free")
+    assert free.grant.sum(axis=1).tolist() == [2, 2] and not free.left.any()
+    assert auction(_linear(2, 4), _offer([4])).grant.sum(axis=1).tolist() == [1, 1]
+
+
 def test_lottery_needs_a_generator() -> None:
     with pytest.raises(ConfigError, match="rng"):
         auction(_linear(2, 4), _offer([4]), rounding="lottery")

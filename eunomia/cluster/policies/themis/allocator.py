@@ -22,6 +22,7 @@ from eunomia.errors import ConfigError
 
 Mask = npt.NDArray[np.bool_]
 Mechanism = Literal["auction", "strawman"]
+Leftovers = Literal["random", "worst"]
 
 
 @dataclass
@@ -31,9 +32,10 @@ class Themis:
     ``fairness`` is the knob f: only the (1 - f) fraction of apps with the worst rho may bid. ``lease_s``: how
     long a grant lasts. ``ideal``, ``finish``: what rho means (:mod:`.agent`). ``rounding``: how c_i * G
     becomes whole GPUs (:mod:`.auction`). ``aligned``: leases end at multiples of ``lease_s``, so that much is offered
-    at once, instead of each at its own time. ``mechanism`` ``strawman``: all free GPUs to the worst rho, then the
-    next. Devices of different types are auctioned type by type, the one that suits the waiting jobs best
-    first; an app's jobs that won are out of the later auctions.
+    at once, instead of each at its own time. ``leftovers``: what the auction leaves goes to apps in random order, as in
+    the paper, or to the worst rho first; those outside the auction come first. ``mechanism`` ``strawman``: all free
+    GPUs to the worst rho, then the next. Devices of different types are auctioned type by type, the one that suits
+    the waiting jobs best first; an app's jobs that won are out of the later auctions.
 
     Does badly: with rigid jobs and ``floor``, where a winner of one gang pays with all of it; with long leases,
     where newcomers wait; with f near 1, where there is nobody to trade placements with.
@@ -46,6 +48,7 @@ class Themis:
     rounding: Rounding = "floor"
     mechanism: Mechanism = "auction"
     aligned: bool = False
+    leftovers: Leftovers = "random"
     needs: Needs = Needs(answer="devices", every_event=True)
     book: Book = field(default_factory=Book, repr=False)
     leases: Leases = field(default_factory=Leases, repr=False)
@@ -57,6 +60,7 @@ class Themis:
             ("finish", self.finish, FINISHES),
             ("rounding", self.rounding, ROUNDINGS),
             ("mechanism", self.mechanism, ("auction", "strawman")),
+            ("leftovers", self.leftovers, ("random", "worst")),
         ):
             if value not in choices:
                 raise ConfigError(f"themis: {name} is '{value}'; choose one of: {', '.join(choices)}")
@@ -100,14 +104,16 @@ class Themis:
         apps = np.unique(view.app[candidates])
         market = _Market(self, view, column, candidates, apps, int(offer.free.sum()))
         current, hopeful = self.book.rho(view, apps, self.leases.holds(view), self.ideal, self.finish)
+        worst = np.lexsort((-hopeful, -current))
         if self.mechanism == "strawman":
-            order = np.lexsort((-hopeful, -current))
-            grant = market.hand_out(order, offer)
+            grant = market.hand_out(worst, offer)
         else:
             chosen = visible(current, hopeful, self.fairness)
             grant = market.auction(chosen, offer)
-            others = self.rng.permutation(np.setdiff1d(np.arange(len(apps)), chosen))
-            for group in (others, self.rng.permutation(chosen)):  # first those outside, then nobody idles
+            outside = worst[np.isin(worst, chosen, invert=True)]
+            for group in (outside, chosen):  # first those outside, then nobody idles
+                if self.leftovers == "random":
+                    group = self.rng.permutation(np.sort(group) if group is outside else group)
                 rest = Offer(offer.free - grant.sum(axis=0), rack)
                 grant += market.hand_out(group, rest, beside=grant)
         was = np.stack([before[view.app == app][:, machines].sum(axis=0) for app in apps])

@@ -12,8 +12,8 @@ from eunomia.cluster.policies.themis.division import give_back
 from eunomia.cluster.policies.themis.proportional import Bids, Floats, Ints, Offer, log_values, proportional
 from eunomia.errors import ConfigError
 
-Rounding = Literal["floor", "lottery"]
-ROUNDINGS: tuple[Rounding, ...] = ("floor", "lottery")
+Rounding = Literal["floor", "lottery", "free"]
+ROUNDINGS: tuple[Rounding, ...] = ("floor", "lottery", "free")
 
 SLACK = 1e-9  # c * n this close below a whole number counts as that number
 
@@ -44,13 +44,16 @@ def auction(
 
     Rounding of c_i * n_i: ``floor`` grants floor(c_i n_i), cut to a multiple of ``gang`` (bidders,) GPUs
     (default 1); a bidder for one gang then gets nothing unless c_i = 1. ``lottery`` decides the fraction
-    of a gang that is left over by a draw from ``rng``, so that c_i n_i is met in expectation.
+    of a gang that is left over by a draw from ``rng``, so that c_i n_i is met in expectation. ``free`` takes no
+    payment: everybody keeps the proportionally fair grant, and lying may pay.
     """
     if rounding not in ROUNDINGS:
         raise ConfigError(f"rounding is '{rounding}'; choose one of: {', '.join(ROUNDINGS)}")
     if rounding == "lottery" and rng is None:
         raise ConfigError("rounding 'lottery' draws lots: pass a generator as rng")
     fair = proportional(bids, offer)
+    if rounding == "free":
+        return Outcome(fair, np.ones(len(bids)), fair, np.asarray(offer.free - fair.sum(axis=0)))
     kept = kept_fractions(bids, offer, fair)
     grant, free = fair.copy(), offer.free - fair.sum(axis=0)
     for i, won in enumerate(fair.sum(axis=1).tolist()):

@@ -54,6 +54,15 @@ class Beliefs:
         changed = self._true_at(keys, p.row_at[keys, k], scale)
         return np.where(same[:, None], p.speed[keys], changed)
 
+    def true_spread(self, keys: Ints, scale: Ints) -> Floats:
+        """True steps/s at the present scale with the workers spread over servers, shape (n, J)."""
+        p = self._problem
+        same = scale == p.scale[keys]
+        if same.all():
+            return p.spread_speed[keys]
+        k = np.minimum(np.searchsorted(p.scales, scale), len(p.scales) - 1)
+        return np.where(same[:, None], p.spread_speed[keys], p.alone_spread[p.row_at[keys, k]])
+
     def _true_at(self, keys: Ints, rows: Ints, scale: Ints) -> Floats:
         speed = np.nan_to_num(self._problem.alone[rows])
         return np.where((rows[:, None] >= 0) & self._problem.fits(keys, scale), speed, 0.0)

@@ -61,6 +61,15 @@ class ClusterProblem:
         return rows
 
     @cached_property
+    def alone_spread(self) -> Floats:
+        """(R, J) steps/s of the table with the workers spread over servers; as consolidated where not measured."""
+        alone = np.nan_to_num(self.alone)
+        if self.table.spread is None:
+            return alone
+        spread = self.table.spread[:, self.table.columns(self.cluster)]
+        return np.where(np.isnan(spread) | (spread <= 0.0), alone, spread)
+
+    @cached_property
     def memory_gib(self) -> Floats:
         """Memory that one worker needs, shape (N,); 0 = says nothing."""
         return np.array([job.memory_gib or 0.0 for job in self.jobs])

@@ -440,8 +440,8 @@ class RealisticMode:
         alone = placed[(floor.second[placed] < 0) & (floor.kind[placed] >= 0)]
         keys, kind = floor.first[alone], floor.kind[alone]
         speed = engine.beliefs.true_speed(keys, g.scale[keys])[np.arange(len(keys)), kind]
-        original = g.scale[keys] == p.scale[keys]
-        spread = np.where(original & (p.spread_speed[keys, kind] > 0.0), p.spread_speed[keys, kind], speed)
+        spread = engine.beliefs.true_spread(keys, g.scale[keys])[np.arange(len(keys)), kind]
+        spread = np.where(spread > 0.0, spread, speed)
         rate = spread_speed(engine.options.slowdown, level[alone], speed, spread)
         self.rate[keys], self.fair_rate[keys] = rate * share, np.maximum(speed, 1e-300)
         for u in placed[floor.kind[placed] == MIXED].tolist():

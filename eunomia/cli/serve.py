@@ -115,7 +115,9 @@ def server_options(config: ServerConfig) -> ServerOptions:
         cache=cache, host=config.host, http_port=config.http_port, grpc_port=config.grpc_port,
         anonymous=config.anonymous, policy=resolve_policy(config.policy), fallback=config.fallback,
         policy_label=policy_name(config.policy),
-        dispatch=DispatchOptions(config.lease_ms * 1e-3, config.late, config.max_batch),
+        dispatch=DispatchOptions(
+            config.lease_ms * 1e-3, config.late, config.max_batch, ahead_s=config.ahead_ms * 1e-3
+        ),
         block_s=config.block_ms * 1e-3, arena_bytes=int(config.arena_mib * mib),
         max_body_bytes=int(config.max_body_mib * mib), drain_s=config.drain_s, shared_memory=config.shared_memory,
         models_dir=Path(config.models_dir) if config.models_dir else None,

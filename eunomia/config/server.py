@@ -87,6 +87,7 @@ class ServerConfig(Section):
     policy: PolicyText = "edf+f"
     fallback: Name = "edf+f"
     lease_ms: Annotated[float, Field(ge=0.0)] = 50.0
+    ahead_ms: Annotated[float, Field(ge=0.0)] = 3.0
     block_ms: Positive = 2.5
     late: Literal["last", "drop"] = "last"
     max_batch: Annotated[int, Field(ge=1, le=1024)] = 1

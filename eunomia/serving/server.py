@@ -7,7 +7,7 @@ import contextlib
 import logging
 import ssl
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from eunomia.serving.dispatch.dispatcher import DispatchOptions
 from eunomia.serving.dispatch.guard import Guarded
 from eunomia.serving.http import HttpFront
 from eunomia.serving.ledger import Ledger
+from eunomia.serving.memory import keep_freed_memory
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.regions import Regions
 from eunomia.serving.repository import Entry, Repository
@@ -51,7 +52,7 @@ class ServerOptions:
     policy: str | Callable[[View], Sequence[Assign]] = "edf+f"
     policy_label: str = ""  # what it is called; "" = its own name
     fallback: str = "edf+f"
-    dispatch: DispatchOptions = field(default_factory=DispatchOptions)
+    dispatch: DispatchOptions = DispatchOptions(ahead_s=3e-3)
     block_s: float = 2.5e-3
     arena_bytes: int = 256 * 1024**2
     max_body_bytes: int = 64 * 1024**2
@@ -103,6 +104,7 @@ class Server:
 
     async def __aenter__(self) -> Server:
         """Start devices, load the networks, open the ports; raises ConfigError or OutputError."""
+        keep_freed_memory()
         try:
             if self.options.ledger_dir is not None:
                 self.service.ledger = Ledger(self.options.ledger_dir, self.options.device_watts)

@@ -44,9 +44,11 @@ def test_two_processes_may_map_it_and_nobody_reaches_beyond() -> None:
         arena.view(0, 8)
 
 
-def test_a_flag_is_seen_by_the_worker() -> None:
+def test_a_flag_is_seen_by_the_worker_for_runs_up_to_its_ticket() -> None:
     arena = Arena.create(PAGE)
-    arena.stop(3, True)
-    assert arena.stopped(3) and not arena.stopped(2)
-    arena.stop(3, False)
-    assert not arena.stopped(3)
+    worker = Arena.attach(arena.descriptor)
+    arena.stop(3, 7)
+    assert worker.stopped(3, 7) and worker.stopped(3, 6)
+    assert not worker.stopped(3, 8) and not worker.stopped(2, 7) and not worker.skipped(3, 7)
+    arena.skip(255, 9)
+    assert worker.skipped(255, 9) and not worker.skipped(255, 10) and not worker.stopped(255, 9)

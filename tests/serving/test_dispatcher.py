@@ -45,6 +45,12 @@ class Replay:
     def stop(self, device: int) -> None:
         self.stops.add(device)
 
+    def queue(self, device: int, job: Job, first: int, last: int) -> None:
+        raise AssertionError("nobody asked for it")
+
+    def revoke(self, device: int) -> None:
+        raise AssertionError("nobody asked for it")
+
     def dropped(self, job: Job, why: str) -> None:
         self.gone.append((job.payload, why))
         self.dispatcher.leave(job, dropped=True)
@@ -81,6 +87,65 @@ class Replay:
 
     def _seconds(self, job: Job, device: int, block: int) -> float:
         return float(self.costs.latency_s[job.network.first_row + block, device])
+
+
+class Pipelined(Replay):
+    """Devices that are told what to run next before they have ended what they run.
+
+    ``slow_to_hear``: a revoked run is started all the same, as when the message comes too late.
+    """
+
+    slow_to_hear = False
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.queued: dict[int, list[tuple[Job, int, int, bool]]] = {0: [], 1: []}
+
+    def queue(self, device: int, job: Job, first: int, last: int) -> None:
+        self.queued[device].append((job, first, last, False))
+
+    def revoke(self, device: int) -> None:
+        job, first, last, _ = self.queued[device].pop()
+        self.queued[device].append((job, first, last, True))
+
+    def wake(self, device: int) -> None:
+        """A run is nearly over."""
+        heapq.heappush(
+            self.events,
+            (self.dispatcher.lanes[device].due_s[-1] - self.dispatcher.options.ahead_s, device, -1, -1),
+        )
+
+    def _end(self, end_s: float, device: int, block: int, last: int) -> None:
+        self.clock.time_s = end_s
+        if block == -1:
+            self.dispatcher.look_again()
+            return
+        lane = self.dispatcher.lanes[device]
+        job = lane.job
+        assert job is not None
+        if block + 1 < last and device not in self.stops:
+            after_s = end_s + self._seconds(job, device, block + 1)
+            heapq.heappush(self.events, (after_s, device, block + 1, last))
+            return
+        seconds = [self._seconds(job, device, n) for n in range(lane.first, block + 1)]
+        follows = None
+        while self.queued[device] and follows is None:
+            other, first, until, revoked = self.queued[device].pop(0)
+            if revoked and not self.slow_to_hear:
+                self.dispatcher.released(device, other)
+            else:
+                follows = other
+        self.dispatcher.done(device, block + 1, seconds, follows)
+        if job.block == job.network.blocks:
+            self.dispatcher.leave(job)
+        if follows is not None:
+            super().run(device, follows, first, until)
+            self.wake(device)
+        self.dispatcher.decide()
+
+    def run(self, device: int, job: Job, first: int, last: int) -> None:
+        super().run(device, job, first, last)
+        self.wake(device)
 
 
 def random_case(seed: int) -> tuple[np.ndarray, list[int], list[tuple[float, int, float, int]]]:
@@ -125,6 +190,40 @@ def test_a_lease_ends_when_someone_more_urgent_arrives() -> None:
     replay.play([(0.0, 0, 100.0, 0), (1.5, 1, 4.0, 1)])
     assert replay.log == [(0.0, 0, 0, 0), (2.0, 1, 0, 0), (3.0, 0, 2, 0)]
     assert replay.dispatcher.preemptions == 1
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "edf", "edf+f", "sjf+f", "weighted_fair"])
+@pytest.mark.parametrize("seed", range(6))
+def test_told_ahead_one_device_does_what_it_would_have_been_told_at_the_end(policy: str, seed: int) -> None:
+    latency_s, blocks, requests = random_case(seed)
+    latency_s = latency_s[:, :1] * 0.5
+    logs = []
+    for kind, ahead_s in ((Replay, 0.0), (Pipelined, 0.05)):
+        replay = kind(load_policy(policy), latency_s, blocks, DispatchOptions(lease_s=0.0, ahead_s=ahead_s))
+        for n in range(3):
+            replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
+        replay.play(requests)
+        logs.append(replay.log)
+    assert [entry[1:] for entry in logs[0]] == [entry[1:] for entry in logs[1]]
+    assert [entry[0] for entry in logs[0]] == pytest.approx([entry[0] for entry in logs[1]])
+
+
+@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize("policy", ["edf", "llf+f", "weighted_fair"])
+@pytest.mark.parametrize("seed", range(4))
+def test_two_devices_told_ahead_run_every_block_once(policy: str, seed: int, slow: bool) -> None:
+    latency_s, blocks, requests = random_case(seed)
+    replay = Pipelined(load_policy(policy), latency_s, blocks, DispatchOptions(lease_s=3.0, ahead_s=1.5))
+    replay.slow_to_hear = slow
+    for n in range(3):
+        replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}", Slo(0.9, window_requests=10)))
+    replay.play(requests)
+    assert replay.dispatcher.finished == len(requests) and not replay.dispatcher.waiting.jobs()
+    assert all(lane.next is None and lane.revoked is None for lane in replay.dispatcher.lanes)
+    by_request: dict[int, list[int]] = {}
+    for _, request, first, _ in replay.log:
+        by_request.setdefault(request, []).append(first)
+    assert all(firsts[0] == 0 and firsts == sorted(set(firsts)) for firsts in by_request.values())
 
 
 def test_a_lease_goes_on_when_the_newcomer_can_wait() -> None:

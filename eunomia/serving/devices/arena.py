@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PAGE = 4096
-FLAGS = PAGE  # the first page holds one byte per device: 1 = stop at the next block boundary
+FLAGS = PAGE  # the first page holds two numbers per device: runs up to the first one stop at their next block
+MAX_DEVICES = PAGE // 16  # boundary, those up to the second one are not started
 
 
 class ArenaFull(Exception):
@@ -39,6 +40,9 @@ class Arena:
     memory: mmap.mmap
     owner: bool = True
     _free: list[tuple[int, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._flags = memoryview(self.memory)[:FLAGS].cast("Q")
 
     @classmethod
     def create(cls, size: int) -> Arena:
@@ -91,16 +95,25 @@ class Arena:
             raise ValueError(f"bytes {offset}..{offset + size} lie outside the arena of {self.size}")
         return memoryview(self.memory)[offset : offset + size]
 
-    def stop(self, device: int, flag: bool) -> None:
-        """Ask a device to stop at its next block boundary, or take that back."""
-        self.memory[device] = int(flag)
+    def stop(self, device: int, ticket: int) -> None:
+        """Ask a device to stop the run with this ticket, and earlier ones, at the next block boundary."""
+        self._flags[2 * device] = ticket
 
-    def stopped(self, device: int) -> bool:
-        """Whether the device is asked to stop: one byte read per boundary."""
-        return self.memory[device] != 0
+    def stopped(self, device: int, ticket: int) -> bool:
+        """Whether a run is asked to stop: one number read per boundary."""
+        return self._flags[2 * device] >= ticket
+
+    def skip(self, device: int, ticket: int) -> None:
+        """Ask a device not to start the run with this ticket, nor earlier ones."""
+        self._flags[2 * device + 1] = ticket
+
+    def skipped(self, device: int, ticket: int) -> bool:
+        """Whether a run is not to be started any more."""
+        return self._flags[2 * device + 1] >= ticket
 
     def close(self) -> None:
         """Unmap; views that are still held keep their memory."""
+        self._flags.release()
         with contextlib.suppress(BufferError):
             self.memory.close()
         os.close(self.descriptor)

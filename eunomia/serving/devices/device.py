@@ -57,7 +57,6 @@ class Device:
             self._line.close()
         line, theirs = pair()
         self._line = line
-        self._arena.stop(self.index, False)
         command = [
             sys.executable, "-m", "eunomia.serving.devices.worker", str(theirs.fileno()),
             str(self._arena.descriptor), str(self.index), ",".join(map(str, self.spec.cores)), self._cache,

@@ -1,9 +1,10 @@
 """What front end and worker tell each other: small JSON objects in packets, nothing that could run code.
 
-Front end to worker: ``load`` (model, path), ``unload`` (model), ``run`` (request, model, first, last, inputs,
-room), ``fetch`` (request, room), ``export`` (request, room), ``forget`` (request), ``stop``.
-Worker to front end: ``ready``, ``loaded`` (model, ports, blocks), ``refused`` (model, why), ``done`` (request,
-next block, seconds of each block, outputs), ``failed`` (request, why).
+Front end to worker: ``load`` (model, path), ``unload`` (model), ``run`` (ticket, request, model, first, last, inputs,
+room), ``fetch`` (request, room), ``forget`` (request), ``stop``.
+Worker to front end: ``ready``, ``loaded`` (model, ports, blocks), ``refused`` (model, why), ``done`` (ticket, next
+block, seconds of each block, outputs) and ``failed`` (ticket, why), both with the tickets of queued runs that were
+``skipped``; ``skipped`` (ticket) alone; ``tensors`` (request).
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ def send(line: socket.socket, message: Message) -> None:
     line.send(json.dumps(message, separators=(",", ":")).encode())
 
 
-def receive(line: socket.socket) -> Message | None:
-    """The next packet; None when the other side is gone."""
+def receive(line: socket.socket, *, wait: bool = True) -> Message | None:
+    """The next packet; None when the other side is gone. Without ``wait``, raises BlockingIOError if there is none."""
     try:
-        packet = line.recv(MAX_PACKET)
+        packet = line.recv(MAX_PACKET, 0 if wait else socket.MSG_DONTWAIT)
     except ConnectionResetError:
         return None
     return json.loads(packet) if packet else None

@@ -1,4 +1,4 @@
-"""The process of one device: runs blocks, and looks at one byte between them.
+"""The process of one device: runs blocks, and looks at one number between them.
 
 Started as ``python -m eunomia.serving.devices.worker LINE ARENA DEVICE CORES CACHE``; the first two are
 inherited file descriptors. It never opens a network connection and ends when its line ends.
@@ -18,22 +18,28 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.serving.devices.arena import Arena
+from eunomia.serving.devices.buffers import Live
 from eunomia.serving.devices.messages import Message, array_at, pair, place, receive, send
 from eunomia.serving.devices.network import LoadedNetwork, load_network
+from eunomia.serving.memory import keep_freed_memory
 
 __all__ = ["Worker", "main", "pair"]
+
+SPIN_S = 2e-4  # looked for the next message before sleeping, when a core is its own: waking up takes as long
 
 
 class Worker:
     """Networks and half-done requests of one device."""
 
-    def __init__(self, line: socket.socket, arena: Arena, device: int, cache: str) -> None:
+    def __init__(
+        self, line: socket.socket, arena: Arena, device: int, cache: str, spin_s: float = 0.0
+    ) -> None:
         self._line, self._arena, self._device, self._cache = line, arena, device, cache
+        self._spin_s = spin_s
         self._memory = memoryview(arena.memory)
         self._networks: dict[str, LoadedNetwork] = {}
-        self._live: dict[
-            int, dict[str, npt.NDArray[Any]]
-        ] = {}  # tensors alive at the request's block boundary
+        self._live: dict[int, Live] = {}  # tensors alive at the request's block boundary
+        self._next: Message | None = None  # read while looking what follows a run
         self._answers: dict[str, Any] = {
             "load": self._load, "unload": self._unload, "run": self._run, "fetch": self._fetch,
             "forget": self._forget,
@@ -42,8 +48,19 @@ class Worker:
     def serve(self) -> None:
         """Answer messages until told to stop or until the front end is gone."""
         send(self._line, {"kind": "ready"})
-        while (message := receive(self._line)) is not None and message["kind"] != "stop":
+        while (message := self._receive()) is not None and message["kind"] != "stop":
             self._answers[message["kind"]](message)
+
+    def _receive(self) -> Message | None:
+        """The next message; looks often for a short while before it sleeps."""
+        if self._next is not None:
+            message, self._next = self._next, None
+            return message
+        until = time.perf_counter() + self._spin_s
+        while time.perf_counter() < until:
+            with contextlib.suppress(BlockingIOError):
+                return receive(self._line, wait=False)
+        return receive(self._line)
 
     def _load(self, message: Message) -> None:
         name = message["model"]
@@ -60,19 +77,15 @@ class Worker:
 
     def _run(self, message: Message) -> None:
         """Blocks ``first`` up to ``last``, unless asked to stop between two of them."""
-        request, network = message["request"], self._networks.get(message["model"])
+        request, ticket = message["request"], message["ticket"]
+        if not message.get("begun") and self._arena.skipped(self._device, ticket):
+            send(self._line, {"kind": "skipped", "ticket": ticket})
+            return
         try:
+            network = self._networks.get(message["model"])
             if network is None:
                 raise KeyError(f"network '{message['model']}' is not loaded here")
-            live = self._live.pop(request, None)
-            if message["inputs"] is not None:
-                live = self._together(message["inputs"])
-                if (
-                    message["first"] > 0
-                ):  # of another device: this piece of the arena is given back before they die
-                    live = {name: array.copy() for name, array in live.items()}
-            if live is None:
-                raise KeyError("its tensors are not on this device")
+            live = self._begin(message)
             seconds: list[float] = []
             n = message["first"]
             while n < message["last"]:
@@ -80,15 +93,41 @@ class Worker:
                 live = network.run_block(n, live)
                 seconds.append(time.perf_counter() - began)
                 n += 1
-                if self._arena.stopped(self._device):
+                if self._arena.stopped(self._device, ticket):
                     break
         except Exception as error:  # a network may fail in any way; only its own request fails with it
-            send(self._line, {"kind": "failed", "request": request, "why": _sentence(error)})
+            why = _sentence(error)
+            send(self._line, {"kind": "failed", "ticket": ticket, "why": why, **self._look_ahead()})
             return
         self._live[request] = live
-        self._hand_over(
-            {"request": request, "next": n, "seconds": seconds}, n == network.blocks, message["room"]
-        )
+        done = {"kind": "done", "ticket": ticket, "next": n, "seconds": seconds}
+        if n == network.blocks:
+            done.update(self._hand_over(request, message["room"]))
+        send(self._line, done | self._look_ahead())
+
+    def _begin(self, message: Message) -> Live:
+        """The tensors to start from; raises KeyError."""
+        kept = self._live.pop(message["request"], None)
+        if message["inputs"] is None:
+            if kept is None:
+                raise KeyError("its tensors are not on this device")
+            return kept
+        arrays = self._together(message["inputs"])
+        if message["first"] > 0:  # of another device: this piece of the arena is given back before they die
+            arrays = {name: array.copy() for name, array in arrays.items()}
+        return Live(arrays)
+
+    def _look_ahead(self) -> Message:
+        """Read what follows, so that it starts at once; which queued runs are not started any more."""
+        skipped: list[int] = []
+        with contextlib.suppress(BlockingIOError):
+            while self._next is None and (message := receive(self._line, wait=False)) is not None:
+                if message["kind"] == "run" and self._arena.skipped(self._device, message["ticket"]):
+                    skipped.append(message["ticket"])
+                    continue
+                self._next = message
+                message["begun"] = True
+        return {"skipped": skipped}
 
     def _together(self, members: list[list[Message]]) -> dict[str, npt.NDArray[Any]]:
         """Inputs of one request, or of several as one batch."""
@@ -102,26 +141,30 @@ class Worker:
 
     def _fetch(self, message: Message) -> None:
         """Tensors of a request that waits between two blocks, for another device or in a larger room."""
-        self._hand_over(
-            {"request": message["request"], "next": message["next"], "seconds": []}, True, message["room"]
-        )
+        request = message["request"]
+        answer = {"kind": "tensors", "request": request, **self._hand_over(request, message["room"])}
+        send(self._line, answer)
 
     def _forget(self, message: Message) -> None:
-        self._live.pop(message["request"], None)
+        live = self._live.pop(message["request"], None)
+        if live is not None:
+            live.release()
 
-    def _hand_over(self, done: Message, tensors: bool, room: list[int]) -> None:
-        """Report, with the tensors in the arena if they are asked for and fit into ``room``."""
-        message: Message = {"kind": "done", **done, "tensors": None, "bytes": 0}
-        if tensors:
-            arrays = [(name, np.ascontiguousarray(a)) for name, a in self._live[done["request"]].items()]
-            placed, end = place(arrays, room[0])
-            message["bytes"] = end - room[0]
-            if message["bytes"] <= room[1]:
-                for (_, array), tensor in zip(arrays, placed, strict=True):
-                    array_at(self._memory, tensor)[...] = array
-                message["tensors"] = placed
-                del self._live[done["request"]]
-        send(self._line, message)
+    def _hand_over(self, request: int, room: list[int]) -> Message:
+        """Put a request's tensors into ``room`` if they fit; says how many bytes they are."""
+        live = self._live.get(request)
+        if live is None:
+            return {"tensors": None, "bytes": 0}
+        arrays = [(name, np.ascontiguousarray(a)) for name, a in live.arrays.items()]
+        placed, end = place(arrays, room[0])
+        size = end - room[0]
+        if size > room[1]:
+            return {"tensors": None, "bytes": size}
+        for (_, array), tensor in zip(arrays, placed, strict=True):
+            array_at(self._memory, tensor)[...] = array
+        del self._live[request]
+        live.release()
+        return {"tensors": placed, "bytes": size}
 
 
 def _sentence(error: Exception) -> str:
@@ -134,9 +177,12 @@ def main(arguments: list[str]) -> None:
     """Entry point of the process."""
     line, arena, device, cores, cache = arguments
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the front end's business; it ends this line
-    if cores and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
-    worker = Worker(socket.socket(fileno=int(line)), Arena.attach(int(arena)), int(device), cache)
+    keep_freed_memory()
+    own = {int(core) for core in cores.split(",")} if cores else set()
+    if own and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, own)
+    spin_s = SPIN_S if own and (os.cpu_count() or 1) > 1 else 0.0
+    worker = Worker(socket.socket(fileno=int(line)), Arena.attach(int(arena)), int(device), cache, spin_s)
     with contextlib.suppress(BrokenPipeError):  # the front end is gone, and with it whoever waited
         worker.serve()
 

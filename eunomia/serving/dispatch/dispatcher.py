@@ -9,16 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from itertools import accumulate
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from eunomia.inference.view import ACCELERATOR, SYSTEM, Assign, View
+from eunomia.inference.view import Assign, View
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.indicators import Indicator
 from eunomia.serving.dispatch.jobs import GONE, RUNNING, WAITING, Job, WaitingTable
+from eunomia.serving.dispatch.lanes import Claim, Lane
+from eunomia.serving.dispatch.views import IndicatorTable, Views, facts_of
 from eunomia.workload.tenant import Agreement
 
 
@@ -29,24 +31,16 @@ class Executor(Protocol):
         """Start blocks ``first`` .. ``last - 1``; ``Dispatcher.done`` is called when they end or stop early."""
 
     def stop(self, device: int) -> None:
-        """Stop at the next block boundary, if the device has not passed its last one."""
+        """Stop what runs at the next block boundary, if the device has not passed its last one."""
+
+    def queue(self, device: int, job: Job, first: int, last: int) -> None:
+        """The same as ``run``, as soon as what runs there has ended or stopped."""
+
+    def revoke(self, device: int) -> None:
+        """Not to start what was queued, if that is possible still; ``Dispatcher.done`` or ``released`` tells."""
 
     def dropped(self, job: Job, why: str) -> None:
         """The job will not run: ``expired``, ``hopeless`` or ``cancelled``; it needs its answer."""
-
-
-@dataclass
-class Lane:
-    """One device as the dispatcher sees it."""
-
-    job: Job | None = None
-    first: int = 0
-    last: int = 0
-    start_s: float = 0.0
-    stopping: bool = False
-    last_request: int = -1
-    busy_s: float = 0.0
-    alive: bool = True
 
 
 @dataclass(frozen=True)
@@ -54,12 +48,15 @@ class DispatchOptions:
     """``lease_s``: the longest run without asking the policy again (0 = one block at a time).
     ``late``: what happens to waiting requests that can no longer meet their deadline: ``last`` or ``drop``.
     ``max_batch``: requests that may run together. ``bandwidth_bytes_s``: of the machine, for gated rules.
+    ``ahead_s``: so long before a run ends, the policy is asked who is next, and the device told; 0 = only when it
+    has ended, which leaves the device idle for as long as messages and the decision take.
     """  # noqa: D205
 
     lease_s: float = 0.05
     late: str = "last"
     max_batch: int = 1
     bandwidth_bytes_s: float = math.inf
+    ahead_s: float = 0.0
 
 
 class Dispatcher:
@@ -74,11 +71,20 @@ class Dispatcher:
         self.lanes = [Lane() for _ in range(devices)]
         self.waiting = WaitingTable()
         self.agreements: list[Agreement] = []
-        self.indicators: list[Indicator] = []
         self.tenants: dict[str, int] = {}
         self.rounds = self.starts = self.finished = self.preemptions = 0
         self.block_s = 0.0  # sum over all blocks that ran
+        self._table = IndicatorTable()
+        self._views = Views(
+            self.waiting, costs, self.lanes, options.bandwidth_bytes_s, options.late == "last"
+        )
         self._memory = np.zeros(64)
+        self._news = 0  # counts what may change the policy's mind
+
+    @property
+    def indicators(self) -> Sequence[Indicator]:
+        """Of every pair, in their order."""
+        return self._table.indicators
 
     # --- what the server tells -----------------------------------------------------------------------
 
@@ -86,7 +92,7 @@ class Dispatcher:
         """A (tenant, network) pair, with what was promised; returns its number."""
         self.tenants.setdefault(agreement.tenant, len(self.tenants))
         self.agreements.append(agreement)
-        self.indicators.append(Indicator(agreement.slo))
+        self._table.add(Indicator(agreement.slo))
         return len(self.agreements) - 1
 
     def arrive(self, job: Job) -> None:
@@ -94,26 +100,62 @@ class Dispatcher:
         self._wait(job)
         self.decide()
 
-    def done(self, device: int, next_block: int, seconds: Sequence[float]) -> Job:
-        """A device reports: its run has ended, or has stopped at a boundary. Returns its job; decides nothing yet."""
+    def done(self, device: int, next_block: int, seconds: Sequence[float], follows: Job | None = None) -> Job:
+        """A device reports: its run has ended, or has stopped at a boundary. Returns its job; decides nothing yet.
+
+        ``follows``: the queued job that the device has gone on with.
+        """
         lane, now_s = self.lanes[device], self.clock.now_s()
         job = lane.job
         assert job is not None
-        self.costs.learn(
-            job.network, device, lane.first, list(seconds), job.batch + sum(j.batch for j in job.together)
-        )
+        if seconds:
+            self.costs.learn(job.network, device, lane.first, list(seconds), job.rows)
         self.block_s += sum(seconds)
         took_s = now_s - lane.start_s
         lane.busy_s += took_s
-        lane.job, lane.stopping, lane.last_request = None, False, job.number
+        preempted = next_block < lane.last
+        lane.last_request = job.number
+        lane.clear()
         job.block, job.device = next_block, device
         job.attained_s += took_s
         if next_block < job.network.blocks:
-            if next_block < lane.last:
+            if preempted:
                 self.preemptions += 1
                 job.preemptions += 1
             self._wait(job)
+        if follows is not None:
+            self._follow(device, follows)
         return job
+
+    def failed(self, device: int, follows: Job | None = None) -> Job:
+        """The network of what ran has failed; returns its job, which waits no more."""
+        lane = self.lanes[device]
+        job = lane.job
+        assert job is not None
+        lane.clear()
+        if follows is not None:
+            self._follow(device, follows)
+        return job
+
+    def unstarted(self, device: int, follows: Job | None = None) -> None:
+        """A device has not started what was thought to run: it waits again."""
+        lane = self.lanes[device]
+        job = lane.job
+        assert job is not None
+        lane.clear()
+        for member in (job, *job.together) if job.block == 0 else (job,):
+            self._wait(member)
+        if job.block == 0:
+            job.together, job.start_s = [], math.nan
+        if follows is not None:
+            self._follow(device, follows)
+
+    def released(self, device: int, job: Job) -> None:
+        """A device has not started a revoked job: it waits like any other."""
+        lane = self.lanes[device]
+        if lane.revoked is job:
+            lane.revoked = None
+            self._free(job)
 
     def leave(self, job: Job, *, dropped: bool = False) -> bool:
         """A request has its answer; returns whether it met its deadline. Its indicator moves."""
@@ -122,6 +164,7 @@ class Dispatcher:
         job.state = GONE
         self.finished += 1
         self.indicators[job.pair].observe(now_s, now_s - job.arrival_s, hit=hit, dropped=dropped)
+        self._table.changed(job.pair)
         return hit
 
     def withdraw(self, job: Job) -> None:
@@ -130,9 +173,15 @@ class Dispatcher:
             self.waiting.remove(job)
 
     def lost(self, device: int) -> Job | None:
-        """A device has died; returns the job that it was running."""
+        """A device has died; returns the job that it was running. What was queued there waits again."""
         lane = self.lanes[device]
-        job, lane.job, lane.alive, lane.stopping = lane.job, None, False, False
+        job, lane.alive = lane.job, False
+        lane.clear()
+        queued = [lane.next.job] if lane.next is not None else []
+        queued += [lane.revoked] if lane.revoked is not None else []
+        lane.next = lane.revoked = None
+        for other in queued:
+            self._free(other)
         self.costs.lost(device)
         return job
 
@@ -141,168 +190,210 @@ class Dispatcher:
         job.block, job.device = 0, -1
         self._wait(job)
 
+    def look_again(self) -> None:
+        """Time has passed, and a policy may think otherwise by now."""
+        self._news += 1
+        self.decide()
+
     # --- decisions -----------------------------------------------------------------------------------
 
     def decide(self) -> None:
         """Drop what must go, start what the policy wants, and stop runs that it would no longer choose."""
+        if not len(self.waiting):
+            return
         self._drop_expired()
         while len(self.waiting) and any(lane.job is None and lane.alive for lane in self.lanes):
-            view, rows = self._view()
-            self.rounds += 1
+            view = self._view(self.clock.now_s())
             answer = self.policy(view)
             self._memory[:] = view.system["memory"]
             if not answer:
                 break
-            chosen = [(self._job_of(view, rows, assign), assign.accelerator) for assign in answer]
-            for job, device in chosen:
+            for job, device in [(self.waiting.numbered(a.request), a.accelerator) for a in answer]:
                 self._start(job, device)
         if len(self.waiting):
-            self._reconsider()
+            for device, lane in enumerate(self.lanes):
+                if lane.job is not None and lane.revoked is None:
+                    self._reconsider(device, lane)
 
     def _start(self, job: Job, device: int) -> None:
-        lane, now_s = self.lanes[device], self.clock.now_s()
-        self.waiting.remove(job)
-        if job.block == 0:
-            job.start_s = now_s
-            self._gather(job)
-        job.state = RUNNING
-        last = self._lease_end(job, device)
-        lane.job, lane.first, lane.last, lane.start_s = job, job.block, last, now_s
-        lane.stopping = False
-        self.starts += 1
-        self.executor.run(device, job, job.block, last)
+        self._gather(job)
+        self._begin(job, device)
+        lane = self.lanes[device]
+        self.executor.run(device, job, lane.first, lane.last)
 
-    def _lease_end(self, job: Job, device: int) -> int:
-        """As many blocks as fit into a lease, at least one."""
-        rows = self.costs.rows(job.network)
-        ends = np.cumsum(self.costs.latency_s[rows, device][job.block :]) * job.batch
-        return job.block + max(1, int(np.searchsorted(ends, self.options.lease_s, side="right")))
+    def _follow(self, device: int, job: Job) -> None:
+        """A device has gone on with what was queued for it."""
+        lane = self.lanes[device]
+        if lane.next is not None and lane.next.job is job:
+            claim, lane.next = lane.next, None
+            if claim.before.tobytes() == self._memory.tobytes():
+                self._memory[:] = claim.after
+            else:  # other devices have started something meanwhile
+                change = claim.after - claim.before
+                self._memory += np.where(np.isfinite(change), change, 0.0)
+        else:
+            lane.revoked = None
+        self._begin(job, device)
+
+    def _begin(self, job: Job, device: int) -> None:
+        lane, now_s = self.lanes[device], self.clock.now_s()
+        for member in (job, *job.together):
+            self.withdraw(member)
+            member.state = RUNNING
+            if job.block == 0:
+                member.start_s = now_s
+        lane.job, lane.first, lane.start_s, lane.stopping = job, job.block, now_s, False
+        lane.last, lane.due_s = self._lease(job, device, now_s)
+        lane.asked_stop = self._news
+        self.starts += 1
+
+    def _lease(self, job: Job, device: int, now_s: float) -> tuple[int, list[float]]:
+        """As many blocks as fit into a lease, at least one; and when each will end."""
+        network = job.network
+        rows = slice(network.first_row + job.block, network.first_row + network.blocks)
+        due_s = [t * job.rows for t in self.costs.latency_s[rows, device].tolist()]
+        due_s = list(accumulate(due_s, initial=now_s))[1:]
+        count = max(1, sum(t <= now_s + self.options.lease_s for t in due_s))
+        return job.block + count, due_s[:count]
 
     def _gather(self, job: Job) -> None:
         """Waiting requests that may share the batch, in order of deadline."""
-        if self.options.max_batch <= 1 or job.group is None:
+        if self.options.max_batch <= 1 or job.group is None or job.block > 0 or job.together:
             return
         room = self.options.max_batch - job.batch
         peers = [
-            j for j in self.waiting.jobs() if j.group == job.group and j.block == 0 and j.pair == job.pair
-        ]
+            j for j in self.waiting.jobs()
+            if j.group == job.group and j.block == 0 and j.pair == job.pair and j is not job and self.waiting.shown(j)
+        ]  # fmt: skip
         for peer in sorted(peers, key=lambda j: (j.deadline_s, j.number)):
             if peer.batch <= room:
-                self.waiting.remove(peer)
-                peer.state, peer.start_s = RUNNING, job.start_s
                 job.together.append(peer)
                 room -= peer.batch
 
-    def _reconsider(self) -> None:
-        """Would the policy, at the next boundary, go on with what runs? If not, stop it there.
-
-        Asked as if the device were idle and its job waited for its next block; what the policy then notes in its
-        memory is not kept.
-        """
-        for device, lane in enumerate(self.lanes):
-            job = lane.job
-            if job is None or lane.stopping:
-                continue
-            boundary = self._next_boundary(lane, device)
-            if boundary >= lane.last:
-                continue
-            lane.job = None
-            block, job.block = job.block, boundary
-            self._wait(job, device)
-            self.waiting.put_first(job)  # of two that are equally urgent, the one that runs goes on
-            view, rows = self._view()
-            self.rounds += 1
-            others = [self._job_of(view, rows, a) for a in self.policy(view) if a.accelerator == device]
-            self.waiting.remove(job)
-            job.block, job.state, lane.job = block, RUNNING, job
-            if others and others[0] is not job:
-                lane.stopping = True
-                self.executor.stop(device)
-
-    def _next_boundary(self, lane: Lane, device: int) -> int:
-        """The block before which the device will next look at its flag, by estimate."""
-        assert lane.job is not None
-        rows = self.costs.rows(lane.job.network)
-        ends = np.cumsum(self.costs.latency_s[rows, device][lane.first : lane.last]) * lane.job.batch
-        passed = int(np.searchsorted(ends, self.clock.now_s() - lane.start_s, side="right"))
-        return min(lane.first + passed + 1, lane.last)
-
     def _drop_expired(self) -> None:
-        if not len(self.waiting):
-            return
         now_s = self.clock.now_s()
         rows = self.waiting.rows()
-        records = self.waiting.records[rows]
         expired = self.waiting.hard_timeout_s[rows] < now_s
-        late = records["deadline_s"] < now_s + records["path_best_s"]
-        gone = expired | late if self.options.late == "drop" else expired
+        gone = expired
+        if self.options.late == "drop":
+            records = self.waiting.records[rows]
+            gone = expired | (records["deadline_s"] < now_s + records["path_best_s"])
+        if not gone.any():
+            return
         for n in np.flatnonzero(gone):
             job = self.waiting.job(int(rows[n]))
             self.waiting.remove(job)
             self.executor.dropped(job, "expired" if expired[n] else "hopeless")
 
+    # --- while a device is busy ------------------------------------------------------------------------
+
+    def _reconsider(self, device: int, lane: Lane) -> None:
+        """Would the policy, at the next boundary, go on with what runs? If not, stop it there.
+
+        Asked as if it were that time already, the device idle, and its job waiting for its next block. Near its end,
+        or when it is about to stop, the device is told what to do next.
+        """
+        now_s = self.clock.now_s()
+        boundary = lane.boundary(now_s)
+        if not lane.stopping and boundary < lane.last and lane.asked_stop != self._news:
+            lane.asked_stop = self._news
+            other = self._asked(device, lane, boundary, lane.boundary_s(now_s))
+            if other is not None and other.job is not lane.job:
+                lane.stopping = True
+                self.executor.stop(device)
+                self._promise(device, lane, other)
+                return
+        near = lane.stopping or lane.end_s(now_s) - now_s <= self.options.ahead_s
+        if self.options.ahead_s > 0.0 and near and lane.asked_next != self._news:
+            lane.asked_next = self._news
+            end_s = lane.boundary_s(now_s) if lane.stopping else lane.end_s(now_s)
+            block = boundary if lane.stopping else lane.last
+            self._promise(device, lane, self._asked(device, lane, block, end_s))
+
+    def _asked(self, device: int, lane: Lane, block: int, at_s: float) -> Claim | None:
+        """Whom the policy would start there, if what runs waited for ``block``; what it notes is not kept yet."""
+        job = lane.job
+        assert job is not None
+        if lane.next is not None:
+            self._show(lane.next.job)
+        before, attained_s, took_s = job.block, job.attained_s, at_s - lane.start_s
+        lane.job, lane.busy_s, last_request, lane.last_request = (
+            None,
+            lane.busy_s + took_s,
+            lane.last_request,
+            job.number,
+        )
+        job.block, job.attained_s = block, attained_s + took_s
+        if block < job.network.blocks:
+            self._wait(job, device, news=False)
+            if block < lane.last:
+                self.waiting.put_first(job)  # of two that are equally urgent, the one that runs goes on
+        chosen = None
+        if len(self.waiting):
+            view = self._view(at_s)
+            found = [a for a in self.policy(view) if a.accelerator == device]
+            if found:
+                memory = np.array(view.system["memory"])
+                chosen = Claim(self.waiting.numbered(found[0].request), self._memory.copy(), memory)
+        if job.row >= 0:
+            self.waiting.remove(job)
+        lane.job, lane.busy_s, lane.last_request = job, lane.busy_s - took_s, last_request
+        job.block, job.attained_s, job.state = before, attained_s, RUNNING
+        if lane.next is not None:
+            self._hide(lane.next.job)
+        return chosen
+
+    def _promise(self, device: int, lane: Lane, claim: Claim | None) -> None:
+        """Make this job the device's next one, in place of another if need be."""
+        if self.options.ahead_s <= 0.0:
+            return
+        if claim is not None and (claim.job is lane.job or not self._here(claim.job, device)):
+            claim = None
+        if lane.next is not None:
+            if claim is not None and claim.job is lane.next.job:
+                lane.next = claim
+                return
+            lane.revoked, lane.next = lane.next.job, None
+            self.executor.revoke(device)
+        if claim is None:
+            return
+        lane.next = claim
+        self._gather(claim.job)
+        self._hide(claim.job)
+        self.executor.queue(device, claim.job, claim.job.block, self._lease(claim.job, device, 0.0)[0])
+
+    @staticmethod
+    def _here(job: Job, device: int) -> bool:
+        """Whether a device can start a job without its tensors being fetched first."""
+        return job.block == 0 or job.device == device
+
+    def _hide(self, job: Job) -> None:
+        for member in (job, *job.together):
+            self.waiting.hide(member)
+
+    def _show(self, job: Job) -> None:
+        for member in (job, *job.together):
+            if member.row >= 0:
+                self.waiting.show(member)
+
+    def _free(self, job: Job) -> None:
+        """Nobody is going to run it now."""
+        self._show(job)
+        if job.block == 0:
+            job.together = []
+        self._news += 1
+
     # --- the view ------------------------------------------------------------------------------------
 
-    def _wait(self, job: Job, device: int | None = None) -> None:
+    def _wait(self, job: Job, device: int | None = None, *, news: bool = True) -> None:
         agreement, now_s = self.agreements[job.pair], self.clock.now_s()
-        best, mean = self.costs.rest_s(job.network)
-        n, row = job.block, job.network.first_row + job.block
+        where = job.device if device is None else device
         job.state = WAITING
         self.waiting.add(
-            job, request=job.number, layer=n, row=row, model=job.network.index,
-            tenant=self.tenants[agreement.tenant], pair=job.pair, arrival_s=job.arrival_s, deadline_s=job.deadline_s,
-            ready_s=now_s, work_best_s=best[n], work_mean_s=mean[n], path_best_s=best[n], path_mean_s=mean[n],
-            iso_best_s=best[0], iso_mean_s=mean[0], bytes_left=0.0, attained_s=job.attained_s,
-            last_run_s=now_s if n else job.arrival_s, priority=agreement.priority * job.urgency,
-            weight=agreement.weight, slo=agreement.slo.target if agreement.slo else math.nan, layers_done=n,
-            layers_total=job.network.blocks, deferrable=0, bound=-1,
-            accelerator=job.device if device is None else device,
-        )  # fmt: skip
+            job, facts_of(job, agreement, self.tenants[agreement.tenant], self.costs, now_s, where)
+        )
+        self._news += news
 
-    def _view(self) -> tuple[View, npt.NDArray[np.int64]]:
-        rows = self.waiting.rows()
-        ready = self.waiting.records[rows]
-        now_s = self.clock.now_s()
-        sli = np.array([i.sli for i in self.indicators])
-        gap = np.array([i.gap for i in self.indicators])
-        count = np.array([i.count for i in self.indicators])
-        pair = ready["pair"]
-        ready["sli"], ready["gap"], ready["sli_count"] = sli[pair], gap[pair], count[pair]
-        ready["late"] = ready["deadline_s"] < now_s + ready["path_best_s"]
-        latency_s = self.costs.latency_s[ready["row"]]
-        zeros = np.zeros_like(latency_s)
-        view = View(self._system(now_s), ready, self._accelerators(now_s), latency_s, zeros, zeros)
-        for array in (view.ready, view.accelerators, view.latency_s, view.demand_bytes_s):
-            array.flags.writeable = False
-        return view, rows
-
-    def _accelerators(self, now_s: float) -> npt.NDArray[Any]:
-        table = np.zeros(len(self.lanes), ACCELERATOR)
-        for device, lane in enumerate(self.lanes):
-            job, record = lane.job, table[device]
-            record["type"], record["last_request"], record["busy_s"] = device, lane.last_request, lane.busy_s
-            record["request"] = -1 if job is None and lane.alive else (job.number if job else 0)
-            if job is not None:
-                boundary = self._next_boundary(lane, device)
-                rows = self.costs.rows(job.network)
-                due_s = (
-                    lane.start_s + self.costs.latency_s[rows, device][lane.first : boundary].sum() * job.batch
-                )
-                record["layer"], record["free_in_s"] = boundary - 1, max(due_s - now_s, 1e-6)
-        return table
-
-    def _system(self, now_s: float) -> Any:
-        system = np.zeros(1, SYSTEM)
-        record = system[0]
-        record["now_s"], record["bandwidth_bytes_s"] = now_s, self.options.bandwidth_bytes_s
-        record["starts"], record["finished"] = self.starts, self.finished
-        record["live"] = len(self.waiting) + sum(lane.job is not None for lane in self.lanes)
-        record["late_last"] = self.options.late == "last"
-        record["memory"] = self._memory
-        return record
-
-    def _job_of(self, view: View, rows: npt.NDArray[np.int64], assign: Assign) -> Job:
-        index = np.flatnonzero(
-            (view.ready["request"] == assign.request) & (view.ready["layer"] == assign.layer)
-        )[0]
-        return self.waiting.job(int(rows[index]))
+    def _view(self, at_s: float) -> View:
+        self.rounds += 1
+        return self._views.view(at_s, self._table, self._memory, self.starts, self.finished)

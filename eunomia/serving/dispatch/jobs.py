@@ -48,49 +48,72 @@ class Job:
     preemptions: int = 0
     together: list[Job] = field(default_factory=list)
 
+    @property
+    def rows(self) -> int:
+        """Of the whole batch that it runs in."""
+        return self.batch + sum(job.batch for job in self.together) if self.together else self.batch
+
 
 class WaitingTable:
-    """READY records of waiting jobs, kept in place so that a view costs no Python per job."""
+    """READY records of waiting jobs, kept in place so that a view costs no Python per job.
+
+    A job may be hidden: it waits, but is promised to a device, and no other may be offered it.
+    """
 
     def __init__(self, capacity: int = 64) -> None:
         self.records: npt.NDArray[Any] = np.zeros(capacity, READY)
         self.hard_timeout_s = np.full(capacity, np.inf)
         self._jobs: list[Job | None] = [None] * capacity
-        self._used = np.zeros(capacity, bool)
+        self._shown: dict[int, int] = {}  # row -> number, in order of becoming ready
+        self._row_of: dict[int, int] = {}  # number -> row
         self._free = list(range(capacity - 1, -1, -1))
         self._sequence = 0
 
     def __len__(self) -> int:
-        return len(self._jobs) - len(self._free)
+        """Jobs that may be offered to a device."""
+        return len(self._shown)
 
-    def add(self, job: Job, **facts: Any) -> None:
-        """A job waits from now on; ``facts`` are fields of READY."""
+    def add(self, job: Job, facts: tuple[Any, ...]) -> None:
+        """A job waits from now on; ``facts`` are the fields of READY in their order."""
         if not self._free:
             self._grow()
         row = self._free.pop()
-        record = self.records[row]
-        record["sequence"] = self._sequence
+        self.records[row] = facts
+        self.records["sequence"][row] = self._sequence
         self._sequence += 1
-        for name, value in facts.items():
-            record[name] = value
         self.hard_timeout_s[row] = job.hard_timeout_s
-        job.row, self._jobs[row], self._used[row] = row, job, True
+        job.row, self._jobs[row], self._shown[row], self._row_of[job.number] = row, job, job.number, row
 
     def put_first(self, job: Job) -> None:
         """Before all that are equal to it."""
-        self.records[job.row]["sequence"] = -1
+        self.records["sequence"][job.row] = -1
+        self._shown = {job.row: job.number, **self._shown}
 
     def remove(self, job: Job) -> None:
         """It runs or is gone."""
         self._jobs[job.row] = None
-        self._used[job.row] = False
+        self._shown.pop(job.row, None)
+        del self._row_of[job.number]
         self._free.append(job.row)
         job.row = -1
 
+    def hide(self, job: Job) -> None:
+        """It is promised to a device."""
+        self._shown.pop(job.row, None)
+
+    def show(self, job: Job) -> None:
+        """It is not promised any more, and stands where it stood."""
+        self._shown[job.row] = job.number
+        sequence = self.records["sequence"]
+        self._shown = dict(sorted(self._shown.items(), key=lambda item: int(sequence[item[0]])))
+
+    def shown(self, job: Job) -> bool:
+        """Whether it waits and may be offered."""
+        return job.row in self._shown
+
     def rows(self) -> npt.NDArray[np.int64]:
-        """Rows in use, in order of becoming ready."""
-        rows = np.flatnonzero(self._used)
-        return rows[np.argsort(self.records["sequence"][rows], kind="stable")]
+        """Rows of those that may be offered, in order of becoming ready."""
+        return np.fromiter(self._shown, np.int64, len(self._shown))
 
     def job(self, row: int) -> Job:
         """Who waits in this row."""
@@ -98,14 +121,17 @@ class WaitingTable:
         assert job is not None
         return job
 
+    def numbered(self, number: int) -> Job:
+        """Who waits under this number."""
+        return self.job(self._row_of[number])
+
     def jobs(self) -> list[Job]:
-        """Everyone who waits."""
+        """Everyone who waits, hidden or not."""
         return [job for job in self._jobs if job is not None]
 
     def _grow(self) -> None:
         old = len(self._jobs)
         self.records = np.concatenate([self.records, np.zeros(old, READY)])
         self.hard_timeout_s = np.concatenate([self.hard_timeout_s, np.full(old, np.inf)])
-        self._used = np.concatenate([self._used, np.zeros(old, bool)])
         self._jobs += [None] * old
         self._free = list(range(2 * old - 1, old - 1, -1))

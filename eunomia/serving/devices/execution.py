@@ -1,0 +1,308 @@
+"""Carries out the dispatcher's decisions on the devices, and tells it what they report."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from eunomia.serving.devices.answers import Answers
+from eunomia.serving.devices.arena import FLAGS, Arena, ArenaFull, Slot
+from eunomia.serving.devices.device import Device
+from eunomia.serving.devices.loading import FIRST_ROOM, Loading
+from eunomia.serving.devices.messages import Message
+from eunomia.serving.dispatch.clock import Clock
+from eunomia.serving.dispatch.dispatcher import Dispatcher
+from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.protocol.errors import Cancelled, Expired, Hopeless, ModelFailed, ServingError
+
+HANG_FACTOR, HANG_S = 50.0, 2.0  # a run that lasts this many times its estimate, and this long on top, hangs
+NO_ROOM = Slot(FLAGS, 0)
+
+
+@dataclass
+class Run:
+    """A run that a device has been told of, and where its outputs may go."""
+
+    job: Job
+    first: int
+    last: int
+    ticket: int
+    slot: Slot = NO_ROOM
+    limit_s: float = float("inf")
+    seconds: list[float] = field(default_factory=list)
+    move_from: int = -1  # the device that still holds its tensors
+    sent: bool = False
+    revoked: bool = False
+
+
+class Execution:
+    """The dispatcher's executor. ``queues``: per device what runs there, then what is queued behind it."""
+
+    dispatcher: Dispatcher
+    answers: Answers
+
+    def __init__(self, arena: Arena, devices: Sequence[Device], loading: Loading, clock: Clock) -> None:
+        self.queues: list[deque[Run]] = [deque() for _ in devices]
+        self.fetching: dict[
+            int, tuple[int, Run]
+        ] = {}  # request -> who holds its outputs, which had no room at first
+        self.on_run: Callable[[int, Job, float, bool], None] = lambda device, job, start_s, preempted: None
+        self._arena, self._devices, self._loading, self._clock = arena, devices, loading, clock
+        self._ticket = 0
+
+    def connect(self, dispatcher: Dispatcher, answers: Answers) -> None:
+        """Who is told, and who has the answers."""
+        self.dispatcher, self.answers = dispatcher, answers
+
+    def running(self) -> list[Run]:
+        """Every run that a device works on, or whose outputs are on their way."""
+        return [queue[0] for queue in self.queues if queue] + [run for _, run in self.fetching.values()]
+
+    # --- what the dispatcher wants -----------------------------------------------------------------------
+
+    def run(self, device: int, job: Job, first: int, last: int) -> None:
+        """Start a run, after fetching its tensors if another device holds them."""
+        run = self._told(device, job, first, last)
+        self._begins(device, run)
+        if first > 0 and job.device not in (device, -1):
+            run.move_from = job.device
+            self._fetch(run, job.device)
+        else:
+            self._send(device, run)
+
+    def queue(self, device: int, job: Job, first: int, last: int) -> None:
+        """Tell a busy device what to run next."""
+        run = self._told(device, job, first, last)
+        if self.queues[device][0].sent:
+            self._send(device, run)
+
+    def stop(self, device: int) -> None:
+        """Ask a device to stop what it runs at its next block boundary."""
+        if self.queues[device]:
+            self._arena.stop(device, self.queues[device][0].ticket)
+
+    def revoke(self, device: int) -> None:
+        """Ask a device not to start what was queued last."""
+        run = self.queues[device][-1]
+        run.revoked = True
+        self._arena.skip(device, run.ticket)
+        if not run.sent:
+            self._released(device, run)
+
+    def dropped(self, job: Job, why: str) -> None:
+        """The dispatcher gives a waiting job up."""
+        self.forget(job)
+        error: ServingError = Expired("its timeout passed while it waited")
+        if why == "hopeless":
+            error = Hopeless("its deadline can no longer be met", retry_after_s=0.1)
+        self.answers.fail(job, error)
+
+    def forget(self, job: Job) -> None:
+        """Tensors of a half-done request are not needed any more."""
+        if job.device >= 0 and job.block > 0:
+            self._devices[job.device].tell({"kind": "forget", "request": job.number})
+
+    def _told(self, device: int, job: Job, first: int, last: int) -> Run:
+        self._ticket += 1
+        run = Run(job, first, last, self._ticket, self._room(job))
+        self.queues[device].append(run)
+        return run
+
+    def _begins(self, device: int, run: Run) -> None:
+        """A device works on it from now on."""
+        now_s = self._clock.now_s()
+        left_s = self.dispatcher.lanes[device].end_s(now_s) - now_s
+        run.limit_s = now_s + HANG_FACTOR * left_s + HANG_S
+        if run.job.cancelled and not run.job.together:
+            self.stop(device)
+        wait_s = left_s - self.dispatcher.options.ahead_s
+        if self.dispatcher.options.ahead_s > 0.0 and wait_s > 0.0:
+            asyncio.get_running_loop().call_later(wait_s, self._nearly_over, device, run.ticket)
+
+    def _nearly_over(self, device: int, ticket: int) -> None:
+        """Time to ask the policy what this device shall do next."""
+        queue = self.queues[device]
+        if queue and queue[0].ticket == ticket:
+            self.dispatcher.decide()
+
+    def _send(self, device: int, run: Run) -> None:
+        run.sent = True
+        members = [run.job, *run.job.together]
+        inputs = [member.payload.inputs for member in members] if run.first == 0 else None
+        self._send_run(device, run, inputs)
+
+    def _send_run(self, device: int, run: Run, inputs: list[list[Message]] | None) -> None:
+        run.sent = True
+        self._devices[device].tell({
+            "kind": "run", "ticket": run.ticket, "request": run.job.number,
+            "model": self._loading.label(run.job.network), "first": run.first, "last": run.last, "inputs": inputs,
+            "room": [run.slot.offset, run.slot.size],
+        })  # fmt: skip
+
+    def _room(self, job: Job) -> Slot:
+        """Memory for the outputs; a full arena leaves none, and the outputs are fetched later."""
+        model = self._loading.models.get(job.network.name)
+        try:
+            return self._arena.allocate((model.room if model else FIRST_ROOM) * job.rows)
+        except ArenaFull:
+            return NO_ROOM
+
+    # --- what devices say ------------------------------------------------------------------------------
+
+    def on_message(self, device: int, message: Message) -> None:
+        """Anything but an answer to a load."""
+        kind = message["kind"]
+        if kind == "skipped":
+            self._on_skipped(device, message["ticket"])
+        elif kind == "tensors":
+            self._on_tensors(message)
+        elif self.queues[device] and self.queues[device][0].ticket == message["ticket"]:
+            self._on_end(device, message)
+
+    def _on_end(self, device: int, message: Message) -> None:
+        """A run has ended, well or not; the device may have gone on with the next one already."""
+        run = self.queues[device].popleft()
+        self._skipped(device, message["skipped"])
+        follows = self._follower(device)
+        if message["kind"] == "failed":
+            self.dispatcher.failed(device, follows.job if follows else None)
+            hits = None
+        else:
+            run.seconds = message["seconds"]
+            hits = self._ended(device, run, message, follows)
+        if follows is not None:
+            self._begins(device, follows)
+        try:
+            self.dispatcher.decide()  # first, so that the device works on while the answer is handed out
+        finally:
+            if message["kind"] == "failed":
+                self._fail(run, f"{message['why']}")
+            elif hits is not None:
+                self.answers.finish(run.job, message["tensors"], hits)
+            if run.job.number not in self.fetching:
+                self.answers.release(run.slot)
+
+    def _ended(self, device: int, run: Run, message: Message, follows: Run | None) -> list[bool] | None:
+        """Tell the dispatcher; whether its requests met their deadlines, None when there is no answer yet."""
+        start_s = self.dispatcher.lanes[device].start_s
+        job = self.dispatcher.done(device, message["next"], run.seconds, follows.job if follows else None)
+        self.on_run(device, job, start_s, message["next"] < run.last)
+        if message["next"] < job.network.blocks:
+            if job.cancelled:
+                self.dispatcher.withdraw(job)
+                self.forget(job)
+                self.answers.fail(job, Cancelled("the client has gone away"))
+            return None
+        if message["tensors"] is None:  # finished, but the outputs did not fit
+            self._enlarge(device, run, message["bytes"])
+            return None
+        return self.answers.leave(job)
+
+    def _on_skipped(self, device: int, ticket: int) -> None:
+        """A device has not started a revoked run; if it was idle before, it goes on with what stands behind it."""
+        queue = self.queues[device]
+        if queue and queue[0].ticket == ticket:
+            self.answers.release(queue.popleft().slot)
+            follows = self._follower(device)
+            self.dispatcher.unstarted(device, follows.job if follows else None)
+            if follows is not None:
+                self._begins(device, follows)
+        else:
+            self._skipped(device, [ticket])
+        self.dispatcher.decide()
+
+    def _follower(self, device: int) -> Run | None:
+        """The queued run that the device has started, or will start with its next message.
+
+        A revoked one counts too: the device may have seen its message first, and says so if not.
+        """
+        queue = self.queues[device]
+        if not queue:
+            return None
+        if not queue[0].sent:
+            self._send(device, queue[0])
+        return queue[0]
+
+    def gave_up(self, device: int) -> Job:
+        """What a device was to run next has lost its tensors; returns the job, which waits nowhere."""
+        self.answers.release(self.queues[device].popleft().slot)
+        follows = self._follower(device)
+        job = self.dispatcher.failed(device, follows.job if follows else None)
+        if follows is not None:
+            self._begins(device, follows)
+        return job
+
+    def _skipped(self, device: int, tickets: Sequence[int]) -> None:
+        for run in [r for r in self.queues[device] if r.ticket in tickets]:
+            self._released(device, run)
+
+    def _released(self, device: int, run: Run) -> None:
+        """A revoked run does not happen."""
+        self.queues[device].remove(run)
+        self.answers.release(run.slot)
+        self.dispatcher.released(device, run.job)
+
+    def _fail(self, run: Run, why: str) -> None:
+        for member in [run.job, *run.job.together]:
+            self.answers.fail(member, ModelFailed(f"network '{run.job.network.name}' failed: {why}"))
+
+    # --- tensors that move -----------------------------------------------------------------------------
+
+    def _fetch(self, run: Run, holder: int) -> None:
+        room = [run.slot.offset, run.slot.size]
+        self._devices[holder].tell({"kind": "fetch", "request": run.job.number, "room": room})
+
+    def _enlarge(self, device: int, run: Run, size: int) -> None:
+        """Fetch outputs into a piece that is large enough, and remember the size."""
+        model = self._loading.models.get(run.job.network.name)
+        if model is not None:
+            model.room = max(model.room, -(-size // run.job.rows))
+        self.fetching[run.job.number] = (device, run)
+        self._fetch_again(device, run, size)
+
+    def _fetch_again(self, holder: int, run: Run, size: int) -> bool:
+        """Ask whoever holds the tensors for them, with room enough; the request fails if there is none."""
+        self.answers.release(run.slot)
+        run.slot = NO_ROOM
+        try:
+            run.slot = self._arena.allocate(size)
+        except ArenaFull:
+            self._devices[holder].tell({"kind": "forget", "request": run.job.number})
+            self.fetching.pop(run.job.number, None)
+            self._fail(run, f"no room for {size} bytes of tensors")
+            return False
+        self._fetch(run, holder)
+        return True
+
+    def _on_tensors(self, message: Message) -> None:
+        """Outputs that had no room at first, or tensors of a half-done request for another device."""
+        number = message["request"]
+        if number in self.fetching:
+            self._on_outputs(message)
+            return
+        for device, queue in enumerate(self.queues):
+            if queue and queue[0].move_from >= 0 and queue[0].job.number == number:
+                self._on_moved(device, queue[0], message)
+
+    def _on_outputs(self, message: Message) -> None:
+        holder, run = self.fetching[message["request"]]
+        if message["tensors"] is None:
+            self._fetch_again(holder, run, message["bytes"])
+            return
+        del self.fetching[message["request"]]
+        self.answers.finish(run.job, message["tensors"], self.answers.leave(run.job))
+        self.answers.release(run.slot)
+
+    def _on_moved(self, device: int, run: Run, message: Message) -> None:
+        if message["tensors"] is None:
+            if not self._fetch_again(run.move_from, run, message["bytes"]):
+                self.gave_up(device)
+                self.dispatcher.decide()
+            return
+        run.move_from = -1
+        self._send_run(device, run, [message["tensors"]])
+        for later in list(self.queues[device])[1:]:
+            if not later.sent:
+                self._send(device, later)

@@ -1,0 +1,62 @@
+"""One device as the dispatcher sees it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.serving.dispatch.jobs import Job
+
+NEVER = -1
+
+
+@dataclass
+class Claim:
+    """A job that a device shall run next, and what the policy noted in its memory when it chose it."""
+
+    job: Job
+    before: npt.NDArray[np.float64]
+    after: npt.NDArray[np.float64]
+
+
+@dataclass
+class Lane:
+    """What runs (blocks ``first`` .. ``last - 1``; ``due_s``: when each should end), and what is to run next.
+
+    ``revoked``: a job that was to run next and shall not; the device has not said yet whether it got the message in
+    time. ``asked_next``, ``asked_stop``: state of the queue when the policy was last asked.
+    """
+
+    job: Job | None = None
+    first: int = 0
+    last: int = 0
+    start_s: float = 0.0
+    due_s: list[float] = field(default_factory=list)
+    stopping: bool = False
+    last_request: int = -1
+    busy_s: float = 0.0
+    alive: bool = True
+    next: Claim | None = None
+    revoked: Job | None = None
+    asked_next: int = NEVER
+    asked_stop: int = NEVER
+
+    def boundary(self, now_s: float) -> int:
+        """The block before which the device will next look at its flag, by estimate."""
+        return min(self.first + bisect_right(self.due_s, now_s) + 1, self.last)
+
+    def boundary_s(self, now_s: float) -> float:
+        """When that will be; never in the past."""
+        return max(self.due_s[self.boundary(now_s) - self.first - 1], now_s)
+
+    def end_s(self, now_s: float) -> float:
+        """When the run will end."""
+        return max(self.due_s[-1], now_s)
+
+    def clear(self) -> None:
+        """Nothing runs."""
+        self.job, self.stopping = None, False
+        self.asked_next = self.asked_stop = NEVER

@@ -1,0 +1,115 @@
+"""The simulator's View, made of the server's tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.inference.view import ACCELERATOR, SYSTEM, View
+from eunomia.serving.dispatch.costs import CostBook
+from eunomia.serving.dispatch.indicators import Indicator
+from eunomia.serving.dispatch.jobs import Job, WaitingTable
+from eunomia.serving.dispatch.lanes import Lane
+from eunomia.workload.tenant import Agreement
+
+
+class IndicatorTable:
+    """Indicators of all pairs as columns, so that a view reads them without a loop."""
+
+    def __init__(self) -> None:
+        self.indicators: list[Indicator] = []
+        self._columns = np.zeros((3, 0))  # sli, gap, count
+        self._timed: list[int] = []  # those that change with time alone
+
+    def add(self, indicator: Indicator) -> None:
+        """One more pair."""
+        self._columns = np.concatenate([self._columns, np.zeros((3, 1))], axis=1)
+        self.indicators.append(indicator)
+        self.changed(len(self.indicators) - 1)
+        if indicator.slo is not None and indicator.slo.kind == "throughput":
+            self._timed.append(len(self.indicators) - 1)
+
+    def changed(self, pair: int) -> None:
+        """An indicator has moved."""
+        indicator = self.indicators[pair]
+        self._columns[:, pair] = indicator.sli, indicator.gap, indicator.count
+
+    def columns(self, now_s: float) -> npt.NDArray[np.float64]:
+        """(3, pairs): indicator, gap and number of requests in the window."""
+        for pair in self._timed:
+            self.indicators[pair].refresh(now_s)
+            self.changed(pair)
+        return self._columns
+
+
+def facts_of(
+    job: Job, agreement: Agreement, tenant: int, costs: CostBook, now_s: float, device: int
+) -> tuple[Any, ...]:
+    """The fields of READY, in its order; those that a view sets anew are 0 here."""
+    best, mean = costs.rest_s(job.network)
+    n, network = job.block, job.network
+    return (
+        job.number, n, network.first_row + n, network.index, tenant, job.pair, job.arrival_s, job.deadline_s,
+        now_s,  # ready_s
+        best[n], mean[n], best[n], mean[n],  # work and path: blocks form a chain
+        best[0], mean[0], 0.0,  # isolated time; bytes_left
+        job.attained_s, now_s if n else job.arrival_s, agreement.priority * job.urgency, agreement.weight,
+        agreement.slo.target if agreement.slo else math.nan, math.nan, 0.0, 0,  # sli, gap, sli_count
+        n, network.blocks, 0, 0, 0, device, -1,  # layers; deferrable, late, sequence; accelerator, bound
+    )  # fmt: skip
+
+
+class Views:
+    """Makes views; arrays of a view are its own and read-only."""
+
+    def __init__(
+        self, waiting: WaitingTable, costs: CostBook, lanes: Sequence[Lane], bandwidth_bytes_s: float, late_last: bool
+    ) -> None:  # fmt: skip
+        self._waiting, self._costs, self._lanes = waiting, costs, lanes
+        self._system = np.zeros(1, SYSTEM)
+        self._system["bandwidth_bytes_s"], self._system["late_last"] = bandwidth_bytes_s, late_last
+
+    def view(
+        self, now_s: float, indicators: IndicatorTable, memory: npt.NDArray[np.float64], starts: int, finished: int
+    ) -> View:  # fmt: skip
+        """Everything that may be offered, at ``now_s``."""
+        ready = self._waiting.records[self._waiting.rows()]
+        columns = indicators.columns(now_s)[:, ready["pair"]]
+        ready["sli"], ready["gap"], ready["sli_count"] = columns
+        ready["late"] = ready["deadline_s"] < now_s + ready["path_best_s"]
+        latency_s = self._costs.latency_s[ready["row"]]
+        nothing = np.zeros(latency_s.shape)
+        view = View(
+            self._system_record(now_s, memory, starts, finished), ready, self._accelerators(now_s), latency_s, nothing,
+            nothing,
+        )  # fmt: skip
+        for array in (ready, view.accelerators, latency_s, nothing):
+            array.setflags(write=False)
+        return view
+
+    def _accelerators(self, now_s: float) -> npt.NDArray[Any]:
+        table = np.zeros(len(self._lanes), ACCELERATOR)
+        for device, lane in enumerate(self._lanes):
+            job = lane.job
+            if job is None:
+                request, layer, free_in_s = (-1 if lane.alive else 0), 0, 0.0
+            else:
+                request, layer = job.number, lane.boundary(now_s) - 1
+                free_in_s = max(lane.due_s[layer - lane.first] - now_s, 1e-6)
+            table[device] = (
+                device, request, layer, free_in_s, 0.0, lane.last_request, 0, 0.0, lane.busy_s
+            )  # fmt: skip
+        return table
+
+    def _system_record(
+        self, now_s: float, memory: npt.NDArray[np.float64], starts: int, finished: int
+    ) -> Any:
+        record = self._system.copy()[0]
+        record["now_s"], record["starts"], record["finished"] = now_s, starts, finished
+        record["live"] = len(self._waiting) + sum(lane.job is not None for lane in self._lanes)
+        record["memory"] = memory
+        return record

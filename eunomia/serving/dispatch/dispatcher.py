@@ -79,6 +79,7 @@ class Dispatcher:
             self.waiting, costs, self.lanes, options.bandwidth_bytes_s, options.late == "last"
         )
         self._memory = np.zeros(64)
+        self._generation = 0
         self._news = 0  # counts what may change the policy's mind
 
     @property
@@ -396,4 +397,7 @@ class Dispatcher:
 
     def _view(self, at_s: float) -> View:
         self.rounds += 1
+        generation = getattr(self.policy, "generation", 0)
+        if generation != self._generation:  # another policy: what the old one had noted is nothing to it
+            self._generation, self._memory = generation, np.zeros(64)
         return self._views.view(at_s, self._table, self._memory, self.starts, self.finished)

@@ -31,11 +31,13 @@ class Guarded:
         self.limit_s, self.patience, self.rest_s = limit_s, patience, rest_s
         self.counts: Counter[str] = Counter()
         self._slow, self._until, self._fresh = 0, 0.0, False
+        self.generation = 0  # counts policies, so that whoever keeps their memory notices
 
     def replace(self, policy: Callable[[View], Sequence[Assign]]) -> None:
         """Another policy from the next decision on; what the old one had noted down is forgotten."""
         self.policy = policy
         self._slow, self._until, self._fresh = 0, 0.0, True
+        self.generation += 1
 
     def __call__(self, view: View) -> Sequence[Assign]:
         """A legal answer."""
@@ -85,12 +87,10 @@ def illegal(view: View, answer: Sequence[Any]) -> str:
     for assign in answer:
         if not isinstance(assign, Assign):
             return f"{type(assign).__name__} instead of Assign"
-        found = np.flatnonzero(
-            (view.ready["request"] == assign.request) & (view.ready["layer"] == assign.layer)
-        )
-        if not len(found) or (assign.request, assign.layer) in taken:
+        found = (view.ready["request"] == assign.request).nonzero()[0]
+        row = int(found[0]) if len(found) else -1
+        if row < 0 or view.ready["layer"][row] != assign.layer or (assign.request, assign.layer) in taken:
             return f"block {assign.layer} of request {assign.request} is not ready"
-        row = int(found[0])
         taken.add((assign.request, assign.layer))
         s = assign.accelerator
         if not 0 <= s < len(view.accelerators) or view.accelerators["request"][s] >= 0 or s in busy:

@@ -50,7 +50,10 @@ def sensitive_table(share: float, slowdown: float = 2.0) -> ThroughputTable:
     keys = tuple((name, scale) for name in names for scale in (1, 2, 4))
     alone = np.array([[10.0 * scale] for _, scale in keys])
     suffers = np.array([names.index(name) < 10 * share and scale > 1 for name, scale in keys])
-    return ThroughputTable(keys, ("v100",), alone, np.where(suffers[:, None], alone / slowdown, alone))
+    spread = np.where(suffers[:, None], alone / slowdown, alone)
+    return ThroughputTable(
+        keys, ("v100",), alone, spread, source=f"{share:g} slowed {slowdown:g} times by spread"
+    )
 
 
 def problem(table: ThroughputTable, setting: Setting, seed: int) -> ClusterProblem:
@@ -84,7 +87,7 @@ def _work_s(table: ThroughputTable, app: list[TrainingJob], setting: Setting) ->
     if not setting.live or len(app) == 1:
         return full
     rungs = [0.0, *SuccessiveHalving().rungs(len(app)), 1.0]
-    return full * sum((b - a) * 0.5**r for r, (a, b) in enumerate(itertools.pairwise(rungs)))
+    return full * float(sum((b - a) * 0.5**r for r, (a, b) in enumerate(itertools.pairwise(rungs))))
 
 
 def _app(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cluster_peers.apps import SEARCHES, fairness, problem, sensitive_table
+from benchmarks.cluster_peers.kept import kept
 from benchmarks.cluster_peers.report import cell, machine, table
 from benchmarks.cluster_peers.themis import RESTART, ROUND_S
 from eunomia.cluster.live_search import LiveSearch
@@ -44,7 +45,12 @@ def cut(p: ClusterProblem, search: LiveSearch, seed: int) -> ClusterProblem:
 
 
 def run(name: str, settings: dict[str, Any], seed: int, live: bool) -> dict[str, float]:
-    """One policy on the searches of one seed: fairness by app, and device-hours held."""
+    """One policy on the searches of one seed: fairness by app, and work beyond need."""
+    what = {"study": "early", "policy": name, "settings": settings, "seed": seed, "live": live, "load": LOAD}
+    return kept(what, lambda: _run(name, settings, seed, live))
+
+
+def _run(name: str, settings: dict[str, Any], seed: int, live: bool) -> dict[str, float]:
     options = SimulationOptions(round_s=ROUND_S, restart=RESTART, seed=seed, record="jobs")
     p = problem(sensitive_table(0.4), replace(SEARCHES, load=LOAD), seed)
     full = np.array([job.total_steps for job in p.jobs])

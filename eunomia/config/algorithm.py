@@ -81,6 +81,33 @@ class BdqAlgorithm(_Played):
     auxiliary: Share = 0.1
 
 
+class PlacementAlgorithm(Section):
+    """Placement of whole tasks under preferences and rules: ``a3c`` with processes, or ``a2c`` in step.
+
+    Traces are drawn, not read: no scenario is needed. The objective is the reward of the goals.
+    """
+
+    name: Literal["a3c", "a2c"]
+    iterations: Count = 40
+    workers: Annotated[int, Field(ge=1, le=64)] = 4
+    traces: Annotated[int, Field(ge=1, le=100)] = 2  # per worker and iteration
+    tasks: Annotated[int, Field(ge=1, le=10_000)] = 40
+    devices: Annotated[int, Field(ge=1, le=1000)] = 6
+    tenants: Annotated[int, Field(ge=1, le=1000)] = 4
+    load: Positive = 1.0
+    bars: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.15  # probability of each rule
+    requester: NotNegative = 1.0
+    provider: NotNegative = 0.5
+    utilisation: NotNegative = 0.5
+    waiting: NotNegative = 0.1
+    steps: Count = 24  # decisions per gradient
+    units: Units = 32
+    rate: Positive = 1e-3
+    entropy: NotNegative = 0.01
+    validate_every: Count = 5
+
+
 Algorithm = Annotated[
-    RelmasAlgorithm | PpoAlgorithm | SacAlgorithm | BdqAlgorithm, Field(discriminator="name")
+    RelmasAlgorithm | PpoAlgorithm | SacAlgorithm | BdqAlgorithm | PlacementAlgorithm,
+    Field(discriminator="name"),
 ]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from eunomia.config.algorithm import Algorithm
+from eunomia.config.algorithm import Algorithm, PlacementAlgorithm
 from eunomia.config.complaints import config_error
 from eunomia.config.load import read_table
 from eunomia.config.overrides import Table, apply_overrides, flatten, parse_override
@@ -37,7 +37,7 @@ class TrainingConfig(Section):
 
     name: Name
     description: str = ""
-    scenarios: list[FilePath] = Field(min_length=1)
+    scenarios: list[FilePath] = Field(default_factory=list)  # needed but for placement
     vary: dict[str, Values] = Field(default_factory=dict)  # key path -> values
     objective: dict[str, float] = Field(default_factory=lambda: {"hit_rate": 1.0})
     promise: Promise | None = None  # train what promised hit rates ask for, with this objective
@@ -61,6 +61,8 @@ class TrainingConfig(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        if not (self.scenarios or isinstance(self.algorithm, PlacementAlgorithm)):
+            raise wrong("scenarios is empty; name at least one scenario file to draw episodes from")
         if self.targets is not None and self.targets[0] > self.targets[1]:
             raise wrong(f"targets are {self.targets}; give the least first")
         networks = [stage.stage for stage in self.stage if stage.stage != "linear"]

@@ -16,7 +16,13 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.config.algorithm import BdqAlgorithm, PpoAlgorithm, RelmasAlgorithm, SacAlgorithm
+from eunomia.config.algorithm import (
+    BdqAlgorithm,
+    PlacementAlgorithm,
+    PpoAlgorithm,
+    RelmasAlgorithm,
+    SacAlgorithm,
+)
 from eunomia.config.training import TrainingConfig
 from eunomia.experiment.learning import Heuristic, ScenarioSampler, best_heuristic, episode_facts
 from eunomia.inference.learning.training.objectives import check_objective
@@ -64,20 +70,29 @@ def train_by_algorithm(
 ) -> AlgorithmOutcome:
     """Train, compare, write the card. A stopped training goes on where it was. Raises ConfigError, RecordError."""
     assert config.algorithm is not None, "asked for with a table [algorithm]"
+    if isinstance(config.algorithm, PlacementAlgorithm):
+        return _placement(config, config.algorithm, folder, tell, command)
     check_objective(config.objective)
     sampler = ScenarioSampler(config)
     learned = TRAINERS[config.algorithm.name](config, sampler, folder, tell)
     episodes = sampler.validation()
     tenants = config.targets is not None or any((e.problem.jobs.slo_kind >= 0).any() for e in episodes)
     heuristic = best_heuristic(episodes, config.objective, tenants)
+    return _outcome(config, folder, learned, heuristic, command, episode_facts(episodes))
+
+
+def _outcome(
+    config: TrainingConfig, folder: Path, learned: Learned, heuristic: Heuristic, command: str, more: Mapping[str, Any]
+) -> AlgorithmOutcome:  # fmt: skip
+    """Compare on validation and write the card."""
     difference = learned.values - heuristic.values
     gain = float(difference.mean())
     error = float(difference.std(ddof=1) / np.sqrt(len(difference))) if len(difference) > 1 else 0.0
     facts = {
         "command": command, "training": config.model_dump(mode="json", exclude={"scenarios", "start_from", "stage"}),
-        **episode_facts(episodes), "iterations": int(learned.curve[-1]["iteration"]), "cpu_s": round(learned.cpu_s, 1),
+        **more, "iterations": int(learned.curve[-1]["iteration"]), "cpu_s": round(learned.cpu_s, 1),
         "validation": {
-            "episodes": len(episodes), "heuristic": heuristic.name, "heuristic_mean": float(heuristic.values.mean()),
+            "episodes": len(difference), "heuristic": heuristic.name, "heuristic_mean": float(heuristic.values.mean()),
             "start_mean": float(learned.start_values.mean()), "gain": gain, "error": error,
         },
     }  # fmt: skip
@@ -122,7 +137,7 @@ def _ppo(config: TrainingConfig, sampler: ScenarioSampler, folder: Path, tell: T
     settings = Settings(epochs=a.epochs, minibatch=a.minibatch, rate=a.rate, gamma=a.gamma,
                         entropy_weight=a.entropy, units=a.units, seed=config.seed)  # fmt: skip
     agent = PPOAgent(settings, _play(a, "priority_eft"), sampler, config.objective)
-    return _looped(agent, config, sampler, folder, tell, _save_pointer(config, a.most))
+    return _looped(agent, config, sampler.about, folder, tell, _save_pointer(config, a.most))
 
 
 def _sac(config: TrainingConfig, sampler: ScenarioSampler, folder: Path, tell: Tell | None) -> Learned:
@@ -133,7 +148,7 @@ def _sac(config: TrainingConfig, sampler: ScenarioSampler, folder: Path, tell: T
     settings = Settings(every=a.every, batch=a.batch, replay=a.replay, rate=a.rate, gamma=a.gamma, units=a.units,
                         seed=config.seed)  # fmt: skip
     agent = SACAgent(settings, _play(a, "priority_eft"), sampler, config.objective)
-    return _looped(agent, config, sampler, folder, tell, _save_pointer(config, a.most))
+    return _looped(agent, config, sampler.about, folder, tell, _save_pointer(config, a.most))
 
 
 def _bdq(config: TrainingConfig, sampler: ScenarioSampler, folder: Path, tell: Tell | None) -> Learned:
@@ -153,11 +168,38 @@ def _bdq(config: TrainingConfig, sampler: ScenarioSampler, folder: Path, tell: T
         return save_branching(BranchingPolicy(weights, config.name, a.most), path, dict(facts))
 
     agent = BranchingAgent(settings, _play(a, "branch"), sampler, config.objective)
-    return _looped(agent, config, sampler, folder, tell, save)
+    return _looped(agent, config, sampler.about, folder, tell, save)
 
 
 Trainer = Callable[[TrainingConfig, ScenarioSampler, Path, "Tell | None"], Learned]
 TRAINERS: dict[str, Trainer] = {"ddpg": _relmas, "td3": _relmas, "ppo": _ppo, "sac": _sac, "bdq": _bdq}
+
+
+def _placement(
+    config: TrainingConfig, a: PlacementAlgorithm, folder: Path, tell: Tell | None, command: str
+) -> AlgorithmOutcome:
+    """A3C or A2C on drawn traces; its heuristic is the rule of the greatest reward on the validation traces."""
+    from eunomia.inference.learning.placement.a3c import Cases, PlacementAgent, Settings
+    from eunomia.inference.learning.placement.policy import PreferencePlacement, save_placement
+    from eunomia.inference.learning.placement.rules import RULES, find_rule, measured
+    from eunomia.inference.learning.placement.world import Goals
+
+    goals = Goals(a.requester, a.provider, a.utilisation, a.waiting)
+    settings = Settings(a.workers, a.name == "a2c", a.traces, a.steps, a.units, a.rate, entropy_weight=a.entropy,
+                        goals=goals, seed=config.seed)  # fmt: skip
+    cases = Cases(a.tasks, a.devices, a.tenants, a.load, a.bars, a.traces, config.validation, config.seed)
+
+    def save(tensors: dict[str, Floats], path: Path, facts: Mapping[str, Any]) -> Path:
+        return save_placement(PreferencePlacement(tensors, config.name), path, dict(facts))
+
+    with PlacementAgent(settings, cases) as agent:
+        learned = _looped(agent, config, repr(cases), folder, tell, save)
+    rewards = {
+        name: np.array([measured(case, find_rule(name), goals).reward for case in cases.validating()])
+        for name in RULES
+    }
+    best = max(rewards, key=lambda name: float(rewards[name].mean()))
+    return _outcome(config, folder, learned, Heuristic(best, rewards[best]), command, {})
 
 
 def _lanes(sampler: ScenarioSampler) -> int:
@@ -182,16 +224,14 @@ def _save_pointer(
 
 
 def _looped(
-    agent: Any, config: TrainingConfig, sampler: ScenarioSampler, folder: Path, tell: Tell | None,
+    agent: Any, config: TrainingConfig, about: str, folder: Path, tell: Tell | None,
     save: Callable[[dict[str, Floats], Path, Mapping[str, Any]], Path],
 ) -> Learned:  # fmt: skip
     """Run an agent in the common loop."""
     from eunomia.inference.learning.trainers.run import Plan, Progress, train
 
     a = cast("PpoAlgorithm", config.algorithm)
-    identity = hashlib.sha256(
-        json.dumps([a.model_dump(), config.objective, sampler.about]).encode()
-    ).hexdigest()
+    identity = hashlib.sha256(json.dumps([a.model_dump(), config.objective, about]).encode()).hexdigest()
     plan = Plan(a.iterations, a.validate_every, config.objective, identity)
 
     def told(progress: Progress) -> None:
@@ -199,5 +239,6 @@ def _looped(
             tell(Step(progress.entry, progress.iterations, progress.left_s))
 
     done = train(agent, plan, folder / "state", told)
-    return Learned(done.values, done.start_values, done.cpu_s, done.curve,
+    cpu_s = done.cpu_s + sum(entry.get("workers_cpu_s", 0.0) for entry in done.curve)
+    return Learned(done.values, done.start_values, cpu_s, done.curve,
                    lambda path, facts: save(done.tensors, path, facts))  # fmt: skip

@@ -61,6 +61,7 @@ POLICIES = Registry(
         "weighted_fair": "eunomia.inference.policies.weighted_fair:weighted_fair",
         "eunomia": "eunomia.inference.learning.serving:eunomia",
         "relmas": "eunomia.inference.learning.serving:relmas",
+        "relmas-slo": "eunomia.inference.learning.serving:relmas_slo",
     },
 )
 

@@ -101,6 +101,7 @@ def _announce(server: Server, quiet: bool, as_json: bool) -> None:
 def server_options(config: ServerConfig) -> ServerOptions:
     """The file's words as the server's objects."""
     from eunomia.experiment.policy import policy_name, resolve_policy
+    from eunomia.serving.connections import ConnectionLimits
     from eunomia.serving.devices.device import DeviceSpec
     from eunomia.serving.dispatch.dispatcher import DispatchOptions
     from eunomia.serving.server import ServerOptions
@@ -120,6 +121,7 @@ def server_options(config: ServerConfig) -> ServerOptions:
         ),
         block_s=config.block_ms * 1e-3, arena_bytes=int(config.arena_mib * mib),
         max_body_bytes=int(config.max_body_mib * mib), drain_s=config.drain_s, shared_memory=config.shared_memory,
+        connections=ConnectionLimits(config.max_connections, config.head_s, config.idle_s, config.body_s),
         models_dir=Path(config.models_dir) if config.models_dir else None,
         policy_dir=Path(config.policy_dir).expanduser() if config.policy_dir else None,
         ledger_dir=Path(config.ledger_dir).expanduser() if config.ledger_dir else None,

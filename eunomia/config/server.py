@@ -94,6 +94,10 @@ class ServerConfig(Section):
     arena_mib: Mib = 256.0
     max_body_mib: Mib = 64.0
     drain_s: Positive = 10.0
+    max_connections: Count = 10_000  # over HTTP; those that have waited longest end first
+    head_s: Positive = 10.0  # for the first header of a connection
+    idle_s: Positive = 75.0  # between two requests
+    body_s: Positive = 30.0  # for a body
     shared_memory: bool = True
     models_dir: FilePath | None = None
     database: str | None = (

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from eunomia import __version__
 from eunomia.serving.admin import AdminFront
+from eunomia.serving.connections import ConnectionLimits, Connections
 from eunomia.serving.http_caller import caller_of
 from eunomia.serving.live import LiveFront
 from eunomia.serving.openapi import document
@@ -36,15 +37,16 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class HttpFront:
     """Routes and handlers; everything that needs thought is in the service."""
 
-    def __init__(self, service: Service, max_body_bytes: int) -> None:
+    def __init__(self, service: Service, max_body_bytes: int, connections: Connections | None = None) -> None:
         self.service = service
         self._max_body = max_body_bytes
+        self.connections = Connections(ConnectionLimits()) if connections is None else connections
 
     def application(self) -> web.Application:
         """The application to run."""
         app = web.Application(
             client_max_size=self._max_body,
-            middlewares=[errors_as_json],
+            middlewares=[self.connections.middleware(), errors_as_json],
             handler_args={"max_field_size": 16384},
         )
         app.add_routes([

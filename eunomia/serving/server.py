@@ -7,7 +7,7 @@ import contextlib
 import logging
 import ssl
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from aiohttp import web
 from eunomia.errors import ConfigError, OutputError
 from eunomia.inference.policies import load_policy
 from eunomia.inference.view import Assign, View
+from eunomia.serving.connections import ConnectionLimits, Connections, room_for
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.dispatch.clock import WallClock
@@ -35,6 +36,7 @@ from eunomia.serving.tracing import TraceOptions, Tracing
 from eunomia.serving.warm import warm_up
 
 log = logging.getLogger("eunomia.serving")
+BACKLOG = 1024  # connections that wait to be accepted
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class ServerOptions:
     arena_bytes: int = 256 * 1024**2
     max_body_bytes: int = 64 * 1024**2
     drain_s: float = 10.0
+    connections: ConnectionLimits = field(default_factory=ConnectionLimits)
     shared_memory: bool = True
     models_dir: Path | None = None
     policy_dir: Path | None = None  # policies that were put in while it ran; None = forgotten at the end
@@ -92,6 +95,7 @@ class Server:
         self._runner: web.AppRunner | None = None
         self._grpc: Any = None
         self._keeper: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
 
     def _shelf(self, label: str) -> PolicyShelf:
         """Other policies may take over while the server runs; with a folder, they are remembered."""
@@ -142,8 +146,9 @@ class Server:
         await self.pool.close()
         if self._runner is not None:
             await self._runner.cleanup()
-        if self._keeper is not None:
-            self._keeper.cancel()
+        for task in (self._keeper, self._watcher):
+            if task is not None:
+                task.cancel()
         if self.service.ledger is not None:
             self.service.ledger.close()
         if self.service.tracing is not None:
@@ -158,10 +163,17 @@ class Server:
                 await asyncio.to_thread(ledger.sync)
 
     async def _open_http(self) -> None:
-        front = HttpFront(self.service, self.options.max_body_bytes)
+        limits = self.options.connections
+        connections = Connections(replace(limits, most=room_for(limits.most)))
+        front = HttpFront(self.service, self.options.max_body_bytes, connections)
         self._runner = web.AppRunner(front.application(), access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self.options.host, self.options.http_port, ssl_context=self._tls())
+        assert self._runner.server is not None, "set up above"
+        self._watcher = asyncio.create_task(connections.watch(self._runner.server))
+        self.service.connections = connections
+        site = web.TCPSite(
+            self._runner, self.options.host, self.options.http_port, ssl_context=self._tls(), backlog=BACKLOG
+        )
         try:
             await site.start()
         except OSError as error:
@@ -178,6 +190,8 @@ class Server:
         self._grpc = grpc.aio.server(options=[
             ("grpc.max_receive_message_length", largest), ("grpc.max_send_message_length", largest),
             ("grpc.max_metadata_size", 16384), ("grpc.so_reuseport", 0),
+            ("grpc.server_handshake_timeout_ms", int(self.options.connections.head_s * 1e3)),
+            ("grpc.keepalive_time_ms", 60_000), ("grpc.max_concurrent_streams", 1000),
         ])  # fmt: skip
         stubs.add_GRPCInferenceServiceServicer_to_server(GrpcFront(self.service), self._grpc)
         address = f"{self.options.host}:{self.options.grpc_port}"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.serving.connections import Connections
 from eunomia.serving.devices.arena import ArenaFull
 from eunomia.serving.devices.messages import Message
 from eunomia.serving.devices.pool import DevicePool
@@ -75,6 +76,7 @@ class Service:
     policy_name: str = ""
     shelf: PolicyShelf | None = None
     tracing: Tracing | None = None
+    connections: Connections | None = None
     history: History = field(default_factory=History)
     recording: Recording = field(default_factory=Recording)
     telemetry: Telemetry = field(default_factory=Telemetry)

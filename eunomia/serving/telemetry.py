@@ -67,6 +67,13 @@ class Telemetry:
             "eunomia_device_restarts", "Processes lost so far", ["device"], registry=registry
         )
         self._memory = Gauge("eunomia_arena_free_bytes", "Room for tensors", registry=registry)
+        self._connections = Gauge("eunomia_http_connections", "Open now", registry=registry)
+        self._ended = Gauge(
+            "eunomia_http_connections_ended",
+            "Cut off by the server, by reason",
+            ["reason"],
+            registry=registry,
+        )
         self._guard = Gauge(
             "eunomia_policy_fallbacks", "Answers not used, by reason", ["reason"], registry=registry
         )
@@ -110,6 +117,10 @@ class Telemetry:
             self._alive.labels(device.spec.name).set(lane.alive)
             self._restarts.labels(device.spec.name).set(max(device.restarts, 0))
         self._memory.set(pool.arena.free_bytes)
+        if service.connections is not None:
+            self._connections.set(len(service.connections))
+            for reason, count in service.connections.ended.items():
+                self._ended.labels(reason).set(count)
         for reason, count in service.fallbacks().items():
             self._guard.labels(reason).set(count)
         return bytes(generate_latest(self._registry))

@@ -1,0 +1,141 @@
+"""Bounds on HTTP connections, so that slow, silent and half-open ones cost little and end.
+
+Looked at once a second, away from the way of requests. A connection ends when it has not sent a whole header in
+``head_s`` (``idle_s`` once it was served), or not its whole body in ``body_s``. Of more than ``most`` connections,
+those that have waited longest without a request end first; of bodies that together hold more than
+``buffered_bytes`` while they arrive, the largest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+log = logging.getLogger("eunomia.serving")
+EVERY_S = 1.0
+OWN_FILES = 200  # descriptors that are not connections: devices, ledger, database, gRPC
+
+
+@dataclass(frozen=True)
+class ConnectionLimits:
+    """Seconds, connections, bytes."""
+
+    most: int = 10_000
+    head_s: float = 10.0
+    idle_s: float = 75.0
+    body_s: float = 30.0
+    buffered_bytes: int = 512 * 1024**2
+
+
+@dataclass(slots=True)
+class _Seen:
+    """One connection. ``since_s``: of its opening, or of the end of its last request."""
+
+    since_s: float
+    served: bool = False
+    request: web.Request | None = None
+    began_s: float = 0.0
+
+
+@dataclass
+class Connections:
+    """Which connections there are, and what each is doing. ``ended``: how many were cut off, by reason."""
+
+    limits: ConnectionLimits
+    ended: dict[str, int] = field(
+        default_factory=lambda: {"head": 0, "idle": 0, "body": 0, "most": 0, "bytes": 0}
+    )
+    _seen: dict[Any, _Seen] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def middleware(self) -> Any:
+        """Notes which connections have a request."""
+
+        @web.middleware
+        async def noting(
+            request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+        ) -> web.StreamResponse:
+            seen = self._seen.setdefault(request.protocol, _Seen(time.monotonic()))
+            seen.request, seen.began_s = request, time.monotonic()
+            try:
+                return await handler(request)
+            finally:
+                seen.request, seen.served, seen.since_s = None, True, time.monotonic()
+
+        return noting
+
+    async def watch(self, server: web.Server[Any]) -> None:
+        """Look again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            self.look(server.connections, time.monotonic())
+
+    def look(self, connections: list[Any], now_s: float) -> None:
+        """End what is over a limit."""
+        self._seen = {c: self._seen.get(c) or _Seen(now_s) for c in connections}
+        for connection, seen in list(self._seen.items()):
+            reason = self._reason(seen, now_s)
+            if reason:
+                self._end(connection, reason)
+        self._end_most()
+        self._end_largest()
+
+    def _reason(self, seen: _Seen, now_s: float) -> str:
+        limits = self.limits
+        if seen.request is not None:
+            return "body" if _arriving(seen) and now_s - seen.began_s > limits.body_s else ""
+        if seen.served:
+            return "idle" if now_s - seen.since_s > limits.idle_s else ""
+        return "head" if now_s - seen.since_s > limits.head_s else ""
+
+    def _end_most(self) -> None:
+        over = len(self._seen) - self.limits.most
+        if over <= 0:
+            return
+        waiting = [(s.since_s, n, c) for n, (c, s) in enumerate(self._seen.items()) if s.request is None]
+        arriving = [(s.began_s, n, c) for n, (c, s) in enumerate(self._seen.items()) if _arriving(s)]
+        for _, _, connection in [*sorted(waiting), *sorted(arriving)][:over]:
+            self._end(connection, "most")
+
+    def _end_largest(self) -> None:
+        sizes = [(s.request.content.total_bytes, n, c) for n, (c, s) in enumerate(self._seen.items())
+                 if s.request is not None and _arriving(s)]  # fmt: skip
+        held = sum(size for size, _, _ in sizes)
+        for size, _, connection in sorted(sizes, reverse=True):
+            if held <= self.limits.buffered_bytes:
+                return
+            self._end(connection, "bytes")
+            held -= size
+
+    def _end(self, connection: Any, reason: str) -> None:
+        self.ended[reason] += 1
+        if self.ended[reason] in (1, 100, 10_000):
+            log.warning("a connection was ended (%s; %d times so far)", reason, self.ended[reason])
+        self._seen.pop(connection, None)
+        connection.force_close()
+
+
+def _arriving(seen: _Seen) -> bool:
+    return seen.request is not None and not seen.request.content.is_eof()
+
+
+def room_for(wanted: int) -> int:
+    """Raise this process's limit of open files if need be; how many connections fit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    need = wanted + OWN_FILES
+    if soft < need:
+        soft = need if hard == resource.RLIM_INFINITY else min(need, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    fits = min(wanted, soft - OWN_FILES)
+    if fits < wanted:
+        log.warning("the system lets this process hold %d connections, not %d (ulimit -n)", fits, wanted)
+    return max(fits, 1)

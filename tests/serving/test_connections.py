@@ -1,0 +1,104 @@
+"""Slow, silent and half-open connections end, and the others are served meanwhile."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eunomia.serving.connections import ConnectionLimits, Connections, _Seen, room_for
+from tests.serving.live import GOLD, running
+from tests.serving.test_server import ask, tritongrpc, tritonhttp
+
+
+class Line:
+    """A connection as the server holds it; ``body``: bytes of a body so far, None = no request."""
+
+    def __init__(self, body: int | None = None, *, whole: bool = False) -> None:
+        self.closed, self.content = False, self
+        self.total_bytes, self._whole = body or 0, whole
+
+    def is_eof(self) -> bool:
+        return self._whole
+
+    def force_close(self) -> None:
+        self.closed = True
+
+
+def seen(
+    connections: Connections, line: Line, since_s: float, *, served: bool = False, body: bool = False
+) -> Line:
+    request: Any = line if body else None
+    connections._seen[line] = _Seen(since_s, served, request, since_s)
+    return line
+
+
+def test_each_limit_ends_what_it_shall_and_nothing_else() -> None:
+    connections = Connections(ConnectionLimits(most=100, head_s=10.0, idle_s=75.0, body_s=30.0))
+    silent, fresh = seen(connections, Line(), 80.0), seen(connections, Line(), 95.0)
+    idle, used = seen(connections, Line(), 20.0, served=True), seen(connections, Line(), 80.0, served=True)
+    slow, quick = seen(connections, Line(9), 60.0, body=True), seen(connections, Line(9), 75.0, body=True)
+    computing = seen(connections, Line(9, whole=True), 0.0, body=True)
+    unknown = Line()
+    everyone = [silent, fresh, idle, used, slow, quick, computing, unknown]
+    connections.look(everyone, 100.0)
+    assert [line for line in everyone if line.closed] == [silent, idle, slow]
+    assert (
+        connections.ended == {"head": 1, "idle": 1, "body": 1, "most": 0, "bytes": 0}
+        and len(connections) == 5
+    )
+    connections.look([unknown], 111.0)
+    assert unknown.closed and len(connections) == 0
+
+
+def test_too_many_end_by_age_and_too_much_by_size() -> None:
+    connections = Connections(ConnectionLimits(most=3, buffered_bytes=100))
+    old, young = seen(connections, Line(), 99.0), seen(connections, Line(), 99.5)
+    large, small = seen(connections, Line(90), 98.0, body=True), seen(connections, Line(60), 98.5, body=True)
+    connections.look([old, young, large, small], 100.0)
+    assert (old.closed, young.closed, large.closed, small.closed) == (True, False, True, False)
+    assert connections.ended["most"] == 1 and connections.ended["bytes"] == 1
+
+
+def test_connections_that_say_nothing_half_a_header_or_half_a_body(tmp_path: Path) -> None:
+    limits = ConnectionLimits(head_s=1.0, body_s=1.0)
+    head = (
+        f"POST /v2/models/small/infer HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {GOLD}\r\n"
+        "Content-Length: 100000\r\n\r\n"
+    ).encode()
+    with running(tmp_path, connections=limits) as server:
+        held = []
+        for said in (b"", head[:40], head + b"{" * 500, b"PRI * HTTP/2.0\r\n"):
+            line = socket.create_connection(("127.0.0.1", server.http_port), 10.0)
+            line.sendall(said)
+            held.append(line)
+        stub = tritonhttp.InferenceServerClient(f"127.0.0.1:{server.http_port}")
+        assert ask(tritonhttp, stub).as_numpy("logits").shape == (1, 10)
+        for line in held:  # each is ended by the server within its second, and the look that finds it
+            line.settimeout(10.0)
+            while line.recv(4096):
+                pass
+            line.close()
+        ended = server.service.connections.ended  # type: ignore[union-attr]
+        assert ended["head"] >= 2 and ended["body"] == 1
+        grpc_line = socket.create_connection(("127.0.0.1", server.grpc_port), 10.0)
+        began = time.monotonic()
+        while grpc_line.recv(4096):
+            pass
+        assert time.monotonic() - began < 8.0
+        grpc_line.close()
+        assert ask(tritongrpc, tritongrpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}")) is not None
+
+
+def test_room_for_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    import resource
+
+    given: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 5000))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: given.append(limits))
+    assert room_for(500) == 500 and given == []
+    assert room_for(2000) == 2000 and given == [(2200, 5000)]
+    assert room_for(10_000) == 4800 and given[-1] == (5000, 5000)

@@ -77,7 +77,7 @@ def serving(table: Mapping[str, Any], core: int) -> Iterator[Live]:
             stop(live)
 
 
-def start(path: Path, core: int) -> Live:
+def start(path: Path, core: int, environment: Mapping[str, str] | None = None) -> Live:
     """Start ``eunomia serve FILE`` and wait until it is ready."""
     command = [
         sys.executable,
@@ -88,8 +88,9 @@ def start(path: Path, core: int) -> Live:
         "--json",
     ]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: os.sched_setaffinity(0, {core})
-    )
+        command, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+        env={**os.environ, **(environment or {})},
+    )  # fmt: skip
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:

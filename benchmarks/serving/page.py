@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "results" / "serving.md"
-ORDER = ("cost", "isolation", "preemption", "fidelity", "faults", "peers")
+ORDER = (
+    "cost", "isolation", "preemption", "fidelity", "learned", "faults", "connections", "soak", "batching", "peers",
+)  # fmt: skip
 HEAD = """# The live server, measured
 
 Each part is written by the command that it names; every comparison is made in one run, on the same cores, with the

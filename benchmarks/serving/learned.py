@@ -84,8 +84,8 @@ class Run:
 
     @property
     def gaps(self) -> list[float]:
-        """How far each pair was below its target."""
-        return [p.target - h / max(s, 1) for p, h, s in zip(PAIRS, self.hits, self.sent, strict=True)]
+        """How far each pair was below its target; a pair that sent nothing has nothing to complain of."""
+        return [p.target - (h / s if s else 1.0) for p, h, s in zip(PAIRS, self.hits, self.sent, strict=True)]
 
     @property
     def kept(self) -> float:

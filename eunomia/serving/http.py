@@ -187,6 +187,10 @@ class HttpFront:
 @web.middleware
 async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Every failure as ``{"error": one sentence}``; nothing of the inside leaks."""
+    if (request.content_length or 0) > request.client_max_size:
+        return error_response(
+            TooLarge(f"the body is larger than the {request.client_max_size} bytes that are taken")
+        )
     try:
         return await handler(request)
     except ServingError as error:

@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from eunomia.inference.view import Assign, View
 
 log = logging.getLogger("eunomia.serving")

@@ -1,0 +1,206 @@
+"""Every door has its role, every length its bound, and no secret is ever written down."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from eunomia.serving.http import HttpFront
+from eunomia.serving.server import Server
+from eunomia.serving.tenants.database import DatabaseDirectory, connect
+from eunomia.serving.tenants.grants import Grant
+from tests.serving.live import ADMIN, GOLD, running
+from tests.serving.process import process, write_server
+
+pb = pytest.importorskip("tritonclient.grpc.service_pb2")
+from tritonclient.grpc import service_pb2_grpc as stubs  # noqa: E402
+
+# What anybody may ask; all else needs a key, and what ADMIN_ONLY names, an administrator's.
+OPEN = {
+    ("GET", "/"), ("GET", "/openapi.json"), ("GET", "/v2"), ("GET", "/v2/health/live"), ("GET", "/v2/health/ready"),
+    ("GET", "/v2/models/{model}/ready"), ("GET", "/v2/models/{model}/versions/{version}/ready"),
+}  # fmt: skip
+ADMIN_ONLY = re.compile(r"/metrics|/v2/eunomia/(twin|tenants|policy).*|/v2/repository/models/.*")
+OPEN_RPCS = {"ServerLive", "ServerReady", "ServerMetadata", "ModelReady"}
+ADMIN_RPCS = {"RepositoryModelLoad", "RepositoryModelUnload"}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running(tmp_path_factory.mktemp("server")) as live:
+        yield live
+
+
+def http_status(server: Server, method: str, path: str, headers: dict[str, str], body: bytes = b"{}") -> int:
+    line = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=30)
+    try:
+        line.request(method, path, body if method in ("POST", "PUT") else None, headers)
+        return line.getresponse().status
+    finally:
+        line.close()
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+def test_every_route_has_its_role(server: Server) -> None:
+    app = HttpFront(server.service, 1000).application()
+    routes = {
+        (r.method, r.resource.canonical) for r in app.router.routes() if r.resource and r.method != "HEAD"
+    }
+    assert routes > OPEN and len(routes) > 30
+    for method, template in sorted(routes):
+        path = template.format(model="small", version="1", region="r", tenant="gold")
+        without = http_status(server, method, path, {})
+        unknown = http_status(server, method, path, bearer("eun_made-up"))
+        if (method, template) in OPEN:
+            assert without == 200, (method, template)
+            continue
+        assert (without, unknown) == (401, 401), (method, template)
+        assert http_status(server, method, path, {"x-tenant-id": "root"}) == 401, (method, template)
+        if ADMIN_ONLY.fullmatch(template):
+            assert http_status(server, method, path, bearer(GOLD)) == 403, (method, template)
+
+
+def test_every_rpc_has_its_role(server: Server) -> None:
+    service = pb.DESCRIPTOR.services_by_name["GRPCInferenceService"]
+    seen: dict[str, tuple[Any, Any, Any]] = {}
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        stub = stubs.GRPCInferenceServiceStub(channel)
+        for method in service.methods:
+            message = getattr(pb, method.input_type.name)()
+            for field in ("name", "model_name"):
+                if field in method.input_type.fields_by_name:
+                    setattr(message, field, "small")
+            seen[method.name] = tuple(  # type: ignore[assignment]
+                answer(getattr(stub, method.name), message, method.name, key)
+                for key in (None, "eun_made-up", GOLD)
+            )
+    denied, forbidden = grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED
+    offered = {name: codes for name, codes in seen.items() if codes[2] is not grpc.StatusCode.UNIMPLEMENTED}
+    assert set(offered) > OPEN_RPCS | ADMIN_RPCS and len(offered) >= 14
+    for name, codes in offered.items():
+        if name in OPEN_RPCS:
+            assert codes == (grpc.StatusCode.OK,) * 3, name
+        else:
+            assert codes[:2] == (denied, denied), name
+            assert (codes[2] is forbidden) == (name in ADMIN_RPCS), name
+
+
+def answer(call: Any, message: Any, name: str, key: str | None) -> Any:
+    metadata = (("authorization", f"Bearer {key}"),) if key else ()
+    try:
+        if name == "ModelStreamInfer":
+            (only,) = call(iter([message]), metadata=metadata, timeout=20)
+            return grpc.StatusCode.UNAUTHENTICATED if "key" in only.error_message else grpc.StatusCode.OK
+        call(message, metadata=metadata, timeout=20)
+    except grpc.RpcError as error:
+        return error.code()
+    return grpc.StatusCode.OK
+
+
+def test_a_name_alone_makes_nobody_an_administrator(tmp_path: Path) -> None:
+    with running(tmp_path, anonymous=True) as live:
+        for headers in ({"x-tenant-id": "root"}, {"x-gateway-inference-fairness-id": "root"}):
+            assert http_status(live, "POST", "/v2/repository/models/small/unload", headers) == 401
+            assert http_status(live, "PUT", "/v2/eunomia/policy", headers, b'{"name": "fcfs"}') == 401
+        assert http_status(live, "POST", "/v2/repository/models/small/load", bearer(ADMIN)) == 200
+
+
+@pytest.mark.parametrize("headers, status", [
+    ({"X-Long": "a" * 20_000}, 400),
+    ({f"X-{n}": "a" for n in range(300)}, 400),
+    ({"Inference-Header-Content-Length": "9" * 30}, 400),
+    ({"Inference-Header-Content-Length": "-1"}, 400),
+    ({"Inference-Header-Content-Length": "100000000"}, 400),
+    ({"Content-Length": str(10**9)}, 413),
+    ({"traceparent": "00-" + "z" * 5000}, 400),
+])  # fmt: skip
+def test_lengths_of_headers_and_bodies_are_bounded(
+    server: Server, headers: dict[str, str], status: int
+) -> None:
+    assert http_status(server, "POST", "/v2/models/small/infer", {**bearer(GOLD), **headers}) == status
+    assert http_status(server, "GET", "/v2/health/live", {}) == 200
+
+
+def test_long_paths_and_names_are_refused(server: Server) -> None:
+    for path in (
+        "/v2/models/" + "a" * 20_000, "/v2/models/..%2f..%2fetc%2fpasswd", "/v2/models/%00",
+        "/v2/systemsharedmemory/region/" + "a" * 5000 + "/status", "/v2/eunomia/tenants/%2e%2e/keys",
+    ):  # fmt: skip
+        status = http_status(server, "GET", path, bearer(ADMIN))
+        assert 400 <= status < 500, path[:60]
+
+
+def test_shapes_and_metadata_over_grpc_are_bounded(server: Server) -> None:
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        stub = stubs.GRPCInferenceServiceStub(channel)
+        key = ("authorization", f"Bearer {GOLD}")
+        for shape in ([2**62, 2**62], [-1, 3, 64, 64], [1] * 100, [0, 3, 64, 64]):
+            message = pb.ModelInferRequest(model_name="small")
+            message.inputs.add(name="image", datatype="FP32", shape=shape)
+            message.raw_input_contents.append(b"\0" * 64)
+            with pytest.raises(grpc.RpcError) as caught:
+                stub.ModelInfer(message, metadata=(key,), timeout=20)
+            assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT, shape
+        with pytest.raises(grpc.RpcError) as caught:
+            stub.ServerLive(pb.ServerLiveRequest(), metadata=(("x-long", "a" * 40_000),), timeout=20)
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        large = pb.ModelInferRequest(model_name="small", raw_input_contents=[b"\0" * 5 * 1024**2])
+        with pytest.raises(grpc.RpcError) as caught:
+            stub.ModelInfer(large, metadata=(key,), timeout=20)
+        assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_secrets_are_never_logged_shown_or_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    database = DatabaseDirectory(f"sqlite:///{tmp_path / 'tenants.db'}")
+    database.put(Grant("root", role="admin"))
+    key = database.issue_key("root")
+    answers: list[bytes] = []
+    with running(tmp_path, directory=database, ledger_dir=tmp_path / "ledger") as live:
+        for method, path, body in (
+            ("PUT", "/v2/eunomia/tenants/acme", b'{"weight": 2}'), ("POST", "/v2/eunomia/tenants/acme/keys", b"{}"),
+            ("GET", "/v2/eunomia/tenants", b""), ("GET", "/v2/eunomia/tenants/root/keys", b""),
+            ("GET", "/v2/eunomia/state", b""), ("GET", "/v2/eunomia/twin", b""), ("GET", "/metrics", b""),
+            ("POST", "/v2/models/small/infer", b"{"), ("GET", "/v2/eunomia/policy", b""),
+        ):  # fmt: skip
+            line = http.client.HTTPConnection("127.0.0.1", live.http_port, timeout=30)
+            line.request(method, path, body or None, bearer(key))
+            answers.append(line.getresponse().read())
+            line.close()
+        http_status(live, "GET", "/v2/models/stats", bearer(key + "x"))
+    database.close()
+    issued = json.loads(answers[1])["key"]
+    assert not any(key.encode() in a for a in answers) and sum(issued.encode() in a for a in answers) == 1
+    assert key not in caplog.text and issued not in caplog.text and len(caplog.records) > 0
+    kept = b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
+    assert key.encode() not in kept and issued.encode() not in kept
+
+
+def test_a_database_password_is_not_in_the_complaint() -> None:
+    from eunomia.errors import EunomiaError
+
+    with pytest.raises(EunomiaError) as caught:
+        DatabaseDirectory("postgresql://user:very-secret@127.0.0.1:1/none")
+    assert "very-secret" not in str(caught.value) and "***" in str(caught.value)
+    assert "very-secret" not in repr(connect("postgresql://user:very-secret@127.0.0.1:1/none"))
+
+
+def test_the_process_writes_no_secret_to_its_terminal(tmp_path: Path) -> None:
+    with process(write_server(tmp_path), tmp_path / "errors") as live:
+        assert live.infer() == 200
+        assert live.ask("/v2/eunomia/policy", {"name": "fcfs"}, method="PUT")[0] == 200
+        assert live.ask("/v2/models/stats", key=GOLD + "x")[0] == 401
+    text = (tmp_path / "errors").read_text()
+    assert "policy 'fcfs' serves" in text
+    assert GOLD not in text and ADMIN not in text

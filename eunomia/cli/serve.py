@@ -117,7 +117,8 @@ def server_options(config: ServerConfig) -> ServerOptions:
         anonymous=config.anonymous, policy=resolve_policy(config.policy), fallback=config.fallback,
         policy_label=policy_name(config.policy),
         dispatch=DispatchOptions(
-            config.lease_ms * 1e-3, config.late, config.max_batch, ahead_s=config.ahead_ms * 1e-3
+            config.lease_ms * 1e-3, config.late, config.max_batch, ahead_s=config.ahead_ms * 1e-3,
+            starve_s=config.starve_ms * 1e-3 or float("inf"),
         ),
         block_s=config.block_ms * 1e-3, arena_bytes=int(config.arena_mib * mib),
         max_body_bytes=int(config.max_body_mib * mib), drain_s=config.drain_s, shared_memory=config.shared_memory,

@@ -88,7 +88,8 @@ class ServerConfig(Section):
     fallback: Name = "edf+f"
     lease_ms: Annotated[float, Field(ge=0.0)] = 50.0
     ahead_ms: Annotated[float, Field(ge=0.0)] = 3.0
-    block_ms: Positive = 2.5
+    starve_ms: Annotated[float, Field(ge=0.0)] = 1000.0  # 0 = hopeless requests may wait for ever
+    block_ms: Positive = 1.5
     late: Literal["last", "drop"] = "last"
     max_batch: Annotated[int, Field(ge=1, le=1024)] = 1
     arena_mib: Mib = 256.0

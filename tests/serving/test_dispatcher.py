@@ -234,6 +234,19 @@ def test_a_lease_goes_on_when_the_newcomer_can_wait() -> None:
     assert replay.log == [(0.0, 0, 0, 0), (5.0, 1, 0, 0)]
 
 
+@pytest.mark.parametrize("starve_s, order", [(math.inf, [0, 2, 3, 4, 1]), (2.5, [0, 2, 3, 1, 4])])
+def test_a_late_tenant_is_served_now_and_then_whatever_the_others_send(
+    starve_s: float, order: list[int]
+) -> None:
+    options = DispatchOptions(lease_s=0.0, starve_s=starve_s)
+    replay = Replay(load_policy("edf+f"), np.ones((2, 1)), [1, 1], options)
+    for n in range(2):
+        replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
+    # Request 1 is hopeless from the start. It has waited for 2.5 s when the device is free at 3 s (begun at 0.3 s).
+    replay.play([(0.0, 0, 9.0, 0), (0.3, 1, 0.9, 1), (0.4, 0, 9.1, 0), (0.5, 0, 9.2, 0), (0.6, 0, 9.3, 0)])
+    assert [entry[1] for entry in replay.log] == order
+
+
 def test_hopeless_requests_are_dropped_when_asked() -> None:
     replay = Replay(load_policy("edf"), np.ones((2, 1)), [2], DispatchOptions(late="drop", lease_s=0.0))
     replay.dispatcher.add_pair(Agreement("t", "m0", Slo(0.5)))

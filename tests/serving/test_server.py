@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -19,6 +20,7 @@ import onnxruntime as ort
 import pytest
 
 from eunomia import serving
+from eunomia.inference.policies import load_policy
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.dispatch.dispatcher import DispatchOptions
 from eunomia.serving.models.convolutional import resnet50
@@ -307,25 +309,38 @@ def swap(view: Any) -> Any:
 
 
 def test_a_client_that_goes_away_leaves_the_queue(tmp_path: Path) -> None:
-    with running(tmp_path) as server:
+    held = threading.Event()
+    edf = load_policy("edf")
+
+    def hold(view: Any) -> Any:
+        return edf(view) if held.is_set() else []
+
+    with running(tmp_path, policy=hold) as server:
         stub = tritongrpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}")
         tensor = tritongrpc.InferInput("image", list(IMAGE.shape), "FP32")
         tensor.set_data_from_numpy(IMAGE)
         answers: list[Any] = []
         calls = [
-            stub.async_infer(
-                "small", [tensor], lambda result, error: answers.append(error), headers=bearer(GOLD)
-            )
-            for _ in range(200)
-        ]
-        deadline = time.monotonic() + 60
-        while len(server.pool.dispatcher.waiting) < 30 and len(answers) < 150:
-            assert time.monotonic() < deadline
+            stub.async_infer("small", [tensor], lambda result, error: answers.append(error), headers=bearer(GOLD))
+            for _ in range(100)
+        ]  # fmt: skip
+
+        def outcomes(outcome: str) -> int:
+            return sum(request[5] == outcome for request in list(server.service.recording.requests))
+
+        until(lambda: len(server.pool.dispatcher.waiting) == 100)
         for call in calls[20:]:
             call.cancel()
-        while server.pool.busy or len(answers) < 200:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        cancelled = sum(m["outcome"] == "cancelled" for m in server.service.history.misses)
-        assert sum(error is None for error in answers) < 200 and cancelled > 0
+        until(lambda: outcomes("cancelled") == 80)
+        held.set()
+        until(lambda: len(answers) == 100 and not server.pool.busy)
+        assert sum(error is None for error in answers) == 20 == outcomes("hit") + outcomes("late")
         assert server.pool.arena.free_bytes == 16 * 1024**2
+
+
+def until(condition: Any, seconds: float = 60.0) -> None:
+    """Wait for something that must happen."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)

@@ -50,6 +50,8 @@ class DispatchOptions:
     ``max_batch``: requests that may run together. ``bandwidth_bytes_s``: of the machine, for gated rules.
     ``ahead_s``: so long before a run ends, the policy is asked who is next, and the device told; 0 = only when it
     has ended, which leaves the device idle for as long as messages and the decision take.
+    ``starve_s``: with ``late = "last"``, a tenant of whom nothing has started for so long is not held back for being
+    late: one request of it, the most urgent, stands among those that can still make it.
     """  # noqa: D205
 
     lease_s: float = 0.05
@@ -57,6 +59,7 @@ class DispatchOptions:
     max_batch: int = 1
     bandwidth_bytes_s: float = math.inf
     ahead_s: float = 0.0
+    starve_s: float = math.inf
 
 
 class Dispatcher:
@@ -76,7 +79,12 @@ class Dispatcher:
         self.block_s = 0.0  # sum over all blocks that ran
         self._table = IndicatorTable()
         self._views = Views(
-            self.waiting, costs, self.lanes, options.bandwidth_bytes_s, options.late == "last"
+            self.waiting,
+            costs,
+            self.lanes,
+            options.bandwidth_bytes_s,
+            options.late == "last",
+            options.starve_s,
         )
         self._memory = np.zeros(64)
         self._generation = 0
@@ -247,6 +255,7 @@ class Dispatcher:
         lane.last, lane.due_s = self._lease(job, device, now_s)
         lane.asked_stop = self._news
         self.starts += 1
+        self._views.served_s[self.tenants[self.agreements[job.pair].tenant]] = now_s
 
     def _lease(self, job: Job, device: int, now_s: float) -> tuple[int, list[float]]:
         """As many blocks as fit into a lease, at least one; and when each will end."""

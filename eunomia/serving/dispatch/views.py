@@ -67,8 +67,11 @@ class Views:
     """Makes views; arrays of a view are its own and read-only."""
 
     def __init__(
-        self, waiting: WaitingTable, costs: CostBook, lanes: Sequence[Lane], bandwidth_bytes_s: float, late_last: bool
+        self, waiting: WaitingTable, costs: CostBook, lanes: Sequence[Lane], bandwidth_bytes_s: float, late_last: bool,
+        starve_s: float,
     ) -> None:  # fmt: skip
+        self.served_s: dict[int, float] = {}  # tenant -> when a request of it last started
+        self._starve_s = starve_s if late_last else math.inf
         self._waiting, self._costs, self._lanes = waiting, costs, lanes
         self._system = np.zeros(1, SYSTEM)
         self._system["bandwidth_bytes_s"], self._system["late_last"] = bandwidth_bytes_s, late_last
@@ -81,6 +84,8 @@ class Views:
         columns = indicators.columns(now_s)[:, ready["pair"]]
         ready["sli"], ready["gap"], ready["sli_count"] = columns
         ready["late"] = ready["deadline_s"] < now_s + ready["path_best_s"]
+        if self._starve_s < math.inf and ready["late"].any():
+            self._relieve(ready, now_s)
         latency_s = self._costs.latency_s[ready["row"]]
         nothing = np.zeros(latency_s.shape)
         view = View(
@@ -90,6 +95,15 @@ class Views:
         for array in (ready, view.accelerators, latency_s, nothing):
             array.setflags(write=False)
         return view
+
+    def _relieve(self, ready: npt.NDArray[Any], now_s: float) -> None:
+        """Of each tenant that has starved, the most urgent request counts as one that can make it."""
+        late = ready["late"].nonzero()[0]
+        for tenant in set(ready["tenant"][late].tolist()):
+            mine = late[ready["tenant"][late] == tenant]
+            since_s = max(self.served_s.get(tenant, 0.0), float(ready["arrival_s"][mine].min()))
+            if now_s - since_s > self._starve_s:
+                ready["late"][mine[ready["deadline_s"][mine].argmin()]] = 0
 
     def _accelerators(self, now_s: float) -> npt.NDArray[Any]:
         table = np.zeros(len(self._lanes), ACCELERATOR)

@@ -10,7 +10,7 @@ from typing import Any
 from eunomia.errors import UnknownNameError
 from eunomia.inference.learning.checkpoint import Checkpoint, load, read_card
 from eunomia.inference.learning.family import family_of
-from eunomia.inference.learning.policy.bases import with_promise
+from eunomia.inference.learning.policy.bases import TERMS, with_promise
 from eunomia.inference.learning.policy.learned import LearnedPolicy
 
 SHIPPED = Path(__file__).parent / "checkpoints"
@@ -75,28 +75,17 @@ def eunomia(
 ) -> LearnedPolicy:
     """Learned: a score of set features, a placement and a decision to hold, trained by CMA-ES for hits in time.
 
-    ``promise``: what becomes of promised hit rates (policy/bases.py): ``keep`` = as many kept as possible, ``mend`` =
-    as little missing as possible, ``level`` = the worst as little broken as possible; ``strength``: how much they
-    weigh against hits. Begins as a gated heuristic and falls back to it on states unlike those of its training.
+    ``promise``: what becomes of promised hit rates. ``attainment`` = as many kept as possible, ``shortfall`` = as
+    little missing as possible, ``max_min`` = the worst as little broken as possible: the policy trained for it, where
+    one ships, else ``keep``, ``mend``, ``level``: terms set by hand (policy/bases.py) that join the score;
+    ``strength``: how much they weigh against hits. Begins as a gated heuristic and falls back to it on states unlike those of its training.
     """
+    trained = f"eunomia-{promise.replace('_', '-')}"
+    if promise in TERMS and trained in shipped():
+        found: LearnedPolicy = load_policy(trained, starve, alarm)
+        return found
     policy: LearnedPolicy = load_policy("eunomia", starve, alarm)
     if promise == "none":
         return policy
-    weights = with_promise(policy.weights, promise, strength)
+    weights = with_promise(policy.weights, TERMS.get(promise, promise), strength)
     return LearnedPolicy(weights, f"eunomia, promises: {promise}", starve, alarm)
-
-
-def relmas() -> Any:
-    """RELMAS, re-implemented: an LSTM gives every waiting sub-job a priority and an accelerator; DDPG.
-
-    Trained on MoCA's mixed set for the six accelerators of simba3-eyeriss3; refused on another number of them.
-    """
-    return load_policy("relmas")
-
-
-def relmas_slo() -> Any:
-    """RELMAS with Fair/Firm's features and reward: sees target and indicator of every (tenant, network) pair.
-
-    Trained as ``relmas`` is, on targets drawn per episode; refused on another number of accelerators than six.
-    """
-    return load_policy("relmas-slo")

@@ -16,11 +16,20 @@ COLOURS = ("#1f6fb2", "#c4501b", "#3b8a3e", "#6b6b6b", "#8a4fa3")  # readable on
 
 @dataclass(frozen=True)
 class Point:
-    """A policy. ``family`` gives the colour; points of one ``line`` are joined in the order given."""
+    """A policy. ``family`` gives the colour; points of one ``line`` are joined in the order given.
+
+    ``label``: what is written beside it; None = its name.
+    """
 
     name: str
     family: str
     line: str = ""
+    label: str | None = None
+
+    @property
+    def text(self) -> str:
+        """What is written beside it."""
+        return self.name if self.label is None else self.label
 
 
 @dataclass(frozen=True)
@@ -98,9 +107,9 @@ def _panel(
         joined = [(at[i], point) for i, point in enumerate(points) if point.line == line]
         parts.append(_path("joined", [place for place, _ in joined], colour[joined[0][1].family]))
     parts.append(_path("front", [at[i] for i in front(xy, y.more)], ""))
-    for (px, py), point, label_y in zip(at, points, _spread(at), strict=True):
+    for (px, py), point, label_y in zip(at, points, _spread(at, points), strict=True):
         parts.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="4" fill="{colour[point.family]}"/>')
-        parts.append(_text(px + 7, label_y + 3.5, point.name, "start", "small"))
+        parts.append(_text(px + 7, label_y + 3.5, point.text, "start", "small"))
     return "".join(parts)
 
 
@@ -121,12 +130,15 @@ def _room(values: Sequence[float], share: float) -> tuple[float, float]:
     return low - 0.06 * span, high + max(share, 0.06) * span
 
 
-def _spread(at: Sequence[tuple[float, float]]) -> list[float]:
+def _spread(at: Sequence[tuple[float, float]], points: Sequence[Point]) -> list[float]:
     """Heights of labels: each moved down until it is clear of those placed before it."""
     placed: list[tuple[float, float]] = []
     heights = [0.0] * len(at)
     for i in sorted(range(len(at)), key=lambda i: at[i][1]):
-        x, y = at[i]
+        x, heights[i] = at[i]
+        if not points[i].text:
+            continue
+        y = heights[i]
         while any(abs(x - a) < 110.0 and abs(y - b) < LABEL_H for a, b in placed):
             y += 1.0
         placed.append((x, y))

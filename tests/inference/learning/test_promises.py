@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 from eunomia.config.training import load_training
-from eunomia.errors import ConfigError
+from eunomia.errors import ConfigError, UnknownNameError
 from eunomia.experiment.learning import objectives, train_policy
 from eunomia.inference.kernel.layout import DROPPED, HIT
 from eunomia.inference.learning.observation.table import GLOBAL, JOB, PAIR, START
 from eunomia.inference.learning.policy.bases import TERMS, base_weights, with_promise
-from eunomia.inference.learning.serving import checkpoint_of
+from eunomia.inference.learning.serving import checkpoint_of, load_policy, shipped
 from eunomia.inference.learning.training.codec import PROMISED_STARTS, PROMISES, Codec
 from eunomia.inference.learning.training.objectives import NEAR, OBJECTIVES, PROMISED, gaps
+from eunomia.inference.policies import load_policy as by_name
 from tests.inference.learning.deployment import episode
 from tests.inference.learning.test_lifecycle import SCENARIO
 
@@ -40,6 +41,21 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "tiny.toml").write_text(SCENARIO)
     (place / "train.toml").write_text(TRAINING)
     return place / "train.toml"
+
+
+def test_policies_trained_for_promises_are_asked_for_by_the_promise() -> None:
+    for promise, terms in TERMS.items():
+        name = f"eunomia-{promise.replace('_', '-')}"
+        if name in shipped():
+            asked = by_name(f"eunomia(promise={promise})")
+            assert asked.name == name
+            assert np.array_equal(asked.weights.job, load_policy(name).weights.job)
+        else:
+            by_hand = by_name(f"eunomia(promise={terms})")
+            assert np.array_equal(by_name(f"eunomia(promise={promise})").weights.base, by_hand.weights.base)
+    assert {"eunomia-attainment", "eunomia-shortfall"} <= set(shipped())
+    with pytest.raises(UnknownNameError, match="promise 'most'"):
+        by_name("eunomia(promise=most)")
 
 
 def test_nearly_kept_promises_count_in_part() -> None:

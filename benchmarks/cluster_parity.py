@@ -46,7 +46,7 @@ HEAD = [
     "Written by `python -m benchmarks.cluster_parity --write`. The judge is a second implementation of Gavel's",
     "rules, job by job with cvxpy and ECOS (`benchmarks/cluster_gavel_twin.py`); it shares no code with the wing and",
     "gives the stored figures of Gavel's own code on trace A. Gavel's rule that drops jobs is on in both. Without",
-    "`as_gavel`, ours is the default solver, which chooses another of many optima.",
+    "`as_gavel`, ours is the default solver.",
     "",
     "| trace | policy | average JCT, s | by Gavel's rules | difference | of the longest | jobs within 0.5 % "
     "| dropped, ours / theirs |",

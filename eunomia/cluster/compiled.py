@@ -8,13 +8,19 @@ from typing import Any
 from numba import njit
 
 
-def compiled(function: Callable[..., Any], error_model: str = "python") -> Any:
+def compiled(
+    function: Callable[..., Any], error_model: str = "python", fastmath: set[str] | bool = False
+) -> Any:
     """Compile on first use. ``error_model``: ``numpy`` divides by zero as NumPy does, ``python`` raises.
 
-    numba refuses to keep machine code where it finds no folder that it may write, as in a read-only
-    container without a home; then every process compiles anew, some seconds once.
+    ``fastmath``: what the compiler may take for granted of floats (LLVM's names), for instance that sums may be
+    added in any order; then the last bits can differ between machines.
+
+    The cache knows a change by the file of the function that was called: after editing one that it calls in another
+    file, touch the caller's. numba refuses to keep machine code where it finds no folder that it may write, as in a
+    read-only container without a home; then every process compiles anew, some seconds once.
     """
     try:
-        return njit(cache=True, error_model=error_model)(function)
+        return njit(cache=True, error_model=error_model, fastmath=fastmath)(function)
     except RuntimeError:
-        return njit(error_model=error_model)(function)
+        return njit(error_model=error_model, fastmath=fastmath)(function)

@@ -11,9 +11,9 @@ from eunomia.cluster.policies.makespan import reference_speed
 from eunomia.cluster.policies.programmes import ProgrammePolicy, as_allocation
 from eunomia.cluster.shares import isolated_throughput
 from eunomia.cluster.solver.cones import solve_cones
+from eunomia.cluster.solver.embedded import AGREED
 from eunomia.cluster.solver.highs import SolverError
 from eunomia.cluster.solver.programme import programme
-from eunomia.cluster.solver.solve import AGREED
 from eunomia.cluster.view import Allocation, ClusterView, Note
 
 TOLERANCE = 1e-7
@@ -32,6 +32,7 @@ class FinishTimeFairness(ProgrammePolicy):
     A job that is hopelessly late sets rho for all, and the others then get no more than that rho asks.
     """
 
+    solver: str = "interior_point"  # the bounds on rho need its digits
     reference_type: str | None = None
 
     def decide(self, view: ClusterView) -> Allocation:

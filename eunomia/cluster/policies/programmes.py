@@ -10,6 +10,7 @@ from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.shares import proportional_share
 from eunomia.cluster.solver.pop import solve_split
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution
+from eunomia.cluster.solver.solve import DEFAULT
 from eunomia.cluster.view import Allocation, ClusterView, Needs, Note, PairShares
 from eunomia.errors import ConfigError
 
@@ -25,7 +26,7 @@ class ProgrammePolicy:
 
     aware: bool = True
     packed: bool = False
-    solver: str = "interior_point"
+    solver: str = DEFAULT
     split: int = 1
     split_seed: int = 0
 

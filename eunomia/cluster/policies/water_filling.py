@@ -31,6 +31,7 @@ class WaterFilling(ProgrammePolicy):
     Needs up to one programme per distinct level: slow with thousands of distinct rows.
     """
 
+    solver: str = "interior_point"  # clear multipliers say who is saturated
     within: str = "none"
 
     def __post_init__(self) -> None:

@@ -8,8 +8,8 @@ programmes it stops where ECOS stops, to about nine digits.
 
     minimise c.z   subject to  A z <= h,  z_i >= 0 where ``signed``
 
-Without pairs a step costs time in proportion to the jobs; with pairs it solves as many equations as A has rows. The
-default solver is faster.
+For programmes with pairs, whose rows couple any two jobs: a step solves as many equations as A has rows. Without pairs
+:mod:`embedding_core` does the same in time proportional to the jobs.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.cluster.cluster import Floats
-from eunomia.cluster.solver.coupling import BlockCore, DenseCore, Rows
+from eunomia.cluster.cluster import Floats, Ints
 
 GAMMA = 0.99  # part of the longest step that is taken
 LONGEST, SHORTEST = 0.999, 1e-6  # bounds of that step
@@ -31,6 +30,59 @@ SCALING_PASSES = 3
 REGULAR = 7e-8  # ECOS's static regularisation: part of where it stops
 MAX_REFINEMENTS = 9
 EXACT = 1e-14
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A as coordinates."""
+
+    row: Ints
+    column: Ints
+    entry: Floats
+    shape: tuple[int, int]
+
+    def times(self, x: Floats) -> Floats:
+        """A x."""
+        return np.asarray(np.bincount(self.row, self.entry * x[self.column], self.shape[0]), float)
+
+    def transposed_times(self, z: Floats) -> Floats:
+        """A' z."""
+        return np.asarray(np.bincount(self.column, self.entry * z[self.row], self.shape[1]), float)
+
+    def largest(self) -> tuple[Floats, Floats]:
+        """Largest size of an entry in each row and in each column."""
+        by_row, by_column = np.zeros(self.shape[0]), np.zeros(self.shape[1])
+        np.maximum.at(by_row, self.row, np.abs(self.entry))
+        np.maximum.at(by_column, self.column, np.abs(self.entry))
+        return by_row, by_column
+
+    def divided(self, by_row: Floats, by_column: Floats) -> Rows:
+        """Entries over their row's and column's number."""
+        entry = self.entry / (by_row[self.row] * by_column[self.column])
+        return Rows(self.row, self.column, entry, self.shape)
+
+    def dense(self) -> Floats:
+        """The full matrix."""
+        out = np.zeros(self.shape)
+        out[self.row, self.column] = self.entry
+        return out
+
+
+class DenseCore:
+    """Solves (A E A' + W) y = v with an inverse; for rows that all variables couple, as with pairs of jobs."""
+
+    def __init__(self, rows: Rows, index: Ints) -> None:
+        self._signed = rows.dense()[:, index]
+
+    def factor(self, ease: Floats, w: Floats) -> None:
+        """Prepare for these diagonals E (signed variables) and W (rows)."""
+        core = (self._signed * ease) @ self._signed.T
+        core[np.diag_indices_from(core)] += w
+        self._inverse = np.linalg.inv(core)
+
+    def solve(self, v: Floats) -> Floats:
+        """y for v of shape (rows,) or (rows, columns)."""
+        return np.asarray(self._inverse @ v)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +133,7 @@ class _Problem:
         for k, column in enumerate(self.free.tolist()):
             mine = rows.column == column
             self.edge[rows.row[mine], k] = rows.entry[mine]
-        self.core = BlockCore(rows, index) if rows.block is not None else DenseCore(rows, index)
+        self.core = DenseCore(rows, index)
         self.head = len(index)
 
     def g(self, x: Floats) -> Floats:

@@ -11,13 +11,11 @@ from dataclasses import replace
 import numpy as np
 
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution, SolveReport
-from eunomia.cluster.solver.solve import solve_shares
+from eunomia.cluster.solver.solve import DEFAULT, solve_shares
 from eunomia.errors import ConfigError
 
 
-def solve_split(
-    problem: ShareProgramme, parts: int, seed: int, solver: str = "interior_point"
-) -> ShareSolution:
+def solve_split(problem: ShareProgramme, parts: int, seed: int, solver: str = DEFAULT) -> ShareSolution:
     """Deal the rows at random to ``parts`` programmes of equal capacity and solve each.
 
     The level is the least of the parts'; multipliers are those of the parts.

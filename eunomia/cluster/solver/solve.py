@@ -9,6 +9,7 @@ import numpy as np
 
 from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.solver.assemble import Assembled, assemble, pair_columns
+from eunomia.cluster.solver.embedded import AGREED, NAMES, solve_embedded_shares
 from eunomia.cluster.solver.highs import LinearSolution, SolverError, solve_linear
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution, SolveReport
 from eunomia.cluster.solver.unpack import job_pairs
@@ -16,18 +17,17 @@ from eunomia.errors import UnknownNameError
 
 TOLERANCE = 1e-9
 ACCEPTED = 1e-7  # relative gap and residuals above this are a failed solve
-AGREED = 13  # decimals kept of the embedding: identical jobs tie; who starves keeps his tiny share, which is his rank
-SOLVERS = ("interior_point", "simplex", "as_gavel")
+DEFAULT = "embedding"
+SOLVERS = (DEFAULT, "interior_point", "simplex", "as_gavel")
 
 
-def solve_shares(
-    problem: ShareProgramme, solver: str = "interior_point", group: bool = True
-) -> ShareSolution:
+def solve_shares(problem: ShareProgramme, solver: str = DEFAULT, group: bool = True) -> ShareSolution:
     """Solve and check; the answer is feasible to rounding and within 1e-7 of the optimum, relative.
 
-    ``interior_point`` (the default): the compiled method of :mod:`interior`, towards the analytic centre of the
-    optima; with pairs, HiGHS. ``simplex``: HiGHS' dual simplex, a vertex: fewest positive shares, identical jobs
-    still alike because they are grouped. ``as_gavel``: the embedding of ECOS, ungrouped.
+    ``embedding`` (the default): the method of ECOS, compiled and over distinct rows, :mod:`embedded`; of many optima
+    the one that Gavel's rounds follow. ``interior_point``: the compiled method of :mod:`interior`, more digits and
+    clearer multipliers. With pairs both are HiGHS. ``simplex``: HiGHS' dual simplex, a vertex: fewest positive shares,
+    identical jobs still alike because they are grouped. ``as_gavel``: the embedding, ungrouped, with Gavel's columns.
 
     A solve that fails its check is repeated with HiGHS and reported as a fallback; SolverError if that fails too,
     or if the programme is infeasible (floors too high).
@@ -38,8 +38,8 @@ def solve_shares(
     run: Callable[[ShareProgramme], ShareSolution] = _simplex
     if solver == "as_gavel":
         run = _as_gavel
-    elif solver == "interior_point" and problem.beside is None:
-        run = _interior
+    elif problem.beside is None and solver != "simplex":
+        run = _interior if solver == "interior_point" else solve_embedded_shares
     solved = run(small)
     report = solved.report
     if not (report.primal_residual <= ACCEPTED and (np.isnan(report.gap) or report.gap <= ACCEPTED)):
@@ -127,8 +127,14 @@ def _dual_gap(built: Assembled, answer: LinearSolution) -> float:
 
 
 def _as_gavel(problem: ShareProgramme) -> ShareSolution:
-    from eunomia.cluster.solver.coupling import TAIL, Rows
-    from eunomia.cluster.solver.embedding import solve_embedded
+    if problem.beside is None:
+        return solve_embedded_shares(problem, as_gavel=True)
+    return _by_one_system(problem)
+
+
+def _by_one_system(problem: ShareProgramme) -> ShareSolution:
+    """The embedding without regard to structure: what pairs need, and the plain twin of the compiled one."""
+    from eunomia.cluster.solver.embedding import Rows, solve_embedded
 
     built = assemble(problem, pair_columns(problem, whole=True), whole=True)
     lp, size = built.lp, len(problem.scale)
@@ -138,14 +144,11 @@ def _as_gavel(problem: ShareProgramme) -> ShareSolution:
     number = np.cumsum(keep) - 1
     sign = np.where(np.isfinite(lp.row_high), 1.0, -1.0)  # fairness rows become <=
     inside = keep[lp.row] & (lp.column < width)
-    jobs = np.arange(len(limit)) % max(size, 1)
-    block = np.where(np.arange(len(limit)) < 2 * size, jobs, TAIL)[keep]
     rows = Rows(
         number[lp.row[inside]],
         lp.column[inside],
         (sign[lp.row] * lp.entry)[inside],
         (int(keep.sum()), width),
-        block if problem.beside is None else None,
     )
     signed = np.ones(width, bool)
     signed[-1] = not problem.reward
@@ -162,7 +165,7 @@ def _as_gavel(problem: ShareProgramme) -> ShareSolution:
         solved.report.gap if lp.gain.any() else float("nan")
     )  # without an objective any feasible point will do
     gap = gap if found.optimal else float("inf")
-    return replace(solved, report=replace(solved.report, solver="embedding as ECOS", gap=gap))
+    return replace(solved, report=replace(solved.report, solver=NAMES[True], gap=gap))
 
 
 def _objective(problem: ShareProgramme, shares: Floats, level: float) -> float:

@@ -82,7 +82,7 @@ def test_no_jobs_no_shares(table: ThroughputTable, name: str) -> None:
     assert allocator(name).allocate(view).shares.shape == (0, 2)
 
 
-@pytest.mark.parametrize("solver", ("interior_point", "simplex", "as_gavel"))
+@pytest.mark.parametrize("solver", ("embedding", "interior_point", "simplex", "as_gavel"))
 @pytest.mark.parametrize("seed", range(4))
 def test_max_min_objective_equals_scipy(table: ThroughputTable, solver: str, seed: int) -> None:
     view = drawn(table, (3, 12, 30, 60)[seed], seed)

@@ -45,7 +45,7 @@ def prepare(scenario: Scenario) -> Bench:
     return _prepare(json.dumps(table), json.dumps(file_stamps(table)))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=256)  # a load takes half a second to calibrate; a training visits scores of scenarios
 def _prepare(text: str, stamps: str) -> Bench:
     """``stamps`` is part of the key alone: a changed file is read again."""
     table = json.loads(text)
@@ -88,7 +88,7 @@ def _costed(key: str, scenario: Scenario) -> tuple[tuple[DnnModel, ...], Machine
     """Networks and machine, shared by all scenarios of one ``key``: a sweep over rates costs layers once."""
     if key not in _COSTED:
         models = networks(scenario)
-        if len(_COSTED) >= 16:
+        if len(_COSTED) >= 64:
             _COSTED.pop(next(iter(_COSTED)))
         _COSTED[key] = models, build_machine(scenario.platform, models)
     return _COSTED[key]

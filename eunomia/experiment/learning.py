@@ -14,7 +14,7 @@ import numpy as np
 
 from eunomia.config import Scenario, as_table, load_scenario, with_values
 from eunomia.config.training import StageConfig, TrainingConfig
-from eunomia.experiment.bench import Bench, prepare
+from eunomia.experiment.bench import prepare
 from eunomia.experiment.files import file_stamps
 from eunomia.experiment.run import engine_options, provenance
 from eunomia.experiment.tuning import FIRST_VALIDATION_SEED
@@ -75,7 +75,6 @@ class ScenarioSampler:
             for values in itertools.product(*config.vary.values())
         )
         self._kept: list[Episode] | None = None
-        self._benches: dict[int, Bench] = {}
 
     @property
     def about(self) -> str:
@@ -98,10 +97,7 @@ class ScenarioSampler:
     def _episode(self, index: int, seed: int) -> Episode:
         lap, place = divmod(index, len(self.scenarios))
         order = np.random.default_rng([self.config.seed, lap]).permutation(len(self.scenarios))
-        scenario = int(order[place])
-        if scenario not in self._benches:
-            self._benches[scenario] = prepare(self.scenarios[scenario])
-        made = bench_episode(self._benches[scenario], seed, self.config.requests)
+        made = scenario_episode(self.scenarios[order[place]], seed, self.config.requests)
         if self.config.targets is None:
             return made
         low, high = self.config.targets
@@ -110,12 +106,7 @@ class ScenarioSampler:
 
 def scenario_episode(scenario: Scenario, seed: int, most: int | None = None) -> Episode:
     """One trace of a scenario, its first ``most`` requests, measured after its warm-up."""
-    return bench_episode(prepare(scenario), seed, most)
-
-
-def bench_episode(bench: Bench, seed: int, most: int | None = None) -> Episode:
-    """``scenario_episode`` of a scenario that stands prepared: its load takes half a second to calibrate."""
-    scenario = bench.scenario
+    bench = prepare(scenario)
     requests = first_requests(bench.requests(seed), most)
     options = engine_options(scenario, seed, "requests")
     problem = build_problem(requests, bench.machine.table, bench.machine, options)

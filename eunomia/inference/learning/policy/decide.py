@@ -123,7 +123,7 @@ def next_job(ready: Any, tier: Any, score: Any, open_: Any) -> int:
 
 
 @jitted
-def _place(
+def place_job(
     job: Any, latency_s: Any, demand: Any, free_s: Any, running: float, layer_s: float, accelerators: Any,
     system: Any, block: Any, residual: bool, finish_s: Any, y: Any,
 ) -> int:  # fmt: skip
@@ -213,7 +213,7 @@ def _start_in_turn(
         if i < 0:
             break
         open_[i] = False
-        s = _place(
+        s = place_job(
             ready[i], latency_s[i], demand[i], free_s, running, layer_s, accelerators, system, block, residual,
             finish_s, y,
         )  # fmt: skip

@@ -56,6 +56,7 @@ def train(
     folder = out or Path("runs") / f"train-{checked.name}"
     curve = Board(folder) if board else None
     command = f"eunomia train {config or ''}".rstrip() + (f" --twin {twin.name}" if twin is not None else "")
+    command += "".join(f" --set {text}" for text in sets or ())
     if checked.algorithm is not None:
         from eunomia.cli.algorithm import train_with_algorithm
 
@@ -106,8 +107,13 @@ def _train(
 def progress_line(stage: str, progress: Progress) -> str:
     """``linear 12/60  mean 81.20  best 83.10  sigma 0.31  validation 82.40 (+1.10)  2 min left``, values x 100."""
     entry = progress.entry
-    text = f"{stage} {entry['generation']:.0f}/{progress.generations}  mean {100 * entry['mean']:.2f}"
-    text += f"  best {100 * entry['best']:.2f}  sigma {entry['sigma']:.2f}"
+    text = f"{stage} {entry['generation']:.0f}/{progress.generations}"
+    if "points" in entry:
+        text += f"  {entry['points']:.0f} labels  regret {100 * entry['loss']:.2f}"
+    else:
+        text += (
+            f"  mean {100 * entry['mean']:.2f}  best {100 * entry['best']:.2f}  sigma {entry['sigma']:.2f}"
+        )
     if "validation" in entry:
         text += f"  validation {100 * entry['validation']:.2f} ({100 * entry['gain']:+.2f})"
     left = f"{progress.left_s:.0f} s" if progress.left_s < 120.0 else f"{progress.left_s / 60.0:.0f} min"

@@ -17,12 +17,18 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Values = Annotated[list[Any], Field(min_length=1)]
 Stage = Literal["linear", "hidden", "pointer"]
 Promise = Literal["attainment", "shortfall", "max_min"]
+Trainer = Literal["evolution", "expert"]
 
 
 class StageConfig(Section):
-    """One stage: which weights are searched, and how long. Later stages go on from the earlier ones."""
+    """One stage: which weights are trained, by what, and how long. Later stages go on from the earlier ones.
+
+    ``evolution`` searches by CMA-ES; ``expert`` learns the order from rollouts (not of a pointer); its generations
+    are rounds of labels.
+    """
 
     stage: Stage = "linear"
+    trainer: Trainer = "evolution"
     generations: Count = 60
     population: Annotated[int, Field(ge=0, le=10_000)] = 16  # 0 = 4 + 3 ln n
     episodes: Count = 8  # per generation, shared by its population
@@ -30,6 +36,16 @@ class StageConfig(Section):
     units: Annotated[int, Field(ge=1, le=256)] = 8  # of hidden and pointer stages
     diagonal: bool = False  # learn variances only: for hundreds of weights
     validate_every: Count = 5
+    share: Annotated[float, Field(gt=0.0, le=1.0)] = 0.1  # expert: of decision points that are labelled
+    price: Annotated[float, Field(ge=0.0)] = 0.7  # expert: of the work of a mean request, in hits
+    hold: bool = False  # expert: learn from the worth of holding, too
+    rule: str = "best"  # expert: what rollouts follow; best = the heuristic of validation
+
+    @model_validator(mode="after")
+    def _trainable(self) -> Self:
+        if self.trainer == "expert" and self.stage == "pointer":
+            raise wrong("expert iteration trains linear and hidden stages; a pointer's are left to evolution")
+        return self
 
 
 class TrainingConfig(Section):

@@ -25,6 +25,7 @@ from eunomia.inference.learning.policy.learned import LearnedPolicy
 from eunomia.inference.learning.policy.weights import Floats, Weights
 from eunomia.inference.learning.serving import checkpoint_of, shipped
 from eunomia.inference.learning.training.episodes import Episode, Sampler
+from eunomia.inference.learning.training.expert.run import ExpertSettings, train_by_expert
 from eunomia.inference.learning.training.objectives import PROMISED, check_objective, value
 from eunomia.inference.learning.training.run import Progress, Settings, Trained, train
 from eunomia.inference.problem import build_problem
@@ -189,9 +190,14 @@ def train_policy(
     for number, stage in enumerate(config.stage):
         if stage.stage != "linear" and weights.kind == "linear":
             weights = weights.with_network(stage.stage, stage.units, config.seed)
-        settings = _settings(config, stage, weights, tenants, searched, f"{number} {sampler.about}")
+        about, place = f"{number} {sampler.about}", folder / f"stage-{number}"
         told = None if tell is None else lambda progress, stage=stage: tell(stage, progress)
-        trained.append(train(settings, sampler, folder / f"stage-{number}", workers, told))
+        if stage.trainer == "expert":
+            taught = _expert_settings(config, stage, weights, heuristic, about)
+            trained.append(train_by_expert(taught, sampler, place, workers, told))
+        else:
+            settings = _settings(config, stage, weights, tenants, searched, about)
+            trained.append(train(settings, sampler, place, workers, told))
         weights = trained[-1].weights
     values = trained[-1].values
     if judged != searched:
@@ -235,6 +241,16 @@ def _settings(
     return Settings(
         start, stage.stage, stage.generations, stage.population, stage.episodes, stage.sigma, config.seed,
         stage.validate_every, objective, tenants, config.promise is not None, stage.diagonal, about=about,
+    )  # fmt: skip
+
+
+def _expert_settings(
+    config: TrainingConfig, stage: StageConfig, start: Weights, heuristic: Heuristic, about: str
+) -> ExpertSettings:
+    rule = heuristic.name if stage.rule == "best" else stage.rule
+    return ExpertSettings(
+        start, rule.replace("+any_idle", ""), stage.generations, stage.episodes, config.seed, stage.share, stage.price,
+        stage.hold, objective=config.objective, about=about,
     )  # fmt: skip
 
 

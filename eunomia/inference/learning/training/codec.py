@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -75,6 +76,13 @@ class Codec:
         """Number of coordinates."""
         masks = self._masks()
         return int(sum(masks[name].sum() for name in self.names))
+
+    def gather(self, gradients: Mapping[str, Floats]) -> Floats:
+        """The gradient by coordinates, from one by weights."""
+        masks = self._masks()
+        return np.concatenate(
+            [(self._scale(name) * gradients[name].ravel())[masks[name]] for name in self.names]
+        )
 
     def decode(self, x: Floats) -> Weights:
         """The weights at x."""

@@ -7,6 +7,7 @@ hash. A run is resumed only with the settings that it was begun with.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,19 +36,42 @@ class TrainingState:
 
 def write_state(state: TrainingState, folder: Path, settings_hash: str) -> None:
     """Replace the state on disk. Raises OutputError."""
-    from safetensors.numpy import save
-
-    arrays = {
-        f"search.{name}": np.ascontiguousarray(value) for name, value in state.evolution.arrays().items()
-    }
-    arrays["best"] = np.ascontiguousarray(state.best)
+    arrays = {f"search.{name}": value for name, value in state.evolution.arrays().items()}
     notes = {"best_value": state.best_value, "cpu_s": state.cpu_s, "curve": state.curve}
-    metadata = {"settings": settings_hash, "notes": json.dumps(notes)}
-    write_bytes(folder / FILE, save(arrays, metadata))
+    write_arrays({**arrays, "best": state.best}, notes, folder, settings_hash)
 
 
 def read_state(folder: Path, settings_hash: str) -> TrainingState | None:
     """The state that was written last; None if the run has not begun. Raises RecordError."""
+    found = read_arrays(folder, settings_hash)
+    if found is None:
+        return None
+    arrays, notes = found
+    search = {
+        name.removeprefix("search."): value for name, value in arrays.items() if name.startswith("search.")
+    }
+    return TrainingState(
+        Evolution.from_arrays(search),
+        arrays["best"],
+        notes["best_value"],
+        notes["cpu_s"],
+        tuple(notes["curve"]),
+    )
+
+
+def write_arrays(
+    arrays: Mapping[str, Floats], notes: Mapping[str, Any], folder: Path, settings_hash: str
+) -> None:
+    """Replace the state of any trainer: arrays, plain notes, and whose they are. Raises OutputError."""
+    from safetensors.numpy import save
+
+    metadata = {"settings": settings_hash, "notes": json.dumps(notes)}
+    content = save({name: np.ascontiguousarray(value) for name, value in arrays.items()}, metadata)
+    write_bytes(folder / FILE, content)
+
+
+def read_arrays(folder: Path, settings_hash: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """What ``write_arrays`` wrote; None if nothing was written. Raises RecordError."""
     from safetensors import SafetensorError, safe_open
 
     path = folder / FILE
@@ -63,14 +87,4 @@ def read_state(folder: Path, settings_hash: str) -> TrainingState | None:
         raise RecordError(
             f"{path} belongs to a run with other settings; choose another folder with --out, or remove it"
         )
-    notes = json.loads(metadata["notes"])
-    search = {
-        name.removeprefix("search."): value for name, value in arrays.items() if name.startswith("search.")
-    }
-    return TrainingState(
-        Evolution.from_arrays(search),
-        arrays["best"],
-        notes["best_value"],
-        notes["cpu_s"],
-        tuple(notes["curve"]),
-    )
+    return arrays, json.loads(metadata["notes"])

@@ -6,7 +6,7 @@ import multiprocessing as mp
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -45,17 +45,27 @@ class Workers:
     def values(self, candidates: Floats, episodes: Sequence[Episode]) -> Floats:
         """(candidates, episodes) value of every candidate on every episode."""
         tasks = [(self.codec, self.mixture, candidates, episode) for episode in episodes]
-        done = list(self._pool.map(_column, tasks, chunksize=1) if self._pool else map(_column, tasks))
+        return np.array(self.map(_column, tasks)).T
+
+    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        """``function`` of every task, in order; both must be picklable."""
+        timed = [(function, task) for task in tasks]
+        done = list(self._pool.map(_timed, timed, chunksize=1) if self._pool else map(_timed, timed))
         self.cpu_s += sum(cpu_s for _, cpu_s in done)
-        return np.array([column for column, _ in done]).T
+        return [result for result, _ in done]
 
 
-def _column(task: tuple[Codec, dict[str, float], Floats, Episode]) -> tuple[list[float], float]:
-    """Values of all candidates on one episode, and the processor time that they took."""
-    codec, mixture, candidates, episode = task
+def _timed(task: tuple[Callable[[Any], Any], Any]) -> tuple[Any, float]:
+    """A result, and the processor time that it took."""
+    function, argument = task
     began = time.process_time()
-    column = [value(LearnedPolicy(codec.decode(x), alarm=np.inf), episode, mixture) for x in candidates]
-    return column, time.process_time() - began
+    return function(argument), time.process_time() - began
+
+
+def _column(task: tuple[Codec, dict[str, float], Floats, Episode]) -> list[float]:
+    """Values of all candidates on one episode."""
+    codec, mixture, candidates, episode = task
+    return [value(LearnedPolicy(codec.decode(x), alarm=np.inf), episode, mixture) for x in candidates]
 
 
 def _leave_interrupts_to_parent(parent: int) -> None:

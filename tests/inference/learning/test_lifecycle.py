@@ -216,3 +216,21 @@ def test_a_training_file_needs_scenarios(tmp_path: Path) -> None:
     (tmp_path / "t.toml").write_text('name = "x"\nscenarios = []\n')
     with pytest.raises(ConfigError, match="scenarios"):
         load_training(tmp_path / "t.toml")
+
+
+def test_a_stage_of_expert_iteration_before_one_of_evolution(folder: Path) -> None:
+    text = TRAINING.replace('"tiny-policy"', '"taught"').replace(
+        "[[stage]]", '[[stage]]\ntrainer = "expert"\ngenerations = 1\nepisodes = 2\nshare = 0.5\n[[stage]]', 1
+    )
+    (folder / "taught.toml").write_text(text)
+    done = CliRunner().invoke(
+        app, ["train", str(folder / "taught.toml"), "--out", str(folder / "taught"), "--workers", "1"]
+    )
+    assert done.exit_code == 0, done.output
+    facts = json.loads((folder / "taught" / "taught.json").read_text())
+    assert facts["training"]["stage"][0]["trainer"] == "expert" and facts["generations"] == [1, 3, 1]
+    (folder / "no.toml").write_text(
+        text.replace('trainer = "expert"', 'trainer = "expert"\nstage = "pointer"')
+    )
+    with pytest.raises(ConfigError, match="pointer"):
+        load_training(folder / "no.toml")

@@ -46,7 +46,7 @@ def loss_and_gradient(weights: Weights, labels: Labels) -> tuple[float, dict[str
     """
     overall = labels.start[:, len(PAIR) : len(PAIR) + len(GLOBAL)]
     score = labels.jobs @ (weights.base + weights.job)
-    margin = weights.gate - overall[:, DEMAND_SHARE] + labels.start @ weights.start
+    margin = np.float64(weights.gate) - overall[:, DEMAND_SHARE] + labels.start @ weights.start
     hidden = inputs = summed = None
     if weights.kind == "hidden":
         own = np.clip((labels.jobs - weights.centre) / weights.spread, -REACH, REACH)

@@ -211,7 +211,7 @@ class ClusterConfig(Section):
 def load_cluster(path: str | Path, overrides: Iterable[str] = ()) -> ClusterConfig:
     """Read a cluster experiment (TOML); relative paths mean: beside the file. Raises ConfigError."""
     path = Path(path)
-    return cluster_from(read_table(path), overrides, str(path), path.parent)
+    return cluster_from(read_table(path, "cluster file"), overrides, str(path), path.parent)
 
 
 def cluster_from(

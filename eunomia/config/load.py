@@ -53,23 +53,23 @@ def with_values(scenario: Scenario, values: Table) -> Scenario:
         raise config_error(error, changed, f"scenario '{scenario.name}'") from None
 
 
-def read_table(path: Path) -> Table:
-    """The raw content of a scenario file."""
+def read_table(path: Path, what: str = "scenario") -> Table:
+    """The raw content of a file; ``what`` it holds, for complaints. Raises ConfigError."""
     try:
         text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not UTF-8 text (byte {error.start}); a scenario is TOML") from None
+        raise ConfigError(f"{path} is not UTF-8 text (byte {error.start}); a {what} is TOML") from None
     except OSError as error:
-        raise ConfigError(f"cannot read the scenario {path}: {error.strerror}") from None
+        raise ConfigError(f"cannot read the {what} {path}: {error.strerror}") from None
     if path.suffix in (".yaml", ".yml"):
-        return _read_yaml(text, path)
+        return _read_yaml(text, path, what)
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from None
 
 
-def _read_yaml(text: str, path: Path) -> Table:
+def _read_yaml(text: str, path: Path, what: str) -> Table:
     try:
         import yaml  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
@@ -79,7 +79,7 @@ def _read_yaml(text: str, path: Path) -> Table:
     except yaml.YAMLError as error:
         raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(data, dict):
-        raise ConfigError(f"{path} holds no table of keys; a scenario starts with name = ...")
+        raise ConfigError(f"{path} holds no table of keys; a {what} starts with name = ...")
     return data
 
 

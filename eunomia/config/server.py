@@ -138,7 +138,7 @@ class ServerConfig(Section):
 def load_server(path: str | Path, overrides: Iterable[str] = ()) -> ServerConfig:
     """Read a server file; raises ConfigError naming key path, value and what is allowed."""
     path = Path(path)
-    return server_from(read_table(path), overrides, str(path), path.parent)
+    return server_from(read_table(path, "server file"), overrides, str(path), path.parent)
 
 
 def demo_server(overrides: Iterable[str] = ()) -> ServerConfig:

@@ -170,7 +170,7 @@ def read_study(path: str | Path, overrides: Iterable[str] = ()) -> Study:
     Names of policies and sets are checked where they are used (``experiment.study.load_study``).
     """
     path = Path(path)
-    return study_from(read_table(path), overrides, str(path), path.parent)
+    return study_from(read_table(path, "study"), overrides, str(path), path.parent)
 
 
 def study_from(

@@ -42,7 +42,7 @@ class LoadConfig(Section):
 def load_traffic(path: str | Path, overrides: Iterable[str] = ()) -> LoadConfig:
     """Read a load file; raises ConfigError naming key path, value and what is allowed."""
     path = Path(path)
-    return traffic_from(read_table(path), overrides, str(path), path.parent)
+    return traffic_from(read_table(path, "load file"), overrides, str(path), path.parent)
 
 
 def traffic_from(

@@ -94,7 +94,7 @@ class TrainingConfig(Section):
 def load_training(path: str | Path, overrides: tuple[str, ...] = ()) -> TrainingConfig:
     """Read a training file (TOML). Relative paths inside mean: beside the file. Raises ConfigError."""
     path = Path(path)
-    return training_from(read_table(path), overrides, str(path), path.parent)
+    return training_from(read_table(path, "training file"), overrides, str(path), path.parent)
 
 
 def training_from(

@@ -83,6 +83,16 @@ def twin_of(content: Any, source: str = "recording") -> Twin:
         raise ConfigError(f"{source} has format {content['format']}; this version reads {FORMAT}")
     if not content["requests"]:
         raise ConfigError(f"{source} holds no request; send some first (eunomia load)")
+    try:
+        return _read(content)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        raise ConfigError(
+            f"{source} is a damaged recording ({type(error).__name__}: {str(error)[:100]}); record it again"
+        ) from None
+
+
+def _read(content: dict[str, Any]) -> Twin:
+    """A recording that has all its keys; raises whatever a damaged one provokes."""
     agreements = tuple(_agreement(pair) for pair in content["pairs"])
     networks: dict[str, Any] = content["networks"]
     table = _table(networks, tuple(content["devices"]), float(content["stretch"]))

@@ -39,7 +39,7 @@ def twin_training(
 
     ``vary`` knows ``load`` alone: arrivals come that many times as densely. Raises ConfigError.
     """
-    given = read_table(Path(config)) if config is not None else {}
+    given = read_table(Path(config), "training file") if config is not None else {}
     if "scenarios" in given:
         raise ConfigError(f"{config} names scenarios; with --twin episodes come from the recording alone")
     ours = {key: v for key, v in DEFAULTS.items() if not (key == "objective" and "promise" in given)}

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from eunomia.cli.load import load_streams
 from eunomia.cli.serve import server_options
+from eunomia.config.cluster import load_cluster
 from eunomia.config.server import demo_server, load_server, server_from
+from eunomia.config.study import read_study
 from eunomia.config.traffic import load_traffic, traffic_from
+from eunomia.config.training import load_training
 from eunomia.errors import ConfigError
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "serving"
@@ -68,3 +72,24 @@ def test_slips_in_a_load_file(change: dict[str, object], says: str) -> None:
     }
     with pytest.raises(ConfigError, match=says):
         load_streams(traffic_from({"stream": [{**stream, **change}]}, (), "load.toml"))
+
+
+@pytest.mark.parametrize("load, what", [
+    (load_server, "server file"), (load_traffic, "load file"), (load_cluster, "cluster file"), (read_study, "study"),
+    (load_training, "training file"),
+])  # fmt: skip
+def test_a_missing_file_is_called_what_it_is(load: Any, what: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"cannot read the {what} .*nowhere.toml: No such file"):
+        load(tmp_path / "nowhere.toml")
+    (tmp_path / "bad.toml").write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match=f"a {what} is TOML"):
+        load(tmp_path / "bad.toml")
+
+
+def test_traces_and_limits_of_connections() -> None:
+    changed = {**SERVER, "traces": {"sample": 0.5}, "max_connections": 50, "head_s": 2.0, "cache_dir": "c"}
+    options = server_options(server_from(changed, (), "server.toml", None))
+    assert options.traces is not None and options.traces.sample == 0.5
+    assert (options.connections.most, options.connections.head_s) == (50, 2.0)
+    with pytest.raises(ConfigError, match="sample"):
+        server_from({**SERVER, "traces": {"sample": 2.0}}, (), "server.toml", None)

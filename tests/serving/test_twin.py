@@ -72,3 +72,10 @@ def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
         twin_of(empty)
     with pytest.raises(ConfigError, match="format 9"):
         twin_of(empty | {"format": 9})
+
+
+def test_a_damaged_recording_is_said() -> None:
+    whole = recording(0, "edf")
+    for damage in ({"pairs": []}, {"networks": {"m0": 3}}, {"requests": [[1.0]]}):
+        with pytest.raises(ConfigError, match="damaged recording"):
+            twin_of(whole | damage)

@@ -81,6 +81,19 @@ class BdqAlgorithm(_Played):
     auxiliary: Share = 0.1
 
 
+class DeferrableAlgorithm(Section):
+    """When deferrable requests start beside a base policy: weights by CMA-ES. Objective: on-demand + share x theirs."""
+
+    name: Literal["deferrable"]
+    iterations: Count = 15
+    population: Annotated[int, Field(ge=4, le=1000)] = 8
+    episodes: Count = 3  # per iteration
+    sigma: Positive = 1.0
+    share: NotNegative = 0.5  # worth of a deferrable hit rate of 1 against an on-demand one of 1
+    base: str = "edf+f+eft"
+    validate_every: Count = 5
+
+
 class PlacementAlgorithm(Section):
     """Placement of whole tasks under preferences and rules: ``a3c`` with processes, or ``a2c`` in step.
 
@@ -108,6 +121,6 @@ class PlacementAlgorithm(Section):
 
 
 Algorithm = Annotated[
-    RelmasAlgorithm | PpoAlgorithm | SacAlgorithm | BdqAlgorithm | PlacementAlgorithm,
+    RelmasAlgorithm | PpoAlgorithm | SacAlgorithm | BdqAlgorithm | DeferrableAlgorithm | PlacementAlgorithm,
     Field(discriminator="name"),
 ]

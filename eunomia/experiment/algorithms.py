@@ -18,12 +18,14 @@ import numpy.typing as npt
 
 from eunomia.config.algorithm import (
     BdqAlgorithm,
+    DeferrableAlgorithm,
     PlacementAlgorithm,
     PpoAlgorithm,
     RelmasAlgorithm,
     SacAlgorithm,
 )
 from eunomia.config.training import TrainingConfig
+from eunomia.errors import ConfigError
 from eunomia.experiment.learning import Heuristic, ScenarioSampler, best_heuristic, episode_facts
 from eunomia.inference.learning.training.objectives import check_objective
 
@@ -72,6 +74,8 @@ def train_by_algorithm(
     assert config.algorithm is not None, "asked for with a table [algorithm]"
     if isinstance(config.algorithm, PlacementAlgorithm):
         return _placement(config, config.algorithm, folder, tell, command)
+    if isinstance(config.algorithm, DeferrableAlgorithm):
+        return _deferrable(config, config.algorithm, folder, tell, command)
     check_objective(config.objective)
     sampler = ScenarioSampler(config)
     learned = TRAINERS[config.algorithm.name](config, sampler, folder, tell)
@@ -200,6 +204,35 @@ def _placement(
     }
     best = max(rewards, key=lambda name: float(rewards[name].mean()))
     return _outcome(config, folder, learned, Heuristic(best, rewards[best]), command, {})
+
+
+def _deferrable(
+    config: TrainingConfig, a: DeferrableAlgorithm, folder: Path, tell: Tell | None, command: str
+) -> AlgorithmOutcome:
+    """Start rules for deferrable requests; the heuristic is the best of the fixed rules on validation."""
+    from eunomia.inference.learning.deferrable.policy import RULES, Deferring, deferring, save_deferring
+    from eunomia.inference.learning.deferrable.train import DeferrableAgent, Settings, worth
+
+    sampler = ScenarioSampler(config)
+    episodes = sampler.validation()
+    if not any(episode.problem.jobs.deferrable.any() for episode in episodes):
+        raise ConfigError(
+            "no request of these scenarios is deferrable; give a tenant defer_s = [shortest, longest]"
+        )
+    settings = Settings(a.base, a.share, a.population, a.episodes, a.sigma, config.seed)
+
+    def save(tensors: dict[str, Floats], path: Path, facts: Mapping[str, Any]) -> Path:
+        policy = Deferring(a.base, tuple(tensors["weights"].tolist()), config.name)
+        return save_deferring(policy, path, dict(facts))
+
+    learned = _looped(DeferrableAgent(settings, sampler), config, sampler.about, folder, tell, save)
+    values = {
+        when: np.array([worth(deferring(when, a.base), episode, a.share) for episode in episodes])
+        for when in RULES
+    }
+    best = max(values, key=lambda when: float(values[when].mean()))
+    heuristic = Heuristic(deferring(best, a.base).name, values[best])
+    return _outcome(config, folder, learned, heuristic, command, episode_facts(episodes))
 
 
 def _lanes(sampler: ScenarioSampler) -> int:

@@ -17,6 +17,7 @@ SHIPPED = Path(__file__).parent / "checkpoints"
 FAMILIES = {  # family of a card -> module, and its functions that load a policy and read a card
     "relmas": ("eunomia.inference.learning.relmas.card", "load_relmas", "read_relmas_card"),
     "pointer": ("eunomia.inference.learning.trainers.serve", "load_pointer", "read_pointer_card"),
+    "deferrable": ("eunomia.inference.learning.deferrable.policy", "load_deferring", "read_deferring_card"),
     "placement": ("eunomia.inference.learning.placement.policy", "refuse_engine", "read_placement_card"),
     "branching": (
         "eunomia.inference.learning.branching.serve",

@@ -59,6 +59,7 @@ POLICIES = Registry(
         "worst_first": "eunomia.inference.policies.tenant_gap:worst_first",
         "shift": "eunomia.inference.policies.tenant_gap:shift",
         "weighted_fair": "eunomia.inference.policies.weighted_fair:weighted_fair",
+        "deferring": "eunomia.inference.learning.deferrable.policy:deferring",
         "eunomia": "eunomia.inference.learning.serving:eunomia",
         "relmas": "eunomia.inference.learning.serving:relmas",
         "relmas-slo": "eunomia.inference.learning.serving:relmas_slo",

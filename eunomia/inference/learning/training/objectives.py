@@ -6,6 +6,8 @@
     shortfall   - mean over promised pairs of max(0, target - indicator)
     max_min     - largest shortfall of a promised pair, plus nothing else: 0 when all are served
     fairness    - standard deviation over tenants of their hit rates
+    slowdown    - mean over measured requests of response / isolated best time; a dropped one counts 0, so use it
+                  with late = "last"
 
 An objective is a mixture ``{name: weight}``: attainment alone moves in steps of one pair, and a little of the
 others tells the search which way is down; ``PROMISED`` has the mixture for each promise. Only hit rates, drop rates
@@ -98,9 +100,18 @@ def fairness(results: npt.NDArray[Any], episode: Episode) -> float:
     return -float((hits[count > 0] / count[count > 0]).std()) if len(rows) else 0.0
 
 
+def slowdown(results: npt.NDArray[Any], episode: Episode) -> float:
+    """Minus the mean of response over isolated time; unfinished requests count 0."""
+    rows, problem = _measured(results, episode), episode.problem
+    done = rows[results["outcome"][rows] < DROPPED]
+    iso_s = problem.graph.iso_best_s[problem.jobs.model_of[problem.jobs.pair[done]]]
+    ratio = (results["finish_s"][done] - results["arrival_s"][done]) / iso_s
+    return -float(ratio.sum()) / max(len(rows), 1)
+
+
 OBJECTIVES: dict[str, Callable[[npt.NDArray[Any], Episode], float]] = {
     "hit_rate": hit_rate, "attainment": attainment, "shortfall": shortfall, "max_min": max_min,
-    "fairness": fairness, "near_attainment": near_attainment,
+    "fairness": fairness, "near_attainment": near_attainment, "slowdown": slowdown,
 }  # fmt: skip
 
 # What a search climbs for each promise. The promise itself decides what becomes of the outcome.

@@ -3,7 +3,8 @@
 Throughput: four requests under way at any time, against the bare loop on the same core; slices of both alternate, and
 the ratio is taken slice by slice. Latency: one request under way; the median, less that of the bare loop, is what
 the server and its stock client add. Processor times per request come from /proc and do not depend on what else the
-machine does. ``--small`` is a quick run, ``--write`` puts the result into docs/results/serving.md.
+machine does. About 3 minutes. ``--small`` is a quick run, ``--resume`` goes on with one that was cut off,
+``--write`` puts the result into docs/results/serving.md.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from benchmarks.serving.clients import TRANSPORTS, Stock, closed_loop
 from benchmarks.serving.live import CACHE, NETWORKS, Live, server_table, serving
 from benchmarks.serving.machine import Cores, Watch, cores, cpu_time, pin
 from benchmarks.serving.page import machine_line, table, write_part
+from benchmarks.serving.pieces import Pieces
 from eunomia.metrics.statistics import interval
 from eunomia.serving.models.builtin import builtin_file
 
@@ -32,11 +34,11 @@ USERS = 4
 class Scale:
     """How much work: slices of this many seconds, so many of them."""
 
-    slices: int = 10
-    seconds: float = 4.0
+    slices: int = 6
+    seconds: float = 1.0
 
 
-SMALL = Scale(2, 1.0)
+SMALL = Scale(2, 0.5)
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,13 @@ class Slice:
     worker_cpu_ms: float
     front_cpu_ms: float
     latency_ms: float  # median, as the client sees it; nan in the throughput runs
+
+
+@dataclass(frozen=True)
+class Slices:
+    """All of one network, transport and number of users."""
+
+    of: list[Slice]
 
 
 Found = dict[tuple[str, str, int], list[Slice]]
@@ -80,7 +89,7 @@ async def _measure(
     return slices
 
 
-def run(scale: Scale, where: Cores) -> Found:
+def run(scale: Scale, where: Cores, pieces: Pieces) -> Found:
     """Every network and transport, with one user and with four."""
     pin(where.front)
     found: Found = {}
@@ -90,7 +99,10 @@ def run(scale: Scale, where: Cores) -> Found:
             try:
                 for transport in TRANSPORTS:
                     for users in (1, USERS):
-                        found[model, transport, users] = measure(live, bare, model, transport, users, scale)
+                        found[model, transport, users] = pieces.do(
+                            f"{model}, {transport}, {users}", Slices,
+                            lambda: Slices(measure(live, bare, model, transport, users, scale)),  # noqa: B023
+                        ).of  # fmt: skip
             finally:
                 bare.close()
     return found
@@ -140,9 +152,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--resume", action="store_true")
     options = parser.parse_args(arguments)
-    watch = Watch()
-    found = run(SMALL if options.small else Scale(), cores())
+    watch, pieces = Watch(), Pieces("cost", resume=options.resume)
+    found = run(SMALL if options.small else Scale(), cores(), pieces)
+    pieces.finish()
     lines = [machine_line(), watch.verdict, "", *report(found)]
     print("\n".join(lines))
     if options.write:

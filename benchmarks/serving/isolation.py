@@ -4,7 +4,8 @@ Gold sends 10 requests/s with 50 ms to answer, bronze 2/s with a second, silver 
 another network that takes nine times as long, and as a client that cheats (it claims deadlines that it does not
 need, at twice what the device can do). The capacity is measured in the same run, with silver alone in a closed
 loop. Silver's share: what it was answered over what gold and bronze leave of the capacity, or over what it asked
-for when that is less. ``--small`` is a quick run, ``--write`` puts the result into docs/results/serving.md.
+for when that is less. Two policies take about 3 minutes. ``--small`` is a quick run, ``--resume`` goes on with one that
+was cut off, ``--write`` puts the result into docs/results/serving.md.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from benchmarks.serving.live import Live, server_table, serving
 from benchmarks.serving.machine import Cores, Watch, cores, pin
 from benchmarks.serving.offered import Seen, Stream, offer
 from benchmarks.serving.page import machine_line, table, write_part
+from benchmarks.serving.pieces import Pieces
 from eunomia.metrics.statistics import interval
 
-POLICIES = ("fcfs", "edf+f", "triage", "gap_first", "weighted_fair")
+POLICIES = ("edf+f", "weighted_fair")  # others by --policy
 SMALL_NET, LARGE_NET = "mobilenet-v2", "resnet50"
 GOLD, BRONZE = Stream("gold", SMALL_NET, 10.0, 50.0), Stream("bronze", SMALL_NET, 2.0, 1000.0)
 TENANTS: dict[str, dict[str, Any]] = {
@@ -45,7 +47,7 @@ CASES = ("one network", "two networks", "a client that cheats")
 class Scale:
     """Seconds of load, seeds, policies."""
 
-    seconds: float = 10.0
+    seconds: float = 4.0
     seeds: int = 5
     policies: tuple[str, ...] = POLICIES
     flood_per_s: float = 150.0
@@ -83,29 +85,40 @@ def silver_of(case: str, small_per_s: float, large_per_s: float, flood_per_s: fl
     return Stream("silver", SMALL_NET, 2.0 * small_per_s, 200.0, claimed_ms=4e3 / small_per_s)
 
 
-def measure(live: Live, scale: Scale) -> dict[str, list[Outcome]]:
+@dataclass(frozen=True)
+class Outcomes:
+    """All cases of one policy and seed."""
+
+    of: list[Outcome]
+
+
+def measure(live: Live, scale: Scale, seed: int) -> Outcomes:
     """All cases on one server."""
-    found: dict[str, list[Outcome]] = {case: [] for case in CASES}
-    for seed in range(scale.seeds):
-        small_per_s, large_per_s = (capacity(live, m, scale.seconds / 2) for m in (SMALL_NET, LARGE_NET))
-        for case in CASES:
-            silver = silver_of(case, small_per_s, large_per_s, scale.flood_per_s)
-            gold, bronze, other = offer(live.grpc, [GOLD, BRONZE, silver], scale.seconds, seed)
-            own_s = 1.0 / (large_per_s if silver.model == LARGE_NET else small_per_s)
-            left_s = scale.seconds - (gold.in_window + bronze.in_window) / small_per_s
-            could = min(left_s / own_s, other.sent)
-            found[case].append(Outcome(gold, bronze, other, other.in_window / could))
-    return found
+    found = []
+    small_per_s, large_per_s = (capacity(live, m, scale.seconds / 4) for m in (SMALL_NET, LARGE_NET))
+    for case in CASES:
+        silver = silver_of(case, small_per_s, large_per_s, scale.flood_per_s)
+        gold, bronze, other = offer(live.grpc, [GOLD, BRONZE, silver], scale.seconds, seed)
+        own_s = 1.0 / (large_per_s if silver.model == LARGE_NET else small_per_s)
+        left_s = scale.seconds - (gold.in_window + bronze.in_window) / small_per_s
+        could = min(left_s / own_s, other.sent)
+        found.append(Outcome(gold, bronze, other, other.in_window / could))
+    return Outcomes(found)
 
 
-def run(scale: Scale, where: Cores, watch: Watch) -> dict[str, dict[str, list[Outcome]]]:
+def run(scale: Scale, where: Cores, watch: Watch, pieces: Pieces) -> dict[str, dict[str, list[Outcome]]]:
     """Every policy on a server of its own."""
     pin(where.front)
     found = {}
     for policy in scale.policies:
         with serving(server_table(where, TENANTS, policy=policy), where.front) as live:
-            found[policy] = measure(live, scale)
+            seeds = [
+                pieces.do(f"{policy}, {seed}", Outcomes, lambda: measure(live, scale, seed)).of  # noqa: B023
+                for seed in range(scale.seeds)
+            ]
+        found[policy] = {case: [outcomes[n] for outcomes in seeds] for n, case in enumerate(CASES)}
         watch.look()
+    pieces.finish()
     return found
 
 
@@ -142,12 +155,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--policy", action="append", help="instead of all; repeatable")
+    parser.add_argument("--resume", action="store_true")
     options = parser.parse_args(arguments)
     scale = SMALL if options.small else Scale()
     if options.policy:
         scale = Scale(scale.seconds, scale.seeds, tuple(options.policy), scale.flood_per_s)
     watch = Watch()
-    lines = report(run(scale, cores(), watch))
+    lines = report(run(scale, cores(), watch, Pieces("isolation", resume=options.resume)))
     lines = [machine_line(), watch.verdict, "", *lines]
     print("\n".join(lines))
     if options.write:

@@ -218,8 +218,8 @@ def ray(environment: Path, where: Cores) -> Iterator[Peer]:
             yield _ready(Peer("Ray Serve 2.60", f"127.0.0.1:{port}", headers))
 
 
-PEERS: dict[str, Callable[[Path, Cores], contextlib.AbstractContextManager[Peer]]] = {
-    "triton": triton, "mlserver": mlserver, "ray": ray,
+PEERS: dict[str, tuple[str, Callable[[Path, Cores], contextlib.AbstractContextManager[Peer]]]] = {
+    "triton": ("Triton 2.51", triton), "mlserver": ("MLServer 1.7.1", mlserver), "ray": ("Ray Serve 2.60", ray),
 }  # fmt: skip
 
 

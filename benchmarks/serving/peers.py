@@ -4,7 +4,8 @@ Three tenants on two networks, Poisson, at 70, 100 and 130 % of what a bare ONNX
 stock gRPC client, one core for the network and one for everything else, ONNX Runtime with one thread everywhere.
 Triton also with its own priorities, which its clients must name (gold 1, the others 2). ``FOLDER`` holds the other
 servers' virtual environments (``peer_servers.py`` says how they are made); those that are not there are left out
-and said so. ``--small`` is a quick run, ``--write`` puts the result into docs/results/serving.md.
+and said so. Ours refuses what is hopeless (``late = "drop"``). About 13 minutes with all servers. ``--small`` is a
+quick run, ``--resume`` goes on with one that was cut off, ``--write`` puts the result into docs/results/serving.md.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from benchmarks.serving.machine import Cores, Watch, cores, pin
 from benchmarks.serving.offered import Seen, Stream, seen
 from benchmarks.serving.page import machine_line, table, write_part
 from benchmarks.serving.peer_servers import PEERS, Peer
+from benchmarks.serving.pieces import Pieces
 from eunomia.metrics.statistics import interval
 from eunomia.serving.load.client import TritonClient
 from eunomia.serving.load.plan import LoadStream, draw_schedule
@@ -42,7 +45,7 @@ TIMEOUT_S = 10.0
 class Scale:
     """Seconds of load per seed, seeds, loads, policies of ours."""
 
-    seconds: float = 15.0
+    seconds: float = 4.0
     seeds: int = 5
     loads: tuple[float, ...] = LOADS
     ours: tuple[str, ...] = OURS
@@ -101,50 +104,86 @@ def bare_seconds(where: Cores, seconds: float) -> dict[str, float]:
 
 @contextlib.contextmanager
 def ours(policy: str, where: Cores) -> Iterator[Peer]:
-    """Eunomia under one policy, with the deadlines and targets as promises."""
+    """Eunomia under one policy, with the deadlines and targets as promises; hopeless requests are refused."""
     tenants = {
         name: {"promise": [{"model": "*", "deadline_ms": d, "slo": {"hit_rate": TARGETS[name]}}]}
         for name, (_, _, d) in SHARES.items()
     }
-    with serving(server_table(where, tenants, policy=policy), where.front) as live:
+    with serving(server_table(where, tenants, policy=policy, late="drop"), where.front) as live:
         yield Peer(f"Eunomia, `{policy}`", live.grpc)
 
 
 Results = dict[tuple[str, float], list[list[Seen]]]
+Start = Callable[[], contextlib.AbstractContextManager[Peer]]
 
 
-def run(scale: Scale, where: Cores, folder: Path | None, watch: Watch) -> tuple[Results, list[str]]:
+@dataclass(frozen=True)
+class Costs:
+    """Seconds per run of the bare loop, by network."""
+
+    of: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Offered:
+    """One server, load and seed, by stream."""
+
+    of: list[Seen]
+
+
+def run(
+    scale: Scale, where: Cores, folder: Path | None, watch: Watch, pieces: Pieces
+) -> tuple[Results, list[str]]:
     """Every server in turn, all loads and seeds on each; and what could not be run."""
     pin(where.front)
-    costs_s = bare_seconds(where, max(scale.seconds / 4, 1.0))
+    costs_s = pieces.do("bare", Costs, lambda: Costs(bare_seconds(where, max(scale.seconds / 4, 1.0)))).of
     notes = [f"Bare loop: {', '.join(f'{m} {s * 1e3:.2f} ms' for m, s in costs_s.items())}."]
     found: Results = {}
+    for name, start, variants in _servers(scale, where, folder, notes):
+        try:
+            found.update(_measure(name, start, variants, scale, costs_s, pieces))
+        except (RuntimeError, TimeoutError) as error:
+            notes.append(f"{name}: did not run: {str(error).splitlines()[-1][:200]}")
+        watch.look()
+    return found, notes
 
-    def measure(peer: Peer, name: str, priorities: bool) -> None:
-        for load in scale.loads:
-            wanted = streams(costs_s, load)
-            found[name, load] = [
-                asyncio.run(offer(peer, wanted, scale.seconds, seed, priorities))
-                for seed in range(scale.seeds)
-            ]
-            watch.look()
 
-    for policy in scale.ours:
-        with ours(policy, where) as peer:
-            measure(peer, peer.name, False)
-    for name, start in PEERS.items():
+def _servers(
+    scale: Scale, where: Cores, folder: Path | None, notes: list[str]
+) -> list[tuple[str, Start, dict[str, bool]]]:
+    """Name, how it is started, and its variants: what each is called, and whether clients name priorities."""
+    servers: list[tuple[str, Start, dict[str, bool]]] = [
+        (policy, partial(ours, policy, where), {f"Eunomia, `{policy}`": False}) for policy in scale.ours
+    ]
+    for name, (title, start) in PEERS.items():
         environment = folder / name if folder else None
         if environment is None or not environment.is_dir():
             notes.append(f"{name}: not installed here, not measured.")
             continue
-        try:
-            with start(environment, where) as peer:
-                measure(peer, peer.name, False)
-                if name == "triton":
-                    measure(peer, f"{peer.name}, priorities", True)
-        except (RuntimeError, TimeoutError) as error:
-            notes.append(f"{name}: did not start: {str(error).splitlines()[-1][:200]}")
-    return found, notes
+        variants = {title: False, **({f"{title}, priorities": True} if name == "triton" else {})}
+        servers.append((name, partial(start, environment, where), variants))
+    return servers
+
+
+def _measure(
+    name: str, start: Start, variants: dict[str, bool], scale: Scale, costs_s: dict[str, float], pieces: Pieces
+) -> Results:  # fmt: skip
+    """All loads and seeds on one server, which is started unless everything is known already."""
+    keys = {(title, load, seed): f"{title}, {load}, {seed}"
+            for title in variants for load in scale.loads for seed in range(scale.seeds)}  # fmt: skip
+    found: Results = {}
+    with contextlib.ExitStack() as stack:
+        peer = None if all(key in pieces for key in keys.values()) else stack.enter_context(start())
+
+        def measured(title: str, load: float, seed: int) -> Offered:
+            assert peer is not None
+            wanted = streams(costs_s, load)
+            return Offered(asyncio.run(offer(peer, wanted, scale.seconds, seed, variants[title])))
+
+        for (title, load, seed), key in keys.items():
+            piece = pieces.do(key, Offered, partial(measured, title, load, seed))
+            found.setdefault((title, load), []).append(piece.of)
+    return found
 
 
 def report(found: Results, seconds: float) -> list[str]:
@@ -181,9 +220,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--peers", type=Path, metavar="FOLDER", help="virtual environments triton, mlserver, ray"
     )
+    parser.add_argument("--resume", action="store_true", help="go on with a run that was cut off")
     options = parser.parse_args(arguments)
     scale, watch = SMALL if options.small else Scale(), Watch()
-    found, notes = run(scale, cores(), options.peers, watch)
+    pieces = Pieces("peers", resume=options.resume)
+    found, notes = run(scale, cores(), options.peers, watch, pieces)
+    pieces.finish()
     lines = [machine_line(), watch.verdict, *notes, "", *report(found, scale.seconds)]
     print("\n".join(lines))
     if options.write:

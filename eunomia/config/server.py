@@ -89,7 +89,7 @@ class ServerConfig(Section):
     lease_ms: Annotated[float, Field(ge=0.0)] = 50.0
     ahead_ms: Annotated[float, Field(ge=0.0)] = 3.0
     starve_ms: Annotated[float, Field(ge=0.0)] = 1000.0  # 0 = hopeless requests may wait for ever
-    block_ms: Positive = 1.5
+    block_ms: Positive = 2.0
     late: Literal["last", "drop"] = "last"
     max_batch: Annotated[int, Field(ge=1, le=1024)] = 1
     arena_mib: Mib = 256.0

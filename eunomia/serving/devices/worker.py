@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.serving.devices.arena import Arena
-from eunomia.serving.devices.buffers import Live
 from eunomia.serving.devices.messages import Message, array_at, pair, place, receive, send
 from eunomia.serving.devices.network import LoadedNetwork, load_network
+from eunomia.serving.devices.piece import Live, live_of
 from eunomia.serving.memory import keep_freed_memory
 
 __all__ = ["Worker", "main", "pair"]
@@ -115,7 +115,7 @@ class Worker:
         arrays = self._together(message["inputs"])
         if message["first"] > 0:  # of another device: this piece of the arena is given back before they die
             arrays = {name: array.copy() for name, array in arrays.items()}
-        return Live(arrays)
+        return live_of(arrays)
 
     def _look_ahead(self) -> Message:
         """Read what follows, so that it starts at once; which queued runs are not started any more."""
@@ -146,16 +146,14 @@ class Worker:
         send(self._line, answer)
 
     def _forget(self, message: Message) -> None:
-        live = self._live.pop(message["request"], None)
-        if live is not None:
-            live.release()
+        self._live.pop(message["request"], None)
 
     def _hand_over(self, request: int, room: list[int]) -> Message:
         """Put a request's tensors into ``room`` if they fit; says how many bytes they are."""
         live = self._live.get(request)
         if live is None:
             return {"tensors": None, "bytes": 0}
-        arrays = [(name, np.ascontiguousarray(a)) for name, a in live.arrays.items()]
+        arrays = [(name, value.numpy()) for name, value in live.items()]
         placed, end = place(arrays, room[0])
         size = end - room[0]
         if size > room[1]:
@@ -163,7 +161,6 @@ class Worker:
         for (_, array), tensor in zip(arrays, placed, strict=True):
             array_at(self._memory, tensor)[...] = array
         del self._live[request]
-        live.release()
         return {"tensors": placed, "bytes": size}
 
 

@@ -1,0 +1,43 @@
+"""One block on the runtime: its tensors stay in the runtime's memory from one block to the next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy.typing as npt
+
+Feed = dict[str, npt.NDArray[Any]]
+Live = dict[str, Any]  # onnxruntime.OrtValue by name: tensors alive at a block boundary
+
+
+def live_of(arrays: Feed) -> Live:
+    """Arrays as the runtime takes them, without a copy; they must stay as they are until the block has run."""
+    import onnxruntime as ort
+
+    return {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in arrays.items()}
+
+
+class Piece:
+    """One block's session.
+
+    Outputs lie in the arena that all blocks share, where the next block finds them, and which takes them back as soon
+    as nobody holds them. Plain ``run`` would copy each into new memory: 2 to 3 % more for a network in 20 blocks.
+    """
+
+    def __init__(self, session: Any, inputs: list[str], outputs: list[str]) -> None:
+        self._session, self._inputs, self._outputs = session, inputs, outputs
+        self._binding = session.io_binding()
+
+    def run(self, live: Live) -> Live:
+        """The tensors alive after the block."""
+        binding = self._binding
+        for name in self._inputs:
+            binding.bind_ortvalue_input(name, live[name])
+        for name in self._outputs:
+            binding.bind_output(name)
+        try:
+            self._session.run_with_iobinding(binding)
+            return dict(zip(self._outputs, binding.get_outputs(), strict=True))
+        finally:
+            binding.clear_binding_inputs()
+            binding.clear_binding_outputs()

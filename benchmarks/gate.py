@@ -23,7 +23,7 @@ from eunomia.metrics.statistics import Estimate, interval, paired_difference
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "gate.md"
 MODES: tuple[Contention, ...] = ("proportional", "max_min", "weighted", "roofline", "roofline_static")
-RULES = ("fcfs", "edf", "edf+eft", "sjf+eft", "edf_bytes+eft", "moca")
+RULES = ("fcfs", "edf", "edf+pref", "edf+eft", "sjf+eft", "edf_bytes+pref", "edf_bytes+eft", "moca")
 POINTS = ((16.0, 0.7), (16.0, 1.0), (16.0, 1.3), (8.0, 1.0), (32.0, 1.0))  # GB/s, load
 SHOWN = "edf+eft"  # the rule of the comparison with MoCA's split
 FIXED = 0.9  # a gate that is not chosen, to see what a wrong one costs

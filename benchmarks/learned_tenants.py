@@ -7,6 +7,7 @@ any idle accelerator or earliest finish; three gates) of each set and load on va
 stand five replications of the policy trained for the objective, the shipped policy with the terms set by hand, and the
 best policies that know no promises. Finished cells are kept under ``runs/benchmark-tenants`` and found again.
 
+``--quick`` looks at one trace of every mix at load 1.15 alone, with rules fixed beforehand: 20 s of processor time.
 ``--train`` trains the replications that are not there yet, each as by
     eunomia train benchmarks/learned_data/tenants_for_PROMISE.toml --set seed=SEED --out runs/train-eunomia-PROMISE-SEED
 """
@@ -59,6 +60,11 @@ PLAIN_RULES = (
       for gate in GATES),
     *(f"{name}+g{gate}" for name in ("pressure", "dream", "layerweaver", "veltair", "dysta", "moca", "planaria")
       for gate in GATES),
+)  # fmt: skip
+QUICK_LOAD = 1.15
+QUICK_RULES = (
+    "triage_sjf+f+eft+g1", "triage_edf+f+eft+g0.9", "gap_first_sjf+f+eft+g0.9", "worst_first_edf+f+eft+g0.9",
+    "shift_edf+f+eft+g0.9", "dysta+g0.9", "sjf+f+eft+g0.9", "edf+f+eft+g0.9",
 )  # fmt: skip
 
 
@@ -222,17 +228,32 @@ def equal_targets(runs: Path, workers: int) -> Values:
     return {label: values[name] for label, name in names.items()}
 
 
+def quick(runs: Path, workers: int) -> Values:
+    """One trace of every mix at one load; the rules are those that did best on training networks, and usual ones."""
+    places = [place for place in PLACES if place.load == QUICK_LOAD]
+    names = {"eunomia": "eunomia", **{f"{terms} 2": f"eunomia {terms} 2" for terms in HAND.values()}}
+    names |= cards(runs) | {name: name for name in QUICK_RULES}
+    found = measure("runs", places, range(1), dict.fromkeys(places, tuple(names.values())), workers)
+    return {label: gather(found, (name,))[name] for label, name in names.items()}
+
+
 def main() -> None:
-    from benchmarks.learned_tenants_page import write_page
+    from benchmarks.learned_tenants_page import quick_page, write_page
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--train", action="store_true", help="first train the replications that are not there"
     )
+    parser.add_argument(
+        "--quick", action="store_true", help="one load, one trace, fixed rules; nothing is written"
+    )
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where the replications were trained")
     parser.add_argument("--workers", type=int, default=2)
     asked = parser.parse_args()
+    if asked.quick:
+        print(quick_page(quick(asked.runs, asked.workers)))
+        return
     if asked.train:
         train_missing(asked.runs, asked.workers)
     values, chosen, bounds = study(asked.runs, asked.workers)

@@ -213,6 +213,28 @@ def figure(values: Values) -> str:
     return front_chart(points, measures, Axis(HITS, "hits, %"), panels)
 
 
+def quick_page(values: Values) -> str:
+    """Means over mixes at one load, and paired differences of the trained policies to all others."""
+    ours = {promise: trained(values, promise) for promise in PROMISES}
+    others = [name for name in values if name not in {label for labels in ours.values() for label in labels}]
+    lines = [
+        "| policy | attainment % | mean shortfall % | worst shortfall % | hits % |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    points = {
+        n: 100.0 * np.array(SIGNS) * table.mean(axis=1) for n, table in values.items()
+    }  # (mixes, measures)
+    for name, table in points.items():
+        lines.append(f"| {name} | " + " | ".join(f"{value:.2f}" for value in table.mean(axis=0)[:4]) + " |")
+    lines += ["", "| objective | policy | against | difference | hits |", "|---|---|---|---:|---:|"]
+    for m, promise in enumerate(PROMISES):
+        for one in ours[promise]:
+            for other in others:
+                found = [interval((points[one] - points[other])[:, x].tolist()) for x in (m, HITS)]
+                lines.append(f"| {promise} | {one} | {other} | {text(found[0])} | {text(found[1])} |")
+    return "\n".join(lines)
+
+
 def write_page(
     values: Values, chosen: Mapping[Any, dict[str, str]], bounds: Floats, equal: Values, write: bool
 ) -> str:

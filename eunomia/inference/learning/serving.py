@@ -79,7 +79,8 @@ def eunomia(
     ``promise``: what becomes of promised hit rates. ``attainment`` = as many kept as possible, ``shortfall`` = as
     little missing as possible, ``max_min`` = the worst as little broken as possible: the policy trained for it, where
     one ships, else ``keep``, ``mend``, ``level``: terms set by hand (policy/bases.py) that join the score;
-    ``strength``: how much they weigh against hits. Begins as a gated heuristic and falls back to it on states unlike those of its training.
+    ``strength``: how much they weigh against hits. Begins as a gated heuristic and falls back to it on states unlike
+    those of its training.
     """
     trained = f"eunomia-{promise.replace('_', '-')}"
     if promise in TERMS and trained in shipped():

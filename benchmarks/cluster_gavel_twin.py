@@ -209,6 +209,11 @@ def makespan(facts: Facts) -> Floats:
     return np.asarray(np.clip(found, 0.0, 1.0))
 
 
+def blind_makespan(facts: Facts) -> Floats:
+    """The same with every type as fast as V100."""
+    return makespan(_all_as_v100(facts))
+
+
 class FinishTime:
     """min max_m (t_m + r_m / thr) / (C_m + r_m / thr(m, Xiso)); C_m is kept between calls, as in the code."""
 
@@ -265,11 +270,36 @@ def blind_finish_time() -> Policy:
     """Every type runs a job at its V100 speed."""
     inner = FinishTime()
 
-    def policy(facts: Facts) -> Floats:
-        v100 = facts.speed[:, [2]]  # k80, p100, v100
-        return inner(Facts(np.repeat(v100, facts.speed.shape[1], axis=1), *_rest(facts)))
+    return lambda facts: inner(_all_as_v100(facts))
 
-    return policy
+
+def _all_as_v100(facts: Facts) -> Facts:
+    v100 = facts.speed[:, [2]]  # k80, p100, v100
+    return Facts(np.repeat(v100, facts.speed.shape[1], axis=1), *_rest(facts))
+
+
+def proportional(facts: Facts) -> Floats:
+    """N_j / sum N for everybody."""
+    return np.tile(facts.count / facts.count.sum(), (len(facts.scale), 1))
+
+
+def water_filling(facts: Facts) -> Floats:
+    """Raise the least normalised throughput, freeze who cannot rise further (tried one by one), repeat."""
+    usual = (facts.speed * (facts.count / facts.count.sum())).sum(axis=1)
+    gain = facts.speed * (1.0 / facts.weight * (1.0 / usual))[:, None] * facts.scale[:, None]
+    held: dict[int, float] = {}
+    x = cp.Variable(facts.speed.shape)
+    term = cp.sum(cp.multiply(gain, x), axis=1)
+    while len(held) < len(facts.scale):
+        free = [m for m in range(len(facts.scale)) if m not in held]
+        floors = [term[m] >= level * (1.0 - 1e-6) for m, level in held.items()]
+        level = cp.Problem(cp.Maximize(cp.min(term[free])), [*_base(x, facts), *floors]).solve(solver=cp.ECOS)
+        floors += [term[m] >= level * (1.0 - 1e-6) for m in free]
+        for m in free:
+            reached = cp.Problem(cp.Maximize(term[m]), [*_base(x, facts), *floors]).solve(solver=cp.ECOS)
+            if reached <= level * (1.0 + 1e-4):
+                held[m] = level
+    return np.asarray(np.clip(x.value, 0.0, 1.0))
 
 
 def _rest(facts: Facts) -> tuple[Any, ...]:

@@ -319,7 +319,7 @@ def _numbers(option: str, texts: list[str] | None) -> dict[str, float]:
 
 
 def _whole(name: str, value: float) -> int:
-    if value != int(value):
+    if not value.is_integer():
         raise ConfigError(f"{name}={value:g}: give a whole number of devices")
     return int(value)
 

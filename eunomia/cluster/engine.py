@@ -154,7 +154,7 @@ class Engine:
         took = time.perf_counter() - began
         mixed = self.options.cross_type != "off"
         check(self.name, view, answer, self.needs, self.name_of, mixed)
-        self.recorder.allocation(now_s, took, view, answer)
+        self.recorder.allocation(now_s, took, view, answer, self.name_of)
         return answer
 
     def name_of(self, row: int) -> str:

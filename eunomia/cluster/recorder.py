@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,8 +11,9 @@ import numpy as np
 from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.options import Recording
 from eunomia.cluster.rounds import Units
-from eunomia.cluster.view import Allocation, ClusterView
+from eunomia.cluster.view import Allocation, ClusterView, Note
 
+MAX_NAMED = 8
 MAX_CHOICES = 4_000_000  # rows; beyond it choices are no longer recorded, and the run says so
 
 
@@ -25,6 +28,19 @@ class Asked:
     notes: tuple[tuple[str, str], ...]  # kind, text
 
 
+def _named(note: Note, name_of: Callable[[int], str]) -> str:
+    """Who had a deadline relaxed, and by how much; at most ``MAX_NAMED``."""
+    if note.kind != "relaxed":
+        return ""
+    each = list(zip(note.jobs, note.values, strict=True))
+    said = [
+        f"'{name_of(row)}' (" + (f"{late:.0f} s late" if math.isfinite(late) else "given up") + ")"
+        for row, late in each[:MAX_NAMED]
+    ]
+    more = f" and {len(each) - MAX_NAMED} more" if len(each) > MAX_NAMED else ""
+    return ": " + ", ".join(said) + more
+
+
 @dataclass
 class Recorder:
     """``all``: also every choice of a round; ``leases``: who held what; ``jobs``: neither."""
@@ -37,9 +53,16 @@ class Recorder:
     notes: dict[str, int] = field(default_factory=dict)  # text -> how often
     _rows: int = 0
 
-    def allocation(self, now_s: float, solve_s: float, view: ClusterView, answer: Allocation) -> None:
-        """Book one answer and its notes."""
-        notes = tuple((note.kind, note.text) for note in answer.notes)
+    def allocation(
+        self,
+        now_s: float,
+        solve_s: float,
+        view: ClusterView,
+        answer: Allocation,
+        name_of: Callable[[int], str],
+    ) -> None:
+        """Book one answer and its notes; ``name_of`` gives the id of the job in a row of the view."""
+        notes = tuple((note.kind, note.text + _named(note, name_of)) for note in answer.notes)
         self.asked.append(Asked(now_s, solve_s, len(view), answer.objective, notes))
         for kind, text in notes:
             if kind in ("fallback", "relaxed"):

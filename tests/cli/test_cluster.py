@@ -191,6 +191,8 @@ def test_what_is_wrong_is_said_in_one_sentence(shell: Shell, case: str) -> None:
         (("--add", "tpu=2"), "unknown device type 'tpu'"),
         (("--remove", "npu=3"), "there are only 2"),
         (("--add", "npu=1.5"), "whole number of devices"),
+        (("--add", "npu=nan"), "whole number of devices"),
+        (("--price", "gpu=inf"), "must be a finite number"),
         (("--weight", "bronze=2"), "unknown job or tenant 'bronze'"),
         (("--weight", "gold=0"), "greater than 0"),
         (("--price", "gpu"), "write NAME=NUMBER"),
@@ -208,6 +210,37 @@ def test_a_wrong_trace_names_file_line_and_column(shell: Shell, tmp_path: Path) 
     done = shell("cluster", "jobs", trace)
     assert done.code == 1
     assert f"{trace}, line 3, column 'gpus': 'x' is not a whole number" in done.err
+
+
+SLOS = "max_sum_throughput_normalized_by_cost_perf_SLOs"
+
+
+def test_deadlines_that_cannot_be_met_are_named_with_their_lateness(shell: Shell) -> None:
+    """train-vision needs 40,000 steps at 12.6 steps/s at most (two NPUs): 3,175 s, where 2,000 s are left."""
+    done = shell("cluster", "simulate", JOBS, "-p", SLOS, "--set", "job.train-vision.deadline_s=2000.0",
+                 "--out", "run")  # fmt: skip
+    assert done.code == 0, done.err
+    assert "relaxed: 1 of 1 deadlines cannot be met: 'train-vision' (1175 s late)" in done.err
+    assert re.search(r"finished\s+3", done.out)
+
+
+def test_where_every_solver_fails_shares_are_isolated_and_nothing_is_lost(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from eunomia.cluster.solver import solve
+    from eunomia.cluster.solver.highs import SolverError
+
+    def fails(problem: object) -> object:
+        raise SolverError("HiGHS ended with status 'Unknown' on a programme of 3 columns, 4 rows")
+
+    monkeypatch.setattr(solve, "solve_embedded_shares", fails)
+    done = shell("cluster", "simulate", JOBS, "-p", "max_min_fairness_perf", "--json", "--out", "run")
+    assert done.code == 0 and "Traceback" not in done.err
+    found = json.loads(done.out)
+    (said,) = found["remarks"]
+    assert "fallback: no solver found an optimum (HiGHS ended with status 'Unknown'" in said
+    assert "isolated shares are used instead" in said
+    assert found["metrics"]["finished"] == 3
 
 
 def test_a_policy_that_crashes_is_named(shell: Shell, tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from eunomia.cluster.cluster import Floats, Ints
-from eunomia.cluster.shares import proportional_share
+from eunomia.cluster.shares import isolated_shares, proportional_share
+from eunomia.cluster.solver.highs import SolverError
 from eunomia.cluster.solver.pop import solve_split
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution
 from eunomia.cluster.solver.solve import DEFAULT
@@ -46,7 +47,7 @@ class ProgrammePolicy:
             raise ConfigError("a packed policy needs throughputs of pairs; this table has none")
         able = view.usable.any(axis=1)
         if able.all():
-            return self.decide(view)
+            return self._decided(view)
         return self._without(view, np.flatnonzero(able))
 
     def _without(self, view: ClusterView, rows: Ints) -> Allocation:
@@ -54,7 +55,7 @@ class ProgrammePolicy:
         waiting = np.setdiff1d(np.arange(len(view)), rows)
         shares, answer = np.zeros(view.throughput.shape), Allocation()
         if len(rows):
-            answer = self.decide(view.take(rows))
+            answer = self._decided(view.take(rows))
             assert answer.shares is not None
             shares[rows] = answer.shares
         pairs = answer.pairs
@@ -66,6 +67,15 @@ class ProgrammePolicy:
         text = f"{len(waiting)} jobs fit on no type with the devices that work now"
         notes += (Note("info", text, tuple(waiting.tolist())),)
         return replace(answer, shares=shares, pairs=pairs, notes=notes)
+
+    def _decided(self, view: ClusterView) -> Allocation:
+        """The policy's answer; isolated shares, and a note that says so, if no solver finds an optimum."""
+        try:
+            return self.decide(view)
+        except SolverError as error:
+            shares = np.where(view.usable, isolated_shares(view.capacity, view.scale), 0.0)
+            text = f"no solver found an optimum ({error}); isolated shares are used instead"
+            return Allocation(shares=shares, notes=(Note("fallback", text),))
 
     def decide(self, view: ClusterView) -> Allocation:
         """The policy itself; the view holds at least one job, each of which can run somewhere."""

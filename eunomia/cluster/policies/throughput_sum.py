@@ -110,10 +110,5 @@ def _relaxed_note(view: ClusterView, part: Floats) -> tuple[Note, ...]:
     left = np.maximum(view.time_left_s[rows], 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         lateness = np.where(part[rows] > GIVEN_UP, np.inf, left * part[rows] / (1.0 - part[rows]))
-    keys = view.key[rows].tolist()
-    named = ", ".join(
-        f"{key} (by {late:.0f} s)" for key, late in zip(keys[:8], lateness.tolist(), strict=False)
-    )
-    more = f" and {len(keys) - 8} more" if len(keys) > 8 else ""
-    text = f"{len(keys)} of {int(np.isfinite(view.deadline_s).sum())} deadlines cannot be met; relaxed: {named}{more}"
+    text = f"{len(rows)} of {int(np.isfinite(view.deadline_s).sum())} deadlines cannot be met"
     return (Note("relaxed", text, tuple(rows.tolist()), tuple(lateness.tolist())),)

@@ -7,7 +7,9 @@ snapshot   the live part of the engine's state, as the scheduler believes it to 
 rollout    one plan followed to the horizon
 futures    sampled arrivals
 objective  what a rollout is worth
-deliberate which plan to follow
+agenda     what waits in a rollout, in order
+deliberate a new plan at once, where time is free
+standing   a plan that is corrected while the system runs
 choose     the decision itself
 values     the worth of every candidate at one decision, for learners
 policy     the policy and its settings

@@ -1,4 +1,4 @@
-"""The decision itself: follow the plan in force; make a new one when something has arrived."""
+"""The decision itself: follow the plan in force; have it made anew or corrected when something has arrived."""
 
 from __future__ import annotations
 
@@ -18,28 +18,35 @@ from eunomia.inference.lookahead.memory import (
     rule_at,
     workspace_at,
 )
+from eunomia.inference.lookahead.standing import correct_plan, meet_arrivals
 
 
 @jitted
 def refresh_plan(ws: Workspace, system: Any) -> None:
-    """Put a finished plan in force, and start a new one if requests have arrived since the last."""
-    now_s = system.now_s
-    if ws.pending == 1 and now_s >= ws.effective_s:
+    """Put what the planner has finished in force, and give it work if requests have arrived or moves are left."""
+    now_s, arrived = system.now_s, system.live + system.finished
+    if ws.busy == 1:
+        if now_s < ws.effective_s:
+            return
         _install(ws)
-    arrived = system.live + system.finished
-    if ws.pending == 0 and arrived != ws.seen:
+    if arrived != ws.seen:
         ws.seen = arrived
         count_arrivals(ws, ws.live)
+        meet_arrivals(ws)
+    if ws.moves_left == 0:
+        return
+    if ws.charged == 0:
         deliberate(ws)
-        ws.pending = 1
-        ws.effective_s = now_s + (ws.snapshot_s + ws.used * ws.unit_s if ws.charged == 1 else 0.0)
-        if ws.charged == 0:
-            _install(ws)
+        ws.moves_left = 0
+        _install(ws)
+    else:
+        correct_plan(ws)
+        ws.busy, ws.effective_s = 1, now_s + ws.snapshot_s + ws.used * ws.unit_s
 
 
 @jitted
 def _install(ws: Workspace) -> None:
-    ws.pending, ws.rule = 0, ws.planned_rule
+    ws.busy, ws.rule = 0, ws.planned_rule
     for request in range(ws.num_requests):
         level_at(ws, request).value = planned_at(ws, request).value
 

@@ -34,14 +34,15 @@ class Settings:
     futures: int = 0
     singles: bool = True
     charged: bool = False
-    unit_s: float = 2.5e-7
-    snapshot_s: float = 3e-5
+    slice_rollouts: float = 3.0
+    unit_s: float = 1.25e-7
+    snapshot_s: float = 1e-5
 
     def __post_init__(self) -> None:
         for name in ("budget", "price", "margin", "futures"):
             if not getattr(self, name) >= 0:
                 raise PolicyError(f"lookahead: {name} is {getattr(self, name)}; it must be at least 0")
-        for name in ("horizon_s", "unit_s"):
+        for name in ("horizon_s", "unit_s", "slice_rollouts"):
             if not getattr(self, name) > 0.0:
                 raise PolicyError(f"lookahead: {name} is {getattr(self, name)}; it must be positive")
 
@@ -85,7 +86,7 @@ def attach(engine: Any, settings: Settings, portfolio: tuple[Greedy, ...]) -> Co
     """
     problem, options = engine.problem, engine.options
     snapshot, trial = _twin_states(engine, believed(problem, settings.futures))
-    arrays = _arrays(problem, settings, portfolio)
+    arrays = _arrays(problem, settings, portfolio, len(trial["nodes"]))
     workspace = np.zeros(1, WORKSPACE)
     values = {
         **asdict(settings), **{name: array.ctypes.data for name, array in arrays.items()},
@@ -114,10 +115,13 @@ def _twin_states(engine: Any, model: Problem) -> tuple[State, State]:
     return snapshot, trial
 
 
-def _arrays(problem: Problem, settings: Settings, portfolio: tuple[Greedy, ...]) -> dict[str, Any]:
+def _arrays(
+    problem: Problem, settings: Settings, portfolio: tuple[Greedy, ...], nodes: int
+) -> dict[str, Any]:
     requests = len(problem.jobs.pair) + settings.futures * FUTURE
     lengths = {
         "portfolio": len(portfolio), "pairs": len(problem.jobs.model_of), "levels": requests, "planned": requests,
+        "agenda": nodes,
     }  # fmt: skip
     arrays = {name: np.zeros(lengths[name], dtype) for name, dtype in ARRAYS.items()}
     _write_portfolio(arrays["portfolio"], portfolio)

@@ -24,7 +24,7 @@ from eunomia.inference.lookahead.memory import (
     planned_at,
 )
 from eunomia.inference.lookahead.objective import HITS, clear_tally, worth
-from eunomia.inference.lookahead.rollout import pass_time, roll_out
+from eunomia.inference.lookahead.rollout import roll_out
 from eunomia.inference.lookahead.snapshot import take_snapshot
 
 
@@ -48,7 +48,7 @@ def evaluate(ws: Workspace, rule: int, to_beat: float) -> float:
 @jitted
 def spent(ws: Workspace) -> bool:
     """Whether the budget of this deliberation is used up."""
-    return ws.budget > 0 and ws.used >= ws.budget  # type: ignore[no-any-return]
+    return ws.limit > 0 and ws.used >= ws.limit  # type: ignore[no-any-return]
 
 
 @jitted
@@ -56,7 +56,7 @@ def prepare(ws: Workspace) -> None:
     """Snapshot, horizon and futures."""
     take_snapshot(ws, ws.live)
     k = kernel_at(ws.snapshot)
-    ws.price_per_s = ws.price / mean_share_s(ws, k)
+    ws.price_per_s = ws.price / largest_share_s(ws, k)
     from_s, last_s = system_of(k).now_s, 0.0
     for slot in range(k.used_slots):
         deadline_s = slot_at(k, slot).deadline_s
@@ -65,30 +65,28 @@ def prepare(ws: Workspace) -> None:
     ws.until_s = from_s + ws.horizon_s
     if last_s > from_s:
         ws.until_s = min(ws.until_s, last_s)
-    if ws.charged == 1 and ws.lead > 0.0:
-        for slot in range(k.used_slots):
-            request = slot_at(k, slot).request
-            planned_at(ws, request).value = level_at(ws, request).value
-        pass_time(ws, ws.rule, from_s + ws.snapshot_s + ws.lead * ws.unit_s)
     if ws.futures > 0:
         draw_futures(ws, ws.live)
 
 
 @jitted
-def mean_share_s(ws: Workspace, k: Kernel) -> float:
-    """Time for which a mean request, of those seen, would keep the whole platform busy."""
-    total_s, bandwidth = 0.0, system_of(k).bandwidth_bytes_s
+def largest_share_s(ws: Workspace, k: Kernel) -> float:
+    """Time for which the largest request, of the kinds seen, would keep the whole platform busy.
+
+    It is the one to give up when room is short: what it would bring per second is what a second is worth.
+    """
+    largest_s, bandwidth = 0.0, system_of(k).bandwidth_bytes_s
     for pair in range(ws.num_pairs):
-        model = model_at(k, pair_at(k, pair).model)
-        share_s = max(model.iso_best_s / k.num_lanes, model.bytes / bandwidth)
-        total_s += pair_state_at(ws, pair).arrived * share_s
-    return total_s / max(1, ws.seen_open)  # type: ignore[no-any-return]
+        if pair_state_at(ws, pair).arrived > 0:
+            model = model_at(k, pair_at(k, pair).model)
+            largest_s = max(largest_s, model.iso_best_s / k.num_lanes, model.bytes / bandwidth)
+    return largest_s
 
 
 @jitted
 def deliberate(ws: Workspace) -> None:
     """Make a new plan: ``planned_rule`` and the planned levels."""
-    ws.used = 0
+    ws.used, ws.limit = 0, ws.budget
     ws.deliberations += 1
     prepare(ws)
     k = kernel_at(ws.snapshot)
@@ -98,7 +96,7 @@ def deliberate(ws: Workspace) -> None:
         planned_at(ws, request).value = NORMAL
         touched = touched or level_at(ws, request).value != NORMAL
     best_rule, best = 0, evaluate(ws, 0, -np.inf)
-    _note_lost(ws)
+    note_lost(ws)
     if ws.misses > 0 or ws.objective != HITS:
         if touched or ws.rule != 0:
             best_rule, best = _try_plan_in_force(ws, best)
@@ -108,7 +106,6 @@ def deliberate(ws: Workspace) -> None:
     ws.planned_rule = best_rule
     ws.layer_ends += ws.used
     ws.most = max(ws.most, ws.used)
-    ws.lead += 0.2 * (ws.used - ws.lead)
 
 
 @jitted
@@ -120,7 +117,7 @@ def _try_plan_in_force(ws: Workspace, best: float) -> tuple[int, float]:
         planned_at(ws, request).value = level_at(ws, request).value
     value = evaluate(ws, ws.rule, best + ws.margin)
     if value > best + ws.margin:
-        _note_lost(ws)
+        note_lost(ws)
         return ws.rule, value
     for slot in range(k.used_slots):
         planned_at(ws, slot_at(k, slot).request).value = NORMAL
@@ -138,12 +135,12 @@ def _try_rules(ws: Workspace, best_rule: int, best: float) -> tuple[int, float]:
         if value > best + ws.margin:
             best_rule, best = rule, value
             ws.changes += 1
-            _note_lost(ws)
+            note_lost(ws)
     return best_rule, best
 
 
 @jitted
-def _note_lost(ws: Workspace) -> None:
+def note_lost(ws: Workspace) -> None:
     """Remember which requests the plan that was just rolled out loses."""
     k = kernel_at(ws.snapshot)
     for slot in range(k.used_slots):
@@ -182,7 +179,7 @@ def _try_moves(ws: Workspace, rule: int, best: float, lost: int, level: int) -> 
         if value > best + ws.margin:
             best = value
             ws.changes += 1
-            _note_lost(ws)
+            note_lost(ws)
         else:
             plan.value = before
     return best

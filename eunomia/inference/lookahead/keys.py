@@ -11,12 +11,19 @@ ORDERS = (
     "edf", "llf", "sjf", "edf_bytes", "fcfs", "sjf_mean", "llf_mean", "heft", "priority",
     "laxity_ratio", "deficit_edf", "deficit_llf",
 )  # fmt: skip
+_FIRST_DYNAMIC = ORDERS.index("laxity_ratio")
 
 _edf, _llf, _sjf = jitted(ordering.edf), jitted(ordering.llf), jitted(ordering.sjf)
 _edf_bytes, _fcfs, _sjf_mean = jitted(ordering.edf_bytes), jitted(ordering.fcfs), jitted(ordering.sjf_mean)
 _llf_mean, _heft, _priority = jitted(ordering.llf_mean), jitted(ordering.heft), jitted(ordering.priority)
 _laxity_ratio = jitted(ordering.laxity_ratio)
 _deficit_edf, _deficit_llf = jitted(ordering.deficit_edf), jitted(ordering.deficit_llf)
+
+
+@jitted
+def is_dynamic(order: int) -> bool:
+    """Whether keys change while sub-jobs wait."""
+    return order >= _FIRST_DYNAMIC
 
 
 @jitted

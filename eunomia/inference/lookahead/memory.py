@@ -21,7 +21,14 @@ Workspace = Any  # a WORKSPACE record
 ADDRESS = 63  # word of SYSTEM.memory that holds the workspace's address; 0 = no engine behind the View
 
 RULE = np.dtype(  # one rule of the portfolio
-    [("order", "i8"), ("place", "i8"), ("feasible", "i8"), ("gate", "f8")], align=True
+    [
+        ("order", "i8"),
+        ("place", "i8"),
+        ("feasible", "i8"),
+        ("gate", "f8"),
+        ("tried", "i8"),  # in this round of a standing plan
+    ],
+    align=True,
 )
 
 PAIR_STATE = np.dtype(  # what is known of a (tenant, model) pair, and what a rollout predicts for it
@@ -41,16 +48,22 @@ LEVEL = np.dtype(  # per request
     [
         ("value", "i8"),  # FIRST, NORMAL or LAST
         ("lost", "i8"),  # 1 = the best plan so far loses it
+        ("tried", "i8"),  # moves of this round of a standing plan that are done, one bit each
         ("lost_now", "i8"),  # 1 = the rollout under way loses it
     ]
 )
 FIRST, NORMAL, LAST = -1, 0, 1
+
+ENTRY = np.dtype(  # of the agenda: a waiting sub-job of the rollout
+    [("level", "i8"), ("key", "f8"), ("sequence", "i8"), ("node", "i8")], align=True
+)
 
 ARRAYS: dict[str, np.dtype[Any]] = {
     "portfolio": RULE,
     "pairs": PAIR_STATE,
     "levels": LEVEL,  # (requests + futures,) the plan in force
     "planned": LEVEL,  # the plan being made
+    "agenda": ENTRY,
 }
 
 WORKSPACE = np.dtype(
@@ -65,8 +78,9 @@ WORKSPACE = np.dtype(
         ("singles", "i8"),  # single candidates are tried
         ("objective", "i8"),
         ("learning", "i8"),  # estimates change
-        ("charged", "i8"),  # plans take effect after the time that they took to make
-        ("budget", "i8"),  # simulated layer ends per deliberation; 0 = no limit
+        ("charged", "i8"),  # a standing plan; corrections take effect after the time that they took
+        ("slice_rollouts", "f8"),  # length of a correction, in rollouts of the plan in force
+        ("budget", "i8"),  # simulated layer ends per deliberation or slice; 0 = no limit
         ("horizon_s", "f8"),
         ("unit_s", "f8"),  # time that one simulated layer end stands for
         ("snapshot_s", "f8"),  # time of a deliberation before its first rollout
@@ -78,17 +92,25 @@ WORKSPACE = np.dtype(
         ("planned_rule", "i8"),
         ("seen", "i8"),  # arrivals at the last deliberation
         ("seen_open", "i8"),
-        ("pending", "i8"),  # a plan is being made
-        ("effective_s", "f8"),  # when it will be in force
+        ("busy", "i8"),  # the planner is at work on a slice
+        ("effective_s", "f8"),  # when what it finds will be in force
+        ("moves_left", "i8"),  # the round is not complete
+        ("improved", "i8"),  # something in this round has helped
+        ("base_due", "i8"),  # the base is to be compared with the plan in force
+        ("usual_rollout", "f8"),  # simulated layer ends of a rollout of the plan in force, running mean
+        ("usual_slice", "f8"),  # of a slice
         # of the deliberation under way
         ("known", "i8"),  # requests in the snapshot
         ("used", "i8"),  # layer ends simulated
+        ("limit", "i8"),  # of those; 0 = none
         ("future_count", "i8"),  # arrivals of the longest sampled future
         ("drawn", "i8"),  # deliberations so far: stream of the sampled futures
-        ("lead", "f8"),  # layer ends that a deliberation is expected to simulate
         ("until_s", "f8"),  # end of the rollouts
         ("misses", "i8"),  # requests that this rollout has lost
         ("most_ends", "i8"),  # it is cut off when it has simulated as many layer ends
+        ("entries", "i8"),  # of the agenda
+        ("dynamic", "i8"),  # its keys change with time
+        ("late_s", "f8"),  # before this, nothing in it is hopeless
         ("hold", "i8"),  # this rollout starts nothing before the next event
         ("loss", "f8"),  # those, and the price of the work done
         ("allowed", "f8"),  # it is cut off when it has lost as much
@@ -159,3 +181,4 @@ rule_at = _accessor("portfolio")
 pair_state_at = _accessor("pairs")
 level_at = _accessor("levels")
 planned_at = _accessor("planned")
+entry_at = _accessor("agenda")

@@ -16,12 +16,12 @@ from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE
 from eunomia.inference.lookahead.choose import choose_by_plan
 from eunomia.inference.lookahead.companion import Companion, Settings, attach
 from eunomia.inference.lookahead.keys import ORDERS
-from eunomia.inference.lookahead.objective import OBJECTIVES
+from eunomia.inference.lookahead.objective import OBJECTIVES, TIE
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.unrolling import unrolled
 from eunomia.inference.view import Assign, View
 
-SNAPSHOT_US = 30.0  # time of a snapshot and of all else that every plan costs
+SNAPSHOT_US = 10.0  # time of a snapshot and of all else that every plan costs
 PORTFOLIO = ("edf+f+eft+g0.9", "edf_bytes+f+g1", "sjf+f+g0.9", "llf+f+eft+g1")
 
 
@@ -94,21 +94,23 @@ def lookahead(
     objective: str = "hits",
     budget_us: float = 500.0,
     horizon_ms: float = math.inf,
-    price: float = 0.7,
-    margin: float = 0.0,
+    price: float = 0.9,
+    margin: float = 0.3,
     futures: int = 0,
     singles: bool = True,
     charge: bool = False,
-    ends_per_us: float = 4.0,
+    slice_rollouts: float = 3.0,
+    ends_per_us: float = 8.0,
 ) -> Lookahead:
     """Rollouts of rules and of single requests put first or last, at every arrival; free unless ``charge``.
 
     See docs/lookahead.md. ``base``: the rule that plans must beat; ``portfolio``: more rules, ``;`` between them,
     ``default`` or ``none``.
     ``objective``: hits, attainment, shortfall or max_min. ``budget_us``: time per plan (0 = no limit), counted as
-    simulated layer ends, ``ends_per_us`` of them per microsecond; ``charge``: a plan takes effect only after the
-    time that it took. ``horizon_ms``: how far rollouts go (at most to the last known deadline). ``price``: hits
-    that the work of a mean request must bring. ``margin``: hits by which a change must be better.
+    simulated layer ends, ``ends_per_us`` of them per microsecond; ``charge``: a standing plan, corrected in slices that
+    take effect only after the time that they took, each as long as ``slice_rollouts`` rollouts and at most the
+    budget. ``horizon_ms``: how far rollouts go (at most to the last known deadline). ``price``: hits that the work
+    of the largest request must bring. ``margin``: hits by which a change must be better.
     ``futures``: sampled futures per rollout (0 = known requests alone). ``singles``: move single requests.
     """
     names = [base, *_more_rules(portfolio)]
@@ -116,11 +118,12 @@ def lookahead(
     if objective not in OBJECTIVES:
         raise UnknownNameError("objective", objective, OBJECTIVES)
     if not 0.0 < ends_per_us < math.inf:
-        raise PolicyError(f"lookahead: ends_per_us is {ends_per_us}; it must be positive (4 is usual)")
+        raise PolicyError(f"lookahead: ends_per_us is {ends_per_us}; it must be positive (8 is usual)")
+    unit = 1.0 if objective == "hits" else TIE
     settings = Settings(
         objective=OBJECTIVES.index(objective), budget=_ends(budget_us, ends_per_us), horizon_s=1e-3 * horizon_ms,
-        price=price, margin=margin, futures=futures, singles=singles, charged=charge, unit_s=1e-6 / ends_per_us,
-        snapshot_s=1e-6 * SNAPSHOT_US,
+        price=price, margin=margin * unit, futures=futures, singles=singles, charged=charge, unit_s=1e-6 / ends_per_us,
+        snapshot_s=1e-6 * SNAPSHOT_US, slice_rollouts=slice_rollouts,
     )  # fmt: skip
     return Lookahead(rules, settings)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from eunomia.inference.kernel.contention import set_rates
-from eunomia.inference.kernel.facts import is_late
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.layers import end_layer, start_layer
 from eunomia.inference.kernel.lifecycle import open_slot
@@ -33,9 +32,10 @@ from eunomia.inference.kernel.memory import (
 from eunomia.inference.kernel.placement import choose, refresh_types
 from eunomia.inference.kernel.pools import release_node, release_slot, unlink_waiting
 from eunomia.inference.kernel.setup import EFT, EFT_CA, GRACE_S
-from eunomia.inference.lookahead.keys import order_key
+from eunomia.inference.lookahead.agenda import enter_fresh, find_hopeless, open_agenda, strike, strike_node
 from eunomia.inference.lookahead.memory import (
     Workspace,
+    entry_at,
     kernel_at,
     pair_state_at,
     planned_at,
@@ -56,7 +56,7 @@ def roll_out(ws: Workspace, rule: int, future: int) -> bool:
     restore(ws)
     k = kernel_at(ws.trial)
     ws.used += ROLLOUT
-    ws.most_ends = ws.budget - ws.used if ws.budget > 0 else UNLIMITED
+    ws.most_ends = ws.limit - ws.used if ws.limit > 0 else UNLIMITED
     k.next_open = ws.num_requests + future * ws.future_capacity
     k.num_open = k.next_open + (ws.future_count if ws.futures > 0 else 0)
     better = _follow(ws, k, rule, ws.until_s)
@@ -82,13 +82,15 @@ def pass_time(ws: Workspace, rule: int, until_s: float) -> None:
 @jitted
 def _follow(ws: Workspace, k: Kernel, rule: int, until_s: float) -> bool:
     """Go from event to event until ``until_s`` or the end; False = cut off."""
-    held = ws.hold == 1
+    held, order = ws.hold == 1, rule_at(ws, rule).order
+    open_agenda(ws, k, order)
     while ws.loss < ws.allowed and k.events < ws.most_ends:
         if not held:
             _start_layers(ws, k, rule)
         held = False
         if not _next_instant(ws, k, until_s):
             return True
+        enter_fresh(ws, k, order)
     return False
 
 
@@ -134,7 +136,6 @@ def _end(ws: Workspace, k: Kernel, s: int) -> None:
             if left.value == 0:
                 make_ready(k, slot, after, node)
                 node = -1
-        k.num_fresh = 0
     else:
         _count(ws, record, system_of(k).now_s <= record.deadline_s + GRACE_S)
         record.gone = 1
@@ -151,7 +152,6 @@ def _admit(k: Kernel, request: int) -> None:
     for layer in range(record.layers):
         if row_at(k, record.row0 + layer).indegree == 0:
             make_ready(k, slot, layer, -1)
-    k.num_fresh = 0
 
 
 @jitted
@@ -172,6 +172,7 @@ def _give_up(ws: Workspace, k: Kernel, slot: int) -> None:
     record = slot_at(k, slot)
     while record.first_waiting >= 0:
         node = record.first_waiting
+        strike_node(ws, node)
         unlink_waiting(k, node)
         release_node(k, node)
     record.gone = 1
@@ -182,15 +183,10 @@ def _give_up(ws: Workspace, k: Kernel, slot: int) -> None:
 
 @jitted
 def _drop_hopeless(ws: Workspace, k: Kernel) -> None:
-    now_s = system_of(k).now_s
-    i = 0
-    while i < k.num_waiting:
-        node = waiting_at(k, i).value
-        if is_late(facts_at(k, node), now_s):
-            _give_up(ws, k, node_at(k, node).slot)
-            i = 0
-        else:
-            i += 1
+    node = find_hopeless(ws, k)
+    while node >= 0:
+        _give_up(ws, k, node_at(k, node).slot)
+        node = find_hopeless(ws, k)
 
 
 @jitted
@@ -198,44 +194,34 @@ def _start_layers(ws: Workspace, k: Kernel, rule: int) -> None:
     """Decisions of one instant: the planned levels, then the rule's order; its placement and gate."""
     chosen, system = rule_at(ws, rule), system_of(k)
     _drop_hopeless(ws, k)
+    if ws.dynamic == 1:
+        open_agenda(ws, k, chosen.order)
     while k.num_waiting > 0 and k.num_running < k.num_lanes:
         demand = 0.0
         for s in range(k.num_lanes):
-            if lane_at(k, s).node >= 0:
-                demand += queue_at(k, s).demand_bytes_s
+            demand += queue_at(k, s).demand_bytes_s  # 0 of idle ones
         system.demand_bytes_s = demand
         if demand > chosen.gate * system.bandwidth_bytes_s:
             return
         if chosen.place == EFT or chosen.place == EFT_CA:
             refresh_types(k)
-        if not _start_first(ws, k, chosen.order, chosen.place):
+        if not _start_first(ws, k, chosen.place):
             return
 
 
 @jitted
-def _start_first(ws: Workspace, k: Kernel, order: int, place: int) -> bool:
+def _start_first(ws: Workspace, k: Kernel, place: int) -> bool:
     """Start the first sub-job, in order, that is given an idle accelerator; False = none is."""
-    system = system_of(k)
-    best, best_s, best_level, best_key, best_sequence = -1, -1, 0, 0.0, 0
-    for i in range(k.num_waiting):
-        node = waiting_at(k, i).value
-        facts = facts_at(k, node)
-        level, key = planned_at(ws, facts.request).value, order_key(order, facts, system)
-        if best >= 0:
-            if level != best_level:
-                if level > best_level:
-                    continue
-            elif key > best_key or (key == best_key and facts.sequence > best_sequence):
-                continue
-        s = choose(k, place, facts.row)
+    for i in range(ws.entries):
+        node = entry_at(ws, i).node
+        s = choose(k, place, facts_at(k, node).row)
         if s >= 0:
-            best, best_s, best_level, best_key, best_sequence = node, s, level, key, facts.sequence
-    if best < 0:
-        return False
-    start_layer(k, best, best_s, system.now_s, 0)
-    if ws.price_per_s > 0.0:
-        ws.loss += ws.price_per_s * share_s(k, best_s)
-    return True
+            strike(ws, i)
+            start_layer(k, node, s, system_of(k).now_s, 0)
+            if ws.price_per_s > 0.0:
+                ws.loss += ws.price_per_s * share_s(k, s)
+            return True
+    return False
 
 
 @jitted

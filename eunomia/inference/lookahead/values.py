@@ -53,7 +53,7 @@ def candidate_values(companion: Companion) -> Candidates:
 def _evaluate_all(address, out):  # type: ignore[no-untyped-def]
     """Rows (request, value): base, hold, then the candidates; returns their number."""
     ws = workspace_at(address)
-    charged, ws.charged = ws.charged, 0  # values are of a decision that is made now
+    ws.limit = 0
     count_arrivals(ws, ws.live)
     prepare(ws)
     k = kernel_at(ws.snapshot)
@@ -75,7 +75,7 @@ def _evaluate_all(address, out):  # type: ignore[no-untyped-def]
             planned_at(ws, request).value = FIRST
         out[row, 1] = evaluate(ws, 0, -np.inf)
         planned_at(ws, request).value = NORMAL
-    ws.hold, ws.charged = 0, charged
+    ws.hold = 0
     return count
 
 

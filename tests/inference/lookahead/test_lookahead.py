@@ -124,7 +124,11 @@ def test_arrivals_to_come_change_nothing_before_they_come() -> None:
     cut = len(jobs.arrival_s) // 2
     from_s = float(jobs.arrival_s[cut])
     other = jobs._replace(pair=np.concatenate([jobs.pair[:cut], jobs.pair[cut:][::-1]]))
-    for policy in ("lookahead(base=edf+f)", "lookahead(base=edf+f,futures=2)"):
+    for policy in (
+        "lookahead(base=edf+f)",
+        "lookahead(base=edf+f,futures=2)",
+        "lookahead(base=edf+f,charge=true)",
+    ):
         one, two = (simulate_problem(problem._replace(jobs=j), policy, options) for j in (jobs, other))
         first, second = (o.subjobs[o.subjobs["start_s"] < from_s] for o in (one, two))
         early = np.minimum(len(first), len(second))
@@ -149,7 +153,7 @@ def test_true_times_are_not_known_under_noise() -> None:
 def test_the_budget_bounds_the_simulated_work() -> None:
     problem, options = crowd()
     most = []
-    for budget_us in (55.0, 0.0):  # 30 us for the snapshot, 25 us for 100 layer ends; no limit
+    for budget_us in (35.0, 0.0):  # 10 us for the snapshot, 25 us for 100 layer ends; no limit
         policy = lookahead(base="edf+f", budget_us=budget_us, ends_per_us=4.0)
         engine = Engine(problem, policy.rules, options, None, policy.decide)
         engine.state["system"]["parameters"][0, :4] = policy.parameters
@@ -167,7 +171,7 @@ def test_the_budget_bounds_the_simulated_work() -> None:
         ("lookahead(base=nothing)", UnknownNameError),
         ("lookahead(base=prema)", PolicyError),
         ("lookahead(budget_us=-1)", PolicyError),
-        ("lookahead(budget_us=30)", PolicyError),
+        ("lookahead(budget_us=10)", PolicyError),
         ("lookahead(horizon_ms=0)", PolicyError),
         ("lookahead(price=-1)", PolicyError),
         ("lookahead(ends_per_us=0)", PolicyError),

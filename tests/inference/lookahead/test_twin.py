@@ -32,7 +32,7 @@ class Twin:
 
     def follow(self, levels: list[int]) -> tuple[float, set[int]]:
         """(hits lost and price of the work, lost requests)."""
-        share = float(np.mean([work for work, _ in self.jobs])) / self.lanes
+        share = max(work for work, _ in self.jobs) / self.lanes
         free, waiting, lost, loss = [0.0] * self.lanes, set(range(len(self.jobs))), set(), 0.0
         while waiting:
             now = min(free)
@@ -78,7 +78,7 @@ def case(drawn: list[tuple[int, int]], lanes: int) -> tuple[Problem, Jobs]:
 
 
 def policy_of(price: float) -> Lookahead:
-    return lookahead(base="edf+f", portfolio="none", price=price, budget_us=0.0)
+    return lookahead(base="edf+f", portfolio="none", price=price, margin=0.0, budget_us=0.0)
 
 
 @settings(max_examples=150, deadline=None)

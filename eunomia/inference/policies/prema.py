@@ -8,13 +8,18 @@ the first) [s], iso = isolated best-case time of the network [s]; priorities are
 threshold = the largest of 9, 3, 1 that is not above the greatest token (0 if all are below 1). Candidates:
 token >= threshold. The one with the least remaining best-case work [s] runs.
 
+``tokens="waited"`` adds the tokens up instead, as the paper has it: every spell of waiting counts, and running does
+not wipe them out: token = priority (1 + (now - arrival - time run) / iso). A request that is served in small
+pieces keeps its claim, which lets long networks finish.
+
 Does badly: it never looks at a deadline, and prefers short networks of a class to urgent ones.
 
-Deviations: (1) tokens follow from the time since the last run and are not added up over decisions, so that
-they do not depend on how often the scheduler is asked; (2) switches happen at layer boundaries only, by the
-engine's rules, without PREMA's choice between checkpoint and drain; (3) with several accelerators it is an
-order: the placement (any idle accelerator by default) is a setting, and only sub-jobs that could start now
-take part; (4) requests that are hopeless form a class behind all others where the operator asks for that.
+Deviations: (1) tokens follow from the time since the last run, or with ``waited`` from all time waited; they
+grow with time, not with decisions, and do not depend on how often the scheduler is asked; (2) switches happen
+at layer boundaries only, by the engine's rules, without PREMA's choice between checkpoint and drain; (3) with
+several accelerators it is an order: the placement (any idle accelerator by default) is a setting, and only
+sub-jobs that could start now take part; (4) requests that are hopeless form a class behind all others where
+the operator asks for that.
 """
 
 from __future__ import annotations
@@ -31,10 +36,16 @@ from eunomia.inference.kernel.setup import PLACEMENTS
 from eunomia.inference.policies.choosing import gated_name, is_shut, precedes, tier, with_gate
 from eunomia.inference.policies.compiled import Compiled
 
+TOKENS = ("since_run", "waited")
+SINCE_RUN, WAITED = range(2)
+
 
 @jitted
 def _token(job: Any, system: Any) -> float:
-    return job.priority * (1.0 + (system.now_s - job.last_run_s) / job.iso_best_s)  # type: ignore[no-any-return]
+    waited_s = system.now_s - job.last_run_s
+    if system.parameters[1] == WAITED:
+        waited_s = max(0.0, system.now_s - job.arrival_s - job.attained_s)
+    return job.priority * (1.0 + waited_s / job.iso_best_s)  # type: ignore[no-any-return]
 
 
 @jitted
@@ -71,12 +82,16 @@ def _prema(ready, latency_s, demand, energy, accelerators, system, answer, prior
     return 1
 
 
-def prema(place: str = "any_idle", gate: float = math.inf) -> Compiled:
+def prema(place: str = "any_idle", gate: float = math.inf, tokens: str = "since_run") -> Compiled:
     """Tokens that grow with waiting, then shortest remaining work (PREMA, HPCA 2020). Blind to deadlines.
 
-    ``place``: as for Greedy. Raises UnknownNameError.
+    ``place``: as for Greedy; ``tokens``: ``since_run`` (waiting since the last layer) or ``waited`` (all waiting,
+    added up). Raises UnknownNameError.
     """
     if place not in PLACEMENTS:
         raise UnknownNameError("placement", place, PLACEMENTS)
-    name = gated_name("prema" if place == "any_idle" else f"prema+{place}", gate)
-    return Compiled(_prema, name, with_gate(gate, PLACEMENTS.index(place)))
+    if tokens not in TOKENS:
+        raise UnknownNameError("way of counting tokens", tokens, TOKENS)
+    name = "prema" if tokens == "since_run" else "prema_waited"
+    name = gated_name(name if place == "any_idle" else f"{name}+{place}", gate)
+    return Compiled(_prema, name, with_gate(gate, PLACEMENTS.index(place), TOKENS.index(tokens)))

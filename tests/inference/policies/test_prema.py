@@ -39,3 +39,20 @@ def test_settings_are_checked() -> None:
         prema("nearest")
     with pytest.raises(PolicyError, match="gate is 0"):
         prema(gate=0.0)
+
+
+def test_tokens_of_all_waiting_keep_the_claim_of_a_request_served_in_pieces() -> None:
+    # t = 6. The first arrived at 0, ran for 1 s and stopped at 5: since then it has waited 1 s, in all 5 s.
+    # Since the last run its token is 1 (1 + 1/2) = 1.5, the second's 3 (1 + 0) = 3: threshold 3, the second alone.
+    # Waited in all it is 1 (1 + 5/2) = 3.5: threshold 3, both are candidates, and 1 s of work goes before 2 s.
+    first = job(priority=1.0, arrival_s=0.0, attained_s=1.0, last_run_s=5.0, iso_best_s=2.0, work_best_s=1.0)
+    second = job(priority=3.0, arrival_s=6.0, last_run_s=6.0, iso_best_s=2.0, work_best_s=2.0)
+    assert ask(prema(), [first, second], [[1], [1]], now_s=6.0) == [(1, 0)]
+    assert ask(prema(tokens="waited"), [first, second], [[1], [1]], now_s=6.0) == [(0, 0)]
+    # A second more of the five spent running: 1 (1 + 4/2) = 3 is still enough; two more are not.
+    for attained_s, chosen in ((2.0, 0), (3.0, 1)):
+        served = {**first, "attained_s": attained_s}
+        assert ask(prema(tokens="waited"), [served, second], [[1], [1]], now_s=6.0) == [(chosen, 0)]
+    assert prema(tokens="waited").name == "prema_waited"
+    with pytest.raises(UnknownNameError, match="lifetime"):
+        prema(tokens="lifetime")

@@ -232,7 +232,8 @@ def _plain_name(policy: Greedy | Lookahead) -> str:
 
 def _lookaheads(start: _Candidate) -> list[Lookahead]:
     """Lookahead over a rule, with no limit to its planning: it knows no arrivals to come, but breaks the pattern."""
-    return [lookahead(_plain_name(start.policy), budget_us=0.0, price=price) for price in PRICES]
+    name = _plain_name(start.policy)
+    return [lookahead(name, budget_us=0.0, price=price, price_of="mean", margin=0.0) for price in PRICES]
 
 
 def _everything(policy: Greedy | Lookahead, bench: _Bench) -> _Candidate:

@@ -30,6 +30,7 @@ class Settings:
     budget: int = 0
     horizon_s: float = math.inf
     price: float = 0.0
+    mean_price: bool = False
     margin: float = 0.0
     futures: int = 0
     singles: bool = True

@@ -56,7 +56,7 @@ def prepare(ws: Workspace) -> None:
     """Snapshot, horizon and futures."""
     take_snapshot(ws, ws.live)
     k = kernel_at(ws.snapshot)
-    ws.price_per_s = ws.price / largest_share_s(ws, k)
+    ws.price_per_s = ws.price / priced_share_s(ws, k)
     from_s, last_s = system_of(k).now_s, 0.0
     for slot in range(k.used_slots):
         deadline_s = slot_at(k, slot).deadline_s
@@ -70,17 +70,19 @@ def prepare(ws: Workspace) -> None:
 
 
 @jitted
-def largest_share_s(ws: Workspace, k: Kernel) -> float:
-    """Time for which the largest request, of the kinds seen, would keep the whole platform busy.
+def priced_share_s(ws: Workspace, k: Kernel) -> float:
+    """Time for which the largest request, of the kinds seen, would keep the whole platform busy; or a mean one.
 
-    It is the one to give up when room is short: what it would bring per second is what a second is worth.
+    The largest is the one to give up when room is short: what it would bring per second is what a second is worth.
     """
-    largest_s, bandwidth = 0.0, system_of(k).bandwidth_bytes_s
+    largest_s, total_s, bandwidth = 0.0, 0.0, system_of(k).bandwidth_bytes_s
     for pair in range(ws.num_pairs):
-        if pair_state_at(ws, pair).arrived > 0:
-            model = model_at(k, pair_at(k, pair).model)
-            largest_s = max(largest_s, model.iso_best_s / k.num_lanes, model.bytes / bandwidth)
-    return largest_s
+        model, arrived = model_at(k, pair_at(k, pair).model), pair_state_at(ws, pair).arrived
+        share_s = max(model.iso_best_s / k.num_lanes, model.bytes / bandwidth)
+        total_s += arrived * share_s
+        if arrived > 0:
+            largest_s = max(largest_s, share_s)
+    return total_s / max(1, ws.seen_open) if ws.mean_price == 1 else largest_s
 
 
 @jitted

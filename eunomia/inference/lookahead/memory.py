@@ -84,7 +84,8 @@ WORKSPACE = np.dtype(
         ("horizon_s", "f8"),
         ("unit_s", "f8"),  # time that one simulated layer end stands for
         ("snapshot_s", "f8"),  # time of a deliberation before its first rollout
-        ("price", "f8"),  # of the work of a mean request, in hits
+        ("price", "f8"),  # of the work of the largest request, in hits
+        ("mean_price", "i8"),  # 1 = of a mean request
         ("price_per_s", "f8"),  # the same per second of the whole platform
         ("margin", "f8"),  # a change must promise more than this
         # state of the policy

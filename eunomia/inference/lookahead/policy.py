@@ -95,6 +95,7 @@ def lookahead(
     budget_us: float = 500.0,
     horizon_ms: float = math.inf,
     price: float = 0.9,
+    price_of: str = "largest",
     margin: float = 0.3,
     futures: int = 0,
     singles: bool = True,
@@ -110,8 +111,9 @@ def lookahead(
     simulated layer ends, ``ends_per_us`` of them per microsecond; ``charge``: a standing plan, corrected in slices that
     take effect only after the time that they took, each as long as ``slice_rollouts`` rollouts and at most the
     budget. ``horizon_ms``: how far rollouts go (at most to the last known deadline). ``price``: hits that the work
-    of the largest request must bring. ``margin``: hits by which a change must be better.
-    ``futures``: sampled futures per rollout (0 = known requests alone). ``singles``: move single requests.
+    of the ``largest`` request must bring (``price_of``: or of a ``mean`` one). ``margin``: hits by which a
+    change must be better. ``futures``: sampled futures per rollout (0 = known requests alone). ``singles``: move
+    single requests.
     """
     names = [base, *_more_rules(portfolio)]
     rules = tuple(_rule(name) for name in dict.fromkeys(names))
@@ -119,11 +121,14 @@ def lookahead(
         raise UnknownNameError("objective", objective, OBJECTIVES)
     if not 0.0 < ends_per_us < math.inf:
         raise PolicyError(f"lookahead: ends_per_us is {ends_per_us}; it must be positive (8 is usual)")
+    if price_of not in ("largest", "mean"):
+        raise UnknownNameError("request that has the price", price_of, ("largest", "mean"))
     unit = 1.0 if objective == "hits" else TIE
     settings = Settings(
         objective=OBJECTIVES.index(objective), budget=_ends(budget_us, ends_per_us), horizon_s=1e-3 * horizon_ms,
-        price=price, margin=margin * unit, futures=futures, singles=singles, charged=charge, unit_s=1e-6 / ends_per_us,
-        snapshot_s=1e-6 * SNAPSHOT_US, slice_rollouts=slice_rollouts,
+        price=price, mean_price=price_of == "mean", margin=margin * unit,
+        futures=futures, singles=singles, charged=charge, slice_rollouts=slice_rollouts,
+        unit_s=1e-6 / ends_per_us, snapshot_s=1e-6 * SNAPSHOT_US,
     )  # fmt: skip
     return Lookahead(rules, settings)
 

@@ -174,6 +174,7 @@ def test_the_budget_bounds_the_simulated_work() -> None:
         ("lookahead(budget_us=10)", PolicyError),
         ("lookahead(horizon_ms=0)", PolicyError),
         ("lookahead(price=-1)", PolicyError),
+        ("lookahead(price_of=median)", UnknownNameError),
         ("lookahead(ends_per_us=0)", PolicyError),
         ("lookahead(depth=3)", UnknownNameError),
         ("lookahead(singles=maybe)", ConfigError),

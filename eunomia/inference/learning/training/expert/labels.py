@@ -105,7 +105,7 @@ class Labeller(LearnedPolicy):
         self, weights: Weights, rule: str, price: float, share: float, seed: int, room: int = 40_000
     ) -> None:
         super().__init__(weights, alarm=np.inf)
-        self.teacher = lookahead(base=rule, portfolio="none", price=price, budget_us=0.0)
+        self.teacher = lookahead(base=rule, portfolio="none", price=price, price_of="mean", budget_us=0.0)
         self.notes = np.zeros(HEAD + room * WIDTH)
         self.notes[[SHARE, SEED, ROOM]] = share, seed, room
 

@@ -1,4 +1,4 @@
-"""What learning is worth: ``python -m benchmarks.learned [--write] [--workers N] [--only search|rules]``.
+"""What learning is worth: ``python -m benchmarks.learned [--write] [--workers N] [--seeds N] [--only search|rules]``.
 
 Deployments: MoCA's light, heavy and mixed sets (none of whose networks any policy was trained on) on 4 Simba-like and
 4 Eyeriss-like accelerators with 24 GB/s (no policy was trained on that bandwidth either), loads 0.85 to 1.3, three ways
@@ -194,9 +194,9 @@ def trained(file: str, seed: int, workers: int) -> Path:
     return card
 
 
-def replications(workers: int) -> list[Path]:
-    """Cards of all replications, the shipped one first."""
-    return [SHIPPED / "eunomia.json", *(trained("general", seed, workers) for seed in SEEDS[1:])]
+def replications(seeds: range, workers: int) -> list[Path]:
+    """Cards of the replications, the shipped one first."""
+    return [SHIPPED / "eunomia.json", *(trained("general", seed, workers) for seed in seeds[1:])]
 
 
 def learned(card: Path, places: tuple[Place, ...], workers: int) -> dict[Place, list[dict[str, Any]]]:
@@ -205,12 +205,12 @@ def learned(card: Path, places: tuple[Place, ...], workers: int) -> dict[Place, 
     return measure("learned", places, range(TESTS), str(card), workers, stamp)
 
 
-def study(places: tuple[Place, ...], workers: int) -> tuple[list[Row], dict[str, int]]:
+def study(places: tuple[Place, ...], seeds: range, workers: int) -> tuple[list[Row], dict[str, int]]:
     """All rows, and what the guards of the shipped policy counted."""
     rivals = choose_rivals(places, workers)
     names = {place: (chosen.rule, chosen.bare) for place, chosen in rivals.items()}
     rules = measure("rates", places, range(TESTS), names, workers)
-    policies = [learned(card, places, workers) for card in replications(workers)]
+    policies = [learned(card, places, workers) for card in replications(seeds, workers)]
     searched = measure("search", places, range(SEARCHED), None, workers)
     counts: dict[str, int] = {}
     rows = []
@@ -234,6 +234,9 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", choices=("search", "rules"), help="compute these cells, for later")
+    parser.add_argument(
+        "--seeds", type=int, default=len(SEEDS), help="replications; 1 = the shipped policy alone"
+    )
     asked = parser.parse_args()
     if asked.only == "search":
         measure("search", PLACES, range(SEARCHED), None, asked.workers)
@@ -244,7 +247,7 @@ def main() -> None:
             "rates", PLACES, range(TESTS), {p: (r.rule, r.bare) for p, r in rivals.items()}, asked.workers
         )
         return
-    text = text_of(*study(PLACES, asked.workers))
+    text = text_of(*study(PLACES, range(asked.seeds), asked.workers))
     print(text)
     if asked.write:
         write(text)

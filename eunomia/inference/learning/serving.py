@@ -11,7 +11,7 @@ from eunomia.errors import UnknownNameError
 from eunomia.inference.learning.checkpoint import Checkpoint, load, read_card
 from eunomia.inference.learning.family import family_of
 from eunomia.inference.learning.policy.bases import TERMS, with_promise
-from eunomia.inference.learning.policy.learned import LearnedPolicy
+from eunomia.inference.learning.policy.learned import APART, LearnedPolicy
 
 SHIPPED = Path(__file__).parent / "checkpoints"
 FAMILIES = {  # family of a card -> module, and its functions that load a policy and read a card
@@ -44,7 +44,9 @@ def load_policy(name: str | Path, starve: float = math.inf, alarm: float = ALARM
     if other is not None:
         return getattr(import_module(other[0]), other[1])(path)
     checkpoint = load(path)
-    return LearnedPolicy(checkpoint.weights, checkpoint.name, starve, alarm)
+    seen = checkpoint.facts.get("contention", [])
+    shared = bool(seen) and not set(seen) & set(APART)
+    return LearnedPolicy(checkpoint.weights, checkpoint.name, starve, alarm, shared)
 
 
 def _find(name: str | Path) -> Path:
@@ -90,4 +92,4 @@ def eunomia(
     if promise == "none":
         return policy
     weights = with_promise(policy.weights, TERMS.get(promise, promise), strength)
-    return LearnedPolicy(weights, f"eunomia, promises: {promise}", starve, alarm)
+    return LearnedPolicy(weights, f"eunomia, promises: {promise}", starve, alarm, policy.shared)

@@ -8,11 +8,13 @@ import pytest
 
 from eunomia.config.load import scenario_from
 from eunomia.experiment.learning import scenario_episode
-from eunomia.inference.learning.policy.bases import with_promise
+from eunomia.inference.learning.policy.bases import base_weights, with_promise
+from eunomia.inference.learning.policy.learned import LearnedPolicy
 from eunomia.inference.learning.serving import card_of, load_policy, shipped
 from eunomia.inference.learning.training.objectives import hit_rate
 from eunomia.inference.policies import load_policy as by_name
 from eunomia.inference.simulate import simulate_problem
+from tests.inference.learning.deployment import episode
 
 
 @pytest.mark.parametrize(
@@ -47,6 +49,21 @@ def test_it_beats_its_base_on_networks_that_it_never_saw() -> None:
         rates[name] = [hit_rate(simulate_problem(e.problem, name, e.options).results, e) for e in episodes]
     ours, base = (np.mean(values) for values in rates.values())
     assert ours > base + 0.005
+
+
+@pytest.mark.parametrize("contention", ["none", "roofline_static"])
+def test_where_nothing_is_shared_its_heuristic_answers_without_a_gate(contention: str) -> None:
+    e = episode(3, requests=80, load=1.6)
+    apart, policy = e.problem._replace(contention=contention), load_policy("eunomia")
+    rule = LearnedPolicy(base_weights(card_of("eunomia")["validation"]["heuristic"].rpartition("+g")[0]))
+    ours, theirs = (simulate_problem(apart, p, e.options).results["outcome"] for p in (policy, rule))
+    assert np.array_equal(ours, theirs) and policy.counts["unshared"] == 1 and policy.counts["holds"] == 0
+    simulate_problem(e.problem, policy, e.options)
+    assert policy.counts["unshared"] == 1 and policy.counts["holds"] > 0
+    told = load_policy("eunomia")
+    told.shared = False
+    simulate_problem(apart, told, e.options)
+    assert told.counts["unshared"] == 0 and told.counts["holds"] > 0
 
 
 def test_serving_needs_no_torch() -> None:

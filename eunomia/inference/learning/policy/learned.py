@@ -16,13 +16,17 @@ from eunomia.inference.learning.policy.weights import (
     COLLECT,
     COUNTED,
     COUNTERS,
+    GATE,
+    RESIDUAL,
     SEEN_HIGH,
     SEEN_LOW,
+    UNSHARED,
     Floats,
     Weights,
 )
 from eunomia.inference.view import Assign, View
 
+APART = ("none", "roofline_static")  # ways of sharing in which no layer slows another
 FOLDERS = ("kernel", "policies", "learning/observation", "learning/policy")  # of what the decision calls
 
 
@@ -37,19 +41,33 @@ class LearnedPolicy:
 
     The weights stand in one block outside the engine; ``system.parameters`` holds its address (below 2^53, so a float
     holds it exactly) and its length. The policy must live as long as the runs that it decides. Pickling copies the
-    weights and forgets the counts.
+    weights and forgets the counts. ``shared``: it learned where accelerators share bandwidth; where they do not, its
+    heuristic answers, without the gate, which could only hold back what harms nobody.
     """
 
     rules = Rules(DECIDE)
 
     def __init__(
-        self, weights: Weights, name: str = "eunomia", starve: float = np.inf, alarm: float = 0.5
+        self,
+        weights: Weights,
+        name: str = "eunomia",
+        starve: float = np.inf,
+        alarm: float = 0.5,
+        shared: bool = False,
     ) -> None:
-        self.weights, self.name, self.starve, self.alarm = weights, name, starve, alarm
+        self.weights, self.name, self.starve, self.alarm, self.shared = weights, name, starve, alarm, shared
         self.block = weights.pack(starve, alarm)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LearnedPolicy, (self.weights, self.name, self.starve, self.alarm)
+        return LearnedPolicy, (self.weights, self.name, self.starve, self.alarm, self.shared)
+
+    def attach(self, engine: Any) -> Any:
+        """A run begins: is there anything that its accelerators share?"""
+        apart = self.shared and engine.problem.contention in APART
+        self.block[GATE] = np.inf if apart else self.weights.gate
+        self.block[RESIDUAL] = float(self.weights.learned and not apart)
+        self.block[COUNTERS + UNSHARED] += float(apart)
+        return None
 
     @property
     def decide(self) -> Any:

@@ -34,8 +34,8 @@ INPUTS = len(JOB) + len(GLOBAL)
 (KIND, UNITS, PLACE, GATE, RESIDUAL, STARVE, COLLECT, ALARM) = range(8)
 HEAD = 8
 # What the compiled policy counts, from COUNTERS on.
-COUNTED = ("decisions", "starts", "holds", "forced", "invalid", "strange", "alarms", "promoted")
-(DECISIONS, STARTS, HOLDS, FORCED, INVALID, STRANGE, ALARMS, PROMOTED) = range(len(COUNTED))
+COUNTED = ("decisions", "starts", "holds", "forced", "invalid", "strange", "alarms", "promoted", "unshared")
+(DECISIONS, STARTS, HOLDS, FORCED, INVALID, STRANGE, ALARMS, PROMOTED, UNSHARED) = range(len(COUNTED))
 COUNTERS = HEAD
 BASE = COUNTERS + len(COUNTED)
 JOB_AT = BASE + len(JOB)

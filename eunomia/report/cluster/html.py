@@ -39,7 +39,11 @@ def render_cluster_report(comparison: Comparison) -> str:
 <meta name="color-scheme" content="light dark"><meta name="generator" content="eunomia">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>{names.text(comparison.name)}</title><style>{style}
-summary {{ cursor: pointer; }} .two td {{ white-space: normal; }}</style></head>
+summary {{ cursor: pointer; }} .two td {{ white-space: normal; }}
+#summary th, #summary td {{ padding: .5rem .3rem; }} #summary thead th {{ min-width: 0; font-size: .78rem; }}
+#summary table {{ font-size: .86rem; }}
+#summary th:first-child {{ padding-left: 0; }} #summary tbody th {{ white-space: normal; min-width: 8.6em; }}
+#summary tbody th wbr {{ display: inline; }}</style></head>
 <body><a class="skip" href="#summary">Skip to the results</a>
 <header class="wrap"><p class="kicker">Eunomia cluster report</p><h1>{names.text(comparison.name)}</h1>
 <p class="lede">{_headline(comparison, names)}</p><ul class="said">{_said(comparison, names)}</ul>
@@ -137,9 +141,23 @@ def _summary(comparison: Comparison, names: Names) -> str:
                 if len(comparison.policies) > 1 and sign * estimate.mean == best[metric]
                 else ""
             )
-            cells.append(f"<td{mark}>{html.escape(estimate_text(metric, estimate))}</td>")
-        rows.append(f"<tr><th scope='row'>{names.text(policy)}</th>{''.join(cells)}</tr>")
+            cells.append(f"<td{mark}>{_two_lines(estimate_text(metric, estimate))}</td>")
+        name = names.text(policy).replace("_", "_<wbr>")
+        rows.append(f"<tr><th scope='row'>{name}</th>{''.join(cells)}</tr>")
     return f"<table><thead><tr><th scope='col'>policy</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _two_lines(text: str) -> str:
+    """``6.33 ±1.6 h`` as ``6.33 h`` above ``±1.6 h``, so that a table of a dozen figures fits the page."""
+    value, sign, rest = html.escape(text).partition(" ±")
+    if not sign:
+        return value
+    width, _, unit = rest.partition(" ")
+    return (
+        f"{value} {unit}<span class='ci'>±{rest}</span>"
+        if unit
+        else f"{value}<span class='ci'>±{width}</span>"
+    )
 
 
 def _policy_section(run: RunRecords, names: Names) -> str:

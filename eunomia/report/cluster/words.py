@@ -46,4 +46,5 @@ def estimate_text(name: str, estimate: Estimate) -> str:
     except ValueError:
         return text
     scale = shown / estimate.mean if estimate.mean else 1.0
-    return f"{number} ±{abs(estimate.half_width * scale):.2g} {unit}".rstrip()
+    half = abs(estimate.half_width * scale)
+    return f"{number} ±{half:{',.0f' if half >= 100.0 else '.2g'}} {unit}".rstrip()

@@ -51,7 +51,7 @@ class Scale:
     ours: tuple[str, ...] = OURS
 
 
-SMALL = Scale(4.0, 1, (0.7, 1.3), ("edf+f", "weighted_fair"))
+SMALL = Scale(2.0, 1, (0.7, 1.3), ("edf+f", "weighted_fair"))
 
 
 class PeerClient(TritonClient):

@@ -49,6 +49,11 @@ class HttpFront:
             middlewares=[self.connections.middleware(), errors_as_json],
             handler_args={"max_field_size": 16384},
         )
+        for prefix in (
+            "/v2/models/{model}",
+            "/v2/models/{model}/versions/{version}",
+        ):  # first: looked at first
+            app.add_routes([web.post(f"{prefix}/infer", self._infer)])
         app.add_routes([
             web.get("/v2/health/live", self._live),
             web.get("/v2/health/ready", self._ready),
@@ -73,7 +78,6 @@ class HttpFront:
                 web.get(f"{prefix}/ready", self._model_ready),
                 web.get(f"{prefix}/config", self._config),
                 web.get(f"{prefix}/stats", self._statistics),
-                web.post(f"{prefix}/infer", self._infer),
             ])  # fmt: skip
         return app
 
@@ -83,7 +87,7 @@ class HttpFront:
         caller = caller_of(http)
         if not self.service.anonymous:
             self.service.identify(caller)  # before its body is read
-        body = memoryview(await http.read())
+        body = memoryview(await body_of(http, self._max_body))
         request = read_request(
             http.match_info["model"], http.match_info.get("version", ""), body, _header_length(http)
         )
@@ -182,6 +186,17 @@ class HttpFront:
         tenant = self.service.identify(caller_of(http)).name
         self.service.regions.unregister(tenant, http.match_info.get("region", ""))
         return web.Response()
+
+
+async def body_of(http: web.Request, most: int) -> bytes:
+    """The whole body, joined once (``http.read`` copies it three times); raises HTTPRequestEntityTooLarge."""
+    pieces, size = [], 0
+    while piece := await http.content.readany():
+        size += len(piece)
+        if size > most:
+            raise web.HTTPRequestEntityTooLarge(most, size)
+        pieces.append(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 @web.middleware

@@ -25,7 +25,9 @@ class Piece:
     """
 
     def __init__(self, session: Any, inputs: list[str], outputs: list[str]) -> None:
-        self._session, self._inputs, self._outputs = session, inputs, outputs
+        self._session, self._inputs, self._order = session, inputs, outputs
+        self._outputs = [name for name in outputs if name not in inputs]
+        self._passing = [name for name in outputs if name in inputs]  # the runtime would hand out the input's memory
         self._binding = session.io_binding()
 
     def run(self, live: Live) -> Live:
@@ -37,7 +39,9 @@ class Piece:
             binding.bind_output(name)
         try:
             self._session.run_with_iobinding(binding)
-            return dict(zip(self._outputs, binding.get_outputs(), strict=True))
+            after = dict(zip(self._outputs, binding.get_outputs(), strict=True))
+            after.update((name, live[name]) for name in self._passing)
+            return {name: after[name] for name in self._order}
         finally:
             binding.clear_binding_inputs()
             binding.clear_binding_outputs()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +37,7 @@ class CostBook:
         self._known_s = self.latency_s.copy()
         self.networks: dict[str, Network] = {}
         self._count = 0
-        self._rest: dict[int, tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]] = {}
+        self._rest: dict[int, tuple[list[float], list[float]]] = {}
 
     def add(self, name: str, blocks: int) -> Network:
         """Room for a network, of which no device knows the times yet."""
@@ -75,16 +76,16 @@ class CostBook:
         """Where the blocks of a network stand."""
         return slice(network.first_row, network.first_row + network.blocks)
 
-    def rest_s(self, network: Network) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Time from block n to the end, (blocks + 1,) each: on the best device of each block, and mean over devices."""
+    def rest_s(self, network: Network) -> tuple[list[float], list[float]]:
+        """Time from block n to the end, blocks + 1 each: on the best device of each block, and mean over devices."""
         if network.index not in self._rest:
-            table = self._known_s[self.rows(network)]
-            finite = np.isfinite(table)
-            best = np.where(finite.any(axis=1), np.min(np.where(finite, table, np.inf), axis=1), np.inf)
-            mean = np.where(finite, table, 0.0).sum(axis=1) / np.maximum(finite.sum(axis=1), 1)
+            table = self._known_s[self.rows(network)].tolist()
+            best = [min(row) for row in table]
+            known = [[t for t in row if t < math.inf] for row in table]
+            mean = [sum(row) / max(len(row), 1) for row in known]
             self._rest[network.index] = _from_here(best), _from_here(mean)
         return self._rest[network.index]
 
 
-def _from_here(values: npt.NDArray[np.float64]) -> Any:
-    return np.concatenate([np.cumsum(values[::-1])[::-1], [0.0]])
+def _from_here(values: list[float]) -> list[float]:
+    return list(accumulate(reversed(values), initial=0.0))[::-1]

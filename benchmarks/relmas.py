@@ -66,6 +66,7 @@ class Variant:
     replications: int = 1
     slo: bool = False
     imitation: float = 1.0
+    twin: bool = False  # TD3
 
     def settings(self, seed: int, quick: bool) -> Settings:
         """What ``train`` is told."""
@@ -74,8 +75,9 @@ class Variant:
         )
         size: dict[str, Any] = QUICK if quick else SIZE
         return Settings(
-            LANES, self.slo, reward, scale=100.0, rates=Rates(gamma=0.97), period_layers=self.period_layers, seed=seed,
-            imitation=self.imitation, objective=objective, about=f"benchmark {self.name}", **size,
+            LANES, self.slo, reward, scale=100.0, rates=Rates(gamma=0.97, twin=self.twin), seed=seed,
+            period_layers=self.period_layers, imitation=self.imitation, objective=objective,
+            about=f"benchmark {self.name}", **size,
         )  # fmt: skip
 
 
@@ -91,6 +93,7 @@ VARIANTS = (
     Variant("relmas", replications=5),
     Variant("relmas-slo", replications=2, slo=True),
     Variant("relmas-pure", replications=1, imitation=0.0),
+    Variant("relmas-td3", replications=1, twin=True),
     Variant("relmas-periodic", period_layers=0.1, replications=1),
 )
 

@@ -13,6 +13,7 @@ from eunomia.metrics.statistics import Estimate, paired_difference
 
 ABOUT = {
     "relmas-pure": "`relmas-pure` has no imitation term.",
+    "relmas-td3": "`relmas-td3` is TD3 in place of DDPG.",
     "relmas-periodic": "`relmas-periodic` was trained and runs at T_s = 0.1 mean layers.",
 }
 Table = npt.NDArray[np.float64]

@@ -61,8 +61,8 @@ POLICIES = Registry(
         "weighted_fair": "eunomia.inference.policies.weighted_fair:weighted_fair",
         "deferring": "eunomia.inference.learning.deferrable.policy:deferring",
         "eunomia": "eunomia.inference.learning.serving:eunomia",
-        "relmas": "eunomia.inference.learning.serving:relmas",
-        "relmas-slo": "eunomia.inference.learning.serving:relmas_slo",
+        "relmas": "eunomia.inference.learning.relmas.card:relmas",
+        "relmas-slo": "eunomia.inference.learning.relmas.card:relmas_slo",
     },
 )
 

@@ -40,6 +40,7 @@ FEATURES = (
     "demand",  # D / B, at most 4
     "overflow",  # max(0, D + b - B) / B of its first layer, at most 4
 )
+MOST = 8  # requests of the earliest deadlines that are looked at
 RULES: dict[str, tuple[float, ...]] = {  # weights in the order of FEATURES, then the bias
     "first_fit": (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0),
     "late": (10.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -8.5),
@@ -60,6 +61,7 @@ class Deferring:
         self.base, self.weights, self.name = base, tuple(map(float, weights)), name
         self._base: Any = load_policy(base)
         self._run_s = np.empty((0, 0))  # (models, S)
+        self._usual_s = 1.0  # mean run time
         self._at: dict[int, int] = {}  # started deferrable request -> its accelerator
         self._until_s: dict[int, float] = {}  # when it should be done
 
@@ -77,6 +79,7 @@ class Deferring:
         models = len(knowledge.offset) - 1
         rows = [slice(knowledge.offset[m], knowledge.offset[m + 1]) for m in range(models)]
         self._run_s = np.array([knowledge.latency_s[r].sum(axis=0) for r in rows])
+        self._usual_s = float(self._run_s[np.isfinite(self._run_s)].mean())
         if hasattr(self._base, "prepare"):
             self._base.prepare(knowledge)
 
@@ -127,17 +130,19 @@ class Deferring:
         new = deferrable & (view.ready["layers_done"] == 0)
         rows = [i for i in np.flatnonzero(new).tolist() if int(view.ready["request"][i]) not in self._at]
         rows = list({int(view.ready["request"][i]): i for i in reversed(rows)}.values())
+        rows.sort(key=lambda i: (float(view.ready["deadline_s"][i]), i))
         if not rows or not len(free):
             return []
         alone = len(free) == len(view.accelerators) and bool(deferrable.all())
+        state = self._state(view, len(free))
         best: tuple[tuple[float, float, float], int, int] | None = None
-        for i in rows:
+        for i in rows[:MOST]:
             job = view.ready[i]
             run_s = self._run_s[job["model"]] * view.slowdown
             latest_s = job["deadline_s"] - run_s
             closes_s = float(latest_s.max())  # on its best accelerator
             for s in free[np.isfinite(run_s[free])].tolist():
-                score = self._score(view, i, s, run_s, closes_s, len(free))
+                score = self._score(view, i, s, run_s, closes_s, state)
                 closed = latest_s[s] < view.now_s
                 if (score < 0.0 or closed) and not alone:
                     continue
@@ -152,21 +157,27 @@ class Deferring:
         self._until_s[request] = view.now_s + float(self._run_s[model, s]) * view.slowdown
         return [view.assign(i, s)]
 
-    def _score(self, view: View, i: int, s: int, run_s: Floats, closes_s: float, free: int) -> float:
-        lanes, system, job = len(view.accelerators), view.system, view.ready[i]
-        bandwidth, demand = float(system["bandwidth_bytes_s"]), float(system["demand_bytes_s"])
-        window_s = closes_s - job["arrival_s"]
-        over = 1.0 if window_s <= 0.0 else (view.now_s - job["arrival_s"]) / window_s
-        running = view.accelerators["request"]
-        on_demand = sum(1 for r in running.tolist() if r >= 0 and r not in self._at)
-        waiting = len(np.unique(view.ready["request"][view.ready["deferrable"] == 0]))
-        usual_s = float(self._run_s[np.isfinite(self._run_s)].mean())
-        w = self.weights
+    def _state(self, view: View, free: int) -> float:
+        """The part of the score that all pairs share."""
+        lanes, w = len(view.accelerators), self.weights
+        running = view.accelerators["request"].tolist()
+        on_demand = sum(1 for request in running if request >= 0 and request not in self._at)
+        waiting = len(set(view.ready["request"][view.ready["deferrable"] == 0].tolist()))
+        demand = float(view.system["demand_bytes_s"] / view.system["bandwidth_bytes_s"])
+        return (
+            w[3] * free / lanes + w[4] * on_demand / lanes + w[5] * min(waiting / lanes, 4.0)
+            + w[6] * min(demand, 4.0) + w[8]
+        )  # fmt: skip
+
+    def _score(self, view: View, i: int, s: int, run_s: Floats, closes_s: float, state: float) -> float:
+        w, bandwidth = self.weights, float(view.system["bandwidth_bytes_s"])
+        arrival_s = float(view.ready["arrival_s"][i])
+        window_s = closes_s - arrival_s
+        over = 1.0 if window_s <= 0.0 else (view.now_s - arrival_s) / window_s
+        demand = float(view.system["demand_bytes_s"] + view.demand_bytes_s[i, s])
         return float(
-            w[0] * min(max(over, 0.0), 1.0) + w[1] * min(run_s[s] / usual_s, 4.0)
-            + w[2] * np.log(run_s[s] / run_s[np.isfinite(run_s)].min()) + w[3] * free / lanes + w[4] * on_demand / lanes
-            + w[5] * min(waiting / lanes, 4.0) + w[6] * min(demand / bandwidth, 4.0)
-            + w[7] * min(max(0.0, demand + view.demand_bytes_s[i, s] - bandwidth) / bandwidth, 4.0) + w[8]
+            state + w[0] * min(max(over, 0.0), 1.0) + w[1] * min(run_s[s] / self._usual_s, 4.0)
+            + w[2] * np.log(run_s[s] / run_s.min()) + w[7] * min(max(0.0, demand / bandwidth - 1.0), 4.0)
         )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from eunomia.inference.learning.relmas.policy import RelmasPolicy
 from eunomia.inference.learning.relmas.table import VERSION, names
 
 FAMILY = "relmas"
+SHIPPED = Path(__file__).parents[1] / "checkpoints"
 
 
 def save_relmas(policy: RelmasPolicy, path: str | Path, facts: dict[str, Any] | None = None) -> Path:
@@ -48,3 +49,19 @@ def load_relmas(path: str | Path) -> RelmasPolicy:
             f"{card_path_of(path)}: period_layers is {policy['period_layers']}; it must be at least 0"
         )
     return RelmasPolicy(actor, card["name"], policy["period_layers"], policy["hold"], policy["period_mode"])
+
+
+def relmas() -> RelmasPolicy:
+    """RELMAS, re-implemented: an LSTM gives every waiting sub-job a priority and an accelerator; DDPG.
+
+    Trained on MoCA's mixed set for the six accelerators of simba3-eyeriss3; refused on another number of them.
+    """
+    return load_relmas(SHIPPED / "relmas")
+
+
+def relmas_slo() -> RelmasPolicy:
+    """RELMAS with Fair/Firm's features and reward: sees target and indicator of every (tenant, network) pair.
+
+    Trained as ``relmas`` is, on targets drawn per episode; refused on another number of accelerators than six.
+    """
+    return load_relmas(SHIPPED / "relmas-slo")

@@ -8,8 +8,17 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch").set_num_threads(1)  # small networks; more threads only wait for each other
-from eunomia.errors import ConfigError, EunomiaError, RecordError, UnknownNameError  # noqa: E402
+from eunomia.config.load import scenario_from  # noqa: E402
+from eunomia.errors import (  # noqa: E402
+    ConfigError,
+    EunomiaError,
+    PlatformError,
+    RecordError,
+    UnknownNameError,
+)
+from eunomia.experiment.learning import scenario_episode  # noqa: E402
 from eunomia.experiment.policy import resolve_policy  # noqa: E402
+from eunomia.inference.kernel.layout import HIT  # noqa: E402
 from eunomia.inference.learning.relmas.card import is_relmas, load_relmas, save_relmas  # noqa: E402
 from eunomia.inference.learning.relmas.ddpg import Learner, Rates  # noqa: E402
 from eunomia.inference.learning.relmas.network import zero_actor  # noqa: E402
@@ -157,3 +166,19 @@ def test_the_shipped_policy_and_cards_are_found(card: Path) -> None:
     assert isinstance(shipped, RelmasPolicy) and shipped.actor.lanes == 6
     assert card_of("relmas")["policy"]["kind"] == "lstm"
     assert load_policy(card).name == "mine" and resolve_policy(str(card)).period_layers == 0.25
+
+
+@pytest.mark.parametrize("name", ["relmas", "relmas-slo"])
+def test_shipped_policies_are_found_by_name_and_pinned_to_six_accelerators(name: str) -> None:
+    shared = {"models": [{"model": "yolo-lite", "deadline_factor": 3.0, "slo": {"hit_rate": 0.9}}]}
+    tenant = {"name": "a", "arrivals": {"process": "poisson", "rate_per_s": 2000.0}, **shared}
+    platform = {"preset": "simba3-eyeriss3", "dram_bandwidth_gb_s": 32.0}
+    scenario = scenario_from({"name": "six", "duration_s": 0.05, "tenant": [tenant], "platform": platform,
+                              "engine": {"late": "drop"}})  # fmt: skip
+    made, card = scenario_episode(scenario, 1, 40), card_of(name)
+    policy = resolve_policy(name)
+    results = simulate_problem(made.problem, policy, made.options).results
+    assert policy.name == name and (results["outcome"] == HIT).mean() > 0.5
+    assert card["policy"]["promises"] == (name == "relmas-slo") and card["policy"]["lanes"] == 6
+    with pytest.raises(PlatformError, match="trained for 6 accelerators and the platform has 4"):
+        simulate_problem(episode(0).problem, policy, episode(0).options)

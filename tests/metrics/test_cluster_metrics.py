@@ -103,5 +103,5 @@ def test_words() -> None:
         "10.00 d",
     ]
     assert metric_text("unfair", 0.123) == "12.3 %" and metric_text("jct_mean_s", math.nan) == "-"
-    assert estimate_text("unfair", interval([0.1, 0.3])).startswith("20.0 ±1.3e+02")
+    assert estimate_text("unfair", interval([0.1, 0.3])).startswith("20.0 ±127 %")
     assert estimate_text("finished", interval([5.0])) == "5"

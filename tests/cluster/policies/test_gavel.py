@@ -250,7 +250,7 @@ def test_sharing_incentive(table: ThroughputTable, seed: int) -> None:
     assert (shared_speed >= alone * (1.0 - 1e-7)).all()
 
 
-def test_scaling_a_job_permuting_jobs_and_reordering_types(table: ThroughputTable) -> None:
+def test_scaling_a_job_permuting_jobs_and_reordering_or_renaming_types(table: ThroughputTable) -> None:
     view = drawn(table, 20, 3)
     before = allocator("max_min_fairness_perf").allocate(view)
     factor = np.random.default_rng(0).uniform(0.01, 100.0, 20)
@@ -271,6 +271,9 @@ def test_scaling_a_job_permuting_jobs_and_reordering_types(table: ThroughputTabl
         replace(view, cluster=cluster, throughput=view.throughput[:, kinds])
     )
     assert turned.shares == pytest.approx(before.shares[:, kinds], abs=1e-6)
+    renamed = Cluster(tuple(replace(kind, name=f"npu{j}") for j, kind in enumerate(view.cluster.types)))
+    called = allocator("max_min_fairness_perf").allocate(replace(view, cluster=renamed))
+    assert np.array_equal(called.shares, before.shares)
 
 
 def test_identical_jobs_get_identical_shares_and_grouping_changes_nothing(table: ThroughputTable) -> None:

@@ -158,6 +158,7 @@ def evaluate(
     from eunomia.cli.tables import print_table
     from eunomia.config import load_scenario
     from eunomia.experiment.evaluation import evaluate as judge
+    from eunomia.experiment.evaluation import in_points
 
     changes = [*(sets or ()), *([f"seed={seed}"] if seed is not None else [])]
     checked = load_scenario(scenario, changes)
@@ -165,9 +166,16 @@ def evaluate(
     if as_json:
         print_json(result.facts())
         return
-    rows = [[line.name, _share(line.hit_rate), _share(line.attainment), _share(line.shortfall), line.gain_text()]
-            for line in result.lines]  # fmt: skip
-    print_table(["policy", "hits %", "SLOs met %", "shortfall %", f"{result.name} minus it, hits"], rows)
+    head = ["policy", "hits %", f"{result.name} minus it, hits"]
+    rows = [[line.name, _share(line.hit_rate), in_points(line.gain)] for line in result.lines]
+    if result.promised:
+        head += ["SLOs met %", "minus it, SLOs", "shortfall %", "worst %"]
+        rows = [[*row, _share(line.attainment), in_points(line.kept), _share(line.shortfall), _share(line.worst)]
+                for row, line in zip(rows, result.lines, strict=True)]  # fmt: skip
+    print_table(head, rows)
+    if result.promised:
+        say('train for these promises: promise = "attainment", "shortfall" or "max_min" in a training file '
+            "(docs/learning_tenants.md)")  # fmt: skip
     say(f"guards: {', '.join(f'{name} {count}' for name, count in result.counts.items())}")
 
 

@@ -17,27 +17,33 @@ from eunomia.experiment.run import seeds_from
 from eunomia.inference.learning.policy.weights import Floats
 from eunomia.inference.learning.serving import load_policy
 from eunomia.inference.learning.training.episodes import Episode
-from eunomia.inference.learning.training.objectives import attainment, hit_rate, shortfall
+from eunomia.inference.learning.training.objectives import attainment, hit_rate, max_min, shortfall
 from eunomia.inference.simulate import simulate_problem
 from eunomia.metrics.statistics import Estimate, interval
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One policy: means over seeds; ``gain`` is the learned policy's hit rate minus this one's, paired by seed."""
+    """One policy: means over seeds. ``gain`` is the learned policy's hit rate minus this one's, paired by seed.
+
+    ``kept`` is the same of attainment; None without promises.
+    """
 
     name: str
     hit_rate: float
     attainment: float  # nan without promises
     shortfall: float
+    worst: float  # shortfall of the worst pair
     gain: Estimate | None
+    kept: Estimate | None
 
-    def gain_text(self) -> str:
-        """The paired difference in points, with its interval where there are several seeds."""
-        if self.gain is None:
-            return ""
-        spread = f" +-{100 * self.gain.half_width:.2f}" if self.gain.has_interval else ""
-        return f"{100 * self.gain.mean:+.2f}{spread}"
+
+def in_points(difference: Estimate | None) -> str:
+    """A paired difference in points, with its interval where there are several seeds."""
+    if difference is None:
+        return ""
+    spread = f" +-{100 * difference.half_width:.2f}" if difference.has_interval else ""
+    return f"{100 * difference.mean:+.2f}{spread}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,10 +55,16 @@ class Evaluation:
     lines: tuple[Line, ...]
     counts: dict[str, int]
 
+    @property
+    def promised(self) -> bool:
+        """Whether the scenario promises anything that can be judged here."""
+        return not math.isnan(self.lines[0].attainment)
+
     def facts(self) -> dict[str, Any]:
         """As plain data."""
         lines = [
             {"policy": line.name, "hit_rate": line.hit_rate, "attainment": line.attainment, "shortfall": line.shortfall,
+             "worst_shortfall": line.worst, "attainment_gain": line.kept.mean if line.kept else None,
              "gain": line.gain.mean if line.gain else None,
              "gain_half_width": line.gain.half_width if line.gain and line.gain.has_interval else None}
             for line in self.lines
@@ -68,16 +80,19 @@ def evaluate(policy: str | Path, scenario: Scenario, against: Sequence[PolicyLik
     counts = learned.counts
     for rival in against:
         table.setdefault(policy_name(rival), _measure(resolve_policy(rival), episodes))
-    ours = table[learned.name][0]
+    ours, our_met = table[learned.name][:2]
     lines = []
-    for name, (hits, met, short) in table.items():
-        gain = None if name == learned.name else interval((ours - hits).tolist())
-        lines.append(Line(name, float(hits.mean()), float(met.mean()), float(short.mean()), gain))
+    for name, (hits, met, short, worst) in table.items():
+        own = name == learned.name
+        gain = None if own else interval((ours - hits).tolist())
+        kept = None if own or np.isnan(met).any() else interval((our_met - met).tolist())
+        share, attained, missing, most = (float(values.mean()) for values in (hits, met, short, worst))
+        lines.append(Line(name, share, attained, missing, most, gain, kept))
     return Evaluation(learned.name, seeds, tuple(lines), counts)
 
 
 def _measure(policy: Any, episodes: Sequence[Episode]) -> Floats:
-    """(3, episodes): hit rate, attainment, mean shortfall."""
+    """(4, episodes): hit rate, attainment, mean and worst shortfall."""
     columns = []
     for episode in episodes:
         results = simulate_problem(episode.problem, policy, episode.options).results
@@ -85,5 +100,6 @@ def _measure(policy: Any, episodes: Sequence[Episode]) -> Floats:
         columns.append([
             hit_rate(results, episode), attainment(results, episode) if promised else math.nan,
             -shortfall(results, episode) if promised else math.nan,
+            -max_min(results, episode) if promised else math.nan,
         ])  # fmt: skip
     return np.array(columns).T

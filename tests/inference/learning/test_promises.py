@@ -6,10 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from eunomia.cli.main import app
+from eunomia.config import load_scenario
 from eunomia.config.training import load_training
 from eunomia.errors import ConfigError, UnknownNameError
-from eunomia.experiment.learning import objectives, train_policy
+from eunomia.experiment.learning import objectives, scenario_episode, train_policy
 from eunomia.inference.kernel.layout import DROPPED, HIT
 from eunomia.inference.learning.observation.table import GLOBAL, JOB, PAIR, START
 from eunomia.inference.learning.policy.bases import TERMS, base_weights, with_promise
@@ -17,6 +20,7 @@ from eunomia.inference.learning.serving import checkpoint_of, load_policy, shipp
 from eunomia.inference.learning.training.codec import PROMISED_STARTS, PROMISES, Codec
 from eunomia.inference.learning.training.objectives import NEAR, OBJECTIVES, PROMISED, gaps
 from eunomia.inference.policies import load_policy as by_name
+from eunomia.inference.simulate import simulate_problem
 from tests.inference.learning.deployment import episode
 from tests.inference.learning.test_lifecycle import SCENARIO
 
@@ -56,6 +60,22 @@ def test_policies_trained_for_promises_are_asked_for_by_the_promise() -> None:
     assert {"eunomia-attainment", "eunomia-shortfall"} <= set(shipped())
     with pytest.raises(UnknownNameError, match="promise 'most'"):
         by_name("eunomia(promise=most)")
+
+
+def test_evaluation_of_promises_by_hand(file: Path) -> None:
+    promised = SCENARIO.replace('name = "a"\n', 'name = "a"\nslo = { hit_rate = 0.9 }\n')
+    (file.parent / "promised.toml").write_text(promised)
+    command = ["evaluate", "eunomia", str(file.parent / "promised.toml"), "-p", "fcfs", "--seeds", "2"]
+    facts = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
+    episodes = [scenario_episode(load_scenario(file.parent / "promised.toml"), seed) for seed in (0, 1)]
+    found = [simulate_problem(e.problem, "fcfs", e.options).results for e in episodes]
+    fcfs = facts["lines"][1]
+    gap = [gaps(results, e) for results, e in zip(found, episodes, strict=True)]
+    assert fcfs["attainment"] == pytest.approx(np.mean([np.mean(g <= 1e-12) for g in gap]))
+    assert fcfs["worst_shortfall"] == pytest.approx(np.mean([max(g.max(), 0.0) for g in gap]))
+    assert fcfs["attainment_gain"] == pytest.approx(facts["lines"][0]["attainment"] - fcfs["attainment"])
+    shown = CliRunner().invoke(app, command).stdout
+    assert "worst %" in shown and "train for these promises" in shown
 
 
 def test_nearly_kept_promises_count_in_part() -> None:

@@ -110,7 +110,7 @@ def server_options(config: ServerConfig) -> ServerOptions:
     cache = Path(config.cache_dir).expanduser() if config.cache_dir else default_cache()
     mib = 1024**2
     return ServerOptions(
-        devices=[DeviceSpec(d.name, cores=tuple(d.cores)) for d in config.device],
+        devices=[DeviceSpec(d.name, d.backend, cores=tuple(d.cores)) for d in config.device],
         networks=[_entry(n, cache) for n in config.network],
         directory=_directory(config),
         cache=cache, host=config.host, http_port=config.http_port, grpc_port=config.grpc_port,

@@ -23,9 +23,10 @@ KeyHash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class DeviceConfig(Section):
-    """One device: a core set of this machine."""
+    """One device: a core set of this machine, or with ``torch`` its GPU (its cores where there is none)."""
 
     name: Name
+    backend: Literal["cpu", "torch"] = "cpu"
     cores: list[Annotated[int, Field(ge=0)]] = Field(default_factory=list)
 
 
@@ -125,6 +126,8 @@ class ServerConfig(Section):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
                 raise wrong(f"two {what}s are called '{twice[0]}'; names must differ")
+        if len({device.backend for device in self.device}) > 1:
+            raise wrong("devices of one server have one backend: half-done requests move between them")
         if (self.tls_cert is None) != (self.tls_key is None):
             raise wrong("TLS needs both tls_cert and tls_key")
         keyed = any(t.key_sha256 for t in self.tenant)

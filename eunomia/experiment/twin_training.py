@@ -24,7 +24,7 @@ LOAD = "load"
 DEFAULTS: dict[str, Any] = {
     "name": "twin",
     "description": "trained on a server's recording",
-    "objective": {"attainment": 1.0, "hit_rate": 1.0, "shortfall": 1.0},
+    "objective": {"attainment": 1.0, "shortfall": 1.0, "hit_rate": 0.25},
     "vary": {LOAD: [0.8, 1.0, 1.2]},
     "requests": 400,
     "validation": 12,

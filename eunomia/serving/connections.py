@@ -73,7 +73,7 @@ class Connections:
 
         return noting
 
-    async def watch(self, server: web.Server[Any]) -> None:
+    async def watch(self, server: web.Server) -> None:
         """Look again and again, until cancelled."""
         while True:
             await asyncio.sleep(EVERY_S)

@@ -103,7 +103,14 @@ class Loading:
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._waiting[device.index, label] = answer
         device.tell(
-            {"kind": "load", "model": label, "path": path, "shapes": dict(shapes), "target_s": self._target_s}
+            {
+                "kind": "load",
+                "model": label,
+                "path": path,
+                "shapes": dict(shapes),
+                "target_s": self._target_s,
+                "backend": device.spec.kind,
+            }
         )
         try:
             return await asyncio.wait_for(answer, LOAD_S)

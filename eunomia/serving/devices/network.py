@@ -23,7 +23,7 @@ class LoadedNetwork:
     """Blocks of one network on this device."""
 
     def __init__(self, sessions: list[Any], names: list[tuple[list[str], list[str]]], ports: Message) -> None:
-        self._pieces = [
+        self._pieces: list[Any] = [
             Piece(session, inputs, outputs)
             for session, (inputs, outputs) in zip(sessions, names, strict=True)
         ]
@@ -37,7 +37,8 @@ class LoadedNetwork:
 
     def run_block(self, n: int, live: Live) -> Live:
         """The tensors alive after block ``n``."""
-        return self._pieces[n].run(live)
+        after: Live = self._pieces[n].run(live)
+        return after
 
     def measure(self, feed: Feed) -> None:
         """Median time of each block on a trial input."""
@@ -60,8 +61,8 @@ def load_network(path: str, cache: str, shapes: dict[str, list[int]], target_s: 
     import onnxruntime as ort
 
     optimised = optimise(Path(path), cache)
-    ports = _ports(optimised.model)
-    feed = {p["name"]: _trial(p, shapes.get(p["name"])) for p in ports["inputs"]}
+    ports = ports_of(optimised.model)
+    feed = {p["name"]: trial_of(p, shapes.get(p["name"])) for p in ports["inputs"]}
     plan = plan_blocks(optimised, feed, target_s)
     options = session_options(optimised=True)
     if len(plan.blocks) > 1:
@@ -91,7 +92,7 @@ def _share_memory() -> bool:
     return True
 
 
-def _ports(model: Any) -> Message:
+def ports_of(model: Any) -> Message:
     """Names, datatypes and shapes of inputs and outputs; -1 = any size."""
     weights = {w.name for w in model.graph.initializer}
     return {
@@ -115,7 +116,7 @@ def _port(value: Any) -> Message:
     return {"name": value.name, "datatype": datatype, "shape": shape}
 
 
-def _trial(port: Message, shape: list[int] | None) -> npt.NDArray[Any]:
+def trial_of(port: Message, shape: list[int] | None) -> npt.NDArray[Any]:
     """A seeded input: small positive numbers, zeros for integers (legal indices of any table)."""
     size = shape or [1 if d < 0 else d for d in port["shape"]]
     dtype = DATATYPES[port["datatype"]]

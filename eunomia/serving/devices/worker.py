@@ -65,7 +65,8 @@ class Worker:
     def _load(self, message: Message) -> None:
         name = message["model"]
         try:
-            network = load_network(message["path"], self._cache, message["shapes"], message["target_s"])
+            load = _loader(message["backend"])
+            network = load(message["path"], self._cache, message["shapes"], message["target_s"])
         except Exception as error:  # whatever a strange file provokes is the file's fault, and is reported
             send(self._line, {"kind": "refused", "model": name, "why": _sentence(error)})
             return
@@ -162,6 +163,15 @@ class Worker:
             array_at(self._memory, tensor)[...] = array
         del self._live[request]
         return {"tensors": placed, "bytes": size}
+
+
+def _loader(backend: str) -> Any:
+    """PyTorch is imported by the workers that need it, and by nobody else."""
+    if backend != "torch":
+        return load_network
+    from eunomia.serving.torch.network import load_torch_network
+
+    return load_torch_network
 
 
 def _sentence(error: Exception) -> str:

@@ -1,0 +1,1 @@
+"""Devices that run networks with PyTorch: on a GPU where there is one, else on the processor."""

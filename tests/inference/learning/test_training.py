@@ -88,8 +88,13 @@ def test_objectives_by_hand() -> None:
     assert OBJECTIVES["fairness"](results, e) == pytest.approx(
         -np.std([np.mean(x) for x in tenants.values()])
     )
+    iso_s = e.problem.graph.iso_best_s[jobs.model_of[jobs.pair]]
+    results["finish_s"] = results["arrival_s"] + 3.0 * iso_s  # half of them are done, in three isolated times
+    assert OBJECTIVES["slowdown"](results, e) == pytest.approx(-1.5)
     results["outcome"] = LATE
-    assert OBJECTIVES["attainment"](results, e) == 0.0
+    assert OBJECTIVES["attainment"](results, e) == 0.0 and OBJECTIVES["slowdown"](
+        results, e
+    ) == pytest.approx(-3.0)
 
 
 def test_objectives_and_settings_that_cannot_be_are_refused() -> None:

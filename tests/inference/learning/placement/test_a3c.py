@@ -18,6 +18,8 @@ from eunomia.inference.learning.placement.a3c import (  # noqa: E402
     PlacementAgent,
     Settings,
     Worker,
+    _gradient,
+    _Walk,
     evaluate,
     first_tensors,
     flat,
@@ -66,14 +68,33 @@ def test_it_begins_as_the_greedy_rule() -> None:
         assert ours.device.tolist() == rule.device.tolist()
 
 
-def test_a_gradient_raises_what_was_better_than_expected() -> None:
-    """With equal rewards the advantage is their surprise: a step along it makes the choices taken likelier."""
-    s = replace(SMALL, entropy_weight=0.0, value_weight=0.0, steps=50)
+@pytest.mark.parametrize("reward", [1.0, -1.0])
+def test_a_step_makes_likelier_what_was_better_than_expected(reward: float) -> None:
+    """At the start every value is 0, so that the reward is the surprise."""
+    settings = replace(SMALL, entropy_weight=0.0, value_weight=0.0)
+    world = World(draw(4, tasks=6, devices=3, bars=0.0))
+    start = first_tensors(4, 1)
+    found = PreferencePlacement(start).decision(world)
+    features, overall = observe(world)
+    walk = _Walk([(features[found.pairs[:, 0], found.pairs[:, 1]], overall)], [0], [reward], [0.0])
+    theta = flat(start)
+    after = theta - _gradient(theta, walk, 0.0, 0.0, settings)
+    moved = PreferencePlacement({name: value.numpy() for name, value in unflat(after, 4).items()}).decision(
+        world
+    )
+    assert np.sign(moved.odds[0] - found.odds[0]) == reward and abs(moved.odds[0] - found.odds[0]) > 1e-4
+
+
+def test_a_worker_ends_with_its_traces() -> None:
+    worker = Worker(replace(SMALL, steps=50), [draw(4, tasks=6, devices=2)], np.random.default_rng(0))
     theta = flat(first_tensors(4, 1))
-    worker = Worker(s, [draw(4, tasks=6, devices=2)], np.random.default_rng(0))
     found = worker.segment(theta, 0.0)
-    assert found is not None and found[1] > 0.0 and found[0].norm() > 0.0
-    assert worker.segment(theta, 0.0) is None and len(worker.rewards) == 1
+    assert (
+        found is not None
+        and found[1] > 0.0
+        and worker.segment(theta, 0.0) is None
+        and len(worker.rewards) == 1
+    )
 
 
 def test_a_training_stopped_anywhere_ends_in_the_same_bits(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from eunomia.cluster.solver.highs import SolverError
 from eunomia.cluster.solver.pop import solve_split
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution
 from eunomia.cluster.solver.solve import DEFAULT
+from eunomia.cluster.solver.warm import WarmStart
 from eunomia.cluster.view import Allocation, ClusterView, Needs, Note, PairShares
 from eunomia.errors import ConfigError
 
@@ -30,6 +31,7 @@ class ProgrammePolicy:
     solver: str = DEFAULT
     split: int = 1
     split_seed: int = 0
+    _warm: WarmStart = field(default_factory=WarmStart, init=False, repr=False, compare=False)
 
     @property
     def needs(self) -> Needs:
@@ -37,7 +39,8 @@ class ProgrammePolicy:
         return Needs(pairs=self.packed, agnostic=not self.aware)
 
     def reset(self, seed: int) -> None:
-        """Nothing is remembered: the same view gets the same answer."""
+        """Forget the last basis, which the simplex method begins with; nothing else is remembered."""
+        self._warm.forget()
 
     def allocate(self, view: ClusterView) -> Allocation:
         """Shares for this moment."""
@@ -88,7 +91,7 @@ class ProgrammePolicy:
 
     def solve(self, problem: ShareProgramme) -> ShareSolution:
         """Solve as set."""
-        return solve_split(problem, self.split, self.split_seed, self.solver)
+        return solve_split(problem, self.split, self.split_seed, self.solver, self._warm)
 
 
 def fair_norm(view: ClusterView, speed: Floats) -> Floats:

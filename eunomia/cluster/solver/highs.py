@@ -50,6 +50,17 @@ class LinearProgramme:
         return float(max(scaled.max(initial=0.0), outside.max(initial=0.0), 0.0))
 
 
+LOWER, BASIC = 0, 1  # HiGHS' numbers for a column at its lower limit and in the basis
+
+
+@dataclass(frozen=True)
+class Basis:
+    """Status of every column and row at a vertex, by HiGHS' numbers."""
+
+    column: Ints
+    row: Ints
+
+
 @dataclass(frozen=True)
 class LinearSolution:
     """What HiGHS says, and the violation as recomputed here."""
@@ -60,15 +71,22 @@ class LinearSolution:
     violation: float
     steps: int
     feasible: bool  # False: proven infeasible; x is then empty
+    basis: Basis | None = None  # of a vertex, when asked for
 
 
-def solve_linear(problem: LinearProgramme, method: str = "simplex") -> LinearSolution:
+def solve_linear(
+    problem: LinearProgramme, method: str = "simplex", start: Basis | None = None, keep: bool = False
+) -> LinearSolution:
     """Solve with HiGHS: ``simplex`` (a vertex) or ``ipm`` (interior point without crossover).
+
+    ``start``: a basis to begin with; one that does not fit is repaired. ``keep``: the answer carries its basis.
 
     Infeasibility is an answer; anything else that is not optimal is tried again without presolve, and then a
     SolverError. ConfigError when highspy is missing.
     """
     highs, highspy = _loaded(problem, method)
+    if start is not None:
+        highs.setBasis(_given(start, highspy))
     highs.run()
     status = highs.modelStatusToString(highs.getModelStatus())
     if status not in ("Optimal", "Infeasible"):
@@ -85,9 +103,24 @@ def solve_linear(problem: LinearProgramme, method: str = "simplex") -> LinearSol
     solution, info = highs.getSolution(), highs.getInfo()
     x = np.array(solution.col_value)
     steps = max(info.simplex_iteration_count, info.ipm_iteration_count, 0)
+    basis = None
+    if keep:
+        found = highs.getBasis()
+        basis = Basis(
+            np.array([int(v) for v in found.col_status]), np.array([int(v) for v in found.row_status])
+        )
     return LinearSolution(
-        x, np.array(solution.row_dual), float(problem.gain @ x), problem.violation(x), int(steps), True
+        x, np.array(solution.row_dual), float(problem.gain @ x), problem.violation(x), int(steps), True, basis
     )
+
+
+def _given(basis: Basis, highspy: Any) -> Any:
+    status = [highspy.HighsBasisStatus(k) for k in range(5)]
+    given = highspy.HighsBasis()
+    given.col_status = [status[k] for k in basis.column.tolist()]
+    given.row_status = [status[k] for k in basis.row.tolist()]
+    given.valid = given.alien = True
+    return given
 
 
 def _loaded(problem: LinearProgramme, method: str) -> tuple[Any, Any]:

@@ -12,20 +12,23 @@ import numpy as np
 
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution, SolveReport
 from eunomia.cluster.solver.solve import DEFAULT, solve_shares
+from eunomia.cluster.solver.warm import WarmStart
 from eunomia.errors import ConfigError
 
 
-def solve_split(problem: ShareProgramme, parts: int, seed: int, solver: str = DEFAULT) -> ShareSolution:
+def solve_split(
+    problem: ShareProgramme, parts: int, seed: int, solver: str = DEFAULT, warm: WarmStart | None = None
+) -> ShareSolution:
     """Deal the rows at random to ``parts`` programmes of equal capacity and solve each.
 
-    The level is the least of the parts'; multipliers are those of the parts.
+    The level is the least of the parts'; multipliers are those of the parts. ``warm`` serves one part only.
     """
     size = len(problem.scale)
     if parts < 1:
         raise ConfigError(f"a programme is split into {parts} parts; it must be 1 or more")
     parts = min(parts, max(size, 1))
     if parts == 1:
-        return solve_shares(problem, solver)
+        return solve_shares(problem, solver, warm=warm)
     part = np.random.default_rng(seed).permutation(size) % parts
     rows = [np.flatnonzero(part == k) for k in range(parts)]
     small = replace(problem, capacity=problem.capacity / parts)

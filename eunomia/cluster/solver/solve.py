@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from eunomia.cluster.solver.embedded import AGREED, NAMES, solve_embedded_shares
 from eunomia.cluster.solver.highs import LinearSolution, SolverError, solve_linear
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution, SolveReport
 from eunomia.cluster.solver.unpack import job_pairs
+from eunomia.cluster.solver.warm import WarmStart
 from eunomia.errors import UnknownNameError
 
 TOLERANCE = 1e-9
@@ -21,7 +23,9 @@ DEFAULT = "embedding"
 SOLVERS = (DEFAULT, "interior_point", "simplex", "as_gavel")
 
 
-def solve_shares(problem: ShareProgramme, solver: str = DEFAULT, group: bool = True) -> ShareSolution:
+def solve_shares(
+    problem: ShareProgramme, solver: str = DEFAULT, group: bool = True, warm: WarmStart | None = None
+) -> ShareSolution:
     """Solve and check; the answer is feasible to rounding and within 1e-7 of the optimum, relative.
 
     ``embedding`` (the default): the method of ECOS, compiled and over distinct rows, :mod:`embedded`; of many optima
@@ -29,13 +33,15 @@ def solve_shares(problem: ShareProgramme, solver: str = DEFAULT, group: bool = T
     clearer multipliers. With pairs both are HiGHS. ``simplex``: HiGHS' dual simplex, a vertex: fewest positive shares,
     identical jobs still alike because they are grouped. ``as_gavel``: the embedding, ungrouped, with Gavel's columns.
 
+    ``warm``: what simplex begins with and leaves behind for the next programme.
+
     A solve that fails its check is repeated with HiGHS and reported as a fallback; SolverError if that fails too,
     or if the programme is infeasible (floors too high).
     """
     if solver not in SOLVERS:
         raise UnknownNameError("solver", solver, SOLVERS)
     small, where = problem.collapse() if group and solver != "as_gavel" else (problem, None)
-    run: Callable[[ShareProgramme], ShareSolution] = _simplex
+    run: Callable[[ShareProgramme], ShareSolution] = partial(_simplex, warm=warm)
     if solver == "as_gavel":
         run = _as_gavel
     elif problem.beside is None and solver != "simplex":
@@ -82,9 +88,12 @@ def _interior(problem: ShareProgramme) -> ShareSolution:
     return ShareSolution(shares, level, by_row, price * worth_unit, report)
 
 
-def _simplex(problem: ShareProgramme) -> ShareSolution:
+def _simplex(problem: ShareProgramme, warm: WarmStart | None = None) -> ShareSolution:
     built = assemble(problem, pair_columns(problem))
-    answer = solve_linear(built.lp)
+    start = warm.basis(problem, built) if warm is not None else None
+    answer = solve_linear(built.lp, start=start, keep=warm is not None)
+    if warm is not None:
+        warm.keep(problem, built, answer.basis)
     if not answer.feasible:
         raise SolverError("the programme is infeasible: its floors ask for more than the devices can do")
     return from_linear(problem, built, answer)

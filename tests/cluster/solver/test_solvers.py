@@ -19,6 +19,7 @@ from eunomia.cluster.solver.highs import LinearProgramme, SolverError, solve_lin
 from eunomia.cluster.solver.programme import ShareProgramme, programme
 from eunomia.cluster.solver.solve import solve_shares
 from eunomia.cluster.solver.unpack import job_pairs
+from eunomia.cluster.solver.warm import WarmStart
 
 
 def drawn(seed: int, jobs: int, kinds: int) -> ShareProgramme:
@@ -179,3 +180,20 @@ def test_pairs_of_groups_are_dealt_evenly(one: int, two: int) -> None:
     each = np.bincount(a, shares.sum(axis=1), one + two) + np.bincount(b, shares.sum(axis=1), one + two)
     own = 3.0 / one if one < 2 else (3.0 + 6.0) / one
     assert each == pytest.approx(np.r_[np.full(one, own), np.full(two, 3.0 / two)])
+
+
+@pytest.mark.parametrize("leaving", [1, 2, 12])
+def test_a_warm_start_changes_steps_and_not_the_optimum(leaving: int) -> None:
+    rng = np.random.default_rng(5)
+    jobs, beside = 24, rng.uniform(0.4, 0.9, (24, 24, 2))
+    whole = programme(rng.uniform(0.8, 1.2, (jobs, 2)), np.ones(jobs), np.full(2, 4), rise=1.0, reward=1.0,
+                      kind=np.arange(jobs), beside=beside)  # fmt: skip
+    warm = WarmStart()
+    first = solve_shares(whole, warm=warm)
+    assert first.level == pytest.approx(solve_shares(whole).level, rel=1e-9)
+    rest = whole.take(np.arange(leaving, jobs))
+    cold, again = solve_shares(rest), solve_shares(rest, warm=warm)
+    assert again.level == pytest.approx(cold.level, rel=1e-9)
+    assert solve_shares(rest, warm=warm).report.steps == 0  # begins at its own optimum
+    warm.forget()
+    assert solve_shares(rest, warm=warm).report.steps == cold.report.steps

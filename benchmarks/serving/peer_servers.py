@@ -213,7 +213,16 @@ def ray(environment: Path, where: Cores) -> Iterator[Peer]:
         # The generated messages say that they come from this module, and Ray pickles them.
         (folder / "grpc_service_pb2.py").write_text("from tritonclient.grpc.service_pb2 import *\n")
         command = [str(environment / "bin" / "python"), "application.py"]
-        with _running(command, folder, where.front, {"PYTHONPATH": str(folder), "RAY_AUTH_MODE": "disabled"}):
+        with _running(
+            command,
+            folder,
+            where.front,
+            {
+                "PYTHONPATH": str(folder),
+                "RAY_AUTH_MODE": "disabled",
+                "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "90",  # of 5: on one busy core its proxy takes longer to start
+            },
+        ):
             headers = {model: {"application": model} for model in NETWORKS}
             yield _ready(Peer("Ray Serve 2.60", f"127.0.0.1:{port}", headers))
 

@@ -35,7 +35,7 @@ from eunomia.serving.models.builtin import builtin_file
 from eunomia.workload.arrivals import Poisson
 
 LOADS = (0.7, 1.0, 1.3)
-OURS = ("edf+f", "triage", "weighted_fair")
+OURS = ("edf+f", "triage", "gap_first", "weighted_fair")
 TARGETS = {"gold": 0.99, "silver": 0.95, "bronze": 0.9}
 PRIORITY = {"gold": 1, "silver": 2, "bronze": 2}
 TIMEOUT_S = 10.0

@@ -176,7 +176,8 @@ def evaluate(
     if result.promised:
         say('train for these promises: promise = "attainment", "shortfall" or "max_min" in a training file '
             "(docs/learning_tenants.md)")  # fmt: skip
-    say(f"guards: {', '.join(f'{name} {count}' for name, count in result.counts.items())}")
+    counts = ", ".join(f"{name} {count}" for name, count in result.counts.items())
+    say(f"guards: {counts or 'none of its own'}")
 
 
 def _share(value: float) -> str:
@@ -189,9 +190,9 @@ def export(
 ) -> None:
     """Write a policy's scores as an ONNX network with a free number of sub-jobs."""
     from eunomia.experiment.policy_onnx import write_onnx
-    from eunomia.inference.learning.serving import load_policy
+    from eunomia.inference.learning.serving import checkpoint_of
 
-    write_onnx(load_policy(policy).weights, path)
+    write_onnx(checkpoint_of(policy).weights, path)
     say(f"onnx -> {path}")
 
 

@@ -77,7 +77,7 @@ def evaluate(policy: str | Path, scenario: Scenario, against: Sequence[PolicyLik
     learned = load_policy(policy)
     episodes = [scenario_episode(scenario, seed) for seed in seeds_from(scenario.seed, seeds)]
     table = {learned.name: _measure(learned, episodes)}
-    counts = learned.counts
+    counts = getattr(learned, "counts", {})  # policies in Python have no guards of their own
     for rival in against:
         table.setdefault(policy_name(rival), _measure(resolve_policy(rival), episodes))
     ours, our_met = table[learned.name][:2]

@@ -27,7 +27,9 @@ class Piece:
     def __init__(self, session: Any, inputs: list[str], outputs: list[str]) -> None:
         self._session, self._inputs, self._order = session, inputs, outputs
         self._outputs = [name for name in outputs if name not in inputs]
-        self._passing = [name for name in outputs if name in inputs]  # the runtime would hand out the input's memory
+        self._passing = [
+            name for name in outputs if name in inputs
+        ]  # the runtime would hand out the input's memory
         self._binding = session.io_binding()
 
     def run(self, live: Live) -> Live:

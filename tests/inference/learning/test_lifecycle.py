@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from eunomia.cli.main import app, status
 from eunomia.config.training import load_training
-from eunomia.errors import ConfigError, UnknownNameError
+from eunomia.errors import ConfigError, RecordError, UnknownNameError
 from eunomia.experiment.learning import ScenarioSampler, best_heuristic
 from eunomia.inference.learning.serving import load_policy
 from eunomia.inference.learning.training.objectives import value
@@ -159,6 +159,13 @@ def test_every_algorithm_trains_from_a_file_to_a_policy(
     made = ScenarioSampler(load_training(folder / f"{name}.toml")).validation()
     values = [value(policy, episode, {"hit_rate": 1.0}) for episode in made]
     assert np.mean(values) - facts["heuristic_value"] == pytest.approx(facts["gain"])
+    path = str(folder / name / "tiny-gradient.json")
+    judged = CliRunner().invoke(
+        app, ["evaluate", path, str(folder / "tiny.toml"), "-p", "edf", "--seeds", "1"]
+    )
+    assert judged.exit_code == 0 and "guards: " in judged.stdout, judged.output
+    exported = CliRunner().invoke(app, ["export", path, str(folder / "no.onnx")])
+    assert isinstance(exported.exception, RecordError) and not (folder / "no.onnx").exists()
     again = CliRunner().invoke(app, [*command, "--json"])  # finished: found, not trained again
     assert json.loads(again.stdout)["cpu_s"] == facts["cpu_s"]
 

@@ -1,9 +1,11 @@
 """What knowing the throughputs is worth: ``python -m benchmarks.cluster_heterogeneity [PART ...] [--write]``.
 
-Gavel's setting (OSDI 2020): 36 V100, 36 P100, 36 K80, its measured throughputs and its continuous multi-GPU
-generator at six loads, overload included, and its static one for makespan. Realistic mode: 30 s per move, servers of
-4 GPUs, slowdown by spread from the table. Each pair of policies meets the same jobs; 5 seeds, 95 % intervals of the
-paired ratio. Needs the shared data.
+Gavel's setting (OSDI 2020): 36 V100, 36 P100, 36 K80, its measured throughputs and its generators: ``flow``
+continuous arrivals at six loads, ``steady`` many more jobs around the load at which the agnostic policy saturates,
+single- and multi-GPU, ``static`` all jobs at time 0 for makespan. Realistic mode: 30 s per move, servers of 4 GPUs,
+slowdown by spread from the table. Policies of a row meet the same jobs; 5 seeds, 95 % intervals of the paired ratio.
+Finished runs are kept in runs/: a stopped command goes on where it was. Needs the shared data; about 10 minutes of
+processor time in all.
 """
 
 from __future__ import annotations
@@ -20,40 +22,40 @@ from eunomia.config.cluster import cluster_from
 from eunomia.experiment.cluster import ClusterComparison, study_cluster
 from eunomia.experiment.cluster.build import prepare_cluster
 from eunomia.metrics.statistics import interval
+from eunomia.scale.processes import Outcome
 
 SHARED = Path(os.environ.get("EUNOMIA_SHARED", Path(__file__).parents[2] / "shared")) / "data" / "gavel"
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "cluster_heterogeneity.md"
-GAPS_S = [7200.0, 3600.0, 2400.0]
-LONG_JOBS, LONG_S = 1200, [1200.0]
-CROWDED_S = [1500.0, 1000.0, 750.0]  # near and above what the devices can do
+GAPS_S = [7200.0, 3600.0, 2400.0, 1500.0, 1000.0, 750.0]
+FLOW_JOBS, FLOW_MEASURED = 300, [100, 250]
+STEADY_JOBS, STEADY_MEASURED = 1200, [500, 800]
+STEADY_S = {"single": [450.0], "multi": [1200.0]}
 PAIRS = [("max_min_fairness", "max_min_fairness_perf"), ("finish_time_fairness", "finish_time_fairness_perf")]
+STATIC_JOBS = [100, 300]
 STATIC_PAIRS = [
     ("max_min_fairness", "max_min_fairness_perf"),
     ("min_total_duration", "min_total_duration_perf"),
+    ("fifo", "min_total_duration_perf"),
 ]
 
 
-def setting(jobs: int, kind: str, measure: list[int] | None) -> dict[str, Any]:
+def setting(jobs: int, kind: str, measure: list[int] | None, multi_gpu: bool = True) -> dict[str, Any]:
     """The experiment of one table."""
     return {
         "name": f"heterogeneity {kind}",
         "device": [{"type": t, "count": 36, "per_server": 4} for t in ("v100", "p100", "k80")],
         "throughputs": {"gavel": str(SHARED / "simulation_throughputs.json")},
-        "generate": {"jobs": jobs, "kind": kind, "mean_gap_s": 3600.0},
+        "generate": {"jobs": jobs, "kind": kind, "mean_gap_s": 3600.0, "multi_gpu": multi_gpu},
         "simulation": {"restart": {"save_s": 10.0, "load_s": 10.0, "warmup_s": 10.0}},
         **({"measure": measure} if measure else {}),
     }
 
 
-def load(gap_s: float, seeds: int, jobs: int) -> float:
-    """Offered load of the continuous setting, mean over the seeds: work at proportional-share speed over capacity."""
-    found = []
-    for seed in range(seeds):
-        given = setting(jobs, "continuous", None)
-        given["generate"]["mean_gap_s"] = gap_s
-        problem = prepare_cluster(cluster_from(given), seed).problem
-        found.append(offered_load(problem))
-    return float(np.mean(found))
+def load(given: dict[str, Any], gap_s: float, seeds: int) -> float:
+    """Offered load of a setting, mean over the seeds: work at proportional-share speed over capacity."""
+    given = {**given, "generate": {**given["generate"], "mean_gap_s": gap_s}}
+    problems = (prepare_cluster(cluster_from(given), seed).problem for seed in range(seeds))
+    return float(np.mean([offered_load(problem) for problem in problems]))
 
 
 def gain(result: ClusterComparison, blind: str, aware: str, metric: str, point: int) -> str:
@@ -63,78 +65,78 @@ def gain(result: ClusterComparison, blind: str, aware: str, metric: str, point: 
     return f"{found.mean:.2f} ± {found.half_width:.2f}"
 
 
-def table(result: ClusterComparison, pairs: list[tuple[str, str]], metric: str, scale: float) -> list[str]:
-    """One row per setting and pair."""
+def table(
+    result: ClusterComparison, pairs: list[tuple[str, str]], metric: str, first: list[str]
+) -> list[str]:
+    """One row per setting and pair; ``first`` are the leading cells of each setting."""
     rows = []
-    for point, values in enumerate(result.settings):
+    for point, leading in enumerate(first):
         for blind, aware in pairs:
-            cells = [
-                f"{result.estimate(p, metric, point).mean / scale:.2f} ± "
-                f"{result.estimate(p, metric, point).half_width / scale:.2f}"
-                for p in (blind, aware)
-            ]
+            found = [result.estimate(p, metric, point) for p in (blind, aware)]
+            cells = [f"{one.mean / 3600.0:.2f} ± {one.half_width / 3600.0:.2f}" for one in found]
             unfinished = sum(result.estimate(p, "unfinished", point).mean for p in (blind, aware))
             rows.append(
-                f"| {', '.join(f'{v:g}' for v in values.values())} | {blind} | {cells[0]} | {cells[1]} "
+                f"| {leading} | {blind} | {cells[0]} | {aware} | {cells[1]} "
                 f"| {gain(result, blind, aware, metric, point)} | {unfinished:g} |"
             )
     return rows
 
 
 def flow(seeds: int, workers: int) -> list[str]:
-    """Continuous arrivals below capacity, both programmes."""
-    policies = [p for pair in PAIRS for p in pair]
-    found = _arriving("flow", GAPS_S, policies, seeds, workers)
-    return [*HEAD, *table(found, PAIRS, "jct_mean_s", 3600.0), "", _loads(GAPS_S, seeds)]
+    """Continuous arrivals from light load to twice the capacity, both programmes."""
+    given = setting(FLOW_JOBS, "continuous", FLOW_MEASURED)
+    return [*HEAD, *_arriving("flow", given, GAPS_S, PAIRS, seeds, workers)]
 
 
-def crowded(seeds: int, workers: int) -> list[str]:
-    """Continuous arrivals near and above capacity, max-min only (finish-time fairness takes hours there)."""
-    found = _arriving("crowded", CROWDED_S, list(PAIRS[0]), seeds, workers)
-    return [*HEAD, *table(found, PAIRS[:1], "jct_mean_s", 3600.0), "", _loads(CROWDED_S, seeds)]
-
-
-def long(seeds: int, workers: int) -> list[str]:
-    """Arrivals above what the agnostic policy can serve, for long enough that its queue grows."""
-    found = study_cluster(
-        setting(LONG_JOBS, "continuous", [500, 800]), {"generate.mean_gap_s": LONG_S}, list(PAIRS[0]), seeds,
-        directory="runs/heterogeneity-long", workers=workers,
-    )  # fmt: skip
-    return [*HEAD, *table(found, PAIRS[:1], "jct_mean_s", 3600.0), "", _loads(LONG_S, seeds, LONG_JOBS)]
+def steady(seeds: int, workers: int) -> list[str]:
+    """Arrivals for long enough that a queue which grows is seen to grow, with one worker per job and with several."""
+    parts = []
+    for name, gaps_s in STEADY_S.items():
+        given = setting(STEADY_JOBS, "continuous", STEADY_MEASURED, name == "multi")
+        rows = _arriving(f"steady-{name}", given, gaps_s, PAIRS[:1], seeds, workers)
+        parts += [f"{name.capitalize()}-GPU jobs:", "", *HEAD, *rows, ""]
+    return parts[:-1]
 
 
 def static(seeds: int, workers: int) -> list[str]:
     """All jobs at time 0."""
+    policies = list(dict.fromkeys(p for pair in STATIC_PAIRS for p in pair))
     found = study_cluster(
-        setting(100, "static", None), {"generate.jobs": [100, 200]}, [p for pair in STATIC_PAIRS for p in pair],
-        seeds, directory="runs/heterogeneity-static", workers=workers,
+        setting(100, "static", None), {"generate.jobs": STATIC_JOBS}, policies, seeds,
+        directory="runs/heterogeneity-static", workers=workers, on_done=_told,
     )  # fmt: skip
-    return [
-        "| jobs | policy | agnostic | `_perf` | agnostic / `_perf` | unfinished |",
-        "|---|---|---|---|---|---|",
-        *table(found, STATIC_PAIRS, "makespan_s", 3600.0),
+    head = [
+        "| jobs | policy | h | aware of throughputs | h | ratio | unfinished |",
+        HEAD[1].replace("---|", "", 1),
     ]
+    return [*head, *table(found, STATIC_PAIRS, "makespan_s", [str(n) for n in STATIC_JOBS])]
 
 
-PARTS = {"flow": flow, "crowded": crowded, "long": long, "static": static}
+PARTS = {"flow": flow, "steady": steady, "static": static}
 HEAD = [
-    "| mean gap, s | policy | agnostic | `_perf` | agnostic / `_perf` | unfinished |",
-    "|---|---|---|---|---|---|",
+    "| mean gap, s | load | agnostic | h | aware of throughputs | h | ratio | unfinished |",
+    "|---|---|---|---|---|---|---|---|",
 ]
 
 
 def _arriving(
-    name: str, gaps_s: list[float], policies: list[str], seeds: int, workers: int
-) -> ClusterComparison:
-    return study_cluster(
-        setting(300, "continuous", [100, 250]), {"generate.mean_gap_s": gaps_s}, policies, seeds,
-        directory=f"runs/heterogeneity-{name}", workers=workers,
+    name: str,
+    given: dict[str, Any],
+    gaps_s: list[float],
+    pairs: list[tuple[str, str]],
+    seeds: int,
+    workers: int,
+) -> list[str]:
+    found = study_cluster(
+        given, {"generate.mean_gap_s": gaps_s}, [p for pair in pairs for p in pair], seeds,
+        directory=f"runs/heterogeneity-{name}", workers=workers, on_done=_told,
     )  # fmt: skip
+    first = [f"{gap:g} | {load(given, gap, seeds):.2f}" for gap in gaps_s]
+    return table(found, pairs, "jct_mean_s", first)
 
 
-def _loads(gaps_s: list[float], seeds: int, jobs: int = 300) -> str:
-    found = ", ".join(f"{load(gap, seeds, jobs):.2f} at {gap:g} s" for gap in gaps_s)
-    return f"Offered load (docs/cluster.md), mean over the seeds: {found}."
+def _told(outcome: Outcome) -> None:
+    print(outcome.cell.name, outcome.failure or "done", flush=True)
 
 
 def main() -> None:

@@ -238,21 +238,24 @@ def quick(runs: Path, workers: int) -> Values:
 
 
 def main() -> None:
-    from benchmarks.learned_tenants_page import quick_page, write_page
+    from benchmarks.learned_tenants_page import QUICK_FIGURE, quick_figure, quick_page, write_page
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--train", action="store_true", help="first train the replications that are not there"
     )
     parser.add_argument(
-        "--quick", action="store_true", help="two loads, one trace, fixed rules; nothing is written"
+        "--quick", action="store_true", help="two loads, one trace, fixed rules; --write draws its figure"
     )
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where the replications were trained")
     parser.add_argument("--workers", type=int, default=2)
     asked = parser.parse_args()
     if asked.quick:
-        print(quick_page(quick(asked.runs, asked.workers)))
+        found = quick(asked.runs, asked.workers)
+        print(quick_page(found))
+        if asked.write:
+            QUICK_FIGURE.write_text(quick_figure(found), encoding="utf-8")
         return
     if asked.train:
         train_missing(asked.runs, asked.workers)

@@ -16,7 +16,13 @@ from eunomia.report.study.front import Axis, Point, front_chart
 DOCS = Path(__file__).parent.parent / "docs" / "results"
 PAGE, FIGURE = DOCS / "learned_tenants.md", DOCS / "learned_tenants.svg"
 BEGIN, END = "<!-- begin: python -m benchmarks.learned_tenants --write -->", "<!-- end -->"
+QUICK_FIGURE = DOCS / "learned_tenants_quick.svg"
 HITS, FAIRNESS = 3, 4
+PANELS = (
+    Axis(0, "promises kept, %"),
+    Axis(1, "mean shortfall, points", False),
+    Axis(2, "worst shortfall, points", False),
+)
 SIGNS = (1.0, -1.0, -1.0, 1.0, -1.0)  # of the objectives, so that the page shows positive percentages
 OVERLOAD = tuple(load > 1.0 for load in LOADS)
 
@@ -205,12 +211,7 @@ def figure(values: Values) -> str:
     points += [Point("eunomia", "no promises"), Point("best rule without promises", "no promises", label="attainment"),
                Point("best rule for hits", "no promises", label="hits")]  # fmt: skip
     measures = {name: [float(by_mix(table, m).mean()) for m in range(5)] for name, table in values.items()}
-    panels = (
-        Axis(0, "promises kept, %"),
-        Axis(1, "mean shortfall, points", False),
-        Axis(2, "worst shortfall, points", False),
-    )
-    return front_chart(points, measures, Axis(HITS, "hits, %"), panels)
+    return front_chart(points, measures, Axis(HITS, "hits, %"), PANELS)
 
 
 def quick_page(values: Values) -> str:
@@ -235,6 +236,22 @@ def quick_page(values: Values) -> str:
                 found = [interval((points[one] - points[other])[:, x].tolist()) for x in (m, HITS)]
                 lines.append(f"| {promise} | {one} | {other} | {text(found[0])} | {text(found[1])} |")
     return "\n".join(lines)
+
+
+def quick_figure(values: Values) -> str:
+    """Hits against promises in overload, of the quick look."""
+    terms = {f"{name} 2" for name in HAND.values()}
+    points = []
+    for name in values:
+        family = "tenant rules" if name.startswith(("triage", "gap", "worst", "shift")) else "no promises"
+        family = (
+            "terms set by hand" if name in terms else "trained" if name.split(" ")[0] in PROMISES else family
+        )
+        points.append(Point(name, family, label=name.split("+")[0].removesuffix(" 2").removesuffix(" 0")))
+    points.sort(key=lambda point: ("terms", "trained", "tenant", "no").index(point.family.split(" ")[0]))
+    measures = {name: [100.0 * s * float(x) for s, x in zip(SIGNS, table.mean(axis=(0, 1)), strict=True)]
+                for name, table in values.items()}  # fmt: skip
+    return front_chart(points, measures, Axis(HITS, "hits, %"), PANELS)
 
 
 def write_page(

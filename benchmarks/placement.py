@@ -108,14 +108,17 @@ def page(rows: list[tuple[str, np.ndarray[Any, Any]]], gaps: list[tuple[str, Est
          trained: dict[str, list[dict[str, Any]]]) -> str:  # fmt: skip
     """Figures in, Markdown out."""
     best = gaps[0][1]
+    missing = [v.name for v in VARIANTS if v.name not in trained]
+    only = " --only " + " ".join(f'"{name}"' for name in trained) if missing else ""
     lines = [
         "# Placement under preferences and rules",
         "",
-        "`python -m benchmarks.placement --write`; what it is: [placement.md](../placement.md).",
+        f"`python -m benchmarks.placement --write{only}`; what it is: [placement.md](../placement.md).",
         f"{CASES.tasks} tasks of {CASES.tenants} tenants on {CASES.devices} devices of three kinds with windows, load "
         f"{CASES.load}, each rule with probability {CASES.bars}; {TESTS} unseen traces; {SEEDS} trainings of",
         f"{ITERATIONS} iterations per variant, each with its own seed and traces. Simulated; drawn traces, no testbed.",
-        "Means over traces, of learned policies over replications too; satisfactions in %.",
+        "Means over traces, of learned policies over replications too; satisfactions in %. Variants that are not",
+        f"listed were not run: {'; '.join(missing) or 'none'}.",
         "",
         "| policy | reward | requester | provider | utilisation | in time | worst tenant |",
         "|" + "---|" * 7,
@@ -132,7 +135,7 @@ def page(rows: list[tuple[str, np.ndarray[Any, Any]]], gaps: list[tuple[str, Est
     lines += ["", f"A3C {verdict} maximum-weight matching at each event by more than the interval.", "",
               "## Replications", "", "| variant | reward of each, x 100 | mean, 95 % | processor seconds each |",
               "|" + "---|" * 4]  # fmt: skip
-    for variant in VARIANTS:
+    for variant in (v for v in VARIANTS if v.name in trained):
         each = [one["mean"] for one in trained[variant.name]]
         spread = interval(each)
         cpu_s = np.mean([one["cpu_s"] for one in trained[variant.name]])
@@ -162,10 +165,12 @@ def main() -> None:
     """Train, measure, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
+    parser.add_argument("--only", nargs="+", metavar="VARIANT", help="these variants alone; A3C must be one")
     given = parser.parse_args()
     cases, rows, ours = tests(), [], {}
-    trained = {variant.name: [learn(variant, seed) for seed in range(SEEDS)] for variant in VARIANTS}
-    for variant in VARIANTS:
+    variants = [v for v in VARIANTS if not given.only or v.name in given.only]
+    trained = {variant.name: [learn(variant, seed) for seed in range(SEEDS)] for variant in variants}
+    for variant in variants:
         tables = [play(p, cases, variant.settings.period) for p in policies(variant, trained[variant.name])]
         for one, table in zip(trained[variant.name], tables, strict=True):
             one["mean"] = float(table[:, 0].mean())
@@ -176,7 +181,7 @@ def main() -> None:
     a3c = ours["A3C"][:, 0].tolist()
     order = ("matching", "greedy_gain", *(name for name in RULES if name not in ("matching", "greedy_gain")))
     gaps = [(name, paired_difference(a3c, rules[name][:, 0].tolist())) for name in order]
-    gaps += [(v.name, paired_difference(a3c, ours[v.name][:, 0].tolist())) for v in VARIANTS[1:]]
+    gaps += [(v.name, paired_difference(a3c, ours[v.name][:, 0].tolist())) for v in variants[1:]]
     text = page(rows, gaps, against_optimum(policies(VARIANTS[0], trained["A3C"])[0]), trained)
     if given.write:
         RESULTS.write_text(text)

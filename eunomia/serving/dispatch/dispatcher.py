@@ -19,7 +19,8 @@ from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.indicators import Indicator
 from eunomia.serving.dispatch.jobs import GONE, RUNNING, WAITING, Job, WaitingTable
-from eunomia.serving.dispatch.lanes import Claim, Lane
+from eunomia.serving.dispatch.lanes import Lane
+from eunomia.serving.dispatch.look_ahead import LookAhead
 from eunomia.serving.dispatch.views import IndicatorTable, Views, facts_of
 from eunomia.workload.tenant import Agreement
 
@@ -86,9 +87,10 @@ class Dispatcher:
             options.late == "last",
             options.starve_s,
         )
-        self._memory = np.zeros(64)
+        self.memory = np.zeros(64)  # what the policy has noted down
+        self._ahead = LookAhead(self)
         self._generation = 0
-        self._news = 0  # counts what may change the policy's mind
+        self.news = 0  # counts what may change the policy's mind
 
     @property
     def indicators(self) -> Sequence[Indicator]:
@@ -106,7 +108,7 @@ class Dispatcher:
 
     def arrive(self, job: Job) -> None:
         """An accepted request: it waits, and the policy is asked."""
-        self._wait(job)
+        self.wait(job)
         self.decide()
 
     def done(self, device: int, next_block: int, seconds: Sequence[float], follows: Job | None = None) -> Job:
@@ -131,7 +133,7 @@ class Dispatcher:
             if preempted:
                 self.preemptions += 1
                 job.preemptions += 1
-            self._wait(job)
+            self.wait(job)
         if follows is not None:
             self._follow(device, follows)
         return job
@@ -153,7 +155,7 @@ class Dispatcher:
         assert job is not None
         lane.clear()
         for member in (job, *job.together) if job.block == 0 else (job,):
-            self._wait(member)
+            self.wait(member)
         if job.block == 0:
             job.together, job.start_s = [], math.nan
         if follows is not None:
@@ -164,7 +166,7 @@ class Dispatcher:
         lane = self.lanes[device]
         if lane.revoked is job:
             lane.revoked = None
-            self._free(job)
+            self._ahead.free(job)
 
     def leave(self, job: Job, *, dropped: bool = False) -> bool:
         """A request has its answer; returns whether it met its deadline. Its indicator moves."""
@@ -190,18 +192,18 @@ class Dispatcher:
         queued += [lane.revoked] if lane.revoked is not None else []
         lane.next = lane.revoked = None
         for other in queued:
-            self._free(other)
+            self._ahead.free(other)
         self.costs.lost(device)
         return job
 
     def wait_again(self, job: Job) -> None:
         """A job whose run was lost starts again from its first block."""
         job.block, job.device = 0, -1
-        self._wait(job)
+        self.wait(job)
 
     def look_again(self) -> None:
         """Time has passed, and a policy may think otherwise by now."""
-        self._news += 1
+        self.news += 1
         self.decide()
 
     # --- decisions -----------------------------------------------------------------------------------
@@ -212,9 +214,9 @@ class Dispatcher:
             return
         self._drop_expired()
         while len(self.waiting) and any(lane.job is None and lane.alive for lane in self.lanes):
-            view = self._view(self.clock.now_s())
+            view = self.view(self.clock.now_s())
             answer = self.policy(view)
-            self._memory[:] = view.system["memory"]
+            self.memory[:] = view.system["memory"]
             if not answer:
                 break
             for job, device in [(self.waiting.numbered(a.request), a.accelerator) for a in answer]:
@@ -222,10 +224,10 @@ class Dispatcher:
         if len(self.waiting):
             for device, lane in enumerate(self.lanes):
                 if lane.job is not None and lane.revoked is None:
-                    self._reconsider(device, lane)
+                    self._ahead.reconsider(device, lane)
 
     def _start(self, job: Job, device: int) -> None:
-        self._gather(job)
+        self.gather(job)
         self._begin(job, device)
         lane = self.lanes[device]
         self.executor.run(device, job, lane.first, lane.last)
@@ -235,11 +237,11 @@ class Dispatcher:
         lane = self.lanes[device]
         if lane.next is not None and lane.next.job is job:
             claim, lane.next = lane.next, None
-            if claim.before.tobytes() == self._memory.tobytes():
-                self._memory[:] = claim.after
+            if claim.before.tobytes() == self.memory.tobytes():
+                self.memory[:] = claim.after
             else:  # other devices have started something meanwhile
                 change = claim.after - claim.before
-                self._memory += np.where(np.isfinite(change), change, 0.0)
+                self.memory += np.where(np.isfinite(change), change, 0.0)
         else:
             lane.revoked = None
         self._begin(job, device)
@@ -252,12 +254,12 @@ class Dispatcher:
             if job.block == 0:
                 member.start_s = now_s
         lane.job, lane.first, lane.start_s, lane.stopping = job, job.block, now_s, False
-        lane.last, lane.due_s = self._lease(job, device, now_s)
-        lane.asked_stop = self._news
+        lane.last, lane.due_s = self.lease(job, device, now_s)
+        lane.asked_stop = self.news
         self.starts += 1
         self._views.served_s[self.tenants[self.agreements[job.pair].tenant]] = now_s
 
-    def _lease(self, job: Job, device: int, now_s: float) -> tuple[int, list[float]]:
+    def lease(self, job: Job, device: int, now_s: float) -> tuple[int, list[float]]:
         """As many blocks as fit into a lease, at least one; and when each will end."""
         network = job.network
         rows = slice(network.first_row + job.block, network.first_row + network.blocks)
@@ -266,7 +268,7 @@ class Dispatcher:
         count = max(1, sum(t <= now_s + self.options.lease_s for t in due_s))
         return job.block + count, due_s[:count]
 
-    def _gather(self, job: Job) -> None:
+    def gather(self, job: Job) -> None:
         """Waiting requests that may share the batch, in order of deadline."""
         if self.options.max_batch <= 1 or job.group is None or job.block > 0 or job.together:
             return
@@ -295,118 +297,22 @@ class Dispatcher:
             self.waiting.remove(job)
             self.executor.dropped(job, "expired" if expired[n] else "hopeless")
 
-    # --- while a device is busy ------------------------------------------------------------------------
-
-    def _reconsider(self, device: int, lane: Lane) -> None:
-        """Would the policy, at the next boundary, go on with what runs? If not, stop it there.
-
-        Asked as if it were that time already, the device idle, and its job waiting for its next block. Near its end,
-        or when it is about to stop, the device is told what to do next.
-        """
-        now_s = self.clock.now_s()
-        boundary = lane.boundary(now_s)
-        if not lane.stopping and boundary < lane.last and lane.asked_stop != self._news:
-            lane.asked_stop = self._news
-            other = self._asked(device, lane, boundary, lane.boundary_s(now_s))
-            if other is not None and other.job is not lane.job:
-                lane.stopping = True
-                self.executor.stop(device)
-                self._promise(device, lane, other)
-                return
-        near = lane.stopping or lane.end_s(now_s) - now_s <= self.options.ahead_s
-        if self.options.ahead_s > 0.0 and near and lane.asked_next != self._news:
-            lane.asked_next = self._news
-            end_s = lane.boundary_s(now_s) if lane.stopping else lane.end_s(now_s)
-            block = boundary if lane.stopping else lane.last
-            self._promise(device, lane, self._asked(device, lane, block, end_s))
-
-    def _asked(self, device: int, lane: Lane, block: int, at_s: float) -> Claim | None:
-        """Whom the policy would start there, if what runs waited for ``block``; what it notes is not kept yet."""
-        job = lane.job
-        assert job is not None
-        if lane.next is not None:
-            self._show(lane.next.job)
-        before, attained_s, took_s = job.block, job.attained_s, at_s - lane.start_s
-        lane.job, lane.busy_s, last_request, lane.last_request = (
-            None,
-            lane.busy_s + took_s,
-            lane.last_request,
-            job.number,
-        )
-        job.block, job.attained_s = block, attained_s + took_s
-        if block < job.network.blocks:
-            self._wait(job, device, news=False)
-            if block < lane.last:
-                self.waiting.put_first(job)  # of two that are equally urgent, the one that runs goes on
-        chosen = None
-        if len(self.waiting):
-            view = self._view(at_s)
-            found = [a for a in self.policy(view) if a.accelerator == device]
-            if found:
-                memory = np.array(view.system["memory"])
-                chosen = Claim(self.waiting.numbered(found[0].request), self._memory.copy(), memory)
-        if job.row >= 0:
-            self.waiting.remove(job)
-        lane.job, lane.busy_s, lane.last_request = job, lane.busy_s - took_s, last_request
-        job.block, job.attained_s, job.state = before, attained_s, RUNNING
-        if lane.next is not None:
-            self._hide(lane.next.job)
-        return chosen
-
-    def _promise(self, device: int, lane: Lane, claim: Claim | None) -> None:
-        """Make this job the device's next one, in place of another if need be."""
-        if self.options.ahead_s <= 0.0:
-            return
-        if claim is not None and (claim.job is lane.job or not self._here(claim.job, device)):
-            claim = None
-        if lane.next is not None:
-            if claim is not None and claim.job is lane.next.job:
-                lane.next = claim
-                return
-            lane.revoked, lane.next = lane.next.job, None
-            self.executor.revoke(device)
-        if claim is None:
-            return
-        lane.next = claim
-        self._gather(claim.job)
-        self._hide(claim.job)
-        self.executor.queue(device, claim.job, claim.job.block, self._lease(claim.job, device, 0.0)[0])
-
-    @staticmethod
-    def _here(job: Job, device: int) -> bool:
-        """Whether a device can start a job without its tensors being fetched first."""
-        return job.block == 0 or job.device == device
-
-    def _hide(self, job: Job) -> None:
-        for member in (job, *job.together):
-            self.waiting.hide(member)
-
-    def _show(self, job: Job) -> None:
-        for member in (job, *job.together):
-            if member.row >= 0:
-                self.waiting.show(member)
-
-    def _free(self, job: Job) -> None:
-        """Nobody is going to run it now."""
-        self._show(job)
-        if job.block == 0:
-            job.together = []
-        self._news += 1
-
     # --- the view ------------------------------------------------------------------------------------
 
-    def _wait(self, job: Job, device: int | None = None, *, news: bool = True) -> None:
+    def wait(self, job: Job, device: int | None = None, *, news: bool = True) -> None:
+        """A job may be offered from now on. ``device``: where its tensors are, if not where it says."""
         agreement, now_s = self.agreements[job.pair], self.clock.now_s()
         where = job.device if device is None else device
         job.state = WAITING
         self.waiting.add(
             job, facts_of(job, agreement, self.tenants[agreement.tenant], self.costs, now_s, where)
         )
-        self._news += news
+        self.news += news
 
-    def _view(self, at_s: float) -> View:
+    def view(self, at_s: float) -> View:
+        """What the policy sees if asked at that time."""
         self.rounds += 1
         generation = getattr(self.policy, "generation", 0)
         if generation != self._generation:  # another policy: what the old one had noted is nothing to it
-            self._generation, self._memory = generation, np.zeros(64)
-        return self._views.view(at_s, self._table, self._memory, self.starts, self.finished)
+            self._generation, self.memory = generation, np.zeros(64)
+        return self._views.view(at_s, self._table, self.memory, self.starts, self.finished)

@@ -1,0 +1,124 @@
+"""While a device is busy: would the policy go on with what runs there, and who is next?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from eunomia.serving.dispatch.jobs import RUNNING, Job
+from eunomia.serving.dispatch.lanes import Claim, Lane
+
+if TYPE_CHECKING:
+    from eunomia.serving.dispatch.dispatcher import Dispatcher
+
+
+class LookAhead:
+    """Asks the policy about a time that has not come yet, and keeps its promises to devices."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+
+    def reconsider(self, device: int, lane: Lane) -> None:
+        """Would the policy, at the next boundary, go on with what runs? If not, stop it there.
+
+        Asked as if it were that time already, the device idle, and its job waiting for its next block. Near its end,
+        or when it is about to stop, the device is told what to do next.
+        """
+        now_s = self._dispatcher.clock.now_s()
+        boundary = lane.boundary(now_s)
+        if not lane.stopping and boundary < lane.last and lane.asked_stop != self._dispatcher.news:
+            lane.asked_stop = self._dispatcher.news
+            other = self._asked(device, lane, boundary, lane.boundary_s(now_s))
+            if other is not None and other.job is not lane.job:
+                lane.stopping = True
+                self._dispatcher.executor.stop(device)
+                self._promise(device, lane, other)
+                return
+        near = lane.stopping or lane.end_s(now_s) - now_s <= self._dispatcher.options.ahead_s
+        if self._dispatcher.options.ahead_s > 0.0 and near and lane.asked_next != self._dispatcher.news:
+            lane.asked_next = self._dispatcher.news
+            end_s = lane.boundary_s(now_s) if lane.stopping else lane.end_s(now_s)
+            block = boundary if lane.stopping else lane.last
+            self._promise(device, lane, self._asked(device, lane, block, end_s))
+
+    def _asked(self, device: int, lane: Lane, block: int, at_s: float) -> Claim | None:
+        """Whom the policy would start there, if what runs waited for ``block``; what it notes is not kept yet."""
+        job = lane.job
+        assert job is not None
+        if lane.next is not None:
+            self._show(lane.next.job)
+        before, attained_s, took_s = job.block, job.attained_s, at_s - lane.start_s
+        lane.job, lane.busy_s, last_request, lane.last_request = (
+            None,
+            lane.busy_s + took_s,
+            lane.last_request,
+            job.number,
+        )
+        job.block, job.attained_s = block, attained_s + took_s
+        if block < job.network.blocks:
+            self._dispatcher.wait(job, device, news=False)
+            if block < lane.last:
+                self._dispatcher.waiting.put_first(
+                    job
+                )  # of two that are equally urgent, the one that runs goes on
+        chosen = None
+        if len(self._dispatcher.waiting):
+            view = self._dispatcher.view(at_s)
+            found = [a for a in self._dispatcher.policy(view) if a.accelerator == device]
+            if found:
+                memory = np.array(view.system["memory"])
+                chosen = Claim(
+                    self._dispatcher.waiting.numbered(found[0].request),
+                    self._dispatcher.memory.copy(),
+                    memory,
+                )
+        if job.row >= 0:
+            self._dispatcher.waiting.remove(job)
+        lane.job, lane.busy_s, lane.last_request = job, lane.busy_s - took_s, last_request
+        job.block, job.attained_s, job.state = before, attained_s, RUNNING
+        if lane.next is not None:
+            self._hide(lane.next.job)
+        return chosen
+
+    def _promise(self, device: int, lane: Lane, claim: Claim | None) -> None:
+        """Make this job the device's next one, in place of another if need be."""
+        if self._dispatcher.options.ahead_s <= 0.0:
+            return
+        if claim is not None and (claim.job is lane.job or not self._here(claim.job, device)):
+            claim = None
+        if lane.next is not None:
+            if claim is not None and claim.job is lane.next.job:
+                lane.next = claim
+                return
+            lane.revoked, lane.next = lane.next.job, None
+            self._dispatcher.executor.revoke(device)
+        if claim is None:
+            return
+        lane.next = claim
+        self._dispatcher.gather(claim.job)
+        self._hide(claim.job)
+        self._dispatcher.executor.queue(
+            device, claim.job, claim.job.block, self._dispatcher.lease(claim.job, device, 0.0)[0]
+        )
+
+    @staticmethod
+    def _here(job: Job, device: int) -> bool:
+        """Whether a device can start a job without its tensors being fetched first."""
+        return job.block == 0 or job.device == device
+
+    def _hide(self, job: Job) -> None:
+        for member in (job, *job.together):
+            self._dispatcher.waiting.hide(member)
+
+    def _show(self, job: Job) -> None:
+        for member in (job, *job.together):
+            if member.row >= 0:
+                self._dispatcher.waiting.show(member)
+
+    def free(self, job: Job) -> None:
+        """Nobody is going to run it now."""
+        self._show(job)
+        if job.block == 0:
+            job.together = []
+        self._dispatcher.news += 1

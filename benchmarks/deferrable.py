@@ -124,21 +124,22 @@ def main() -> None:
 
 def page(learned: Any, found: dict[str, Any], alone: Any, trained: list[dict[str, Any]]) -> str:
     """Figures in, Markdown out."""
+    trainings = "1 training" if len(trained) == 1 else f"{len(trained)} trainings"
     lines = [
         "# When work that may wait should start",
         "",
-        "`python -m benchmarks.deferrable --write`; what it is: [deferrable.md](../deferrable.md).",
+        f"`python -m benchmarks.deferrable --write --seeds {len(trained)}`; what it is: [deferrable.md](../deferrable.md).",
         f"yolo-lite on demand (diurnal, deadline three isolated times) beside kws-res8 with start windows, loads "
         f"{LOADS[0]} and {LOADS[1]}, base `{BASE}`,",
         f"2 + 2 accelerators, 16 GB/s, proportional contention, hopeless requests dropped, {REQUESTS} requests per "
-        f"trace, {TESTS} unseen traces per load, {len(trained)} training(s) of {ITERATIONS} generations.",
+        f"trace, {TESTS} unseen traces per load, {trainings} of {ITERATIONS} generations.",
         f"Sought: on-demand hits + {SHARE} x deferrable hits. Means, %; differences paired by trace, 95 % intervals.",
         "",
         "| policy | on-demand hits | deferrable hits | sought | learned less it, sought |",
         "|" + "---|" * 5,
     ]
     goal = learned @ np.array([1.0, SHARE])
-    lines.append(f"| **learned** (mean of {len(trained)}) | {_row(learned)} | |")
+    lines.append(f"| **learned** ({trainings}) | {_row(learned)} | |")
     for name in (*RULES, "shared"):
         gap = paired_difference(goal.tolist(), (found[name] @ np.array([1.0, SHARE])).tolist())
         lines.append(f"| {name} | {_row(found[name])} | {100 * gap.mean:+.2f} +-{100 * gap.half_width:.2f} |")

@@ -3,7 +3,7 @@
 A service whose load comes and goes, beside work with start windows, on 2 Simba-like and 2 Eyeriss-like accelerators.
 Start weights are trained ``SEEDS`` times with their own seeds and episodes, and measured on traces that nothing was
 trained or chosen on. ``shared`` is the base policy that sees all requests alike; ``none`` the base with nothing but
-on-demand requests. Small cases without contention are compared with the exhaustive optimum.
+on-demand requests. That no policy serves more than the exhaustive optimum is a test, not a figure here.
 """
 
 from __future__ import annotations
@@ -128,7 +128,8 @@ def page(learned: Any, found: dict[str, Any], alone: Any, trained: list[dict[str
     lines = [
         "# When work that may wait should start",
         "",
-        f"`python -m benchmarks.deferrable --write --seeds {len(trained)}`; what it is: [deferrable.md](../deferrable.md).",
+        f"`python -m benchmarks.deferrable --write --seeds {len(trained)}`; "
+        "what it is: [deferrable.md](../deferrable.md).",
         f"yolo-lite on demand (diurnal, deadline three isolated times) beside kws-res8 with start windows, loads "
         f"{LOADS[0]} and {LOADS[1]}, base `{BASE}`,",
         f"2 + 2 accelerators, 16 GB/s, proportional contention, hopeless requests dropped, {REQUESTS} requests per "

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.serving.clients import Stock, closed_loop
 from benchmarks.serving.live import CACHE, Live, server_table, serving
 from benchmarks.serving.machine import Watch, cores, pin
 from benchmarks.serving.offered import Seen, Stream, offered
@@ -111,7 +112,7 @@ def tenants() -> dict[str, dict[str, Any]]:
             for p in PAIRS if p.tenant == name]}
         for name, weight in WEIGHTS.items()
     }  # fmt: skip
-    return {**table, "operator": {"role": "admin", "key_sha256": [hash_key(KEY)]}}
+    return {**table, "probe": {}, "operator": {"role": "admin", "key_sha256": [hash_key(KEY)]}}
 
 
 def ask(live: Live, path: str, content: Any, method: str) -> Any:
@@ -158,15 +159,14 @@ def load(live: Live, speed: Speed, share: float, seconds: float, seed: int) -> l
     return asyncio.run(offered(live.grpc, streams, seconds, seed, timeout_s=20.0))
 
 
-def speed_of(live: Live) -> Speed:
-    """Measured by the server itself while it is asked a few times."""
-    slow = Speed(dict.fromkeys((SMALL_NET, LARGE_NET), 0.05))
-    load(live, slow, 0.5, 4.0, 99)
-    twin = live.get("/v2/eunomia/twin")
-    return Speed({
-        name: twin["stretch"] * sum(min(t for t in row if t > 0) for row in rows)
-        for name, rows in twin["networks"].items()
-    })  # fmt: skip
+def speed_of(live: Live, seconds: float = 3.0) -> Speed:
+    """By four users at a time, each network alone: what the device gives when it never waits."""
+
+    async def alone(model: str) -> float:
+        async with Stock(live, "grpc", "probe") as client:
+            return 1.0 / (await closed_loop(client, model, 4, seconds)).rate
+
+    return Speed({model: asyncio.run(alone(model)) for model in (SMALL_NET, LARGE_NET)})
 
 
 def server(policy: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from eunomia.errors import ConfigError
+from eunomia.inference.kernel import jit
 from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.machine_code import MachineCode, identity
 from eunomia.inference.kernel.signatures import compile_key
@@ -88,6 +89,15 @@ def test_other_sources_replace_the_file(folder: Path) -> None:
     compiled(times(3.0), "kernel")
     assert compiled(times(3.0), "policies")[1] == 0
     assert len(files(folder)) == 1
+
+
+def test_sources_edited_while_the_process_runs_are_not_kept(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jit, "STARTED_S", 0.0)
+    jit.source_stamp.cache_clear()
+    assert compiled(times(3.0), "kernel")[0](2.0) == 6.0
+    assert files(folder) == []
 
 
 def test_a_full_disk_costs_time_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -16,6 +17,7 @@ from eunomia.errors import ConfigError
 from eunomia.inference.kernel.machine_code import MachineCode
 from eunomia.inference.kernel.parts import WholeCompiler, part
 
+STARTED_S = time.time()  # sources that are younger are not what this process runs
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -26,10 +28,16 @@ def jitted(function: Function) -> Function:
 
 @cache
 def source_stamp(*folders: str) -> str:
-    """Hash of the sources in these folders of ``eunomia/inference`` and of the view."""
+    """Hash of the sources in these folders of ``eunomia/inference`` and of the view.
+
+    Raises ValueError where one was edited since this process began: it may have imported the old text, and its machine
+    code, kept under the new text's hash, would be wrong for all who come later.
+    """
     root = Path(__file__).parent.parent
     digest = hashlib.sha256()
     for path in sorted([root / "view.py", *(path for name in folders for path in root.glob(f"{name}/*.py"))]):
+        if path.stat().st_mtime > STARTED_S:
+            raise ValueError(f"{path} was edited while this process ran; its machine code is not kept")
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

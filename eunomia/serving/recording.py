@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,21 +13,42 @@ if TYPE_CHECKING:
 
 KEPT = 200_000  # requests; older ones are forgotten
 FORMAT = 1
+ROW = np.dtype([
+    ("arrival_s", "f8"), ("deadline_s", "f8"), ("response_s", "f8"), ("queue_s", "f8"), ("batch", "i4"), ("who", "i4"),
+])  # fmt: skip
 
 
-@dataclass
 class Recording:
-    """The last accepted requests, in order of their answers."""
+    """The last accepted requests, in order of their answers.
 
-    requests: deque[list[Any]] = field(default_factory=lambda: deque(maxlen=KEPT))
+    A ring of records, 40 bytes a request: as Python objects each would take 300, and the server would seem to
+    grow for hours until the ring is full.
+    """
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._rows = np.zeros(kept, ROW)
+        self._count = 0
+        self._who: dict[tuple[str, str, str], int] = {}  # tenant, network, outcome -> number in the record
 
     def retired(self, request: Retired, now_s: float) -> None:
         """Note one: arrival, pair, relative deadline, batch, outcome, response, wait for the first block."""
-        deadline_s = request.deadline_s if np.isfinite(request.deadline_s) else None
-        self.requests.append([
-            now_s - request.response_s, request.tenant, request.model, deadline_s, request.batch, request.outcome,
-            request.response_s, request.queue_s,
-        ])  # fmt: skip
+        who = self._who.setdefault((request.tenant, request.model, request.outcome), len(self._who))
+        self._rows[self._count % len(self._rows)] = (
+            now_s - request.response_s, request.deadline_s, request.response_s, request.queue_s, request.batch, who,
+        )  # fmt: skip
+        self._count += 1
+
+    def requests(self) -> list[list[Any]]:
+        """The oldest first: arrival, tenant, network, deadline (None = none), batch, outcome, response, queue."""
+        at = self._count % len(self._rows)
+        rows = np.roll(self._rows, -at) if self._count >= len(self._rows) else self._rows[:at]
+        names = list(self._who)
+        found = []
+        for arrival_s, deadline_s, response_s, queue_s, batch, who in rows.tolist():
+            tenant, model, outcome = names[who]
+            deadline_s = deadline_s if np.isfinite(deadline_s) else None
+            found.append([arrival_s, tenant, model, deadline_s, batch, outcome, response_s, queue_s])
+        return found
 
 
 def export(service: Service) -> dict[str, Any]:
@@ -56,5 +75,5 @@ def export(service: Service) -> dict[str, Any]:
             for a in dispatcher.agreements
         ],
         "stretch": max(1.0, sum(lane.busy_s for lane in dispatcher.lanes) / blocks) if dispatcher.block_s else 1.0,
-        "requests": list(service.recording.requests),
+        "requests": service.recording.requests(),
     }  # fmt: skip

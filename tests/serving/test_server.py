@@ -114,9 +114,9 @@ def test_a_long_call_deadline_does_not_stretch_the_promise(server: Server) -> No
         ({"client_timeout": 60.0, "parameters": {"slo_ms": 7000}}, 7.0),
     ):  # fmt: skip
         ask(tritongrpc, stub, **more)
-        assert server.service.recording.requests[-1][3] == pytest.approx(deadline_s)
+        assert server.service.recording.requests()[-1][3] == pytest.approx(deadline_s)
     ask(tritongrpc, stub, client_timeout=4.0)
-    assert 3.0 < server.service.recording.requests[-1][3] < 4.5
+    assert 3.0 < server.service.recording.requests()[-1][3] < 4.5
 
 
 def test_networks_come_and_go(server: Server, client: Any) -> None:
@@ -326,7 +326,7 @@ def test_a_client_that_goes_away_leaves_the_queue(tmp_path: Path) -> None:
         ]  # fmt: skip
 
         def outcomes(outcome: str) -> int:
-            return sum(request[5] == outcome for request in list(server.service.recording.requests))
+            return sum(request[5] == outcome for request in server.service.recording.requests())
 
         until(lambda: len(server.pool.dispatcher.waiting) == 100)
         for call in calls[20:]:

@@ -78,6 +78,7 @@ class Loading:
         for device in self._devices:
             device.tell({"kind": "unload", "model": model.label})
         self._labels.pop(model.network.index, None)
+        self._costs.forget(model.network)
 
     def answered(self, device: int, message: Message) -> None:
         """A worker has loaded a network, or says why not."""

@@ -59,6 +59,10 @@ class CostBook:
         self.latency_s[self.rows(network), device] = self._known_s[self.rows(network), device] = block_s
         self._rest.pop(network.index, None)
 
+    def forget(self, network: Network) -> None:
+        """No request needs it any more: its sums go; its rows stay, a few bytes a block."""
+        self._rest.pop(network.index, None)
+
     def lost(self, device: int) -> None:
         """A device has died: nothing runs there until it has loaded its networks again."""
         self.latency_s[:, device] = np.inf

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.serving.machine import Watch, memory_bytes
+from benchmarks.serving.machine import CpuTime, Watch, cpu_time, memory_bytes
 from benchmarks.serving.page import machine_line, write_part
 from benchmarks.serving.stage import BACK_S, Scale, Stage, call, ledger_lines, stage, steady, worker_back
 
@@ -28,6 +28,7 @@ PLOT = Path(__file__).parents[2] / "docs" / "images" / "serving-soak.svg"
 EVERY_S, KILL_S, CHANGE_S = 5.0, 20.0, 30.0
 GROWTH_MIB_PER_HOUR = 20.0  # of the front end; less counts as bounded
 Sample = tuple[float, float, float]  # seconds, MiB of the front end, MiB of the worker
+Away = tuple[float, CpuTime]  # seconds without a worker; what the new one ran, and waited for a core
 
 
 async def sample(s: Stage, samples: list[Sample]) -> None:
@@ -40,14 +41,15 @@ async def sample(s: Stage, samples: list[Sample]) -> None:
         await asyncio.sleep(EVERY_S)
 
 
-async def kill_workers(s: Stage, until: float) -> list[float]:
+async def kill_workers(s: Stage, until: float) -> list[Away]:
     """kill -9 again and again; how long each was away."""
-    away = []
+    away: list[Away] = []
     while time.perf_counter() + KILL_S < until:
         await asyncio.sleep(KILL_S)
         old = s.live.workers[0]
         os.kill(old, signal.SIGKILL)
-        away.append(await worker_back(s, old))
+        back_s = await worker_back(s, old)
+        away.append((back_s, cpu_time(s.live.workers[0]) if s.live.workers else CpuTime(0.0, 0.0)))
     return away
 
 
@@ -66,7 +68,7 @@ async def change(s: Stage, until: float) -> int:
     return rounds
 
 
-async def run(s: Stage, seconds: float) -> tuple[list[Sample], list[float], int]:
+async def run(s: Stage, seconds: float) -> tuple[list[Sample], list[Away], int]:
     """Everything at once."""
     samples: list[Sample] = []
     watcher = asyncio.create_task(sample(s, samples))
@@ -80,6 +82,11 @@ def slope_mib_per_hour(samples: Sequence[Sample]) -> float:
     """Of the front end over the second half; nan with fewer than three samples."""
     half = np.array([(t, front) for t, front, _ in samples[len(samples) // 2 :]])
     return float(np.polyfit(half[:, 0], half[:, 1], 1)[0]) * 3600.0 if len(half) > 2 else float("nan")
+
+
+def median(values: Sequence[float]) -> float:
+    """nan of nothing."""
+    return float(np.median(values)) if values else float("nan")
 
 
 def svg(samples: Sequence[Sample]) -> str:
@@ -113,19 +120,21 @@ def svg(samples: Sequence[Sample]) -> str:
 
 
 def report(
-    s: Stage, samples: Sequence[Sample], away: Sequence[float], rounds: int, minutes: float
+    s: Stage, samples: Sequence[Sample], away: Sequence[Away], rounds: int, minutes: float
 ) -> list[str]:
     """Counts and verdicts."""
     c, failed = s.count, sum(s.count.reasons.values())
     written = sum(line[2] == "small" and line[3] in ("hit", "late") for line in ledger_lines(s.folder))
-    slope, worst = slope_mib_per_hour(samples), max(away, default=float("nan"))
+    slope, worst = slope_mib_per_hour(samples), max((back for back, _ in away), default=float("nan"))
     bounded = not slope > GROWTH_MIB_PER_HOUR
     return [
         f"{minutes:g} minutes at {s.scale.rate_per_s:g} requests/s, {len(away)} killed workers, {rounds} rounds of "
         f"changes: {c.sent} sent, {c.answered} answered, {failed} failed with a reason "
         f"({', '.join(f'{r} {n}' for r, n in c.reasons.items()) or 'none'}), {c.silent} without an answer.",
-        f"Worker back after {np.median(away) if away else float('nan'):.2f} s (median), {worst:.2f} s at worst "
-        f"(target {BACK_S:g} s: {'met' if worst <= BACK_S else '**not met**'}).",
+        f"Worker back after {median([back for back, _ in away]):.2f} s (median), {worst:.2f} s at worst "
+        f"(target {BACK_S:g} s: {'met' if worst <= BACK_S else '**not met**'}); the new process ran "
+        f"{median([cpu.ran_s for _, cpu in away]):.2f} s of it and waited "
+        f"{median([cpu.waited_s for _, cpu in away]):.2f} s for a core (medians).",
         f"Ledger: {written} lines for {c.answered} answers in its journal"
         f"{'.' if written == c.answered else ' (older ones are in its snapshot).'}",
         f"Front end {samples[0][1]:.0f} MiB at the start, {max(f for _, f, _ in samples):.0f} at most, "

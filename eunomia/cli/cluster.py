@@ -306,7 +306,8 @@ def _checked(path: Path, sets: list[str] | None, seed: int | None) -> ClusterCon
 
 def _numbers(option: str, texts: list[str] | None) -> dict[str, float]:
     """``v100=4`` texts as numbers. Raises ConfigError."""
-    found = {}
+    found: dict[str, float] = {}
+    seen: set[str] = set()
     for text in texts or ():
         name, equals, value = text.rpartition("=")
         try:
@@ -315,6 +316,9 @@ def _numbers(option: str, texts: list[str] | None) -> dict[str, float]:
             equals = ""
         if not equals or not name:
             raise ConfigError(f"{option} {text}: write NAME=NUMBER, for example {option} v100=4")
+        if name in seen:
+            raise ConfigError(f"{option} names '{name}' twice")
+        seen.add(name)
     return found
 
 

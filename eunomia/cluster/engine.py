@@ -18,6 +18,7 @@ from eunomia.cluster.problem import ClusterProblem
 from eunomia.cluster.recorder import Recorder
 from eunomia.cluster.rounds import Units
 from eunomia.cluster.view import Allocation, Allocator, ClusterView, Elastic, Holdings
+from eunomia.errors import PolicyError
 
 PAIR = -1  # second member of a unit that is one job
 
@@ -58,6 +59,13 @@ class Engine:
         self.unit_of = np.full(len(problem), -1, np.int64)  # of the floor
         self._mark = np.zeros(len(problem), np.bool_)  # scratch of ``among``
         allocator.reset(options.seed)
+        wide = np.flatnonzero(problem.scale > 1)
+        if self.needs.one_device and len(wide):
+            job = problem.jobs[int(wide[0])]
+            raise PolicyError(
+                f"policy '{name}' takes jobs of one device; job '{job.job_id}' needs {job.scale_factor}; "
+                "use another policy"
+            )
 
     # --- arrivals and departures
 

@@ -291,8 +291,8 @@ class RealisticMode(Leases):
             taken[self.members] = True
         engine.ledger.scale = scale
         chosen = engine.choose(units, unit, kind, free, taken)
-        engine.recorder.choice(now_s, units, chosen, chosen >= 0)
         chosen = np.where(pinned >= 0, pinned, chosen)
+        engine.recorder.choice(now_s, units, chosen, chosen >= 0)  # who stays where it is counts as served
         devices = None
         if options.cross_type != "off":
             devices = mixed_gangs(units, chosen, throughput, scale, free)

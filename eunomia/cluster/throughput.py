@@ -97,13 +97,19 @@ class ThroughputTable:
     def from_csv(cls, path: str | Path) -> ThroughputTable:
         """Read columns job_type, scale_factor, and one per device type; an empty cell = not measured."""
         path = Path(path)
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            types = tuple(n for n in reader.fieldnames or () if n not in ("job_type", "scale_factor"))
-            keys, alone = [], []
-            for line, record in enumerate(reader, start=2):
-                keys.append((record["job_type"] or "", int(_number(record, "scale_factor", path, line))))
-                alone.append([_number(record, name, path, line) for name in types])
+        reader = csv.DictReader(_text(path).splitlines())
+        names = list(reader.fieldnames or ())
+        types = tuple(n for n in names if n not in ("job_type", "scale_factor"))
+        if len(set(names)) < len(names) or len(names) - len(types) < 2 or not types:
+            raise TraceError("the header needs job_type, scale_factor and device types, each once", path, 1)
+        keys, alone = [], []
+        for line, record in enumerate(reader, start=2):
+            if None in record:
+                raise TraceError(f"the row has more than {len(names)} columns", path, line)
+            keys.append((record["job_type"] or "", _whole(record, "scale_factor", path, line)))
+            alone.append([_number(record, name, path, line) for name in types])
+        if not keys:
+            raise TraceError("no throughputs after the header", path)
         return cls(
             tuple(keys), types, np.array(alone, float).reshape(len(keys), len(types)), source=path.name
         )
@@ -199,11 +205,18 @@ def _nowhere(job: TrainingJob, speed: Iterable[float], cluster: Cluster) -> str:
     return f"job '{job.job_id}' ({kind_of_job}{need}) can run nowhere: {'; '.join(reasons)}"
 
 
-def _read_json(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
+def _text(path: Path) -> str:
     try:
-        tables = json.loads(path.read_text(encoding="utf-8"))
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise ConfigError(f"no throughput table at {path}") from None
+    except UnicodeDecodeError:
+        raise TraceError("not UTF-8 text", path) from None
+
+
+def _read_json(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
+    try:
+        tables = json.loads(_text(path))
     except json.JSONDecodeError as error:
         raise TraceError(f"not JSON: {error.msg}", path, error.lineno) from error
     if not (isinstance(tables, dict) and all(isinstance(table, dict) for table in tables.values())):
@@ -212,6 +225,11 @@ def _read_json(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
         for text, entries in table.items():
             if not (isinstance(entries, dict) and isinstance(entries.get("null"), (int, float))):
                 raise TraceError(f"{text} on '{name}' has no throughput alone (key \"null\")", path)
+            for other, pair in entries.items():
+                numbers = [pair] if other == "null" else pair
+                if not (isinstance(numbers, list) and len(numbers) == (1 if other == "null" else 2)
+                        and all(isinstance(v, (int, float)) and 0.0 <= v < float("inf") for v in numbers)):  # fmt: skip
+                    raise TraceError(f"{text} on '{name}', \"{other}\": {pair!r} is not steps/s", path)
     return tables
 
 
@@ -221,6 +239,13 @@ def _parse_key(text: str, path: Path) -> Key:
         return str(name), int(scale)
     except (ValueError, SyntaxError, TypeError) as error:
         raise TraceError(f"job type {text!r} is not of the form ('name', scale factor)", path) from error
+
+
+def _whole(record: Mapping[str, str | None], column: str, path: Path, line: int) -> int:
+    value = _number(record, column, path, line)
+    if not (value >= 1.0 and value.is_integer()):
+        raise TraceError(f"{record[column]!r} is not a whole number of workers", path, line, column)
+    return int(value)
 
 
 def _number(record: Mapping[str, str | None], column: str, path: Path, line: int) -> float:

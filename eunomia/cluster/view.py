@@ -180,6 +180,7 @@ class Needs:
     sticky: bool = False  # devices once given are kept until the job ends
     agnostic: bool = False  # does not look at types: rounds serve them in random order
     every_event: bool = False  # wants to be asked at each arrival and finish, not only at round starts
+    one_device: bool = False  # takes jobs of one device only; a run with others is refused
 
 
 @runtime_checkable

@@ -196,6 +196,7 @@ def test_what_is_wrong_is_said_in_one_sentence(shell: Shell, case: str) -> None:
         (("--weight", "bronze=2"), "unknown job or tenant 'bronze'"),
         (("--weight", "gold=0"), "greater than 0"),
         (("--price", "gpu"), "write NAME=NUMBER"),
+        (("--add", "npu=1", "--add", "npu=2"), "--add names 'npu' twice"),
         (("--remove", "npu=2", "--remove", "gpu=4"), "no device would be left"),
     ],
 )

@@ -135,6 +135,24 @@ def test_tables_that_cannot_be_read_name_file_line_and_column(tmp_path: Path) ->
     csv.write_text("job_type,scale_factor,a,b\nnet,1,2.5,\nnet,2,x,1\n")
     with pytest.raises(TraceError, match=r"t\.csv, line 3, column 'a'.*not a number"):
         ThroughputTable.from_csv(csv)
+    for text, message in (
+        ("job_type,scale_factor,a,b\nnet,1.5,1,1\n", r"line 2, column 'scale_factor'.*not a whole number"),
+        ("job_type,scale_factor,a,b\nnet,nan,1,1\n", "not a whole number of workers"),
+        ("job_type,scale_factor,a,b\nnet,0,1,1\n", "not a whole number of workers"),
+        ("job_type,scale_factor,a,b\nnet,1,1,1,1\n", "line 2: the row has more than 4 columns"),
+        ("job_type,scale_factor,a,a\nnet,1,1,1\n", "each once"),
+        ("net,1,1,1\n", "each once"),
+        ("job_type,scale_factor,a\n", "no throughputs after the header"),
+    ):
+        csv.write_text(text)
+        with pytest.raises(TraceError, match=message):
+            ThroughputTable.from_csv(csv)
+    for entry in ('"x"', "[1.0]", "[1.0, NaN]", "[1.0, -2.0]"):
+        path.write_text('{"v100": {"(\'a\', 1)": {"null": 1.0, "(\'b\', 1)": ' + entry + "}}}")
+        with pytest.raises(TraceError, match=r"on 'v100', .* is not steps/s"):
+            ThroughputTable.from_gavel_json(path)
+    with pytest.raises(ConfigError, match="no throughput table at"):
+        ThroughputTable.from_csv(tmp_path / "none.csv")
     csv.write_text("job_type,scale_factor,a,b\nnet,1,2.5,\n")
     table = ThroughputTable.from_csv(csv)
     assert table.alone[0, 0] == 2.5

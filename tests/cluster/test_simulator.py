@@ -122,6 +122,27 @@ def test_an_arrival_within_a_round_waits_for_its_end_unless_events_act_at_once()
     assert acts.ledger.first_start_s[1] == 100.0
 
 
+def test_whoever_stays_while_others_come_is_recorded_as_served() -> None:
+    p = problem(job("x", 4000.0), job("y", 100.0, at=100.0), job("z", 100.0, at=130.0), fast=2)
+    run = simulate_cluster(p, Shares(), replace(FREE, events="at_once"))
+    tables = tables_of(run)
+    leases = tables["leases"].to_pylist()
+    ran: dict[tuple[float, str], bool] = {}
+    for entry in tables["choices"].to_pylist():
+        at = (entry["time_s"], entry["job"])
+        ran[at] = ran.get(at, False) or entry["ran"]
+    for (time_s, name), served in ran.items():
+        assert served == any(
+            lease["job"] == name and lease["start_s"] <= time_s < lease["end_s"] for lease in leases
+        )
+
+
+def test_a_policy_for_single_devices_names_the_job_that_wants_more() -> None:
+    p = problem(job("x", 10.0), job("wide", 10.0, scale=2))
+    with pytest.raises(PolicyError, match="policy 'allox' takes jobs of one device; job 'wide' needs 2"):
+        simulate_cluster(p, allocator("allox"), FREE, "allox")
+
+
 def test_a_turn_that_is_taken_away_costs_a_restart_and_a_kept_one_does_not() -> None:
     restart = Restart(save_s=10.0, load_s=20.0, warmup_s=5.0)
     options = replace(FREE, restart=restart, stickiness=0.0)

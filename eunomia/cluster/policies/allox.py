@@ -33,14 +33,14 @@ def match(time_s: Floats, release_s: Floats) -> tuple[Ints, Ints]:
 class Allox:
     """Start the jobs that the matching puts first on free devices; running jobs keep theirs.
 
-    Jobs of one device only: PolicyError names any other. The matching is over the ``window`` oldest waiting jobs
-    and the devices of each type that are free or will be, a type with many devices counted at most once per job.
+    Jobs of one device only: a run with any other is refused by name of the job. The matching is over the ``window``
+    oldest waiting jobs and the devices that are free now, those of a type counted at most once per job.
 
     Does badly for long jobs under steady load: the matching always finds shorter ones to put before them.
     """
 
     window: int = 48
-    needs: Needs = Needs(answer="devices", sticky=True, every_event=True)
+    needs: Needs = Needs(answer="devices", sticky=True, every_event=True, one_device=True)
 
     def reset(self, seed: int) -> None:
         """Nothing to forget."""
@@ -51,7 +51,7 @@ class Allox:
         if len(wide):
             m = int(wide[0])
             raise PolicyError(
-                f"allox takes jobs of one device; job number {view.key[m]} needs {view.scale[m]}; use another policy"
+                f"allox takes jobs of one device; row {m} of the view needs {view.scale[m]}; use another policy"
             )
         devices = serve(view, np.flatnonzero(view.held.any(axis=1)))
         waits = np.flatnonzero(~devices.any(axis=1))[: self.window]

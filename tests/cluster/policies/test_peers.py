@@ -271,7 +271,7 @@ def test_allox_keeps_running_jobs_and_refuses_gangs() -> None:
     check_legal(view, answer)
     assert answer.devices is not None and answer.devices[0].tolist() == [1, 0]
     assert answer.devices.sum() == 3
-    with pytest.raises(PolicyError, match="job number 0 needs 2"):
+    with pytest.raises(PolicyError, match="row 0 of the view needs 2"):
         allocator("allox").allocate(view_of(FOUR, _ones(1), [9.0], scale=[2]))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
 
@@ -73,6 +74,19 @@ def test_ratios_are_geometric_over_replications_and_arithmetic_over_places() -> 
     (claim,) = ratios(found)  # the rival that is absent is left out
     assert claim.where == HIGH and claim.most.mean == pytest.approx(math.sqrt(6.0))
     assert (claim.champion_rate.mean, claim.rival_rate.mean) == (pytest.approx(0.7), pytest.approx(0.3))
+
+
+def test_a_rival_that_serves_nothing_is_said_beside_mean_and_greatest() -> None:
+    whole = table()
+    rows = (row(LOW, "plain", (0.0, 0.9)), *whole.rows[1:])
+    (claim,) = ratios(replace(whole, rows=rows))
+    assert claim.without == 1 and ratios(whole)[0].without == 0
+    assert claim.mean.mean == pytest.approx((1.0 + 2.0) / 2)  # the other replication
+    said = "no ratio at 1 place (rival serves nothing)"
+    text = render_markdown(replace(whole, rows=rows))
+    (line,) = [line for line in text.splitlines() if line.startswith("| `plain` | ") and "load 1.3" in line]
+    assert line.count(said) == 2 and any(said in sentence for sentence in verdict(replace(whole, rows=rows)))
+    assert said not in render_markdown(whole)
 
 
 def test_places_in_the_bracket() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from eunomia.report.study.table import StudyTable, Where
-from eunomia.report.study.words import percent, ratios, survives, table_text, times
+from eunomia.report.study.words import no_ratio, percent, ratios, survives, table_text, times
 
 
 def bracket(table: StudyTable) -> list[str]:
@@ -37,8 +37,8 @@ def claim(table: StudyTable) -> list[str]:
         rows = [
             [
                 f"`{r.rival}`",
-                times(r.mean),
-                times(r.most),
+                times(r.mean) + no_ratio(r),
+                times(r.most) + no_ratio(r),
                 str(r.where),
                 percent(r.champion_rate),
                 percent(r.rival_rate),

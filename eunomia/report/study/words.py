@@ -12,7 +12,11 @@ from eunomia.report.study.table import StudyTable, Where
 
 @dataclass(frozen=True)
 class Ratio:
-    """The champion over one rival: mean over places, and the greatest with the place where it is."""
+    """The champion over one rival: mean over places, and the greatest with the place where it is.
+
+    ``without``: places where the rival serves nothing in some replication. There is no ratio to nothing: the mean
+    leaves such replications out, at all places, and the greatest is that of the others.
+    """
 
     rival: str
     mean: Estimate
@@ -20,6 +24,7 @@ class Ratio:
     where: Where
     champion_rate: Estimate
     rival_rate: Estimate
+    without: int = 0
 
 
 def percent(estimate: Estimate, digits: int = 1) -> str:
@@ -45,6 +50,11 @@ def times(estimate: Estimate) -> str:
     return f"{estimate.mean:.2f}x{interval}"
 
 
+def no_ratio(ratio: Ratio) -> str:
+    """``, no ratio at 2 places (rival serves nothing)``; empty where every place has one."""
+    return f", no ratio at {plural(ratio.without, 'place')} (rival serves nothing)" if ratio.without else ""
+
+
 def plural(count: int, one: str) -> str:
     """``1 place``, ``2 places``."""
     return f"{count} {one}{'' if count == 1 else 's'}"
@@ -62,7 +72,9 @@ def ratios(table: StudyTable, grid: str | None = None) -> list[Ratio]:
         most, where = max(each, key=lambda pair: -1.0 if math.isnan(pair[0].mean) else pair[0].mean)
         mean = table.mean_ratio(places, table.champion, rival)
         rates = [table.estimate([where], name) for name in (table.champion, rival)]
-        found.append(Ratio(rival, mean, most, where, *rates))
+        served = [table.values([place], rival, "hit_rate") for place in places]
+        without = sum(any(not rate > 0.0 for rate in rates_here) for rates_here in served)
+        found.append(Ratio(rival, mean, most, where, rates[0], rates[1], without))
     return found
 
 
@@ -101,7 +113,7 @@ def _claim_sentence(table: StudyTable, ratio: Ratio) -> str:
         f"{table.champion} over {ratio.rival}: {times(ratio.mean)} on average over all places of the main grid, "
         f"at most "
         f"{times(ratio.most)} ({ratio.where}: {percent(ratio.champion_rate)} % against "
-        f"{percent(ratio.rival_rate)} %)."
+        f"{percent(ratio.rival_rate)} %){no_ratio(ratio)}."
     )
 
 

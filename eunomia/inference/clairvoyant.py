@@ -36,7 +36,7 @@ Flags = npt.NDArray[np.bool_]
 WEIGHING = ("weighted", "moca_literal")  # contention modes in which a priority is physics, not only order
 PLACES = ("any_idle", "pref", "eft", "eft_ca")
 GATES = (math.inf, 1.0, 0.9, 0.75, 0.6)
-PRICES = (0.0, 0.7)  # of lookahead without a budget
+PRICES = (0.0, 0.7)  # by the mean request, of lookahead without a budget; its own default beside them
 SEEDED = 5  # rules of the portfolio that are tried on what lookahead admits
 
 
@@ -233,7 +233,8 @@ def _plain_name(policy: Greedy | Lookahead) -> str:
 def _lookaheads(start: _Candidate) -> list[Lookahead]:
     """Lookahead over a rule, with no limit to its planning: it knows no arrivals to come, but breaks the pattern."""
     name = _plain_name(start.policy)
-    return [lookahead(name, budget_us=0.0, price=price, price_of="mean", margin=0.0) for price in PRICES]
+    priced = [lookahead(name, budget_us=0.0, price=price, price_of="mean", margin=0.0) for price in PRICES]
+    return [*priced, lookahead(name, budget_us=0.0, margin=0.0)]
 
 
 def _everything(policy: Greedy | Lookahead, bench: _Bench) -> _Candidate:

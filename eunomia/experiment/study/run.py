@@ -102,12 +102,15 @@ def table_of(study: Study, known: Known) -> StudyTable:
     rows, limits = [], []
     for grid, place in plan.all_places(study):
         where = _where(study, place, known)
-        rows += [
+        here = [
             row for name in plan.rows_of(study, grid) if (row := _row(study, grid, place, where, name, known))
         ]
+        rows += here
         answer = known.get(plan.bracket_task_of(study, place, known)) if grid.bracket else None
         if answer is not None:
-            limits.append(Limits(where, *(tuple(answer[name]) for name in ("found", "bound", "total"))))
+            hits = [answer["found"], *(row.hits for row in here if row.hits)]  # a policy may beat the search
+            found = tuple(max(window) for window in zip(*hits, strict=True))
+            limits.append(Limits(where, found, tuple(answer["bound"]), tuple(answer["total"])))
     claim = study.claim
     return StudyTable(
         study.name, study.description, study.reading, tuple(study.rows),

@@ -50,10 +50,15 @@ class Leases:
         size = scale[first]
         if held is None:
             free = engine.up.copy()
+            gangs = np.flatnonzero(kind == MIXED)
+            stay = standing_gangs(gangs, before, devices, free, engine.servers.type)
             held = engine.servers.place(np.maximum(kind, -1), size, before, free, engine.options.placement)
-            if (kind == MIXED).any():
+            if len(gangs):
                 assert devices is not None
-                held = gang_servers(held, kind, devices, free, engine.servers.start, engine.servers.end)
+                new = np.setdiff1d(gangs, stay)
+                held = gang_servers(
+                    held, before, stay, new, devices, free, engine.servers.start, engine.servers.end
+                )
         floor = Floor(first, second, kind, size, held)
         placed = np.flatnonzero(kind != -1)
         stays = placed[same_places(before, held, placed)]
@@ -168,10 +173,34 @@ class Leases:
             self._end_leases(keys, np.full(len(keys), now_s))
 
 
-def gang_servers(held: Held, kind: Ints, devices: Ints, free: Ints, start: Ints, end: Ints) -> Held:
-    """Add servers for gangs over several types: on each type the emptiest servers first."""
+def standing_gangs(gangs: Ints, before: Held, devices: Ints | None, free: Ints, server_type: Ints) -> Ints:
+    """Gangs over several types that keep their servers: as many devices of each type as before, and all of them work.
+
+    They choose before everybody else; ``free`` (S,) is changed.
+    """
+    stay = []
+    for u in gangs.tolist():
+        assert devices is not None
+        rows = slice(before.pointer[u], before.pointer[u + 1])
+        server, count = before.server[rows], before.count[rows]
+        had = np.bincount(server_type[server], count, devices.shape[1])
+        if len(server) and (had == devices[u]).all() and (count <= free[server]).all():
+            free[server] -= count
+            stay.append(u)
+    return np.array(stay, np.int64)
+
+
+def gang_servers(
+    held: Held, before: Held, stay: Ints, new: Ints, devices: Ints, free: Ints, start: Ints, end: Ints
+) -> Held:
+    """Add servers for gangs over several types: those of before for ``stay``, else on each type the emptiest first."""
     units, servers, counts = [held.unit], [held.server], [held.count]
-    for u in np.flatnonzero(kind == MIXED).tolist():
+    for u in stay.tolist():
+        rows = slice(before.pointer[u], before.pointer[u + 1])
+        units.append(np.full(rows.stop - rows.start, u))
+        servers.append(before.server[rows])
+        counts.append(before.count[rows])
+    for u in new.tolist():
         for j in np.flatnonzero(devices[u]).tolist():
             need = int(devices[u, j])
             for s in (start[j] + np.argsort(-free[start[j] : end[j]], kind="stable")).tolist():
@@ -182,4 +211,5 @@ def gang_servers(held: Held, kind: Ints, devices: Ints, free: Ints, start: Ints,
                     units.append(np.array([u]))
                     servers.append(np.array([s]))
                     counts.append(np.array([part]))
-    return Held.from_rows(len(kind), np.concatenate(units), np.concatenate(servers), np.concatenate(counts))
+    rows_of = np.concatenate(units), np.concatenate(servers), np.concatenate(counts)
+    return Held.from_rows(len(held.pointer) - 1, *rows_of)

@@ -241,7 +241,7 @@ class RealisticMode(Leases):
         shown = Units(
             first, second, np.concatenate([devices, zero[len(devices) :]]).astype(float), zero, zero
         )
-        engine.recorder.choice(now_s, shown, kind, kind != -1)
+        engine.recorder.choice(now_s, shown, kind, kind != -1, devices)
         self._stand(now_s, first, second, kind, scale, held, devices)
 
     def _new_scales(self, answer: Allocation) -> Ints:
@@ -284,19 +284,22 @@ class RealisticMode(Leases):
         taken = np.zeros(len(engine.problem), np.bool_)
         free = engine.capacity()
         pinned = np.full(len(units.first), -1, np.int64)
+        devices = np.zeros((len(rows), len(types)), np.int64)
         if not full:
             pinned = self._pinned(units)
             staying = np.flatnonzero(pinned >= 0)
             np.subtract.at(free, pinned[staying], scale[units.first[staying]])
+            gangs = np.flatnonzero(pinned[: len(rows)] == MIXED)
+            devices[gangs] = self._held_by_type(rows[gangs])
+            free -= devices.sum(axis=0)
             taken[self.members] = True
         engine.ledger.scale = scale
         chosen = engine.choose(units, unit, kind, free, taken)
-        chosen = np.where(pinned >= 0, pinned, chosen)
-        engine.recorder.choice(now_s, units, chosen, chosen >= 0)  # who stays where it is counts as served
-        devices = None
+        chosen = np.where(pinned != -1, pinned, chosen)
         if options.cross_type != "off":
-            devices = mixed_gangs(units, chosen, throughput, scale, free)
+            devices += mixed_gangs(units, chosen, throughput, scale, free)
             chosen[: len(rows)][(devices > 0).sum(axis=1) > 1] = MIXED
+        engine.recorder.choice(now_s, units, chosen, chosen != -1, devices)  # who stays counts as served
         self._stand(now_s, units.first, units.second, chosen, scale, None, devices, full)
 
     def _favour_standing(self, units: Units) -> None:
@@ -307,9 +310,17 @@ class RealisticMode(Leases):
             units.priority[standing, where[standing]] += self.queue.stickiness
 
     def _pinned(self, units: Units) -> Ints:
-        """Type of each unit that runs now and stays, -1 = free to be placed."""
+        """Type of each unit that runs now and stays, MIXED = on several, -1 = free to be placed."""
         engine = self.engine
         unit = engine.unit_of[units.first]
         same = unit >= 0
         same &= np.append(engine.floor.second, -9)[unit] == units.second
         return np.where(same, np.append(engine.floor.kind, -1)[unit], -1)
+
+    def _held_by_type(self, keys: Ints) -> Ints:
+        """Devices that these jobs hold on each type, shape (n, J)."""
+        engine = self.engine
+        held = engine.floor.held.of(engine.unit_of[keys])
+        devices = np.zeros((len(keys), len(engine.problem.cluster.types)), np.int64)
+        np.add.at(devices, (held.unit, engine.servers.type[held.server]), held.count)
+        return devices

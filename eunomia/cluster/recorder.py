@@ -48,7 +48,7 @@ class Recorder:
     keep: Recording
     asked: list[Asked] = field(default_factory=list)
     leases: list[tuple[Ints, Ints, Ints, Ints, Floats, Floats]] = field(default_factory=list)
-    choices: list[tuple[float, Ints, Ints, Ints, Floats, Floats, Floats]] = field(default_factory=list)
+    choices: list[tuple[float, Ints, Ints, np.ndarray, Floats, Floats, Floats]] = field(default_factory=list)
     downtime: list[tuple[int, float, float]] = field(default_factory=list)  # server, from, until
     notes: dict[str, int] = field(default_factory=dict)  # text -> how often
     _rows: int = 0
@@ -77,8 +77,13 @@ class Recorder:
         if self.keep != "jobs" and len(key):
             self.leases.append((key, kind, server, count, start_s, end_s))
 
-    def choice(self, now_s: float, units: Units, chosen: Ints, ran: np.ndarray) -> None:
-        """The queue of one round: priorities, deficits and shares of every unit on every type, and who ran where."""
+    def choice(
+        self, now_s: float, units: Units, chosen: Ints, ran: np.ndarray, gangs: Ints | None = None
+    ) -> None:
+        """The queue of one round: priorities, deficits and shares of every unit on every type, and who ran where.
+
+        ``gangs``: devices (M, J) of jobs in the first rows that run on several types, 0 for the others.
+        """
         if self.keep != "all" or self._rows > MAX_CHOICES:
             return
         count, types = units.share.shape
@@ -88,7 +93,10 @@ class Recorder:
                 f"choices are recorded up to {now_s:.0f} s only, as there are more than {MAX_CHOICES} of them"
             )
             return
+        on = ran[:, None] & (chosen[:, None] == np.arange(types))
+        if gangs is not None:
+            on[: len(gangs)] |= gangs > 0
         self.choices.append(
-            (now_s, units.first, units.second, np.where(ran, chosen, -1), units.priority.copy(), units.deficit.copy(),
+            (now_s, units.first, units.second, on, units.priority.copy(), units.deficit.copy(),
              units.share.copy())
         )  # fmt: skip

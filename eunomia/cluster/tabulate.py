@@ -190,7 +190,7 @@ def _choices(run: ClusterRun) -> pa.Table:
     kind = np.tile(np.arange(types), int(units.sum()))
     first = _repeated([choice[1] for choice in chosen], types)
     second = _repeated([choice[2] for choice in chosen], types)
-    ran = _repeated([choice[3] for choice in chosen], types)
+    ran = np.concatenate([choice[3].ravel() for choice in chosen]) if chosen else np.zeros(0, np.bool_)
     priority = _joined([choice[4].ravel() for choice in chosen])
     return pa.table(
         {
@@ -203,7 +203,7 @@ def _choices(run: ClusterRun) -> pa.Table:
             "deficit_s": _joined([choice[5].ravel() for choice in chosen]),
             "priority": np.where(np.isfinite(priority), priority, np.nan),
             "scale_factor": run.problem.scale[first],
-            "ran": ran == kind,
+            "ran": ran,
         }
     )
 

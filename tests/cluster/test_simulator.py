@@ -294,6 +294,31 @@ def test_a_gang_over_types_runs_where_no_single_type_has_room(how: str) -> None:
     assert run.ledger.attained_s[0].tolist() == pytest.approx([2 * 1200.0 / rate] * 2)
 
 
+def test_a_gang_over_types_stays_while_others_come_and_go() -> None:
+    # x holds all four devices: 10 s of warm-up, then 1200 steps at 4 steps/s, within the first round of 360 s;
+    # whoever arrives meanwhile waits
+    jobs = [job("x", 1200.0, "b", scale=4)] + [job(f"y{i}", 100.0, "a", 1, 50.0 + 100 * i) for i in range(3)]
+    p = build_problem(jobs, Cluster.of({"fast": 2, "slow": 2}, 2), table(), cross_type=True)
+    options = replace(FREE, cross_type="slowest", events="at_once", restart=Restart(10.0, 10.0, 10.0))
+    run = simulate_cluster(p, Shares(), options)
+    assert run.ledger.finish_s[0] == pytest.approx(10.0 + 1200.0 / 4.0)
+    assert (run.ledger.preemptions[0], run.ledger.moves[0], run.ledger.starts[0]) == (0, 0, 1)
+    choices = [row for row in tables_of(run)["choices"].to_pylist() if row["job"] == "x"]
+    assert {row["time_s"] for row in choices} == {0.0, 50.0, 150.0, 250.0}
+    assert all(row["ran"] for row in choices)  # on both types, at every point
+
+
+def test_a_gang_over_types_keeps_its_servers_beside_newcomers() -> None:
+    # servers of one device: x has 4 of the 6; newcomers take turns on the others and must not push it from its own
+    jobs = [job("x", 6000.0, "b", scale=4)] + [job(f"y{i}", 30.0, "a", 1, 20.0 + 40 * i) for i in range(6)]
+    p = build_problem(jobs, Cluster.of({"fast": 3, "slow": 3}, 1), table(), cross_type=True)
+    options = replace(FREE, cross_type="slowest", events="at_once", restart=Restart(10.0, 10.0, 10.0))
+    run = simulate_cluster(p, Shares(), replace(options, horizon_s=350.0))
+    assert run.ledger.starts[0] == 1
+    assert run.ledger.attained_s[0].sum() == pytest.approx(4 * 350.0)
+    assert np.isfinite(run.ledger.finish_s[1:]).all()
+
+
 def test_a_split_model_runs_only_where_its_parts_fit() -> None:
     cluster = Cluster((DeviceType("fast", 4, memory_gib=16.0), DeviceType("slow", 4, memory_gib=80.0)))
     model = {"model_gib": 60.0}

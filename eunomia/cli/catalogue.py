@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -135,15 +134,13 @@ def policies(
             )
         show(learned, as_json)
         return
-    from eunomia.experiment.policy import policy_words
+    from eunomia.experiment.policy import describe_policy, policy_words
 
-    known = policy_words()
     if name is not None:
-        from eunomia.inference.policies import load_policy
-
-        text = known.get(name) or inspect.getdoc(type(load_policy(name))) or ""
+        text = describe_policy(name)
         print_json({name: text}) if as_json else say(f"{name}\n\n{text}")
         return
+    known = policy_words()
     if as_json:
         print_json(known)
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from eunomia.errors import ConfigError, PolicyError, UnknownNameError
 from eunomia.inference.policies import POLICIES, load_policy
 from eunomia.inference.policies import policy_name as canonical_name
 from eunomia.inference.policies.ordering import ORDERS, find_order
+from eunomia.inference.policies.tuned import tuned_name
 from eunomia.inference.view import Assign, View
 
 PolicyLike = Any  # name, FILE.py:FUNCTION, card of a learned policy, file of rules, or policy object
@@ -122,3 +124,18 @@ def policy_words() -> dict[str, str]:
     """Every named policy and every order with what its docstring says."""
     words = {name: inspect.getdoc(POLICIES.load(name)) or "" for name in POLICIES.names()}
     return {**{name: inspect.getdoc(find_order(name).key) or "" for name in ORDERS}, **words}
+
+
+def describe_policy(name: str) -> str:
+    """What a policy by any name does: the words of its family, and of a tuned one what was chosen.
+
+    ``prema+tuned`` is explained by the settings that were chosen and PREMA's words. Raises ConfigError.
+    """
+    known = policy_words()
+    if name in known:
+        return known[name]
+    family, tuned, _ = name.strip().lower().rpartition("+tuned")
+    chosen = tuned_name(family) if tuned else name
+    policy = load_policy(chosen)
+    words = known.get(re.split(r"[(+-]", chosen.strip().lower())[0]) or inspect.getdoc(type(policy)) or ""
+    return f"{chosen}, chosen on validation traces (docs/results/tuning.md)\n\n{words}" if tuned else words

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from eunomia import __version__
+from eunomia.inference.policies.tuned import tuned_name
 from tests.cli.scenarios import small
 from tests.cli.shell import Shell
 
@@ -168,6 +169,12 @@ def test_catalogues_list_what_there_is(shell: Shell) -> None:
     policies = shell("policies").out
     assert all(name in policies for name in ("fcfs", "edf", "min_min", "round_robin"))
     assert "Earliest deadline" in shell("policies", "edf").out
+    tuned = shell("policies", "prema+tuned").out
+    assert "chosen on validation traces" in tuned and "PREMA, HPCA 2020" in tuned
+    assert f"\n{tuned_name('prema')}, chosen" in tuned
+    assert "Earliest deadline" in shell("policies", "edf+f+eft").out
+    wrong = shell("run", small(Path.cwd()), "--policy", "edf+g0")
+    assert wrong.code == 2 and "'edf+g0'" in wrong.err and "such as 0.9, or be left out" in wrong.err
     wrong = shell("models", "resnet5")
     assert wrong.code == 2 and "did you mean" in wrong.err
 

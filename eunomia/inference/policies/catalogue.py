@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any, cast
 
-from eunomia.errors import ConfigError, EunomiaError, UnknownNameError
+from eunomia.errors import ConfigError, EunomiaError, PolicyError, UnknownNameError
 from eunomia.inference.kernel.setup import PLACEMENTS
 from eunomia.inference.policies.dysta import DYSTA
 from eunomia.inference.policies.greedy import Greedy
@@ -115,9 +115,19 @@ def _queueing(bind: str) -> Any:
 
 
 def load_policy(policy: str | Callable[..., Any]) -> Any:
-    """A policy object from its name; objects and functions pass through. Raises UnknownNameError."""
+    """A policy object from its name; objects and functions pass through.
+
+    Raises UnknownNameError, and ConfigError that names the policy where a setting in the name is out of range.
+    """
     if not isinstance(policy, str):
         return policy
+    try:
+        return _named(policy)
+    except PolicyError as error:  # a policy asked for wrongly, not one that answered wrongly
+        raise ConfigError(f"policy '{policy}': {error}") from error
+
+
+def _named(policy: str) -> Any:
     if policy in POLICIES:
         return POLICIES.load(policy)()
     family, plus, _ = policy.strip().lower().rpartition("+tuned")

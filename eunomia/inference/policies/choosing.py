@@ -14,7 +14,7 @@ GATE = 7  # the parameter that holds the gate; the other seven are the scheduler
 def with_gate(gate: float, *constants: float) -> tuple[float, ...]:
     """Parameters of a compiled scheduler: up to seven constants, then the gate. Raises PolicyError."""
     if not gate > 0.0:
-        raise PolicyError(f"bandwidth gate is {gate}; it must be positive (0.6 to 0.9 is usual)")
+        raise PolicyError(f"bandwidth gate is {gate}; it must be positive, such as 0.9, or be left out")
     return (*constants, *(0.0 for _ in range(GATE - len(constants))), float(gate))
 
 

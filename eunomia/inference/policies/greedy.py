@@ -40,7 +40,9 @@ class Greedy:
         if isinstance(self.order, str):
             find_order(self.order)
         if not self.gate > 0.0:
-            raise PolicyError(f"bandwidth gate is {self.gate}; it must be positive (0.6 to 0.9 is usual)")
+            raise PolicyError(
+                f"bandwidth gate is {self.gate}; it must be positive, such as 0.9, or be left out"
+            )
 
     @property
     def resolved(self) -> Order:

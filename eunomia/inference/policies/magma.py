@@ -229,4 +229,4 @@ def _check(budget_s: float, samples: int, jobs: int, gate: float) -> None:
             "least 2 samples and 1 job"
         )
     if not gate > 0.0:
-        raise PolicyError(f"bandwidth gate is {gate}; it must be positive (0.6 to 0.9 is usual)")
+        raise PolicyError(f"bandwidth gate is {gate}; it must be positive, such as 0.9, or be left out")

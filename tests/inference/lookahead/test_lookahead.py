@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eunomia.errors import ConfigError, PolicyError, UnknownNameError
+from eunomia.errors import ConfigError, UnknownNameError
 from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.lookahead.policy import lookahead
 from eunomia.inference.lookahead.values import candidate_values
@@ -169,16 +169,16 @@ def test_the_budget_bounds_the_simulated_work() -> None:
     [
         ("lookahead(objective=fame)", UnknownNameError),
         ("lookahead(base=nothing)", UnknownNameError),
-        ("lookahead(base=prema)", PolicyError),
-        ("lookahead(budget_us=-1)", PolicyError),
-        ("lookahead(budget_us=10)", PolicyError),
-        ("lookahead(horizon_ms=0)", PolicyError),
-        ("lookahead(price=-1)", PolicyError),
+        ("lookahead(base=prema)", ConfigError),
+        ("lookahead(budget_us=-1)", ConfigError),
+        ("lookahead(budget_us=10)", ConfigError),
+        ("lookahead(horizon_ms=0)", ConfigError),
+        ("lookahead(price=-1)", ConfigError),
         ("lookahead(price_of=median)", UnknownNameError),
-        ("lookahead(ends_per_us=0)", PolicyError),
+        ("lookahead(ends_per_us=0)", ConfigError),
         ("lookahead(depth=3)", UnknownNameError),
         ("lookahead(singles=maybe)", ConfigError),
-        ("lookahead(futures=-1)", PolicyError),
+        ("lookahead(futures=-1)", ConfigError),
     ],
 )
 def test_bad_settings_are_refused(name: str, error: type[Exception]) -> None:

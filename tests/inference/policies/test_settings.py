@@ -45,6 +45,13 @@ def test_settings_reach_the_scheduler() -> None:
         ("dream(alpha=nan)", "alpha is nan; it must be a number such as 50"),
         ("dream(window=1.5)", "window is 1.5; it must be a whole number"),
         ("magma(jobs=inf)", "jobs is inf; it must be a whole number"),
+        (
+            "edf+g0",
+            r"policy 'edf\+g0': bandwidth gate is 0.0; it must be positive, such as 0.9, or be left out",
+        ),
+        ("prema+g0", r"policy 'prema\+g0': bandwidth gate is 0.0; it must be positive"),
+        ("magma+g0", r"policy 'magma\+g0': bandwidth gate is 0.0; it must be positive"),
+        ("herald(theta=-1)", r"policy 'herald\(theta=-1\)': Herald's theta is -1.0; it must be at least 0"),
     ],
 )
 def test_bad_settings_are_named(name: str, says: str) -> None:

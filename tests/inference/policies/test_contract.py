@@ -1,4 +1,4 @@
-"""What every registered policy promises, whatever its idea (docs/policies.md)."""
+"""What every registered policy promises at events, whatever its idea, and two of them at ticks (docs/policies.md)."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_legal_stepped_as_compiled_and_repeatable(name: str) -> None:
     assert len(compiled.subjobs) == sum(3 if pair == 0 else 4 for pair in case.requests.pair)
 
 
-AT_TICKS = ("prema", "magma_10k(samples=40)")  # orders: tests/inference
+AT_TICKS = ("prema", "magma_10k(samples=40)")  # orders: test_engine_vs_reference; unrolling: test_unrolling
 
 
 @pytest.mark.parametrize("name", AT_TICKS)

@@ -10,14 +10,15 @@ from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.solver.assemble import assemble, pair_columns
 from eunomia.cluster.solver.highs import INFINITY, LinearProgramme, SolverError, solve_linear
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution
-from eunomia.cluster.solver.solve import from_linear, undo
+from eunomia.cluster.solver.solve import ACCEPTED, accepted, dual_gap, from_linear, short, undo
 
 
 def solve_ratio(problem: ShareProgramme, cost: Floats) -> ShareSolution:
     """Maximise (sum of values) / (cost of the device time used), floors included; ``cost`` per type and hour.
 
     With x = u / t: maximise the values of u subject to cost(u) = 1 and every limit times t. The objective is then in
-    steps per unit of money (steps/s times 3600, per cost per hour).
+    steps per unit of money (steps/s times 3600, per cost per hour). The gap is that of the scaled programme, which has
+    the same optimum; SolverError if it or the residual is above 1e-7.
     """
     small, where = problem.collapse()
     built = assemble(small, pair_columns(small))
@@ -57,7 +58,9 @@ def solve_ratio(problem: ShareProgramme, cost: Floats) -> ShareSolution:
         raise SolverError("the ratio programme is unbounded in t; a device type must cost nothing")
     x = replace(answer, x=np.append(answer.x[:-1] / stretch, 0.0), row_multiplier=answer.row_multiplier[:-1])
     solved = from_linear(small, built, x)
-    report = replace(solved.report, solver="HiGHS simplex, Charnes-Cooper", gap=float("nan"))
+    report = replace(solved.report, solver="HiGHS simplex, Charnes-Cooper", gap=dual_gap(scaled, answer))
+    if not accepted(report):
+        raise SolverError(f"{short(report)}; {ACCEPTED:.0e} is accepted")
     return undo(problem, small, replace(solved, report=report), where)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.solver.assemble import Assembled, assemble, pair_columns
 from eunomia.cluster.solver.embedded import AGREED, NAMES, solve_embedded_shares
-from eunomia.cluster.solver.highs import LinearSolution, SolverError, solve_linear
+from eunomia.cluster.solver.highs import LinearProgramme, LinearSolution, SolverError, solve_linear
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution, SolveReport
 from eunomia.cluster.solver.unpack import job_pairs
 from eunomia.cluster.solver.warm import WarmStart
@@ -35,8 +35,9 @@ def solve_shares(
 
     ``warm``: what simplex begins with and leaves behind for the next programme.
 
-    A solve that fails its check is repeated with HiGHS and reported as a fallback; SolverError if that fails too,
-    or if the programme is infeasible (floors too high).
+    A solve that fails its check is repeated with HiGHS and reported as a fallback; that answer is judged by the same
+    measure. SolverError if it fails too, or if the programme is infeasible (floors too high). Where a gap has no
+    meaning (nan: without an objective any feasible point will do) the residuals alone are judged.
     """
     if solver not in SOLVERS:
         raise UnknownNameError("solver", solver, SOLVERS)
@@ -47,13 +48,24 @@ def solve_shares(
     elif problem.beside is None and solver != "simplex":
         run = _interior if solver == "interior_point" else solve_embedded_shares
     solved = run(small)
-    report = solved.report
-    if not (report.primal_residual <= ACCEPTED and (np.isnan(report.gap) or report.gap <= ACCEPTED)):
-        found = f"gap {report.gap:.1e}, residual {report.primal_residual:.1e} after {report.steps} steps"
+    if not accepted(solved.report):
         again = _simplex(small)
-        reason = f"{report.solver} stopped short ({found}); solved again with {again.report.solver}"
+        reason = f"{short(solved.report)}; solved again with {again.report.solver}"
+        if not accepted(again.report):
+            raise SolverError(f"{reason}, and {short(again.report)}; {ACCEPTED:.0e} is accepted")
         solved = replace(again, report=replace(again.report, fallback=reason))
     return undo(problem, small, solved, np.arange(len(problem.scale)) if where is None else where)
+
+
+def accepted(report: SolveReport) -> bool:
+    """Whether a solve passes: residuals, and the gap where there is one, within ``ACCEPTED``."""
+    return report.primal_residual <= ACCEPTED and (np.isnan(report.gap) or report.gap <= ACCEPTED)
+
+
+def short(report: SolveReport) -> str:
+    """How a solve that failed its check ended."""
+    found = f"gap {report.gap:.1e}, residual {report.primal_residual:.1e} after {report.steps} steps"
+    return f"{report.solver} stopped short ({found})"
 
 
 def _interior(problem: ShareProgramme) -> ShareSolution:
@@ -104,7 +116,7 @@ def from_linear(problem: ShareProgramme, built: Assembled, answer: LinearSolutio
     shares = np.zeros(problem.speed.shape)
     shares[built.share_row, built.share_type] = answer.x[: len(built.share_row)]
     size = len(problem.scale)
-    gap = _dual_gap(built, answer)
+    gap = dual_gap(built.lp, answer)
     report = SolveReport("HiGHS simplex", answer.objective, gap, answer.violation, answer.steps, size)
     together = np.zeros((len(built.pairs.type), problem.speed.shape[1]))
     together[np.arange(len(together)), built.pairs.type] = answer.x[built.pair_at]
@@ -120,12 +132,11 @@ def from_linear(problem: ShareProgramme, built: Assembled, answer: LinearSolutio
     )
 
 
-def _dual_gap(built: Assembled, answer: LinearSolution) -> float:
+def dual_gap(lp: LinearProgramme, answer: LinearSolution) -> float:
     """Relative distance to the bound that the multipliers prove, reduced costs of bounded columns included.
 
     A multiplier on a side where its row has no limit is within the solver's tolerance of 0 and is taken as 0.
     """
-    lp = built.lp
     limit = np.where(answer.row_multiplier > 0.0, lp.row_high, lp.row_low)
     y = np.where(np.isfinite(limit), answer.row_multiplier, 0.0)
     bound = float((y * np.where(np.isfinite(limit), limit, 0.0)).sum())

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eunomia.cluster.solver import ratio
 from eunomia.cluster.solver import solve as solving
 from eunomia.cluster.solver.embedded import bound
 from eunomia.cluster.solver.embedding import Rows, solve_embedded
@@ -75,6 +76,35 @@ def test_a_failed_solve_is_repeated_and_reported(monkeypatch: pytest.MonkeyPatch
     assert solved.level == pytest.approx(right, rel=1e-8)
     assert "broken stopped short" in solved.report.fallback
     assert [note.kind for note in solved.report.notes()] == ["solve", "fallback"]
+
+
+def test_a_repeat_that_fails_its_check_too_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = solving._simplex
+
+    def loose(small: ShareProgramme, warm: WarmStart | None = None) -> object:
+        solved = honest(small)
+        return replace(solved, report=replace(solved.report, gap=1e-3))
+
+    monkeypatch.setattr(solving, "_simplex", loose)
+    with pytest.raises(
+        SolverError, match=r"solved again with HiGHS simplex, and HiGHS simplex stopped short"
+    ):
+        solve_shares(drawn(1, 10, 3), "simplex")
+
+
+def test_the_ratio_programme_proves_its_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    # one job, 2 steps/s on a type at 1 per hour, 3 on one at 2 per hour: all time on the first, 7200 steps per unit
+    speed, cost = np.array([[2.0, 3.0]]), np.array([1.0, 2.0])
+    problem = programme(speed, np.ones(1), np.ones(2), value=1.0)
+    solved = ratio.solve_ratio(problem, cost)
+    assert solved.report.objective == pytest.approx(7200.0)
+    assert solved.report.gap <= 1e-9
+    honest = ratio.solve_linear
+    monkeypatch.setattr(
+        ratio, "solve_linear", lambda lp: replace(honest(lp), row_multiplier=np.zeros(len(lp.row_low)))
+    )
+    with pytest.raises(SolverError, match="Charnes-Cooper stopped short"):
+        ratio.solve_ratio(problem, cost)
 
 
 @pytest.mark.parametrize(("jobs", "devices"), [(1, 8), (5, 8), (12, 8), (20, 8), (40, 4)])

@@ -37,6 +37,9 @@ class Themis:
     GPUs to the worst rho, then the next. Devices of different types are auctioned type by type, the one that suits
     the waiting jobs best first; an app's jobs that won are out of the later auctions.
 
+    Deviation CP30: an app bids with its waiting jobs only; jobs that run on leases, and their GPUs, are left out of its
+    bid, which overstates what an app of several jobs gains. One-job apps bid exactly.
+
     Does badly: with rigid jobs and ``floor``, where a winner of one gang pays with all of it; with long leases,
     where newcomers wait; with f near 1, where there is nobody to trade placements with.
     """

@@ -58,6 +58,12 @@ class Engine:
         self.floor = Floor.empty()
         self.unit_of = np.full(len(problem), -1, np.int64)  # of the floor
         self._mark = np.zeros(len(problem), np.bool_)  # scratch of ``among``
+        missing, entries = problem.spread_unmeasured
+        if missing and options.mode == "realistic" and options.slowdown.source == "table":
+            self.recorder.say(
+                f"{missing} of {entries} throughputs of gangs were not measured with the workers spread over servers; "
+                "being spread costs those jobs nothing"
+            )
         allocator.reset(options.seed)
         wide = np.flatnonzero(problem.scale > 1)
         if self.needs.one_device and len(wide):

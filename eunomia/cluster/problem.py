@@ -70,6 +70,16 @@ class ClusterProblem:
         return np.where(np.isnan(spread) | (spread <= 0.0), alone, spread)
 
     @cached_property
+    def spread_unmeasured(self) -> tuple[int, int]:
+        """Entries (row, type) that gangs of these jobs use: without a measured speed when spread, and in all."""
+        rows = np.unique(self.row[self.scale > 1])
+        used = np.nan_to_num(self.alone[rows]) > 0.0
+        if self.table.spread is None:
+            return int(used.sum()), int(used.sum())
+        spread = np.nan_to_num(self.table.spread[rows][:, self.table.columns(self.cluster)])
+        return int((used & (spread <= 0.0)).sum()), int(used.sum())
+
+    @cached_property
     def memory_gib(self) -> Floats:
         """Memory that one worker needs, shape (N,); 0 = says nothing."""
         return np.array([job.memory_gib or 0.0 for job in self.jobs])

@@ -294,6 +294,26 @@ def test_a_gang_over_types_runs_where_no_single_type_has_room(how: str) -> None:
     assert run.ledger.attained_s[0].tolist() == pytest.approx([2 * 1200.0 / rate] * 2)
 
 
+def test_speeds_that_were_not_measured_when_spread_are_told() -> None:
+    jobs, cluster = (
+        [job("x", 10.0, scale=2), job("y", 10.0, "b", scale=2)],
+        Cluster.of({"fast": 2, "slow": 2}, 1),
+    )
+    whole = table()
+    assert whole.spread is not None
+    spread = whole.spread.copy()
+    spread[whole.keys.index(("a", 2)), 1] = np.nan
+    for known, said in (
+        (whole, None),
+        (replace(whole, spread=spread), "1 of 4 "),
+        (replace(whole, spread=None), "4 of 4 "),
+    ):
+        p = build_problem(jobs, cluster, known)
+        notes = [t for t in simulate_cluster(p, First()).recorder.notes if "not measured" in t]
+        assert [text[: len(said or "")] for text in notes] == ([] if said is None else [said])
+        assert not simulate_cluster(p, First(), FREE).recorder.notes  # nothing is slower when spread
+
+
 def test_a_gang_over_types_stays_while_others_come_and_go() -> None:
     # x holds all four devices: 10 s of warm-up, then 1200 steps at 4 steps/s, within the first round of 360 s;
     # whoever arrives meanwhile waits

@@ -34,9 +34,13 @@ def simulate_cluster(
 ) -> ClusterRun:
     """Run a policy on a problem. Every job ends as finished, unfinished or, under Gavel's rule, dropped.
 
-    Raises PolicyError for an illegal answer, ConfigError for options that do not go together.
+    An allocator with a method ``warm_up()`` is warmed up before any time is taken, so that solve times hold no
+    compilation. Raises PolicyError for an illegal answer, ConfigError for options that do not go together.
     """
     chosen = options or SimulationOptions()
+    warm_up = getattr(allocator, "warm_up", None)
+    if warm_up is not None:
+        warm_up()
     began = time.perf_counter()
     engine = Engine(problem, allocator, chosen, name)
     end_s = _mode(engine)

@@ -15,6 +15,7 @@ from eunomia.cluster.options import Estimates, Failures, Restart, SimulationOpti
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.problem import ClusterProblem, build_problem
 from eunomia.cluster.simulate import ClusterRun, simulate_cluster
+from eunomia.cluster.solver import solve as solving
 from eunomia.cluster.tabulate import facts_of, tables_of
 from eunomia.cluster.view import Allocation, ClusterView, Needs, PairShares
 from eunomia.errors import ConfigError, PlatformError, PolicyError
@@ -312,6 +313,26 @@ def test_speeds_that_were_not_measured_when_spread_are_told() -> None:
         notes = [t for t in simulate_cluster(p, First()).recorder.notes if "not measured" in t]
         assert [text[: len(said or "")] for text in notes] == ([] if said is None else [said])
         assert not simulate_cluster(p, First(), FREE).recorder.notes  # nothing is slower when spread
+
+
+def test_solvers_are_warmed_up_before_answers_are_timed() -> None:
+    called: list[str] = []
+
+    class Slow(Shares):
+        def warm_up(self) -> None:
+            called.append("warm up")
+
+        def allocate(self, view: ClusterView) -> Allocation:
+            called.append("answer")
+            return super().allocate(view)
+
+    simulate_cluster(problem(job("x", 10.0)), Slow(), FREE)
+    assert called[:2] == ["warm up", "answer"] and called.count("warm up") == 1
+    policy = allocator("max_min_fairness_packed")
+    before = solving.warm_up.cache_info().misses
+    simulate_cluster(problem(job("x", 10.0)), policy, FREE)
+    simulate_cluster(problem(job("x", 10.0)), policy, FREE)
+    assert solving.warm_up.cache_info().misses <= before + 1  # once per process
 
 
 def test_a_gang_over_types_stays_while_others_come_and_go() -> None:

@@ -11,7 +11,7 @@ from eunomia.cluster.shares import isolated_shares, proportional_share
 from eunomia.cluster.solver.highs import SolverError
 from eunomia.cluster.solver.pop import solve_split
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution
-from eunomia.cluster.solver.solve import DEFAULT
+from eunomia.cluster.solver.solve import DEFAULT, warm_up
 from eunomia.cluster.solver.warm import WarmStart
 from eunomia.cluster.view import Allocation, ClusterView, Needs, Note, PairShares
 from eunomia.errors import ConfigError
@@ -41,6 +41,10 @@ class ProgrammePolicy:
     def reset(self, seed: int) -> None:
         """Forget the last basis, which the simplex method begins with; nothing else is remembered."""
         self._warm.forget()
+
+    def warm_up(self) -> None:
+        """Load the solver, so that the first answer is timed like the others."""
+        warm_up("simplex" if self.packed and self.solver != "as_gavel" else self.solver)
 
     def allocate(self, view: ClusterView) -> Allocation:
         """Shares for this moment."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.solver.assemble import Assembled, assemble, pair_columns
 from eunomia.cluster.solver.embedded import AGREED, NAMES, solve_embedded_shares
 from eunomia.cluster.solver.highs import LinearProgramme, LinearSolution, SolverError, solve_linear
-from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution, SolveReport
+from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution, SolveReport, programme
 from eunomia.cluster.solver.unpack import job_pairs
 from eunomia.cluster.solver.warm import WarmStart
 from eunomia.errors import UnknownNameError
@@ -55,6 +56,14 @@ def solve_shares(
             raise SolverError(f"{reason}, and {short(again.report)}; {ACCEPTED:.0e} is accepted")
         solved = replace(again, report=replace(again.report, fallback=reason))
     return undo(problem, small, solved, np.arange(len(problem.scale)) if where is None else where)
+
+
+@cache
+def warm_up(solver: str = DEFAULT) -> None:
+    """Solve a tiny programme once per process: compiles what ``solver`` needs, or loads it; times then exclude that."""
+    tiny = programme(np.ones((2, 2)), np.ones(2), np.ones(2), rise=1.0, reward=1.0)
+    with suppress(SolverError):  # the true programme will say so
+        solve_shares(tiny, solver)
 
 
 def accepted(report: SolveReport) -> bool:

@@ -113,7 +113,7 @@ def _next_instant(ws: Workspace, k: Kernel, latest_s: float) -> bool:
     for s in range(k.num_lanes):
         if lane_at(k, s).end_s <= until_s:
             _end(ws, k, s)
-    while k.next_open < k.num_open and job_at(k, k.next_open).arrival_s <= until_s:
+    while k.next_open < k.num_open and job_at(k, k.next_open).arrival_s <= until_s and has_room(k):
         _admit(k, k.next_open)
         k.next_open += 1
     return True

@@ -193,3 +193,21 @@ def test_without_deadlines_there_is_nothing_to_look_for() -> None:
     same(
         simulate_problem(problem, "lookahead", options), simulate_problem(problem, "edf+f+eft+g0.9", options)
     )
+
+
+def test_sampled_arrivals_that_fall_into_one_instant_do_not_overflow() -> None:
+    # 40 requests in a picosecond: the sampled future is as dense, so all of its 64 arrivals are one event.
+    rng = np.random.default_rng(3)
+    rows = [[[float(x) for x in rng.uniform(0.3, 2.0, 2)] for _ in range(3)] for _ in range(3)]
+    requests = [(int(rng.integers(3)), 1e-14 * (n + 1), 9.0) for n in range(40)]
+    options = EngineOptions(late="drop")
+    case = tiny(rows, requests, [0, 0, 1, 1], bandwidth=2.5, contention="proportional")
+    problem = build_problem(case.request_table, case.table, case.platform, options)
+    policy = lookahead(futures=2, budget_us=0.0)
+    engine = Engine(problem, policy.rules, options, None, policy.decide)
+    companion = engine.companion = policy.attach(engine)
+    while engine.advance():
+        pass
+    for state in companion.states:
+        assert int(state.k["used_nodes"]) <= int(state.k["node_capacity"])
+        assert int(state.k["used_slots"]) <= int(state.k["slot_capacity"])

@@ -57,7 +57,7 @@ def test_policies_trained_for_promises_are_asked_for_by_the_promise() -> None:
         else:
             by_hand = by_name(f"eunomia(promise={terms})")
             assert np.array_equal(by_name(f"eunomia(promise={promise})").weights.base, by_hand.weights.base)
-    assert {"eunomia-attainment", "eunomia-shortfall"} <= set(shipped())
+    assert {"eunomia-attainment", "eunomia-shortfall", "eunomia-max-min"} <= set(shipped())
     with pytest.raises(UnknownNameError, match="promise 'most'"):
         by_name("eunomia(promise=most)")
 

@@ -63,7 +63,7 @@ class Variant:
 
     name: str
     period_layers: float = 0.0
-    replications: int = 1
+    replications: int = 5
     slo: bool = False
     imitation: float = 1.0
     twin: bool = False  # TD3
@@ -90,11 +90,11 @@ QUICK = {
     "validate_every": 2,
 }
 VARIANTS = (
-    Variant("relmas", replications=5),
-    Variant("relmas-slo", replications=2, slo=True),
-    Variant("relmas-pure", replications=1, imitation=0.0),
-    Variant("relmas-td3", replications=1, twin=True),
-    Variant("relmas-periodic", period_layers=0.1, replications=1),
+    Variant("relmas"),
+    Variant("relmas-slo", slo=True),
+    Variant("relmas-pure", imitation=0.0),
+    Variant("relmas-td3", twin=True),
+    Variant("relmas-periodic", period_layers=0.1),
 )
 
 

@@ -19,7 +19,8 @@ from eunomia.experiment.files import file_stamps
 from eunomia.experiment.run import engine_options, provenance
 from eunomia.experiment.tuning import FIRST_VALIDATION_SEED
 from eunomia.hardware.table import CostTable
-from eunomia.inference.learning.checkpoint import Checkpoint, card_path_of, save
+from eunomia.inference.learning.checkpoint import Checkpoint, save
+from eunomia.inference.learning.family import card_path_of
 from eunomia.inference.learning.policy.bases import TERMS, base_weights, with_promise
 from eunomia.inference.learning.policy.learned import LearnedPolicy
 from eunomia.inference.learning.policy.weights import Floats, Weights

@@ -1,4 +1,4 @@
-"""Cards of policies beside ``eunomia``'s own: tensors in ``NAME.safetensors``, the rest in ``NAME.json``.
+"""A learned policy of any family on disk: tensors in ``NAME.safetensors``, the card in ``NAME.json``.
 
 Refused, with the reason: files that are missing, cut short or changed (SHA-256), another format, family or feature
 version, numbers that are not finite. Nothing in them is code.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from eunomia.atomic import write_bytes, write_text
 from eunomia.errors import RecordError
-from eunomia.inference.learning.checkpoint import card_hash, card_path_of, read_file
 
 FORMAT = 1
 Floats = npt.NDArray[np.float64]
@@ -51,8 +50,13 @@ def family_of(path: str | Path) -> str | None:
     return str(card.get("family")) if isinstance(card, dict) else None
 
 
-def read_family_card(path: str | Path, family: str, version: int) -> dict[str, Any]:
-    """The card, checked. Raises RecordError."""
+def read_family_card(
+    path: str | Path,
+    family: str,
+    version: int,
+    readable: Callable[[dict[str, Any]], bool] = lambda card: False,
+) -> dict[str, Any]:
+    """The card, checked. ``readable``: cards of another feature version that are read as well. Raises RecordError."""
     place = card_path_of(path)
     try:
         card = json.loads(read_file(place))
@@ -67,16 +71,18 @@ def read_family_card(path: str | Path, family: str, version: int) -> dict[str, A
         raise RecordError(
             f"{place} was changed after it was written (SHA-256 differs); train the policy again"
         )
-    if card["features"]["version"] != version:
+    if card["features"]["version"] != version and not readable(card):
         raise RecordError(
             f"{place} was trained on feature version {card['features']['version']}, this version computes {version}; "
-            "train it again"
+            "train it again with: eunomia train"
         )
     return {**card, "card_sha256": stated}
 
 
-def read_tensors(path: str | Path, card: Mapping[str, Any]) -> dict[str, Floats]:
-    """The tensors of a checked card. Raises RecordError."""
+def read_tensors(
+    path: str | Path, card: Mapping[str, Any], bounds: Collection[str] = ()
+) -> dict[str, Floats]:
+    """The tensors of a checked card; those named in ``bounds`` may be infinite. Raises RecordError."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -92,8 +98,31 @@ def read_tensors(path: str | Path, card: Mapping[str, Any]) -> dict[str, Floats]
     except (SafetensorError, ValueError) as error:
         raise RecordError(f"{place} cannot be read: {error}") from None
     for name, value in tensors.items():
-        if not np.isfinite(value).all():
+        if np.isnan(value).any() or (name not in bounds and np.isinf(value).any()):
             raise RecordError(
                 f"{place}: weights '{name}' hold a value that is not a finite number; train it again"
             )
     return tensors
+
+
+def card_path_of(path: str | Path) -> Path:
+    """``x``, ``x.json`` or ``x.safetensors`` -> ``x.json``."""
+    path = Path(path)
+    if path.suffix == ".json":
+        return path
+    return path.with_suffix(".json") if path.suffix == ".safetensors" else Path(f"{path}.json")
+
+
+def card_hash(card: Mapping[str, Any]) -> str:
+    """SHA-256 over a card's content, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
+
+
+def read_file(path: Path) -> bytes:
+    """A card or its tensors; raises RecordError."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RecordError(
+            f"cannot read {path}: {error.strerror}; a policy is a .json card beside a .safetensors file"
+        ) from None

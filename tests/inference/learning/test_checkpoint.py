@@ -9,7 +9,8 @@ import pytest
 
 from eunomia.errors import RecordError
 from eunomia.inference.learning import checkpoint as ck
-from eunomia.inference.learning.checkpoint import Checkpoint, card_path_of, load, save
+from eunomia.inference.learning.checkpoint import Checkpoint, load, save
+from eunomia.inference.learning.family import card_path_of
 from eunomia.inference.learning.policy.weights import Weights
 from tests.inference.learning.test_policy import random_weights
 

@@ -17,8 +17,7 @@ import numpy as np
 
 from eunomia.errors import ConfigError, RecordError
 from eunomia.inference.learning.branching.choose import Flags, Floats, duel, resolve
-from eunomia.inference.learning.checkpoint import card_path_of
-from eunomia.inference.learning.family import read_family_card, read_tensors, write_card
+from eunomia.inference.learning.family import card_path_of, read_family_card, read_tensors, write_card
 from eunomia.inference.learning.observation.plain import observe, pair_features
 from eunomia.inference.learning.observation.table import GLOBAL, JOB, PAIR, TIME_LEFT, VERSION
 from eunomia.inference.view import Assign, View

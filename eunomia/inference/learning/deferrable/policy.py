@@ -23,8 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.errors import ConfigError, RecordError, UnknownNameError
-from eunomia.inference.learning.checkpoint import card_path_of
-from eunomia.inference.learning.family import read_family_card, read_tensors, write_card
+from eunomia.inference.learning.family import card_path_of, read_family_card, read_tensors, write_card
 from eunomia.inference.policies.knowledge import Knowledge
 from eunomia.inference.view import Assign, View
 

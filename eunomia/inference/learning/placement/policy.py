@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from eunomia.errors import ConfigError, RecordError
-from eunomia.inference.learning.checkpoint import card_path_of
-from eunomia.inference.learning.family import read_family_card, read_tensors, write_card
+from eunomia.inference.learning.family import card_path_of, read_family_card, read_tensors, write_card
 from eunomia.inference.learning.placement.case import Floats
 from eunomia.inference.learning.placement.rules import Answer
 from eunomia.inference.learning.placement.world import World

@@ -7,8 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from eunomia.errors import ConfigError, RecordError
-from eunomia.inference.learning.checkpoint import card_path_of
-from eunomia.inference.learning.family import family_of, read_family_card, read_tensors, write_card
+from eunomia.inference.learning.family import (
+    card_path_of,
+    family_of,
+    read_family_card,
+    read_tensors,
+    write_card,
+)
 from eunomia.inference.learning.relmas.network import Actor
 from eunomia.inference.learning.relmas.policy import RelmasPolicy
 from eunomia.inference.learning.relmas.table import VERSION, names

@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from eunomia.errors import ConfigError, RecordError
 from eunomia.inference.learning.actions import Choice, encoding
-from eunomia.inference.learning.checkpoint import card_path_of
-from eunomia.inference.learning.family import read_family_card, read_tensors, write_card
+from eunomia.inference.learning.family import card_path_of, read_family_card, read_tensors, write_card
 from eunomia.inference.learning.observation.plain import observe
 from eunomia.inference.learning.observation.table import GLOBAL, HOPELESS, JOB, NEAR, VERSION
 from eunomia.inference.view import Assign, View

@@ -87,12 +87,13 @@ def hits_table(cards: dict[str, list[str]], found: Measured) -> tuple[list[str],
 
 def promise_table(cards: dict[str, list[str]], found: Measured) -> list[str]:
     """Lines of the comparison with promises."""
-    head = ("policy", "pairs at target", "mean shortfall", "hit rate", "std over tenants")
+    head = ["policy", "pairs at target", "mean shortfall", "hit rate", "std over tenants"]
     rows = [("relmas, first replication", found.promises[cards["relmas"][0]])]
     rows += [(name, found.promises[name]) for name in (*TENANT_RULES, found.chosen)]
     ours = None
     if "relmas-slo" in cards:
-        ours, head = mean_of(cards["relmas-slo"], found.promises), (*head, "relmas-slo less it, pairs")
+        ours = mean_of(cards["relmas-slo"], found.promises)
+        head.append("relmas-slo less it, pairs")
         rows.insert(0, ("**relmas-slo**", ours))
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for name, values in rows:
@@ -163,7 +164,8 @@ MAGMA is charged for its search.{variants}
   {listed(level)}.
 * The paper states up to {PAPER_RATIO}x the SLA satisfaction rate of its rivals, for a scenario, a QoS level and a rival
   that we do not know. Here the greatest ratio of means to a likely rival (FCFS, PREMA, Herald, MAGMA) is
-  {ratio:.2f}x, to `{rival}`, over loads 0.7 to 1.3 together, and {most:.2f}x, to `{crushed}`, at load {LOADS[-1]:g} alone.
+  {ratio:.2f}x, to `{rival}`, over loads 0.7 to 1.3 together, and {most:.2f}x, to `{crushed}`, at load
+  {LOADS[-1]:g} alone.
 * `relmas` starts as a clone of `edf+f+eft`: its distance to that rule, not to FCFS, is what learning added:
   {points(dict(gaps)["edf+f+eft"])} points, {verdict(dict(gaps)["edf+f+eft"])}.
   At load {LOADS[-1]:g} the gated rule reaches

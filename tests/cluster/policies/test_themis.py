@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from eunomia.cluster.cluster import Cluster, DeviceType
 from eunomia.cluster.job import TrainingJob
-from eunomia.cluster.policies.themis.agent import FLOOR, App, bid, ideal_time_s, rho, time_left_s
+from eunomia.cluster.policies.themis.agent import FLOOR, App, Rest, bid, ideal_time_s, rho, time_left_s
 from eunomia.cluster.policies.themis.allocator import Themis
 from eunomia.cluster.policies.themis.arbiter import hand_out, stay_put, visible
 from eunomia.cluster.policies.themis.division import LEVELS
@@ -46,9 +48,70 @@ def test_several_jobs() -> None:
     speed = np.where(np.arange(5) >= 2, 1.0, 0.0)[None, :].repeat(2, axis=0)
     app = App(0.0, 1.0, np.array([100.0, 300.0]), speed, np.ones((2, LEVELS)), np.array([2, 2]))
     every = time_left_s(app, "all")[:, 0]
-    assert np.isinf(every[:2]).all() and every[2] == 400.0 and every[4] == 300.0
+    assert np.isinf(every[:2]).all() and every[2:].tolist() == [
+        400.0,
+        400.0,
+        300.0,
+    ]  # half a gang is worth nothing
     first = time_left_s(app, "first")[:, 0]
     assert np.isinf(first[:2]).all() and (first[2:] == 100.0).all()
+
+
+def _searching(**change: object) -> App:
+    """A search of three trials for 2 GPUs each, 100 s old, T_id 500 s: one has 100 s left on its lease, two wait, of
+    100 s and 300 s. GPU work: 200 + 200 + 600 = 1000 s."""
+    speed = np.where(np.arange(5) >= 2, 1.0, 0.0)[None, :].repeat(2, axis=0)
+    rest = Rest(gpus=2, longest_s=100.0, work_s=200.0, soonest_s=100.0)
+    left, flat, gang = np.array([100.0, 300.0]), np.ones((2, LEVELS)), np.array([2, 2])
+    return replace(App(100.0, 500.0, left, speed, flat, gang, rest=rest), **change)  # type: ignore[arg-type]
+
+
+def test_bids_count_what_is_held_by_hand() -> None:
+    """With its 2 GPUs 1000 / 2 = 500 s: rho 600 / 500; with 2 more 1000 / 4 = 250 s, but the longest trial takes 300:
+    rho 400 / 500; more gains nothing. Without the lease it would bid a floor for nothing, so more for a gain."""
+    np.testing.assert_allclose(1.0 / bid(_searching(), 0, 4)[:, 0], [1.2, 1.2, 0.8, 0.8, 0.8])
+    np.testing.assert_allclose(
+        1.0 / bid(_searching(), 2, 2)[:, 0], [0.8, 0.8, 0.8]
+    )  # 2 were given in this sale
+    first = time_left_s(_searching(), "first")[:, 0]
+    assert first.tolist() == [100.0] * 5  # what runs ends first, whatever comes
+    bare = bid(_searching(rest=Rest()), 0, 4)[:, 0]
+    assert bare[0] == FLOOR * bare.max() and bare[2] / bare[0] > 1.2 / 0.8
+
+
+def test_the_last_trial_that_waits_looks_at_its_place() -> None:
+    """One runs (2 GPUs, 100 s left), one of 300 s waits: (200 + 600) / 4 = 200 < 300 s; at S = 2 600 s, which is more
+    than the 400 s of waiting for the lease: spread GPUs are worth no more than none."""
+    app = _searching(
+        left=np.array([300.0]), speed=np.array([[0.0, 0.0, 1.0]]), slowdown=np.array([[1.0, 1.5, 2.0]]),
+        gang=np.array([2]),
+    )  # fmt: skip
+    assert time_left_s(app)[2].tolist() == [300.0, 450.0, 600.0]
+    assert time_left_s(app)[0, 0] == 400.0
+
+
+@pytest.mark.parametrize("mechanism", ["auction", "strawman"])
+def test_an_app_that_holds_devices_is_not_taken_for_one_without(mechanism: str) -> None:
+    """4 GPUs. App 0 has three trials of 2 GPUs and 1000 s; one got a lease at 0 s, as did app 1's long job, which ends
+    at 600 s. Then app 2 (2 GPUs, 100 s) asks for the 2 GPUs that are free, against app 0: with its lease that one's
+    rho is (600 + 4800 / 2) / T_id, app 2 has nothing, so app 2 gets them, though it would be better off than app 0
+    if both were served (it says half of its true rho)."""
+    cluster = Cluster.of({"gpu": 4})
+    policy = Themis(lease_s=5000.0, mechanism=mechanism)  # type: ignore[arg-type]
+    policy.reset(0)
+    start = view_of(
+        cluster, [[1.0]] * 4, [1000.0] * 3 + [600.0], scale=[2] * 4, app=[0, 0, 0, 1], key=[0, 1, 2, 3]
+    )
+    policy.leases.add(start, np.array([[2], [0], [0], [2]]), 5000.0)
+    policy.book.see(start)
+    later = view_of(
+        cluster, [[1.0]] * 4, [400.0, 1000.0, 1000.0, 100.0], scale=[2] * 4, app=[0, 0, 0, 2], key=[0, 1, 2, 4],
+        now_s=600.0, arrival_s=[0.0, 0.0, 0.0, 600.0], total=[1000.0] * 3 + [100.0],
+        traits={"claims": [1.0, 1.0, 1.0, 0.5]},
+    )  # fmt: skip
+    assert _devices(policy, later) == [[2], [0], [0], [2]]
+    now, _ = policy.book.rho(later, np.array([0]), policy.leases.column(later), "share", "all")
+    np.testing.assert_allclose(now, (600.0 + 2400.0) / policy.book.ideal_s(later, 0, "share"))
 
 
 def test_bids_have_a_floor_that_scales() -> None:

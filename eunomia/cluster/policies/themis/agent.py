@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,12 +20,27 @@ FLOOR = 1e-3  # bid for nothing, relative to the app's best bid; scaling a bid s
 
 
 @dataclass(frozen=True, slots=True)
+class Rest:
+    """An app's jobs that an offer does not concern: those that run on leases, and those that fit on none of it.
+
+    ``gpus`` they hold; ``longest_s`` the longest time left among them, each alone on its gang; ``work_s`` their
+    GPU-seconds left; ``soonest_s`` when the first of those that run would end.
+    """
+
+    gpus: int = 0
+    longest_s: float = 0.0
+    work_s: float = 0.0
+    soonest_s: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
 class App:
     """One app on devices of one type: its jobs' remaining work, and what it has had so far.
 
-    ``left`` (jobs,) steps to do; ``speed`` (jobs, GPUs + 1) steps/s consolidated on n GPUs, never falling with
-    n; ``slowdown`` (jobs, levels) S >= 1 by spread; ``gang`` (jobs,) GPUs a job asks for. ``least_s``: time that the
-    app needs whatever its search decides, as one trial runs to its end.
+    Of the jobs that could start on the offer: ``left`` (jobs,) steps to do; ``speed`` (jobs, GPUs + 1) steps/s
+    consolidated on n GPUs, never falling with n; ``slowdown`` (jobs, levels) S >= 1 by spread; ``gang`` (jobs,) GPUs a
+    job asks for. ``rest``: its other jobs and the GPUs these hold. ``least_s``: time that the app needs whatever its
+    search decides, as one trial runs to its end.
     """
 
     age_s: float
@@ -34,6 +50,7 @@ class App:
     slowdown: Floats
     gang: Ints
     least_s: float = 0.0
+    rest: Rest = Rest()
 
 
 def ideal_time_s(alone_s: float, demand: int, gpus: int, contention: float, ideal: Ideal = "share") -> float:
@@ -50,43 +67,58 @@ def ideal_time_s(alone_s: float, demand: int, gpus: int, contention: float, idea
 
 
 def time_left_s(app: App, finish: Finish = "all") -> Floats:
-    """T_left (GPUs + 1, levels) of the app by GPUs and spread; inf where no job could run.
+    """T_left (GPUs + 1, levels) of the app by GPUs beside those it holds, and their spread; inf where nothing runs.
 
-    A single job: left * S / speed(n). Several jobs keep their gangs, and a gang is taken to lie as tightly as
-    the app's GPUs allow: its own spread is that of the app only if the app has one job. ``all``: every trial
-    must end: max(longest job, ``least_s``, GPU work / n). ``first``: the trial that ends first ends the app, min over
-    jobs.
+    A single job: left * S / speed(n). Several jobs keep their gangs. ``all``: every trial must end, and the work is
+    taken to spread over all GPUs the app then has: max(longest job, ``least_s``, GPU work / (held + n)), n in whole
+    gangs. ``first``: the trial that ends first ends the app. Where several jobs could start, their gangs are taken to
+    lie as tightly as can be; S counts where one could.
     """
     gpus = app.speed.shape[1] - 1
+    rest = app.rest
     with np.errstate(divide="ignore", invalid="ignore"):
-        if len(app.left) == 1:
+        if len(app.left) == 1 and rest == Rest():
             return np.asarray(app.left[0] * app.slowdown[0] / app.speed[0][:, None])
-        alone_s = app.left / app.speed[np.arange(len(app.left)), np.minimum(app.gang, gpus)]
-        number = np.arange(gpus + 1)
-        fits = app.gang[:, None] <= number
+        spread = app.slowdown if len(app.left) == 1 else np.ones((len(app.left), LEVELS))
+        alone_s = (app.left / app.speed[np.arange(len(app.left)), np.minimum(app.gang, gpus)])[
+            :, None
+        ] * spread
         if finish == "first":
-            soonest = np.where(fits, alone_s[:, None], np.inf).min(axis=0)
-            return np.repeat(soonest[:, None], LEVELS, axis=1)
-        used = np.minimum(number, app.gang.sum())
-        longest = np.where(fits.any(axis=0), max(float(alone_s.max()), app.least_s), np.inf)
-        together = np.maximum(longest, (alone_s * app.gang).sum() / used)
-    return np.repeat(together[:, None], LEVELS, axis=1)
+            fits = app.gang[:, None] <= np.arange(gpus + 1)
+            soonest = np.where(fits[:, :, None], alone_s[:, None, :], np.inf).min(axis=0)
+            return np.asarray(np.minimum(soonest, rest.soonest_s))
+        filled = _filled(app.gang, gpus)
+        longest = np.maximum(alone_s.max(axis=0), max(rest.longest_s, app.least_s))
+        work = rest.work_s + (alone_s * app.gang[:, None]).sum(axis=0)
+        together = np.maximum(longest, work / (rest.gpus + filled)[:, None])
+    return np.asarray(together)
+
+
+def _filled(gang: Ints, gpus: int) -> Ints:
+    """(GPUs + 1,) of n GPUs, how many whole gangs can use: the largest sum of gangs up to n."""
+    sums = np.zeros(gpus + 1, np.bool_)
+    sums[0] = True
+    for workers in gang[gang <= gpus].tolist():
+        sums[workers:] |= sums[:-workers]
+    return np.asarray(np.maximum.accumulate(np.where(sums, np.arange(gpus + 1), 0)))
 
 
 def rho(app: App, finish: Finish = "all") -> Floats:
-    """rho = T_sh / T_id (GPUs + 1, levels), T_sh = age + time left; inf with too few GPUs."""
+    """rho = T_sh / T_id (GPUs + 1, levels), T_sh = age + time left; inf where the app would have too few GPUs."""
     return np.asarray((app.age_s + time_left_s(app, finish)) / app.ideal_s)
 
 
-def bid(app: App, running: int, most: int, finish: Finish = "all", lie: float = 1.0) -> Floats:
-    """(most + 1, levels) V = 1 / rho of n further GPUs beside the ``running`` ones; floor for what is worth nothing.
+def bid(app: App, given: int, most: int, finish: Finish = "all", lie: float = 1.0) -> Floats:
+    """(most + 1, levels) V = 1 / rho of n further GPUs beside those it holds and the ``given`` ones of this sale.
+
+    V(0) is the app's rho with what it has; only an app that would have nothing at all bids a floor.
 
     ``lie`` > 1 is an app that claims to be worse off without GPUs than it is: what it would gain by more GPUs
     is overstated as V^lie. (A constant factor would change nothing.)
     """
     table = 1.0 / rho(app, finish)
     last = table.shape[0] - 1
-    value = table[np.minimum(running + np.arange(most + 1), last)]
+    value = table[np.minimum(given + np.arange(most + 1), last)]
     best = value.max()
     if best <= 0.0:
         return np.ones((most + 1, LEVELS))

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.policies.servers import tight_gang
-from eunomia.cluster.policies.themis.agent import FINISHES, IDEALS, App, Finish, Ideal, bid
+from eunomia.cluster.policies.themis.agent import FINISHES, IDEALS, App, Finish, Ideal, Rest, bid
 from eunomia.cluster.policies.themis.arbiter import hand_out, stay_put, visible
 from eunomia.cluster.policies.themis.auction import ROUNDINGS, Rounding, auction
-from eunomia.cluster.policies.themis.book import Book, Leases, full_left, least_time_s
+from eunomia.cluster.policies.themis.book import Book, Leases, full_left, least_time_s, own_speed
 from eunomia.cluster.policies.themis.division import LEVELS
 from eunomia.cluster.policies.themis.proportional import Bids, Offer
 from eunomia.cluster.view import Allocation, ClusterView, Needs
@@ -37,8 +37,8 @@ class Themis:
     GPUs to the worst rho, then the next. Devices of different types are auctioned type by type, the one that suits
     the waiting jobs best first; an app's jobs that won are out of the later auctions.
 
-    Deviation CP30: an app bids with its waiting jobs only; jobs that run on leases, and their GPUs, are left out of its
-    bid, which overstates what an app of several jobs gains. One-job apps bid exactly.
+    An app bids for what it would have with the GPUs that it holds: work left of all its jobs over held and offered
+    GPUs (deviation CP30 says how types mix).
 
     Does badly: with rigid jobs and ``floor``, where a winner of one gang pays with all of it; with long leases,
     where newcomers wait; with f near 1, where there is nobody to trade placements with.
@@ -106,7 +106,7 @@ class Themis:
         offer = Offer(free[machines].astype(np.int64), rack)
         apps = np.unique(view.app[candidates])
         market = _Market(self, view, column, candidates, apps, int(offer.free.sum()))
-        current, hopeful = self.book.rho(view, apps, self.leases.holds(view), self.ideal, self.finish)
+        current, hopeful = self.book.rho(view, apps, market.held, self.ideal, self.finish)
         worst = np.lexsort((-hopeful, -current))
         if self.mechanism == "strawman":
             grant = market.hand_out(worst, offer)
@@ -144,13 +144,19 @@ class _Market:
         self, policy: Themis, view: ClusterView, column: int, candidates: Mask, apps: Ints, total: int
     ) -> None:
         self.policy, self.view, self.column, self.apps = policy, view, column, apps
+        self.held = policy.leases.column(view)
+        own = own_speed(view, self.held)
+        self.speed = np.where(
+            candidates, view.throughput[:, column], own
+        )  # of this offer, or of what a job holds
         self.jobs = [np.flatnonzero(candidates & (view.app == app)) for app in apps]
         self.useful = [min(total, int(view.scale[jobs].sum())) for jobs in self.jobs]
         self.most = max(self.useful)
 
     def value(self, a: int, had: int = 0) -> Floats:
-        """(most + 1, levels) bid of app a for GPUs beyond the ``had`` it was given in this sale."""
+        """(most + 1, levels) bid of app a for GPUs beyond those it holds and the ``had`` of this sale."""
         view, jobs = self.view, self.jobs[a]
+        every = np.flatnonzero(view.app == self.apps[a])
         app = App(
             age_s=float(view.now_s - self.policy.book.start_s[int(self.apps[a])]),
             ideal_s=self.policy.book.ideal_s(view, int(self.apps[a]), self.policy.ideal),
@@ -158,9 +164,23 @@ class _Market:
             speed=_speeds(view, jobs, self.column, self.useful[a]),
             slowdown=slowdowns(view, jobs, self.column),
             gang=view.scale[jobs],
-            least_s=least_time_s(view, jobs, view.throughput[:, self.column]),
+            least_s=least_time_s(view, every, self.speed),
+            rest=self._rest(np.setdiff1d(every, jobs)),
         )
         return bid(app, had, self.most, self.policy.finish)
+
+    def _rest(self, others: Ints) -> Rest:
+        """Jobs of an app that run, or that can start on nothing of this offer."""
+        if not len(others):
+            return Rest()
+        runs = others[self.held[others] >= 0]
+        left_s, scale = self.view.steps_left / self.speed, self.view.scale
+        return Rest(
+            gpus=int(scale[runs].sum()),
+            longest_s=float(left_s[others].max()),
+            work_s=float(left_s[others] @ scale[others]),
+            soonest_s=float(left_s[runs].min(initial=math.inf)),
+        )
 
     def auction(self, chosen: Ints, offer: Offer) -> Ints:
         """(apps, machines) what bidders won and kept."""

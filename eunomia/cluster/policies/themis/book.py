@@ -55,28 +55,41 @@ class Book:
         return ideal_time_s(self.alone_s[app], self.demand[app], gpus, self.contention(app), ideal)
 
     def rho(
-        self, view: ClusterView, apps: Ints, runs: npt.NDArray[np.bool_], ideal: Ideal, finish: Finish
+        self, view: ClusterView, apps: Ints, column: Ints, ideal: Ideal, finish: Finish
     ) -> tuple[Floats, Floats]:
-        """Two (apps,) arrays: rho as things are (inf if a trial waits that must end), rho if all ran at once.
+        """Two (apps,) arrays: rho with the GPUs it holds (inf with none), and rho if all its jobs ran at once.
 
-        Both as the app says: trait ``claims`` multiplies what is true (1 = honest, unsaid = honest).
+        ``column`` (M,): type that a job holds, -1 = it waits. Both as the app says: trait ``claims`` multiplies what is
+        true (1 = honest, unsaid = honest).
         """
         claims = np.nan_to_num(view.traits.get("claims", np.ones(len(view))), nan=1.0)
-        fastest = np.where(view.runnable, view.throughput, 0.0).max(axis=1)
-        left_s = view.steps_left / np.maximum(fastest, 1e-300)
+        fastest = own_speed(view, np.full(len(view), -1))
+        fastest_s, left_s = view.steps_left / fastest, view.steps_left / own_speed(view, column)
         now, hope = np.empty(len(apps)), np.empty(len(apps))
         for a, app in enumerate(apps.tolist()):
-            jobs = view.app == app
+            jobs = np.flatnonzero(view.app == app)
+            runs = jobs[column[jobs] >= 0]
             pick = np.max if finish == "all" else np.min
-            least_s = least_time_s(view, np.flatnonzero(jobs), fastest)
-            ideal_s = self.ideal_s(view, app, ideal)
-            hope[a] = (
-                (view.now_s - self.start_s[app] + max(pick(left_s[jobs]), least_s))
-                / ideal_s
-                * claims[jobs].max()
-            )
-            now[a] = hope[a] if (runs[jobs].all() if finish == "all" else runs[jobs].any()) else np.inf
+            least_s = least_time_s(view, jobs, fastest)
+            hoped_s = max(float(pick(fastest_s[jobs])), least_s)
+            if not len(runs):
+                now_s = np.inf
+            elif finish == "all":
+                shared_s = float((left_s[jobs] * view.scale[jobs]).sum()) / float(view.scale[runs].sum())
+                now_s = max(float(left_s[jobs].max()), least_s, shared_s)
+            else:
+                now_s = float(left_s[runs].min())
+            says = claims[jobs].max() / self.ideal_s(view, app, ideal)
+            age_s = view.now_s - self.start_s[app]
+            now[a], hope[a] = (age_s + now_s) * says, (age_s + hoped_s) * says
         return now, hope
+
+
+def own_speed(view: ClusterView, column: Ints) -> Floats:
+    """(M,) steps/s of each job on the type ``column`` (M,) that it holds, or, where that is -1, on its fastest."""
+    fastest = np.where(view.runnable, view.throughput, 0.0).max(axis=1, initial=0.0)
+    held = view.throughput[np.arange(len(view)), np.maximum(column, 0)]
+    return np.asarray(np.maximum(np.where(column >= 0, held, fastest), 1e-300))
 
 
 def full_left(view: ClusterView) -> Floats:
@@ -137,6 +150,14 @@ class Leases:
     def holds(self, view: ClusterView) -> npt.NDArray[np.bool_]:
         """(jobs,) whether a job has a lease."""
         return np.array([key in self.until_s for key in view.key.tolist()], bool)
+
+    def column(self, view: ClusterView) -> Ints:
+        """(jobs,) type of the devices that each job has on lease; -1 = none."""
+        found = np.full(len(view), -1, np.int64)
+        for m, key in enumerate(view.key.tolist()):
+            if key in self.servers:
+                found[m] = view.cluster.server_type[int(np.argmax(self.servers[key]))]
+        return found
 
     def add(self, view: ClusterView, grants: Ints, until_s: float) -> None:
         """Enter grants (jobs, servers)."""

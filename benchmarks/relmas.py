@@ -33,6 +33,7 @@ from benchmarks.relmas_page import (
     VALIDATIONS,
     Measured,
     Table,
+    other_trainers,
     page,
 )  # fmt: skip
 from eunomia.config import Scenario
@@ -265,7 +266,7 @@ def main() -> None:
     cards = {name: [r["card"] for r in each] for name, each in trained.items()}
     text = page(cards, trained, measure(cards, given.quick, given.workers))
     if given.write and not given.quick:
-        RESULTS.write_text(text)
+        RESULTS.write_text(text + other_trainers(RESULTS.read_text()))
     print(text)
 
 

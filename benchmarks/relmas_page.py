@@ -21,6 +21,10 @@ LANES, BANDWIDTH_GB_S, ALPHA, REQUESTS = 6, 32.0, 3.0, 200
 LOADS = (0.7, 1.0, 1.3)
 VALIDATIONS = 2  # traces per load
 PAPER_RATIO = 2.73
+TRAINERS_BEGIN = (
+    "<!-- begin: python -m benchmarks.relmas_trainers --write -->"  # a section of its own in the page
+)
+TRAINERS_END = "<!-- end of trainers -->"
 RIVALS = ("fcfs", "prema", "herald", "magma")
 RULES = ("edf", "edf+f+eft", "sjf+f+eft", "llf+f+eft", "pressure", "dream", "ca_eft")
 TARGETS = (0.5, 0.95)
@@ -191,6 +195,12 @@ replications); means over {len(found.promises[found.chosen])} test traces, all l
 
 {text["promises"]}
 """
+
+
+def other_trainers(old: str) -> str:
+    """The section of ``benchmarks.relmas_trainers`` of the page as it is; empty if it was never written."""
+    found = old.split(TRAINERS_BEGIN, 1)[1].split(TRAINERS_END, 1)[0] if TRAINERS_BEGIN in old else "\n"
+    return f"\n{TRAINERS_BEGIN}{found}{TRAINERS_END}\n"
 
 
 def greatest_ratio(ours: Table, found: Measured, last: int = 0) -> tuple[float, str]:

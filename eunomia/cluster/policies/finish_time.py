@@ -54,8 +54,11 @@ class FinishTimeFairness(ProgrammePolicy):
             kind=view.row,
             beside=view.beside if self.packed else None,
         )
-        rho, best = float(late.least().max()) + 1.0, None
-        low, high = 0.0, np.inf
+        least = float(
+            late.least().max()
+        )  # nothing below it is feasible, nor asks for a positive speed of all
+        rho, best = least + 1.0, None
+        low, high = least, np.inf
         for _ in range(MAX_ROUNDS):
             need = late.need(rho)
             problem = replace(base, norm=1.0 / need, rise=np.ones(len(view)))
@@ -68,7 +71,7 @@ class FinishTimeFairness(ProgrammePolicy):
             low = max(low, late.root(price, float(price @ need) * solved.level, rho))
             if high - low <= TOLERANCE * high:
                 break
-            rho = low if low > late.least().max() * (1.0 + 1e-12) else 0.5 * (low + high)
+            rho = low if low > least * (1.0 + 1e-12) else 0.5 * (low + high)
         if best is None or not np.isfinite(high):
             raise SolverError(f"finish-time fairness: no finite rho among {len(view)} jobs")
         notes: tuple[Note, ...] = (Note("info", f"rho within [{low:.9g}, {high:.9g}]"),)

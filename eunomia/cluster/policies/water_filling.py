@@ -12,7 +12,7 @@ from eunomia.cluster.solver.programme import Bools, ShareProgramme, ShareSolutio
 from eunomia.cluster.view import Allocation, ClusterView, Note
 from eunomia.errors import ConfigError
 
-SLACK = 1e-8  # a frozen job may lose this part of its level in later passes
+SLACK = 1e-8  # a job may lose this part of what it gained in later passes
 TIGHT = 1e-6
 SHARING = ("none", "fairness", "fifo")
 
@@ -21,13 +21,14 @@ SHARING = ("none", "fairness", "fifo")
 class WaterFilling(ProgrammePolicy):
     """Lexicographic max-min of normalised throughput; Gavel, OSDI 2020, section 4.3.
 
-    Each pass raises the level of the jobs that are not saturated, holding the others where they are. Who is saturated
+    Each pass raises the level of the jobs that are not saturated; what was gained before is kept. Who is saturated
     then follows from the multipliers: a positive one proves a row tight at every optimum. They sum to 1, so each pass
     saturates somebody; an interior-point solution shows all such rows at once. (Gavel finds them with a mixed-integer
     programme.) Should no multiplier be clear, jobs are tested one by one: can its own term still rise?
 
     ``within``: how an entity (a tenant) deals its weight to its jobs: ``none`` (jobs' own weights, no entities),
     ``fairness`` (split over its unsaturated jobs by their weights) or ``fifo`` (all to its first unsaturated job).
+    Weights then change from pass to pass, so a pass maximises what is added: min (term - gained) / weight.
     Needs up to one programme per distinct level: slow with thousands of distinct rows.
     """
 
@@ -53,29 +54,33 @@ class WaterFilling(ProgrammePolicy):
             reward=1.0,
         )
         size = len(view)
-        frozen, held = np.zeros(size, bool), np.zeros(size)  # held: normalised throughput, weights left out
+        frozen, gained = (
+            np.zeros(size, bool),
+            np.zeros(size),
+        )  # gained: normalised throughput, weights left out
         levels: list[float] = []
         notes: list[Note] = []
         solved: ShareSolution | None = None
         while not frozen.all():
+            if solved is not None:
+                notes += [note for note in solved.report.notes() if note.kind == "fallback"]
             weight = self._weights(view, frozen)
             rising = ~frozen & (weight > 0.0)
             problem = replace(
                 base,
                 norm=unweighted,
                 rise=np.where(rising, weight, 0.0),
-                floor=np.where(frozen, held * (1.0 - SLACK), 0.0),
-                rowed=rising | frozen,
+                floor=gained * (1.0 - SLACK),
+                rowed=rising | (gained > 0.0),
             )
             solved = self.solve(problem)
-            level = solved.level
             tight = self._saturated(problem, solved, rising, notes)
-            held[tight] = weight[tight] * level
+            keeps = tight if self.within == "none" else rising  # weights that stay: levels count from 0
+            gained[keeps] += weight[keeps] * solved.level
             frozen |= tight
-            levels.append(level)
-            notes += [note for note in solved.report.notes() if note.kind == "fallback"]
+            levels.append(solved.level)
         assert solved is not None
-        text = f"{len(levels)} levels from {levels[0]:.6g} to {levels[-1]:.6g}"
+        text = f"{len(levels)} passes, the first level {levels[0]:.6g}, the last {levels[-1]:.6g}"
         return as_allocation(view, solved, levels[0], (*notes, Note("info", text)))
 
     def _weights(self, view: ClusterView, frozen: Bools) -> Floats:
@@ -94,7 +99,7 @@ class WaterFilling(ProgrammePolicy):
     ) -> Bools:
         """Rising rows that are tight at every optimum."""
         term = problem.norm * solved.throughput(problem)
-        slack = term / np.maximum(problem.rise * solved.level, 1e-300) - 1.0
+        slack = term / np.maximum(problem.floor + problem.rise * solved.level, 1e-300) - 1.0
         weight = solved.multiplier * problem.rise  # per job; sums to 1 over all rising jobs
         share = weight * rising.sum()
         tight = np.asarray(rising & (share > TIGHT) & (slack < np.maximum(share, TIGHT) * 1e-2))
@@ -115,7 +120,7 @@ class WaterFilling(ProgrammePolicy):
             trial = replace(problem, floor=kept, rise=np.zeros(len(near)), reward=0.0, value=alone)
             reached = self.solve(trial)
             term = problem.norm[m] * float(reached.throughput(trial)[m])
-            tight[m] = term <= problem.rise[m] * solved.level * (1.0 + 1e-6)
+            tight[m] = term <= (problem.floor[m] + problem.rise[m] * solved.level) * (1.0 + 1e-6)
         return tight if tight.any() else near
 
 

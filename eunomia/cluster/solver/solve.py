@@ -20,6 +20,7 @@ from eunomia.errors import UnknownNameError
 
 TOLERANCE = 1e-9
 ACCEPTED = 1e-7  # relative gap and residuals above this are a failed solve
+SMALL = 1e-3  # of the level that all could reach alone: smaller levels are judged by this
 DEFAULT = "embedding"
 SOLVERS = (DEFAULT, "interior_point", "simplex", "as_gavel")
 
@@ -125,7 +126,7 @@ def from_linear(problem: ShareProgramme, built: Assembled, answer: LinearSolutio
     shares = np.zeros(problem.speed.shape)
     shares[built.share_row, built.share_type] = answer.x[: len(built.share_row)]
     size = len(problem.scale)
-    gap = dual_gap(built.lp, answer)
+    gap = dual_gap(built.lp, answer, SMALL * _level_alone(problem))
     report = SolveReport("HiGHS simplex", answer.objective, gap, answer.violation, answer.steps, size)
     together = np.zeros((len(built.pairs.type), problem.speed.shape[1]))
     together[np.arange(len(together)), built.pairs.type] = answer.x[built.pair_at]
@@ -141,10 +142,20 @@ def from_linear(problem: ShareProgramme, built: Assembled, answer: LinearSolutio
     )
 
 
-def dual_gap(lp: LinearProgramme, answer: LinearSolution) -> float:
+def _level_alone(problem: ShareProgramme) -> float:
+    """Times its reward, the level that every rising row could reach if it had the devices to itself; 0 without one."""
+    rising = problem.rowed & (problem.rise > 0.0)
+    if not problem.reward or not rising.any():
+        return 0.0
+    alone = problem.norm[rising] * problem.speed[rising].max(axis=1) / problem.rise[rising]
+    return float(problem.reward * alone.min())
+
+
+def dual_gap(lp: LinearProgramme, answer: LinearSolution, least: float = 0.0) -> float:
     """Relative distance to the bound that the multipliers prove, reduced costs of bounded columns included.
 
-    A multiplier on a side where its row has no limit is within the solver's tolerance of 0 and is taken as 0.
+    Relative to the objective, or to ``least`` where that is larger: a level of (nearly) 0 has no digits of its own. A
+    multiplier on a side where its row has no limit is within the solver's tolerance of 0 and is taken as 0.
     """
     limit = np.where(answer.row_multiplier > 0.0, lp.row_high, lp.row_low)
     y = np.where(np.isfinite(limit), answer.row_multiplier, 0.0)
@@ -152,7 +163,7 @@ def dual_gap(lp: LinearProgramme, answer: LinearSolution) -> float:
     reduced = lp.gain - np.bincount(lp.column, lp.entry * y[lp.row], len(lp.gain))
     edge = np.where(reduced > 0.0, lp.high, lp.low)
     bound += float((reduced * np.where(np.isfinite(edge), edge, 0.0)).sum())
-    return abs(bound - answer.objective) / max(abs(answer.objective), 1e-12)
+    return abs(bound - answer.objective) / max(abs(answer.objective), least, 1e-12)
 
 
 def _as_gavel(problem: ShareProgramme) -> ShareSolution:

@@ -47,6 +47,7 @@ ALLOCATORS = Registry(
         "gittins": "eunomia.cluster.policies.gittins:Gittins",
         "optimus": "eunomia.cluster.policies.optimus:Optimus",
         "gandiva": "eunomia.cluster.policies.gandiva:Gandiva",
+        "gandiva_packed": "eunomia.cluster.policies.random_packing:RandomPacking",
         "slaq": "eunomia.cluster.policies.slaq:Slaq",
         "drf": "eunomia.cluster.policies.drf:DominantResourceFairness",
         "allox": "eunomia.cluster.policies.allox:Allox",

@@ -23,9 +23,9 @@ class Gandiva:
     lies on more servers than it must moves as soon as its gang fits on fewer (not while pairs run: the engine
     places those).
 
-    Written from the paper's description; Gavel's ``gandiva`` (random pairs, equal time) is another policy and not
-    built (deviation CP32). The paper's grow-shrink is left out. Does badly on fairness by design: nothing is promised
-    to anyone, and equal turns favour whoever has many jobs.
+    Written from the paper's description; Gavel's ``gandiva`` (random pairs, equal time) is another policy, here
+    ``gandiva_packed`` (:mod:`.random_packing`). The paper's grow-shrink is left out. Does badly on fairness by design:
+    nothing is promised to anyone, and equal turns favour whoever has many jobs.
     """
 
     slice_s: float = 60.0

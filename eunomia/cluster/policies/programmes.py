@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from eunomia.errors import ConfigError
 
 
 @dataclass(frozen=True)
-class ProgrammePolicy:
+class ProgrammePolicy(ABC):
     """Settings that all programmes share.
 
     ``aware``: looks at throughputs; otherwise every type counts as one and the same (where the job runs at all).
@@ -84,9 +85,9 @@ class ProgrammePolicy:
             text = f"no solver found an optimum ({error}); isolated shares are used instead"
             return Allocation(shares=shares, notes=(Note("fallback", text),))
 
+    @abstractmethod
     def decide(self, view: ClusterView) -> Allocation:
         """The policy itself; the view holds at least one job, each of which can run somewhere."""
-        raise NotImplementedError
 
     def speeds(self, view: ClusterView) -> Floats:
         """Steps/s, or 1 where the policy is agnostic; 0 where the job cannot run. Shape (M, J)."""

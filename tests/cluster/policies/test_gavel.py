@@ -41,6 +41,7 @@ PROGRAMMES = (
     "max_throughput_cost_ratio_SLOs",
     "fifo_programme",
     "shortest_job_programme",
+    "gandiva_packed",
     "isolated",
     "proportional",
     "fifo",
@@ -240,10 +241,10 @@ def test_hierarchy_divides_an_entitys_share_among_its_jobs() -> None:
 
 
 def test_what_a_job_gained_is_kept_when_weights_change() -> None:
-    """Entity x (weight 4) has A (3 of it) on type a and B (1) on b, entity y (weight 1) has C on b; all normalisers 1/2.
+    """Entity x (weight 4) has A (3 of it) on type a and B (1) on b, entity y (weight 1) has C on b; normalisers 1/2.
 
-    A is saturated at level 2/3, where B and C have terms of 2/3 each. Then all of x's weight is B's: of the 2/3 that are
-    left of b, B gets four parts and C one: 1.2 and 0.8. (Filling from nothing, C would fall from 2/3 to 0.4.)
+    A is saturated at level 2/3, where B and C have terms of 2/3 each. Then all of x's weight is B's: of the 2/3 that
+    are left of b, B gets four parts and C one: 1.2 and 0.8. (Filling from nothing, C would fall from 2/3 to 0.4.)
     """
     facts = {"tenant": [0, 0, 1], "tenants": ("x", "y"), "tenant_weight": np.array([4.0, 1.0])}
     weight = np.array([3.0, 1.0, 1.0])

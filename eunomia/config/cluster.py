@@ -162,6 +162,14 @@ class SimulationConfig(Section):
     forecast: ForecastConfig | None = None
 
 
+class TunerConfig(Section):
+    """Apps of several jobs are hyperparameter searches, which stop hopeless trials while they run; absent = none."""
+
+    eta: Annotated[int, Field(ge=2, le=64)] = 2  # successive halving keeps 1/eta of the trials at each rung
+    noise: NotNegative = 0.02  # standard error of a loss at the first rung, halved at each later one
+    trials: Whole | None = None  # traced and generated jobs become searches of so many trials
+
+
 class ClusterCompareConfig(Section):
     """Which policies, on how many seeds each (the same jobs for all)."""
 
@@ -189,6 +197,7 @@ class ClusterConfig(Section):
         default_factory=dict
     )  # job id or tenant -> times its jobs' weights
     simulation: SimulationConfig = Field(default_factory=SimulationConfig)
+    tuner: TunerConfig | None = None
     compare: ClusterCompareConfig = Field(default_factory=ClusterCompareConfig)
     study: dict[str, Values] = Field(default_factory=dict)  # key path -> values
 
@@ -205,6 +214,14 @@ class ClusterConfig(Section):
             raise wrong("give exactly one of: [trace], [generate], [[job]]")
         if self.measure is not None and self.measure[0] >= self.measure[1]:
             raise wrong(f"measure is {list(self.measure)}; the first job must come before the last")
+        if self.tuner is not None and self.tuner.trials is not None and self.job:
+            raise wrong(
+                "tuner.trials makes searches of traced or generated jobs; of [[job]] entries app makes them"
+            )
+        if self.tuner is not None and self.simulation.mode != "realistic":
+            raise wrong(
+                f"[tuner] stops trials in realistic mode only; simulation.mode is '{self.simulation.mode}'"
+            )
         return self
 
 

@@ -92,6 +92,34 @@ def test_study_runs_a_grid_and_writes_rows(shell: Shell) -> None:
     assert "simulation.round_s" in rows[0]
 
 
+def test_a_tuner_stops_hopeless_trials(shell: Shell) -> None:
+    """Four searches of four trials on plenty of devices: halving lets one run to its end, at most two to the half."""
+    words = ("--set", "generate.jobs=4", "--set", "generate.multi_gpu=false", "--set", "device.fast.count=16",
+             "-p", "srtf", "--json")  # fmt: skip
+    every = json.loads(
+        shell("cluster", "simulate", TWO, *words, "--set", "tuner.trials=4", "--out", "run").out
+    )
+    assert every["metrics"]["jobs"] == 16 == every["metrics"]["finished"]
+    (said,) = [text for text in every["remarks"] if "tuner" in text]
+    assert re.fullmatch(
+        r"the tuner stopped (\d+) of 16 jobs before their end, on average after \d+% of .*", said
+    )
+    assert 8 <= int(re.findall(r"\d+", said)[0]) <= 12
+    alone = json.loads(shell("cluster", "simulate", TWO, *words, "--out", "alone").out)
+    assert every["metrics"]["makespan_s"] == pytest.approx(alone["metrics"]["makespan_s"], rel=0.2)
+
+
+def test_a_steady_state_is_measured_over_some_jobs(shell: Shell) -> None:
+    words = ("-p", "isolated", "--set", "generate.jobs=30", "--json")
+    whole = json.loads(shell("cluster", "simulate", TWO, *words, "--out", "whole").out)["metrics"]
+    some = json.loads(
+        shell("cluster", "simulate", TWO, *words, "--set", "measure=[10, 20]", "--out", "some").out
+    )
+    assert (whole["jobs"], some["metrics"]["jobs"]) == (30, 10)
+    assert some["metrics"]["makespan_s"] == whole["makespan_s"]
+    assert some["metrics"]["jct_mean_s"] != whole["jct_mean_s"]
+
+
 def test_explain_tells_who_was_ahead_by_which_numbers(shell: Shell) -> None:
     shell("cluster", "simulate", TWO, "--set", "generate.jobs=40", "--set", "generate.mean_gap_s=60.0",
           "-p", "max_min_fairness_perf", "--out", "run", "-q")  # fmt: skip
@@ -169,6 +197,14 @@ BAD = {
     "two sources": (["--set", "generate={jobs = 4}"], "give exactly one of: [trace], [generate], [[job]]"),
     "weights of nobody": (["--set", "weight_factors={bronze = 2.0}"], "'bronze', which is no job and no tenant"),
     "drop rule": (["--set", "simulation.drop_rule=true"], "drop_rule belongs to Gavel"),
+    "tuner of listed jobs": (["--set", "tuner.trials=4"], "tuner.trials makes searches of traced or generated jobs"),
+    "tuner elsewhere": (
+        ["--set", "tuner.eta=2", "--set", "simulation.mode='ideal'"], "realistic mode only; simulation.mode is 'ideal'",
+    ),
+    "trials without losses": (
+        ["--set", "tuner.eta=2", "--set", "job.small.app='search'", "--set", "job.train-vision.app='search'"],
+        "is a trial of a search and has no loss curve",
+    ),
     "slowdown": (["--set", "simulation.slowdown={source = 'levels', rack = 3.0}"], "1 <= rack <= cross_rack"),
 }  # fmt: skip
 

@@ -13,6 +13,7 @@ from eunomia.cluster.live_search import LiveSearch
 from eunomia.cluster.options import Failures, Restart, SimulationOptions, Slowdown
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.problem import ClusterProblem, build_problem
+from eunomia.cluster.searches import as_searches
 from eunomia.cluster.tuned_mode import TunedRun, simulate_tuned
 from eunomia.errors import ConfigError
 from tests.cluster.small import First, job, table
@@ -115,6 +116,19 @@ def test_expected_work() -> None:
     search.review(np.array([0]), np.array([12.5]))
     left = search.expected_left(np.arange(2), np.array([12.5, 0.0]))
     np.testing.assert_allclose(left, [12.5 + 25.0 / 2 + 50.0 / 4, 100.0 * 5 / 16])
+
+
+def test_jobs_become_searches() -> None:
+    """Three trials per job with its budget; the curve of each falls to a tenth above where it ends, drawn by seed."""
+    one, two = job("x", 90.0, traits={"skew": 1.0}), job("y", 10.0, at=5.0)
+    made = as_searches([one, two], 3, seed=4)
+    assert [t.job_id for t in made] == ["x.0", "x.1", "x.2", "y.0", "y.1", "y.2"]
+    assert [t.app_id for t in made] == ["x"] * 3 + ["y"] * 3
+    assert made[0].traits["skew"] == 1.0 and made[0].total_steps == 90.0 and made[3].arrival_s == 5.0
+    assert 1.0 / (made[0].traits["loss_a"] * 90.0 + made[0].traits["loss_b"]) == pytest.approx(0.1)
+    ends = [t.traits["loss_c"] for t in made]
+    assert len(set(ends)) == 6 and 0.0 <= min(ends) and max(ends) <= 1.0
+    assert made == as_searches([one, two], 3, seed=4) != as_searches([one, two], 3, seed=5)
 
 
 def test_bad_input() -> None:

@@ -17,9 +17,9 @@ class RandomPacking:
 
     A pair, once drawn, stays until one of its jobs ends or its normalised speed v_a / v_a alone + v_b / v_b alone,
     summed over all types, is below 1 (or it cannot share some type); that is looked at the next time shares are asked
-    for, so bad pairs run until then. Who is drawn beside nobody of its scale stays alone until the next time. Pairs and single
-    jobs get equal time: x_j = N_j / (units s), rows cut to sum 1. Where all jobs fit, nobody shares. Rule: Gavel's
-    public code, where it is called ``gandiva``; the policy of the Gandiva paper is
+    for, so bad pairs run until then. Who is drawn beside nobody of its scale stays alone until the next time. Pairs and
+    single jobs get equal time: x_j = N_j / (units s), rows cut to sum 1. Where all jobs fit, nobody shares. Rule:
+    Gavel's public code, where it is called ``gandiva``; the policy of the Gandiva paper is
     :class:`~eunomia.cluster.policies.gandiva.Gandiva`. Pairs that can share no type are never made (deviation CP32).
 
     Does badly: a sum over types passes pairs that lose on each of them (0.5 on each of three types is 1.5), and good

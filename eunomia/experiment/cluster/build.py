@@ -16,6 +16,7 @@ from eunomia.cluster.job import TrainingJob
 from eunomia.cluster.options import Estimates, Failures, Recording, Restart, SimulationOptions, Slowdown
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.problem import ClusterProblem, build_problem
+from eunomia.cluster.searches import as_searches
 from eunomia.cluster.throughput import ThroughputTable
 from eunomia.cluster.traces import JobTrace, read_jobs
 from eunomia.cluster.traces.generate import generate
@@ -48,6 +49,8 @@ def prepare_cluster(config: ClusterConfig, seed: int, record: Recording = "all")
     )
     table = _table(config)
     jobs, table, remarks = _jobs(config, table, cluster, seed)
+    if config.tuner is not None and config.tuner.trials is not None:
+        jobs = as_searches(jobs, config.tuner.trials, seed)
     jobs = _weighted(jobs, dict(config.weight_factors))
     mixed = config.simulation.cross_type != "off"
     problem = build_problem(jobs, cluster, table, dict(config.tenant_weights), mixed)

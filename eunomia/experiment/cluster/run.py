@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eunomia.cluster.live_search import LiveSearch
 from eunomia.cluster.options import Recording
-from eunomia.cluster.simulate import simulate_cluster
+from eunomia.cluster.policies.themis.tuner import SuccessiveHalving
+from eunomia.cluster.simulate import ClusterRun, simulate_cluster
 from eunomia.cluster.tabulate import facts_of, tables_of
+from eunomia.cluster.tuned_mode import simulate_tuned
+from eunomia.cluster.view import Allocator
 from eunomia.config.cluster import ClusterConfig, cluster_from, cluster_table, load_cluster
-from eunomia.experiment.cluster.build import build_policy, prepare_cluster
+from eunomia.experiment.cluster.build import Prepared, build_policy, prepare_cluster
 from eunomia.experiment.run import blame, provenance, seeds_from
 from eunomia.metrics.cluster import summarise_cluster
 from eunomia.records import RunRecords, write_run
@@ -72,16 +76,32 @@ def run_cluster(
     ready = prepare_cluster(checked, number, record)
     allocator = build_policy(checked, chosen, ready.problem)
     with blame(chosen):
-        run = simulate_cluster(ready.problem, allocator, ready.options, chosen)
+        run, said = _simulated(checked, ready, allocator, chosen)
     tables, facts = tables_of(run), facts_of(run)
     first, last = checked.measure or (0, None)
     metrics = summarise_cluster(tables, facts, first, last)
     manifest = {
         "name": checked.name,
         **facts,
-        "trace_remarks": list(ready.remarks),
+        "trace_remarks": [*ready.remarks, *said],
         "config": cluster_table(checked),
         "metrics": {name: value if math.isfinite(value) else None for name, value in metrics.items()},
         **provenance(),
     }
     return ClusterResult(checked, chosen, number, RunRecords(tables, manifest), metrics)
+
+
+def _simulated(
+    config: ClusterConfig, ready: Prepared, allocator: Allocator, policy: str
+) -> tuple[ClusterRun, list[str]]:
+    """The run, and what its tuner did, if it has one."""
+    if config.tuner is None:
+        return simulate_cluster(ready.problem, allocator, ready.options, policy), []
+    search = LiveSearch(SuccessiveHalving(config.tuner.eta), config.tuner.noise)
+    tuned = simulate_tuned(ready.problem, allocator, search, ready.options, policy)
+    stopped, budget = tuned.stopped, ready.problem.total_steps
+    text = f"the tuner stopped {int(stopped.sum())} of {len(stopped)} jobs before their end"
+    if stopped.any():
+        done = float((tuned.steps_done / budget)[stopped].mean())
+        text += f", on average after {done:.0%} of their steps"
+    return tuned.run, [text]

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.inference.learning.placement.a3c import Cases, PlacementAgent, Settings
+from eunomia.inference.learning.placement.a3c import Cases, PlacementAgent
 from eunomia.inference.learning.placement.case import Case, draw
+from eunomia.inference.learning.placement.learner import Settings
 from eunomia.inference.learning.placement.optimum import optimum
 from eunomia.inference.learning.placement.policy import PreferencePlacement
 from eunomia.inference.learning.placement.rules import RULES, Rule, find_rule, run

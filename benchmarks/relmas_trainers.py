@@ -39,9 +39,9 @@ from eunomia.inference.policies import load_policy
 from eunomia.metrics.statistics import interval, paired_difference
 
 STORE = Path("runs/benchmark-trainers")
-BANDWIDTH_GB_S, REQUESTS = 16.0, 60
+BANDWIDTH_GB_S, REQUESTS = 16.0, 30
 MODELS, DEADLINES = ("yolo-lite", "kws-res8"), {"tight": 2.4, "usual": 3.0, "loose": 3.6}  # isolated times
-SEEDS, TESTS, VALIDATIONS, BUDGET_S = 5, 8, 4, 15
+SEEDS, TESTS, VALIDATIONS, BUDGET_S = 5, 6, 3, 12
 EPISODES, UNITS = 8, 32  # side by side in an iteration; of branching Q
 AUXILIARIES = ("next_demand", "next_waiting", "next_hopeless")
 START = "edf+f+eft"  # what PPO's and SAC's networks add to

@@ -183,7 +183,8 @@ def _placement(
     config: TrainingConfig, a: PlacementAlgorithm, folder: Path, tell: Tell | None, command: str
 ) -> AlgorithmOutcome:
     """A3C or A2C on drawn traces; its heuristic is the rule of the greatest reward on the validation traces."""
-    from eunomia.inference.learning.placement.a3c import Cases, PlacementAgent, Settings
+    from eunomia.inference.learning.placement.a3c import Cases, PlacementAgent
+    from eunomia.inference.learning.placement.learner import Settings
     from eunomia.inference.learning.placement.policy import PreferencePlacement, save_placement
     from eunomia.inference.learning.placement.rules import RULES, find_rule, measured
     from eunomia.inference.learning.placement.world import Goals

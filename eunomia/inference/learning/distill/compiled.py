@@ -47,7 +47,6 @@ from eunomia.inference.learning.policy.weights import (
 
 N_JOB, N_PAIR, N_GLOBAL = len(JOB), len(PAIR), len(GLOBAL)
 ORDER_TREE, PLACE_TREE, START_TREE = NETWORK, NETWORK + 1, NETWORK + 2  # where the offsets of the trees stand
-TREES = NETWORK + 3
 
 
 @jitted

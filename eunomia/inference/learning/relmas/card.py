@@ -9,7 +9,6 @@ from typing import Any
 from eunomia.errors import ConfigError, RecordError
 from eunomia.inference.learning.family import (
     card_path_of,
-    family_of,
     read_family_card,
     read_tensors,
     write_card,
@@ -29,11 +28,6 @@ def save_relmas(policy: RelmasPolicy, path: str | Path, facts: dict[str, Any] | 
     kind = {"kind": "lstm", "lanes": actor.lanes, "units": actor.units, "promises": actor.promises,
             "period_layers": policy.period_layers, "period_mode": policy.period_mode, "hold": policy.hold}  # fmt: skip
     return write_card(path, FAMILY, policy.name, features, kind, actor.tensors(), facts)
-
-
-def is_relmas(path: str | Path) -> bool:
-    """Whether a card is one of this family; False for what cannot be read."""
-    return family_of(path) == FAMILY
 
 
 def read_relmas_card(path: str | Path) -> dict[str, Any]:

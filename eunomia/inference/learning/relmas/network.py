@@ -90,9 +90,3 @@ class Actor:
 
 def _logistic(value: Floats) -> Floats:
     return 1.0 / (1.0 + np.exp(-value))
-
-
-def zero_actor(lanes: int, units: int, promises: bool) -> Actor:
-    """An actor whose every action is 0: for teachers and tests."""
-    shapes = Actor.shapes(lanes, units, promises)
-    return Actor(lanes, promises, **{name: np.zeros(shape) for name, shape in shapes.items()})

@@ -13,9 +13,9 @@ from typer.testing import CliRunner  # noqa: E402
 
 from eunomia.cli.main import app  # noqa: E402
 from eunomia.errors import ConfigError  # noqa: E402
-from eunomia.inference.learning.placement.a3c import (  # noqa: E402
-    Cases,
-    PlacementAgent,
+from eunomia.inference.learning.placement.a3c import Cases, PlacementAgent  # noqa: E402
+from eunomia.inference.learning.placement.case import draw  # noqa: E402
+from eunomia.inference.learning.placement.learner import (  # noqa: E402
     Settings,
     Worker,
     _gradient,
@@ -26,7 +26,6 @@ from eunomia.inference.learning.placement.a3c import (  # noqa: E402
     returns,
     unflat,
 )
-from eunomia.inference.learning.placement.case import draw  # noqa: E402
 from eunomia.inference.learning.placement.policy import PreferencePlacement, observe, shapes  # noqa: E402
 from eunomia.inference.learning.placement.rules import find_rule, measured, run  # noqa: E402
 from eunomia.inference.learning.placement.world import World  # noqa: E402

@@ -8,7 +8,7 @@ import pytest
 from eunomia.errors import ConfigError, PlatformError
 from eunomia.inference.learning.relmas.decide import decode, start_idle
 from eunomia.inference.learning.relmas.episode import Exploration, explore
-from eunomia.inference.learning.relmas.network import Actor, zero_actor
+from eunomia.inference.learning.relmas.network import Actor
 from eunomia.inference.learning.relmas.policy import RelmasPolicy
 from eunomia.inference.learning.relmas.table import inputs
 from eunomia.inference.learning.relmas.teacher import teach
@@ -17,6 +17,7 @@ from eunomia.inference.simulate import simulate_problem
 from eunomia.inference.view import ACCELERATOR, READY
 from eunomia.workload.requests import RequestTable
 from tests.inference.learning.deployment import episode
+from tests.inference.learning.relmas.actors import zero_actor
 
 
 def actor(lanes: int = 4, units: int = 8, promises: bool = False, seed: int = 0) -> Actor:

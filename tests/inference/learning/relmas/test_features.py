@@ -5,13 +5,13 @@ import pytest
 
 from eunomia.inference.kernel.setup import STEP, Rules
 from eunomia.inference.learning.relmas.episode import Exploration, explore
-from eunomia.inference.learning.relmas.network import zero_actor
 from eunomia.inference.learning.relmas.policy import RelmasPolicy, mean_layer_s
 from eunomia.inference.learning.relmas.table import inputs, names
 from eunomia.inference.policies.knowledge import knowledge_of
 from eunomia.inference.simulate import Engine
 from eunomia.inference.view import View
 from tests.inference.learning.deployment import episode
+from tests.inference.learning.relmas.actors import zero_actor
 
 
 def plain(view: View, layer_s: float) -> np.ndarray:

@@ -7,7 +7,6 @@ import pytest
 
 from eunomia.inference.kernel.layout import DROPPED, HIT, LATE, RESULT, SUBJOB, UNFINISHED
 from eunomia.inference.learning.relmas.episode import Exploration, explore, transitions
-from eunomia.inference.learning.relmas.network import zero_actor
 from eunomia.inference.learning.relmas.policy import RelmasPolicy
 from eunomia.inference.learning.relmas.replay import Replay, discounted
 from eunomia.inference.learning.relmas.table import inputs
@@ -25,6 +24,7 @@ from eunomia.inference.learning.rewards import (
     r5,
 )
 from tests.inference.learning.deployment import episode
+from tests.inference.learning.relmas.actors import zero_actor
 
 
 def outcome() -> SimpleNamespace:

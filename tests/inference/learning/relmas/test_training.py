@@ -19,9 +19,9 @@ from eunomia.errors import (  # noqa: E402
 from eunomia.experiment.learning import scenario_episode  # noqa: E402
 from eunomia.experiment.policy import resolve_policy  # noqa: E402
 from eunomia.inference.kernel.layout import HIT  # noqa: E402
-from eunomia.inference.learning.relmas.card import is_relmas, load_relmas, save_relmas  # noqa: E402
+from eunomia.inference.learning.family import family_of  # noqa: E402
+from eunomia.inference.learning.relmas.card import FAMILY, load_relmas, save_relmas  # noqa: E402
 from eunomia.inference.learning.relmas.ddpg import Learner, Rates  # noqa: E402
-from eunomia.inference.learning.relmas.network import zero_actor  # noqa: E402
 from eunomia.inference.learning.relmas.policy import RelmasPolicy  # noqa: E402
 from eunomia.inference.learning.relmas.replay import Batch  # noqa: E402
 from eunomia.inference.learning.relmas.table import inputs  # noqa: E402
@@ -29,6 +29,7 @@ from eunomia.inference.learning.relmas.training import Progress, Settings, train
 from eunomia.inference.learning.serving import card_of, load_policy  # noqa: E402
 from eunomia.inference.simulate import simulate_problem  # noqa: E402
 from tests.inference.learning.deployment import ToySampler, episode  # noqa: E402
+from tests.inference.learning.relmas.actors import zero_actor  # noqa: E402
 
 SMALL = Settings(4, True, "R5", rates=Rates(units=8, batch=8), clone_episodes=1, clone_steps=4, iterations=3, updates=3,
                  critic_first=1, validate_every=2, imitation=0.5, period_layers=0.0)  # fmt: skip
@@ -112,7 +113,7 @@ def card(tmp_path: Path) -> Path:
 def test_a_card_gives_the_same_policy_back(card: Path) -> None:
     again, made = load_relmas(card), episode(0)
     assert (again.name, again.period_layers, again.hold, again.period_mode) == ("mine", 0.25, -0.4, "wait")
-    assert is_relmas(card) and not is_relmas(card.with_name("nothing.json"))
+    assert family_of(card) == FAMILY and family_of(card.with_name("nothing.json")) is None
     runs = [simulate_problem(made.problem, load_relmas(card), made.options).results for _ in range(2)]
     assert runs[0].tobytes() == runs[1].tobytes()
 

@@ -41,7 +41,7 @@ from eunomia.metrics.statistics import interval, paired_difference
 STORE = Path("runs/benchmark-trainers")
 BANDWIDTH_GB_S, REQUESTS = 16.0, 30
 MODELS, DEADLINES = ("yolo-lite", "kws-res8"), {"tight": 2.4, "usual": 3.0, "loose": 3.6}  # isolated times
-SEEDS, TESTS, VALIDATIONS, BUDGET_S = 5, 6, 3, 12
+SEEDS, TESTS, VALIDATIONS, BUDGET_S = 5, 6, 3, 10
 EPISODES, UNITS = 8, 32  # side by side in an iteration; of branching Q
 AUXILIARIES = ("next_demand", "next_waiting", "next_hopeless")
 START = "edf+f+eft"  # what PPO's and SAC's networks add to
@@ -143,12 +143,12 @@ def by_branching(*auxiliaries: str) -> Train:
 
 
 LEARNERS: dict[str, tuple[int, Train]] = {
-    "CMA-ES, from the best gated rule": (40, by_evolution()),
-    "CMA-ES, from a gate that holds nothing": (40, by_evolution(f"{START}+g9")),
+    "CMA-ES, from the best gated rule": (50, by_evolution()),
+    "CMA-ES, from a gate that holds nothing": (50, by_evolution(f"{START}+g9")),
     "PPO": (4, by_ppo),
-    "SAC": (4, by_sac),
-    "BDQ": (4, by_branching()),
-    "BDQ, auxiliary losses": (4, by_branching(*AUXILIARIES)),
+    "SAC": (3, by_sac),
+    "BDQ": (3, by_branching()),
+    "BDQ, auxiliary losses": (3, by_branching(*AUXILIARIES)),
 }
 
 

@@ -18,6 +18,15 @@ Whole = Annotated[int, Field(ge=1, le=10_000_000)]
 Values = Annotated[list[Any], Field(min_length=1)]
 
 
+class PeakConfig(Section):
+    """What a device can do at most per second; links within a server, and between servers."""
+
+    tflop: Positive
+    dram_gb: Positive
+    link_gb: Positive
+    network_gb: Positive
+
+
 class DeviceConfig(Section):
     """Devices of one type; the name is free."""
 
@@ -27,16 +36,34 @@ class DeviceConfig(Section):
     cost_per_hour: NotNegative = 0.0
     memory_gib: Positive | None = None
     servers_per_rack: Whole | None = None
+    peak: PeakConfig | None = None  # for models that nobody has measured
+
+
+class WorkConfig(Section):
+    """What one worker does in one step."""
+
+    gflop: Positive
+    dram_gb: NotNegative = 0.0
+    gradient_gb: NotNegative = 0.0
+    utilisation: Share = 0.4  # of the peak
 
 
 class ModelConfig(Section):
-    """A model without measurements at every size: speed with one worker, and what each doubling of workers keeps."""
+    """A model without measurements at every size: speed with one worker, and what each doubling of workers keeps; or,
+    without any measurement, its work per step, of which speeds are estimated by the devices' peaks."""
 
     name: Name
-    speed: dict[Name, NotNegative]  # device type -> steps/s with one worker
+    speed: dict[Name, NotNegative] | None = None  # device type -> steps/s with one worker
+    work: WorkConfig | None = None
     scales: list[Whole] = Field(default=[1], min_length=1)
     efficiency: Share = 0.9  # of the ideal factor 2, per doubling
     spread: Annotated[float, Field(ge=1.0)] = 1.0  # slowdown with workers on many servers
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if (self.speed is None) == (self.work is None):
+            raise wrong(f"model '{self.name}': give exactly one of: speed, work")
+        return self
 
 
 class ThroughputConfig(Section):

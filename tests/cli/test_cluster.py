@@ -92,6 +92,20 @@ def test_study_runs_a_grid_and_writes_rows(shell: Shell) -> None:
     assert "simulation.round_s" in rows[0]
 
 
+def test_a_model_that_nobody_has_measured_is_estimated_and_said(shell: Shell) -> None:
+    """500 Gflop at 0.4 of 100 Tflop/s: 80 steps/s on one GPU, half of it on an NPU with half the peak."""
+    peak = "{{ tflop = {}, dram_gb = 1000.0, link_gb = 100.0, network_gb = 10.0 }}"
+    sets = (
+        "throughputs.model=[{name='vision', work={gflop=500.0}}]", f"device.gpu.peak={peak.format(100.0)}",
+        f"device.npu.peak={peak.format(50.0)}", "job=[{id='x', type='vision', steps=8000}]",
+        "simulation={restart={save_s=0.0, load_s=0.0, warmup_s=0.0}}",
+    )  # fmt: skip
+    words = ("-p", "fifo_perf", "--json", *(word for text in sets for word in ("--set", text)))
+    found = json.loads(shell("cluster", "simulate", JOBS, *words, "--out", "run").out)
+    assert found["metrics"]["jct_mean_s"] == pytest.approx(100.0)
+    assert "throughputs of 'vision' are estimates from work and peaks" in found["remarks"]
+
+
 def test_a_tuner_stops_hopeless_trials(shell: Shell) -> None:
     """Four searches of four trials on plenty of devices: halving lets one run to its end, at most two to the half."""
     words = ("--set", "generate.jobs=4", "--set", "generate.multi_gpu=false", "--set", "device.fast.count=16",
@@ -204,6 +218,13 @@ BAD = {
     "trials without losses": (
         ["--set", "tuner.eta=2", "--set", "job.small.app='search'", "--set", "job.train-vision.app='search'"],
         "is a trial of a search and has no loss curve",
+    ),
+    "no peak": (
+        ["--set", "throughputs.model=[{name='vision', work={gflop=10.0}, scales=[1, 2, 4]}]"],
+        "model 'vision' is estimated from its work, and device type 'gpu' has no peak",
+    ),
+    "speed and work": (
+        ["--set", "throughputs.model.vision.work={gflop=10.0}"], "model 'vision': give exactly one of: speed, work",
     ),
     "slowdown": (["--set", "simulation.slowdown={source = 'levels', rack = 3.0}"], "1 <= rack <= cross_rack"),
 }  # fmt: skip

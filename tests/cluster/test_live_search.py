@@ -127,7 +127,7 @@ def test_jobs_become_searches() -> None:
     assert made[0].traits["skew"] == 1.0 and made[0].total_steps == 90.0 and made[3].arrival_s == 5.0
     assert 1.0 / (made[0].traits["loss_a"] * 90.0 + made[0].traits["loss_b"]) == pytest.approx(0.1)
     ends = [t.traits["loss_c"] for t in made]
-    assert len(set(ends)) == 6 and 0.0 <= min(ends) and max(ends) <= 1.0
+    assert len(set(ends)) == 6 and min(ends) >= 0.0 and max(ends) <= 1.0
     assert made == as_searches([one, two], 3, seed=4) != as_searches([one, two], 3, seed=5)
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.cluster.cluster import Cluster, DeviceType
+from eunomia.cluster.analytical import Peak, StepWork, steps_per_s
+from eunomia.cluster.cluster import Cluster, DeviceType, Floats
 from eunomia.cluster.forecast import Forecast, WithForecast
 from eunomia.cluster.job import TrainingJob
 from eunomia.cluster.options import Estimates, Failures, Recording, Restart, SimulationOptions, Slowdown
@@ -22,7 +23,14 @@ from eunomia.cluster.traces import JobTrace, read_jobs
 from eunomia.cluster.traces.generate import generate
 from eunomia.cluster.traces.jobs import extended, to_jobs
 from eunomia.cluster.view import Allocator
-from eunomia.config.cluster import ClusterConfig, GenerateConfig, JobConfig, ModelConfig, TraceConfig
+from eunomia.config.cluster import (
+    ClusterConfig,
+    DeviceConfig,
+    GenerateConfig,
+    JobConfig,
+    ModelConfig,
+    TraceConfig,
+)
 from eunomia.config.overrides import parse_value
 from eunomia.errors import ConfigError
 from eunomia.experiment.policy import from_file
@@ -54,7 +62,7 @@ def prepare_cluster(config: ClusterConfig, seed: int, record: Recording = "all")
     jobs = _weighted(jobs, dict(config.weight_factors))
     mixed = config.simulation.cross_type != "off"
     problem = build_problem(jobs, cluster, table, dict(config.tenant_weights), mixed)
-    return Prepared(problem, _options(config, seed, record), remarks)
+    return Prepared(problem, _options(config, seed, record), (*_estimates(config), *remarks))
 
 
 def build_policy(config: ClusterConfig, name: str, problem: ClusterProblem) -> Allocator:
@@ -110,22 +118,52 @@ def _table(config: ClusterConfig) -> ThroughputTable:
         if not Path(given.csv).is_file():
             raise ConfigError(f"no throughput table at {given.csv}")
         return ThroughputTable.from_csv(given.csv)
-    return _written_out(given.model)
+    return _written_out(given.model, config.device)
 
 
-def _written_out(models: list[ModelConfig]) -> ThroughputTable:
-    """T(s) = T(1) * s * efficiency^log2(s); nan for a type that a model does not name."""
-    types = tuple(dict.fromkeys(name for model in models for name in model.speed))
+def _written_out(models: list[ModelConfig], devices: list[DeviceConfig]) -> ThroughputTable:
+    """T(s) = T(1) * s * efficiency^log2(s), nan for a type that a model does not name; estimates where work is given."""
+    named = [name for model in models for name in model.speed or {}]
+    if any(model.work is not None for model in models):
+        named += [device.type for device in devices]
+    types = tuple(dict.fromkeys(named))
     keys, alone, spread = [], [], []
     for model in models:
-        one = np.array([model.speed.get(name, np.nan) for name in types])
         for scale in sorted(set(model.scales)):
             keys.append((model.name, scale))
-            alone.append(one * scale * model.efficiency ** np.log2(scale))
-            spread.append(alone[-1] / (model.spread if scale > 1 else 1.0))
+            if model.work is not None:
+                alone.append(_estimated(model, devices, types, scale, False))
+                spread.append(_estimated(model, devices, types, scale, True))
+            else:
+                one = np.array([(model.speed or {}).get(name, np.nan) for name in types])
+                alone.append(one * scale * model.efficiency ** np.log2(scale))
+                spread.append(alone[-1] / (model.spread if scale > 1 else 1.0))
     return ThroughputTable(
         tuple(keys), types, np.array(alone), np.array(spread), source="[throughputs] model"
     )
+
+
+def _estimated(
+    model: ModelConfig, devices: list[DeviceConfig], types: tuple[str, ...], scale: int, spread: bool
+) -> Floats:
+    """(types,) steps/s by the devices' peaks; nan for a type that is no device here. ConfigError without a peak."""
+    assert model.work is not None
+    found = dict.fromkeys(types, np.nan)
+    for device in devices:
+        if device.peak is None:
+            raise ConfigError(
+                f"model '{model.name}' is estimated from its work, and device type '{device.type}' has no peak; "
+                "give peak = { tflop, dram_gb, link_gb, network_gb }, or the model's speed"
+            )
+        work, peak = StepWork(**model.work.model_dump()), Peak(**device.peak.model_dump())
+        found[device.type] = steps_per_s(work, peak, scale, spread and scale > 1)
+    return np.array(list(found.values()))
+
+
+def _estimates(config: ClusterConfig) -> tuple[str, ...]:
+    """Which models' throughputs nobody has measured."""
+    names = [f"'{model.name}'" for model in config.throughputs.model if model.work is not None]
+    return (f"throughputs of {', '.join(names)} are estimates from work and peaks",) if names else ()
 
 
 def _jobs(

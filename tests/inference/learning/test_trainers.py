@@ -22,6 +22,7 @@ from eunomia.inference.learning.trainers.pointer import Pointer, served, tensors
 from eunomia.inference.learning.trainers.run import Plan  # noqa: E402
 from eunomia.inference.learning.trainers.serve import PointerPolicy, save_pointer  # noqa: E402
 from eunomia.inference.learning.trainers.stage import Stage  # noqa: E402
+from eunomia.inference.learning.training import state  # noqa: E402
 from eunomia.inference.learning.training.episodes import Episode  # noqa: E402
 from eunomia.inference.simulate import simulate_problem  # noqa: E402
 from tests.inference.learning.deployment import episode  # noqa: E402
@@ -132,9 +133,25 @@ def test_a_training_stopped_anywhere_ends_in_the_same_bits(name: str, tmp_path: 
     )
     with pytest.raises(RecordError, match="other settings"):
         run.train(agent, Plan(3, 2, identity="y"), folder)
-    (folder / run.FILE).write_bytes(b"cut")
+    (folder / state.FILE).write_bytes(b"cut")
     with pytest.raises(RecordError, match="remove it"):
         run.train(agent, PLAN, folder)
+
+
+def test_a_state_keeps_its_shapes_and_is_read_under_the_older_name_of_its_settings(tmp_path: Path) -> None:
+    arrays = {"number": np.array(1.5), "table": np.arange(6.0).reshape(2, 3).T}
+    state.write_arrays(arrays, {"iteration": 2}, tmp_path, "x")
+    content = (tmp_path / state.FILE).read_bytes()
+    older = content.replace(b'"settings":"x"', b'"identity":"x"')  # as long: a header starts with its length
+    assert len(older) == len(content) and older != content
+    for written in (content, older):
+        (tmp_path / state.FILE).write_bytes(written)
+        found, notes = state.read_arrays(tmp_path, "x") or ({}, {})
+        assert notes == {"iteration": 2}
+        for name, value in arrays.items():
+            np.testing.assert_array_equal(found[name], value, strict=True)
+        with pytest.raises(RecordError, match="other settings"):
+            state.read_arrays(tmp_path, "y")
 
 
 def test_what_is_served_is_what_was_trained(tmp_path: Path) -> None:

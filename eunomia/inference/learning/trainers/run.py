@@ -6,7 +6,6 @@ one on disk in one step, so that a kill loses at most one iteration.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,13 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from eunomia.atomic import write_bytes
-from eunomia.errors import ConfigError, RecordError
+from eunomia.errors import ConfigError
 from eunomia.inference.learning.trainers.keeping import Arrays
 from eunomia.inference.learning.training.episodes import Sampler
 from eunomia.inference.learning.training.objectives import check_objective, value
+from eunomia.inference.learning.training.state import read_arrays, write_arrays
 
-FILE = "training.safetensors"
 Floats = npt.NDArray[np.float64]
 
 
@@ -139,32 +137,18 @@ def _iterate(agent: Agent, plan: Plan, state: _State) -> _State:
 
 
 def _write(state: _State, folder: Path, identity: str) -> None:
-    from safetensors.numpy import save
-
-    arrays = {f"agent.{name}": np.array(value, order="C") for name, value in state.agent.items()}
-    arrays |= {f"best.{name}": np.array(value, order="C") for name, value in state.best.items()}
+    arrays = {f"agent.{name}": value for name, value in state.agent.items()}
+    arrays |= {f"best.{name}": value for name, value in state.best.items()}
     arrays |= {"values": state.values, "start_values": state.start_values}
     notes = {"iteration": state.iteration, "cpu_s": state.cpu_s, "curve": state.curve}
-    write_bytes(folder / FILE, save(arrays, {"identity": identity, "notes": json.dumps(notes)}))
+    write_arrays(arrays, notes, folder, identity)
 
 
 def _read(folder: Path, identity: str) -> _State | None:
-    from safetensors import SafetensorError, safe_open
-
-    path = folder / FILE
-    if not path.exists():
+    found = read_arrays(folder, identity)
+    if found is None:
         return None
-    try:
-        with safe_open(path, "numpy") as file:
-            metadata: dict[str, str] = file.metadata() or {}
-            arrays: dict[str, Any] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise RecordError(f"{path} cannot be read ({error}); remove it to train from the beginning") from None
-    if metadata.get("identity") != identity:
-        raise RecordError(
-            f"{path} belongs to a run with other settings; choose another folder with --out, or remove it"
-        )
-    notes = json.loads(metadata["notes"])
+    arrays, notes = found
 
     def part(name: str) -> dict[str, Any]:
         return {key.removeprefix(name): value for key, value in arrays.items() if key.startswith(name)}

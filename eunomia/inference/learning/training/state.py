@@ -66,7 +66,7 @@ def write_arrays(
     from safetensors.numpy import save
 
     metadata = {"settings": settings_hash, "notes": json.dumps(notes)}
-    content = save({name: np.ascontiguousarray(value) for name, value in arrays.items()}, metadata)
+    content = save({name: np.array(value, order="C") for name, value in arrays.items()}, metadata)
     write_bytes(folder / FILE, content)
 
 
@@ -83,7 +83,7 @@ def read_arrays(folder: Path, settings_hash: str) -> tuple[dict[str, Any], dict[
             arrays: dict[str, Any] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise RecordError(f"{path} cannot be read ({error}); remove it to train from the beginning") from None
-    if metadata.get("settings") != settings_hash:
+    if metadata.get("settings", metadata.get("identity")) != settings_hash:  # the older name
         raise RecordError(
             f"{path} belongs to a run with other settings; choose another folder with --out, or remove it"
         )

@@ -7,7 +7,6 @@ Requests per second, and latency. ``--small``, ``--write`` as elsewhere.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 from collections.abc import Sequence
@@ -15,9 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.serving.clients import Stock, closed_loop
+from benchmarks.serving.command import options, publish
 from benchmarks.serving.live import NETWORKS, Live, server_table, serving
 from benchmarks.serving.machine import Watch, cores, pin
-from benchmarks.serving.page import machine_line, table, write_part
+from benchmarks.serving.page import table
 from eunomia.metrics.statistics import interval
 
 SIZES = (1, 4, 8)
@@ -67,17 +67,12 @@ def report(found: dict[tuple[str, int], list[tuple[float, float]]]) -> list[str]
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true")
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args(arguments)
+    chosen = options(__doc__).parse_args(arguments)
     pin(cores().front)
     watch = Watch()
-    found = run(*((2.0, 1) if options.small else (5.0, 5)), watch)
-    lines = [machine_line(), watch.verdict, "", *report(found)]
-    print("\n".join(lines))
-    if options.write:
-        write_part("batching", "Batching across a tenant's requests", lines)
+    found = run(*((2.0, 1) if chosen.small else (5.0, 5)), watch)
+    title = "Batching across a tenant's requests"
+    publish("batching", title, ["", *report(found)], watch, write=chosen.write)
 
 
 if __name__ == "__main__":

@@ -114,8 +114,8 @@ class Postgres:
 
 
 @contextlib.contextmanager
-def postgres() -> Iterator[Postgres | None]:
-    """A cluster, ended after the block; None where PostgreSQL is not installed."""
+def postgres(more: str = "") -> Iterator[Postgres | None]:
+    """A cluster, ended after the block; None where PostgreSQL is not installed. ``more``: options of the server."""
     places = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     found = shutil.which("pg_ctl")
     programs = Path(found).parent if found else places[-1] if places else None
@@ -138,7 +138,7 @@ def postgres() -> Iterator[Postgres | None]:
 
     data = str(folder / "data")
     run("initdb", "-D", data, "-A", "trust", "-U", "eunomia", "--no-sync")
-    options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder}"
+    options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} {more}"
     run("pg_ctl", "-D", data, "-w", "-l", str(folder / "log"), "-o", options, "start")
     try:
         yield Postgres(f"postgresql://eunomia@127.0.0.1:{port}/postgres", folder)

@@ -9,7 +9,6 @@ machine does. About 3 minutes. ``--small`` is a quick run, ``--resume`` goes on 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +17,10 @@ import numpy as np
 
 from benchmarks.serving.bare import Bare
 from benchmarks.serving.clients import TRANSPORTS, Stock, closed_loop
+from benchmarks.serving.command import options, publish
 from benchmarks.serving.live import CACHE, NETWORKS, Live, server_table, serving
 from benchmarks.serving.machine import Cores, Watch, cores, cpu_time, pin
-from benchmarks.serving.page import machine_line, table, write_part
+from benchmarks.serving.page import table
 from benchmarks.serving.pieces import Pieces
 from eunomia.metrics.statistics import interval
 from eunomia.serving.models.builtin import builtin_file
@@ -149,18 +149,11 @@ def _latency(found: Found) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true")
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--resume", action="store_true")
-    options = parser.parse_args(arguments)
-    watch, pieces = Watch(), Pieces("cost", resume=options.resume)
-    found = run(SMALL if options.small else Scale(), cores(), pieces)
+    chosen = options(__doc__, resume=True).parse_args(arguments)
+    watch, pieces = Watch(), Pieces("cost", resume=chosen.resume)
+    found = run(SMALL if chosen.small else Scale(), cores(), pieces)
     pieces.finish()
-    lines = [machine_line(), watch.verdict, "", *report(found)]
-    print("\n".join(lines))
-    if options.write:
-        write_part("cost", "Cost against a bare ONNX Runtime loop", lines)
+    publish("cost", "Cost against a bare ONNX Runtime loop", ["", *report(found)], watch, write=chosen.write)
 
 
 if __name__ == "__main__":

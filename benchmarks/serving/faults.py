@@ -8,7 +8,6 @@ elsewhere. Slow connections and the soak have commands of their own.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import os
@@ -23,9 +22,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.serving.broken import WallClockJumps, postgres
+from benchmarks.serving.command import options, publish
 from benchmarks.serving.live import start, stop
 from benchmarks.serving.machine import Watch, cores, memory_bytes
-from benchmarks.serving.page import machine_line, table, write_part
+from benchmarks.serving.page import table
 from benchmarks.serving.stage import (
     BACK_S,
     SMALL,
@@ -261,22 +261,17 @@ def run_one(name: str, scale: Scale) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true")
-    parser.add_argument("--write", action="store_true")
+    parser = options(__doc__)
     parser.add_argument("--only", action="append", choices=sorted(FAULTS))
-    options = parser.parse_args(arguments)
-    scale, watch = SMALL if options.small else Scale(), Watch()
+    chosen = parser.parse_args(arguments)
+    scale, watch = SMALL if chosen.small else Scale(), Watch()
     rows = []
-    for name in options.only or FAULTS:
+    for name in chosen.only or FAULTS:
         rows.append(run_one(name, scale))
         print(" | ".join(rows[-1]), flush=True)
         watch.look()
     head = ["fault", "sent", "answered", "told why not", "no answer", "what was seen", "as promised"]
-    lines = [machine_line(), watch.verdict, "", *table(head, rows)]
-    print("\n".join(lines))
-    if options.write:
-        write_part("faults", "Faults under load", lines)
+    publish("faults", "Faults under load", ["", *table(head, rows)], watch, write=chosen.write)
 
 
 if __name__ == "__main__":

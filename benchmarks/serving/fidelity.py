@@ -9,7 +9,6 @@ fills docs/results/serving.md.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.serving.clients import Stock, closed_loop
+from benchmarks.serving.command import options, publish
 from benchmarks.serving.live import NETWORKS, Live, server_table, serving
 from benchmarks.serving.machine import Cores, Watch, cores, pin
 from benchmarks.serving.offered import Stream, offer
-from benchmarks.serving.page import machine_line, table, write_part
+from benchmarks.serving.page import table
 from benchmarks.serving.pieces import Pieces
 from eunomia.experiment.twin import Prediction, measured, predict, twin_of
 
@@ -142,18 +142,11 @@ def _means(predictions: list[Prediction], at: list[int]) -> tuple[float, float]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true")
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--resume", action="store_true")
-    options = parser.parse_args(arguments)
-    scale, watch, where = SMALL if options.small else Scale(), Watch(), cores()
+    chosen = options(__doc__, resume=True).parse_args(arguments)
+    scale, watch, where = SMALL if chosen.small else Scale(), Watch(), cores()
     pin(where.front)
-    found = run(scale, where, watch, Pieces("fidelity", resume=options.resume))
-    lines = [machine_line(), watch.verdict, "", *report(found)]
-    print("\n".join(lines))
-    if options.write:
-        write_part("fidelity", "The simulator against the server", lines)
+    found = run(scale, where, watch, Pieces("fidelity", resume=chosen.resume))
+    publish("fidelity", "The simulator against the server", ["", *report(found)], watch, write=chosen.write)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ was cut off, ``--write`` puts the result into docs/results/serving.md.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.serving.clients import Stock, closed_loop
+from benchmarks.serving.command import options, publish
 from benchmarks.serving.live import Live, server_table, serving
 from benchmarks.serving.machine import Cores, Watch, cores, pin
 from benchmarks.serving.offered import Seen, Stream, offer
-from benchmarks.serving.page import machine_line, table, write_part
+from benchmarks.serving.page import table
 from benchmarks.serving.pieces import Pieces
 from eunomia.metrics.statistics import interval
 
@@ -151,21 +151,15 @@ def report(found: dict[str, dict[str, list[Outcome]]]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true")
-    parser.add_argument("--write", action="store_true")
+    parser = options(__doc__, resume=True)
     parser.add_argument("--policy", action="append", help="instead of all; repeatable")
-    parser.add_argument("--resume", action="store_true")
-    options = parser.parse_args(arguments)
-    scale = SMALL if options.small else Scale()
-    if options.policy:
-        scale = Scale(scale.seconds, scale.seeds, tuple(options.policy), scale.flood_per_s)
+    chosen = parser.parse_args(arguments)
+    scale = SMALL if chosen.small else Scale()
+    if chosen.policy:
+        scale = Scale(scale.seconds, scale.seeds, tuple(chosen.policy), scale.flood_per_s)
     watch = Watch()
-    lines = report(run(scale, cores(), watch, Pieces("isolation", resume=options.resume)))
-    lines = [machine_line(), watch.verdict, "", *lines]
-    print("\n".join(lines))
-    if options.write:
-        write_part("isolation", "Isolation of tenants", lines)
+    lines = report(run(scale, cores(), watch, Pieces("isolation", resume=chosen.resume)))
+    publish("isolation", "Isolation of tenants", ["", *lines], watch, write=chosen.write)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ promises that a run kept, and hits. ``--small`` is a quick run, ``--write`` as e
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import base64
 import json
@@ -26,10 +25,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.serving.clients import Stock, closed_loop
+from benchmarks.serving.command import options, publish
 from benchmarks.serving.live import CACHE, Live, server_table, serving
 from benchmarks.serving.machine import Watch, cores, pin
 from benchmarks.serving.offered import Seen, Stream, offered
-from benchmarks.serving.page import machine_line, table, write_part
+from benchmarks.serving.page import table
 from eunomia.metrics.statistics import interval
 from eunomia.serving.tenants.grants import hash_key
 
@@ -250,24 +250,20 @@ def _label(policy: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true")
-    parser.add_argument("--write", action="store_true")
+    parser = options(__doc__)
     parser.add_argument("--train", action="store_true", help="record and train only")
     parser.add_argument("--overload", type=float, default=1.3)
-    options = parser.parse_args(arguments)
-    scale, watch = SMALL if options.small else Scale(), Watch()
+    chosen = parser.parse_args(arguments)
+    scale, watch = SMALL if chosen.small else Scale(), Watch()
     pin(cores().front)
-    if options.train or not (FOLDER / "learned.json").exists():
+    if chosen.train or not (FOLDER / "learned.json").exists():
         print("\n".join(train(scale, watch)), flush=True)
-        if options.train:
+        if chosen.train:
             return
-    found, speed = compare(scale, options.overload, watch)
+    found, speed = compare(scale, chosen.overload, watch)
     trained = (FOLDER / "training.txt").read_text()
-    lines = [machine_line(), watch.verdict, "", trained, "", *report(found, speed, options.overload)]
-    print("\n".join(lines))
-    if options.write:
-        write_part("learned", "A policy trained on the twin, live under overload", lines)
+    lines = ["", trained, "", *report(found, speed, chosen.overload)]
+    publish("learned", "A policy trained on the twin, live under overload", lines, watch, write=chosen.write)
 
 
 if __name__ == "__main__":

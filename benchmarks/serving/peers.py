@@ -10,7 +10,6 @@ quick run, ``--resume`` goes on with one that was cut off, ``--write`` puts the 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -20,11 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.serving.bare import Bare
+from benchmarks.serving.command import options, publish
 from benchmarks.serving.fidelity import SHARES, streams
 from benchmarks.serving.live import CACHE, NETWORKS, server_table, serving
 from benchmarks.serving.machine import Cores, Watch, cores, pin
 from benchmarks.serving.offered import Seen, Stream, seen
-from benchmarks.serving.page import machine_line, table, write_part
+from benchmarks.serving.page import table
 from benchmarks.serving.peer_servers import PEERS, Peer
 from benchmarks.serving.pieces import Pieces
 from eunomia.metrics.statistics import interval
@@ -214,22 +214,17 @@ def report(found: Results, seconds: float) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true")
-    parser.add_argument("--write", action="store_true")
+    parser = options(__doc__, resume=True)
     parser.add_argument(
         "--peers", type=Path, metavar="FOLDER", help="virtual environments triton, mlserver, ray"
     )
-    parser.add_argument("--resume", action="store_true", help="go on with a run that was cut off")
-    options = parser.parse_args(arguments)
-    scale, watch = SMALL if options.small else Scale(), Watch()
-    pieces = Pieces("peers", resume=options.resume)
-    found, notes = run(scale, cores(), options.peers, watch, pieces)
+    chosen = parser.parse_args(arguments)
+    scale, watch = SMALL if chosen.small else Scale(), Watch()
+    pieces = Pieces("peers", resume=chosen.resume)
+    found, notes = run(scale, cores(), chosen.peers, watch, pieces)
     pieces.finish()
-    lines = [machine_line(), watch.verdict, *notes, "", *report(found, scale.seconds)]
-    print("\n".join(lines))
-    if options.write:
-        write_part("peers", "Other servers at the same rates", lines)
+    lines = [*notes, "", *report(found, scale.seconds)]
+    publish("peers", "Other servers at the same rates", lines, watch, write=chosen.write)
 
 
 if __name__ == "__main__":

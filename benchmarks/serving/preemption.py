@@ -8,7 +8,6 @@ them the same with networks that are never cut, where an urgent request waits fo
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,10 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.serving.clients import Stock, closed_loop
+from benchmarks.serving.command import options, publish
 from benchmarks.serving.live import Live, server_table, serving
 from benchmarks.serving.machine import Cores, Watch, cores, pin
 from benchmarks.serving.offered import Stream, offered
-from benchmarks.serving.page import machine_line, table, write_part
+from benchmarks.serving.page import table
 from benchmarks.serving.pieces import Pieces
 from eunomia.metrics.statistics import interval
 
@@ -99,23 +99,17 @@ def report(found: dict[float, Waits]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true")
-    parser.add_argument("--write", action="store_true")
-    parser.add_argument("--resume", action="store_true")
-    options = parser.parse_args(arguments)
-    watch, where, pieces = Watch(), cores(), Pieces("preemption", resume=options.resume)
+    chosen = options(__doc__, resume=True).parse_args(arguments)
+    watch, where, pieces = Watch(), cores(), Pieces("preemption", resume=chosen.resume)
     pin(where.front)
-    scale = SMALL if options.small else Scale()
+    scale = SMALL if chosen.small else Scale()
     found = {}
-    for block_ms in (2.0, 1000.0) if options.small else BLOCKS_MS:
+    for block_ms in (2.0, 1000.0) if chosen.small else BLOCKS_MS:
         found[block_ms] = pieces.do(str(block_ms), Waits, lambda: measure(where, block_ms, scale))  # noqa: B023
         watch.look()
     pieces.finish()
-    lines = [machine_line(), watch.verdict, "", *report(found)]
-    print("\n".join(lines))
-    if options.write:
-        write_part("preemption", "An urgent request behind a long network", lines)
+    title = "An urgent request behind a long network"
+    publish("preemption", title, ["", *report(found)], watch, write=chosen.write)
 
 
 if __name__ == "__main__":

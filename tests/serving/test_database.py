@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
-import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from benchmarks.serving import broken
 from eunomia.errors import ConfigError, OutputError
 from eunomia.serving.tenants.database import DatabaseDirectory, connect
 from eunomia.serving.tenants.grants import Grant, Promise, hash_key
@@ -24,42 +20,12 @@ GOLD = Grant(
 )  # fmt: skip
 
 
-def postgres_bin() -> Path | None:
-    found = shutil.which("pg_ctl")
-    places = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    return Path(found).parent if found else places[-1] if places else None
-
-
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[str]:
-    programs = postgres_bin()
-    if programs is None:
-        pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
-    folder = Path(
-        tempfile.mkdtemp(prefix="eunomia-pg-")
-    )  # its own user must reach it, which pytest's folders refuse
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    as_user = []
-    if os.getuid() == 0:
-        shutil.chown(folder, "postgres")
-        as_user = ["runuser", "-u", "postgres", "--"]
-
-    def run(program: str, *arguments: str) -> None:
-        subprocess.run(
-            [*as_user, str(programs / program), *arguments], check=True, capture_output=True, cwd="/"
-        )
-
-    data = str(folder / "data")
-    run("initdb", "-D", data, "-A", "trust", "-U", "eunomia", "--no-sync")
-    options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off"
-    run("pg_ctl", "-D", data, "-w", "-l", str(folder / "log"), "-o", options, "start")
-    try:
-        yield f"postgresql://eunomia:secret@127.0.0.1:{port}/postgres"
-    finally:
-        run("pg_ctl", "-D", data, "-m", "immediate", "stop")
-        shutil.rmtree(folder, ignore_errors=True)
+    with broken.postgres("-c fsync=off") as found:
+        if found is None:
+            pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+        yield found.url.replace("eunomia@", "eunomia:secret@")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

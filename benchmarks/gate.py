@@ -205,11 +205,13 @@ on {scale.validation} validation traces, for each rule, point and way of sharing
 and c = max(k, V / link), every grant below b lies below V / k as well, and the two are one rule, computed in two
 ways that agree but for rounding. Here both meet the same requests, as load 1.0 comes from proportional sharing. A study
 measures load 1.0 anew under each way of sharing, in saturated runs that a last digit can turn to another course (in two
-samples of 4,000 requests at 32 GB/s: 1047.9 and 1046.9 requests per second), so that its two rows stand for slightly
-different arrivals and differ by some tenths of a point. `roofline_static`, a fixed B / S for each accelerator, is the
-one that differs: there is nothing left to share, so a gate can only idle. That it "hurts 0" there follows from "none"
-being among the choices; where a gate that was not chosen hurts is in the last column of the table of a gate of
-{FIXED:g} for everybody.
+samples of 4,000 requests at 32 GB/s: 1047.9 and 1046.9 requests per second). Its two rows differ by some tenths of a
+point. That this comes from the slightly different arrivals is inferred from those two rates and not measured: the
+study was not repeated with one load 1.0 for both.
+
+`roofline_static`, a fixed B / S for each accelerator, is the one that differs: there is nothing left to share, so a
+gate can only idle. That it "hurts 0" there follows from "none" being among the choices; where a gate that was not chosen
+hurts is in the last column of the table of a gate of {FIXED:g} for everybody.
 
 """
     words = (

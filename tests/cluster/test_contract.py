@@ -153,10 +153,16 @@ def test_tables_that_cannot_be_read_name_file_line_and_column(tmp_path: Path) ->
             ThroughputTable.from_gavel_json(path)
     with pytest.raises(ConfigError, match="no throughput table at"):
         ThroughputTable.from_csv(tmp_path / "none.csv")
-    csv.write_text("job_type,scale_factor,a,b\nnet,1,2.5,\n")
-    table = ThroughputTable.from_csv(csv)
-    assert table.alone[0, 0] == 2.5
-    assert np.isnan(table.alone[0, 1])
+    for missing in ("", "nan"):  # a figure that nobody measured is no figure
+        csv.write_text(f"job_type,scale_factor,a,b\nnet,1,2.5,{missing}\n")
+        table = ThroughputTable.from_csv(csv)
+        assert table.alone[0, 0] == 2.5
+        assert np.isnan(table.alone[0, 1])
+        with pytest.raises(PlatformError, match="job 'j': 'net' with 1 worker was not measured on 'b'"):
+            table.matrix([JOB], Cluster.of({"a": 1, "b": 1}))
+    csv.write_text("job_type,scale_factor,a\nnet,1,2.5\nnet,1,2.5\n")
+    with pytest.raises(ConfigError, match="throughput of 'net' with 1 worker is given twice"):
+        ThroughputTable.from_csv(csv)
 
 
 def test_reference_shares_by_hand() -> None:

@@ -122,7 +122,7 @@ def _table(config: ClusterConfig) -> ThroughputTable:
 
 
 def _written_out(models: list[ModelConfig], devices: list[DeviceConfig]) -> ThroughputTable:
-    """T(s) = T(1) * s * efficiency^log2(s), nan for a type that a model does not name; estimates where work is given."""
+    """T(s) = T(1) * s * efficiency^log2(s), nan for a type that a model does not name; estimates by work."""
     named = [name for model in models for name in model.speed or {}]
     if any(model.work is not None for model in models):
         named += [device.type for device in devices]

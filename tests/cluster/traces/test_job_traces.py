@@ -22,6 +22,10 @@ GAVEL = "ResNet-18\tpython3 main.py\tcifar10\t--num_steps\t1\t{steps}\t{gpus}\t{
 OLD = "ResNet-18\tpython3 main.py\t--num_steps\t1\t{steps}\t{at}\t{gpus}"
 HELIOS = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
 PAI = "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type\n"
+HELIOS_ROW = "{},u,v,{},1,1,C,2020-06-09 18:40:00,x,y,{},0"
+PHILLY = "timestamp,duration,num_gpus,gpu_time,cluster"
+STAMP = "2017-10-07 01:00:00"
+CANONICAL = "arrival_s,gpus,duration_s"
 SWF = "{job} {at} 0 {run} {procs} -1 -1 {asked} -1 -1 1 {user} 1 1 1 -1 -1 -1"
 
 
@@ -190,6 +194,26 @@ WRONG = {
     ),
     "pai fields": ([PAI.strip(), "j,w"], "auto", "line 2: this line has 2 fields"),
     "helios stamp": ([HELIOS.strip(), "1,u,v,1,1,1,C,yesterday,x,y,5,0"], "auto", "line 2, column 'submit_time'"),
+    "gavel truncated": ([gavel(), gavel(at=3)[:40]], "auto", "line 2: this line has 4 tab-separated fields"),
+    "canonical nan": ([CANONICAL, "nan,1,1"], "auto", "line 2, column 'arrival_s': 'nan' is not a finite number"),
+    "canonical infinite": ([CANONICAL, "0,1,inf"], "auto", "line 2, column 'duration_s': 'inf' is not a finite number"),
+    "canonical negative": ([CANONICAL, "0,1,-5"], "auto", "line 2, column 'duration_s': -5 is too small"),
+    "canonical no gpus": ([CANONICAL, "0,nan,5"], "auto", "line 2, column 'gpus': 'nan' is not a whole number"),
+    "canonical slo": ([CANONICAL + ",slo", "0,1,5,nan"], "auto", "line 2, column 'slo': 'nan' is not a finite number"),
+    "philly stamp": ([PHILLY, "10,5,1,5,a"], "auto", "line 2, column 'timestamp': '10' is not a date and time"),
+    "philly nan": ([PHILLY, STAMP + ",nan,1,5,a"], "auto", "line 2, column 'duration': 'nan' is not a finite number"),
+    "philly gpus": ([PHILLY, STAMP + ",5,two,5,a"], "auto", "line 2, column 'num_gpus': 'two' is not a whole number"),
+    "philly truncated": ([PHILLY, STAMP + ",5,1,5,a", STAMP + ",5"], "auto", "line 3: this line has 2 fields"),
+    "philly log truncated": (['[{"submitted_time": "2017'], "philly", "line 1: not valid JSON"),
+    "helios gpus": ([HELIOS.strip(), HELIOS_ROW.format(1, "x", 5)], "auto", "line 2, column 'gpu_num': 'x' is not"),
+    "helios nan": ([HELIOS.strip(), HELIOS_ROW.format(1, 1, "nan")], "auto", "line 2, column 'duration': 'nan' is not"),
+    "helios twice": (
+        [HELIOS.strip(), *[HELIOS_ROW.format(1, 1, 5)] * 2], "auto",
+        "line 3, column 'job': job '1' was already on line 2",
+    ),
+    "helios truncated": ([HELIOS.strip(), "1,u,v"], "auto", "line 2: this line has 3 fields, the header has 12"),
+    "pai nan": ([PAI.strip(), "j,w,nan,T,1,2,1,1,100,V"], "auto", "line 2, column 'inst_num': nan must be a finite"),
+    "swf nan": ([swf(1, at="nan")], "swf", "line 1, column 'submit_time': nan is not a legal value"),
     "unknown": (["a,b,c", "1,2,3"], "auto", "no known job trace starts like this"),
 }  # fmt: skip
 
@@ -202,6 +226,18 @@ def test_a_wrong_file_is_named_with_line_and_column(tmp_path: Path, case: str) -
         read_jobs(path, format)
     assert message in str(error.value)
     assert str(path) in str(error.value)
+
+
+def test_a_truncated_file_is_named(tmp_path: Path) -> None:
+    whole = gzip.compress(b"arrival_s,gpus,duration_s\n" + b"0,1,60\n" * 1000)
+    for name, content, message in (
+        ("jobs.csv.gz", whole[: len(whole) // 2], "the compressed file ends too early"),
+        ("jobs.parquet", b"PAR1xxxx", "not a readable Parquet file"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(TraceError, match=message) as error:
+            read_jobs(tmp_path / name)
+        assert name in str(error.value)
 
 
 def test_a_missing_file_and_an_unknown_format(tmp_path: Path) -> None:

@@ -7,21 +7,31 @@ import os
 import time
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-
-from benchmarks.serving.live import Live
 
 IMAGE = np.random.default_rng(0).random((1, 3, 224, 224), np.float32)  # 602,112 bytes
 TRANSPORTS = ("http", "grpc", "shared memory")
 Headers = dict[str, str]
 
 
+class Address(Protocol):
+    """Whatever listens for both protocols."""
+
+    @property
+    def http(self) -> str:
+        """Host and port."""
+
+    @property
+    def grpc(self) -> str:
+        """Host and port."""
+
+
 class Stock:
     """tritonclient over HTTP, gRPC, or HTTP with the tensor in system shared memory."""
 
-    def __init__(self, live: Live, transport: str, tenant: str) -> None:
+    def __init__(self, live: Address, transport: str, tenant: str, region: str = "bench") -> None:
         if transport == "grpc":
             import tritonclient.grpc.aio as module
 
@@ -32,6 +42,7 @@ class Stock:
             self._client = module.InferenceServerClient(live.http, conn_limit=1000, conn_timeout=120)
         self._shared = transport == "shared memory"
         self._region: Any = None
+        self._name = region
         self._headers: Headers = {"x-tenant-id": tenant}
         self._input = module.InferInput("image", list(IMAGE.shape), "FP32")
 
@@ -42,7 +53,7 @@ class Stock:
             return self
         import tritonclient.utils.shared_memory as shm
 
-        name = f"/eunomia-bench-{os.getpid()}"
+        name = f"/eunomia-{self._name}-{os.getpid()}"
         self._region = shm.create_shared_memory_region("image", name, IMAGE.nbytes)
         shm.set_shared_memory_region(self._region, [IMAGE])
         await self._client.register_system_shared_memory("image", name, IMAGE.nbytes, headers=self._headers)

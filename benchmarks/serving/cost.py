@@ -2,9 +2,10 @@
 
 Throughput: four requests under way at any time, against the bare loop on the same core; slices of both alternate, and
 the ratio is taken slice by slice. Latency: one request under way; the median, less that of the bare loop, is what
-the server and its stock client add. Processor times per request come from /proc and do not depend on what else the
-machine does. About 3 minutes. ``--small`` is a quick run, ``--resume`` goes on with one that was cut off,
-``--write`` puts the result into docs/results/serving.md.
+the server and its stock client add; beside it the same client at a server that computes nothing (empty.py).
+Processor times per request come from /proc and do not depend on what else the machine does. About 3 minutes.
+``--small`` is a quick run, ``--resume`` goes on with one that was cut off, ``--write`` puts the result into
+docs/results/serving.md.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 from benchmarks.serving.bare import Bare
 from benchmarks.serving.clients import TRANSPORTS, Stock, closed_loop
 from benchmarks.serving.command import options, publish
+from benchmarks.serving.empty import Empty, empty_server
 from benchmarks.serving.live import CACHE, NETWORKS, Live, server_table, serving
 from benchmarks.serving.machine import Cores, Watch, cores, cpu_time, pin
 from benchmarks.serving.page import table
@@ -51,6 +53,7 @@ class Slice:
     worker_cpu_ms: float
     front_cpu_ms: float
     latency_ms: float  # median, as the client sees it; nan in the throughput runs
+    empty_ms: float = float("nan")  # the same at a server that waits as long as a run, less that time
 
 
 @dataclass(frozen=True)
@@ -63,19 +66,25 @@ class Slices:
 Found = dict[tuple[str, str, int], list[Slice]]
 
 
-def measure(live: Live, bare: Bare, model: str, transport: str, users: int, scale: Scale) -> list[Slice]:
-    """Alternating slices of both."""
-    return asyncio.run(_measure(live, bare, model, transport, users, scale))
+def measure(
+    live: Live, empty: Empty, wait_s: float, bare: Bare, model: str, transport: str, users: int, scale: Scale
+) -> list[Slice]:
+    """Alternating slices of all."""
+    return asyncio.run(_measure(live, empty, wait_s, bare, model, transport, users, scale))
 
 
 async def _measure(
-    live: Live, bare: Bare, model: str, transport: str, users: int, scale: Scale
+    live: Live, empty: Empty, wait_s: float, bare: Bare, model: str, transport: str, users: int, scale: Scale
 ) -> list[Slice]:
     slices = []
-    async with Stock(live, transport, "default") as client:
+    async with (
+        Stock(live, transport, "default") as client,
+        Stock(empty, transport, "default", "empty") as nothing,
+    ):
         await closed_loop(client, model, users, 0.2)
         for _ in range(scale.slices):
             alone = bare.measure(scale.seconds)
+            idle = await closed_loop(nothing, model, users, scale.seconds / 2)
             before = [cpu_time(live.pid), *map(cpu_time, live.workers)]
             served = await closed_loop(client, model, users, scale.seconds)
             after = [cpu_time(live.pid), *map(cpu_time, live.workers)]
@@ -85,6 +94,7 @@ async def _measure(
             slices.append(Slice(
                 served.rate / (alone["runs"] / alone["wall_s"]), float(np.median(alone["durations_s"])) * 1e3,
                 alone["cpu_s"] / alone["runs"] * 1e3, worker, front, float(np.median(served.latency_s)) * 1e3,
+                float(np.median(idle.latency_s) - wait_s) * 1e3,
             ))  # fmt: skip
     return slices
 
@@ -96,13 +106,15 @@ def run(scale: Scale, where: Cores, pieces: Pieces) -> Found:
     with serving(server_table(where, {"default": {}}), where.front) as live:
         for model in NETWORKS:
             bare = Bare(builtin_file(model, CACHE), where.device)
+            wait_s = float(np.median(bare.measure(1.0)["durations_s"]))
             try:
-                for transport in TRANSPORTS:
-                    for users in (1, USERS):
-                        found[model, transport, users] = pieces.do(
-                            f"{model}, {transport}, {users}", Slices,
-                            lambda: Slices(measure(live, bare, model, transport, users, scale)),  # noqa: B023
-                        ).of  # fmt: skip
+                with empty_server(where.front, wait_s) as empty:
+                    for transport in TRANSPORTS:
+                        for users in (1, USERS):
+                            found[model, transport, users] = pieces.do(
+                                f"{model}, {transport}, {users}", Slices,
+                                lambda: Slices(measure(live, empty, wait_s, bare, model, transport, users, scale)),  # noqa: B023
+                            ).of  # fmt: skip
             finally:
                 bare.close()
     return found
@@ -139,12 +151,19 @@ def _latency(found: Found) -> list[str]:
     for (model, transport, users), slices in found.items():
         if users == 1:
             added = interval([s.latency_ms - s.bare_ms for s in slices])
+            empty = interval([s.empty_ms for s in slices])
+            own = interval([s.latency_ms - s.bare_ms - s.empty_ms for s in slices])
             rows.append([f"{model}, {transport}", f"{np.median([s.bare_ms for s in slices]):.2f}",
                          f"{np.median([s.latency_ms for s in slices]):.2f}", f"{added:.2f}",
+                         f"{empty:.2f}", f"{own:.2f}",
                          "yes" if added.mean <= ADDED_MS else "no"])  # fmt: skip
-    return table(
-        ["one user, 600 KB", "bare, median ms", "served, median ms", "added, ms", "at most 1 ms"], rows
+    head = ["one user, 600 KB", "bare, median ms", "served, median ms", "added, ms",
+            "an empty server alone, ms", "added beyond that, ms", "added at most 1 ms"]  # fmt: skip
+    note = (
+        '"An empty server": the same stock client at the same libraries, with nothing behind them but a wait as long '
+        "as the bare run, which is taken off. No server of these libraries adds less to these clients."
     )
+    return [*table(head, rows), "", note]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

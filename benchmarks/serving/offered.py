@@ -13,18 +13,22 @@ import numpy.typing as npt
 from eunomia.serving.load.client import TritonClient
 from eunomia.serving.load.plan import LoadStream, draw_schedule
 from eunomia.serving.load.run import Samples, send_all
-from eunomia.workload.arrivals import Poisson
+from eunomia.workload.arrivals import ArrivalProcess, Poisson
 
 
 @dataclass(frozen=True)
 class Stream:
-    """One tenant's Poisson requests. ``claimed_ms``: a deadline that the client sends along; None = none."""
+    """One tenant's requests, Poisson unless ``arrivals`` says otherwise.
+
+    ``claimed_ms``: a deadline that the client sends along; None = none.
+    """
 
     tenant: str
     model: str
     rate_per_s: float
     deadline_ms: float
     claimed_ms: float | None = None
+    arrivals: ArrivalProcess | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ async def offered(
 ) -> list[Seen]:
     """The same inside an event loop."""
     load = [
-        LoadStream(s.tenant, s.model, Poisson(s.rate_per_s), (s.claimed_ms or s.deadline_ms) * 1e-3,
+        LoadStream(s.tenant, s.model, s.arrivals or Poisson(s.rate_per_s), (s.claimed_ms or s.deadline_ms) * 1e-3,
                    send_deadline=s.claimed_ms is not None)
         for s in streams
     ]  # fmt: skip

@@ -110,7 +110,7 @@ def server_options(config: ServerConfig) -> ServerOptions:
     cache = Path(config.cache_dir).expanduser() if config.cache_dir else default_cache()
     mib = 1024**2
     return ServerOptions(
-        devices=[DeviceSpec(d.name, d.backend, cores=tuple(d.cores)) for d in config.device],
+        devices=[DeviceSpec(d.name, d.backend, tuple(d.cores), d.spin_ms * 1e-3) for d in config.device],
         networks=[_entry(n, cache) for n in config.network],
         directory=_directory(config),
         cache=cache, host=config.host, http_port=config.http_port, grpc_port=config.grpc_port,
@@ -118,7 +118,7 @@ def server_options(config: ServerConfig) -> ServerOptions:
         policy_label=policy_name(config.policy),
         dispatch=DispatchOptions(
             config.lease_ms * 1e-3, config.late, config.max_batch, ahead_s=config.ahead_ms * 1e-3,
-            starve_s=config.starve_ms * 1e-3 or float("inf"),
+            starve_s=config.starve_ms * 1e-3 or float("inf"), calm_s=config.calm_ms * 1e-3 or float("inf"),
         ),
         block_s=config.block_ms * 1e-3, arena_bytes=int(config.arena_mib * mib),
         max_body_bytes=int(config.max_body_mib * mib), drain_s=config.drain_s, shared_memory=config.shared_memory,

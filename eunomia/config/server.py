@@ -28,6 +28,9 @@ class DeviceConfig(Section):
     name: Name
     backend: Literal["cpu", "torch"] = "cpu"
     cores: list[Annotated[int, Field(ge=0)]] = Field(default_factory=list)
+    spin_ms: Annotated[float, Field(ge=0.0, le=1000.0)] = (
+        5.0  # with cores of its own: looks for work before it sleeps
+    )
 
 
 class NetworkConfig(Section):
@@ -90,7 +93,10 @@ class ServerConfig(Section):
     lease_ms: Annotated[float, Field(ge=0.0)] = 50.0
     ahead_ms: Annotated[float, Field(ge=0.0)] = 3.0
     starve_ms: Annotated[float, Field(ge=0.0)] = 1000.0  # 0 = hopeless requests may wait for ever
-    block_ms: Positive = 2.0
+    block_ms: Positive = 1.5
+    calm_ms: Annotated[float, Field(ge=0.0)] = (
+        10_000.0  # networks run in one piece after so long a calm; 0 = never
+    )
     late: Literal["last", "drop"] = "last"
     max_batch: Annotated[int, Field(ge=1, le=1024)] = 1
     arena_mib: Mib = 256.0

@@ -54,8 +54,8 @@ class ServerOptions:
     policy: str | Callable[[View], Sequence[Assign]] = "edf+f"
     policy_label: str = ""  # what it is called; "" = its own name
     fallback: str = "edf+f"
-    dispatch: DispatchOptions = DispatchOptions(ahead_s=3e-3, starve_s=1.0)
-    block_s: float = 2e-3
+    dispatch: DispatchOptions = DispatchOptions(ahead_s=3e-3, starve_s=1.0, calm_s=10.0)
+    block_s: float = 1.5e-3
     arena_bytes: int = 256 * 1024**2
     max_body_bytes: int = 64 * 1024**2
     drain_s: float = 10.0

@@ -72,7 +72,7 @@ class Replay:
         self.clock.time_s = end_s
         job = self.dispatcher.lanes[device].job
         assert job is not None
-        if block + 1 < last and device not in self.stops:
+        if block + 1 < last and (device not in self.stops or job.whole):
             heapq.heappush(
                 self.events, (end_s + self._seconds(job, device, block + 1), device, block + 1, last)
             )
@@ -208,6 +208,30 @@ def test_told_ahead_one_device_does_what_it_would_have_been_told_at_the_end(poli
     assert [entry[0] for entry in logs[0]] == pytest.approx([entry[0] for entry in logs[1]])
 
 
+@pytest.mark.parametrize("late", ["last", "drop"])
+@pytest.mark.parametrize(
+    "policy", ["edf+f", "fcfs", "llf+f+eft", "sjf+pref", "sjf_mean+eft_ca", "edf+first_idle"]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_lone_request_need_not_be_asked_about(policy: str, seed: int, late: str) -> None:
+    latency_s, blocks, requests = random_case(seed)
+    rule, logs, rounds = load_policy(policy), [], []
+    for asked in (rule, lambda view: rule(view)):
+        replay = Replay(asked, latency_s[:, :1] * 0.5, blocks, DispatchOptions(lease_s=0.0, late=late))
+        for n in range(3):
+            replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
+        replay.play(requests)
+        logs.append((replay.log, replay.gone))
+        rounds.append(replay.dispatcher.rounds)
+    assert logs[0] == logs[1]
+    assert rounds[0] < rounds[1]
+
+
+def test_a_gated_rule_is_always_asked() -> None:
+    assert not Guarded(load_policy("edf+f+g0.9"), load_policy("edf+f")).work_conserving
+    assert not Guarded(load_policy("weighted_fair"), load_policy("edf+f")).work_conserving
+
+
 @pytest.mark.parametrize("slow", [False, True])
 @pytest.mark.parametrize("policy", ["edf", "llf+f", "weighted_fair"])
 @pytest.mark.parametrize("seed", range(4))
@@ -224,6 +248,41 @@ def test_two_devices_told_ahead_run_every_block_once(policy: str, seed: int, slo
     for _, request, first, _ in replay.log:
         by_request.setdefault(request, []).append(first)
     assert all(firsts[0] == 0 and firsts == sorted(set(firsts)) for firsts in by_request.values())
+
+
+def test_networks_run_whole_until_somebody_is_preferred_and_again_after_a_calm() -> None:
+    # One device, blocks of 1 s, a long network (5 blocks) and an urgent one. Both can wait: slack of 100 s and more.
+    options = DispatchOptions(lease_s=100.0, calm_s=10.0)
+    replay = Replay(load_policy("edf"), np.ones((6, 1)), [5, 1], options)
+    for n in range(2):
+        replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
+    replay.play([(0.0, 0, 500.0, 0), (1.5, 1, 140.0, 1), (6.5, 0, 500.0, 0), (8.5, 1, 140.0, 1), (30.0, 0, 600.0, 0),
+                 (31.5, 1, 200.0, 1)])  # fmt: skip
+    # The first long run has no boundaries: the urgent request of 1.5 s starts at 5 s. The next one is stopped at 9 s
+    # (begun at 6.5 s). At 30 s nobody has been preferred for more than 10 s: it runs whole again.
+    starts = [(time_s, request, block) for time_s, request, block, _ in replay.log]
+    assert starts == [
+        (0.0, 0, 0),
+        (5.0, 1, 0),
+        (6.5, 2, 0),
+        (9.5, 3, 0),
+        (10.5, 2, 3),
+        (30.0, 4, 0),
+        (35.0, 5, 0),
+    ]
+
+
+def test_a_tight_deadline_seen_in_the_last_minute_keeps_networks_in_blocks() -> None:
+    options = DispatchOptions(lease_s=100.0, calm_s=10.0)
+    replay = Replay(load_policy("edf"), np.ones((6, 1)), [5, 1], options)
+    for n in range(2):
+        replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
+    # An urgent request with 8 s of slack has been seen, so that 5 s without a boundary are too long.
+    replay.play(
+        [(0.0, 1, 9.0, 1), (5.0, 0, 500.0, 0), (6.5, 1, 15.5, 1), (90.0, 0, 500.0, 0), (91.5, 1, 100.5, 1)]
+    )
+    starts = [(time_s, request, block) for time_s, request, block, _ in replay.log]
+    assert starts == [(0.0, 0, 0), (5.0, 1, 0), (7.0, 2, 0), (8.0, 1, 2), (90.0, 3, 0), (95.0, 4, 0)]
 
 
 def test_a_lease_goes_on_when_the_newcomer_can_wait() -> None:

@@ -67,6 +67,11 @@ class Greedy:
         return Rules(mode, PLACEMENTS.index(self.place), feasible=self.feasible, gate=float(self.gate))
 
     @property
+    def work_conserving(self) -> bool:
+        """Whether it never leaves an accelerator idle for which something waits, if there is but one."""
+        return not math.isfinite(self.gate)
+
+    @property
     def key(self) -> Any:
         """The compiled order."""
         return compile_key(self.resolved.key)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import pairwise
 
 from eunomia.serving.devices.answers import Answers
 from eunomia.serving.devices.arena import FLAGS, Arena, ArenaFull, Slot
@@ -31,7 +32,6 @@ class Run:
     ticket: int
     slot: Slot = NO_ROOM
     limit_s: float = float("inf")
-    seconds: list[float] = field(default_factory=list)
     move_from: int = -1  # the device that still holds its tensors
     sent: bool = False
     revoked: bool = False
@@ -138,6 +138,7 @@ class Execution:
         self._devices[device].tell({
             "kind": "run", "ticket": run.ticket, "request": run.job.number,
             "model": self._loading.label(run.job.network), "first": run.first, "last": run.last, "inputs": inputs,
+            "whole": run.job.whole,
             "room": [run.slot.offset, run.slot.size],
         })  # fmt: skip
 
@@ -170,7 +171,6 @@ class Execution:
             self.dispatcher.failed(device, follows.job if follows else None)
             hits = None
         else:
-            run.seconds = message["seconds"]
             hits = self._ended(device, run, message, follows)
         if follows is not None:
             self._begins(device, follows)
@@ -186,8 +186,11 @@ class Execution:
 
     def _ended(self, device: int, run: Run, message: Message, follows: Run | None) -> list[bool] | None:
         """Tell the dispatcher; whether its requests met their deadlines, None when there is no answer yet."""
-        start_s = self.dispatcher.lanes[device].start_s
-        job = self.dispatcher.done(device, message["next"], run.seconds, follows.job if follows else None)
+        ends_s = [self._clock.of(stamp_s) for stamp_s in message["ends_s"]]
+        start_s, seconds = ends_s[0], [end - begin for begin, end in pairwise(ends_s)]
+        job = self.dispatcher.done(
+            device, message["next"], seconds, follows.job if follows else None, span_s=(start_s, ends_s[-1])
+        )
         self.on_run(device, job, start_s, message["next"] < run.last)
         if message["next"] < job.network.blocks:
             if job.cancelled:

@@ -32,10 +32,11 @@ class LoadedModel:
 class Loading:
     """Loads, and the answers that they wait for."""
 
-    def __init__(self, devices: Sequence[Device], costs: CostBook, target_s: float) -> None:
+    def __init__(self, devices: Sequence[Device], costs: CostBook, target_s: float, whole: bool) -> None:
         self.models: dict[str, LoadedModel] = {}
         self._labels: dict[int, str] = {}  # network number -> label, as long as a job may need it
         self._devices, self._costs, self._target_s = devices, costs, target_s
+        self._whole = whole  # whether devices keep networks in one piece too
         self._waiting: dict[tuple[int, str], asyncio.Future[Message]] = {}
         self._count = 0
 
@@ -110,6 +111,7 @@ class Loading:
                 "path": path,
                 "shapes": dict(shapes),
                 "target_s": self._target_s,
+                "whole": self._whole,
                 "backend": device.spec.kind,
             }
         )

@@ -1,4 +1,4 @@
-"""A network as a worker holds it: one session per block, with its measured times."""
+"""A network as a worker holds it: one session per block, with its measured times, and one for the whole."""
 
 from __future__ import annotations
 
@@ -22,11 +22,18 @@ TRIAL_RUNS = 5
 class LoadedNetwork:
     """Blocks of one network on this device."""
 
-    def __init__(self, sessions: list[Any], names: list[tuple[list[str], list[str]]], ports: Message) -> None:
+    _whole: Piece | None = None
+
+    def __init__(
+        self, sessions: list[Any], names: list[tuple[list[str], list[str]]], ports: Message,
+        whole: Any = None,
+    ) -> None:  # fmt: skip
         self._pieces: list[Any] = [
             Piece(session, inputs, outputs)
             for session, (inputs, outputs) in zip(sessions, names, strict=True)
         ]
+        if whole is not None:
+            self._whole = Piece(whole, names[0][0], names[-1][1])
         self._ports = ports
         self.block_s: list[float] = []
 
@@ -39,6 +46,19 @@ class LoadedNetwork:
         """The tensors alive after block ``n``."""
         after: Live = self._pieces[n].run(live)
         return after
+
+    def run_whole(self, live: Live) -> Live:
+        """All blocks as one, if it was loaded so; else one after the other. The answers are the same, bit by bit."""
+        if self._whole is not None:
+            return self._whole.run(live)
+        for n in range(self.blocks):
+            live = self.run_block(n, live)
+        return live
+
+    def spread(self, began_s: float, ended_s: float) -> list[float]:
+        """When each block of a whole run would have ended, in proportion to their own times."""
+        shares = np.cumsum([0.0, *self.block_s])
+        return [began_s + (ended_s - began_s) * float(share) for share in shares / max(shares[-1], 1e-12)]
 
     def measure(self, feed: Feed) -> None:
         """Median time of each block on a trial input."""
@@ -56,8 +76,13 @@ class LoadedNetwork:
         return {**self._ports, "block_s": self.block_s}
 
 
-def load_network(path: str, cache: str, shapes: dict[str, list[int]], target_s: float) -> LoadedNetwork:
-    """Optimise, cut, load and time a network; ``shapes`` fix its free dimensions for the trial (default 1)."""
+def load_network(
+    path: str, cache: str, shapes: dict[str, list[int]], target_s: float, whole: bool = False
+) -> LoadedNetwork:
+    """Optimise, cut, load and time a network; ``shapes`` fix its free dimensions for the trial (default 1).
+
+    ``whole``: keep it in one piece too, which holds its weights twice.
+    """
     import onnxruntime as ort
 
     optimised = optimise(Path(path), cache)
@@ -74,7 +99,11 @@ def load_network(path: str, cache: str, shapes: dict[str, list[int]], target_s: 
         for block in plan.blocks
     ]
     names = [(list(block.inputs), list(block.outputs)) for block in plan.blocks]
-    network = LoadedNetwork(sessions, names, ports | {"key": plan.key})
+    uncut = None
+    if whole and len(plan.blocks) > 1:
+        content, alone = optimised.model.SerializeToString(), session_options(optimised=True)
+        uncut = ort.InferenceSession(content, alone, providers=["CPUExecutionProvider"])
+    network = LoadedNetwork(sessions, names, ports | {"key": plan.key}, uncut)
     network.measure(feed)
     return network
 

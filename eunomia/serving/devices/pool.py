@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ class DevicePool:
             Device(n, spec, self.arena, str(cache), self._on_message, self._on_death)
             for n, spec in enumerate(specs)
         ]
-        self.loading = Loading(self._devices, self.costs, target_s)
+        self.loading = Loading(self._devices, self.costs, target_s, options.calm_s < math.inf)
         self.execution = Execution(self.arena, self._devices, self.loading, clock)
         self.dispatcher = Dispatcher(clock, self.execution, self.costs, len(specs), policy, options)
         self.answers = Answers(self.arena, self.dispatcher)

@@ -1,6 +1,6 @@
 """The process of one device: runs blocks, and looks at one number between them.
 
-Started as ``python -m eunomia.serving.devices.worker LINE ARENA DEVICE CORES CACHE``; the first two are
+Started as ``python -m eunomia.serving.devices.worker LINE ARENA DEVICE CORES SPIN_S CACHE``; the first two are
 inherited file descriptors. It never opens a network connection and ends when its line ends.
 """
 
@@ -24,8 +24,6 @@ from eunomia.serving.devices.piece import Live, live_of
 from eunomia.serving.memory import keep_freed_memory
 
 __all__ = ["Worker", "main", "pair"]
-
-SPIN_S = 2e-4  # looked for the next message before sleeping, when a core is its own: waking up takes as long
 
 
 class Worker:
@@ -66,7 +64,9 @@ class Worker:
         name = message["model"]
         try:
             load = _loader(message["backend"])
-            network = load(message["path"], self._cache, message["shapes"], message["target_s"])
+            network = load(
+                message["path"], self._cache, message["shapes"], message["target_s"], message["whole"]
+            )
         except Exception as error:  # whatever a strange file provokes is the file's fault, and is reported
             send(self._line, {"kind": "refused", "model": name, "why": _sentence(error)})
             return
@@ -87,12 +87,13 @@ class Worker:
             if network is None:
                 raise KeyError(f"network '{message['model']}' is not loaded here")
             live = self._begin(message)
-            seconds: list[float] = []
-            n = message["first"]
+            n, ends_s = message["first"], [time.monotonic()]
+            if message["whole"]:
+                live = network.run_whole(live)
+                n, ends_s = network.blocks, network.spread(ends_s[0], time.monotonic())
             while n < message["last"]:
-                began = time.perf_counter()
                 live = network.run_block(n, live)
-                seconds.append(time.perf_counter() - began)
+                ends_s.append(time.monotonic())
                 n += 1
                 if self._arena.stopped(self._device, ticket):
                     break
@@ -101,7 +102,7 @@ class Worker:
             send(self._line, {"kind": "failed", "ticket": ticket, "why": why, **self._look_ahead()})
             return
         self._live[request] = live
-        done = {"kind": "done", "ticket": ticket, "next": n, "seconds": seconds}
+        done = {"kind": "done", "ticket": ticket, "next": n, "ends_s": ends_s}
         if n == network.blocks:
             done.update(self._hand_over(request, message["room"]))
         send(self._line, done | self._look_ahead())
@@ -182,14 +183,20 @@ def _sentence(error: Exception) -> str:
 
 def main(arguments: list[str]) -> None:
     """Entry point of the process."""
-    line, arena, device, cores, cache = arguments
+    line, arena, device, cores, spin_s, cache = arguments
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the front end's business; it ends this line
     keep_freed_memory()
     own = {int(core) for core in cores.split(",")} if cores else set()
     if own and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, own)
-    spin_s = SPIN_S if own and (os.cpu_count() or 1) > 1 else 0.0
-    worker = Worker(socket.socket(fileno=int(line)), Arena.attach(int(arena)), int(device), cache, spin_s)
+    spins = own and (os.cpu_count() or 1) > 1
+    worker = Worker(
+        socket.socket(fileno=int(line)),
+        Arena.attach(int(arena)),
+        int(device),
+        cache,
+        float(spin_s) if spins else 0.0,
+    )
     with contextlib.suppress(BrokenPipeError):  # the front end is gone, and with it whoever waited
         worker.serve()
 

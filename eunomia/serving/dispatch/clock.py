@@ -12,6 +12,9 @@ class Clock(Protocol):
     def now_s(self) -> float:
         """The time now; never goes backwards."""
 
+    def of(self, monotonic_s: float) -> float:
+        """The time of a stamp that a device took on the machine's monotonic clock."""
+
 
 class WallClock:
     """The monotonic clock, so that a changed system date moves nothing."""
@@ -23,6 +26,10 @@ class WallClock:
         """Seconds since the start."""
         return time.monotonic() - self._start
 
+    def of(self, monotonic_s: float) -> float:
+        """All processes of a machine read the same monotonic clock."""
+        return monotonic_s - self._start
+
 
 class ManualClock:
     """A clock that a test or a replay sets."""
@@ -33,3 +40,7 @@ class ManualClock:
     def now_s(self) -> float:
         """What was set."""
         return self.time_s
+
+    def of(self, monotonic_s: float) -> float:
+        """The stamp itself."""
+        return monotonic_s

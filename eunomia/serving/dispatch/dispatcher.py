@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from eunomia.inference.view import Assign, View
+from eunomia.serving.dispatch.calm import Calm
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.indicators import Indicator
@@ -53,6 +54,7 @@ class DispatchOptions:
     has ended, which leaves the device idle for as long as messages and the decision take.
     ``starve_s``: with ``late = "last"``, a tenant of whom nothing has started for so long is not held back for being
     late: one request of it, the most urgent, stands among those that can still make it.
+    ``calm_s``: a network runs in one piece when nobody was preferred to what ran for so long (calm.py); inf = never.
     """  # noqa: D205
 
     lease_s: float = 0.05
@@ -61,6 +63,7 @@ class DispatchOptions:
     bandwidth_bytes_s: float = math.inf
     ahead_s: float = 0.0
     starve_s: float = math.inf
+    calm_s: float = math.inf
 
 
 class Dispatcher:
@@ -74,6 +77,7 @@ class Dispatcher:
         self.policy = policy
         self.lanes = [Lane() for _ in range(devices)]
         self.waiting = WaitingTable()
+        self.calm = Calm(options.calm_s, options.lease_s)
         self.agreements: list[Agreement] = []
         self.tenants: dict[str, int] = {}
         self.rounds = self.starts = self.finished = self.preemptions = 0
@@ -108,21 +112,31 @@ class Dispatcher:
 
     def arrive(self, job: Job) -> None:
         """An accepted request: it waits, and the policy is asked."""
+        slack_s = job.deadline_s - job.arrival_s - self.costs.rest_s(job.network)[0][0]
+        self.calm.arrived(job.pair, slack_s, self.clock.now_s())
         self.wait(job)
         self.decide()
 
-    def done(self, device: int, next_block: int, seconds: Sequence[float], follows: Job | None = None) -> Job:
+    def done(
+        self, device: int, next_block: int, seconds: Sequence[float], follows: Job | None = None,
+        span_s: tuple[float, float] | None = None,
+    ) -> Job:  # fmt: skip
         """A device reports: its run has ended, or has stopped at a boundary. Returns its job; decides nothing yet.
 
-        ``follows``: the queued job that the device has gone on with.
+        ``follows``: the queued job that the device has gone on with. ``span_s``: when the run began and ended by the
+        device's own watch, which knows better than the times at which its messages are read.
         """
-        lane, now_s = self.lanes[device], self.clock.now_s()
+        lane = self.lanes[device]
         job = lane.job
         assert job is not None
+        began_s, ended_s = span_s or (lane.start_s, self.clock.now_s())
+        if lane.first == 0:
+            for member in (job, *job.together):
+                member.start_s = began_s
         if seconds:
             self.costs.learn(job.network, device, lane.first, list(seconds), job.rows)
         self.block_s += sum(seconds)
-        took_s = now_s - lane.start_s
+        took_s = ended_s - began_s
         lane.busy_s += took_s
         preempted = next_block < lane.last
         lane.last_request = job.number
@@ -135,7 +149,7 @@ class Dispatcher:
                 job.preemptions += 1
             self.wait(job)
         if follows is not None:
-            self._follow(device, follows)
+            self._follow(device, follows, ended_s)
         return job
 
     def failed(self, device: int, follows: Job | None = None) -> Job:
@@ -145,7 +159,7 @@ class Dispatcher:
         assert job is not None
         lane.clear()
         if follows is not None:
-            self._follow(device, follows)
+            self._follow(device, follows, self.clock.now_s())
         return job
 
     def unstarted(self, device: int, follows: Job | None = None) -> None:
@@ -159,7 +173,7 @@ class Dispatcher:
         if job.block == 0:
             job.together, job.start_s = [], math.nan
         if follows is not None:
-            self._follow(device, follows)
+            self._follow(device, follows, self.clock.now_s())
 
     def released(self, device: int, job: Job) -> None:
         """A device has not started a revoked job: it waits like any other."""
@@ -214,6 +228,9 @@ class Dispatcher:
             return
         self._drop_expired()
         while len(self.waiting) and any(lane.job is None and lane.alive for lane in self.lanes):
+            if lone := self.lone():
+                self._start(lone, 0)
+                break
             view = self.view(self.clock.now_s())
             answer = self.policy(view)
             self.memory[:] = view.system["memory"]
@@ -226,13 +243,25 @@ class Dispatcher:
                 if lane.job is not None and lane.revoked is None:
                     self._ahead.reconsider(device, lane)
 
+    def lone(self) -> Job | None:
+        """The only request, when there is one device and the policy never leaves it idle: it need not be asked."""
+        if (
+            len(self.lanes) > 1
+            or len(self.waiting) != 1
+            or not getattr(self.policy, "work_conserving", False)
+        ):
+            return None
+        job = self.waiting.first()
+        return job if self.costs.latency_s[job.network.first_row + job.block, 0] < math.inf else None
+
     def _start(self, job: Job, device: int) -> None:
         self.gather(job)
-        self._begin(job, device)
+        self.choose_whole(job, device)
+        self._begin(job, device, self.clock.now_s())
         lane = self.lanes[device]
         self.executor.run(device, job, lane.first, lane.last)
 
-    def _follow(self, device: int, job: Job) -> None:
+    def _follow(self, device: int, job: Job, at_s: float) -> None:
         """A device has gone on with what was queued for it."""
         lane = self.lanes[device]
         if lane.next is not None and lane.next.job is job:
@@ -244,10 +273,10 @@ class Dispatcher:
                 self.memory += np.where(np.isfinite(change), change, 0.0)
         else:
             lane.revoked = None
-        self._begin(job, device)
+        self._begin(job, device, at_s)
 
-    def _begin(self, job: Job, device: int) -> None:
-        lane, now_s = self.lanes[device], self.clock.now_s()
+    def _begin(self, job: Job, device: int, now_s: float) -> None:
+        lane = self.lanes[device]
         for member in (job, *job.together):
             self.withdraw(member)
             member.state = RUNNING
@@ -259,13 +288,19 @@ class Dispatcher:
         self.starts += 1
         self._views.served_s[self.tenants[self.agreements[job.pair].tenant]] = now_s
 
+    def choose_whole(self, job: Job, device: int) -> None:
+        """Whether a run that is about to be told has no boundaries."""
+        network = job.network
+        run_s = float(self.costs.latency_s[self.costs.rows(network), device].sum()) * job.rows
+        job.whole = job.block == 0 and network.blocks > 1 and self.calm.allows(run_s, self.clock.now_s())
+
     def lease(self, job: Job, device: int, now_s: float) -> tuple[int, list[float]]:
         """As many blocks as fit into a lease, at least one; and when each will end."""
         network = job.network
         rows = slice(network.first_row + job.block, network.first_row + network.blocks)
         due_s = [t * job.rows for t in self.costs.latency_s[rows, device].tolist()]
         due_s = list(accumulate(due_s, initial=now_s))[1:]
-        count = max(1, sum(t <= now_s + self.options.lease_s for t in due_s))
+        count = len(due_s) if job.whole else max(1, sum(t <= now_s + self.options.lease_s for t in due_s))
         return job.block + count, due_s[:count]
 
     def gather(self, job: Job) -> None:

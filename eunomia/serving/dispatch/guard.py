@@ -37,6 +37,11 @@ class Guarded:
         self._slow, self._until, self._fresh = 0, 0.0, True
         self.generation += 1
 
+    @property
+    def work_conserving(self) -> bool:
+        """Whether the policy says so of itself."""
+        return getattr(self.policy, "work_conserving", False)
+
     def __call__(self, view: View) -> Sequence[Assign]:
         """A legal answer."""
         if self._fresh:

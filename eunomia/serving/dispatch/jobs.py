@@ -46,6 +46,7 @@ class Job:
     cancelled: bool = False
     retries: int = 0
     preemptions: int = 0
+    whole: bool = False  # its run has no boundaries
     together: list[Job] = field(default_factory=list)
 
     @property
@@ -120,6 +121,10 @@ class WaitingTable:
         job = self._jobs[row]
         assert job is not None
         return job
+
+    def first(self) -> Job:
+        """Who became ready first of those that may be offered."""
+        return self.job(next(iter(self._shown)))
 
     def numbered(self, number: int) -> Job:
         """Who waits under this number."""

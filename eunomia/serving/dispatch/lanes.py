@@ -44,13 +44,20 @@ class Lane:
     asked_next: int = NEVER
     asked_stop: int = NEVER
 
-    def boundary(self, now_s: float) -> int:
-        """The block before which the device will next look at its flag, by estimate."""
+    @property
+    def uncut(self) -> bool:
+        """Whether what runs has no boundaries."""
+        return self.job is not None and self.job.whole
+
+    def boundary(self, now_s: float, *, cut: bool = False) -> int:
+        """The block before which the device will next look at its flag, by estimate; ``cut``: if it had boundaries."""
+        if self.uncut and not cut:
+            return self.last
         return min(self.first + bisect_right(self.due_s, now_s) + 1, self.last)
 
-    def boundary_s(self, now_s: float) -> float:
+    def boundary_s(self, now_s: float, *, cut: bool = False) -> float:
         """When that will be; never in the past."""
-        return max(self.due_s[self.boundary(now_s) - self.first - 1], now_s)
+        return max(self.due_s[self.boundary(now_s, cut=cut) - self.first - 1], now_s)
 
     def end_s(self, now_s: float) -> float:
         """When the run will end."""

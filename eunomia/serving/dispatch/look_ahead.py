@@ -26,11 +26,13 @@ class LookAhead:
         or when it is about to stop, the device is told what to do next.
         """
         now_s = self._dispatcher.clock.now_s()
-        boundary = lane.boundary(now_s)
+        boundary = lane.boundary(now_s, cut=True)
         if not lane.stopping and boundary < lane.last and lane.asked_stop != self._dispatcher.news:
             lane.asked_stop = self._dispatcher.news
-            other = self._asked(device, lane, boundary, lane.boundary_s(now_s))
+            other = self._asked(device, lane, boundary, lane.boundary_s(now_s, cut=True))
             if other is not None and other.job is not lane.job:
+                self._dispatcher.calm.disturbed(now_s)
+            if other is not None and other.job is not lane.job and not lane.uncut:
                 lane.stopping = True
                 self._dispatcher.executor.stop(device)
                 self._promise(device, lane, other)
@@ -63,7 +65,9 @@ class LookAhead:
                     job
                 )  # of two that are equally urgent, the one that runs goes on
         chosen = None
-        if len(self._dispatcher.waiting):
+        if lone := self._dispatcher.lone():
+            chosen = Claim(lone, self._dispatcher.memory.copy(), self._dispatcher.memory.copy())
+        elif len(self._dispatcher.waiting):
             view = self._dispatcher.view(at_s)
             found = [a for a in self._dispatcher.policy(view) if a.accelerator == device]
             if found:
@@ -97,6 +101,7 @@ class LookAhead:
             return
         lane.next = claim
         self._dispatcher.gather(claim.job)
+        self._dispatcher.choose_whole(claim.job, device)
         self._hide(claim.job)
         self._dispatcher.executor.queue(
             device, claim.job, claim.job.block, self._dispatcher.lease(claim.job, device, 0.0)[0]

@@ -110,8 +110,13 @@ def run_steps(steps: Sequence[Step], known: dict[str, Any], weights: dict[str, A
         known[step.gives] = step.function(*inputs)
 
 
-def load_torch_network(path: str, cache: str, shapes: dict[str, list[int]], target_s: float) -> TorchNetwork:
-    """Fold, cut, load and time a network on the torch device. Raises ModelError."""
+def load_torch_network(
+    path: str, cache: str, shapes: dict[str, list[int]], target_s: float, whole: bool = False
+) -> TorchNetwork:
+    """Fold, cut, load and time a network on the torch device; blocks share its weights, ``whole`` needs no more.
+
+    Raises ModelError.
+    """
     from onnx import numpy_helper
 
     torch.set_num_threads(max(1, len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else 1)

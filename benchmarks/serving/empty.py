@@ -1,0 +1,98 @@
+"""A server that computes nothing: reads a request, waits for a given time, answers 4 KB.
+
+It shows what clients and transport add alone: the same libraries as the live server (aiohttp, grpc.aio, uvloop), the
+same stock clients and core. It waits as long as the bare network runs, because code that runs once in 40 ms on a core
+that sleeps in between is slower than code that runs all the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmarks.serving.machine import pin
+
+OUTPUT = bytes(4000)  # 1,000 numbers, as both networks answer
+HEADER = json.dumps({
+    "model_name": "m", "model_version": "1",
+    "outputs": [{"name": "logits", "datatype": "FP32", "shape": [1, 1000], "parameters": {"binary_data_size": 4000}}],
+}).encode()  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Empty:
+    """Where it listens."""
+
+    http: str
+    grpc: str
+
+
+@contextlib.contextmanager
+def empty_server(core: int, wait_s: float) -> Iterator[Empty]:
+    """Ready inside the block."""
+    command = [sys.executable, "-m", "benchmarks.serving.empty", str(core), str(wait_s)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    ports = json.loads(process.stdout.readline())
+    try:
+        yield Empty(f"127.0.0.1:{ports['http']}", f"127.0.0.1:{ports['grpc']}")
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def _serve(wait_s: float) -> None:
+    import grpc
+    from aiohttp import web
+    from tritonclient.grpc import service_pb2, service_pb2_grpc
+
+    async def infer(http: web.Request) -> web.Response:
+        pieces = []
+        while piece := await http.content.readany():
+            pieces.append(piece)
+        await asyncio.sleep(wait_s)
+        headers = {
+            "Inference-Header-Content-Length": str(len(HEADER)),
+            "Content-Type": "application/octet-stream",
+        }
+        return web.Response(body=HEADER + OUTPUT, headers=headers)
+
+    async def fine(_: web.Request) -> web.Response:
+        return web.Response()
+
+    class Grpc(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
+        async def ModelInfer(self, request: object, _: object) -> object:  # noqa: N802
+            await asyncio.sleep(wait_s)
+            tensor = service_pb2.ModelInferResponse.InferOutputTensor(
+                name="logits", datatype="FP32", shape=[1, 1000]
+            )
+            return service_pb2.ModelInferResponse(outputs=[tensor], raw_output_contents=[OUTPUT])
+
+    app = web.Application(client_max_size=2**26)
+    app.add_routes([web.post("/v2/models/{m}/infer", infer), web.post("/v2/{rest:.*}", fine)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    server = grpc.aio.server(options=[("grpc.max_receive_message_length", 2**26)])
+    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(Grpc(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    print(json.dumps({"http": runner.addresses[0][1], "grpc": port}), flush=True)
+    await asyncio.Event().wait()
+
+
+def main(core: str, wait_s: str) -> None:
+    """The process itself."""
+    import uvloop
+
+    pin(int(core))
+    uvloop.run(_serve(float(wait_s)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

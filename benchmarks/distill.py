@@ -33,7 +33,7 @@ TRAINING = Path(__file__).parent / "learned_data" / "general.toml"
 STORE = Path("runs/benchmark-distill")
 LEAVES = (64, 32, 16)
 TERMS = (8,)
-VALIDATIONS, TESTS = 18, 36
+REQUESTS, VALIDATIONS, TESTS = 200, 18, 36
 HEAD = ("terms", "seed", "most leaves", "order/place/start", "heuristic", "teacher - it", "rules - it", "share",
         "order, first", "order, tau", "place, first", "start")  # fmt: skip
 
@@ -52,8 +52,9 @@ def kept(terms: int, seed: int, card: str) -> list[dict[str, Any]]:
 def replication(terms: int, seed: int) -> list[dict[str, Any]]:
     """Distil once; for each number of leaves, what became of it."""
     checkpoint = checkpoint_of("eunomia")
-    sampler = ScenarioSampler(load_training(TRAINING, (f"seed={seed}", f"validation={VALIDATIONS}")))
-    options = FitOptions(leaves=LEAVES[0], terms=terms, seed=seed, rounds=2)
+    changes = (f"seed={seed}", f"validation={VALIDATIONS}", f"requests={REQUESTS}")
+    sampler = ScenarioSampler(load_training(TRAINING, changes))
+    options = FitOptions(leaves=LEAVES[0], terms=terms, seed=seed, rounds=2, share=0.02)
     fitted = distil(checkpoint.weights, "rules", sampler, options, print)
     tests = sampler.training(TEST_GENERATION, TESTS)
     heuristic = checkpoint.facts["validation"]["heuristic"]
@@ -67,7 +68,7 @@ def replication(terms: int, seed: int) -> list[dict[str, Any]]:
         division = "/".join(str(rules.trees[part].leaves) for part in ("order", "place", "start"))
         rows.append({
             "terms": terms, "seed": seed, "leaves": leaves, "division": division,
-            "agreement": list(agreement(checkpoint.weights, rules, tests[:2], options).values()),
+            "agreement": list(agreement(checkpoint.weights, rules, tests[:1], options).values()),
             **{name: values[name].tolist() for name in ("heuristic", "teacher", "rules")},
         })  # fmt: skip
         print(line(rows[-1]), flush=True)
@@ -123,7 +124,6 @@ def main() -> None:
     parser.add_argument("--terms", type=int, nargs="*", default=list(TERMS))
     options = parser.parse_args()
     card = card_of("eunomia")
-    made = card["made_with"]["commit"][:7]
     rows = [
         row
         for terms in options.terms
@@ -131,9 +131,9 @@ def main() -> None:
         for row in kept(terms, seed, card["card_sha256"])
     ]
     about = (
-        f"Teacher: `eunomia`, card {card['card_sha256'][:12]} (commit {made}); heuristic: "
+        f"Teacher: `eunomia`, card {card['card_sha256'][:12]}; heuristic: "
         f"`{card['validation']['heuristic']}`, the best on the teacher's validation traces. Rules are chosen on "
-        f"{VALIDATIONS} validation traces and tested on {TESTS}, of 400 requests each; {options.seeds} seeds."
+        f"{VALIDATIONS} validation traces and tested on {TESTS}, of {REQUESTS} requests each; {options.seeds} seeds."
     )
     table = ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD), *(line(row) for row in rows)]
     text = "\n".join([about, "", *curve(rows), "", *table])

@@ -15,7 +15,8 @@ from eunomia.config.section import FilePath, Name, Positive, Section, Share, wro
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Values = Annotated[list[Any], Field(min_length=1)]
-Stage = Literal["linear", "hidden", "pointer"]
+Stage = Literal["linear", "sharing", "hidden", "pointer"]
+NETWORKS = ("hidden", "pointer")  # stages that train a network
 Promise = Literal["attainment", "shortfall", "max_min"]
 Trainer = Literal["evolution", "expert"]
 
@@ -43,8 +44,10 @@ class StageConfig(Section):
 
     @model_validator(mode="after")
     def _trainable(self) -> Self:
-        if self.trainer == "expert" and self.stage == "pointer":
-            raise wrong("expert iteration trains linear and hidden stages; a pointer's are left to evolution")
+        if self.trainer == "expert" and self.stage in ("sharing", "pointer"):
+            raise wrong(
+                f"expert iteration trains linear and hidden stages; a {self.stage} one is left to evolution"
+            )
         return self
 
 
@@ -81,7 +84,7 @@ class TrainingConfig(Section):
             raise wrong("scenarios is empty; name at least one scenario file to draw episodes from")
         if self.targets is not None and self.targets[0] > self.targets[1]:
             raise wrong(f"targets are {self.targets}; give the least first")
-        networks = [stage.stage for stage in self.stage if stage.stage != "linear"]
+        networks = [stage.stage for stage in self.stage if stage.stage in NETWORKS]
         if len(set(networks)) > 1:
             raise wrong("a policy has one kind of network; choose hidden or pointer stages")
         if self.algorithm is not None and {"stage", "start_from", "promise"} & self.model_fields_set:

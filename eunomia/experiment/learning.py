@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from eunomia.config import Scenario, as_table, load_scenario, with_values
-from eunomia.config.training import StageConfig, TrainingConfig
+from eunomia.config.training import NETWORKS, StageConfig, TrainingConfig
 from eunomia.experiment.bench import prepare
 from eunomia.experiment.files import file_stamps
 from eunomia.experiment.run import engine_options, provenance
@@ -106,6 +106,22 @@ class ScenarioSampler:
         return made.with_targets(low, high, np.random.default_rng([self.config.seed, seed]))
 
 
+@dataclass(frozen=True, eq=False)
+class Later:
+    """The same sampler for a later stage: training begins after ``first`` generations, on traces not yet seen."""
+
+    sampler: Sampler
+    first: int
+
+    def training(self, generation: int, count: int) -> list[Episode]:
+        """Episodes of one generation of the stage."""
+        return self.sampler.training(self.first + generation, count)
+
+    def validation(self) -> list[Episode]:
+        """Those of all stages."""
+        return self.sampler.validation()
+
+
 def scenario_episode(scenario: Scenario, seed: int, most: int | None = None) -> Episode:
     """One trace of a scenario, its first ``most`` requests, measured after its warm-up."""
     bench = prepare(scenario)
@@ -189,16 +205,17 @@ def train_policy(
     heuristic = best_heuristic(episodes, judged, tenants)
     weights, trained = _start(config, heuristic), []
     for number, stage in enumerate(config.stage):
-        if stage.stage != "linear" and weights.kind == "linear":
+        if stage.stage in NETWORKS and weights.kind == "linear":
             weights = weights.with_network(stage.stage, stage.units, config.seed)
         about, place = f"{number} {sampler.about}", folder / f"stage-{number}"
+        later = Later(sampler, sum(done.generations for done in config.stage[:number]))
         told = None if tell is None else lambda progress, stage=stage: tell(stage, progress)
         if stage.trainer == "expert":
             taught = _expert_settings(config, stage, weights, heuristic, about)
-            trained.append(train_by_expert(taught, sampler, place, workers, told))
+            trained.append(train_by_expert(taught, later, place, workers, told))
         else:
             settings = _settings(config, stage, weights, tenants, searched, about)
-            trained.append(train(settings, sampler, place, workers, told))
+            trained.append(train(settings, later, place, workers, told))
         weights = trained[-1].weights
     values = trained[-1].values
     if judged != searched:

@@ -1,8 +1,8 @@
 """A policy's scores as an ONNX network, built node by node, so that other runtimes can serve it without Eunomia.
 
 Inputs ``jobs`` (n, JOB) and ``overall`` (GLOBAL,), n free; outputs ``score`` (n,) and ``start`` (n,), the network's and
-the sub-job's share of the start margin. Placement, pair features and the order of starts stay with the caller
-(policy/decide.py says how).
+the sub-job's share of the start margin. Placement, pair and share features and the order of starts stay with the
+caller (policy/decide.py says how).
 """
 
 from __future__ import annotations

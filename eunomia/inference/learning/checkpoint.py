@@ -3,6 +3,7 @@
 The card says what the numbers mean (features and their version, network, base, gate), what they come from
 (training, hardware, loads, seeds, versions, processor time) and how they did (evaluation), and holds the SHA-256 of
 the tensor file and of itself. Version 2 only added features at the end, so a linear one of version 1 is read as well.
+A card without share features is read with nothing learned about them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 
 from eunomia.errors import ConfigError, RecordError
 from eunomia.inference.learning.family import Floats, card_path_of, read_family_card, read_tensors, write_card
-from eunomia.inference.learning.observation.table import GLOBAL, JOB, PAIR, START, VERSION
+from eunomia.inference.learning.observation.table import GLOBAL, JOB, PAIR, SHARE, START, VERSION
 from eunomia.inference.learning.policy.weights import Weights
 
 FAMILY = "eunomia"
@@ -42,7 +43,14 @@ class Checkpoint:
 def save(checkpoint: Checkpoint, path: str | Path) -> Path:
     """Write both files beside each other; ``path`` ends in .json (or in nothing). Raises OutputError."""
     weights = checkpoint.weights
-    features = {"version": VERSION, "job": JOB, "pair": PAIR, "global": GLOBAL, "start": START}
+    features = {
+        "version": VERSION,
+        "job": JOB,
+        "pair": PAIR,
+        "global": GLOBAL,
+        "start": START,
+        "share": SHARE,
+    }
     gate = weights.gate if np.isfinite(weights.gate) else None
     policy = {"kind": weights.kind, "units": weights.units, "place": weights.place, "gate": gate}
     return write_card(path, FAMILY, checkpoint.name, features, policy, weights.tensors(), checkpoint.facts)
@@ -57,7 +65,14 @@ def load(path: str | Path) -> Checkpoint:
 
 def read_card(path: str | Path) -> dict[str, Any]:
     """The card alone, checked. Raises RecordError."""
-    return read_family_card(path, FAMILY, VERSION, _is_shorter)
+    card = read_family_card(path, FAMILY, VERSION, _is_shorter)
+    names = card["features"].get("share", list(SHARE))
+    if names != list(SHARE):
+        raise RecordError(
+            f"{card_path_of(path)} was trained on share features {', '.join(names)}, this version computes "
+            f"{', '.join(SHARE)}; train it again with: eunomia train"
+        )
+    return card
 
 
 def _weights(tensors: dict[str, Floats], card: dict[str, Any], path: Path) -> Weights:

@@ -10,7 +10,7 @@ import pytest
 from eunomia.errors import RecordError
 from eunomia.inference.learning import checkpoint as ck
 from eunomia.inference.learning.checkpoint import Checkpoint, load, save
-from eunomia.inference.learning.family import card_path_of
+from eunomia.inference.learning.family import card_hash, card_path_of
 from eunomia.inference.learning.policy.weights import Weights
 from tests.inference.learning.test_policy import random_weights
 
@@ -56,6 +56,20 @@ def shortened(weights: Weights, job: int, start: int) -> dict[str, np.ndarray]:
     return {name: getattr(weights, name)[: sizes.get(name, job)] for name in names}
 
 
+def test_a_policy_without_share_features_is_read_with_nothing_learned_about_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = random_weights(1)
+    with monkeypatch.context() as then:
+        then.setattr(Weights, "tensors", lambda self: shortened(self, len(self.job), len(self.start)))
+        path = save(Checkpoint("old", weights), tmp_path / "old")
+    card = {key: value for key, value in json.loads(path.read_text()).items() if key != "card_sha256"}
+    del card["features"]["share"]
+    path.write_text(json.dumps({**card, "card_sha256": card_hash(card)}))
+    found = load(path).weights
+    assert np.array_equal(found.start, weights.start) and not found.share.any()
+
+
 def test_a_policy_without_gate_keeps_none(tmp_path: Path) -> None:
     save(Checkpoint("free", replace(random_weights(1), gate=np.inf)), tmp_path / "free")
     assert load(tmp_path / "free.safetensors").weights.gate == np.inf
@@ -97,6 +111,10 @@ def test_a_changed_or_shortened_card_is_refused(kept: Path) -> None:
 def test_other_features_or_formats_are_refused(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ck, "VERSION", 99)
     with pytest.raises(RecordError, match="trained on feature version 2, this version computes 99"):
+        load(kept)
+    monkeypatch.undo()
+    monkeypatch.setattr(ck, "SHARE", (*ck.SHARE, "new"))
+    with pytest.raises(RecordError, match="trained on share features own_loss.*this version computes.*new"):
         load(kept)
     monkeypatch.undo()
     card = json.loads(kept.read_text())

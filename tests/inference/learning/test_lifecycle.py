@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from eunomia.cli.main import app, status
 from eunomia.config.training import load_training
 from eunomia.errors import ConfigError, RecordError, UnknownNameError
-from eunomia.experiment.learning import ScenarioSampler, best_heuristic
+from eunomia.experiment.learning import Later, ScenarioSampler, best_heuristic
 from eunomia.inference.learning.serving import load_policy
 from eunomia.inference.learning.training.objectives import value
 
@@ -215,6 +215,9 @@ def test_episodes_are_the_same_at_every_call_and_visit_all_settings(folder: Path
     bandwidths = {e.problem.bandwidth_bytes_s for e in one.training(0, 2)}
     assert bandwidths == {6e9, 12e9}
     assert one.validation() is one.validation()
+    later, same = Later(one, 5).training(0, 4), one.training(5, 4)  # a later stage sees traces not yet seen
+    assert all(a.problem.requests.equals(b.problem.requests) for a, b in zip(later, same, strict=True))
+    assert Later(one, 5).validation() is one.validation()
     best = best_heuristic(one.validation(), {"hit_rate": 1.0}, tenants=False)
     assert best.values.shape == (3,)
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from eunomia.errors import ConfigError, UnknownNameError
-from eunomia.inference.learning.observation.table import JOB, PAIR, START
+from eunomia.inference.learning.observation.table import JOB, PAIR, SHARE, START
 from eunomia.inference.learning.policy.bases import base_weights, with_promise
 from eunomia.inference.learning.policy.learned import LearnedPolicy
 from eunomia.inference.learning.policy.weights import INPUTS, KINDS, Weights
@@ -35,6 +35,7 @@ def random_weights(seed: int, kind: str = "linear", size: float = 1.0) -> Weight
     weights = replace(
         base_weights("edf+f+eft+g0.9"), job=size * rng.standard_normal(len(JOB)),
         pair=size * rng.standard_normal(len(PAIR)), start=size * rng.standard_normal(len(START)),
+        share=size * rng.standard_normal(len(SHARE)),
     )  # fmt: skip
     if kind == "linear":
         return weights
@@ -219,3 +220,16 @@ def test_bases_and_weights_that_cannot_be_are_refused() -> None:
         Weights(gate=-1.0)
     with pytest.raises(ConfigError, match=r"weights 'job' are of shape \(3,\)"):
         Weights(job=np.zeros(3))
+
+
+def test_the_way_of_sharing_reaches_the_decision() -> None:
+    e = episode(1)
+    share = np.zeros(len(SHARE))
+    share[SHARE.index("cut")] = -100.0  # holds whatever it may, where small demands lose the most
+    policy = LearnedPolicy(replace(base_weights("edf+f+eft+g1"), share=share), alarm=np.inf)
+    forced = {}
+    for contention in ("weighted", "max_min"):
+        before = policy.counts["forced"]
+        simulate_problem(e.problem._replace(contention=contention), policy, e.options)
+        forced[contention] = policy.counts["forced"] - before
+    assert forced["weighted"] > 0 and forced["max_min"] == 0

@@ -130,6 +130,16 @@ def test_later_stages_begin_with_the_earlier_one(stage: str) -> None:
     assert trained.weights.kind == stage and trained.gain >= 0.0
 
 
+def test_a_stage_of_sharing_moves_the_price_of_a_start_and_the_gate_alone() -> None:
+    start = replace(SETTINGS.start, job=np.linspace(-0.1, 0.1, len(SETTINGS.start.job)))
+    settings = replace(SETTINGS, start=start, stage="sharing")
+    assert settings.codec.size == len(start.share) + 1
+    moved = settings.codec.decode(np.ones(settings.codec.size))
+    changed = {n for n, v in moved.tensors().items() if not np.array_equal(v, start.tensors()[n])}
+    assert changed == {"share"} and moved.gate != start.gate
+    assert train(replace(settings, generations=2), ToySampler()).gain >= 0.0
+
+
 def test_workers_and_interruptions_do_not_change_a_bit(tmp_path: Path) -> None:
     whole = train(SETTINGS, ToySampler())
     train(replace(SETTINGS, generations=3), ToySampler(), tmp_path)

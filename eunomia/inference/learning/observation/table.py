@@ -1,9 +1,9 @@
 """The observation: which numbers a learned policy sees, by name, in order, with a version.
 
 Four groups. *Job* features describe one waiting sub-job among all that wait, *pair* features a sub-job on an
-accelerator, *global* features the platform, *start* features (a selection of the others) whether to start now or
-hold. Every number is dimensionless: times are divided by ``scale``, the mean isolated time of the waiting
-requests, bandwidths by B, and ratios are clipped, so that platforms, networks and numbers of tenants that were
+accelerator, *global* features the platform, *start* features (a selection of the others) and *share* features whether
+to start now or hold. Every number is dimensionless: times are divided by ``scale``, the mean isolated time of the
+waiting requests, bandwidths by B, and ratios are clipped, so that platforms, networks and numbers of tenants that were
 never seen give numbers of the usual size. No feature names a network or a tenant.
 
 Symbols: t now; a arrival; d deadline; path remaining critical path; work remaining work; iso isolated time (all
@@ -100,6 +100,16 @@ START_JOB = (
     SINKS,
 )
 START = (*PAIR, *GLOBAL, *(JOB[index] for index in START_JOB))
+
+# What the decision to start reads beside those: the price of the start, in the platform's own way of sharing
+# (observation/sharing.py). Rates are work per second, 1 for a layer that is alone; urgencies are taken to be equal.
+SHARE = (
+    "own_loss",  # 1 - rate of the layer, once it runs
+    "others_loss",  # what it takes from the rates of those that run, their sum, clipped to +-4
+    "standing_loss",  # min(4, sum of 1 - rate over what runs before it starts)
+    "even",  # 1 where the smallest demands are met in full (max_min, roofline)
+    "cut",  # 1 where small demands lose the most (weighted, moca_literal)
+)
 
 LOST_GAP = 0.25
 MARGIN = 0.02

@@ -21,7 +21,8 @@ from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import pointer
 from eunomia.inference.learning.observation.compiled import observe
 from eunomia.inference.learning.observation.pairs import describe_pair, finish_times
-from eunomia.inference.learning.observation.table import GLOBAL, JOB, PAIR, START_JOB
+from eunomia.inference.learning.observation.sharing import describe_share, lost_work
+from eunomia.inference.learning.observation.table import GLOBAL, JOB, PAIR, SHARE, START_JOB
 from eunomia.inference.learning.policy.guards import is_strange, note_ranges
 from eunomia.inference.learning.policy.network import evaluate
 from eunomia.inference.learning.policy.weights import (
@@ -40,14 +41,16 @@ from eunomia.inference.learning.policy.weights import (
     PLACES,
     PROMOTED,
     RESIDUAL,
+    SHARE_AT,
     START_AT,
     STARTS,
     STARVE,
     UNITS,
+    WAY,
 )
 
 TRIED = 16
-N_JOB, N_PAIR, N_GLOBAL = len(JOB), len(PAIR), len(GLOBAL)
+N_JOB, N_PAIR, N_GLOBAL, N_SHARE = len(JOB), len(PAIR), len(GLOBAL), len(SHARE)
 ANY_IDLE, EFT, EFT_CA = range(len(PLACES))
 ADDRESS, LENGTH = 0, 1  # places in system.parameters: where the block stands, and how long it is
 NOW, STARTED, LEFT, FINISHED = range(4)  # places in system.memory: the last instant that was decided
@@ -161,8 +164,8 @@ def place_job(
 
 
 @jitted
-def start_margin(running: float, bandwidth: float, x: Any, y: Any, overall: Any, block: Any) -> float:
-    """gate - D/B + start . w; the globals' share of idle and D are those at the beginning of the pass."""
+def start_margin(running: float, bandwidth: float, x: Any, y: Any, v: Any, overall: Any, block: Any) -> float:
+    """gate - D/B + start . w + share . v; the globals' share of idle and D are those at the beginning of the pass."""
     margin = block[GATE] - running / bandwidth
     at = START_AT
     for f in range(N_PAIR):
@@ -173,6 +176,8 @@ def start_margin(running: float, bandwidth: float, x: Any, y: Any, overall: Any,
     at += N_GLOBAL
     for f in range(len(START_JOB)):
         margin += block[at + f] * x[START_JOB[f]]
+    for f in range(N_SHARE):
+        margin += block[SHARE_AT + f] * v[f]
     return margin  # type: ignore[no-any-return]
 
 
@@ -194,6 +199,7 @@ def _start_in_turn(
     n, lanes = len(ready), len(accelerators)
     tier, open_ = np.empty(n, np.int64), np.ones(n, np.bool_)
     free_s, lane_demand, finish_s, y = np.empty(lanes), np.zeros(lanes), np.empty(lanes), np.zeros(N_PAIR)
+    v, scratch = np.empty(N_SHARE), np.empty(lanes + 1)
     idle = 0
     for s in range(lanes):
         free_s[s] = 0.0
@@ -204,9 +210,10 @@ def _start_in_turn(
             idle += 1
     set_tiers(ready, block, system, tier)
     running, count, held, nothing_runs = system.demand_bytes_s, 0, 0, idle == lanes
-    counters = block[COUNTERS:]
+    counters, bandwidth, way = block[COUNTERS:], system.bandwidth_bytes_s, int(block[WAY])
+    standing = lost_work(way, lane_demand, bandwidth, scratch)
     while idle > 0 and held < TRIED:
-        if not residual and not nothing_runs and running > block[GATE] * system.bandwidth_bytes_s:
+        if not residual and not nothing_runs and running > block[GATE] * bandwidth:
             counters[HOLDS] += 1.0
             break
         i = next_job(ready, tier, score, open_)
@@ -220,7 +227,8 @@ def _start_in_turn(
         if s < 0 or free_s[s] > 0.0:
             continue
         if residual:
-            value = margin[i] + start_margin(running, system.bandwidth_bytes_s, jobs[i], y, overall, block)
+            describe_share(way, lane_demand, standing, demand[i, s], bandwidth, scratch, v)
+            value = margin[i] + start_margin(running, bandwidth, jobs[i], y, v, overall, block)
             if not value >= 0.0 and not nothing_runs:
                 held += 1
                 counters[HOLDS] += 1.0
@@ -233,6 +241,7 @@ def _start_in_turn(
         nothing_runs = False
         free_s[s], lane_demand[s] = max(latency_s[i, s], 1e-300), demand[i, s]
         running = running_demand(lane_demand)
+        standing = lost_work(way, lane_demand, bandwidth, scratch)
     counters[STARTS] += count
     return count
 

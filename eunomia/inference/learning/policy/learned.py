@@ -10,6 +10,7 @@ import numpy as np
 from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.setup import DECIDE, Rules
 from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE
+from eunomia.inference.learning.observation.sharing import WAY_OF, WAYS
 from eunomia.inference.learning.observation.table import JOB
 from eunomia.inference.learning.policy.decide import decide
 from eunomia.inference.learning.policy.weights import (
@@ -21,6 +22,7 @@ from eunomia.inference.learning.policy.weights import (
     SEEN_HIGH,
     SEEN_LOW,
     UNSHARED,
+    WAY,
     Floats,
     Weights,
 )
@@ -62,10 +64,11 @@ class LearnedPolicy:
         return LearnedPolicy, (self.weights, self.name, self.starve, self.alarm, self.shared)
 
     def attach(self, engine: Any) -> Any:
-        """A run begins: is there anything that its accelerators share?"""
+        """A run begins: is there anything that its accelerators share, and how?"""
         apart = self.shared and engine.problem.contention in APART
         self.block[GATE] = np.inf if apart else self.weights.gate
         self.block[RESIDUAL] = float(self.weights.learned and not apart)
+        self.block[WAY] = WAYS.index(WAY_OF.get(engine.problem.contention, WAYS[0]))
         self.block[COUNTERS + UNSHARED] += float(apart)
         return None
 

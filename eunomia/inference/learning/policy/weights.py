@@ -2,10 +2,11 @@
 
 score(j)      = base . x_j + job . x_j + out . h_j                 which sub-job next
 place(j, s)   = -(finish / least finish) + pair . y_js             where
-start(j, s)   = gate - D / B + start . w_js + out_start . h_j      now, if >= 0; otherwise hold
+start(j, s)   = gate - D / B + start . w_js + share . v_js + out_start . h_j      now, if >= 0; otherwise hold
 
-x_j job features, y_js pair features, w_js start features (observation/table.py). ``base``, ``gate`` and the
-placement are the heuristic that the policy begins with; all other weights 0 is exactly that heuristic.
+x_j job features, y_js pair features, w_js start features, v_js share features (observation/table.py).
+``base``, ``gate`` and the placement are the heuristic that the policy begins with; all other weights 0 is
+exactly that heuristic.
 
 h_j depends on the kind of network:
     linear   none
@@ -22,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.errors import ConfigError, UnknownNameError
-from eunomia.inference.learning.observation.table import GLOBAL, JOB, PAIR, START
+from eunomia.inference.learning.observation.table import GLOBAL, JOB, PAIR, SHARE, START
 
 Floats = npt.NDArray[np.float64]
 
@@ -31,8 +32,8 @@ PLACES = ("any_idle", "eft", "eft_ca")
 INPUTS = len(JOB) + len(GLOBAL)
 
 # Head of the block.
-(KIND, UNITS, PLACE, GATE, RESIDUAL, STARVE, COLLECT, ALARM) = range(8)
-HEAD = 8
+(KIND, UNITS, PLACE, GATE, RESIDUAL, STARVE, COLLECT, ALARM, WAY) = range(9)
+HEAD = 9
 # What the compiled policy counts, from COUNTERS on.
 COUNTED = ("decisions", "starts", "holds", "forced", "invalid", "strange", "alarms", "promoted", "unshared")
 (DECISIONS, STARTS, HOLDS, FORCED, INVALID, STRANGE, ALARMS, PROMOTED, UNSHARED) = range(len(COUNTED))
@@ -41,7 +42,8 @@ BASE = COUNTERS + len(COUNTED)
 JOB_AT = BASE + len(JOB)
 PAIR_AT = JOB_AT + len(JOB)
 START_AT = PAIR_AT + len(PAIR)
-LOW = START_AT + len(START)
+SHARE_AT = START_AT + len(START)
+LOW = SHARE_AT + len(SHARE)
 HIGH = LOW + len(JOB)
 SEEN_LOW = HIGH + len(JOB)
 SEEN_HIGH = SEEN_LOW + len(JOB)
@@ -72,6 +74,7 @@ class Weights:
     job: Floats = field(default_factory=lambda: np.zeros(len(JOB)))
     pair: Floats = field(default_factory=lambda: np.zeros(len(PAIR)))
     start: Floats = field(default_factory=lambda: np.zeros(len(START)))
+    share: Floats = field(default_factory=lambda: np.zeros(len(SHARE)))
     low: Floats = field(default_factory=lambda: np.full(len(JOB), -np.inf))
     high: Floats = field(default_factory=lambda: np.full(len(JOB), np.inf))
     centre: Floats = field(default_factory=lambda: np.zeros(len(JOB)))
@@ -96,12 +99,13 @@ class Weights:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Names and shapes of all tensors."""
         wide = dict.fromkeys(("base", "job", "low", "high", "centre", "spread"), (len(JOB),))
-        return {**wide, "pair": (len(PAIR),), "start": (len(START),), **network_shapes(self.kind, self.units)}
+        own = {"pair": (len(PAIR),), "start": (len(START),), "share": (len(SHARE),)}
+        return {**wide, **own, **network_shapes(self.kind, self.units)}
 
     def tensors(self) -> dict[str, Floats]:
         """All tensors by name, as they are kept in a checkpoint."""
         own = {name: getattr(self, name) for name in
-               ("base", "job", "low", "high", "centre", "spread", "pair", "start")}  # fmt: skip
+               ("base", "job", "low", "high", "centre", "spread", "pair", "start", "share")}  # fmt: skip
         return {**own, **self.network}
 
     @property
@@ -109,7 +113,7 @@ class Weights:
         """Whether anything was added to the heuristic."""
         return any(
             np.any(self.tensors()[n])
-            for n in ("job", "pair", "start", "out", "out_start")
+            for n in ("job", "pair", "start", "share", "out", "out_start")
             if n in self.tensors()
         )
 
@@ -124,8 +128,9 @@ class Weights:
             starve,
             alarm,
         )
-        places = ((BASE, self.base), (JOB_AT, self.job), (PAIR_AT, self.pair), (START_AT, self.start), (LOW, self.low),
-                  (HIGH, self.high), (CENTRE, self.centre), (INVERSE, 1.0 / self.spread))  # fmt: skip
+        places = ((BASE, self.base), (JOB_AT, self.job), (PAIR_AT, self.pair), (START_AT, self.start),
+                  (SHARE_AT, self.share), (LOW, self.low), (HIGH, self.high), (CENTRE, self.centre),
+                  (INVERSE, 1.0 / self.spread))  # fmt: skip
         for at, values in places:
             block[at : at + len(values)] = values
         block[SEEN_LOW:SEEN_HIGH], block[SEEN_HIGH:CENTRE] = np.inf, -np.inf

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.errors import UnknownNameError
-from eunomia.inference.learning.observation.table import JOB, PAIR, START
+from eunomia.inference.learning.observation.table import JOB, PAIR, SHARE, START
 from eunomia.inference.learning.policy.weights import Weights, network_shapes
 
 Floats = npt.NDArray[np.float64]
 
 # A step of 1 in the search changes a weight by this much: start margins are shares of B, scores are not.
-SCALES = {"job": 1.0, "pair": 0.3, "start": 0.1, "gate": 0.1, "out": 1.0, "out_start": 0.1}
+SCALES = {"job": 1.0, "pair": 0.3, "start": 0.1, "share": 0.1, "gate": 0.1, "out": 1.0, "out_start": 0.1}
 INNER_SCALE = 0.5  # of all other tensors of a network
 TENANT = (
     "gap", "shortfall", "below", "lost", "target", "filled", "gap_deadline", "weight",
@@ -42,7 +42,14 @@ class Codec:
     promises: bool = False  # whether they alone are, with what weighs them against size; other weights stay
 
     def __post_init__(self) -> None:
-        known = ("job", "pair", "start", "gate", *network_shapes(self.origin.kind, self.origin.units))
+        known = (
+            "job",
+            "pair",
+            "start",
+            "share",
+            "gate",
+            *network_shapes(self.origin.kind, self.origin.units),
+        )
         for name in self.names:
             if name not in known:
                 raise UnknownNameError("trained tensor", name, known, f" of a {self.origin.kind} policy")
@@ -51,11 +58,13 @@ class Codec:
         skip = {*IDLE_JOB, *(() if self.tenants else TENANT)}
         masks = {
             "job": np.array([name not in skip for name in JOB]), "pair": np.ones(len(PAIR), np.bool_),
-            "start": np.array([name not in skip for name in START]), "gate": np.ones(1, np.bool_),
+            "start": np.array([name not in skip for name in START]), "share": np.ones(len(SHARE), np.bool_),
+            "gate": np.ones(1, np.bool_),
         }  # fmt: skip
         if self.promises:
             masks |= {"job": np.array([name in PROMISES for name in JOB]), "pair": np.zeros(len(PAIR), np.bool_),
-                      "start": np.array([name in PROMISED_STARTS for name in START])}  # fmt: skip
+                      "start": np.array([name in PROMISED_STARTS for name in START]),
+                      "share": np.zeros(len(SHARE), np.bool_)}  # fmt: skip
         for name, value in self.origin.network.items():
             masks[name] = np.ones(value.size, np.bool_)
         if self.origin.place == "any_idle":
@@ -94,7 +103,9 @@ class Codec:
             step[mask] = self._scale(name)[mask] * x[at : at + int(mask.sum())]
             at += int(mask.sum())
             changed[name] = tensors[name] + step.reshape(tensors[name].shape)
-        own: dict[str, Any] = {name: changed[name] for name in ("job", "pair", "start") if name in changed}
+        own: dict[str, Any] = {
+            name: changed[name] for name in ("job", "pair", "start", "share") if name in changed
+        }
         network = {name: changed.get(name, value) for name, value in self.origin.network.items()}
         gate = max(float(changed["gate"][0]), 0.05) if "gate" in changed else self.origin.gate
         return replace(self.origin, gate=gate, network=network, **own)

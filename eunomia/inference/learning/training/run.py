@@ -24,9 +24,11 @@ from eunomia.inference.learning.training.workers import Workers
 Floats = npt.NDArray[np.float64]
 Tell = Callable[["Progress"], None]
 
-# What each stage trains. The pointer's inner layers stay as they were drawn (or taught); its output layer is searched.
+# What each stage trains; ``sharing``: the price of a start where bandwidth is shared, alone.
+# The pointer's inner layers stay as they were drawn (or taught); its output layer is searched.
 STAGES: dict[str, tuple[str, ...]] = {
     "linear": ("job", "pair", "start", "gate"),
+    "sharing": ("share", "gate"),
     "hidden": ("W1", "b1", "out", "out_start"),
     "pointer": ("out", "out_start"),
 }

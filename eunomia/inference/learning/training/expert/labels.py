@@ -121,6 +121,7 @@ class Labeller(LearnedPolicy):
 
     def attach(self, engine: Any) -> Any:
         """Memory for rollouts beside the engine."""
+        super().attach(engine)
         return self.teacher.attach(engine)
 
     def labels(self) -> Labels:

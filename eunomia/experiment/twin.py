@@ -22,9 +22,9 @@ from eunomia.workload.model import DnnModel, Layer
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement, Slo
 
-FORMAT = 1
+FORMAT = 2
 ANSWERED = ("hit", "late")
-KEYS = ("format", "policy", "late", "devices", "networks", "pairs", "stretch", "requests")
+KEYS = ("format", "policy", "late", "devices", "networks", "pairs", "turn_s", "answer_s", "requests")
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class Twin:
     policy: str
     hit: npt.NDArray[np.bool_]
     response_s: npt.NDArray[np.float64]
+    answer_s: float = 0.0  # from the end of a request's last block to its answer
 
     def problem(self) -> Problem:
         """A fresh problem."""
@@ -95,7 +96,7 @@ def _read(content: dict[str, Any]) -> Twin:
     """A recording that has all its keys; raises whatever a damaged one provokes."""
     agreements = tuple(_agreement(pair) for pair in content["pairs"])
     networks: dict[str, Any] = content["networks"]
-    table = _table(networks, tuple(content["devices"]), float(content["stretch"]))
+    table = _table(networks, tuple(content["devices"]), float(content["turn_s"]))
     rows = sorted((r for r in content["requests"] if r[2] in networks), key=lambda r: r[0])
     place = {(a.tenant, a.model): n for n, a in enumerate(agreements)}
     start_s = rows[0][0]
@@ -108,7 +109,16 @@ def _read(content: dict[str, Any]) -> Twin:
     platform = TwinPlatform(table.types, np.arange(len(table.types)))
     hit = np.array([r[5] == "hit" for r in rows])
     response_s = np.array([r[6] if r[5] in ANSWERED else math.nan for r in rows])
-    return Twin(requests, table, platform, content["late"], content["policy"], hit, response_s)
+    return Twin(
+        requests,
+        table,
+        platform,
+        content["late"],
+        content["policy"],
+        hit,
+        response_s,
+        float(content["answer_s"]),
+    )
 
 
 @dataclass(frozen=True)
@@ -130,8 +140,10 @@ def predict(twin: Twin, policy: PolicyLike) -> Prediction:
     """What the simulator says the server would do under a policy."""
     outcome: Outcome = simulate_problem(twin.problem(), resolve_policy(policy), twin.options)
     results = outcome.results
-    response_s = np.where(results["outcome"] <= 1, results["finish_s"] - results["arrival_s"], np.nan)
-    return _summary(policy_name(policy), twin, results["outcome"] == 0, response_s)
+    answered = results["outcome"] <= 1
+    response_s = np.where(answered, results["finish_s"] - results["arrival_s"] + twin.answer_s, np.nan)
+    hit = answered & (response_s <= twin.requests.relative_deadline_s + 1e-9)
+    return _summary(policy_name(policy), twin, hit, response_s)
 
 
 def _summary(name: str, twin: Twin, hit: Any, response_s: Any) -> Prediction:
@@ -152,15 +164,17 @@ def _agreement(pair: dict[str, Any]) -> Agreement:
     return Agreement(pair["tenant"], pair["model"], slo, pair["priority"], pair["weight"])
 
 
-def _table(networks: dict[str, Any], devices: Sequence[str], stretch: float) -> CostTable:
-    """One opaque layer per block; -1 = the device does not run it."""
+def _table(networks: dict[str, Any], devices: Sequence[str], turn_s: float) -> CostTable:
+    """One opaque layer per block; -1 = the device does not run it. ``turn_s``: what a run costs, with the first."""
     models = tuple(
         DnnModel(name, tuple(Layer(f"block-{n}", "elementwise", in_w=n + 1) for n in range(len(blocks))),
                  tuple((n, n + 1) for n in range(len(blocks) - 1)))
         for name, blocks in networks.items()
     )  # fmt: skip
     times = np.array([row for blocks in networks.values() for row in blocks], float)
-    compute_s = np.where(times > 0, times * stretch, np.inf)
+    first = np.cumsum([0, *map(len, networks.values())])[:-1]
+    times[first] = np.where(times[first] > 0, times[first] + turn_s, times[first])
+    compute_s = np.where(times > 0, times, np.inf)
     zeros, link = np.zeros_like(compute_s), np.ones(len(devices))
     return CostTable(
         models, tuple(devices), compute_s, zeros, zeros, zeros, link, ("measured",) * len(devices)

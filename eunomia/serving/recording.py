@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from eunomia.serving.service import Service
 
 KEPT = 200_000  # requests; older ones are forgotten
-FORMAT = 1
+FORMAT = 2
 ROW = np.dtype([
     ("arrival_s", "f8"), ("deadline_s", "f8"), ("response_s", "f8"), ("queue_s", "f8"), ("batch", "i4"), ("who", "i4"),
 ])  # fmt: skip
@@ -54,11 +54,10 @@ class Recording:
 def export(service: Service) -> dict[str, Any]:
     """Everything that ``eunomia twin`` needs, as JSON: devices, block times, promises, settings, traffic.
 
-    ``stretch``: device time as the dispatcher sees it over the sum of block times: what messages between
-    blocks cost. What reading and answering a request takes is not in a recording.
+    ``turn_s``: what a device loses before a run, ``answer_s``: from a run's end to the answer, means of late
+    (dispatch/overheads.py). What reading a request and sending its answer take is not in a recording.
     """
     dispatcher, costs = service.pool.dispatcher, service.pool.costs
-    blocks = max(dispatcher.block_s, 1e-9)
     return {
         "format": FORMAT, "policy": service.policy_name, "lease_s": dispatcher.options.lease_s,
         "late": dispatcher.options.late, "max_batch": dispatcher.options.max_batch,
@@ -74,6 +73,6 @@ def export(service: Service) -> dict[str, Any]:
                                                 "window_requests": a.slo.window_requests}}
             for a in dispatcher.agreements
         ],
-        "stretch": max(1.0, sum(lane.busy_s for lane in dispatcher.lanes) / blocks) if dispatcher.block_s else 1.0,
+        "turn_s": dispatcher.overheads.turn_s, "answer_s": dispatcher.overheads.answer_s,
         "requests": service.recording.requests(),
     }  # fmt: skip

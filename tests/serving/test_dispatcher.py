@@ -15,6 +15,7 @@ from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.dispatcher import Dispatcher, DispatchOptions
 from eunomia.serving.dispatch.guard import Guarded
 from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.dispatch.overheads import Overheads
 from eunomia.workload.tenant import Agreement, Slo
 
 
@@ -364,3 +365,27 @@ def test_a_policy_finds_its_own_constants_in_the_view_and_nothing_of_its_predece
         ("two", [0.0, 0.0], 0.0),
         ("fallback", [3.0, 0.0], 0.0),
     ]
+
+
+def test_what_serving_costs_beside_the_blocks() -> None:
+    told = Overheads()
+    told.turned(free_s=1.0, chosen_s=0.5, began_s=1.25)  # chosen while the device was busy: 0.25 s lost
+    told.turned(free_s=2.0, chosen_s=3.0, began_s=3.75)  # chosen when it was idle: 0.75 s lost
+    assert told.turn_s == pytest.approx(0.5)
+    told.answered(ended_s=4.0, now_s=4.5)
+    assert told.answer_s == pytest.approx(0.5)
+    for _ in range(400):
+        told.answered(5.0, 5.1)
+    assert told.answer_s == pytest.approx(0.1, abs=0.01), "the last hundred count"
+
+
+def test_the_devices_watch_counts_when_a_run_began_and_ended() -> None:
+    replay = Replay(load_policy("edf"), np.ones((2, 1)), [2], DispatchOptions())
+    replay.dispatcher.add_pair(Agreement("t", "m0"))
+    job = Job(0, replay.networks[0], 0.0, 9.0, payload=0)
+    replay.dispatcher.arrive(job)
+    replay.clock.time_s = 2.5
+    replay.dispatcher.done(0, 2, [1.0, 1.0], span_s=(0.25, 2.25))
+    assert (job.start_s, job.attained_s, replay.dispatcher.lanes[0].busy_s) == (0.25, 2.0, 2.0)
+    assert replay.dispatcher.leave(job)
+    assert (replay.dispatcher.overheads.turn_s, replay.dispatcher.overheads.answer_s) == (0.25, 0.25)

@@ -22,6 +22,7 @@ from eunomia.serving.dispatch.indicators import Indicator
 from eunomia.serving.dispatch.jobs import GONE, RUNNING, WAITING, Job, WaitingTable
 from eunomia.serving.dispatch.lanes import Lane
 from eunomia.serving.dispatch.look_ahead import LookAhead
+from eunomia.serving.dispatch.overheads import Overheads
 from eunomia.serving.dispatch.views import IndicatorTable, Views, facts_of
 from eunomia.workload.tenant import Agreement
 
@@ -81,7 +82,8 @@ class Dispatcher:
         self.agreements: list[Agreement] = []
         self.tenants: dict[str, int] = {}
         self.rounds = self.starts = self.finished = self.preemptions = 0
-        self.block_s = 0.0  # sum over all blocks that ran
+        self.overheads = Overheads()
+        self._arriving: Job | None = None
         self._table = IndicatorTable()
         self._views = Views(
             self.waiting,
@@ -115,7 +117,9 @@ class Dispatcher:
         slack_s = job.deadline_s - job.arrival_s - self.costs.rest_s(job.network)[0][0]
         self.calm.arrived(job.pair, slack_s, self.clock.now_s())
         self.wait(job)
+        self._arriving = job
         self.decide()
+        self._arriving = None
 
     def done(
         self, device: int, next_block: int, seconds: Sequence[float], follows: Job | None = None,
@@ -135,7 +139,10 @@ class Dispatcher:
                 member.start_s = began_s
         if seconds:
             self.costs.learn(job.network, device, lane.first, list(seconds), job.rows)
-        self.block_s += sum(seconds)
+        self.overheads.turned(lane.free_s, job.chosen_s, began_s)
+        lane.free_s = ended_s
+        for member in (job, *job.together):
+            member.ended_s = ended_s
         took_s = ended_s - began_s
         lane.busy_s += took_s
         preempted = next_block < lane.last
@@ -188,6 +195,8 @@ class Dispatcher:
         hit = not dropped and now_s <= job.deadline_s
         job.state = GONE
         self.finished += 1
+        if not dropped:
+            self.overheads.answered(job.ended_s, now_s)
         self.indicators[job.pair].observe(now_s, now_s - job.arrival_s, hit=hit, dropped=dropped)
         self._table.changed(job.pair)
         return hit
@@ -257,6 +266,7 @@ class Dispatcher:
     def _start(self, job: Job, device: int) -> None:
         self.gather(job)
         self.choose_whole(job, device)
+        job.chosen_s = job.arrival_s if job is self._arriving else self.clock.now_s()
         self._begin(job, device, self.clock.now_s())
         lane = self.lanes[device]
         self.executor.run(device, job, lane.first, lane.last)

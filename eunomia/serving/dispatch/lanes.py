@@ -37,6 +37,7 @@ class Lane:
     due_s: list[float] = field(default_factory=list)
     stopping: bool = False
     last_request: int = -1
+    free_s: float = 0.0  # when the last run ended
     busy_s: float = 0.0
     alive: bool = True
     next: Claim | None = None

@@ -95,8 +95,11 @@ def twin_of(content: Any, source: str = "recording") -> Twin:
 def _read(content: dict[str, Any]) -> Twin:
     """A recording that has all its keys; raises whatever a damaged one provokes."""
     agreements = tuple(_agreement(pair) for pair in content["pairs"])
+    turn_s, answer_s = (float(content[name]) for name in ("turn_s", "answer_s"))
+    if not 0.0 <= turn_s < math.inf or not 0.0 <= answer_s < math.inf:
+        raise ValueError(f"a run costs {turn_s} s and an answer {answer_s} s")
     networks: dict[str, Any] = content["networks"]
-    table = _table(networks, tuple(content["devices"]), float(content["turn_s"]))
+    table = _table(networks, tuple(content["devices"]), turn_s)
     rows = sorted((r for r in content["requests"] if r[2] in networks), key=lambda r: r[0])
     place = {(a.tenant, a.model): n for n, a in enumerate(agreements)}
     start_s = rows[0][0]
@@ -117,7 +120,7 @@ def _read(content: dict[str, Any]) -> Twin:
         content["policy"],
         hit,
         response_s,
-        float(content["answer_s"]),
+        answer_s,
     )
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,7 +78,14 @@ def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
 
 def test_a_damaged_recording_is_said() -> None:
     whole = recording(0, "edf")
-    for damage in ({"pairs": []}, {"networks": {"m0": 3}}, {"requests": [[1.0]]}):
+    bad: list[dict[str, Any]] = [
+        {"pairs": []},
+        {"networks": {"m0": 3}},
+        {"requests": [[1.0]]},
+        {"turn_s": -1.0},
+        {"answer_s": math.nan},
+    ]
+    for damage in bad:
         with pytest.raises(ConfigError, match="damaged recording"):
             twin_of(whole | damage)
 

@@ -9,7 +9,7 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from eunomia.experiment.policy_onnx import write_onnx
-from eunomia.inference.learning.observation.table import GLOBAL, JOB, PAIR
+from eunomia.inference.learning.observation.table import GLOBAL, JOB, PAIR, SHARE
 from eunomia.inference.learning.policy.decide import score_all, start_margin
 from eunomia.inference.learning.policy.weights import KINDS
 from tests.inference.learning.test_policy import random_weights
@@ -27,7 +27,8 @@ def test_scores_agree_at_two_set_sizes(kind: str, tmp_path: Path) -> None:
         score, margin = np.empty(count), np.empty(count)
         assert score_all(jobs, overall, block, True, score, margin)
         expected = [
-            margin[i] + start_margin(0.0, 1.0, jobs[i], np.zeros(len(PAIR)), overall, block)
+            margin[i]
+            + start_margin(0.0, 1.0, jobs[i], np.zeros(len(PAIR)), np.zeros(len(SHARE)), overall, block)
             for i in range(count)
         ]
         found_score, found_start = network.run(None, {"jobs": jobs, "overall": overall})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 
 from eunomia.cluster.cluster import Floats
@@ -12,6 +14,7 @@ OURS, AS_ECOS = (
     (3, 1e-11, 1e-9),
     (9, 1e-14, 1e-8),
 )  # refinements of a solve, what may be left of it, and of feasibility
+SPACE_KEPT = 1 << 22  # numbers, 32 MiB: memory that one solve leaves to the next
 NAMES = ("self-dual embedding", "self-dual embedding as ECOS")
 
 
@@ -22,8 +25,8 @@ def solve_embedded_shares(problem: ShareProgramme, as_gavel: bool = False) -> Sh
     them), and are cleared at the end; what they held, rounds hand out. ``as_gavel`` refines every solve as far as ECOS
     does, otherwise only late ones are refined. The gap is to the bound that the multipliers prove, see :func:`bound`.
     """
-    from eunomia.cluster.solver.embedding_core import embed
-    from eunomia.cluster.solver.embedding_step import ruiz
+    from eunomia.cluster.solver.embedding_core import embed, space_needed
+    from eunomia.cluster.solver.embedding_scaling import ruiz
 
     speed = np.ascontiguousarray(problem.speed.T)
     kinds, rows = speed.shape
@@ -46,7 +49,8 @@ def solve_embedded_shares(problem: ShareProgramme, as_gavel: bool = False) -> Sh
         ]
     )
     live = np.concatenate([np.ones((kinds + 1) * rows), problem.rowed.astype(float), np.ones(kinds)])
-    point, steps, _ = embed(jobs, grid, live, cost, *(AS_ECOS if as_gavel else OURS), as_gavel)
+    space = _space(space_needed(kinds, rows))
+    point, steps, _ = embed(jobs, grid, live, cost, *(AS_ECOS if as_gavel else OURS), as_gavel, space)
     own = kinds * rows  # entries of x; then y, signs, time, fairness, capacities
     shares = np.clip(np.round((point[:own].reshape(kinds, rows) / by_x).T, AGREED), 0.0, 1.0)
     shares = np.where(problem.speed > 0.0, shares, 0.0)
@@ -55,6 +59,19 @@ def solve_embedded_shares(problem: ShareProgramme, as_gavel: bool = False) -> Sh
     multiplier = np.where(problem.rowed, point[at : at + rows] / by_row[1] * worth, 0.0)
     prices = point[-kinds:] / by_capacity * worth
     return judged(problem, shares, level, multiplier, prices, steps, NAMES[as_gavel])
+
+
+def _space(size: int) -> Floats:
+    """Memory to work in. A solve asks the system for none that an earlier one of this thread had."""
+    space: Floats | None = getattr(_KEPT, "space", None)
+    if space is None or len(space) < size:
+        space = np.empty(size)
+        if size <= SPACE_KEPT:
+            _KEPT.space = space
+    return space
+
+
+_KEPT = threading.local()
 
 
 def _unit_of_y(problem: ShareProgramme) -> float:
@@ -72,14 +89,15 @@ def judged(
     name: str,
 ) -> ShareSolution:
     """The answer with objective, residual and gap recomputed from its own numbers."""
-    speed = (problem.speed * shares).sum(axis=1)
+    speed = np.einsum("mj,mj->m", problem.speed, shares)  # several times as fast as sums over short lines
     y = level if problem.reward else 0.0
-    worth = (problem.speed * problem.price * shares).sum(axis=1) * problem.value
+    worth = np.einsum("mj,mj,j->m", problem.speed, shares, problem.price) * problem.value
     objective = float(problem.count @ worth) + problem.reward * y
     least = problem.floor + problem.rise * y
     over = (problem.count * problem.scale) @ shares / problem.capacity - 1.0
     short = np.where(problem.rowed, (least - problem.norm * speed) / np.maximum(np.abs(least), 1e-12), 0.0)
-    residual = max(over.max(), short.max(initial=0.0), (shares.sum(axis=1) - 1.0).max(initial=0.0), 0.0)
+    time = (shares @ np.ones(shares.shape[1])).max(initial=0.0)
+    residual = max(over.max(), short.max(initial=0.0), time - 1.0, 0.0)
     proven = bound(problem, multiplier, prices)
     idle = not problem.reward and not problem.value.any()  # any feasible point will do
     gap = float("nan") if idle else abs(proven - objective) / max(abs(objective), 1e-12)
@@ -99,7 +117,9 @@ def bound(problem: ShareProgramme, multiplier: Floats, prices: Floats) -> float:
         if not rising > 0.0:
             return float("inf")
         rows = multiplier * (problem.reward / rising)
-    gain = (rows * problem.norm)[:, None] + problem.value[:, None] * problem.price
-    worth = (gain * problem.speed - problem.scale[:, None] * prices).max(axis=1)
-    worth = problem.count @ np.maximum(worth, 0.0)
-    return float(prices @ problem.capacity + worth - (problem.count * rows) @ problem.floor)
+    worth = np.zeros(len(problem.scale))
+    for speed, cost, price in zip(problem.speed.T, prices.tolist(), problem.price.tolist(), strict=True):
+        gain = (rows * problem.norm + problem.value * price) * speed
+        worth = np.maximum(worth, gain - problem.scale * cost)
+    total = prices @ problem.capacity + problem.count @ worth - (problem.count * rows) @ problem.floor
+    return float(total)

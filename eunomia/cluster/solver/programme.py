@@ -51,6 +51,8 @@ class ShareProgramme:
         if self.beside is not None:
             columns.append(self.kind.astype(float))
         first, group, _ = group_rows(np.column_stack([self.speed, *columns]))
+        if len(first) == len(group):
+            return self, group  # nothing is alike; groups stand in order of first appearance
         count = np.bincount(group, self.count, len(first)).astype(float)
         return replace(self.take(first), count=count), group
 

@@ -218,7 +218,7 @@ def _made_feasible(problem: ShareProgramme, solved: ShareSolution) -> ShareSolut
     shares = np.where(problem.speed > 0.0, np.maximum(solved.shares, 0.0), 0.0)
     together = np.maximum(solved.pair_shares, 0.0)
     used = (problem.count * problem.scale) @ shares
-    time = shares.sum(axis=1)
+    time = shares @ np.ones(shares.shape[1])
     if len(together):
         used += problem.scale[solved.pair_first] @ together
         for side in (solved.pair_first, solved.pair_second):

@@ -12,11 +12,11 @@ import argparse
 import itertools
 import multiprocessing
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -62,6 +62,7 @@ VARIANTS = {  # what is shown -> settings beside the base
     "500 us, charged, twice as fast": "budget_us=500,charge=true,ends_per_us=16",
 }
 PROMISES = "## Promises to tenants"
+Found = TypeVar("Found")
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "lookahead.md"
 
 
@@ -146,8 +147,11 @@ def planning_time(problem: Any, policy: Lookahead) -> tuple[float, float, float]
     return charged_s, with_s - without_s, float(problem.jobs.arrival_s[-1])
 
 
-def bench_of(workload: str, load: float) -> Bench:
-    """Four Simba-like and four Eyeriss-like accelerators behind 36 GB/s; deadlines of 2.5 isolated times."""
+def bench_of(load: float, tenants: Mapping[str, str]) -> Bench:
+    """Four Simba-like and four Eyeriss-like accelerators behind 36 GB/s; deadlines of 2.5 isolated times.
+
+    ``tenants``: name -> set of networks; all send at equal rates.
+    """
     return prepare(
         scenario_from(
             {
@@ -158,9 +162,10 @@ def bench_of(workload: str, load: float) -> Bench:
                 },
                 "tenant": [
                     {
-                        "name": "all", "model_set": workload, "deadline": "qos_m", "deadline_alpha": 2.5,
+                        "name": name, "model_set": models, "deadline": "qos_m", "deadline_alpha": 2.5,
                         "arrivals": {"process": "poisson", "rate_per_s": 500.0},
                     }
+                    for name, models in tenants.items()
                 ],
             }
         )
@@ -178,7 +183,7 @@ def first(requests: RequestTable, count: int) -> RequestTable:
 
 def traces_of(workload: str, load: float, size: Size) -> list[Trace]:
     """Choose the rule on validation traces, then meet the test traces."""
-    bench = bench_of(workload, load)
+    bench = bench_of(load, {"all": workload})
     table, machine = bench.machine.table, bench.machine
     seeds = list(range(FIRST_SEED, FIRST_SEED + size.seeds))
 
@@ -318,30 +323,36 @@ def write(text: str) -> None:
     RESULTS.write_text(f"{text}\n{found}{promises}" if found else text)
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def command_line(description: str | None) -> argparse.Namespace:
+    """Options of both commands."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--small", action="store_true", help="two seeds of short traces")
     parser.add_argument("--processes", type=int, default=2, help="cells simulated at once; 2 unless given")
     parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def in_cells(
+    work: Callable[..., list[Found]], cells: Iterable[tuple[Any, ...]], fixed: Sequence[Any], processes: int
+) -> Iterator[list[Found]]:
+    """``work(*cell, *fixed)`` of all cells, in order, several at once in processes of their own."""
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(work, *zip(*cells, strict=True), *map(itertools.repeat, fixed))
+
+
+def main() -> None:
+    """Command line."""
+    arguments = command_line(__doc__)
     size = SMALL if arguments.small else Size()
     load_policy("lookahead").decide  # noqa: B018  compiled before any clock runs
-    text = page(hits_of(size, arguments.processes), size)
+    traces: list[Trace] = []
+    for cell in in_cells(traces_of, itertools.product(SETS, size.loads), [size], arguments.processes):
+        traces += cell
+        print(by_cell(cell)[-1], flush=True)
+    text = page(traces, size)
     print(text)
     if arguments.write:
         write(text)
-
-
-def hits_of(size: Size, processes: int) -> list[Trace]:
-    """All traces of all sets and loads."""
-    traces: list[Trace] = []
-    cells = list(itertools.product(SETS, size.loads))
-    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        for cell in pool.map(traces_of, *zip(*cells, strict=True), itertools.repeat(size)):
-            traces += cell
-            print(by_cell(cell)[-1], flush=True)
-    return traces
 
 
 if __name__ == "__main__":

@@ -7,29 +7,31 @@ lookahead's base is the best of the rules that it can roll out, chosen there as 
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import multiprocessing
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.lookahead import FIRST_SEED, PROMISES, RESULTS
-from eunomia.config.load import scenario_from
-from eunomia.experiment.bench import Bench, prepare
+from benchmarks.lookahead import (
+    FIRST_SEED,
+    OPTIONS,
+    PROMISES,
+    RESULTS,
+    bench_of,
+    command_line,
+    first,
+    in_cells,
+)
+from eunomia.experiment.bench import Bench
 from eunomia.experiment.tuning import validation_seeds
 from eunomia.inference.kernel.layout import HIT
-from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import SLI_KINDS, Problem, build_problem
 from eunomia.inference.simulate import simulate_problem
 from eunomia.metrics.statistics import Estimate, interval
-from eunomia.workload.requests import RequestTable
 
-OPTIONS = EngineOptions(late="drop", record="requests")
 ENDINGS = [f"+f{place}{gate}" for place, gate in itertools.product(("", "+eft"), ("", "+g1", "+g0.8"))]
 AWARE = [f"{rule}_{base}{ending}" for rule in ("gap_first", "shift", "triage", "worst_first")
          for base in ("edf", "sjf") for ending in ENDINGS]  # fmt: skip
@@ -71,35 +73,11 @@ class Contest:
     kept: dict[str, Kept]  # by "rival", "base" and the variants
 
 
-def bench_of(mix: str, load: float) -> Bench:
-    """The platform of benchmarks.lookahead; the tenants of a mix send at equal rates."""
-    tenants = [
-        {
-            "name": f"tenant{i}", "model_set": models, "deadline": "qos_m", "deadline_alpha": 2.5,
-            "arrivals": {"process": "poisson", "rate_per_s": 500.0},
-        }
-        for i, (models, _, _) in enumerate(MIXES[mix])
-    ]  # fmt: skip
-    platform = {
-        "accelerators": [{"type": "simba", "count": 4}, {"type": "eyeriss", "count": 4}],
-        "dram_bandwidth_gb_s": 36.0, "contention": "proportional",
-    }  # fmt: skip
-    return prepare(
-        scenario_from(
-            {"name": "tenants", "duration_s": 1.0, "load": load, "platform": platform, "tenant": tenants}
-        )
-    )
-
-
 def promised(bench: Bench, mix: str, seed: int, requests: int) -> Problem:
     """The first requests of a trace; targets are drawn anew for every trace."""
-    table = bench.requests(seed)
-    part = slice(0, requests)
-    table = RequestTable(
-        table.agreements, table.pair[part], table.arrival_s[part], table.relative_deadline_s[part],
-        table.priority[part], table.deferrable[part],
-    )  # fmt: skip
-    problem = build_problem(table, bench.machine.table, bench.machine, OPTIONS)
+    problem = build_problem(
+        first(bench.requests(seed), requests), bench.machine.table, bench.machine, OPTIONS
+    )
     jobs, rng = problem.jobs, np.random.default_rng([seed, 77])
     low, high = (np.array([tenant[i] for tenant in MIXES[mix]])[jobs.tenant_of] for i in (1, 2))
     pairs = len(jobs.model_of)
@@ -135,7 +113,7 @@ def best(names: Sequence[str], problems: Sequence[Problem]) -> dict[str, str]:
 
 def contests_of(mix: str, load: float, seeds: Sequence[int], requests: int, validation: int) -> list[Contest]:
     """Choose on validation traces, then meet the test traces."""
-    bench = bench_of(mix, load)
+    bench = bench_of(load, {f"tenant{i}": models for i, (models, _, _) in enumerate(MIXES[mix])})
     chosen = [promised(bench, mix, seed, requests) for seed in validation_seeds(validation, *seeds)]
     rivals, bases = best(AWARE, chosen), best(BASES, chosen)
     contests = []
@@ -223,19 +201,13 @@ the worst pair misses; all in percent and better when greater. Gains over the ri
 
 def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true", help="two seeds of short traces")
-    parser.add_argument("--processes", type=int, default=2, help="cells simulated at once; 2 unless given")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name}")
-    arguments = parser.parse_args()
+    arguments = command_line(__doc__)
     seeds, requests, validation = (2, 100, 1) if arguments.small else (6, 300, 3)
-    cells = list(itertools.product(MIXES, LOADS))
-    fixed = (itertools.repeat(x) for x in (range(FIRST_SEED, FIRST_SEED + seeds), requests, validation))
+    fixed = (range(FIRST_SEED, FIRST_SEED + seeds), requests, validation)
     contests: list[Contest] = []
-    with ProcessPoolExecutor(arguments.processes, multiprocessing.get_context("spawn")) as pool:
-        for cell in pool.map(contests_of, *zip(*cells, strict=True), *fixed):
-            contests += cell
-            print(cell[0].mix, cell[0].load, flush=True)
+    for cell in in_cells(contests_of, itertools.product(MIXES, LOADS), fixed, arguments.processes):
+        contests += cell
+        print(cell[0].mix, cell[0].load, flush=True)
     text = page(contests, seeds, requests, validation)
     print(text)
     if arguments.write:

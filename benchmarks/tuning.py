@@ -3,7 +3,8 @@
 Every published scheduler, and every order with every placement, gets a grid of at most CONFIGURATIONS settings, gate
 included, and the best mean hit rate over the validation traces wins. Writes the choices to
 eunomia/inference/policies/tuned.json, from where ``NAME+tuned`` reads them, and the figures, with those on test
-traces, to docs/results/tuning.md. ``--quick`` takes one short trace and writes nothing.
+traces, to docs/results/tuning.md. ``--quick`` takes one short trace and writes nothing; ``--only magma`` tunes this
+scheduler and leaves what is written of the others.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,7 +52,11 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "veltair": grid("veltair", layers=(4.0, 1.0, 8.0, 16.0), gate=GATES),
     "layerweaver": grid("layerweaver", window=(0.5, 0.0, 0.25, 1.0), gate=GATES),
     "pressure": grid("pressure", gate=GATES),
-    "magma": grid("magma", budget_s=(20e-6, 5e-6, 1e-6), jobs=(100.0, 30.0, 10.0), gate=(math.inf, 1.0)),
+    "magma": tuple(  # two, about seven and twenty or ten samples; 5e-6 s buy two of 25 jobs
+        name
+        for budget_s, jobs in ((20e-6, (100, 30, 10)), (10e-6, (50, 25, 10)), (5e-6, (25, 10, 5)))
+        for name in grid("magma", budget_s=(budget_s,), jobs=jobs, gate=(math.inf, 1.0))
+    ),
     **{
         order: tuple(
             name
@@ -94,14 +100,15 @@ def problems(name: str, load: float, seeds: list[int], requests: int) -> list[Va
     return problems_of(as_scenario({**scenario, "duration_s": seconds, "warmup_s": 0.1 * seconds}), seeds)
 
 
-def tune(quick: bool) -> dict[str, Tuned]:
+def tune(quick: bool, families: Iterable[str] = FAMILIES) -> dict[str, Tuned]:
     """Choose for every family."""
     seeds, requests = ([0], 100) if quick else ([0, 1, 2], 500)
     points = [(name, load) for name in SETS for load in LOADS][: 1 if quick else None]
     validation = [p for point in points for p in problems(*point, validation_seeds(1), requests)]
     test = [p for point in points for p in problems(*point, seeds, requests)]
     found = {}
-    for family, members in FAMILIES.items():
+    for family in families:
+        members = FAMILIES[family]
         choice = choose(members, validation)
         default = tuple(score(members[0], problem) for problem in test)
         chosen = (
@@ -112,8 +119,8 @@ def tune(quick: bool) -> dict[str, Tuned]:
     return found
 
 
-def report(found: dict[str, Tuned]) -> str:
-    """The page, best on the test first."""
+def report(found: dict[str, Tuned], page: str = "") -> str:
+    """The page, best on the test first; rows that ``page`` has of other families stay."""
     head = f"""# Schedulers tuned alike
 
 Written by `python -m benchmarks.tuning`, which also writes the choices to
@@ -127,21 +134,31 @@ over the default, in points with its 95 % interval, paired by trace.
 | scheduler | settings tried | chosen | validation: default, chosen | test: default, chosen | gain |
 | --- | ---: | --- | ---: | ---: | ---: |
 """
-    rows = []
-    for family, tuned in sorted(found.items(), key=lambda entry: -float(np.mean(entry[1].test_chosen))):
-        default, chosen = (100.0 * float(np.mean(v)) for v in (tuned.test_default, tuned.test_chosen))
-        scores = 100.0 * tuned.choice.mean(tuned.default), 100.0 * tuned.choice.score
-        gain = f"{100 * tuned.gain.mean:+.1f} +- {100 * tuned.gain.half_width:.1f}"
-        rows.append(
-            f"| {family} | {len(tuned.choice.scores)} | `{tuned.choice.name}` | {scores[0]:.1f}, {scores[1]:.1f} | "
-            f"{default:.1f}, {chosen:.1f} | {gain} |"
-        )
-    return head + "\n".join(rows) + "\n"
+    rows = {line.split("|")[1].strip(): line for line in page.splitlines() if line.startswith("| ")}
+    rows = {family: rows[family] for family in FAMILIES if family in rows} | {
+        family: _row(family, tuned) for family, tuned in found.items()
+    }
+    return head + "\n".join(sorted(rows.values(), key=_tested, reverse=True)) + "\n"
 
 
-def choices(found: dict[str, Tuned]) -> str:
+def _row(family: str, tuned: Tuned) -> str:
+    default, chosen = (100.0 * float(np.mean(v)) for v in (tuned.test_default, tuned.test_chosen))
+    scores = 100.0 * tuned.choice.mean(tuned.default), 100.0 * tuned.choice.score
+    gain = f"{100 * tuned.gain.mean:+.1f} +- {100 * tuned.gain.half_width:.1f}"
+    return (
+        f"| {family} | {len(tuned.choice.scores)} | `{tuned.choice.name}` | {scores[0]:.1f}, {scores[1]:.1f} | "
+        f"{default:.1f}, {chosen:.1f} | {gain} |"
+    )
+
+
+def _tested(row: str) -> float:
+    """The chosen setting's hit rate on the test traces."""
+    return float(row.split("|")[5].split(",")[1])
+
+
+def choices(found: dict[str, Tuned]) -> dict[str, dict[str, object]]:
     """The data file: name and validation scores of each family."""
-    table = {
+    return {
         family: {
             "policy": tuned.choice.name,
             "validation_hit_rate": round(tuned.choice.score, 4),
@@ -151,20 +168,21 @@ def choices(found: dict[str, Tuned]) -> str:
         }
         for family, tuned in found.items()
     }
-    return json.dumps(table, indent=1) + "\n"
 
 
 def main() -> None:
     """Tune, print, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one short trace; writes nothing")
-    quick = parser.parse_args().quick
-    found = tune(quick)
-    page = report(found)
+    parser.add_argument("--only", choices=tuple(FAMILIES), action="append", help="tune this one alone")
+    chosen = parser.parse_args()
+    found = tune(chosen.quick, chosen.only or FAMILIES)
+    page = report(found, RESULTS.read_text(encoding="utf-8") if chosen.only else "")
     print(page)
-    if not quick:
+    if not chosen.quick:
+        written = json.loads(TUNED.read_text(encoding="utf-8")) if chosen.only else {}
         RESULTS.write_text(page, encoding="utf-8")
-        TUNED.write_text(choices(found), encoding="utf-8")
+        TUNED.write_text(json.dumps(written | choices(found), indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -132,3 +132,20 @@ def gather(knowledge: Knowledge, frontier: Frontier, most: int) -> Gathered:
     does after its last layer of the group is taken off its deadline at its best-case time.
     """
     return Gathered(*_compiled()(knowledge, frontier, most))
+
+
+def free_jobs(frontier: Frontier, most: int, limit: int | None) -> int:
+    """What to ask ``gather`` for: ``most``, or less so that running and free jobs are ``limit`` together.
+
+    It takes max(ready, d) free jobs of each of R requests, d = most // R >= 1; more than ``limit`` where d = 1 is.
+    """
+    requests = len(frontier.model)
+    if limit is None or not requests:
+        return most
+    running = frontier.lane >= 0
+    of = np.repeat(np.arange(requests), np.diff(frontier.start))
+    ready = np.bincount(of[~running], minlength=requests)
+    depth = max(1, min(most, limit - int(running.sum())) // requests)
+    while depth > 1 and np.maximum(ready, depth).sum() + running.sum() > limit:
+        depth -= 1
+    return depth * requests

@@ -9,11 +9,13 @@ and a ready layer has no plan. Fitness: predicted hits, then makespan [s], under
 
 ``magma_10k``: 10,000 samples per plan, free of charge, an upper bound of what the search could do.
 ``magma``: as many samples as fit into ``budget_s`` [s] at EVENT_S per job and sample (measured: 0.09 us with
-8 accelerators); the time is charged to the layers that start with the plan. Where ``charge_measured`` is set, measured
-time is charged instead, in both.
+8 accelerators), and no more jobs than it can take LEAST samples of, running ones included: budget_s / (2 EVENT_S), 100
+for 20 us. The time is charged to the layers that start with the plan; it never exceeds ``budget_s``. Where
+``charge_measured`` is set, measured time is charged instead, in both.
 
 Does badly: bursts of arrivals (every one costs a search); with few samples it is its starting plan, earliest
-deadline first, with noise; blind to requests to come; other ways of sharing than proportional.
+deadline first, with noise; where the budget pays for hardly more jobs than run, most of what waits has no plan; blind
+to requests to come; other ways of sharing than proportional.
 
 Deviations: (1) published for groups of independent jobs known beforehand; here over unfinished layers of live
 requests with their dependences, the next ``jobs`` / R of each of the R most urgent requests, hopeless ones last; (2)
@@ -32,13 +34,14 @@ import numpy as np
 from eunomia.errors import PolicyError
 from eunomia.inference.kernel.setup import STEP, Rules
 from eunomia.inference.policies.choosing import gated_name
-from eunomia.inference.policies.gathering import Frontier, Gathered, gather
+from eunomia.inference.policies.gathering import Frontier, Gathered, free_jobs, gather
 from eunomia.inference.policies.genetic import MUTATION, POPULATION, evolve, first_fit
 from eunomia.inference.policies.group import Floats, Group, Ints
 from eunomia.inference.policies.knowledge import Knowledge
 from eunomia.inference.view import Assign, View
 
 EVENT_S = 1e-7  # scheduler time per job and sample
+LEAST = 2  # samples: the plan in force and the list schedule
 Key = tuple[int, int]  # request, layer
 
 
@@ -115,7 +118,7 @@ class Magma:
         order = np.argsort(view.ready["sequence"], kind="stable")
         knowledge = self._knowledge if self._knowledge is not None else _of_view(view, order)
         frontier, requests = self._frontier(view, order)
-        jobs = gather(knowledge, frontier, self.jobs)
+        jobs = gather(knowledge, frontier, free_jobs(frontier, self.jobs, self._most_jobs))
         group = _group(view, knowledge, jobs, self.gate)
         samples = self._samples(len(jobs.row))
         population = max(2, min(POPULATION, samples // 4))
@@ -132,10 +135,15 @@ class Magma:
         if math.isfinite(self.budget_s):
             self.charge_s += samples * len(jobs.row) * EVENT_S
 
+    @property
+    def _most_jobs(self) -> int | None:
+        """Jobs that the budget can take LEAST samples of; None = no limit."""
+        return affordable(self.budget_s) // LEAST if math.isfinite(self.budget_s) else None
+
     def _samples(self, jobs: int) -> int:
         if not math.isfinite(self.budget_s):
             return self.samples
-        return max(2, min(self.samples, int(self.budget_s / (jobs * EVENT_S))))
+        return min(self.samples, affordable(self.budget_s) // jobs)
 
     def _frontier(self, view: View, order: Ints) -> tuple[Frontier, list[int]]:
         """The most urgent requests with their ready and running layers; everything else is forgotten."""
@@ -156,6 +164,8 @@ class Magma:
                 seen.setdefault(request, self._seen[request])
         self._seen = seen
         urgent = sorted(entries, key=lambda r: (r in late, seen[r][1], r))[: self.jobs]
+        if self._most_jobs is not None:
+            urgent = _within(urgent, entries, self._most_jobs)
         flat = [entry for request in urgent for entry in entries[request]]
         start = np.cumsum([0, *(len(entries[request]) for request in urgent)], dtype=np.int64)
         now_s = view.now_s
@@ -183,6 +193,29 @@ class Magma:
         lanes[2:] = np.where((rng.random(drawn.shape) < MUTATION) & able, drawn, lanes[2:])
         ranks[2:] = np.where(rng.random(drawn.shape) < MUTATION, rng.random(drawn.shape), ranks[2:])
         return lanes, ranks
+
+
+def affordable(budget_s: float) -> int:
+    """Jobs times samples that ``budget_s`` pays for."""
+    return math.floor(budget_s / EVENT_S * (1.0 + 1e-12))  # 100 samples of 2 jobs, not 99, for 20 us
+
+
+def _within(urgent: list[int], entries: dict[int, list[tuple[int, int]]], limit: int) -> list[int]:
+    """The requests, most urgent first, whose ready and running layers, and one free layer of each, fit into ``limit``.
+
+    Those with ready layers come before those that only run. Where the first alone has too many, the last ones of it
+    are taken out of ``entries``, running ones first.
+    """
+    waits = {request: any(s < 0 for _, s in entries[request]) for request in urgent}
+    ranked = sorted(urgent, key=lambda request: not waits[request])
+    entries[ranked[0]] = sorted(entries[ranked[0]], key=lambda entry: entry[1] >= 0)[:limit]
+    kept, total = set(), 0
+    for request in ranked:
+        total += len(entries[request]) + (not waits[request])
+        if total > limit:
+            break
+        kept.add(request)
+    return [request for request in urgent if request in kept]
 
 
 def _of_view(view: View, order: Ints) -> Knowledge:
@@ -227,6 +260,11 @@ def _check(budget_s: float, samples: int, jobs: int, gate: float) -> None:
         raise PolicyError(
             f"MAGMA's budget_s {budget_s}, samples {samples}, jobs {jobs}: the budget must be positive, with at "
             "least 2 samples and 1 job"
+        )
+    if math.isfinite(budget_s) and affordable(budget_s) < LEAST:
+        raise PolicyError(
+            f"MAGMA's budget_s {budget_s:g} does not pay for {LEAST} samples of a job at {EVENT_S:g} s each: "
+            f"give at least {LEAST * EVENT_S:g}"
         )
     if not gate > 0.0:
         raise PolicyError(f"bandwidth gate is {gate}; it must be positive, such as 0.9, or be left out")

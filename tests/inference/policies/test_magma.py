@@ -9,14 +9,16 @@ import pytest
 
 from eunomia.errors import PolicyError
 from eunomia.inference.options import EngineOptions
-from eunomia.inference.policies.gathering import Frontier, gather
+from eunomia.inference.policies.gathering import Frontier, free_jobs, gather
 from eunomia.inference.policies.knowledge import Knowledge, knowledge_of
 from eunomia.inference.policies.magma import EVENT_S, magma, magma_10k
 from eunomia.inference.problem import build_problem
 from eunomia.inference.simulate import simulate_problem
+from eunomia.inference.view import Assign, View
 from eunomia.workload.model import DnnModel
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement
+from tests.inference.policies.test_contract import busy_case
 from tests.inference.policies.views import ask, job
 from tests.inference.strategies import ToyPlatform, layers, toy_table
 
@@ -107,9 +109,45 @@ def test_knowledge_tells_nothing_of_requests() -> None:
     assert (known.path_best_s.tolist(), known.successor.tolist()) == ([4.0, 3.0], [1])
 
 
+def test_a_small_budget_maps_fewer_layers() -> None:
+    # Two requests: 1 runs and 2 is ready; 0 is ready. 2 x 3 free jobs and the running one are 7; 5 leave 2 + 2 + 1.
+    frontier = Frontier(
+        np.array([0, 2, 3]),
+        np.array([1, 2, 0]),
+        np.array([0, -1, -1]),
+        np.zeros(2, np.int64),
+        np.full(2, 9.0),
+    )
+    for most, limit, jobs in ((6, None, 6), (6, 7, 6), (6, 6, 5), (6, 5, 5), (6, 4, 3), (1, 9, 3)):
+        found = gather(fork(), frontier, free_jobs(frontier, most, limit))
+        assert len(found.row) == jobs, (most, limit)
+
+
+@pytest.mark.parametrize("budget_us", [0.2, 1.0, 5.0, 20.0])
+@pytest.mark.parametrize("period_s", [None, 0.7])
+def test_the_budget_is_kept(budget_us: float, period_s: float | None) -> None:
+    case = busy_case(3, period_s=period_s)
+    policy = magma(budget_s=budget_us * 1e-6)
+    charges = []
+
+    class Noting:
+        rules, reset, prepare = policy.rules, policy.reset, policy.prepare
+
+        def __call__(self, view: View) -> list[Assign]:
+            answer = policy(view)
+            charges.append(policy.charge_s)
+            return answer
+
+    outcome = simulate_problem(case.problem(), Noting(), case.options)
+    assert (outcome.results["finish_s"] > 0.0).all()
+    assert 0.0 < max(charges) <= budget_us * 1e-6 * (1.0 + 1e-9)
+
+
 def test_settings_are_checked() -> None:
     for wrong in (dict(budget_s=0.0), dict(samples=1), dict(jobs=0)):
         with pytest.raises(PolicyError, match="budget must be positive"):
-            magma(**wrong)  # type: ignore[arg-type]
+            magma(**wrong)
+    with pytest.raises(PolicyError, match="budget_s 1e-07 does not pay for 2 samples of a job"):
+        magma(budget_s=1e-7)
     with pytest.raises(PolicyError, match="gate is 0"):
         magma_10k(gate=0.0)

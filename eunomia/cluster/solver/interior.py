@@ -149,6 +149,55 @@ def longest(live, value, change, value_c, change_c):  # type: ignore[no-untyped-
 
 
 @jitted
+def products(slack, multiplier, room, price, logs, comp, comp_c):  # type: ignore[no-untyped-def]
+    """What slack times multiplier must change by to be 0 (1 in fairness rows with ``logs``), into ``comp``."""
+    G, width = slack.shape
+    for g in range(G):
+        for i in range(width):
+            comp[g, i] = slack[g, i] * multiplier[g, i]
+        if logs:
+            comp[g, width - 1] -= 1.0
+    for j in range(len(room)):
+        comp_c[j] = room[j] * price[j]
+
+
+@jitted
+def correct(  # type: ignore[no-untyped-def]
+    n, live, slack, multiplier, room, price, last, up, ud, mu, product, comp, comp_c,
+    d_slack, d_multiplier, d_room, d_price,
+):  # fmt: skip
+    """Mehrotra's corrector: add to ``comp`` the products of the affine steps, less the centring they call for."""
+    G, width = slack.shape
+    after = 0.0
+    for g in range(G):
+        for i in range(last):
+            after += n[g] * (slack[g, i] + up * d_slack[g, i]) * (multiplier[g, i] + ud * d_multiplier[g, i])
+    for j in range(len(room)):
+        after += (room[j] + up * d_room[j]) * (price[j] + ud * d_price[j])
+    aim = min(max((after / product) ** 3, 1e-6), 1.0) * mu
+    for g in range(G):
+        for i in range(width):
+            if live[g, i]:
+                comp[g, i] += d_slack[g, i] * d_multiplier[g, i]
+                if i < last:
+                    comp[g, i] -= aim
+    for j in range(len(room)):
+        comp_c[j] += d_room[j] * d_price[j] - aim
+
+
+@jitted
+def move(slack, multiplier, room, price, d_slack, d_multiplier, d_room, d_price, up, ud):  # type: ignore[no-untyped-def]
+    """Take the steps."""
+    for g in range(slack.shape[0]):
+        for i in range(slack.shape[1]):
+            slack[g, i] += up * d_slack[g, i]
+            multiplier[g, i] += ud * d_multiplier[g, i]
+    for j in range(len(room)):
+        room[j] += up * d_room[j]
+        price[j] += ud * d_price[j]
+
+
+@jitted
 def centre(n, s, a, b, floor, live, c, capacity, d, logs, tolerance):  # type: ignore[no-untyped-def]
     """Solve; ``live`` (G, J + 2) says which x, time and fairness rows exist.
 
@@ -160,16 +209,14 @@ def centre(n, s, a, b, floor, live, c, capacity, d, logs, tolerance):  # type: i
     """
     G, J = a.shape
     slack, multiplier, room, price, y, pairs = start(n, s, a, b, floor, live, c, capacity, d, logs)
-    rd, rp, rc = np.zeros((G, J)), np.zeros((G, 2)), np.zeros(J)
+    rd, rp, rc, error = np.zeros((G, J)), np.zeros((G, 2)), np.zeros(J), np.zeros((G, J))
     no_rp, no_rc, no_comp = np.zeros((G, 2)), np.zeros(J), np.zeros((G, J + 2))
-    error = np.zeros((G, J))
     inverse, matrix = np.zeros((G, J + 2, J + 2)), np.zeros((J + 1, J + 1))
-    ease, part = np.zeros(J), np.zeros((G, J + 2))
-    comp, comp_c = np.zeros((G, J + 2)), np.zeros(J)
+    ease, part, comp, comp_c = np.zeros(J), np.zeros((G, J + 2)), np.zeros((G, J + 2)), np.zeros(J)
     d_slack, d_multiplier = np.zeros((G, J + 2)), np.zeros((G, J + 2))
     d_room, d_price = np.zeros(J), np.zeros(J)
-    gap, primal, dual, steps = np.inf, np.inf, np.inf, 0
-    best = np.inf
+    gap, primal, dual, steps, best = np.inf, np.inf, np.inf, 0, np.inf
+    last = J + 1 if logs else J + 2
     kept = (slack.copy(), multiplier.copy(), price.copy(), y, gap, primal, dual)
     for taken in range(MAX_STEPS):
         steps = taken
@@ -187,15 +234,8 @@ def centre(n, s, a, b, floor, live, c, capacity, d, logs, tolerance):  # type: i
         if worst <= tolerance or not worst < 1e6 * best:
             break
         factor(n, s, a, b, live, slack, multiplier, room, price, inverse, matrix, ease)
-        mu = product / pairs
-        last = J + 1 if logs else J + 2
-        for g in range(G):
-            for i in range(J + 2):
-                comp[g, i] = slack[g, i] * multiplier[g, i]
-            if logs:
-                comp[g, J + 1] -= 1.0
-        for j in range(J):
-            comp_c[j] = room[j] * price[j]
+        products(slack, multiplier, room, price, logs, comp, comp_c)
+        up, ud, dy = 0.0, 0.0, 0.0
         for phase in range(2):
             dy = direction(
                 n, s, a, b, live, slack, multiplier, room, price, inverse, matrix, rd, rp, rc, ry,
@@ -212,33 +252,12 @@ def centre(n, s, a, b, floor, live, c, capacity, d, logs, tolerance):  # type: i
             up = longest(live, slack, d_slack, room, d_room)
             ud = longest(live, multiplier, d_multiplier, price, d_price)
             if phase == 0:
-                after = 0.0
-                for g in range(G):
-                    for i in range(last):
-                        after += (
-                            n[g]
-                            * (slack[g, i] + up * d_slack[g, i])
-                            * (multiplier[g, i] + ud * d_multiplier[g, i])
-                        )
-                for j in range(J):
-                    after += (room[j] + up * d_room[j]) * (price[j] + ud * d_price[j])
-                sigma = min(max((after / product) ** 3, 1e-6), 1.0)
-                for g in range(G):
-                    for i in range(J + 2):
-                        if live[g, i]:
-                            comp[g, i] += d_slack[g, i] * d_multiplier[g, i]
-                            if i < last:
-                                comp[g, i] -= sigma * mu
-                for j in range(J):
-                    comp_c[j] += d_room[j] * d_price[j] - sigma * mu
+                correct(
+                    n, live, slack, multiplier, room, price, last, up, ud, product / pairs, product, comp,
+                    comp_c, d_slack, d_multiplier, d_room, d_price,
+                )  # fmt: skip
         up, ud = STEP_BACK * up, STEP_BACK * ud
         y += up * dy
-        for g in range(G):
-            for i in range(J + 2):
-                slack[g, i] += up * d_slack[g, i]
-                multiplier[g, i] += ud * d_multiplier[g, i]
-        for j in range(J):
-            room[j] += up * d_room[j]
-            price[j] += ud * d_price[j]
+        move(slack, multiplier, room, price, d_slack, d_multiplier, d_room, d_price, up, ud)
     slack, multiplier, price, y, gap, primal, dual = kept
     return slack, multiplier, price, y, steps, gap, primal, dual

@@ -34,7 +34,8 @@ class Allox:
     """Start the jobs that the matching puts first on free devices; running jobs keep theirs.
 
     Jobs of one device only: a run with any other is refused by name of the job. The matching is over the ``window``
-    oldest waiting jobs and the devices that are free now, those of a type counted at most once per job.
+    oldest waiting jobs and the devices that are free now, those of a type counted at most once per job. (A job's age,
+    which Gavel adds to the cost, is the same in all of its places and changes no matching.)
 
     Does badly for long jobs under steady load: the matching always finds shorter ones to put before them.
     """

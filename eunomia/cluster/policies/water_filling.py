@@ -14,6 +14,7 @@ from eunomia.errors import ConfigError
 
 SLACK = 1e-8  # a job may lose this part of what it gained in later passes
 TIGHT = 1e-6
+LEAST = 1e-6  # of what a job would reach alone: less is nothing
 SHARING = ("none", "fairness", "fifo")
 
 
@@ -59,11 +60,9 @@ class WaterFilling(ProgrammePolicy):
             np.zeros(size),
         )  # gained: normalised throughput, weights left out
         levels: list[float] = []
-        notes: list[Note] = []
+        said: list[str] = []  # why passes were not solved as they should be
         solved: ShareSolution | None = None
         while not frozen.all():
-            if solved is not None:
-                notes += [note for note in solved.report.notes() if note.kind == "fallback"]
             weight = self._weights(view, frozen)
             rising = ~frozen & (weight > 0.0)
             problem = replace(
@@ -73,15 +72,22 @@ class WaterFilling(ProgrammePolicy):
                 floor=gained * (1.0 - SLACK),
                 rowed=rising | (gained > 0.0),
             )
-            solved = self.solve(problem)
-            tight = self._saturated(problem, solved, rising, notes)
+            # those served last often find nothing left: a vertex shows that, while no interior is left to go through
+            by = replace(self, solver="simplex") if levels and self.within == "fifo" else self
+            solved = by.solve(problem)
+            tight = self._saturated(problem, solved, rising, said)
             keeps = tight if self.within == "none" else rising  # weights that stay: levels count from 0
             gained[keeps] += weight[keeps] * solved.level
             frozen |= tight
             levels.append(solved.level)
+            said += [solved.report.fallback] if solved.report.fallback else []
         assert solved is not None
         text = f"{len(levels)} passes, the first level {levels[0]:.6g}, the last {levels[-1]:.6g}"
-        return as_allocation(view, solved, levels[0], (*notes, Note("info", text)))
+        notes: tuple[Note, ...] = (Note("info", text),)
+        if said:
+            notes = (Note("fallback", f"{len(said)} of {len(levels)} passes: {said[0]}"), *notes)
+        solved = replace(solved, report=replace(solved.report, fallback=""))
+        return as_allocation(view, solved, levels[0], notes)
 
     def _weights(self, view: ClusterView, frozen: Bools) -> Floats:
         """Weight of each job now; 0 = it does not rise in this pass."""
@@ -95,32 +101,32 @@ class WaterFilling(ProgrammePolicy):
             return np.where(frozen, 0.0, entity * view.weight / total[view.tenant])
 
     def _saturated(
-        self, problem: ShareProgramme, solved: ShareSolution, rising: Bools, notes: list[Note]
+        self, problem: ShareProgramme, solved: ShareSolution, rising: Bools, said: list[str]
     ) -> Bools:
-        """Rising rows that are tight at every optimum."""
-        term = problem.norm * solved.throughput(problem)
-        slack = term / np.maximum(problem.floor + problem.rise * solved.level, 1e-300) - 1.0
+        """Rising rows that are tight at every optimum; at least one."""
+        target = problem.floor + problem.rise * solved.level
+        unit = np.maximum(target, LEAST * problem.norm * problem.speed.max(axis=1))  # where a row got nothing
+        slack = (problem.norm * solved.throughput(problem) - target) / unit
         weight = solved.multiplier * problem.rise  # per job; sums to 1 over all rising jobs
         share = weight * rising.sum()
         tight = np.asarray(rising & (share > TIGHT) & (slack < np.maximum(share, TIGHT) * 1e-2))
         if not tight.any():
-            tight = self._by_trial(problem, solved, rising & (slack < 1e-4))
-            notes.append(
-                Note("fallback", "no clear multiplier; saturated jobs were found by raising each alone")
-            )
+            near = rising & (slack < 1e-4)
+            tight = self._by_trial(problem, target, unit, near if near.any() else rising)
+            said.append("no clear multiplier; saturated jobs were found by raising each alone")
         return tight
 
-    def _by_trial(self, problem: ShareProgramme, solved: ShareSolution, near: Bools) -> Bools:
-        """Jobs whose term cannot exceed the level while all others keep theirs."""
+    def _by_trial(self, problem: ShareProgramme, target: Floats, unit: Floats, near: Bools) -> Bools:
+        """Jobs whose term cannot exceed their target while all others keep theirs."""
         tight = np.zeros(len(near), bool)
-        kept = problem.floor + problem.rise * solved.level * (1.0 - SLACK)
         for m in np.flatnonzero(near).tolist():
             alone = np.zeros(len(near))
             alone[m] = problem.norm[m]
-            trial = replace(problem, floor=kept, rise=np.zeros(len(near)), reward=0.0, value=alone)
-            reached = self.solve(trial)
-            term = problem.norm[m] * float(reached.throughput(trial)[m])
-            tight[m] = term <= (problem.floor[m] + problem.rise[m] * solved.level) * (1.0 + 1e-6)
+            trial = replace(
+                problem, floor=target * (1.0 - SLACK), rise=np.zeros(len(near)), reward=0.0, value=alone
+            )
+            reached = problem.norm[m] * float(self.solve(trial).throughput(trial)[m])
+            tight[m] = reached <= target[m] + 1e-6 * unit[m]
         return tight if tight.any() else near
 
 

@@ -240,6 +240,24 @@ def test_hierarchy_divides_an_entitys_share_among_its_jobs() -> None:
     assert ordered == pytest.approx([1 / 3, 0.0, 2 / 3], abs=1e-6)
 
 
+@pytest.mark.parametrize("within", ["fairness", "fifo"])
+def test_a_crowded_hierarchy_ends_and_serves_each_entity(table: ThroughputTable, within: str) -> None:
+    """80 jobs of three entities on 28 to 40 devices: many waiting jobs find nothing left, and no pass fails over it."""
+    facts = {
+        "tenant": np.arange(80) % 3,
+        "tenants": ("x", "y", "z"),
+        "tenant_weight": np.array([1.0, 2.0, 3.0]),
+    }
+    view = drawn(table, 80, 11, **facts)
+    allocation = allocator("hierarchical", within=within).allocate(view)
+    assert not [note for note in allocation.notes if note.kind == "fallback"]
+    assert violation(view, allocation.shares) <= 1e-12
+    assert view.scale @ allocation.shares == pytest.approx(view.cluster.counts, rel=1e-4)
+    served = speeds(view, allocation) / np.where(view.runnable, view.throughput, 0.0).max(axis=1) > 1e-6
+    assert served[:3].all()  # the first of each entity
+    assert served.all() == (within == "fairness")
+
+
 def test_what_a_job_gained_is_kept_when_weights_change() -> None:
     """Entity x (weight 4) has A (3 of it) on type a and B (1) on b, entity y (weight 1) has C on b; normalisers 1/2.
 

@@ -149,14 +149,15 @@ class _Market:
         self.speed = np.where(
             candidates, view.throughput[:, column], own
         )  # of this offer, or of what a job holds
-        self.jobs = [np.flatnonzero(candidates & (view.app == app)) for app in apps]
+        every = [np.flatnonzero(view.app == app) for app in apps]
+        self.jobs = [rows[candidates[rows]] for rows in every]
+        self.others = [rows[~candidates[rows]] for rows in every]
         self.useful = [min(total, int(view.scale[jobs].sum())) for jobs in self.jobs]
         self.most = max(self.useful)
 
     def value(self, a: int, had: int = 0) -> Floats:
         """(most + 1, levels) bid of app a for GPUs beyond those it holds and the ``had`` of this sale."""
         view, jobs = self.view, self.jobs[a]
-        every = np.flatnonzero(view.app == self.apps[a])
         app = App(
             age_s=float(view.now_s - self.policy.book.start_s[int(self.apps[a])]),
             ideal_s=self.policy.book.ideal_s(view, int(self.apps[a]), self.policy.ideal),
@@ -164,8 +165,8 @@ class _Market:
             speed=_speeds(view, jobs, self.column, self.useful[a]),
             slowdown=slowdowns(view, jobs, self.column),
             gang=view.scale[jobs],
-            least_s=least_time_s(view, every, self.speed),
-            rest=self._rest(np.setdiff1d(every, jobs)),
+            least_s=least_time_s(view, np.concatenate([jobs, self.others[a]]), self.speed),
+            rest=self._rest(self.others[a]),
         )
         return bid(app, had, self.most, self.policy.finish)
 

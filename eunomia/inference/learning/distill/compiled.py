@@ -15,10 +15,12 @@ from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import pointer
 from eunomia.inference.learning.distill.inputs import GLOBAL_AT as Z_AT
 from eunomia.inference.learning.distill.inputs import PAIR_AT as Y_AT
+from eunomia.inference.learning.distill.inputs import SHARE_AT as V_AT
 from eunomia.inference.learning.distill.tree import COLUMNS
 from eunomia.inference.learning.observation.compiled import observe
 from eunomia.inference.learning.observation.pairs import describe_pair, finish_times
-from eunomia.inference.learning.observation.table import GLOBAL, JOB, PAIR
+from eunomia.inference.learning.observation.sharing import describe_share, lost_work
+from eunomia.inference.learning.observation.table import GLOBAL, JOB, PAIR, SHARE
 from eunomia.inference.learning.policy.decide import (
     ADDRESS,
     ANY_IDLE,
@@ -43,15 +45,16 @@ from eunomia.inference.learning.policy.weights import (
     NETWORK,
     PLACE,
     STARTS,
+    WAY,
 )
 
-N_JOB, N_PAIR, N_GLOBAL = len(JOB), len(PAIR), len(GLOBAL)
+N_JOB, N_PAIR, N_GLOBAL, N_SHARE = len(JOB), len(PAIR), len(GLOBAL), len(SHARE)
 ORDER_TREE, PLACE_TREE, START_TREE = NETWORK, NETWORK + 1, NETWORK + 2  # where the offsets of the trees stand
 
 
 @jitted
-def ask_tree(block: Any, root: Any, x: Any, y: Any, z: Any) -> float:
-    """Value of the tree whose offset stands at ``root``, for features of a sub-job, a pair and the platform."""
+def ask_tree(block: Any, root: Any, x: Any, y: Any, z: Any, v: Any) -> float:
+    """Value of the tree whose offset stands at ``root``, for features of a sub-job, a pair, the platform, a start."""
     at = np.int64(block[root])
     place = at
     while block[place] >= 0.0:
@@ -60,8 +63,10 @@ def ask_tree(block: Any, root: Any, x: Any, y: Any, z: Any) -> float:
             value = x[f]
         elif f < Z_AT:
             value = y[f - Y_AT]
-        else:
+        elif f < V_AT:
             value = z[f - Z_AT]
+        else:
+            value = v[f - V_AT]
         place = place + COLUMNS if value <= block[place + 1] else at + COLUMNS * np.int64(block[place + 2])
     return block[place + 3]  # type: ignore[no-any-return]
 
@@ -90,7 +95,7 @@ def _best_lane(
                 job, latency_s[s], finish_s[s], least_s, soonest_s, demand[s], running, layer_s,
                 accelerators[s].last_request, system, y,
             )  # fmt: skip
-            value = value / soonest_s - ask_tree(block, PLACE_TREE, x, y, z)
+            value = value / soonest_s - ask_tree(block, PLACE_TREE, x, y, z, y)
         if chosen < 0 or value < best or (value == best and idle and not best_idle):
             chosen, best, best_idle = s, value, idle
             chosen_y[:] = y
@@ -116,7 +121,8 @@ def _start_by_rules(
             idle += 1
     set_tiers(ready, block, system, tier)
     running, count, held, nothing_runs = system.demand_bytes_s, 0, 0, idle == lanes
-    counters = block[COUNTERS:]
+    counters, bandwidth, way = block[COUNTERS:], system.bandwidth_bytes_s, int(block[WAY])
+    v, scratch = np.empty(N_SHARE), np.empty(lanes + 1)
     while idle > 0 and held < TRIED:
         i = next_job(ready, tier, score, open_)
         if i < 0:
@@ -128,9 +134,11 @@ def _start_by_rules(
         )  # fmt: skip
         if s < 0 or free_s[s] > 0.0:
             continue
-        margin = block[GATE] - running / system.bandwidth_bytes_s
+        margin = block[GATE] - running / bandwidth
         if ruled:
-            margin += ask_tree(block, START_TREE, jobs[i], chosen_y, overall)
+            standing = lost_work(way, lane_demand, bandwidth, scratch)
+            describe_share(way, lane_demand, standing, demand[i, s], bandwidth, scratch, v)
+            margin += ask_tree(block, START_TREE, jobs[i], chosen_y, overall, v)
         if not margin >= 0.0 and not nothing_runs:
             held += 1
             counters[HOLDS] += 1.0
@@ -165,7 +173,7 @@ def decide(ready, latency_s, demand, energy, accelerators, system, answer, prior
     score_all(jobs, overall, block, False, score, unused)
     if ruled:
         for i in range(n):
-            score[i] += ask_tree(block, ORDER_TREE, jobs[i], unused, overall)
+            score[i] += ask_tree(block, ORDER_TREE, jobs[i], unused, overall, unused)
     count = _start_by_rules(
         ready, latency_s, demand, accelerators, system, block, ruled, jobs, overall, layer_s, score, answer
     )

@@ -1,18 +1,18 @@
 """What rules may ask about: all named features of the observation, side by side, with words for the reader.
 
-One row is (JOB | PAIR | GLOBAL). ``order`` rules see the sub-job and the platform; ``place`` and ``start`` rules also
-the sub-job on one accelerator.
+One row is (JOB | PAIR | GLOBAL | SHARE). ``order`` rules see the sub-job and the platform; ``place`` and ``start``
+rules also the sub-job on one accelerator; ``start`` rules alone what the start costs.
 """
 
 from __future__ import annotations
 
-from eunomia.inference.learning.observation.table import GLOBAL, JOB, PAIR
+from eunomia.inference.learning.observation.table import GLOBAL, JOB, PAIR, SHARE
 
-NAMES = (*JOB, *PAIR, *GLOBAL)
-PAIR_AT, GLOBAL_AT = len(JOB), len(JOB) + len(PAIR)
+NAMES = (*JOB, *PAIR, *GLOBAL, *SHARE)
+PAIR_AT, GLOBAL_AT, SHARE_AT = len(JOB), len(JOB) + len(PAIR), len(JOB) + len(PAIR) + len(GLOBAL)
 MAY_ASK = {
-    "order": (*range(len(JOB)), *range(GLOBAL_AT, len(NAMES))),
-    "place": tuple(range(len(NAMES))),
+    "order": (*range(len(JOB)), *range(GLOBAL_AT, SHARE_AT)),
+    "place": tuple(range(SHARE_AT)),
     "start": tuple(range(len(NAMES))),
 }
 PARTS = tuple(MAY_ASK)
@@ -73,4 +73,9 @@ MEANINGS = {
     "hopeless_share": "share of waiting requests that are hopeless",
     "mean_laxity": "mean time to spare of feasible requests, in mean isolated times",
     "crowded": "share of requests that would be late if earlier ones all went first",
+    "own_loss": "share of its speed that the layer would lose",
+    "others_loss": "speeds that the start takes from running layers, summed",
+    "standing_loss": "speeds that running layers lose before the start, summed, at most 4",
+    "even": "1 if the smallest demands are met in full (max_min, roofline)",
+    "cut": "1 if small demands lose the most (weighted, moca_literal)",
 }

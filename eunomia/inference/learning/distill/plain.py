@@ -13,9 +13,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.inference.learning.distill.inputs import GLOBAL_AT, NAMES, PAIR_AT
+from eunomia.inference.learning.distill.inputs import GLOBAL_AT, NAMES, PAIR_AT, SHARE_AT
 from eunomia.inference.learning.distill.rules import RuleSet
 from eunomia.inference.learning.observation.plain import observe, pair_features
+from eunomia.inference.learning.observation.sharing import PROPORTIONAL, describe_share, lost_work
 from eunomia.inference.learning.observation.table import JOB
 from eunomia.inference.learning.policy.decide import TRIED
 from eunomia.inference.learning.policy.weights import Floats, Weights
@@ -79,8 +80,11 @@ class Log:
     starts: list[tuple[int, Floats, float]] = field(default_factory=list)  # sub-job, (NAMES,), gate - D/B
 
 
-def decide(view: View, source: Source, log: Log | None = None) -> list[Assign]:
-    """Answer one View as the compiled pass does (without starvation bound and alarm), noting its questions."""
+def decide(view: View, source: Source, log: Log | None = None, way: int = PROPORTIONAL) -> list[Assign]:
+    """Answer one View as the compiled pass does (without starvation bound and alarm), noting its questions.
+
+    ``way`` of sharing bandwidth: a place in ``observation.sharing.WAYS``.
+    """
     heuristic, bandwidth = source.heuristic, float(view.system["bandwidth_bytes_s"])
     everyone = all_inputs(view)
     base = everyone[:, : len(JOB)] @ heuristic.base
@@ -108,6 +112,7 @@ def decide(view: View, source: Source, log: Log | None = None) -> list[Assign]:
         if busy[s]:
             continue
         margin = heuristic.gate - running / bandwidth
+        _price(rows[best], way, lane_demand, float(view.demand_bytes_s[i, s]), bandwidth)
         if log is not None:
             log.starts.append((i, rows[best], margin))
         if margin + source.start(rows[best], everyone, i) < 0.0 and busy.any():
@@ -120,11 +125,18 @@ def decide(view: View, source: Source, log: Log | None = None) -> list[Assign]:
 
 
 def all_inputs(view: View) -> Floats:
-    """(n, NAMES) rows of all waiting sub-jobs; pair features are 0."""
+    """(n, NAMES) rows of all waiting sub-jobs; pair and share features are 0."""
     jobs, overall = observe(view)
     rows = np.zeros((len(jobs), len(NAMES)))
-    rows[:, : len(JOB)], rows[:, GLOBAL_AT:] = jobs, overall
+    rows[:, : len(JOB)], rows[:, GLOBAL_AT:SHARE_AT] = jobs, overall
     return rows
+
+
+def _price(row: Floats, way: int, lane_demand: Floats, extra: float, bandwidth: float) -> None:
+    """Fill in the share features of a start of demand ``extra``."""
+    scratch = np.empty(len(lane_demand) + 1)
+    standing = lost_work(way, lane_demand, bandwidth, scratch)
+    describe_share(way, lane_demand, standing, extra, bandwidth, scratch, row[SHARE_AT:])
 
 
 def _alternatives(

@@ -19,7 +19,9 @@ from eunomia.inference.learning.distill.policy import RulePolicy
 from eunomia.inference.learning.distill.rules import RuleSet
 from eunomia.inference.learning.distill.text import from_text
 from eunomia.inference.learning.distill.tree import LEAF, constant
+from eunomia.inference.learning.observation.sharing import WAYS
 from eunomia.inference.learning.policy.learned import LearnedPolicy
+from eunomia.inference.learning.policy.weights import WAY
 from eunomia.inference.simulate import simulate_problem
 from tests.inference.learning.deployment import ToySampler, episode
 from tests.inference.learning.distill.test_rules import random_rules
@@ -76,15 +78,19 @@ def test_nothing_to_explain_needs_no_tree() -> None:
     assert all(tree.leaves == 1 and tree.value[0] == 0.0 for tree in trees.values())
 
 
-@pytest.mark.parametrize("kind", ["linear", "hidden", "pointer"])
-def test_the_teacher_in_numpy_decides_as_the_compiled_one(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    [("linear", "proportional"), ("linear", "weighted"), ("hidden", "max_min"), ("pointer", "weighted")],
+)
+def test_the_teacher_in_numpy_decides_as_the_compiled_one(kind: str, way: str) -> None:
     weights = random_weights(2, kind, 0.3)
     policy, e, asked = LearnedPolicy(weights, alarm=np.inf), episode(4, requests=50), []
     source = ByTeacher(weights, base_terms(weights))
+    policy.block[WAY] = WAYS.index(way)
 
     def both(view):  # type: ignore[no-untyped-def]
         view.system["parameters"][:2] = policy.parameters
-        ours, twin = policy(view), decide(view, source)
+        ours, twin = policy(view), decide(view, source, way=WAYS.index(way))
         asked.append(len(ours))
         assert ours == twin or not ours
         return ours

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from eunomia.inference.learning.distill.fitting.teacher import ByTeacher
 from eunomia.inference.learning.distill.inputs import NAMES, PARTS
 from eunomia.inference.learning.distill.plain import Log, Source, decide
+from eunomia.inference.learning.observation.sharing import PROPORTIONAL, WAY_OF, WAYS
 from eunomia.inference.learning.policy.weights import Floats
 from eunomia.inference.learning.training.episodes import Episode
 from eunomia.inference.simulate import simulate_problem
@@ -67,13 +68,19 @@ class Recorder:
         self._driver, self._source, self._teacher, self._share = driver, source, teacher, share
         self._rng = np.random.default_rng([seed, 0x7EE])
         self.parameters = driver.parameters
+        self._way = PROPORTIONAL
         self.found: dict[str, list[Samples]] = {part: [] for part in PARTS}
+
+    def attach(self, engine: Any) -> Any:
+        """A run begins: how is bandwidth shared?"""
+        self._way = WAYS.index(WAY_OF.get(engine.problem.contention, WAYS[0]))
+        return self._driver.attach(engine)
 
     def __call__(self, view: View) -> list[Assign]:
         """The driver's answer."""
         if len(view) and self._rng.random() < self._share:
             log = Log()
-            decide(view, self._source, log)
+            decide(view, self._source, log, self._way)
             self._note(log)
         answer: list[Assign] = self._driver(view)
         return answer

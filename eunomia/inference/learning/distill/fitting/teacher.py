@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from eunomia.inference.learning.distill.inputs import GLOBAL_AT, PAIR_AT
+from eunomia.inference.learning.distill.inputs import GLOBAL_AT, PAIR_AT, SHARE_AT
 from eunomia.inference.learning.observation.table import JOB, START_JOB
 from eunomia.inference.learning.policy.network import REACH
 from eunomia.inference.learning.policy.weights import Floats, Weights
@@ -45,12 +45,11 @@ class ByTeacher:
     def start(self, inputs: Floats, everyone: Floats, index: int) -> float:
         """What it adds to the gate."""
         w = self.weights
-        asked = np.concatenate([inputs[PAIR_AT:GLOBAL_AT], inputs[GLOBAL_AT:], inputs[list(START_JOB)]])
-        value = (
-            float(asked @ w.start) + w.gate - self.heuristic.gate
-            if np.isfinite(w.gate)
-            else float(asked @ w.start)
+        asked = np.concatenate(
+            [inputs[PAIR_AT:GLOBAL_AT], inputs[GLOBAL_AT:SHARE_AT], inputs[list(START_JOB)]]
         )
+        value = float(asked @ w.start) + float(inputs[SHARE_AT:] @ w.share)
+        value += w.gate - self.heuristic.gate if np.isfinite(w.gate) else 0.0
         return (
             value
             if w.kind == "linear"
@@ -61,7 +60,7 @@ class ByTeacher:
         """(n, units) last hidden layer for all waiting sub-jobs; formulas in policy/weights.py."""
         w, n = self.weights, self.weights.network
         own = np.clip((everyone[:, : len(JOB)] - w.centre) / w.spread, -REACH, REACH)
-        hidden = _squash(np.hstack([own, everyone[:, GLOBAL_AT:]]) @ n["W1"] + n["b1"])
+        hidden = _squash(np.hstack([own, everyone[:, GLOBAL_AT:SHARE_AT]]) @ n["W1"] + n["b1"])
         if w.kind == "hidden":
             return hidden
         return _squash(hidden @ n["A"] + hidden.mean(axis=0) @ n["M"] + hidden.max(axis=0) @ n["Q"] + n["b2"])

@@ -20,7 +20,6 @@ from eunomia.inference.learning.distill.tree import LEAF, Tree, constant, node
 from eunomia.inference.learning.policy.weights import Floats
 
 Whole = npt.NDArray[np.int64]
-BINS = 32  # thresholds per feature: quantiles, rounded to three digits
 SMALLEST = 0.002  # least share of the weight in a leaf
 RIDGE = 1e-4  # of leaf values, as a share of the total weight
 ROUNDS = 2  # of growing anew with the groups' errors taken off
@@ -47,11 +46,8 @@ class Grower:
 
     def __init__(self, samples: Samples, target: Floats, allowed: Sequence[int]) -> None:
         self._weight, self._target, self._allowed = samples.weight, target, tuple(allowed)
-        self._edges = [_edges(samples.inputs[:, f]) for f in self._allowed]
-        self._codes = [
-            np.searchsorted(edges, samples.inputs[:, f]).astype(np.int64)
-            for f, edges in zip(self._allowed, self._edges, strict=True)
-        ]
+        self._edges = [samples.bins[f][0] for f in self._allowed]
+        self._codes = [samples.bins[f][1] for f in self._allowed]
         total = float(self._weight.sum())
         mean = float(self._weight @ target) / max(total, 1e-300)
         self.spread = float(self._weight @ (target - mean) ** 2)
@@ -67,9 +63,9 @@ class Grower:
         for n, (codes, edges) in enumerate(zip(self._codes, self._edges, strict=True)):
             if not len(edges):
                 continue
-            size = len(edges) + 1
-            w = np.cumsum(np.bincount(codes[rows], weight, size))
-            t = np.cumsum(np.bincount(codes[rows], weighted, size))
+            size, here = len(edges) + 1, codes[rows]
+            w = np.cumsum(np.bincount(here, weight, size))
+            t = np.cumsum(np.bincount(here, weighted, size))
             low, high = w[:-1], w[-1] - w[:-1]
             allowed = (low >= self._least) & (high >= self._least)
             if not allowed.any():
@@ -117,13 +113,6 @@ class Grower:
         return node(
             feature, float(self._edges[leaf.split.feature][leaf.split.edge]), self.tree(low), self.tree(high)
         )
-
-
-def _edges(values: Floats) -> Floats:
-    """Thresholds: quantiles between which something lies, three digits."""
-    quantiles = np.quantile(values, np.linspace(0.0, 1.0, BINS + 1)[1:-1]) if len(values) else np.zeros(0)
-    edges = np.unique([three_digits(float(v)) for v in quantiles])
-    return edges[(edges < values.max()) & (edges >= values.min())] if len(values) else edges
 
 
 def centred(values: Floats, samples: Samples) -> Floats:

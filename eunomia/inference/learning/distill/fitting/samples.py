@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.inference.learning.distill.fitting.bins import codes_of, edges_of
 from eunomia.inference.learning.distill.fitting.teacher import ByTeacher
 from eunomia.inference.learning.distill.inputs import NAMES, PARTS
 from eunomia.inference.learning.distill.plain import Log, Source, decide
@@ -38,6 +40,12 @@ class Samples:
     target: Floats
     weight: Floats
     group: Whole  # ascending from 0; all 0 apart for starts: every row is a group of its own
+
+    @cached_property
+    def bins(self) -> list[tuple[Floats, Whole]]:
+        """Per column of ``inputs``: the thresholds that trees may ask for, and the bin of every row."""
+        columns = self.inputs.T
+        return [(edges, codes_of(column, edges)) for column in columns for edges in [edges_of(column)]]
 
     @property
     def groups(self) -> int:

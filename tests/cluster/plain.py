@@ -135,14 +135,18 @@ def seen(view: ClusterView, form: str) -> Array:
     return np.where(view.runnable, view.throughput if form != "agnostic" else 1.0, 0.0)
 
 
-def one_speed(view: ClusterView, form: str) -> Array:
-    """(M, J) throughputs that finish-time fairness and makespan look at: agnostic = the mean of a job's types."""
+def one_speed(view: ClusterView, form: str, reference: int | None = None) -> Array:
+    """(M, J) throughputs that finish-time fairness and makespan look at.
+
+    Agnostic: on every type the mean of a job's types, or its speed on the type ``reference`` where it runs there.
+    """
     own = np.where(view.runnable, view.throughput, 0.0)
     if form != "agnostic":
         return own
-    return np.where(
-        view.runnable, own.sum(axis=1, keepdims=True) / view.runnable.sum(axis=1, keepdims=True), 0.0
-    )
+    one = own.sum(axis=1) / view.runnable.sum(axis=1)
+    if reference is not None:
+        one = np.where(own[:, reference] > 0.0, own[:, reference], one)
+    return np.where(view.runnable, one[:, None], 0.0)
 
 
 def fair_unit(view: ClusterView, speed: Array) -> Array:
@@ -150,9 +154,9 @@ def fair_unit(view: ClusterView, speed: Array) -> Array:
     return (speed @ (view.cluster.counts / view.cluster.counts.sum())) / view.scale
 
 
-def fair_rho(view: ClusterView, form: str) -> float:
+def fair_rho(view: ClusterView, form: str, reference: int | None = None) -> float:
     """min max rho by bisection: a level is feasible iff everybody can have r / (rho D - t) steps/s."""
-    speed = one_speed(view, form)
+    speed = one_speed(view, form, reference)
     share = view.cluster.counts / (len(view) * view.scale[:, None])
     share = share / np.maximum(share.sum(axis=1, keepdims=True), 1.0)
     fair_s = view.isolated_s + view.steps_left / (speed * share).sum(axis=1)
@@ -184,7 +188,7 @@ def water_levels(view: ClusterView, form: str, within: str = "none") -> tuple[fl
         kept = gained * unit * (1.0 - 2.0 * SLACK)
         stuck = []
         for m in np.flatnonzero(weight > 0.0):
-            if columns.most(columns.speed[m], kept) <= gained[m] * unit[m] * (1.0 + 1e-5) + 1e-6:
+            if columns.most(columns.speed[m], kept) <= gained[m] * unit[m] * (1.0 + 1e-5) + 1e-5:
                 stuck.append(m)
         assert stuck, "somebody is saturated in every pass"
         frozen[stuck] = True

@@ -7,11 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from eunomia.cluster.cluster import Cluster
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.policies.gandiva import Gandiva
+from eunomia.cluster.solver.programme import programme
+from eunomia.cluster.solver.solve import solve_shares
 from eunomia.cluster.view import Allocation, ClusterView
 from tests.cluster import plain as twin
 from tests.cluster.peers import speeds, violation
@@ -77,6 +80,19 @@ def test_finish_time_fairness(form: str, view: ClusterView) -> None:
     assert found.objective == pytest.approx(twin.fair_rho(view, form), rel=CLOSE)
 
 
+@given(view=views(4))
+@few(8)
+def test_agnostic_forms_by_the_speed_of_one_type(view: ClusterView) -> None:
+    """As in Gavel, whose agnostic forms take one type's speed for all; where a job does not run there, the mean."""
+    name = view.cluster.names[0]
+    best_s = 1.0 / plain(view, "agnostic", one_speed(view, "agnostic", 0)).level(view.steps_left)
+    assert answer("min_total_duration", view, reference_type=name).objective == pytest.approx(
+        best_s, rel=CLOSE
+    )
+    rho = answer("finish_time_fairness", view, reference_type=name).objective
+    assert rho == pytest.approx(twin.fair_rho(view, "agnostic", 0), rel=CLOSE)
+
+
 @pytest.mark.parametrize("form", FORMS)
 @given(view=views(5, even=True))
 @few(12)
@@ -89,14 +105,15 @@ def test_water_filling(form: str, view: ClusterView) -> None:
 
 
 @pytest.mark.parametrize("within", ["fairness", "fifo"])
+@pytest.mark.parametrize("form", ["aware", "packed"])
 @given(view=views(5, even=True))
-@few(25)
-def test_hierarchy(within: str, view: ClusterView) -> None:
+@few(15)
+def test_hierarchy(form: str, within: str, view: ClusterView) -> None:
     """Two entities of weights 1 and 2; some views hold jobs of one entity only."""
-    first, levels = twin.water_levels(view, "aware", within)
-    found = answer("hierarchical", view, within=within)
+    first, levels = twin.water_levels(view, form, within)
+    found = answer("hierarchical", view, within=within, packed=form == "packed")
     assert found.objective == pytest.approx(first, rel=CLOSE)
-    ours = speeds(view, found) / fair_unit(view, seen(view, "aware"))
+    ours = speeds(view, found) / fair_unit(view, seen(view, form))
     assert ours == pytest.approx(levels, rel=CLOSE, abs=1e-6)
 
 
@@ -235,3 +252,56 @@ def test_gandiva_packs_the_best_pairs_first(view: ClusterView, slots: int) -> No
     shared = {a for a, _ in made}
     for m in range(len(view)):
         assert found.devices[m].tolist() == ([0] * len(before[m]) if m in shared else before[m].tolist())
+
+
+@given(view=views(9))
+@few(40)
+def test_sharing_incentive(view: ClusterView) -> None:
+    """Equal weights, no clipped isolated row, room wherever a job runs: nobody is slower than with isolated shares."""
+    fits = view.scale[:, None] <= view.cluster.counts
+    view = replace(view, weight=np.ones(len(view)), throughput=np.where(fits, view.throughput, 0.0))
+    assume((len(view) * view.scale >= view.cluster.counts.sum()).all())
+    alone = speeds(view, answer("isolated", view))
+    for name in ("max_min_fairness_perf", "max_min_fairness_water_filling_perf", "max_min_fairness_packed"):
+        assert (speeds(view, answer(name, view)) >= alone * (1.0 - 1e-6)).all()
+
+
+@given(view=views(), more=st.lists(st.integers(0, 3), min_size=3, max_size=3))
+@few(30)
+def test_more_devices_never_lower_the_level_with_the_normaliser_held(
+    view: ClusterView, more: list[int]
+) -> None:
+    """On types where a job fitted before: a gang that fits only now would have no share of the old level."""
+    speed = seen(view, "aware")
+    counts = view.cluster.counts
+    level = [
+        solve_shares(
+            programme(
+                speed, view.scale, n, norm=1.0 / (fair_unit(view, speed) * view.weight), rise=1.0, reward=1.0
+            )
+        ).level
+        for n in (counts, counts + more[: len(counts)])
+    ]
+    assert level[1] >= level[0] * (1.0 - CLOSE)
+
+
+@given(view=views(), data=st.data())
+@few(30)
+def test_names_order_and_units_do_not_matter(view: ClusterView, data: st.DataObject) -> None:
+    """Jobs and types in any order, a job's steps in other units: the same level, the same normalised throughputs."""
+    jobs, kinds = np.arange(len(view)), np.arange(len(view.cluster.types))
+    order, types = (np.array(data.draw(st.permutations(rows.tolist()))) for rows in (jobs, kinds))
+    unit = np.array(data.draw(st.lists(st.floats(0.01, 100.0), min_size=len(view), max_size=len(view))))
+    names = ("throughput", "scale", "weight", "row", "steps_left", "tenant")
+    moved = replace(view, **{name: getattr(view, name)[order] for name in names})
+    moved = replace(
+        moved,
+        cluster=Cluster(tuple(replace(view.cluster.types[j], name=f"npu {j}") for j in types)),
+        throughput=moved.throughput[:, types] * unit[order, None],
+        up=view.cluster.counts[types],  # one server per type
+    )
+    one, two = answer("max_min_fairness_perf", view), answer("max_min_fairness_perf", moved)
+    assert two.objective == pytest.approx(one.objective, rel=CLOSE)
+    one, two = (answer("max_min_fairness_water_filling_perf", v) for v in (view, moved))
+    terms = [speeds(v, a) / fair_unit(v, seen(v, "aware")) for v, a in ((view, one), (moved, two))]
+    assert terms[1] == pytest.approx(terms[0][order], rel=1e-4)

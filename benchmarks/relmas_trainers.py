@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -213,23 +214,22 @@ def text_of(found: dict[str, list[dict[str, Any]]]) -> str:
     lines += [row(name, values, found.get(name, []), rivals) for name, values in (tested | rivals).items()]
     with_, without = "BDQ, auxiliary losses", "BDQ"
     by_trace = paired_difference(tested[with_].tolist(), tested[without].tolist())
+    seeds = len(found[without])
+    how = "" if seeds == SEEDS else f" --seeds {seeds}"
     over_seeds = paired_difference(by_seed(found[with_]), by_seed(found[without]))
-    return f"""## Other trainers on one small task
-`python -m benchmarks.relmas_trainers --write`. {" and ".join(MODELS)}, three tenants (deadlines of
-{", ".join(f"{factor:g}" for factor in DEADLINES.values())} isolated times), 2 Simba-like and 2 Eyeriss-like
-accelerators, {BANDWIDTH_GB_S:g} GB/s, proportional contention, Poisson, hopeless requests dropped, {REQUESTS} requests
-a trace, loads {", ".join(f"{load:g}" for load in LOADS)}; {len(found[without])}
-seeds of each trainer, {len(LOADS) * VALIDATIONS} validation and {len(LOADS) * TESTS} test traces, the same for all. Hit
-rates in %; differences paired by trace after the mean over seeds, 95 % intervals. About {BUDGET_S} s of processor time
-for each training; an episode is a whole trace. `{rule}` is the best of {len(GATED)} gated rules on validation. PPO and
-SAC start as feasible earliest deadline first and may hold; branching Q (BDQ, one head for all accelerators) starts from
-random weights; what is best on validation is kept, the start among it.
-
-{chr(10).join(lines)}
-
-Auxiliary losses ({", ".join(AUXILIARIES)}; weight {BranchingSettings().auxiliary:g}) change the hit rate of BDQ by
-{points(by_trace)} points paired by trace, {points(over_seeds)} paired by seed.
-"""
+    deadlines, loads = (", ".join(f"{n:g}" for n in numbers) for numbers in (DEADLINES.values(), LOADS))
+    about = f"""`python -m benchmarks.relmas_trainers --write{how}`. {" and ".join(MODELS)}, three tenants (deadlines of
+        {deadlines} isolated times), 2 Simba-like and 2 Eyeriss-like accelerators, {BANDWIDTH_GB_S:g} GB/s, proportional
+        contention, Poisson, hopeless requests dropped, {REQUESTS} requests a trace, loads {loads}; {seeds} seeds of
+        each trainer, {len(LOADS) * VALIDATIONS} validation and {len(LOADS) * TESTS} test traces, the same for all. Hit
+        rates in %; differences paired by trace after the mean over seeds, 95 % intervals. About {BUDGET_S} s of
+        processor time for each training; an episode is a trace. `{rule}` is the best of {len(GATED)} gated rules on
+        validation. PPO and SAC start as feasible earliest deadline first and may hold; branching Q (BDQ, one head for
+        all accelerators) starts from random weights. What is best on validation is kept, the start among it."""
+    after = f"""Auxiliary losses ({", ".join(AUXILIARIES)}; weight {BranchingSettings().auxiliary:g}) change the hit rate
+        of BDQ by {points(by_trace)} points paired by trace, {points(over_seeds)} paired by seed."""
+    filled = [textwrap.fill(" ".join(each.split()), 118) for each in (about, after)]
+    return "\n".join(["## Other trainers on one small task", filled[0], "", *lines, "", filled[1], ""])
 
 
 def main() -> None:

@@ -226,8 +226,8 @@ def text_of(found: dict[str, list[dict[str, Any]]]) -> str:
         processor time for each training; an episode is a trace. `{rule}` is the best of {len(GATED)} gated rules on
         validation. PPO and SAC start as feasible earliest deadline first and may hold; branching Q (BDQ, one head for
         all accelerators) starts from random weights. What is best on validation is kept, the start among it."""
-    after = f"""Auxiliary losses ({", ".join(AUXILIARIES)}; weight {BranchingSettings().auxiliary:g}) change the hit rate
-        of BDQ by {points(by_trace)} points paired by trace, {points(over_seeds)} paired by seed."""
+    after = f"""Auxiliary losses ({", ".join(AUXILIARIES)}; weight {BranchingSettings().auxiliary:g}) change the hit
+        rate of BDQ by {points(by_trace)} points paired by trace, {points(over_seeds)} paired by seed."""
     filled = [textwrap.fill(" ".join(each.split()), 118) for each in (about, after)]
     return "\n".join(["## Other trainers on one small task", filled[0], "", *lines, "", filled[1], ""])
 

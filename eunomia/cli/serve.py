@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+from collections import Counter
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +17,7 @@ from eunomia.cli.console import stderr
 
 if TYPE_CHECKING:
     from eunomia.config.server import NetworkConfig, ServedTenantConfig, ServerConfig
+    from eunomia.serving.devices.device import DeviceSpec
     from eunomia.serving.repository import Entry
     from eunomia.serving.server import Server, ServerOptions
     from eunomia.serving.tenants.grants import Directory, Grant
@@ -98,11 +100,26 @@ def _announce(server: Server, quiet: bool, as_json: bool) -> None:
         typer.echo(f"models: {', '.join(ready['models'] or ['none'])}\nCtrl-C drains and stops")
 
 
+def _devices(config: ServerConfig) -> list[DeviceSpec]:
+    """Devices that share a core do not look for work while another might use it."""
+    from eunomia.serving.devices.device import DeviceSpec
+
+    users = Counter(core for d in config.device for core in set(d.cores))
+    return [
+        DeviceSpec(
+            d.name,
+            d.backend,
+            tuple(d.cores),
+            d.spin_ms * 1e-3 if all(users[c] == 1 for c in d.cores) else 0.0,
+        )
+        for d in config.device
+    ]
+
+
 def server_options(config: ServerConfig) -> ServerOptions:
     """The file's words as the server's objects."""
     from eunomia.experiment.policy import policy_name, resolve_policy
     from eunomia.serving.connections import ConnectionLimits
-    from eunomia.serving.devices.device import DeviceSpec
     from eunomia.serving.dispatch.dispatcher import DispatchOptions
     from eunomia.serving.server import ServerOptions
     from eunomia.serving.tracing import TraceOptions
@@ -110,7 +127,7 @@ def server_options(config: ServerConfig) -> ServerOptions:
     cache = Path(config.cache_dir).expanduser() if config.cache_dir else default_cache()
     mib = 1024**2
     return ServerOptions(
-        devices=[DeviceSpec(d.name, d.backend, tuple(d.cores), d.spin_ms * 1e-3) for d in config.device],
+        devices=_devices(config),
         networks=[_entry(n, cache) for n in config.network],
         directory=_directory(config),
         cache=cache, host=config.host, http_port=config.http_port, grpc_port=config.grpc_port,

@@ -251,13 +251,13 @@ class Service:
         self.recording.retired(retired, now_s)
         self.statistics.setdefault(agreement.model, ModelStatistics()).retired(retired, wall_s)
 
-    def _ran(self, device: int, job: Job, start_s: float, preempted: bool) -> None:
-        agreement, now_s = self.pool.dispatcher.agreements[job.pair], self.clock.now_s()
+    def _ran(self, device: int, job: Job, span_s: tuple[float, float], preempted: bool) -> None:
+        agreement, (start_s, end_s) = self.pool.dispatcher.agreements[job.pair], span_s
         if self.tracing is not None:
             self.tracing.ran(
-                self.pool.devices[device].spec.name, [job, *job.together], start_s, now_s, preempted
+                self.pool.devices[device].spec.name, [job, *job.together], start_s, end_s, preempted
             )
-        self.history.runs.append(Run(device, agreement.tenant, agreement.model, start_s, now_s, preempted))
+        self.history.runs.append(Run(device, agreement.tenant, agreement.model, start_s, end_s, preempted))
 
 
 def check_inputs(model: str, ports: Message, inputs: Mapping[str, npt.NDArray[Any]]) -> int:

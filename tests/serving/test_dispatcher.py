@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from eunomia.inference.policies import load_policy
+from eunomia.serving.dispatch.calm import Calm
 from eunomia.serving.dispatch.clock import ManualClock
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.dispatcher import Dispatcher, DispatchOptions
@@ -27,7 +28,7 @@ class Replay:
     ) -> None:
         self.clock = ManualClock()
         self.costs = CostBook(latency_s.shape[1])
-        self.networks = [self.costs.add(f"m{n}", count) for n, count in enumerate(blocks)]
+        self.networks = [self.costs.add(f"m{n}", count, whole=True) for n, count in enumerate(blocks)]
         for network in self.networks:
             for device in range(latency_s.shape[1]):
                 self.costs.measured(network, device, latency_s[self.costs.rows(network), device].tolist())
@@ -124,7 +125,7 @@ class Pipelined(Replay):
         lane = self.dispatcher.lanes[device]
         job = lane.job
         assert job is not None
-        if block + 1 < last and device not in self.stops:
+        if block + 1 < last and (device not in self.stops or job.whole):
             after_s = end_s + self._seconds(job, device, block + 1)
             heapq.heappush(self.events, (after_s, device, block + 1, last))
             return
@@ -251,17 +252,23 @@ def test_two_devices_told_ahead_run_every_block_once(policy: str, seed: int, slo
     assert all(firsts[0] == 0 and firsts == sorted(set(firsts)) for firsts in by_request.values())
 
 
-def test_networks_run_whole_until_somebody_is_preferred_and_again_after_a_calm() -> None:
-    # One device, blocks of 1 s, a long network (5 blocks) and an urgent one. Both can wait: slack of 100 s and more.
-    options = DispatchOptions(lease_s=100.0, calm_s=10.0)
-    replay = Replay(load_policy("edf"), np.ones((6, 1)), [5, 1], options)
+def whole_runs(policy: str, requests: list[tuple[float, int, float, int]], kind: Any = Replay) -> list[Any]:
+    """One device, blocks of 1 s, a long network of 5 blocks and a short one; (time, request, block) of every start."""
+    options = DispatchOptions(lease_s=100.0, calm_s=10.0, ahead_s=0.5 if kind is Pipelined else 0.0)
+    replay = kind(load_policy(policy), np.ones((6, 1)), [5, 1], options)
     for n in range(2):
         replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
-    replay.play([(0.0, 0, 500.0, 0), (1.5, 1, 140.0, 1), (6.5, 0, 500.0, 0), (8.5, 1, 140.0, 1), (30.0, 0, 600.0, 0),
-                 (31.5, 1, 200.0, 1)])  # fmt: skip
-    # The first long run has no boundaries: the urgent request of 1.5 s starts at 5 s. The next one is stopped at 9 s
-    # (begun at 6.5 s). At 30 s nobody has been preferred for more than 10 s: it runs whole again.
-    starts = [(time_s, request, block) for time_s, request, block, _ in replay.log]
+    replay.play(requests)
+    return [(time_s, request, block) for time_s, request, block, _ in replay.log]
+
+
+@pytest.mark.parametrize("kind", [Replay, Pipelined])
+def test_networks_run_whole_until_somebody_is_preferred_and_again_after_a_calm(kind: Any) -> None:
+    # All have 500 s: nobody is more urgent, but the shortest goes first. The first long run has no boundaries, so that
+    # the short request of 1.5 s starts at 5 s. The next long one (begun at 6.5 s) is stopped at 9.5 s. At 30 s nobody
+    # has been preferred for more than 10 s: it runs whole again.
+    at_s = [(0.0, 0), (1.5, 1), (6.5, 0), (8.5, 1), (30.0, 0), (31.5, 1)]
+    starts = whole_runs("sjf", [(t, network, t + 500.0, network) for t, network in at_s], kind)
     assert starts == [
         (0.0, 0, 0),
         (5.0, 1, 0),
@@ -273,17 +280,23 @@ def test_networks_run_whole_until_somebody_is_preferred_and_again_after_a_calm()
     ]
 
 
-def test_a_tight_deadline_seen_in_the_last_minute_keeps_networks_in_blocks() -> None:
-    options = DispatchOptions(lease_s=100.0, calm_s=10.0)
-    replay = Replay(load_policy("edf"), np.ones((6, 1)), [5, 1], options)
-    for n in range(2):
-        replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
-    # An urgent request with 8 s of slack has been seen, so that 5 s without a boundary are too long.
-    replay.play(
-        [(0.0, 1, 9.0, 1), (5.0, 0, 500.0, 0), (6.5, 1, 15.5, 1), (90.0, 0, 500.0, 0), (91.5, 1, 100.5, 1)]
-    )
-    starts = [(time_s, request, block) for time_s, request, block, _ in replay.log]
-    assert starts == [(0.0, 0, 0), (5.0, 1, 0), (7.0, 2, 0), (8.0, 1, 2), (90.0, 3, 0), (95.0, 4, 0)]
+def test_a_more_urgent_request_seen_in_ten_minutes_keeps_networks_in_blocks() -> None:
+    # An urgent request every 100 s: only the first one meets a network in one piece.
+    long = [(t, 0, t + 900.0, 0) for t in (0.0, 100.0, 200.0, 2000.0)]
+    urgent = [(t + 1.5, 1, t + 101.5, 1) for t in (0.0, 100.0, 200.0, 2000.0)]
+    starts = whole_runs("edf", sorted(long + urgent))
+    waits = [time_s % 100.0 - 1.5 for time_s, request, _ in starts if request % 2]
+    assert waits == [3.5, 0.5, 0.5, 3.5]
+
+
+def test_the_tightest_deadline_of_a_pair_counts_and_whole_batches_count() -> None:
+    # One pair asks for 8 s once and for 500 s ever after: 5 s without a boundary would be too long.
+    mixed = [(0.0, 1, 9.0, 1), (2.0, 1, 500.0, 1), (5.0, 0, 500.0, 0), (6.5, 1, 15.5, 1)]
+    assert whole_runs("edf", mixed)[2:] == [(5.0, 2, 0), (7.0, 3, 0), (8.0, 2, 2)]
+    calm = Calm(10.0, 100.0)
+    calm.arrived(deadline_s=50.0, own_s=45.0, now_s=0.0)
+    assert calm.allows(50.0, 2.5, 1.0) and not calm.allows(50.0, 2.6, 1.0) and not calm.allows(51.0, 1.0, 1.0)
+    assert not Calm(math.inf, 100.0).allows(1.0, 1.0, 0.0)
 
 
 def test_a_lease_goes_on_when_the_newcomer_can_wait() -> None:
@@ -369,9 +382,10 @@ def test_a_policy_finds_its_own_constants_in_the_view_and_nothing_of_its_predece
 
 def test_what_serving_costs_beside_the_blocks() -> None:
     told = Overheads()
-    told.turned(free_s=1.0, chosen_s=0.5, began_s=1.25)  # chosen while the device was busy: 0.25 s lost
-    told.turned(free_s=2.0, chosen_s=3.0, began_s=3.75)  # chosen when it was idle: 0.75 s lost
-    assert told.turn_s == pytest.approx(0.5)
+    told.turned(could_s=1.0, began_s=1.0625)
+    told.turned(could_s=2.0, began_s=2.03125)
+    told.turned(could_s=3.0, began_s=7.0)  # the device was away
+    assert told.turn_s == pytest.approx(0.046875)
     told.answered(ended_s=4.0, now_s=4.5)
     assert told.answer_s == pytest.approx(0.5)
     for _ in range(400):
@@ -385,7 +399,12 @@ def test_the_devices_watch_counts_when_a_run_began_and_ended() -> None:
     job = Job(0, replay.networks[0], 0.0, 9.0, payload=0)
     replay.dispatcher.arrive(job)
     replay.clock.time_s = 2.5
-    replay.dispatcher.done(0, 2, [1.0, 1.0], span_s=(0.25, 2.25))
-    assert (job.start_s, job.attained_s, replay.dispatcher.lanes[0].busy_s) == (0.25, 2.0, 2.0)
+    replay.dispatcher.done(0, 2, [1.0, 1.0], span_s=(0.0625, 2.25))
+    assert (job.start_s, job.attained_s, replay.dispatcher.lanes[0].busy_s) == (0.0625, 2.1875, 2.1875)
     assert replay.dispatcher.leave(job)
-    assert (replay.dispatcher.overheads.turn_s, replay.dispatcher.overheads.answer_s) == (0.25, 0.25)
+    assert (replay.dispatcher.overheads.turn_s, replay.dispatcher.overheads.answer_s) == (0.0625, 0.25)
+    # The next one waits already: what passes from the end of the first run until it begins is lost too.
+    second = Job(0, replay.networks[0], 2.0, 99.0, payload=1)
+    replay.dispatcher.arrive(second)
+    replay.dispatcher.done(0, 2, [1.0, 1.0], span_s=(2.28125, 4.0))
+    assert replay.dispatcher.overheads.turn_s == pytest.approx((0.0625 + 0.03125) / 2)

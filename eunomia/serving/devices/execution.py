@@ -19,6 +19,9 @@ from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.protocol.errors import Cancelled, Expired, Hopeless, ModelFailed, ServingError
 
 HANG_FACTOR, HANG_S = 50.0, 2.0  # a run that lasts this many times its estimate, and this long on top, hangs
+OnRun = Callable[
+    [int, Job, tuple[float, float], bool], None
+]  # device, job, when it began and ended, stopped?
 NO_ROOM = Slot(FLAGS, 0)
 
 
@@ -48,7 +51,7 @@ class Execution:
         self.fetching: dict[
             int, tuple[int, Run]
         ] = {}  # request -> who holds its outputs, which had no room at first
-        self.on_run: Callable[[int, Job, float, bool], None] = lambda device, job, start_s, preempted: None
+        self.on_run: OnRun = lambda device, job, span_s, preempted: None
         self._arena, self._devices, self._loading, self._clock = arena, devices, loading, clock
         self._ticket = 0
 
@@ -186,12 +189,12 @@ class Execution:
 
     def _ended(self, device: int, run: Run, message: Message, follows: Run | None) -> list[bool] | None:
         """Tell the dispatcher; whether its requests met their deadlines, None when there is no answer yet."""
-        ends_s = [self._clock.of(stamp_s) for stamp_s in message["ends_s"]]
-        start_s, seconds = ends_s[0], [end - begin for begin, end in pairwise(ends_s)]
+        seconds = [end_s - begin_s for begin_s, end_s in pairwise(message["ends_s"])]
+        start_s, end_s = (self._clock.of(stamp_s) for stamp_s in message["span_s"])
         job = self.dispatcher.done(
-            device, message["next"], seconds, follows.job if follows else None, span_s=(start_s, ends_s[-1])
+            device, message["next"], seconds, follows.job if follows else None, span_s=(start_s, end_s)
         )
-        self.on_run(device, job, start_s, message["next"] < run.last)
+        self.on_run(device, job, (start_s, end_s), message["next"] < run.last)
         if message["next"] < job.network.blocks:
             if job.cancelled:
                 self.dispatcher.withdraw(job)

@@ -32,11 +32,11 @@ class LoadedModel:
 class Loading:
     """Loads, and the answers that they wait for."""
 
-    def __init__(self, devices: Sequence[Device], costs: CostBook, target_s: float, whole: bool) -> None:
+    def __init__(self, devices: Sequence[Device], costs: CostBook, target_s: float, whole_s: float) -> None:
         self.models: dict[str, LoadedModel] = {}
         self._labels: dict[int, str] = {}  # network number -> label, as long as a job may need it
         self._devices, self._costs, self._target_s = devices, costs, target_s
-        self._whole = whole  # whether devices keep networks in one piece too
+        self._whole_s = whole_s  # devices keep networks up to this length in one piece too
         self._waiting: dict[tuple[int, str], asyncio.Future[Message]] = {}
         self._count = 0
 
@@ -56,7 +56,9 @@ class Loading:
             raise ModelError("no device is alive")
         answers = [await self._load_on(alive[0], label, path, shapes)]
         answers += await asyncio.gather(*(self._load_on(device, label, path, shapes) for device in alive[1:]))
-        network = self._costs.add(name, len(answers[0]["block_s"]))
+        network = self._costs.add(
+            name, len(answers[0]["block_s"]), whole=all(answer["whole"] for answer in answers)
+        )
         for device, answer in zip(alive, answers, strict=True):
             self._costs.measured(network, device.index, answer["block_s"])
         self._labels[network.index] = label
@@ -111,7 +113,7 @@ class Loading:
                 "path": path,
                 "shapes": dict(shapes),
                 "target_s": self._target_s,
-                "whole": self._whole,
+                "whole_s": self._whole_s,
                 "backend": device.spec.kind,
             }
         )

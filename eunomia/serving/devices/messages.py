@@ -3,7 +3,8 @@
 Front end to worker: ``load`` (model, path), ``unload`` (model), ``run`` (ticket, request, model, first, last, inputs,
 room), ``fetch`` (request, room), ``forget`` (request), ``stop``.
 Worker to front end: ``ready``, ``loaded`` (model, ports, blocks), ``refused`` (model, why), ``done`` (ticket, next
-block, when the run began and each block ended on the monotonic clock, outputs) and ``failed`` (ticket, why), both
+block, when the first block began and each ended, span of the run with its copies, all on the monotonic clock,
+outputs) and ``failed`` (ticket, why), both
 with the tickets of queued runs that were ``skipped``; ``skipped`` (ticket) alone; ``tensors`` (request).
 """
 

@@ -47,13 +47,16 @@ class LoadedNetwork:
         after: Live = self._pieces[n].run(live)
         return after
 
+    @property
+    def has_whole(self) -> bool:
+        """Whether it is held in one piece too."""
+        return self._whole is not None
+
     def run_whole(self, live: Live) -> Live:
-        """All blocks as one, if it was loaded so; else one after the other. The answers are the same, bit by bit."""
-        if self._whole is not None:
-            return self._whole.run(live)
-        for n in range(self.blocks):
-            live = self.run_block(n, live)
-        return live
+        """All blocks as one, if it was loaded so (``has_whole``). The answers are the same, bit by bit."""
+        assert self._whole is not None
+        after: Live = self._whole.run(live)
+        return after
 
     def spread(self, began_s: float, ended_s: float) -> list[float]:
         """When each block of a whole run would have ended, in proportion to their own times."""
@@ -73,15 +76,15 @@ class LoadedNetwork:
 
     def description(self) -> Message:
         """What the front end must know."""
-        return {**self._ports, "block_s": self.block_s}
+        return {**self._ports, "block_s": self.block_s, "whole": self.has_whole}
 
 
 def load_network(
-    path: str, cache: str, shapes: dict[str, list[int]], target_s: float, whole: bool = False
+    path: str, cache: str, shapes: dict[str, list[int]], target_s: float, whole_s: float = 0.0
 ) -> LoadedNetwork:
     """Optimise, cut, load and time a network; ``shapes`` fix its free dimensions for the trial (default 1).
 
-    ``whole``: keep it in one piece too, which holds its weights twice.
+    ``whole_s``: if it takes no longer, keep it in one piece too, which holds its weights twice.
     """
     import onnxruntime as ort
 
@@ -100,7 +103,7 @@ def load_network(
     ]
     names = [(list(block.inputs), list(block.outputs)) for block in plan.blocks]
     uncut = None
-    if whole and len(plan.blocks) > 1:
+    if len(plan.blocks) > 1 and sum(block.estimate_s for block in plan.blocks) <= whole_s:
         content, alone = optimised.model.SerializeToString(), session_options(optimised=True)
         uncut = ort.InferenceSession(content, alone, providers=["CPUExecutionProvider"])
     network = LoadedNetwork(sessions, names, ports | {"key": plan.key}, uncut)

@@ -16,7 +16,7 @@ from eunomia.inference.view import Assign, View
 from eunomia.serving.devices.answers import Answers
 from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.device import Device, DeviceSpec
-from eunomia.serving.devices.execution import Execution
+from eunomia.serving.devices.execution import Execution, OnRun
 from eunomia.serving.devices.loading import LoadedModel, Loading
 from eunomia.serving.devices.messages import Message
 from eunomia.serving.dispatch.clock import Clock
@@ -43,7 +43,9 @@ class DevicePool:
             Device(n, spec, self.arena, str(cache), self._on_message, self._on_death)
             for n, spec in enumerate(specs)
         ]
-        self.loading = Loading(self._devices, self.costs, target_s, options.calm_s < math.inf)
+        self.loading = Loading(
+            self._devices, self.costs, target_s, 0.0 if options.calm_s == math.inf else options.lease_s
+        )
         self.execution = Execution(self.arena, self._devices, self.loading, clock)
         self.dispatcher = Dispatcher(clock, self.execution, self.costs, len(specs), policy, options)
         self.answers = Answers(self.arena, self.dispatcher)
@@ -81,12 +83,12 @@ class DevicePool:
         self.arena.close()
 
     @property
-    def on_run(self) -> Callable[[int, Job, float, bool], None]:
-        """Told of every run: device, job, when it started, whether it was stopped."""
+    def on_run(self) -> OnRun:
+        """Told of every run: device, job, when it began and ended, whether it was stopped."""
         return self.execution.on_run
 
     @on_run.setter
-    def on_run(self, listener: Callable[[int, Job, float, bool], None]) -> None:
+    def on_run(self, listener: OnRun) -> None:
         self.execution.on_run = listener
 
     @property

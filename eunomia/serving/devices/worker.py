@@ -65,7 +65,7 @@ class Worker:
         try:
             load = _loader(message["backend"])
             network = load(
-                message["path"], self._cache, message["shapes"], message["target_s"], message["whole"]
+                message["path"], self._cache, message["shapes"], message["target_s"], message["whole_s"]
             )
         except Exception as error:  # whatever a strange file provokes is the file's fault, and is reported
             send(self._line, {"kind": "refused", "model": name, "why": _sentence(error)})
@@ -86,9 +86,10 @@ class Worker:
             network = self._networks.get(message["model"])
             if network is None:
                 raise KeyError(f"network '{message['model']}' is not loaded here")
+            began_s = time.monotonic()
             live = self._begin(message)
             n, ends_s = message["first"], [time.monotonic()]
-            if message["whole"]:
+            if message["whole"] and network.has_whole:
                 live = network.run_whole(live)
                 n, ends_s = network.blocks, network.spread(ends_s[0], time.monotonic())
             while n < message["last"]:
@@ -105,6 +106,7 @@ class Worker:
         done = {"kind": "done", "ticket": ticket, "next": n, "ends_s": ends_s}
         if n == network.blocks:
             done.update(self._hand_over(request, message["room"]))
+        done["span_s"] = [began_s, time.monotonic()]
         send(self._line, done | self._look_ahead())
 
     def _begin(self, message: Message) -> Live:
@@ -187,9 +189,10 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the front end's business; it ends this line
     keep_freed_memory()
     own = {int(core) for core in cores.split(",")} if cores else set()
+    spins = False  # only where the front end has a core that this device does not burn
     if own and hasattr(os, "sched_setaffinity"):
+        spins = bool(os.sched_getaffinity(0) - own)
         os.sched_setaffinity(0, own)
-    spins = own and (os.cpu_count() or 1) > 1
     worker = Worker(
         socket.socket(fileno=int(line)),
         Arena.attach(int(arena)),

@@ -22,6 +22,7 @@ class Network:
     name: str
     first_row: int
     blocks: int
+    whole: bool = False  # devices hold it in one piece too
 
 
 class CostBook:
@@ -39,9 +40,9 @@ class CostBook:
         self._count = 0
         self._rest: dict[int, tuple[list[float], list[float]]] = {}
 
-    def add(self, name: str, blocks: int) -> Network:
+    def add(self, name: str, blocks: int, *, whole: bool = False) -> Network:
         """Room for a network, of which no device knows the times yet."""
-        network = Network(self._count, name, len(self.latency_s), blocks)
+        network = Network(self._count, name, len(self.latency_s), blocks, whole)
         self._count += 1
         fresh = np.full((blocks, self.latency_s.shape[1]), np.inf)
         self.latency_s = np.concatenate([self.latency_s, fresh])

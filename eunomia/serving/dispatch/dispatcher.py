@@ -83,7 +83,6 @@ class Dispatcher:
         self.tenants: dict[str, int] = {}
         self.rounds = self.starts = self.finished = self.preemptions = 0
         self.overheads = Overheads()
-        self._arriving: Job | None = None
         self._table = IndicatorTable()
         self._views = Views(
             self.waiting,
@@ -114,12 +113,10 @@ class Dispatcher:
 
     def arrive(self, job: Job) -> None:
         """An accepted request: it waits, and the policy is asked."""
-        slack_s = job.deadline_s - job.arrival_s - self.costs.rest_s(job.network)[0][0]
-        self.calm.arrived(job.pair, slack_s, self.clock.now_s())
+        own_s = self.costs.rest_s(job.network)[0][0] * job.batch
+        self.calm.arrived(job.deadline_s - job.arrival_s, own_s, self.clock.now_s())
         self.wait(job)
-        self._arriving = job
         self.decide()
-        self._arriving = None
 
     def done(
         self, device: int, next_block: int, seconds: Sequence[float], follows: Job | None = None,
@@ -139,7 +136,7 @@ class Dispatcher:
                 member.start_s = began_s
         if seconds:
             self.costs.learn(job.network, device, lane.first, list(seconds), job.rows)
-        self.overheads.turned(lane.free_s, job.chosen_s, began_s)
+        self.overheads.turned(max(lane.free_s, job.arrival_s, job.ended_s), began_s)
         lane.free_s = ended_s
         for member in (job, *job.together):
             member.ended_s = ended_s
@@ -266,7 +263,6 @@ class Dispatcher:
     def _start(self, job: Job, device: int) -> None:
         self.gather(job)
         self.choose_whole(job, device)
-        job.chosen_s = job.arrival_s if job is self._arriving else self.clock.now_s()
         self._begin(job, device, self.clock.now_s())
         lane = self.lanes[device]
         self.executor.run(device, job, lane.first, lane.last)
@@ -302,7 +298,11 @@ class Dispatcher:
         """Whether a run that is about to be told has no boundaries."""
         network = job.network
         run_s = float(self.costs.latency_s[self.costs.rows(network), device].sum()) * job.rows
-        job.whole = job.block == 0 and network.blocks > 1 and self.calm.allows(run_s, self.clock.now_s())
+        job.whole = (
+            job.block == 0
+            and network.whole
+            and self.calm.allows(job.deadline_s - job.arrival_s, run_s, self.clock.now_s())
+        )
 
     def lease(self, job: Job, device: int, now_s: float) -> tuple[int, list[float]]:
         """As many blocks as fit into a lease, at least one; and when each will end."""

@@ -42,7 +42,6 @@ class Job:
     device: int = -1  # where its tensors are; -1 = in the arena
     row: int = -1  # in the table of waiting jobs
     start_s: float = math.nan
-    chosen_s: float = 0.0  # when the policy chose it for its present run; its arrival, if then
     ended_s: float = 0.0  # when its last run ended
     attained_s: float = 0.0
     cancelled: bool = False

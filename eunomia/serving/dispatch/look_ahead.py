@@ -102,7 +102,6 @@ class LookAhead:
         lane.next = claim
         self._dispatcher.gather(claim.job)
         self._dispatcher.choose_whole(claim.job, device)
-        claim.job.chosen_s = self._dispatcher.clock.now_s()
         self._hide(claim.job)
         self._dispatcher.executor.queue(
             device, claim.job, claim.job.block, self._dispatcher.lease(claim.job, device, 0.0)[0]

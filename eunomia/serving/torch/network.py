@@ -111,9 +111,9 @@ def run_steps(steps: Sequence[Step], known: dict[str, Any], weights: dict[str, A
 
 
 def load_torch_network(
-    path: str, cache: str, shapes: dict[str, list[int]], target_s: float, whole: bool = False
+    path: str, cache: str, shapes: dict[str, list[int]], target_s: float, whole_s: float = 0.0
 ) -> TorchNetwork:
-    """Fold, cut, load and time a network on the torch device; blocks share its weights, ``whole`` needs no more.
+    """Fold, cut, load and time a network on the torch device; in one piece it would gain nothing, whatever ``whole_s``.
 
     Raises ModelError.
     """

@@ -14,6 +14,7 @@ from tests.cli.shell import Shell
 EXAMPLES = Path(__file__).parents[2] / "examples"
 JOBS = EXAMPLES / "cluster_jobs.toml"
 TWO = EXAMPLES / "cluster_two_types.toml"
+SEARCH = EXAMPLES / "cluster_search.toml"
 SHORT = ("--set", "generate.jobs=12")
 
 
@@ -315,7 +316,7 @@ def test_a_policy_that_crashes_is_named(shell: Shell, tmp_path: Path) -> None:
     assert "raised ZeroDivisionError" in done.err and "mine.py, line 5" in done.err
 
 
-@pytest.mark.parametrize("path", [JOBS, TWO], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [JOBS, TWO, SEARCH], ids=lambda path: path.stem)
 def test_an_example_compares_all_its_policies(shell: Shell, path: Path) -> None:
     words = SHORT if "two_types" in path.name else ()
     done = shell("cluster", "compare", path, *words, "--seeds", 1, "--out", "out", "--workers", 1, "-q")

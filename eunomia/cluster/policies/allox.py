@@ -9,7 +9,7 @@ import numpy as np
 from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.policies.serving_order import serve
 from eunomia.cluster.view import Allocation, ClusterView, Needs
-from eunomia.errors import PolicyError
+from eunomia.errors import ConfigError, PolicyError
 
 
 def match(time_s: Floats, release_s: Floats) -> tuple[Ints, Ints]:
@@ -33,15 +33,24 @@ def match(time_s: Floats, release_s: Floats) -> tuple[Ints, Ints]:
 class Allox:
     """Start the jobs that the matching puts first on free devices; running jobs keep theirs.
 
-    Jobs of one device only: a run with any other is refused by name of the job. The matching is over the ``window``
-    oldest waiting jobs and the devices that are free now, those of a type counted at most once per job. (A job's age,
-    which Gavel adds to the cost, is the same in all of its places and changes no matching.)
+    Jobs of one device only: a run with any other is refused by name of the job. Matched are the oldest waiting jobs, as
+    many as devices are free but at least the part ``alpha`` of those that wait (AlloX's knob: a smaller one keeps new
+    short jobs from passing old long ones), and the devices that are free now. At most ``window`` jobs are matched, and
+    devices of a type are counted at most once per job. (A job's age, which Gavel adds to the cost, is the same in all
+    of its places and changes no matching.)
 
     Does badly for long jobs under steady load: the matching always finds shorter ones to put before them.
     """
 
-    window: int = 48
+    alpha: float = 0.3
+    window: int = 200
     needs: Needs = Needs(answer="devices", sticky=True, every_event=True, one_device=True)
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.alpha <= 1.0:
+            raise ConfigError(f"allox: alpha is {self.alpha}; it must lie in [0, 1]")
+        if self.window < 1:
+            raise ConfigError(f"allox: window is {self.window}; at least one job must be matched")
 
     def reset(self, seed: int) -> None:
         """Nothing to forget."""
@@ -55,8 +64,9 @@ class Allox:
                 f"allox takes jobs of one device; row {m} of the view needs {view.scale[m]}; use another policy"
             )
         devices = serve(view, np.flatnonzero(view.held.any(axis=1)))
-        waits = np.flatnonzero(~devices.any(axis=1))[: self.window]
         free = view.capacity - devices.sum(axis=0)
+        waits = np.flatnonzero(~devices.any(axis=1))
+        waits = waits[: min(max(int(free.sum()), int(self.alpha * len(waits))), self.window)]
         if len(waits) and free.any():
             kinds = np.repeat(np.arange(len(free)), np.minimum(free, len(waits)))
             speed = np.where(view.runnable, view.throughput, 0.0)[waits][:, kinds]

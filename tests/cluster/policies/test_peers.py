@@ -275,6 +275,15 @@ def test_allox_keeps_running_jobs_and_refuses_gangs() -> None:
         allocator("allox").allocate(view_of(FOUR, _ones(1), [9.0], scale=[2]))
 
 
+def test_allox_looks_at_the_oldest_only() -> None:
+    """10 wait for one device, the 9th is the shortest: of the oldest 3 the second, of all the 9th."""
+    view = view_of(ONE, _ones(10), [9.0, 5.0, 7.0, 8.0, 4.0, 8.0, 8.0, 8.0, 1.0, 8.0])
+    assert _runs(allocator("allox"), view) == [1]
+    assert _runs(allocator("allox", alpha=1.0), view) == [8]
+    assert _runs(allocator("allox", alpha=0.0), view) == [0]
+    assert _runs(allocator("allox", alpha=1.0, window=5), view) == [4]
+
+
 @pytest.mark.parametrize(
     ("rule", "kinds"),
     [("met", [0, 0, 0]), ("mct", [0, 0, 1]), ("olb", [0, 1, 0]), ("round_robin", [0, 1, 0])],
@@ -373,6 +382,8 @@ def test_an_empty_view_gets_an_empty_answer(name: str) -> None:
         ("balancing", {"rule": "jqs"}, "choose one of: random"),
         ("balancing", {"choices": 0}, "choices is 0"),
         ("backfill", {"reservations": "all"}, "easy, conservative"),
+        ("allox", {"alpha": 2.0}, "alpha is 2"),
+        ("allox", {"window": 0}, "window is 0"),
         ("drf", {"users": "job"}, "tenant, app"),
         ("slaq", {"horizon_s": 0.0}, "horizon_s is 0"),
         ("elastic", {"power": 0.0}, "power is 0"),

@@ -216,7 +216,7 @@ def test_allox_starts_what_an_optimal_plan_starts(view: ClusterView) -> None:
             total += sum((len(queue) - k) * took for k, (took, _) in enumerate(queue))
             starts[queue[0][1], kinds[d]] = 1
         least[starts.tobytes()] = min(total, least.get(starts.tobytes(), np.inf))
-    chosen = allocator("allox").allocate(view).devices
+    chosen = allocator("allox", alpha=1.0).allocate(view).devices
     assert least[chosen.tobytes()] == pytest.approx(min(least.values()))
 
 

@@ -254,6 +254,44 @@ def test_gandiva_packs_the_best_pairs_first(view: ClusterView, slots: int) -> No
         assert found.devices[m].tolist() == ([0] * len(before[m]) if m in shared else before[m].tolist())
 
 
+@given(view=views(9), threshold=st.sampled_from([1.1, 1.5]))
+@few(40)
+def test_packed_first_in_first_out(view: ClusterView, threshold: float) -> None:
+    """In order of arrival: each job on its fastest type with room, up to the first that none has room for; from there
+    on each joins the host with whom the sum of relative speeds is best, up to the first for whom none is enough."""
+    free, at, line = view.cluster.counts.tolist(), {}, list(range(len(view)))
+    while line and any(free):
+        m = line[0]
+        roomy = [j for j in range(len(free)) if free[j] >= view.scale[m]]
+        if not roomy:
+            break
+        line.pop(0)
+        able = [j for j in roomy if view.runnable[m, j]]
+        if able:
+            at[m] = max(able, key=lambda j: (view.throughput[m, j], -j))
+            free[at[m]] -= int(view.scale[m])
+    pairs: dict[int, int] = {}
+    for m in line:
+        gains = {}
+        for host, j in at.items():
+            one, two = view.beside[host, m, j], view.beside[m, host, j]
+            if host not in pairs and view.scale[host] == view.scale[m] and min(one, two) > 0.0:
+                gains[host] = one / view.throughput[host, j] + two / view.throughput[m, j]
+        if not gains or max(gains.values()) <= threshold:
+            break
+        pairs[max(gains, key=lambda host: gains[host])] = m
+    found = allocator("fifo_packed", threshold=threshold).allocate(view)
+    made = (
+        {}
+        if found.pairs is None
+        else dict(zip(found.pairs.first.tolist(), found.pairs.second.tolist(), strict=True))
+    )
+    assert made == pairs
+    assert {m: int(row.argmax()) for m, row in enumerate(found.shares) if row.any()} == {
+        m: j for m, j in at.items() if m not in pairs
+    }
+
+
 @given(view=views(9))
 @few(40)
 def test_sharing_incentive(view: ClusterView) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import urllib.error
@@ -42,9 +43,12 @@ def ask(
         with urllib.request.urlopen(request, timeout=timeout_s) as answer:
             return json.loads(answer.read(LIMIT_BYTES))
     except urllib.error.HTTPError as error:
-        raise OutputError(f"{url} refuses: {_sentence(error.read(2000))}") from None
+        hint = " (--key-env NAME: the environment variable that holds it)" if error.code == 401 else ""
+        raise OutputError(f"{url} refuses: {_sentence(error.read(2000))}{hint}") from None
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
         raise OutputError(f"{url} does not answer: {getattr(error, 'reason', error)}") from None
+    except http.client.HTTPException:
+        raise OutputError(f"{url} does not speak HTTP; is that the gRPC port?") from None
     except ValueError:
         raise OutputError(f"{url} answers something that is not JSON: is it a Eunomia server?") from None
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -76,12 +76,18 @@ async def _serve(options: ServerOptions, quiet: bool, as_json: bool) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     if not quiet and not as_json:
-        stderr().print(f"loading {len(options.networks)} networks on {len(options.devices)} devices")
+        stderr().print(
+            f"loading {_count(options.networks, 'network')} on {_count(options.devices, 'device')}"
+        )
     async with Server(options) as server:
         _announce(server, quiet, as_json)
         await stop.wait()
         if not quiet and not as_json:
             stderr().print("draining")
+
+
+def _count(things: Sized, name: str) -> str:
+    return f"{len(things)} {name}" + ("s" if len(things) != 1 else "")
 
 
 def _announce(server: Server, quiet: bool, as_json: bool) -> None:
@@ -105,6 +111,8 @@ def _devices(config: ServerConfig) -> list[DeviceSpec]:
     from eunomia.serving.devices.device import DeviceSpec
 
     users = Counter(core for d in config.device for core in set(d.cores))
+    for core in sorted(core for core, count in users.items() if count > 1):
+        stderr().print(f"note: core {core} belongs to {users[core]} devices, which will slow each other down")
     return [
         DeviceSpec(
             d.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterable
 from importlib import resources
@@ -132,6 +133,12 @@ class ServerConfig(Section):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
                 raise wrong(f"two {what}s are called '{twice[0]}'; names must differ")
+        for device in self.device:
+            missing = [core for core in device.cores if core >= (os.cpu_count() or 1)]
+            if missing:
+                raise wrong(
+                    f"device '{device.name}' has core {missing[0]}; this machine has 0 to {(os.cpu_count() or 1) - 1}"
+                )
         if len({device.backend for device in self.device}) > 1:
             raise wrong("devices of one server have one backend: half-done requests move between them")
         if (self.tls_cert is None) != (self.tls_key is None):

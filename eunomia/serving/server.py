@@ -25,7 +25,7 @@ from eunomia.serving.dispatch.guard import Guarded
 from eunomia.serving.http import HttpFront
 from eunomia.serving.ledger import Ledger
 from eunomia.serving.memory import keep_freed_memory
-from eunomia.serving.protocol.errors import BadRequest
+from eunomia.serving.protocol.errors import BadRequest, Unavailable
 from eunomia.serving.regions import Regions
 from eunomia.serving.repository import Entry, Repository
 from eunomia.serving.service import Service
@@ -113,7 +113,10 @@ class Server:
             if self.options.ledger_dir is not None:
                 self.service.ledger = Ledger(self.options.ledger_dir, self.options.device_watts)
                 self._keeper = asyncio.create_task(self._keep_ledger(self.service.ledger))
-            await self.pool.start()
+            try:
+                await self.pool.start()
+            except Unavailable as error:
+                raise OutputError(f"the server cannot start: {error}") from None
             for entry in self.options.networks:
                 try:
                     await self.service.repository.load(entry.name)

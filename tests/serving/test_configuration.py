@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from eunomia.cli.admin import ask
 from eunomia.cli.load import load_streams
 from eunomia.cli.serve import server_options
 from eunomia.config.cluster import load_cluster
@@ -14,7 +17,7 @@ from eunomia.config.server import demo_server, load_server, server_from
 from eunomia.config.study import read_study
 from eunomia.config.traffic import load_traffic, traffic_from
 from eunomia.config.training import load_training
-from eunomia.errors import ConfigError
+from eunomia.errors import ConfigError, OutputError
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "serving"
 
@@ -51,6 +54,7 @@ SERVER = {"anonymous": True, "device": [{"name": "cpu"}], "tenant": [{"name": "d
     ({"tls_cert": "a.pem"}, "both tls_cert and tls_key"),
     ({"tenant": [{"name": "a", "key_sha256": ["short"]}]}, "key_sha256"),
     ({"tenant": [{"name": "a", "promise": [{"model": "*", "deadline_ms": -1.0}]}]}, "deadline_ms"),
+    ({"device": [{"name": "a", "cores": [9999]}]}, "device 'a' has core 9999; this machine has 0 to"),
 ])  # fmt: skip
 def test_slips_in_a_server_file(change: dict[str, object], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
@@ -93,3 +97,27 @@ def test_traces_and_limits_of_connections() -> None:
     assert (options.connections.most, options.connections.head_s) == (50, 2.0)
     with pytest.raises(ConfigError, match="sample"):
         server_from({**SERVER, "traces": {"sample": 2.0}}, (), "server.toml", None)
+
+
+def test_a_port_that_does_not_speak_http_is_called_so() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            line, _ = server.accept()
+            line.recv(1000)
+            line.sendall(b"\x00\x00\x12\x04 not HTTP at all\r\n")
+            line.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(OutputError, match="is that the gRPC port"):
+            ask(f"http://127.0.0.1:{server.getsockname()[1]}", "/v2/eunomia/twin", None)
+        thread.join()
+
+
+def test_devices_that_share_a_core_do_not_spin() -> None:
+    devices = [{"name": "a", "cores": [0]}, {"name": "b", "cores": [0]}]
+    shared = server_from({**SERVER, "device": devices}, (), "server", None)
+    assert [d.spin_s for d in server_options(shared).devices] == [0.0, 0.0]
+    alone = server_from({**SERVER, "device": devices[:1]}, (), "server", None)
+    assert server_options(alone).devices[0].spin_s == pytest.approx(5e-3)

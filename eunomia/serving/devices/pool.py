@@ -15,7 +15,7 @@ import numpy.typing as npt
 from eunomia.inference.view import Assign, View
 from eunomia.serving.devices.answers import Answers
 from eunomia.serving.devices.arena import Arena
-from eunomia.serving.devices.device import Device, DeviceSpec
+from eunomia.serving.devices.device import START_S, Device, DeviceSpec
 from eunomia.serving.devices.execution import Execution, OnRun
 from eunomia.serving.devices.loading import LoadedModel, Loading
 from eunomia.serving.devices.messages import Message
@@ -62,7 +62,7 @@ class DevicePool:
         try:
             await asyncio.gather(*(device.start() for device in self._devices))
         except TimeoutError:
-            raise Unavailable("a device process did not start in time") from None
+            raise Unavailable(f"a device process was not ready within {START_S:.0f} s") from None
         self._spawn(self._watch())
 
     async def close(self) -> None:

@@ -34,6 +34,7 @@ from eunomia.cluster.solver.embedding_lines import (
     slack_steps,
     sums,
     turned,
+    worth,
 )
 from eunomia.cluster.solver.embedding_step import REGULAR, factor, left_over, once
 
@@ -128,7 +129,7 @@ def embed(jobs, grid, live, cost, passes, exact, feasible, early, space):  # typ
     residuals.
     """
     G, J = grid.shape[1], grid.shape[0] // 4
-    cut, size = J * G + 1, len(cost)
+    cut, row, size = J * G + 1, 2 * J * G + 1, len(cost)
     n, matrix = copies(jobs, live, J), np.zeros((J + 1, J + 1))
     room, lines = (
         space[: 8 * size].reshape(8, size),
@@ -179,11 +180,11 @@ def embed(jobs, grid, live, cost, passes, exact, feasible, early, space):  # typ
         turned(s, z, over_s, over_z, soft, over_soft)
         factor(jobs, grid, live, soft, over_soft, blocks, matrix)
         refined(jobs, grid, live, soft, over_soft, blocks, matrix, often, exact, aim, first, spare)
-        below = kappa / tau - dot(n, cost, first)
+        below = kappa / tau - worth(n, cut, row, cost, first)
         put(given_x, rest_x, 1.0)
         blend(live, rest_z, 1.0, s, 1.0, given_z)
         refined(jobs, grid, live, soft, over_soft, blocks, matrix, often, exact, given, second, spare)
-        d_tau = (rt - kappa + dot(n, cost, second)) / below
+        d_tau = (rt - kappa + worth(n, cut, row, cost, second)) / below
         d_kappa = -kappa - kappa / tau * d_tau
         worst = pull(over_z, z_step, first[cut:], d_tau, part, step)
         reach = stride(max(worst, max(-d_tau / tau, -d_kappa / kappa)))
@@ -193,7 +194,7 @@ def embed(jobs, grid, live, cost, passes, exact, feasible, early, space):  # typ
         blend(live, rest_z, 1.0 - sigma, step, 1.0, given_z)
         refined(jobs, grid, live, soft, over_soft, blocks, matrix, often, exact, given, second, spare)
         b_kappa = kappa * tau + d_kappa * d_tau - sigma * mu
-        d_tau = ((1.0 - sigma) * rt - b_kappa / tau + dot(n, cost, second)) / below
+        d_tau = ((1.0 - sigma) * rt - b_kappa / tau + worth(n, cut, row, cost, second)) / below
         add(second, first, d_tau)
         d_kappa = -(b_kappa + kappa * d_tau) / tau
         worst = slack_steps(live, s, over_s, over_z, z_step, step, part)

@@ -15,10 +15,9 @@ def greatest(array):  # type: ignore[no-untyped-def]
 
     Bits of positive floats are ordered as integers are, and integers have a vector instruction for it.
     """
-    bits, most = array.view(np.int64), np.zeros(1, np.int64)
-    top = most[0]
-    for v in bits:
-        top = v if v > top else top
+    bits, most, top = array.view(np.int64), np.empty(1, np.int64), np.int64(0)
+    for i in range(len(bits)):
+        top = max(top, bits[i])
     most[0] = top
     return most.view(np.float64)[0]
 
@@ -38,6 +37,12 @@ def dot(n, a, b):  # type: ignore[no-untyped-def]
     for i in range(len(n)):
         total += n[i] * a[i] * b[i]
     return total
+
+
+@jitted
+def worth(n, cut, row, cost, point):  # type: ignore[no-untyped-def]
+    """Sum of n cost point; signs, from ``cut`` to ``row``, cost nothing."""
+    return dot(n[:cut], cost[:cut], point[:cut]) + dot(n[row:], cost[row:], point[row:])
 
 
 @jitted
@@ -129,5 +134,6 @@ def slack_steps(live, s, over_s, over_z, dz, to, part):  # type: ignore[no-untyp
     for i in range(len(s)):
         to[i] = live[i] * (s[i] * part[i] - to[i])
     for i in range(len(s)):
-        part[i] = max(part[i], -to[i] * over_s[i])
+        other = -to[i] * over_s[i]
+        part[i] = other if other > part[i] else part[i]
     return greatest(part)

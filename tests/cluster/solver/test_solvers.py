@@ -14,6 +14,7 @@ from eunomia.cluster.solver import ratio
 from eunomia.cluster.solver import solve as solving
 from eunomia.cluster.solver.embedded import bound
 from eunomia.cluster.solver.embedding import Rows, solve_embedded
+from eunomia.cluster.solver.embedding_step import CHUNK
 from eunomia.cluster.solver.geometric import solve_geometric
 from eunomia.cluster.solver.grouping import group_rows
 from eunomia.cluster.solver.highs import LinearProgramme, SolverError, solve_linear
@@ -41,6 +42,14 @@ def test_compiled_methods_equal_simplex(solver: str, seed: int, jobs: int, kinds
     assert not ours.report.fallback
     assert ours.level == pytest.approx(vertex.level, rel=1e-7)
     assert ours.multiplier.sum() == pytest.approx(1.0, abs=1e-6)  # the multipliers of a max-min programme
+
+
+def test_more_distinct_rows_than_one_chunk_equal_simplex() -> None:
+    problem = drawn(5, CHUNK + 300, 3)
+    ours, vertex = solve_shares(problem), solve_shares(problem, "simplex")
+    assert ours.report.rows == CHUNK + 300
+    assert not ours.report.fallback
+    assert ours.level == pytest.approx(vertex.level, rel=1e-7)
 
 
 @settings(max_examples=25, deadline=None)

@@ -8,8 +8,9 @@ import pytest
 
 from eunomia.config.load import scenario_from
 from eunomia.experiment.learning import scenario_episode
-from eunomia.inference.learning.policy.bases import base_weights, with_promise
+from eunomia.inference.learning.policy.bases import with_promise
 from eunomia.inference.learning.policy.learned import LearnedPolicy
+from eunomia.inference.learning.policy.weights import Weights
 from eunomia.inference.learning.serving import card_of, load_policy, shipped
 from eunomia.inference.learning.training.objectives import hit_rate
 from eunomia.inference.policies import load_policy as by_name
@@ -55,7 +56,8 @@ def test_it_beats_its_base_on_networks_that_it_never_saw() -> None:
 def test_where_nothing_is_shared_its_heuristic_answers_without_a_gate(contention: str) -> None:
     e = episode(3, requests=80, load=1.6)
     apart, policy = e.problem._replace(contention=contention), load_policy("eunomia")
-    rule = LearnedPolicy(base_weights(card_of("eunomia")["validation"]["heuristic"].rpartition("+g")[0]))
+    own = policy.weights
+    rule = LearnedPolicy(Weights(place=own.place, gate=np.inf, base=own.base))
     ours, theirs = (simulate_problem(apart, p, e.options).results["outcome"] for p in (policy, rule))
     assert np.array_equal(ours, theirs) and policy.counts["unshared"] == 1 and policy.counts["holds"] == 0
     simulate_problem(e.problem, policy, e.options)

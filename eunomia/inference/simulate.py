@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.errors import PolicyError
+from eunomia.errors import ConfigError, PolicyError
 from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
 from eunomia.inference.kernel import loop, modes
 from eunomia.inference.kernel.layout import SUBJOB
-from eunomia.inference.kernel.setup import STEP, Rules
+from eunomia.inference.kernel.setup import DECIDE, NO_BIND, STEP, Rules
 from eunomia.inference.kernel.signatures import compile_decide, compile_key
 from eunomia.inference.kernel.state import State, new_state
 from eunomia.inference.options import EngineOptions
@@ -195,7 +195,8 @@ def simulate_problem(
     A policy with ``prepare`` is told networks and platform, one with ``reset`` the seed; after each call, its
     ``charge_s`` [s], if it has one, is charged as scheduler time, unless measured time is. ``sharing`` names
     the contention mode of a policy that throttles memory traffic itself (MoCA's split), ``period_s`` and
-    ``period_mode`` the ticks of one that decides periodically, where the options set none.
+    ``period_mode`` the ticks of one that decides periodically, where the options set none. Raises ConfigError for a
+    policy that cannot decide at ticks: queueing rules, and compiled ones without ``decide_tick``.
     """
     chosen = load_policy(policy)
     if hasattr(chosen, "sharing") and problem.contention in THROTTLED_MODES:
@@ -207,6 +208,11 @@ def simulate_problem(
     if hasattr(chosen, "reset"):
         chosen.reset(options.seed)
     rules: Rules = getattr(chosen, "rules", Rules(STEP))
+    if options.period_s is not None and not _decides_at_ticks(chosen, rules):
+        raise ConfigError(
+            f"policy '{getattr(chosen, 'name', policy)}' cannot decide at the ticks of a period; take another policy, "
+            f"or leave out period_s ({options.period_s:g})"
+        )
     if stepped or options.charge_measured:  # only asking from Python can be timed, and all are timed alike
         rules = rules._replace(mode=STEP)
     asked_how = "decide" if options.period_s is None else "decide_tick"
@@ -218,6 +224,11 @@ def simulate_problem(
     start = time.perf_counter()
     asked = _drive(engine, chosen, options)
     return engine.outcome(time.perf_counter() - start, asked)
+
+
+def _decides_at_ticks(policy: Any, rules: Rules) -> bool:
+    """Whether a tick's answer is defined: not of rules that bind earlier, nor of functions made for events alone."""
+    return rules.bind == NO_BIND and (rules.mode != DECIDE or hasattr(policy, "decide_tick"))
 
 
 def _drive(engine: Engine, policy: Callable[[View], Sequence[Assign]], options: EngineOptions) -> list[float]:

@@ -15,6 +15,7 @@ from eunomia.inference.kernel.greedy import greedy_choice
 from eunomia.inference.kernel.setup import DYNAMIC, GREEDY, PLACEMENTS, Rules
 from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE, KEY_TYPE, compile_key
 from eunomia.inference.policies.ordering import Order, find_order
+from eunomia.inference.policies.ticks import queue_all
 from eunomia.inference.view import Assign, View
 
 
@@ -82,7 +83,10 @@ class Greedy:
         return self.resolved.parameters
 
     def __call__(self, view: View) -> list[Assign]:
-        """One start, or none; the engine asks again while something can start."""
+        """One start, or none; the engine asks again while something can start. At a tick, all of them."""
+        if view.system["period_s"] > 0.0:
+            tiered = self.feasible or view.system["late_last"] == 1
+            return queue_all(self.key, view, tiered=tiered, queues=self.place in ("eft", "eft_ca"))
         index, s = _choose()(
             self.key, view.ready, view.latency_s, view.demand_bytes_s, view.accelerators, view.system,
             PLACEMENTS.index(self.place), self.feasible, float(self.gate),

@@ -1,4 +1,4 @@
-"""What every registered policy promises at events, whatever its idea, and two of them at ticks (docs/policies.md)."""
+"""What every registered policy promises, whatever its idea, at events and at ticks (docs/policies.md)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eunomia.errors import ConfigError
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.policies import POLICIES, load_policy
+from eunomia.inference.policies.balancing import Queueing
 from eunomia.inference.policies.catalogue import GATED
+from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.ordering import ORDERS
 from eunomia.inference.simulate import Outcome, simulate_problem
 from eunomia.inference.view import Assign, View
@@ -67,7 +70,7 @@ class Watched:
 
     def __init__(self, name: str) -> None:
         self.policy = load_policy(name)
-        for fact in ("rules", "key", "parameters", "sharing", "prepare", "reset", "attach"):
+        for fact in ("rules", "key", "parameters", "sharing", "prepare", "reset", "attach", "decide_tick"):
             if hasattr(self.policy, fact):
                 setattr(self, fact, getattr(self.policy, fact))
         self.asked = 0
@@ -125,18 +128,28 @@ def test_legal_stepped_as_compiled_and_repeatable(name: str) -> None:
     assert len(compiled.subjobs) == sum(3 if pair == 0 else 4 for pair in case.requests.pair)
 
 
-AT_TICKS = ("prema", "magma_10k(samples=40)")  # orders: test_engine_vs_reference; unrolling: test_unrolling
+EVENTS_ALONE = ("eunomia",)  # learned at events
 
 
-@pytest.mark.parametrize("name", AT_TICKS)
+@every_policy
 @pytest.mark.parametrize("mode", ["wait", "patch"])
-def test_legal_at_ticks_stepped_as_compiled(name: str, mode: str) -> None:
+def test_legal_at_ticks_stepped_as_compiled_and_repeatable(name: str, mode: str) -> None:
     case = busy_case(3, period_s=0.7, period_mode=mode)
-    watched = Watched(name)
-    stepped = simulate_problem(case.problem(), watched, case.options, stepped=True)
-    compiled = simulate_problem(case.problem(), load_policy(name), case.options)
-    same(stepped, compiled)
-    assert len(compiled.subjobs) == sum(3 if pair == 0 else 4 for pair in case.requests.pair)
+    policy = load_policy(name)
+    if isinstance(policy, Queueing) or name in EVENTS_ALONE:
+        for stepped in (False, True):
+            with pytest.raises(ConfigError, match="cannot decide at the ticks of a period"):
+                simulate_problem(case.problem(), policy, case.options, stepped=stepped)
+        return
+    compiled = simulate_problem(case.problem(), policy, case.options)
+    asked = simulate_problem(case.problem(), Watched(name), case.options, stepped=True)
+    if mode == "wait" or not isinstance(
+        policy, Greedy
+    ):  # what an order patches itself, others leave to the engine
+        same(asked, compiled)
+    same(compiled, simulate_problem(case.problem(), policy, case.options))
+    for outcome in (compiled, asked):
+        assert len(outcome.subjobs) == sum(3 if pair == 0 else 4 for pair in case.requests.pair)
 
 
 @every_policy

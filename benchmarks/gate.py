@@ -210,8 +210,8 @@ point. That this comes from the slightly different arrivals is inferred from tho
 study was not repeated with one load 1.0 for both.
 
 `roofline_static`, a fixed B / S for each accelerator, is the one that differs: there is nothing left to share, so a
-gate can only idle. That it "hurts 0" there follows from "none" being among the choices; where a gate that was not chosen
-hurts is in the last column of the table of a gate of {FIXED:g} for everybody.
+gate can only idle. That it "hurts 0" there follows from "none" being among the choices; where a gate that was not
+chosen hurts is in the last column of the table of a gate of {FIXED:g} for everybody.
 
 """
     words = (

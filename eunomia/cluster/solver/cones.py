@@ -181,6 +181,9 @@ def _scaled(g: Floats, cones: Cones) -> tuple[Floats, Floats, Floats]:
     return g, columns, by_row
 
 
+@np.errstate(
+    divide="ignore", invalid="ignore"
+)  # rounding may put a last point on the edge; then the loop ends
 def _run(c: Floats, g: Floats, h: Floats, cones: Cones) -> tuple[Floats, bool]:
     """The embedding's iterations."""
     rows, zero_x, zero_z = len(h), np.zeros(len(c)), np.zeros(len(h))

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from eunomia.errors import PolicyError, UnknownNameError
 from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.setup import DECIDE, PLACEMENTS, Rules
@@ -17,6 +15,7 @@ from eunomia.inference.lookahead.choose import choose_by_plan
 from eunomia.inference.lookahead.companion import Companion, Settings, attach
 from eunomia.inference.lookahead.keys import ORDERS
 from eunomia.inference.lookahead.objective import OBJECTIVES, TIE
+from eunomia.inference.policies.compiled import ask
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.unrolling import unrolled
 from eunomia.inference.view import Assign, View
@@ -65,14 +64,7 @@ class Lookahead:
 
     def __call__(self, view: View) -> list[Assign]:
         """One start, or none; the engine asks again while something can start."""
-        answer = np.zeros((max(len(view), len(view.accelerators)), 2), np.int64)
-        priority = np.zeros(len(answer))
-        decide = self.decide_tick if view.system["period_s"] > 0.0 else self.decide
-        count = decide(
-            view.ready, view.latency_s, view.demand_bytes_s, view.energy_j, view.accelerators, view.system,
-            answer, priority,
-        )  # fmt: skip
-        return [view.assign(int(i), int(s), float(priority[n])) for n, (i, s) in enumerate(answer[:count])]
+        return ask(self, view)
 
 
 @cache

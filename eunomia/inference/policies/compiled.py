@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -47,14 +47,29 @@ class Compiled:
 
     def __call__(self, view: View) -> list[Assign]:
         """Ask the compiled function about one View."""
-        answer = np.zeros((max(len(view), len(view.accelerators)), 2), np.int64)
-        priority = np.zeros(len(answer))
-        decide = self.decide_tick if view.system["period_s"] > 0.0 else self.decide
-        count = decide(
-            view.ready, view.latency_s, view.demand_bytes_s, view.energy_j, view.accelerators, view.system,
-            answer, priority,
-        )  # fmt: skip
-        return [view.assign(int(i), int(s), float(priority[n])) for n, (i, s) in enumerate(answer[:count])]
+        return ask(self, view)
+
+
+class _Deciding(Protocol):
+    """What runs inside the event loop: at events, and at the ticks of a period."""
+
+    @property
+    def decide(self) -> Any: ...
+
+    @property
+    def decide_tick(self) -> Any: ...
+
+
+def ask(policy: _Deciding, view: View) -> list[Assign]:
+    """The compiled function's answer to one View, from Python."""
+    answer = np.zeros((max(len(view), len(view.accelerators)), 2), np.int64)
+    priority = np.zeros(len(answer))
+    decide = policy.decide_tick if view.system["period_s"] > 0.0 else policy.decide
+    count = decide(
+        view.ready, view.latency_s, view.demand_bytes_s, view.energy_j, view.accelerators, view.system,
+        answer, priority,
+    )  # fmt: skip
+    return [view.assign(int(i), int(s), float(priority[n])) for n, (i, s) in enumerate(answer[:count])]
 
 
 @cache

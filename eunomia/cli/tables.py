@@ -26,7 +26,10 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Se
     """A plain aligned table; columns of ``right`` are flushed right."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for index, header in enumerate(headers):
-        table.add_column(header, justify="right" if index in right else "left", overflow="fold")
+        justify: Any = "right" if index in right else "left"
+        table.add_column(
+            header, justify=justify, overflow="fold", no_wrap=header == "policy"
+        )  # to be copied whole
     for row in rows:
         table.add_row(*row)
     stdout().print(table)

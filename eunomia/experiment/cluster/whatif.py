@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +22,9 @@ class WhatIf:
     changes: tuple[str, ...]
 
     def rows(self) -> list[tuple[str, float, float]]:
-        """(metric, before, after) of every figure."""
-        return [(name, self.before.metrics[name], self.after.metrics[name]) for name in CLUSTER_METRICS]
+        """(metric, before, after) of every figure that the change can move; solve times tell of the machine."""
+        names = [name for name in CLUSTER_METRICS if not name.startswith("solve_")]
+        return [(name, self.before.metrics[name], self.after.metrics[name]) for name in names]
 
     def tenants(self) -> list[tuple[str, float, float]]:
         """(tenant, before, after): average completion time of its finished jobs, s."""
@@ -98,8 +100,8 @@ def _prices(table: dict[str, Any], change: Mapping[str, float]) -> list[str]:
     said = []
     for name, price in change.items():
         entry = _device(table, name)
-        if not price >= 0.0:
-            raise ConfigError(f"price {name}={price}: it must be at least 0")
+        if not 0.0 <= price < math.inf:
+            raise ConfigError(f"price {name}={price}: it must be a finite number, at least 0")
         said.append(f"{name}: {entry.get('cost_per_hour', 0.0):g} -> {price:g} per device-hour")
         entry["cost_per_hour"] = float(price)
     return said

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eunomia.errors import RecordError, UnknownNameError
+from eunomia.errors import ConfigError, RecordError, UnknownNameError
 from eunomia.records import RunRecords
 from eunomia.report.cluster.words import duration
 from eunomia.report.table import Table
@@ -113,12 +113,13 @@ class JobStory:
 
 
 def explain_job(run: RunRecords, job: str) -> JobStory:
-    """The story of ``job`` in ``run``. Raises UnknownNameError for a job that is not there, RecordError "
-    "without choices."""
+    """The story of ``job`` in ``run``. Raises ConfigError for a job that is not there, RecordError without choices."""
     jobs, choices = run["jobs"], run["choices"]
     ids = jobs["job"].to_pylist()
     if job not in ids:
-        raise UnknownNameError("job", job, ids if len(ids) <= 60 else [*ids[:30], *ids[-30:]])
+        if len(ids) <= 60:
+            raise UnknownNameError("job", job, ids)
+        raise ConfigError(f"unknown job '{job}'; the run has {len(ids)} jobs, from '{ids[0]}' to '{ids[-1]}'")
     row = jobs.slice(ids.index(job), 1).to_pylist()[0]
     if not choices.num_rows:
         raise RecordError(f"run of policy '{run.policy}' has no recorded choices, so nothing explains a wait")

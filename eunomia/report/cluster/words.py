@@ -32,7 +32,8 @@ def metric_text(name: str, value: float) -> str:
         return f"{100.0 * value:.1f} %"
     if unit == "h":
         return f"{value:.4g} h"
-    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
+    whole = float(value).is_integer() or abs(value) >= 1000.0
+    return f"{value:,.0f}" if whole and abs(value) < 1e15 else f"{value:.4g}"
 
 
 def estimate_text(name: str, estimate: Estimate) -> str:

@@ -4,8 +4,9 @@ Gold sends 10 requests/s with 50 ms to answer, bronze 2/s with a second, silver 
 another network that takes nine times as long, and as a client that cheats (it claims deadlines that it does not
 need, at twice what the device can do). The capacity is measured in the same run, with silver alone in a closed
 loop. Silver's share: what it was answered over what gold and bronze leave of the capacity, or over what it asked
-for when that is less. Two policies take about 3 minutes. ``--small`` is a quick run, ``--resume`` goes on with one that
-was cut off, ``--write`` puts the result into docs/results/serving.md.
+for when that is less. Pictures lie in system shared memory, because sending 400 of them a second takes more than the
+one core that front end and client share here. Two policies take about 3 minutes. ``--small`` is a quick run,
+``--resume`` goes on with one that was cut off, ``--write`` puts the result into docs/results/serving.md.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def capacity(live: Live, model: str, seconds: float) -> float:
     """Requests per second of one tenant alone, four at a time."""
 
     async def alone() -> float:
-        async with Stock(live, "grpc", "probe") as client:
+        async with Stock(live, "shared memory", "probe") as client:
             return (await closed_loop(client, model, 4, seconds)).rate
 
     return asyncio.run(alone())
@@ -98,7 +99,7 @@ def measure(live: Live, scale: Scale, seed: int) -> Outcomes:
     small_per_s, large_per_s = (capacity(live, m, scale.seconds / 4) for m in (SMALL_NET, LARGE_NET))
     for case in CASES:
         silver = silver_of(case, small_per_s, large_per_s, scale.flood_per_s)
-        gold, bronze, other = offer(live.grpc, [GOLD, BRONZE, silver], scale.seconds, seed)
+        gold, bronze, other = offer(live.http, [GOLD, BRONZE, silver], scale.seconds, seed, protocol="shared")
         own_s = 1.0 / (large_per_s if silver.model == LARGE_NET else small_per_s)
         left_s = scale.seconds - (gold.in_window + bronze.in_window) / small_per_s
         could = min(left_s / own_s, other.sent)

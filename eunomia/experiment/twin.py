@@ -53,7 +53,6 @@ class Twin:
     policy: str
     hit: npt.NDArray[np.bool_]
     response_s: npt.NDArray[np.float64]
-    turn_s: float = 0.0  # what a device loses before a run: charged whenever it goes on with another request
     answer_s: float = 0.0  # from the end of a request's last block to its answer
 
     def problem(self) -> Problem:
@@ -63,9 +62,7 @@ class Twin:
     @property
     def options(self) -> EngineOptions:
         """The engine as the server was set."""
-        return EngineOptions(
-            late="drop" if self.late == "drop" else "last", record="requests", switch_s=self.turn_s
-        )
+        return EngineOptions(late="drop" if self.late == "drop" else "last", record="requests")
 
 
 def read_twin(path: str | Path) -> Twin:
@@ -102,7 +99,7 @@ def _read(content: dict[str, Any]) -> Twin:
     if not 0.0 <= turn_s < math.inf or not 0.0 <= answer_s < math.inf:
         raise ValueError(f"a run costs {turn_s} s and an answer {answer_s} s")
     networks: dict[str, Any] = content["networks"]
-    table = _table(networks, tuple(content["devices"]))
+    table = _table(networks, tuple(content["devices"]), turn_s)
     rows = sorted((r for r in content["requests"] if r[2] in networks), key=lambda r: r[0])
     place = {(a.tenant, a.model): n for n, a in enumerate(agreements)}
     start_s = rows[0][0]
@@ -123,7 +120,6 @@ def _read(content: dict[str, Any]) -> Twin:
         content["policy"],
         hit,
         response_s,
-        turn_s,
         answer_s,
     )
 
@@ -171,14 +167,16 @@ def _agreement(pair: dict[str, Any]) -> Agreement:
     return Agreement(pair["tenant"], pair["model"], slo, pair["priority"], pair["weight"])
 
 
-def _table(networks: dict[str, Any], devices: Sequence[str]) -> CostTable:
-    """One opaque layer per block; -1 = the device does not run it."""
+def _table(networks: dict[str, Any], devices: Sequence[str], turn_s: float) -> CostTable:
+    """One opaque layer per block; -1 = the device does not run it. ``turn_s``: what a run costs, with the first."""
     models = tuple(
         DnnModel(name, tuple(Layer(f"block-{n}", "elementwise", in_w=n + 1) for n in range(len(blocks))),
                  tuple((n, n + 1) for n in range(len(blocks) - 1)))
         for name, blocks in networks.items()
     )  # fmt: skip
     times = np.array([row for blocks in networks.values() for row in blocks], float)
+    first = np.cumsum([0, *map(len, networks.values())])[:-1]
+    times[first] = np.where(times[first] > 0, times[first] + turn_s, times[first])
     compute_s = np.where(times > 0, times, np.inf)
     zeros, link = np.zeros_like(compute_s), np.ones(len(devices))
     return CostTable(

@@ -150,9 +150,14 @@ class Service:
         inputs = {t.name: self._array(grant, t) for t in request.inputs}
         batch = check_inputs(request.model, ports, inputs)
         check_outputs(ports, request)
+        size = sum(array.nbytes for array in inputs.values())
         self.limits.enter(grant)
         try:
-            return await self._run(grant, request, caller, inputs, batch)
+            self.limits.hold(grant, size, self.pool.arena.free_bytes)
+            try:
+                return await self._run(grant, request, caller, inputs, batch)
+            finally:
+                self.limits.let_go(grant, size)
         finally:
             self.limits.exit(grant)
 

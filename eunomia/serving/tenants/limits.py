@@ -1,4 +1,9 @@
-"""Limits of a tenant, checked before anything is spent on a request."""
+"""Limits of a tenant, checked before anything is spent on a request.
+
+Memory for tensors is shared by all. No tenant may hold more of it than is left for the others: one that floods gets
+half, two get a third each, and some is always free for who asks for little (the dynamic threshold of Choudhury and
+Hahne, IEEE/ACM Transactions on Networking 6, 1998, with factor 1).
+"""
 
 from __future__ import annotations
 
@@ -9,12 +14,15 @@ from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.protocol.errors import Refused, TooLarge
 from eunomia.serving.tenants.grants import Grant
 
+MIB = 1024**2
+
 
 @dataclass
 class _State:
     tokens: float
     since_s: float
     active: int = 0
+    held_bytes: int = 0
 
 
 class Limits:
@@ -55,6 +63,21 @@ class Limits:
                 )
             state.tokens -= 1.0
         state.active += 1
+
+    def hold(self, grant: Grant, size: int, free_bytes: int) -> None:
+        """Count tensors in; raises Refused when it would be more than what is free; one request may always try."""
+        state = self._states[grant.name]
+        if state.held_bytes and state.held_bytes + size > free_bytes:
+            raise Refused(
+                f"tenant '{grant.name}' has {state.held_bytes / MIB:.1f} MiB of tensors in the server and "
+                f"{free_bytes / MIB:.1f} are free: none may hold more than is left for the others",
+                retry_after_s=0.1,
+            )
+        state.held_bytes += size
+
+    def let_go(self, grant: Grant, size: int) -> None:
+        """Count tensors out."""
+        self._states[grant.name].held_bytes -= size
 
     def exit(self, grant: Grant) -> None:
         """Count one request out."""

@@ -17,6 +17,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -110,7 +111,9 @@ async def network_fails(s: Stage) -> None:
 
     async def fault() -> None:
         answers = [await ask(s, "index", [99], "INT64") for _ in range(5)]
-        s.demand(all(status == 500 for status, _ in answers), f"each told: {answers[0][1]['error'][:70]}")
+        s.demand(
+            all(status == 500 for status, _ in answers), f"each told: {shorten(answers[0][1]['error'], 70)}"
+        )
 
     await under_load(s, fault)
     s.demand(s.count.answered == s.count.sent, "every other request answered")
@@ -122,7 +125,10 @@ async def network_hangs(s: Stage) -> None:
     async def fault() -> None:
         old, began = s.live.workers[0], time.perf_counter()
         status, content = await ask(s, "turns", [10**13], "INT64")
-        s.demand(status == 500, f"stopped after {time.perf_counter() - began:.1f} s: {content['error'][:70]}")
+        s.demand(
+            status == 500,
+            f"stopped after {time.perf_counter() - began:.1f} s: {shorten(content['error'], 70)}",
+        )
         back_s = await worker_back(s, old)
         s.notes.append(f"worker back {back_s:.2f} s later")
 
@@ -137,7 +143,7 @@ async def network_rubbish(s: Stage) -> None:
         status, content = await ask(s, "log", [-1.0], "FP32")
         s.demand(status == 200 and content["outputs"][0]["data"] == [None], "NaN is null in JSON")
         status, content = await ask(s, "size", [50_000_000], "INT64")
-        s.demand(status in (429, 500, 503), f"200 MB of output: {content['error'][:70]}")
+        s.demand(status in (429, 500, 503), f"200 MB of output: {shorten(content['error'], 70)}")
 
     await under_load(s, fault)
     s.demand(s.count.answered == s.count.sent, "every other request answered")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from eunomia.config.training import StageConfig, TrainingConfig
     from eunomia.experiment.learning import Outcome
     from eunomia.inference.learning.training.run import Progress
+    from eunomia.inference.learning.training.workers import Crew
 
 PolicyCard = Annotated[
     str, typer.Argument(metavar="POLICY", help="A shipped policy, or the card of one (.json).")
@@ -41,6 +42,9 @@ def train(
         Path | None, typer.Option(metavar="DIR", help="Folder for state, curve and policy.")
     ] = None,
     workers: opt.Workers = None,
+    on_ray: Annotated[
+        bool, typer.Option("--ray", help="Workers on a Ray cluster: RAY_ADDRESS, or one on this machine.")
+    ] = False,
     sets: opt.Set = None,
     board: Annotated[
         bool, typer.Option("--tensorboard", help="Write a live curve for TensorBoard into the folder.")
@@ -50,6 +54,7 @@ def train(
 ) -> None:
     """Train a policy. A stopped or killed training goes on where it left off, to the same bits."""
     from eunomia.inference.learning.training.board import Board
+    from eunomia.inference.learning.training.workers import OnRay
 
     changes = tuple(sets or ())
     checked = _twin_config(twin, config, changes) if twin is not None else _config(config, changes)
@@ -59,7 +64,12 @@ def train(
     command += "".join(f" --set {text}" for text in sets or ())
     if checked.algorithm is not None:
         from eunomia.cli.algorithm import train_with_algorithm
+        from eunomia.errors import ConfigError
 
+        if on_ray:
+            raise ConfigError(
+                f"--ray spreads a search; algorithm '{checked.algorithm.name}' trains in one process"
+            )
         train_with_algorithm(checked, folder, curve, command, as_json, quiet)
         return
 
@@ -69,7 +79,8 @@ def train(
         if not (quiet or as_json):
             stderr().print(progress_line(stage.stage, progress))
 
-    outcome = _train(checked, twin, command, folder, workers or opt.cores(), tell)
+    count = workers or opt.cores()
+    outcome = _train(checked, twin, command, folder, OnRay(count) if on_ray else count, tell)
     if as_json:
         print_json({**outcome_facts(outcome), "path": outcome.path})
         return
@@ -92,7 +103,7 @@ def _twin_config(twin: Path, config: Path | None, changes: tuple[str, ...]) -> T
 
 
 def _train(
-    checked: TrainingConfig, twin: Path | None, command: str, folder: Path, workers: int,
+    checked: TrainingConfig, twin: Path | None, command: str, folder: Path, workers: Crew,
     tell: Callable[[StageConfig, Progress], None],
 ) -> Outcome:  # fmt: skip
     if twin is None:

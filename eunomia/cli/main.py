@@ -105,6 +105,7 @@ LIBRARIES = {  # extra -> what it brings, as far as a verb needs it
     "cluster": ("highspy", "clarabel", "scipy"),
     "tracing": ("opentelemetry",),
     "learn": ("torch", "gymnasium", "tensorboard", "cma"),
+    "ray": ("ray",),
 }
 
 

@@ -29,6 +29,7 @@ from eunomia.inference.learning.training.episodes import Episode, Sampler
 from eunomia.inference.learning.training.expert.run import ExpertSettings, train_by_expert
 from eunomia.inference.learning.training.objectives import PROMISED, check_objective, value
 from eunomia.inference.learning.training.run import Progress, Settings, Trained, train
+from eunomia.inference.learning.training.workers import Crew
 from eunomia.inference.problem import build_problem
 from eunomia.inference.simulate import simulate_problem
 from eunomia.workload.requests import RequestTable
@@ -189,7 +190,7 @@ class Outcome:
 
 
 def train_policy(
-    config: TrainingConfig, folder: Path, workers: int = 1, tell: Tell | None = None, command: str = "",
+    config: TrainingConfig, folder: Path, workers: Crew = 1, tell: Tell | None = None, command: str = "",
     source: Source | None = None,
 ) -> Outcome:  # fmt: skip
     """Train all stages, keep the heuristic if it was not beaten by more than the paired error, write a checkpoint.

@@ -15,6 +15,7 @@ from eunomia.errors import ConfigError
 from eunomia.experiment.learning import Outcome, Tell, train_policy
 from eunomia.experiment.twin import Twin, read_twin
 from eunomia.inference.learning.training.episodes import Episode
+from eunomia.inference.learning.training.workers import Crew
 from eunomia.inference.problem import build_problem
 from eunomia.workload.requests import RequestTable
 
@@ -124,7 +125,7 @@ def stretch(requests: RequestTable, start: int, end: int, load: float = 1.0) -> 
 
 
 def train_on_twin(
-    recording: str | Path, config: TrainingConfig, folder: Path, workers: int = 1, tell: Tell | None = None,
+    recording: str | Path, config: TrainingConfig, folder: Path, workers: Crew = 1, tell: Tell | None = None,
     command: str = "",
 ) -> Outcome:  # fmt: skip
     """``train_policy`` on a recording. Raises ConfigError, RecordError, OutputError."""

@@ -18,6 +18,7 @@ from eunomia.inference.learning.training.evolution import Evolution, new_evoluti
 from eunomia.inference.learning.training.objectives import OBJECTIVES, check_objective
 from eunomia.inference.learning.training.run import Settings, train
 from eunomia.inference.learning.training.state import FILE
+from eunomia.inference.learning.training.workers import OnRay
 from tests.inference.learning.deployment import ToySampler, episode
 
 SETTINGS = Settings(
@@ -151,6 +152,19 @@ def test_workers_and_interruptions_do_not_change_a_bit(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes((tmp_path / FILE).read_bytes()[:100])
     with pytest.raises(RecordError, match="cannot be read"):
         train(SETTINGS, ToySampler(), tmp_path)
+
+
+def test_a_ray_cluster_does_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray")
+    root = str(Path(__file__).parents[3])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]))
+    try:
+        spread = train(SETTINGS, ToySampler(), workers=OnRay(2))
+    finally:
+        ray.shutdown()
+    alone = train(SETTINGS, ToySampler())
+    for name, tensor in alone.weights.tensors().items():
+        np.testing.assert_array_equal(spread.weights.tensors()[name], tensor)
 
 
 LONG = """

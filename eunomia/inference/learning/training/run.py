@@ -19,7 +19,7 @@ from eunomia.inference.learning.training.episodes import Episode, Sampler
 from eunomia.inference.learning.training.evolution import new_evolution
 from eunomia.inference.learning.training.objectives import check_objective
 from eunomia.inference.learning.training.state import TrainingState, read_state, write_state
-from eunomia.inference.learning.training.workers import Workers
+from eunomia.inference.learning.training.workers import Crew, Workers
 
 Floats = npt.NDArray[np.float64]
 Tell = Callable[["Progress"], None]
@@ -124,7 +124,7 @@ def train(
     settings: Settings,
     sampler: Sampler,
     folder: Path | None = None,
-    workers: int = 1,
+    workers: Crew = 1,
     tell: Tell | None = None,
 ) -> Trained:
     """Run the remaining generations of a stage. With ``folder``, state is kept there after each generation.

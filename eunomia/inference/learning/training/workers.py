@@ -1,4 +1,4 @@
-"""Values of candidates on episodes, on all cores; the same numbers for any number of processes."""
+"""Values of candidates on episodes, on all cores or on a Ray cluster; the same numbers for any number of processes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -21,18 +22,34 @@ from eunomia.inference.learning.training.objectives import value
 Floats = npt.NDArray[np.float64]
 
 
-class Workers:
-    """A crew of processes that value candidates. Use it in a ``with`` block. ``count`` 1 = this process."""
+@dataclass(frozen=True)
+class OnRay:
+    """Processes on a Ray cluster: that of ``RAY_ADDRESS``, else one that is started on this machine for the time.
 
-    def __init__(self, codec: Codec, mixture: Mapping[str, float], count: int = 1) -> None:
-        self.codec, self.mixture, self.count = codec, dict(mixture), count
+    The cluster's machines need the same version of this package. Does badly for short episodes: every call ships its
+    episodes anew.
+    """
+
+    count: int
+
+
+Crew = int | OnRay  # a number of local processes, 1 = this one
+
+
+class Workers:
+    """A crew of processes that value candidates. Use it in a ``with`` block."""
+
+    def __init__(self, codec: Codec, mixture: Mapping[str, float], crew: Crew = 1) -> None:
+        self.codec, self.mixture, self.crew = codec, dict(mixture), crew
         self.cpu_s = 0.0  # processor time of all values so far
         self._pool: Any = None
 
     def __enter__(self) -> Workers:
-        if self.count > 1:
+        if isinstance(self.crew, OnRay):
+            self._pool = _ray_pool(self.crew.count)
+        elif self.crew > 1:
             context = mp.get_context("spawn")
-            self._pool = context.Pool(self.count, _leave_interrupts_to_parent, (os.getpid(),))
+            self._pool = context.Pool(self.crew, _leave_interrupts_to_parent, (os.getpid(),))
         return self
 
     def __exit__(
@@ -53,6 +70,16 @@ class Workers:
         done = list(self._pool.map(_timed, timed, chunksize=1) if self._pool else map(_timed, timed))
         self.cpu_s += sum(cpu_s for _, cpu_s in done)
         return [result for result, _ in done]
+
+
+def _ray_pool(count: int) -> Any:
+    """Ray's own stand-in for a pool of processes."""
+    import ray
+    from ray.util.multiprocessing import Pool
+
+    if not ray.is_initialized():
+        ray.init(log_to_driver=False, include_dashboard=False, configure_logging=False)
+    return Pool(processes=count)
 
 
 def _timed(task: tuple[Callable[[Any], Any], Any]) -> tuple[Any, float]:

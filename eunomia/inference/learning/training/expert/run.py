@@ -27,7 +27,7 @@ from eunomia.inference.learning.training.expert.regret import Descent, descend
 from eunomia.inference.learning.training.objectives import check_objective
 from eunomia.inference.learning.training.run import Progress, Tell, Trained
 from eunomia.inference.learning.training.state import read_arrays, write_arrays
-from eunomia.inference.learning.training.workers import Workers
+from eunomia.inference.learning.training.workers import Crew, Workers
 
 Floats = npt.NDArray[np.float64]
 
@@ -93,7 +93,7 @@ class _State:
 
 
 def train_by_expert(
-    settings: ExpertSettings, sampler: Sampler, folder: Path | None = None, workers: int = 1, tell: Tell | None = None
+    settings: ExpertSettings, sampler: Sampler, folder: Path | None = None, workers: Crew = 1, tell: Tell | None = None
 ) -> Trained:  # fmt: skip
     """Run the remaining rounds of a stage; as ``training.run.train`` in all else."""
     codec, validation = settings.codec, sampler.validation()

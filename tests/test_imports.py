@@ -17,7 +17,7 @@ PACKAGE = CHECKOUT / "eunomia"
 # library -> the modules (with all below them) that may import it, at the top of a file or inside a function
 EDGES: dict[str, tuple[str, ...]] = {
     "torch": ("eunomia.inference.learning", "eunomia.serving"),
-    "ray": ("eunomia.scale.ray",),
+    "ray": ("eunomia.inference.learning",),
     "highspy": ("eunomia.cluster", "eunomia.metrics.bounds"),
     "scipy": ("eunomia.cluster",),
     "ortools": (),

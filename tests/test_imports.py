@@ -39,6 +39,7 @@ EDGES: dict[str, tuple[str, ...]] = {
     "alembic": ("eunomia.serving.tenants",),
     "prometheus_client": ("eunomia.serving.telemetry",),
     "hdrh": ("eunomia.serving.load",),
+    "orjson": ("eunomia.serving.devices",),
     "uvloop": ("eunomia.cli.serve",),
     "clarabel": ("eunomia.cluster",),
     "cma": ("eunomia.inference.learning", "eunomia.cluster"),

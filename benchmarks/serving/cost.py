@@ -3,7 +3,7 @@
 Throughput: four requests under way at any time, against the bare loop on the same core; slices of both alternate, and
 the ratio is taken slice by slice. Latency: one request under way; the median, less that of the bare loop, is what
 the server and its stock client add; beside it the same client at a server that computes nothing (empty.py).
-Processor times per request come from /proc and do not depend on what else the machine does. About 3 minutes.
+Processor times per request come from /proc and do not depend on what else the machine does. About 5 minutes.
 ``--small`` is a quick run, ``--resume`` goes on with one that was cut off, ``--write`` puts the result into
 docs/results/serving.md.
 """
@@ -38,7 +38,7 @@ class Scale:
     """How much work: slices of this many seconds, so many of them."""
 
     slices: int = 6
-    seconds: float = 1.0
+    seconds: float = 1.5
 
 
 SMALL = Scale(2, 0.5)

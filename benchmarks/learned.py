@@ -23,7 +23,9 @@ import numpy as np
 from eunomia.config import Scenario
 from eunomia.config.load import scenario_from
 from eunomia.config.training import load_training
+from eunomia.experiment.files import program_hash
 from eunomia.experiment.learning import BASES, scenario_episode, train_policy
+from eunomia.experiment.study.plan import NO_PART
 from eunomia.experiment.tuning import FIRST_VALIDATION_SEED
 from eunomia.inference.clairvoyant import SearchOptions, search_schedule
 from eunomia.inference.learning.serving import SHIPPED, load_policy
@@ -41,8 +43,8 @@ CONTENTIONS = ("proportional", "max_min", "weighted")
 BANDWIDTH_GB_S = 24.0
 REQUESTS = 400
 TESTS, VALIDATIONS = 4, 2  # traces per place
-SEARCHED = 1  # of the test traces
-SEARCH = 300  # evaluations
+SEARCHED = 4  # of the test traces
+SEARCH = 1500  # evaluations
 RECIPE = "sharing"  # file of training
 SEEDS = range(5)  # of training; 0 is the one that ships
 PUBLISHED = tuple(
@@ -152,11 +154,13 @@ def measure(
     kind: str, places: tuple[Place, ...], seeds: range, names: Any, workers: int, stamp: str = ""
 ) -> dict[Place, list[dict[str, Any]]]:
     """Results by place, in order of seeds. ``names``: for all places, or by place."""
-    cells = []
+    cells, program = [], program_hash(NO_PART)
     for place in places:
         chosen = names[place] if isinstance(names, dict) else names
         for seed in seeds:
-            text = repr((kind, place, seed, stamp or chosen, REQUESTS, SEARCH if kind == "search" else ""))
+            text = repr(
+                (kind, place, seed, stamp or chosen, REQUESTS, SEARCH if kind == "search" else "", program)
+            )
             name = f"{kind} {place.mix} {place.contention} {place.load} {seed}"
             cells.append(
                 Cell(hashlib.sha256(text.encode()).hexdigest()[:24], name, (kind, place, seed, chosen))

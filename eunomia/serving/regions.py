@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import stat
@@ -26,6 +27,40 @@ class _Region:
     offset: int
     size: int
     descriptor: int
+
+
+@dataclass(frozen=True)
+class RegionTensor:
+    """A tensor in a client's memory: what an array tells of itself, and its bytes on request."""
+
+    name: str
+    region: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    descriptor: int
+    start: int
+
+    @property
+    def ndim(self) -> int:
+        """Axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes."""
+        return self.size * self.dtype.itemsize
+
+    def read_into(self, target: npt.NDArray[Any]) -> None:
+        """Copy its bytes there; raises BadRequest."""
+        if self.nbytes and os.preadv(self.descriptor, [target.data.cast("B")], self.start) < self.nbytes:
+            raise BadRequest(
+                f"shared memory region '{self.region}' has become smaller since it was registered"
+            )
 
 
 class Regions:
@@ -71,19 +106,17 @@ class Regions:
             raise NotFound(f"no shared memory region '{name[:100]}' is registered")
         return found
 
-    def read(self, tenant: str, tensor: InputTensor) -> npt.NDArray[Any]:
-        """The array that lies in a region; raises BadRequest."""
+    def tensor(self, tenant: str, tensor: InputTensor) -> RegionTensor:
+        """The tensor that lies in a region; raises BadRequest."""
         assert isinstance(tensor.data, SharedRegion)
         need = nbytes(tensor.datatype, tensor.shape)
         if tensor.data.size < need:
             raise BadRequest(f"tensor '{tensor.name}': {tensor.data.size} bytes named, {need} needed")
         region, start = self._find(tenant, tensor.data.region, tensor.data.offset, need)
-        content = os.pread(region.descriptor, need, start)
-        if len(content) < need:
-            raise BadRequest(
-                f"shared memory region '{tensor.data.region}' has become smaller since it was registered"
-            )
-        return np.frombuffer(content, DATATYPES[tensor.datatype]).reshape(tensor.shape)
+        dtype = DATATYPES[tensor.datatype]
+        return RegionTensor(
+            tensor.name, tensor.data.region[:100], dtype, tensor.shape, region.descriptor, start
+        )
 
     def write(
         self, tenant: str, request: InferRequest, outputs: Mapping[str, npt.NDArray[Any]]

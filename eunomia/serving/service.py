@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.serving.connections import Connections
+from eunomia.serving.devices.answers import Elsewhere, Inputs
 from eunomia.serving.devices.arena import ArenaFull
 from eunomia.serving.devices.messages import Message
 from eunomia.serving.devices.pool import DevicePool
@@ -26,6 +27,7 @@ from eunomia.serving.protocol.errors import (
     Hopeless,
     NotFound,
     Refused,
+    ServingError,
     Unauthenticated,
     Unavailable,
 )
@@ -166,7 +168,7 @@ class Service:
         grant: Grant,
         request: InferRequest,
         caller: Caller,
-        inputs: dict[str, npt.NDArray[Any]],
+        inputs: Inputs,
         batch: int,
     ) -> dict[str, npt.NDArray[Any]]:
         job = self._job(grant, request, caller, inputs, batch)
@@ -175,10 +177,12 @@ class Service:
             self.tracing.begin(job, grant.name, caller.traceparent)
         try:
             answer = self.pool.submit(job, inputs)
-        except ArenaFull as error:
+        except (ArenaFull, ServingError) as error:
+            if isinstance(error, ArenaFull):
+                error = Refused(f"the server's memory for tensors is full: {error}", retry_after_s=0.1)
             if self.tracing is not None:
-                self.tracing.end(job, Refused.reason, self.clock.now_s())
-            raise Refused(f"the server's memory for tensors is full: {error}", retry_after_s=0.1) from None
+                self.tracing.end(job, error.reason, self.clock.now_s())
+            raise error from None
         try:
             return await asyncio.shield(answer)
         except asyncio.CancelledError:
@@ -190,7 +194,7 @@ class Service:
         grant: Grant,
         request: InferRequest,
         caller: Caller,
-        inputs: Mapping[str, npt.NDArray[Any]],
+        inputs: Inputs,
         batch: int,
     ) -> Job:
         """Deadline: the request's own (slo_ms, else timeout), else the promise, or the call's if that is sooner."""
@@ -234,9 +238,9 @@ class Service:
             )  # fmt: skip
         return self._pairs[key]
 
-    def _array(self, grant: Grant, tensor: InputTensor) -> npt.NDArray[Any]:
+    def _array(self, grant: Grant, tensor: InputTensor) -> npt.NDArray[Any] | Elsewhere:
         if isinstance(tensor.data, SharedRegion):
-            return self.regions.read(grant.name, tensor)
+            return self.regions.tensor(grant.name, tensor)
         return tensor.data
 
     def _retired(self, job: Job, outcome: str) -> None:
@@ -265,7 +269,7 @@ class Service:
         self.history.runs.append(Run(device, agreement.tenant, agreement.model, start_s, end_s, preempted))
 
 
-def check_inputs(model: str, ports: Message, inputs: Mapping[str, npt.NDArray[Any]]) -> int:
+def check_inputs(model: str, ports: Message, inputs: Inputs) -> int:
     """Exactly the network's inputs, of its types and shapes; returns the batch size. Raises BadRequest."""
     wanted = {port["name"]: port for port in ports["inputs"]}
     if set(wanted) != set(inputs):

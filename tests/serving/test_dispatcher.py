@@ -79,10 +79,7 @@ class Replay:
                 self.events, (end_s + self._seconds(job, device, block + 1), device, block + 1, last)
             )
             return
-        first = self.dispatcher.lanes[device].first
-        self.dispatcher.done(
-            device, block + 1, [self._seconds(job, device, n) for n in range(first, block + 1)]
-        )
+        self.dispatcher.done(device, block + 1)
         if job.block == job.network.blocks:
             self.dispatcher.leave(job)
         self.dispatcher.decide()
@@ -129,7 +126,6 @@ class Pipelined(Replay):
             after_s = end_s + self._seconds(job, device, block + 1)
             heapq.heappush(self.events, (after_s, device, block + 1, last))
             return
-        seconds = [self._seconds(job, device, n) for n in range(lane.first, block + 1)]
         follows = None
         while self.queued[device] and follows is None:
             other, first, until, revoked = self.queued[device].pop(0)
@@ -137,7 +133,7 @@ class Pipelined(Replay):
                 self.dispatcher.released(device, other)
             else:
                 follows = other
-        self.dispatcher.done(device, block + 1, seconds, follows)
+        self.dispatcher.done(device, block + 1, follows)
         if job.block == job.network.blocks:
             self.dispatcher.leave(job)
         if follows is not None:
@@ -343,7 +339,7 @@ def test_a_batch_runs_together_and_is_counted_as_many() -> None:
     assert jobs[0].together == []
     end_s, device, *_ = replay.events[0]
     replay.clock.time_s = end_s
-    replay.dispatcher.done(device, 1, [1.0])
+    replay.dispatcher.done(device, 1)
     replay.dispatcher.decide()
     assert [j.payload for j in jobs[1].together] == [2, 4]
     assert jobs[3].row >= 0 and math.isnan(jobs[3].start_s)
@@ -399,12 +395,12 @@ def test_the_devices_watch_counts_when_a_run_began_and_ended() -> None:
     job = Job(0, replay.networks[0], 0.0, 9.0, payload=0)
     replay.dispatcher.arrive(job)
     replay.clock.time_s = 2.5
-    replay.dispatcher.done(0, 2, [1.0, 1.0], span_s=(0.0625, 2.25))
+    replay.dispatcher.done(0, 2, span_s=(0.0625, 2.25))
     assert (job.start_s, job.attained_s, replay.dispatcher.lanes[0].busy_s) == (0.0625, 2.1875, 2.1875)
     assert replay.dispatcher.leave(job)
     assert (replay.dispatcher.overheads.turn_s, replay.dispatcher.overheads.answer_s) == (0.0625, 0.25)
     # The next one waits already: what passes from the end of the first run until it begins is lost too.
     second = Job(0, replay.networks[0], 2.0, 99.0, payload=1)
     replay.dispatcher.arrive(second)
-    replay.dispatcher.done(0, 2, [1.0, 1.0], span_s=(2.28125, 4.0))
+    replay.dispatcher.done(0, 2, span_s=(2.28125, 4.0))
     assert replay.dispatcher.overheads.turn_s == pytest.approx((0.0625 + 0.03125) / 2)

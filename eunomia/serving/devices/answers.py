@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 import numpy.typing as npt
 
 from eunomia.serving.devices.arena import Arena, Slot
@@ -15,7 +16,35 @@ from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.protocol.errors import ServingError
 
-Arrays = Mapping[str, npt.NDArray[Any]]
+
+class Elsewhere(Protocol):
+    """A tensor that is not an array of this process."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of an element."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+
+    @property
+    def ndim(self) -> int:
+        """Axes."""
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes."""
+
+    def read_into(self, target: npt.NDArray[Any]) -> None:
+        """Copy it; raises ServingError."""
+
+
+Inputs = Mapping[str, npt.NDArray[Any] | Elsewhere]
 
 
 @dataclass
@@ -35,13 +64,21 @@ class Answers:
         self._memory = memoryview(arena.memory)
         self.on_retired: Callable[[Job, str], None] = lambda job, outcome: None
 
-    def take_in(self, job: Job, inputs: Arrays) -> asyncio.Future[dict[str, npt.NDArray[Any]]]:
-        """Copy the tensors into the arena; raises ArenaFull."""
-        arrays = list(inputs.items())
-        slot = self._arena.allocate(sum(-(-a.nbytes // 64) * 64 for _, a in arrays))
-        placed, _ = place(arrays, slot.offset)
-        for (_, array), tensor in zip(arrays, placed, strict=True):
-            array_at(self._memory, tensor)[...] = array
+    def take_in(self, job: Job, inputs: Inputs) -> asyncio.Future[dict[str, npt.NDArray[Any]]]:
+        """Copy the tensors into the arena; raises ArenaFull, and what reading them raises."""
+        tensors = list(inputs.items())
+        slot = self._arena.allocate(sum(-(-a.nbytes // 64) * 64 for _, a in tensors))
+        placed, _ = place(tensors, slot.offset)
+        try:
+            for (_, tensor), where in zip(tensors, placed, strict=True):
+                target = array_at(self._memory, where)
+                if isinstance(tensor, np.ndarray):
+                    target[...] = tensor
+                else:
+                    tensor.read_into(target)
+        except ServingError:
+            self.release(slot)
+            raise
         answer: asyncio.Future[dict[str, npt.NDArray[Any]]] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())  # its client may be gone
         job.payload = Payload(placed, slot, answer)

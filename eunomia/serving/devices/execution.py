@@ -186,13 +186,15 @@ class Execution:
                 self.answers.finish(run.job, message["tensors"], hits)
             if run.job.number not in self.fetching:
                 self.answers.release(run.slot)
+            if message["kind"] == "done":  # last: nobody waits for it
+                seconds = [end_s - begin_s for begin_s, end_s in pairwise(message["ends_s"])]
+                self.dispatcher.costs.learn(run.job.network, device, run.first, seconds, run.job.rows)
 
     def _ended(self, device: int, run: Run, message: Message, follows: Run | None) -> list[bool] | None:
         """Tell the dispatcher; whether its requests met their deadlines, None when there is no answer yet."""
-        seconds = [end_s - begin_s for begin_s, end_s in pairwise(message["ends_s"])]
         start_s, end_s = (self._clock.of(stamp_s) for stamp_s in message["span_s"])
         job = self.dispatcher.done(
-            device, message["next"], seconds, follows.job if follows else None, span_s=(start_s, end_s)
+            device, message["next"], follows.job if follows else None, span_s=(start_s, end_s)
         )
         self.on_run(device, job, (start_s, end_s), message["next"] < run.last)
         if message["next"] < job.network.blocks:

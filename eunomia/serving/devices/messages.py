@@ -58,7 +58,7 @@ def receive(line: socket.socket, *, wait: bool = True) -> Message | None:
     return message
 
 
-def place(tensors: Sequence[tuple[str, npt.NDArray[Any]]], offset: int) -> tuple[list[Message], int]:
+def place(tensors: Sequence[tuple[str, Any]], offset: int) -> tuple[list[Message], int]:
     """Where arrays would lie, one after the other from ``offset``, aligned to 64 bytes; and the end."""
     placed = []
     for name, array in tensors:

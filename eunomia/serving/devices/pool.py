@@ -13,7 +13,7 @@ from typing import Any
 import numpy.typing as npt
 
 from eunomia.inference.view import Assign, View
-from eunomia.serving.devices.answers import Answers
+from eunomia.serving.devices.answers import Answers, Inputs
 from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.device import START_S, Device, DeviceSpec
 from eunomia.serving.devices.execution import Execution, OnRun
@@ -129,10 +129,8 @@ class DevicePool:
 
     # --- requests --------------------------------------------------------------------------------------
 
-    def submit(
-        self, job: Job, inputs: Mapping[str, npt.NDArray[Any]]
-    ) -> asyncio.Future[dict[str, npt.NDArray[Any]]]:
-        """Put the tensors into the arena and the job before the policy; raises ArenaFull."""
+    def submit(self, job: Job, inputs: Inputs) -> asyncio.Future[dict[str, npt.NDArray[Any]]]:
+        """Tensors into the arena, the job before the policy; raises ArenaFull, and what reading them raises."""
         answer = self.answers.take_in(job, inputs)
         self.dispatcher.arrive(job)
         return answer

@@ -119,7 +119,7 @@ class Dispatcher:
         self.decide()
 
     def done(
-        self, device: int, next_block: int, seconds: Sequence[float], follows: Job | None = None,
+        self, device: int, next_block: int, follows: Job | None = None,
         span_s: tuple[float, float] | None = None,
     ) -> Job:  # fmt: skip
         """A device reports: its run has ended, or has stopped at a boundary. Returns its job; decides nothing yet.
@@ -134,8 +134,6 @@ class Dispatcher:
         if lane.first == 0:
             for member in (job, *job.together):
                 member.start_s = began_s
-        if seconds:
-            self.costs.learn(job.network, device, lane.first, list(seconds), job.rows)
         self.overheads.turned(max(lane.free_s, job.arrival_s, job.ended_s), began_s)
         lane.free_s = ended_s
         for member in (job, *job.together):

@@ -228,6 +228,24 @@ def test_a_lone_request_need_not_be_asked_about(policy: str, seed: int, late: st
 def test_a_gated_rule_is_always_asked() -> None:
     assert not Guarded(load_policy("edf+f+g0.9"), load_policy("edf+f")).work_conserving
     assert not Guarded(load_policy("weighted_fair"), load_policy("edf+f")).work_conserving
+    assert Guarded(load_policy("llf+f"), load_policy("edf+f")).work_conserving
+
+
+def test_a_fallback_that_waits_is_asked_about_a_lone_request_while_the_policy_rests() -> None:
+    asked: list[float] = []
+
+    def waits(view: Any) -> list[Any]:
+        asked.append(view.now_s)
+        return []
+
+    guard = Guarded(load_policy("edf+f"), waits, limit_s=-1.0, patience=1, rest_s=3600.0)
+    replay = Replay(guard, np.ones((2, 1)), [1, 1], DispatchOptions())
+    for n in range(2):
+        replay.dispatcher.add_pair(Agreement("t", f"m{n}"))
+    replay.play([(0.0, 0, 9.0, 0)])
+    assert len(replay.log) == 1 and not asked, "the policy decided, and took too long"
+    replay.play([(2.0, 1, 9.0, 1)])
+    assert len(replay.log) == 1 and asked and guard.counts["resting"] >= 1
 
 
 @pytest.mark.parametrize("slow", [False, True])
@@ -293,6 +311,18 @@ def test_the_tightest_deadline_of_a_pair_counts_and_whole_batches_count() -> Non
     calm.arrived(deadline_s=50.0, own_s=45.0, now_s=0.0)
     assert calm.allows(50.0, 2.5, 1.0) and not calm.allows(50.0, 2.6, 1.0) and not calm.allows(51.0, 1.0, 1.0)
     assert not Calm(math.inf, 100.0).allows(1.0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize("seen_s", [0.0, 150.0, 299.0])
+def test_the_urgent_are_remembered_for_five_to_ten_minutes_however_rarely_somebody_comes(
+    seen_s: float,
+) -> None:
+    calm = Calm(0.0, 100.0)
+    calm.arrived(deadline_s=0.1, own_s=0.01, now_s=seen_s)
+    assert not calm.allows(50.0, 0.01, seen_s + 299.0)
+    calm.allows(50.0, 0.01, 599.0)  # the end of a spell may be noticed late
+    calm.arrived(deadline_s=50.0, own_s=1.0, now_s=600.0)
+    assert calm.allows(50.0, 0.01, seen_s + 601.0)
 
 
 def test_a_lease_goes_on_when_the_newcomer_can_wait() -> None:

@@ -2,10 +2,11 @@
 
 Cutting a network costs: 15 blocks of ResNet-50 take 5 to 10 % longer than the whole. While nobody is preferred to what
 runs, boundaries are of no use. So a network runs whole when, for ``calm_s``, the policy preferred nobody to what ran;
-when it is no longer than a lease; and when nobody seen in the last ten minutes was more urgent (a shorter deadline,
-counted from arrival) or had less than twice its length to spare (deadline less own time).
+when it is no longer than a lease; and when nobody seen of late was more urgent (a shorter deadline, counted from
+arrival) or had less than twice its length to spare (deadline less own time). Of late: whoever came is remembered for
+five to ten minutes, until the spell after his own has ended.
 
-Does badly for the first urgent request in ten minutes: it waits for the end of a network instead of a block.
+Does badly for the first urgent request in five to ten minutes: it waits for the end of a network instead of a block.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ SEEN_S = 300.0  # the least of the last one to two such spells counts
 
 
 class _Least:
-    """The least value of late: at least ``SEEN_S`` are remembered, at most twice that."""
+    """The least value of late: each is remembered for at least ``SEEN_S``, and for twice that at most."""
 
     def __init__(self) -> None:
         self._now = self._before = math.inf
@@ -31,7 +32,7 @@ class _Least:
         spells = (now_s - self._since_s) // SEEN_S
         if spells >= 1.0:
             self._before = self._now if spells < 2.0 else math.inf
-            self._now, self._since_s = math.inf, now_s
+            self._now, self._since_s = math.inf, self._since_s + spells * SEEN_S
         return min(self._now, self._before)
 
 

@@ -39,8 +39,8 @@ class Guarded:
 
     @property
     def work_conserving(self) -> bool:
-        """Whether the policy says so of itself."""
-        return getattr(self.policy, "work_conserving", False)
+        """Whether both say so of themselves: while the policy rests, the fallback decides."""
+        return all(getattr(p, "work_conserving", False) for p in (self.policy, self.fallback))
 
     def __call__(self, view: View) -> Sequence[Assign]:
         """A legal answer."""

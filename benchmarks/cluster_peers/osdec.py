@@ -2,45 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from benchmarks.cluster_peers.report import cell, machine, table
 from eunomia.cluster.policies.deferrable import (
     FEATURES,
     DeferrableCase,
-    DeferrablePolicy,
     DeferrableResult,
-    Rolling,
     day,
-    first_fit,
     largest_first,
-    latest_start_first,
-    offline_optimum,
-    run_deferrable,
 )
 from eunomia.cluster.policies.deferrable_fit import Fit, fit
+from eunomia.experiment.cluster.deferrable import METHODS, Method, informed, online
 from eunomia.metrics.statistics import paired_difference
 
 SEEDS = range(30)  # test days; none of them is a day of training or validation
 TRAIN, VALIDATE = range(1000, 1040), range(2000, 2060)
 LOADS = (0.6, 1.2, 2.0)
 SLOTS, DEVICES = 32, 8
-GAP = 1e-3  # of the offline optimum
 COLUMNS = ("served", "utilisation", "wait, slots", "overload", "reward", "over first fit")
-
-
-def _online(policy: DeferrablePolicy) -> Callable[[DeferrableCase], DeferrableResult]:
-    return lambda case: run_deferrable(case.jobs, case.left_over, case.forecast, policy)
-
-
-def _informed(policy: DeferrablePolicy) -> Callable[[DeferrableCase], DeferrableResult]:
-    return lambda case: run_deferrable(case.jobs, case.left_over, case.left_over, policy)
-
-
-def _optimum(case: DeferrableCase) -> DeferrableResult:
-    return offline_optimum(case.jobs, case.left_over, gap=GAP)
 
 
 def _rewarded(result: DeferrableResult) -> float:
@@ -48,11 +28,9 @@ def _rewarded(result: DeferrableResult) -> float:
     return result.served * (1.0 - 2.0 * result.overload) - 0.01 * wait / 24.0
 
 
-def _line(
-    label: str, solve: Callable[[DeferrableCase], DeferrableResult], cases: list[DeferrableCase]
-) -> list[str]:
+def _line(label: str, solve: Method, cases: list[DeferrableCase]) -> list[str]:
     got = [solve(case) for case in cases]
-    base = [_rewarded(_online(first_fit)(case)) for case in cases]
+    base = [_rewarded(METHODS["first_fit"](case)) for case in cases]
     gain = paired_difference([_rewarded(r) for r in got], base)
     return [
         label, cell([r.served for r in got], 1, True), cell([r.utilisation for r in got], 1, True),
@@ -68,22 +46,22 @@ def study() -> str:
     for load in LOADS:
         cases = [day(s, SLOTS, DEVICES, load=load) for s in SEEDS]
         rows = [
-            _line("first fit", _online(first_fit), cases),
-            _line("latest start first", _online(latest_start_first), cases),
-            _line("largest first", _online(largest_first), cases),
-            _line("fitted order", _online(made.learned), cases),
-            _line("rolling plan", _online(Rolling()), cases),
-            _line("first fit, true forecast", _informed(first_fit), cases),
-            _line("largest first, true forecast", _informed(largest_first), cases),
-            _line("offline optimum", _optimum, cases),
+            _line("first fit", METHODS["first_fit"], cases),
+            _line("latest start first", METHODS["latest_start_first"], cases),
+            _line("largest first", METHODS["largest_first"], cases),
+            _line("fitted order", online(made.learned), cases),
+            _line("rolling plan", METHODS["rolling"], cases),
+            _line("first fit, true forecast", METHODS["informed_first_fit"], cases),
+            _line("largest first, true forecast", informed(largest_first), cases),
+            _line("offline optimum", METHODS["offline_optimum"], cases),
         ]
         parts.append(f"Load {load:g}:\n\n" + table(("", *COLUMNS), rows))
     exact = [day(s, SLOTS, DEVICES, noise=0.0) for s in SEEDS]
     rows = [
-        _line("first fit", _online(first_fit), exact),
-        _line("fitted order", _online(made.learned), exact),
-        _line("rolling plan", _online(Rolling()), exact),
-        _line("offline optimum", _optimum, exact),
+        _line("first fit", METHODS["first_fit"], exact),
+        _line("fitted order", online(made.learned), exact),
+        _line("rolling plan", METHODS["rolling"], exact),
+        _line("offline optimum", METHODS["offline_optimum"], exact),
     ]
     parts.append("Load 1.2, the forecast is exact:\n\n" + table(("", *COLUMNS), rows))
     return TEXT.format(

@@ -71,19 +71,21 @@ class Repository:
         return entry.ports
 
     async def load(self, name: str) -> None:
-        """Load, or load anew; raises NotFound or BadRequest."""
+        """Load, or load anew, to the end even if who asked has gone away; raises NotFound or BadRequest."""
         self.rescan()
-        entry = self.entry(name)
+        await asyncio.shield(self._load(self.entry(name)))
+
+    async def _load(self, entry: Entry) -> None:
         async with self._lock:
             entry.state, entry.reason = (
                 ("LOADING", "loading") if entry.ports is None else (entry.state, entry.reason)
             )
             try:
-                entry.ports = await self._pool.load(name, str(entry.path), entry.shapes)
+                entry.ports = await self._pool.load(entry.name, str(entry.path), entry.shapes)
             except (ModelError, ServingError) as error:
                 if entry.ports is None:
                     entry.state, entry.reason = "UNAVAILABLE", str(error)
-                raise BadRequest(f"model '{name}' does not load: {error}") from None
+                raise BadRequest(f"model '{entry.name}' does not load: {error}") from None
             entry.state, entry.reason = "READY", ""
 
     async def unload(self, name: str) -> None:

@@ -169,7 +169,9 @@ class Server:
         limits = self.options.connections
         connections = Connections(replace(limits, most=room_for(limits.most)))
         front = HttpFront(self.service, self.options.max_body_bytes, connections)
-        self._runner = web.AppRunner(front.application(), access_log=None, shutdown_timeout=1.0)
+        self._runner = web.AppRunner(  # cancellation: a client that goes away is served no further
+            front.application(), access_log=None, shutdown_timeout=1.0, handler_cancellation=True
+        )
         await self._runner.setup()
         assert self._runner.server is not None, "set up above"
         self._watcher = asyncio.create_task(connections.watch(self._runner.server))

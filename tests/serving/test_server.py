@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -336,6 +337,50 @@ def test_a_client_that_goes_away_leaves_the_queue(tmp_path: Path) -> None:
         until(lambda: len(answers) == 100 and not server.pool.busy)
         assert sum(error is None for error in answers) == 20 == outcomes("hit") + outcomes("late")
         assert server.pool.arena.free_bytes == 16 * 1024**2
+
+
+def test_http_clients_that_go_away_leave_the_queue_too(tmp_path: Path) -> None:
+    held = threading.Event()
+    edf = load_policy("edf")
+
+    def hold(view: Any) -> Any:
+        return edf(view) if held.is_set() else []
+
+    with running(tmp_path, policy=hold) as server:
+        tensor = {
+            "name": "image",
+            "datatype": "FP32",
+            "shape": list(IMAGE.shape),
+            "data": IMAGE.ravel().tolist(),
+        }
+        body = json.dumps({"inputs": [tensor]})
+        lines = [HTTPConnection("127.0.0.1", server.http_port, timeout=60) for _ in range(20)]
+        for line in lines:
+            line.request("POST", "/v2/models/small/infer", body, bearer(GOLD))
+        until(lambda: len(server.pool.dispatcher.waiting) == 20)
+        for line in lines[5:]:
+            line.close()
+        until(lambda: len(server.pool.dispatcher.waiting) == 5)
+        held.set()
+        assert [line.getresponse().status for line in lines[:5]] == [200] * 5
+        found = [request[5] for request in server.service.recording.requests()]
+        assert found.count("cancelled") == 15 and len(found) == 20
+        for line in lines[:5]:
+            line.close()
+        until(lambda: server.pool.arena.free_bytes == 16 * 1024**2)
+
+
+def test_a_network_is_loaded_to_the_end_when_its_client_goes_away(tmp_path: Path) -> None:
+    with running(tmp_path) as server:
+        stub = tritonhttp.InferenceServerClient(f"127.0.0.1:{server.http_port}")
+        stub.unload_model("small", headers=bearer(ADMIN))
+        entry = server.service.repository.entry("small")
+        line = HTTPConnection("127.0.0.1", server.http_port, timeout=60)
+        line.request("POST", "/v2/repository/models/small/load", "", bearer(ADMIN))
+        until(lambda: entry.state == "LOADING")
+        line.close()
+        until(lambda: entry.state == "READY")
+        assert ask(tritonhttp, stub).as_numpy("logits").shape == (1, 10)
 
 
 def until(condition: Any, seconds: float = 60.0) -> None:

@@ -15,16 +15,17 @@ import numpy.typing as npt
 from eunomia.errors import ConfigError
 from eunomia.experiment.policy import PolicyLike, policy_name, resolve_policy
 from eunomia.hardware.table import CostTable
-from eunomia.inference.options import EngineOptions
+from eunomia.inference.options import EngineOptions, Late
 from eunomia.inference.problem import Problem, build_problem
 from eunomia.inference.simulate import Outcome, simulate_problem
 from eunomia.workload.model import DnnModel, Layer
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement, Slo
 
-FORMAT = 2
+FORMAT = 3
 ANSWERED = ("hit", "late")
-KEYS = ("format", "policy", "late", "devices", "networks", "pairs", "turn_s", "answer_s", "requests")
+COSTS = ("reach_s", "turn_s", "answer_s")
+KEYS = ("format", "policy", "late", "devices", "networks", "pairs", *COSTS, "requests")
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,10 @@ class Twin:
     ``hit`` and ``response_s``: (n,) measured, in the order of ``requests``. Requests that the server refused
     before they were accepted are not in a recording. Requests of one batch count as one unit of work
     each, which flatters neither side as long as batches are not used (``max_batch = 1``).
+
+    ``reach_s``: requests stand ``reach_s`` after their real arrival, for so long nobody can do anything about them;
+    ``turn_s``: a device loses this with every change of request; ``answer_s``: from the end of a request's last block
+    to its answer.
     """
 
     requests: RequestTable
@@ -53,7 +58,9 @@ class Twin:
     policy: str
     hit: npt.NDArray[np.bool_]
     response_s: npt.NDArray[np.float64]
-    answer_s: float = 0.0  # from the end of a request's last block to its answer
+    reach_s: float = 0.0
+    turn_s: float = 0.0
+    answer_s: float = 0.0
 
     def problem(self) -> Problem:
         """A fresh problem."""
@@ -62,7 +69,8 @@ class Twin:
     @property
     def options(self) -> EngineOptions:
         """The engine as the server was set."""
-        return EngineOptions(late="drop" if self.late == "drop" else "last", record="requests")
+        late: Late = "drop" if self.late == "drop" else "last"
+        return EngineOptions(late=late, switch_s=self.turn_s, record="requests")
 
 
 def read_twin(path: str | Path) -> Twin:
@@ -95,19 +103,20 @@ def twin_of(content: Any, source: str = "recording") -> Twin:
 def _read(content: dict[str, Any]) -> Twin:
     """A recording that has all its keys; raises whatever a damaged one provokes."""
     agreements = tuple(_agreement(pair) for pair in content["pairs"])
-    turn_s, answer_s = (float(content[name]) for name in ("turn_s", "answer_s"))
-    if not 0.0 <= turn_s < math.inf or not 0.0 <= answer_s < math.inf:
-        raise ValueError(f"a run costs {turn_s} s and an answer {answer_s} s")
+    costs_s = {name: float(content[name]) for name in COSTS}
+    for name, value in costs_s.items():
+        if not 0.0 <= value < math.inf:
+            raise ValueError(f"{name} is {value}")
     networks: dict[str, Any] = content["networks"]
-    table = _table(networks, tuple(content["devices"]), turn_s)
+    table = _table(networks, tuple(content["devices"]))
     rows = sorted((r for r in content["requests"] if r[2] in networks), key=lambda r: r[0])
     place = {(a.tenant, a.model): n for n, a in enumerate(agreements)}
     start_s = rows[0][0]
     requests = RequestTable(
         agreements,
         np.array([place[r[1], r[2]] for r in rows], np.int64),
-        np.array([r[0] - start_s for r in rows]),
-        np.array([math.inf if r[3] is None else r[3] for r in rows]),
+        np.array([r[0] - start_s + costs_s["reach_s"] for r in rows]),
+        np.array([math.inf if r[3] is None else max(r[3] - costs_s["reach_s"], 1e-9) for r in rows]),
     )
     platform = TwinPlatform(table.types, np.arange(len(table.types)))
     hit = np.array([r[5] == "hit" for r in rows])
@@ -120,7 +129,7 @@ def _read(content: dict[str, Any]) -> Twin:
         content["policy"],
         hit,
         response_s,
-        answer_s,
+        **costs_s,
     )
 
 
@@ -141,12 +150,18 @@ def measured(twin: Twin) -> Prediction:
 
 def predict(twin: Twin, policy: PolicyLike) -> Prediction:
     """What the simulator says the server would do under a policy."""
+    return _summary(policy_name(policy), twin, *replayed(twin, policy))
+
+
+def replayed(twin: Twin, policy: PolicyLike) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
+    """The same request by request, in their order: whether in time, and the response (nan = none) [s]."""
     outcome: Outcome = simulate_problem(twin.problem(), resolve_policy(policy), twin.options)
     results = outcome.results
     answered = results["outcome"] <= 1
-    response_s = np.where(answered, results["finish_s"] - results["arrival_s"] + twin.answer_s, np.nan)
-    hit = answered & (response_s <= twin.requests.relative_deadline_s + 1e-9)
-    return _summary(policy_name(policy), twin, hit, response_s)
+    reached_s = results["finish_s"] - results["arrival_s"] + twin.answer_s
+    hit = answered & (reached_s <= twin.requests.relative_deadline_s + 1e-9)
+    response_s = np.where(answered, reached_s + twin.reach_s, np.nan)
+    return hit, response_s
 
 
 def _summary(name: str, twin: Twin, hit: Any, response_s: Any) -> Prediction:
@@ -167,16 +182,14 @@ def _agreement(pair: dict[str, Any]) -> Agreement:
     return Agreement(pair["tenant"], pair["model"], slo, pair["priority"], pair["weight"])
 
 
-def _table(networks: dict[str, Any], devices: Sequence[str], turn_s: float) -> CostTable:
-    """One opaque layer per block; -1 = the device does not run it. ``turn_s``: what a run costs, with the first."""
+def _table(networks: dict[str, Any], devices: Sequence[str]) -> CostTable:
+    """One opaque layer per block; -1 = the device does not run it."""
     models = tuple(
         DnnModel(name, tuple(Layer(f"block-{n}", "elementwise", in_w=n + 1) for n in range(len(blocks))),
                  tuple((n, n + 1) for n in range(len(blocks) - 1)))
         for name, blocks in networks.items()
     )  # fmt: skip
     times = np.array([row for blocks in networks.values() for row in blocks], float)
-    first = np.cumsum([0, *map(len, networks.values())])[:-1]
-    times[first] = np.where(times[first] > 0, times[first] + turn_s, times[first])
     compute_s = np.where(times > 0, times, np.inf)
     zeros, link = np.zeros_like(compute_s), np.ones(len(devices))
     return CostTable(

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from eunomia.serving.service import Service
 
 KEPT = 200_000  # requests; older ones are forgotten
-FORMAT = 2
+FORMAT = 3
 ROW = np.dtype([
     ("arrival_s", "f8"), ("deadline_s", "f8"), ("response_s", "f8"), ("queue_s", "f8"), ("batch", "i4"), ("who", "i4"),
 ])  # fmt: skip
@@ -54,8 +54,9 @@ class Recording:
 def export(service: Service) -> dict[str, Any]:
     """Everything that ``eunomia twin`` needs, as JSON: devices, block times, promises, settings, traffic.
 
-    ``turn_s``: what a device loses before a run, ``answer_s``: from a run's end to the answer, means of late
-    (dispatch/overheads.py). What reading a request and sending its answer take is not in a recording.
+    ``reach_s``, ``turn_s``, ``answer_s``: what a request loses until it reaches an idle device, a device with every
+    run, and an answer; means of late (dispatch/overheads.py). What reading a request and sending its answer take is
+    not in a recording.
     """
     dispatcher, costs = service.pool.dispatcher, service.pool.costs
     return {
@@ -73,6 +74,6 @@ def export(service: Service) -> dict[str, Any]:
                                                 "window_requests": a.slo.window_requests}}
             for a in dispatcher.agreements
         ],
-        "turn_s": dispatcher.overheads.turn_s, "answer_s": dispatcher.overheads.answer_s,
+        **{name: getattr(dispatcher.overheads, name) for name in ("reach_s", "turn_s", "answer_s")},
         "requests": service.recording.requests(),
     }  # fmt: skip

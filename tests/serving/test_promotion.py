@@ -55,10 +55,10 @@ def traffic(policy: str = "fcfs", count: int = 400, load: float = 1.2) -> dict[s
             for t, m in zip(at_s, model, strict=True)]  # fmt: skip
     slo = {"target": 0.6, "kind": "hit_rate", "percentile": 95.0, "window_s": 10.0, "window_requests": 100}
     return {
-        "format": 2, "policy": policy, "lease_s": 0.05, "late": "last", "max_batch": 1, "devices": ["a"],
+        "format": 3, "policy": policy, "lease_s": 0.05, "late": "last", "max_batch": 1, "devices": ["a"],
         "networks": {name: [[s / 2], [s / 2]] for name, s in cost_s.items()},
         "pairs": [{"tenant": f"t-{m}", "model": m, "weight": 1.0, "priority": 1.0, "slo": slo} for m in cost_s],
-        "turn_s": 0.0, "answer_s": 0.0, "requests": rows,
+        "reach_s": 0.0, "turn_s": 0.0, "answer_s": 0.0, "requests": rows,
     }  # fmt: skip
 
 

@@ -73,6 +73,11 @@ class Greedy:
         return not math.isfinite(self.gate)
 
     @property
+    def steady(self) -> bool:
+        """Whether only arrivals can make it prefer another request to the one that runs."""
+        return self.resolved.steady and not math.isfinite(self.gate)
+
+    @property
     def key(self) -> Any:
         """The compiled order."""
         return compile_key(self.resolved.key)

@@ -97,27 +97,29 @@ def deficit_llf(ready: Any, system: Any) -> float:
 class Order:
     """An ordering rule, whether its key changes while a sub-job waits, and its constants (at most 8).
 
-    The key reads the constants as ``system.parameters``.
+    ``steady``: neither time nor progress ever puts what runs behind what waits, only arrivals do. The key reads the
+    constants as ``system.parameters``.
     """
 
     name: str
     key: Key
     dynamic: bool = False
     parameters: tuple[float, ...] = ()
+    steady: bool = False
 
 
 ORDERS: dict[str, Order] = {
     order.name: order
     for order in (
-        Order("fcfs", fcfs),
-        Order("edf", edf),
-        Order("sjf", sjf),
-        Order("sjf_mean", sjf_mean),
+        Order("fcfs", fcfs, steady=True),
+        Order("edf", edf, steady=True),
+        Order("sjf", sjf, steady=True),
+        Order("sjf_mean", sjf_mean, steady=True),
         Order("llf", llf),
         Order("llf_mean", llf_mean),
         Order("heft", heft),
-        Order("edf_bytes", edf_bytes),
-        Order("priority", priority),
+        Order("edf_bytes", edf_bytes, steady=True),
+        Order("priority", priority, steady=True),
         Order("shuffled", shuffled),
         Order("laxity_ratio", laxity_ratio, dynamic=True),
         Order("deficit_edf", deficit_edf, dynamic=True),

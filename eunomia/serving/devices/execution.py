@@ -18,6 +18,7 @@ from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.protocol.errors import Cancelled, Expired, Hopeless, ModelFailed, ServingError
 
+AFTER_S = 3e-4  # after a boundary, the policy is asked about the next one
 HANG_FACTOR, HANG_S = 50.0, 2.0  # a run that lasts this many times its estimate, and this long on top, hangs
 OnRun = Callable[
     [int, Job, tuple[float, float], bool], None
@@ -121,8 +122,19 @@ class Execution:
         if run.job.cancelled and not run.job.together:
             self.stop(device)
         wait_s = left_s - self.dispatcher.options.ahead_s
+        loop = asyncio.get_running_loop()
         if self.dispatcher.options.ahead_s > 0.0 and wait_s > 0.0:
-            asyncio.get_running_loop().call_later(wait_s, self._nearly_over, device, run.ticket)
+            loop.call_later(wait_s, self._nearly_over, device, run.ticket)
+        loop.call_later(AFTER_S, self._look, device, run.ticket)
+
+    def _look(self, device: int, ticket: int) -> None:
+        """Between two boundaries: ask the policy about the next one, if it may think otherwise by then."""
+        queue = self.queues[device]
+        if queue and queue[0].ticket == ticket:
+            next_s = self.dispatcher.look_at(device)
+            if next_s is not None:
+                wait_s = next_s - self._clock.now_s() + AFTER_S
+                asyncio.get_running_loop().call_later(wait_s, self._look, device, ticket)
 
     def _nearly_over(self, device: int, ticket: int) -> None:
         """Time to ask the policy what this device shall do next."""
@@ -194,8 +206,9 @@ class Execution:
         """Tell the dispatcher; whether its requests met their deadlines, None when there is no answer yet."""
         start_s, end_s = (self._clock.of(stamp_s) for stamp_s in message["span_s"])
         job = self.dispatcher.done(
-            device, message["next"], follows.job if follows else None, span_s=(start_s, end_s)
-        )
+            device, message["next"], follows.job if follows else None, span_s=(start_s, end_s),
+            work_s=message["ends_s"][-1] - message["ends_s"][0],
+        )  # fmt: skip
         self.on_run(device, job, (start_s, end_s), message["next"] < run.last)
         if message["next"] < job.network.blocks:
             if job.cancelled:

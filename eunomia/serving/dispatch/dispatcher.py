@@ -20,7 +20,7 @@ from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.indicators import Indicator
 from eunomia.serving.dispatch.jobs import GONE, RUNNING, WAITING, Job, WaitingTable
-from eunomia.serving.dispatch.lanes import Lane
+from eunomia.serving.dispatch.lanes import NEVER, Lane
 from eunomia.serving.dispatch.look_ahead import LookAhead
 from eunomia.serving.dispatch.overheads import Overheads
 from eunomia.serving.dispatch.views import IndicatorTable, Views, facts_of
@@ -117,15 +117,17 @@ class Dispatcher:
         self.calm.arrived(job.deadline_s - job.arrival_s, own_s, self.clock.now_s())
         self.wait(job)
         self.decide()
+        self.overheads.reached(job.arrival_s, self.clock.now_s())
 
     def done(
         self, device: int, next_block: int, follows: Job | None = None,
-        span_s: tuple[float, float] | None = None,
+        span_s: tuple[float, float] | None = None, work_s: float | None = None,
     ) -> Job:  # fmt: skip
         """A device reports: its run has ended, or has stopped at a boundary. Returns its job; decides nothing yet.
 
         ``follows``: the queued job that the device has gone on with. ``span_s``: when the run began and ended by the
-        device's own watch, which knows better than the times at which its messages are read.
+        device's own watch, which knows better than the times at which its messages are read; ``work_s``: how much of
+        that its blocks took.
         """
         lane = self.lanes[device]
         job = lane.job
@@ -134,11 +136,13 @@ class Dispatcher:
         if lane.first == 0:
             for member in (job, *job.together):
                 member.start_s = began_s
-        self.overheads.turned(max(lane.free_s, job.arrival_s, job.ended_s), began_s)
+        took_s = ended_s - began_s
+        if lane.free_s >= job.arrival_s:  # else it had to be reached first
+            beside_s = 0.0 if work_s is None else took_s - work_s
+            self.overheads.turned(max(lane.free_s, job.ended_s), began_s, beside_s)
         lane.free_s = ended_s
         for member in (job, *job.together):
             member.ended_s = ended_s
-        took_s = ended_s - began_s
         lane.busy_s += took_s
         preempted = next_block < lane.last
         lane.last_request = job.number
@@ -218,6 +222,21 @@ class Dispatcher:
         """A job whose run was lost starts again from its first block."""
         job.block, job.device = 0, -1
         self.wait(job)
+
+    def look_at(self, device: int) -> float | None:
+        """Would the policy still go on with what runs there at its next boundary? Returns when to ask next.
+
+        None when there is nothing to ask: it has no boundary left, or only arrivals change this policy's mind.
+        """
+        lane, now_s = self.lanes[device], self.clock.now_s()
+        if lane.job is None or getattr(self.policy, "steady", False):
+            return None
+        if lane.revoked is None:
+            lane.asked_stop = NEVER
+            self._ahead.reconsider(device, lane)
+        if lane.stopping or lane.boundary(now_s, cut=True) >= lane.last:
+            return None
+        return lane.boundary_s(now_s, cut=True)
 
     def look_again(self) -> None:
         """Time has passed, and a policy may think otherwise by now."""

@@ -42,6 +42,11 @@ class Guarded:
         """Whether both say so of themselves: while the policy rests, the fallback decides."""
         return all(getattr(p, "work_conserving", False) for p in (self.policy, self.fallback))
 
+    @property
+    def steady(self) -> bool:
+        """Whether both say so of themselves."""
+        return all(getattr(p, "steady", False) for p in (self.policy, self.fallback))
+
     def __call__(self, view: View) -> Sequence[Assign]:
         """A legal answer."""
         if self._fresh:

@@ -28,6 +28,7 @@ class Lane:
 
     ``revoked``: a job that was to run next and shall not; the device has not said yet whether it got the message in
     time. ``asked_next``, ``asked_stop``: state of the queue when the policy was last asked.
+    ``goes_on``: a boundary at which the policy lets this run go on, and what it notes in its memory then.
     """
 
     job: Job | None = None
@@ -44,6 +45,7 @@ class Lane:
     revoked: Job | None = None
     asked_next: int = NEVER
     asked_stop: int = NEVER
+    goes_on: tuple[int, npt.NDArray[np.float64]] | None = None
 
     @property
     def uncut(self) -> bool:
@@ -68,3 +70,4 @@ class Lane:
         """Nothing runs."""
         self.job, self.stopping = None, False
         self.asked_next = self.asked_stop = NEVER
+        self.goes_on = None

@@ -27,16 +27,21 @@ class LookAhead:
         """
         now_s = self._dispatcher.clock.now_s()
         boundary = lane.boundary(now_s, cut=True)
+        if (
+            lane.goes_on is not None and boundary > lane.goes_on[0]
+        ):  # it did, and what the policy noted counts
+            self._dispatcher.memory[:], lane.goes_on = lane.goes_on[1], None
         if not lane.stopping and boundary < lane.last and lane.asked_stop != self._dispatcher.news:
             lane.asked_stop = self._dispatcher.news
             other = self._asked(device, lane, boundary, lane.boundary_s(now_s, cut=True))
             if other is not None and other.job is not lane.job:
                 self._dispatcher.calm.disturbed(now_s)
-            if other is not None and other.job is not lane.job and not lane.uncut:
-                lane.stopping = True
-                self._dispatcher.executor.stop(device)
-                self._promise(device, lane, other)
-                return
+                if not lane.uncut:
+                    lane.stopping = True
+                    self._dispatcher.executor.stop(device)
+                    self._promise(device, lane, other)
+                    return
+            lane.goes_on = (boundary, other.after) if other is not None and other.job is lane.job else None
         near = lane.stopping or lane.end_s(now_s) - now_s <= self._dispatcher.options.ahead_s
         if self._dispatcher.options.ahead_s > 0.0 and near and lane.asked_next != self._dispatcher.news:
             lane.asked_next = self._dispatcher.news

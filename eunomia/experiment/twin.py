@@ -24,8 +24,7 @@ from eunomia.workload.tenant import Agreement, Slo
 
 FORMAT = 3
 ANSWERED = ("hit", "late")
-COSTS = ("reach_s", "turn_s", "answer_s")
-KEYS = ("format", "policy", "late", "devices", "networks", "pairs", *COSTS, "requests")
+KEYS = ("format", "policy", "late", "devices", "networks", "pairs", "turn_s", "requests")
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,9 @@ class Twin:
     before they were accepted are not in a recording. Requests of one batch count as one unit of work
     each, which flatters neither side as long as batches are not used (``max_batch = 1``).
 
-    ``reach_s``: requests stand ``reach_s`` after their real arrival, for so long nobody can do anything about them;
-    ``turn_s``: a device loses this with every change of request; ``answer_s``: from the end of a request's last block
-    to its answer.
+    ``turn_s``: what a device loses with every change of request. ``reach_s`` (n,): what passed from a request's
+    acceptance until devices knew of it; it stands in ``requests`` so much later than it really came. ``answer_s`` (n,):
+    from the end of its last block to its answer.
     """
 
     requests: RequestTable
@@ -58,9 +57,9 @@ class Twin:
     policy: str
     hit: npt.NDArray[np.bool_]
     response_s: npt.NDArray[np.float64]
-    reach_s: float = 0.0
-    turn_s: float = 0.0
-    answer_s: float = 0.0
+    turn_s: float
+    reach_s: npt.NDArray[np.float64]
+    answer_s: npt.NDArray[np.float64]
 
     def problem(self) -> Problem:
         """A fresh problem."""
@@ -103,20 +102,24 @@ def twin_of(content: Any, source: str = "recording") -> Twin:
 def _read(content: dict[str, Any]) -> Twin:
     """A recording that has all its keys; raises whatever a damaged one provokes."""
     agreements = tuple(_agreement(pair) for pair in content["pairs"])
-    costs_s = {name: float(content[name]) for name in COSTS}
-    for name, value in costs_s.items():
-        if not 0.0 <= value < math.inf:
-            raise ValueError(f"{name} is {value}")
+    turn_s = float(content["turn_s"])
+    if not 0.0 <= turn_s < math.inf:
+        raise ValueError(f"turn_s is {turn_s}")
     networks: dict[str, Any] = content["networks"]
     table = _table(networks, tuple(content["devices"]))
-    rows = sorted((r for r in content["requests"] if r[2] in networks), key=lambda r: r[0])
+    rows = [r for r in content["requests"] if r[2] in networks]
+    start_s = min(r[0] for r in rows)
+    rows.sort(key=lambda r: r[0] - start_s + r[8])
     place = {(a.tenant, a.model): n for n, a in enumerate(agreements)}
-    start_s = rows[0][0]
+    reach_s, answer_s = (np.array([float(r[n]) for r in rows]) for n in (8, 9))
+    if not (np.isfinite(reach_s) & (reach_s >= 0.0) & np.isfinite(answer_s) & (answer_s >= 0.0)).all():
+        raise ValueError("a request has no cost of being heard and answered")
+    deadline_s = np.array([math.inf if r[3] is None else r[3] for r in rows])
     requests = RequestTable(
         agreements,
         np.array([place[r[1], r[2]] for r in rows], np.int64),
-        np.array([r[0] - start_s + costs_s["reach_s"] for r in rows]),
-        np.array([math.inf if r[3] is None else max(r[3] - costs_s["reach_s"], 1e-9) for r in rows]),
+        np.array([r[0] - start_s + r[8] for r in rows]),
+        np.maximum(deadline_s - reach_s, 1e-9),
     )
     platform = TwinPlatform(table.types, np.arange(len(table.types)))
     hit = np.array([r[5] == "hit" for r in rows])
@@ -129,7 +132,9 @@ def _read(content: dict[str, Any]) -> Twin:
         content["policy"],
         hit,
         response_s,
-        **costs_s,
+        turn_s,
+        reach_s,
+        answer_s,
     )
 
 

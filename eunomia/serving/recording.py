@@ -15,13 +15,14 @@ KEPT = 200_000  # requests; older ones are forgotten
 FORMAT = 3
 ROW = np.dtype([
     ("arrival_s", "f8"), ("deadline_s", "f8"), ("response_s", "f8"), ("queue_s", "f8"), ("batch", "i4"), ("who", "i4"),
+    ("reach_s", "f4"), ("answer_s", "f4"),
 ])  # fmt: skip
 
 
 class Recording:
     """The last accepted requests, in order of their answers.
 
-    A ring of records, 40 bytes a request: as Python objects each would take 300, and the server would seem to
+    A ring of records, 48 bytes a request: as Python objects each would take 300, and the server would seem to
     grow for hours until the ring is full.
     """
 
@@ -31,32 +32,38 @@ class Recording:
         self._who: dict[tuple[str, str, str], int] = {}  # tenant, network, outcome -> number in the record
 
     def retired(self, request: Retired, now_s: float) -> None:
-        """Note one: arrival, pair, relative deadline, batch, outcome, response, wait for the first block."""
+        """Note one."""
         who = self._who.setdefault((request.tenant, request.model, request.outcome), len(self._who))
         self._rows[self._count % len(self._rows)] = (
             now_s - request.response_s, request.deadline_s, request.response_s, request.queue_s, request.batch, who,
+            request.reach_s, request.answer_s,
         )  # fmt: skip
         self._count += 1
 
     def requests(self) -> list[list[Any]]:
-        """The oldest first: arrival, tenant, network, deadline (None = none), batch, outcome, response, queue."""
+        """The oldest first.
+
+        Each: arrival, tenant, network, deadline from arrival (None = none), batch, outcome, response, wait for the
+        first block, from acceptance until devices knew, from the end of the last run to the answer.
+        """
         at = self._count % len(self._rows)
         rows = np.roll(self._rows, -at) if self._count >= len(self._rows) else self._rows[:at]
         names = list(self._who)
         found = []
-        for arrival_s, deadline_s, response_s, queue_s, batch, who in rows.tolist():
+        for arrival_s, deadline_s, response_s, queue_s, batch, who, reach_s, answer_s in rows.tolist():
             tenant, model, outcome = names[who]
             deadline_s = deadline_s if np.isfinite(deadline_s) else None
-            found.append([arrival_s, tenant, model, deadline_s, batch, outcome, response_s, queue_s])
+            found.append([
+                arrival_s, tenant, model, deadline_s, batch, outcome, response_s, queue_s, reach_s, answer_s,
+            ])  # fmt: skip
         return found
 
 
 def export(service: Service) -> dict[str, Any]:
     """Everything that ``eunomia twin`` needs, as JSON: devices, block times, promises, settings, traffic.
 
-    ``reach_s``, ``turn_s``, ``answer_s``: what a request loses until it reaches an idle device, a device with every
-    run, and an answer; means of late (dispatch/overheads.py). What reading a request and sending its answer take is
-    not in a recording.
+    ``turn_s``: what a device loses with every run (dispatch/overheads.py). What reading a request and sending its
+    answer take is not in a recording.
     """
     dispatcher, costs = service.pool.dispatcher, service.pool.costs
     return {
@@ -74,6 +81,6 @@ def export(service: Service) -> dict[str, Any]:
                                                 "window_requests": a.slo.window_requests}}
             for a in dispatcher.agreements
         ],
-        **{name: getattr(dispatcher.overheads, name) for name in ("reach_s", "turn_s", "answer_s")},
+        "turn_s": dispatcher.overheads.turn_s,
         "requests": service.recording.requests(),
     }  # fmt: skip

@@ -18,6 +18,8 @@ class Retired:
     batch: int
     preemptions: int
     deadline_s: float  # relative; inf = none
+    reach_s: float = 0.0  # from its acceptance until devices were told
+    answer_s: float = 0.0  # from the end of its last run
 
     @property
     def answered(self) -> bool:

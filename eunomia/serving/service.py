@@ -248,7 +248,7 @@ class Service:
         queue_s = (job.start_s if math.isfinite(job.start_s) else now_s) - job.arrival_s
         retired = Retired(
             agreement.tenant, agreement.model, outcome, now_s - job.arrival_s, queue_s, job.attained_s,
-            job.batch, job.preemptions, job.deadline_s - job.arrival_s,
+            job.batch, job.preemptions, job.deadline_s - job.arrival_s, job.reach_s, job.answer_s,
         )  # fmt: skip
         wall_s = time.time()
         if self.ledger is not None:

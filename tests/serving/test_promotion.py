@@ -51,14 +51,14 @@ def traffic(policy: str = "fcfs", count: int = 400, load: float = 1.2) -> dict[s
     cost_s = {"short": 0.005, "long": 0.02}
     at_s = np.cumsum(rng.exponential(0.0125 / load, count))
     model = rng.choice(["short", "long"], count)
-    rows = [[float(t), f"t-{m}", m, 0.03 if m == "short" else 0.4, 1, "late", 1.0, 0.5]
+    rows = [[float(t), f"t-{m}", m, 0.03 if m == "short" else 0.4, 1, "late", 1.0, 0.5, 0.0, 0.0]
             for t, m in zip(at_s, model, strict=True)]  # fmt: skip
     slo = {"target": 0.6, "kind": "hit_rate", "percentile": 95.0, "window_s": 10.0, "window_requests": 100}
     return {
         "format": 3, "policy": policy, "lease_s": 0.05, "late": "last", "max_batch": 1, "devices": ["a"],
         "networks": {name: [[s / 2], [s / 2]] for name, s in cost_s.items()},
         "pairs": [{"tenant": f"t-{m}", "model": m, "weight": 1.0, "priority": 1.0, "slo": slo} for m in cost_s],
-        "reach_s": 0.0, "turn_s": 0.0, "answer_s": 0.0, "requests": rows,
+        "turn_s": 0.0, "requests": rows,
     }  # fmt: skip
 
 

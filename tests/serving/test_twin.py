@@ -31,7 +31,7 @@ def recording(seed: int, policy: str) -> dict[str, object]:
     def note(job, *, dropped=False):  # type: ignore[no-untyped-def]
         hit, now_s = leave(job, dropped=dropped), replay.clock.now_s()
         rows.append([job.arrival_s, f"t{job.pair}", f"m{job.pair}", job.deadline_s - job.arrival_s, 1,
-                     "hit" if hit else "late", now_s - job.arrival_s])  # fmt: skip
+                     "hit" if hit else "late", now_s - job.arrival_s, 0.0, 0.0, 0.0])  # fmt: skip
         return hit
 
     replay.dispatcher.leave = note  # type: ignore[method-assign]
@@ -42,7 +42,7 @@ def recording(seed: int, policy: str) -> dict[str, object]:
         "format": 3, "policy": policy, "lease_s": 0.0, "late": "last", "max_batch": 1, "devices": ["a", "b"],
         "networks": {f"m{n}": latency_s[first[n] : first[n + 1]].tolist() for n in range(3)},
         "pairs": [{"tenant": f"t{n}", "model": f"m{n}", "weight": 1.0, "priority": 1.0, "slo": slo} for n in range(3)],
-        "reach_s": 0.0, "turn_s": 0.0, "answer_s": 0.0, "requests": rows,
+        "turn_s": 0.0, "requests": rows,
     }  # fmt: skip
 
 
@@ -83,8 +83,8 @@ def test_a_damaged_recording_is_said() -> None:
         {"networks": {"m0": 3}},
         {"requests": [[1.0]]},
         {"turn_s": -1.0},
-        {"reach_s": math.inf},
-        {"answer_s": math.nan},
+        {"requests": [[0.0, "t0", "m0", 4.0, 1, "hit", 1.0, 0.0, -0.5, 0.0]]},
+        {"requests": [[0.0, "t0", "m0", 4.0, 1, "hit", 1.0, 0.0, 0.0, math.nan]]},
     ]
     for damage in bad:
         with pytest.raises(ConfigError, match="damaged recording"):
@@ -92,12 +92,15 @@ def test_a_damaged_recording_is_said() -> None:
 
 
 def test_what_a_run_and_an_answer_cost_is_told_too() -> None:
-    rows = [[0.0, "t", "m", 2.5, 1, "hit", 2.375], [10.0, "t", "m", 2.75, 1, "late", 2.875]]
+    rows = [
+        [0.0, "t", "m", 2.5, 1, "hit", 2.375, 0.0, 0.125, 0.25],
+        [10.0, "t", "m", 2.75, 1, "late", 3.0, 0.0, 0.125, 0.375],
+    ]
     twin = twin_of({
         "format": 3, "policy": "edf", "lease_s": 0.0, "late": "last", "max_batch": 1, "devices": ["a"],
         "networks": {"m": [[1.0], [1.0]]},
         "pairs": [{"tenant": "t", "model": "m", "weight": 1.0, "priority": 1.0, "slo": None}],
-        "reach_s": 0.125, "turn_s": 0.5, "answer_s": 0.25, "requests": rows,
+        "turn_s": 0.5, "requests": rows,
     })  # fmt: skip
     told = predict(twin, "edf")
     assert told.hit_rate[0] == measured(twin).hit_rate[0] == 0.5

@@ -117,7 +117,7 @@ class Dispatcher:
         self.calm.arrived(job.deadline_s - job.arrival_s, own_s, self.clock.now_s())
         self.wait(job)
         self.decide()
-        self.overheads.reached(job.arrival_s, self.clock.now_s())
+        job.reach_s = self.clock.now_s() - job.arrival_s
 
     def done(
         self, device: int, next_block: int, follows: Job | None = None,
@@ -195,7 +195,7 @@ class Dispatcher:
         job.state = GONE
         self.finished += 1
         if not dropped:
-            self.overheads.answered(job.ended_s, now_s)
+            job.answer_s = now_s - job.ended_s
         self.indicators[job.pair].observe(now_s, now_s - job.arrival_s, hit=hit, dropped=dropped)
         self._table.changed(job.pair)
         return hit

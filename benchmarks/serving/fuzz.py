@@ -107,7 +107,7 @@ SEEDS: dict[str, bytes] = {
     "grant": b'{"weight":1,"role":"admin","models":["a"],"promises":{"*":{"deadline_s":1,"slo":{"target":0.9}}}}',
     "journal": b'00000000 [1.0,"t","m","hit",0.1,0.1]\n',
     "twin": b'{"format":3,"policy":"edf","late":"last","devices":["a"],"networks":{"m":[[1]]},"pairs":[],'
-            b'"turn_s":0,'
+            b'"turn_s":0,"spread":0,'
             b'"requests":[[0,"t","m",1,1,"hit",1,1,0,0]]}',
 }  # fmt: skip
 

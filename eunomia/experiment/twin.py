@@ -15,7 +15,7 @@ import numpy.typing as npt
 from eunomia.errors import ConfigError
 from eunomia.experiment.policy import PolicyLike, policy_name, resolve_policy
 from eunomia.hardware.table import CostTable
-from eunomia.inference.options import EngineOptions, Late
+from eunomia.inference.options import EngineOptions, Estimator, Late
 from eunomia.inference.problem import Problem, build_problem
 from eunomia.inference.simulate import Outcome, simulate_problem
 from eunomia.workload.model import DnnModel, Layer
@@ -24,7 +24,7 @@ from eunomia.workload.tenant import Agreement, Slo
 
 FORMAT = 3
 ANSWERED = ("hit", "late")
-KEYS = ("format", "policy", "late", "devices", "networks", "pairs", "turn_s", "requests")
+KEYS = ("format", "policy", "late", "devices", "networks", "pairs", "turn_s", "spread", "requests")
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class Twin:
     before they were accepted are not in a recording. Requests of one batch count as one unit of work
     each, which flatters neither side as long as batches are not used (``max_batch = 1``).
 
-    ``turn_s``: what a device loses with every change of request. ``reach_s`` (n,): what passed from a request's
+    ``turn_s``: what a device loses with every change of request. ``spread``: standard deviation of the logarithm of a
+    block's time; the simulator draws its times with it. ``reach_s`` (n,): what passed from a request's
     acceptance until devices knew of it; it stands in ``requests`` so much later than it really came. ``answer_s`` (n,):
     from the end of its last block to its answer.
     """
@@ -58,6 +59,7 @@ class Twin:
     hit: npt.NDArray[np.bool_]
     response_s: npt.NDArray[np.float64]
     turn_s: float
+    spread: float
     reach_s: npt.NDArray[np.float64]
     answer_s: npt.NDArray[np.float64]
 
@@ -69,7 +71,8 @@ class Twin:
     def options(self) -> EngineOptions:
         """The engine as the server was set."""
         late: Late = "drop" if self.late == "drop" else "last"
-        return EngineOptions(late=late, switch_s=self.turn_s, record="requests")
+        times = Estimator(jitter=self.spread)
+        return EngineOptions(late=late, switch_s=self.turn_s, estimator=times, record="requests")
 
 
 def read_twin(path: str | Path) -> Twin:
@@ -102,9 +105,9 @@ def twin_of(content: Any, source: str = "recording") -> Twin:
 def _read(content: dict[str, Any]) -> Twin:
     """A recording that has all its keys; raises whatever a damaged one provokes."""
     agreements = tuple(_agreement(pair) for pair in content["pairs"])
-    turn_s = float(content["turn_s"])
-    if not 0.0 <= turn_s < math.inf:
-        raise ValueError(f"turn_s is {turn_s}")
+    turn_s, spread = float(content["turn_s"]), float(content["spread"])
+    if not 0.0 <= turn_s < math.inf or not 0.0 <= spread <= 1.0:
+        raise ValueError(f"turn_s is {turn_s}, spread {spread}")
     networks: dict[str, Any] = content["networks"]
     table = _table(networks, tuple(content["devices"]))
     rows = [r for r in content["requests"] if r[2] in networks]
@@ -133,6 +136,7 @@ def _read(content: dict[str, Any]) -> Twin:
         hit,
         response_s,
         turn_s,
+        spread,
         reach_s,
         answer_s,
     )

@@ -62,8 +62,8 @@ class Recording:
 def export(service: Service) -> dict[str, Any]:
     """Everything that ``eunomia twin`` needs, as JSON: devices, block times, promises, settings, traffic.
 
-    ``turn_s``: what a device loses with every run (dispatch/overheads.py). What reading a request and sending its
-    answer take is not in a recording.
+    ``turn_s``: what a device loses with every run (dispatch/overheads.py); ``spread``: of block times. What reading a
+    request and sending its answer take is not in a recording.
     """
     dispatcher, costs = service.pool.dispatcher, service.pool.costs
     return {
@@ -71,7 +71,7 @@ def export(service: Service) -> dict[str, Any]:
         "late": dispatcher.options.late, "max_batch": dispatcher.options.max_batch,
         "devices": [device.spec.name for device in service.pool.devices],
         "networks": {
-            name: np.where(np.isfinite(t := costs.latency_s[costs.rows(network)]), t, -1.0).tolist()
+            name: np.where(np.isfinite(t := costs.mean_s[costs.rows(network)]), t, -1.0).tolist()
             for name, network in costs.networks.items()
         },
         "pairs": [
@@ -81,6 +81,6 @@ def export(service: Service) -> dict[str, Any]:
                                                 "window_requests": a.slo.window_requests}}
             for a in dispatcher.agreements
         ],
-        "turn_s": dispatcher.overheads.turn_s,
+        "turn_s": dispatcher.overheads.turn_s, "spread": costs.spread,
         "requests": service.recording.requests(),
     }  # fmt: skip

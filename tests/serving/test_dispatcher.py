@@ -458,6 +458,18 @@ def test_what_serving_costs_beside_the_blocks() -> None:
     assert told.turn_s == pytest.approx(0.09375, abs=0.002), "single ones do not weigh much"
 
 
+def test_the_twin_is_told_long_means_and_the_spread_of_block_times() -> None:
+    costs = CostBook(1)
+    network = costs.add("m", 2)
+    costs.measured(network, 0, [1.0, 9.0])
+    for n in range(400):
+        costs.learn(network, 0, 0, [2.0 * math.exp(0.1 if n % 2 else -0.1), 4.0 if n == 7 else 2.0], 1)
+    assert costs.mean_s[:, 0] == pytest.approx([2.0 * math.cosh(0.1), 2.0], rel=0.02)
+    assert costs.spread == pytest.approx(0.1 / math.sqrt(2.0), rel=0.2), "one interruption does not count"
+    costs.learn(network, 0, 0, [0.5, 0.5], 1)
+    assert costs.mean_s[1, 0] > 1.9 > costs.latency_s[1, 0] and costs.spread < 0.09
+
+
 def test_the_devices_watch_counts_when_a_run_began_and_ended() -> None:
     replay = Replay(load_policy("edf"), np.ones((2, 1)), [2], DispatchOptions())
     replay.dispatcher.add_pair(Agreement("t", "m0"))

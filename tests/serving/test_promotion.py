@@ -58,7 +58,7 @@ def traffic(policy: str = "fcfs", count: int = 400, load: float = 1.2) -> dict[s
         "format": 3, "policy": policy, "lease_s": 0.05, "late": "last", "max_batch": 1, "devices": ["a"],
         "networks": {name: [[s / 2], [s / 2]] for name, s in cost_s.items()},
         "pairs": [{"tenant": f"t-{m}", "model": m, "weight": 1.0, "priority": 1.0, "slo": slo} for m in cost_s],
-        "turn_s": 0.0, "requests": rows,
+        "turn_s": 0.0, "spread": 0.0, "requests": rows,
     }  # fmt: skip
 
 

@@ -42,7 +42,7 @@ def recording(seed: int, policy: str) -> dict[str, object]:
         "format": 3, "policy": policy, "lease_s": 0.0, "late": "last", "max_batch": 1, "devices": ["a", "b"],
         "networks": {f"m{n}": latency_s[first[n] : first[n + 1]].tolist() for n in range(3)},
         "pairs": [{"tenant": f"t{n}", "model": f"m{n}", "weight": 1.0, "priority": 1.0, "slo": slo} for n in range(3)],
-        "turn_s": 0.0, "requests": rows,
+        "turn_s": 0.0, "spread": 0.0, "requests": rows,
     }  # fmt: skip
 
 
@@ -83,6 +83,7 @@ def test_a_damaged_recording_is_said() -> None:
         {"networks": {"m0": 3}},
         {"requests": [[1.0]]},
         {"turn_s": -1.0},
+        {"spread": 7.0},
         {"requests": [[0.0, "t0", "m0", 4.0, 1, "hit", 1.0, 0.0, -0.5, 0.0]]},
         {"requests": [[0.0, "t0", "m0", 4.0, 1, "hit", 1.0, 0.0, 0.0, math.nan]]},
     ]
@@ -100,7 +101,7 @@ def test_what_a_run_and_an_answer_cost_is_told_too() -> None:
         "format": 3, "policy": "edf", "lease_s": 0.0, "late": "last", "max_batch": 1, "devices": ["a"],
         "networks": {"m": [[1.0], [1.0]]},
         "pairs": [{"tenant": "t", "model": "m", "weight": 1.0, "priority": 1.0, "slo": None}],
-        "turn_s": 0.5, "requests": rows,
+        "turn_s": 0.5, "spread": 0.0, "requests": rows,
     })  # fmt: skip
     told = predict(twin, "edf")
     assert told.hit_rate[0] == measured(twin).hit_rate[0] == 0.5

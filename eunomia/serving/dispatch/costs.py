@@ -12,6 +12,10 @@ import numpy.typing as npt
 from eunomia.errors import ModelError
 
 LEARN = 0.05  # weight of a new measurement; a block's time drifts with clock speed and neighbours
+LEARN_TWIN = (
+    0.005  # the same for what the digital twin is told: the mean of some minutes, not the last moment
+)
+WILD = 0.7  # logarithms beyond it (a block that took twice as long) are an interruption, not the block's own spread
 
 
 @dataclass(frozen=True)
@@ -31,11 +35,17 @@ class CostBook:
     ``latency_s``: (rows, devices), inf where a network is not loaded or the device is dead. Rows of an
     unloaded network are kept, so that running requests stay valid; a network loaded anew gets new rows. What is
     known of a dead device still counts in ``rest_s``: it will be back, and its requests are not hopeless.
+
+    ``mean_s`` and ``spread``: for the digital twin, the mean time of every block over its last few hundred runs, and
+    the standard deviation of the logarithm of a block's time over it.
     """
 
     def __init__(self, devices: int) -> None:
         self.latency_s: npt.NDArray[np.float64] = np.empty((0, devices))
         self._known_s = self.latency_s.copy()
+        self.mean_s = self.latency_s.copy()
+        self._seen = np.zeros((0, devices))
+        self._variance, self._ratios = 0.0, 0
         self.networks: dict[str, Network] = {}
         self._count = 0
         self._rest: dict[int, tuple[list[float], list[float]]] = {}
@@ -47,6 +57,8 @@ class CostBook:
         fresh = np.full((blocks, self.latency_s.shape[1]), np.inf)
         self.latency_s = np.concatenate([self.latency_s, fresh])
         self._known_s = np.concatenate([self._known_s, fresh])
+        self.mean_s = np.concatenate([self.mean_s, fresh])
+        self._seen = np.concatenate([self._seen, np.zeros(fresh.shape)])
         self.networks[name] = network
         return network
 
@@ -57,7 +69,8 @@ class CostBook:
                 f"network '{network.name}' has {len(block_s)} blocks on device {device} and "
                 f"{network.blocks} elsewhere; devices must cut it alike"
             )
-        self.latency_s[self.rows(network), device] = self._known_s[self.rows(network), device] = block_s
+        for table in (self.latency_s, self._known_s, self.mean_s):
+            table[self.rows(network), device] = block_s
         self._rest.pop(network.index, None)
 
     def forget(self, network: Network) -> None:
@@ -76,6 +89,25 @@ class CostBook:
         new = np.where(np.isfinite(old), old + LEARN * (seen - old), seen)
         self.latency_s[rows, device] = self._known_s[rows, device] = new
         self._rest.pop(network.index, None)
+        self._learn_for_twin(rows, device, seen)
+
+    @property
+    def spread(self) -> float:
+        """Of single block times around their means."""
+        return math.sqrt(self._variance)
+
+    def _learn_for_twin(self, rows: slice, device: int, seen: npt.NDArray[np.float64]) -> None:
+        mean = self.mean_s[rows, device]
+        known = np.isfinite(mean) & (mean > 0.0) & (seen > 0.0)
+        ratio = np.log(seen[known] / mean[known])
+        ratio = ratio[np.abs(ratio) < WILD]
+        if len(ratio):
+            self._ratios += 1
+            weight = max(LEARN_TWIN, 1.0 / self._ratios)
+            self._variance += weight * (float(np.mean(ratio**2)) - self._variance)
+        self._seen[rows, device] += 1.0
+        weights = np.maximum(LEARN_TWIN, 1.0 / self._seen[rows, device])
+        self.mean_s[rows, device] = np.where(np.isfinite(mean), mean + weights * (seen - mean), seen)
 
     def rows(self, network: Network) -> slice:
         """Where the blocks of a network stand."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-LEARN = 0.002  # weight of a new measurement; single ones may be a hundred times the mean
+LEARN = 0.005  # weight of a new measurement; single ones may be a hundred times the mean
 LONGEST_S = 0.1
 
 

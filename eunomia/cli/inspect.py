@@ -9,7 +9,7 @@ import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.console import print_json, say
-from eunomia.errors import RecordError
+from eunomia.errors import ConfigError, RecordError
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or of a comparison.")]
 
@@ -61,7 +61,8 @@ def find_run(folder: Path, policy: str | None, seed: int | None) -> Path:
     if not chosen:
         wanted = " ".join(part for part in (policy, None if seed is None else f"seed {seed}") if part)
         known = ", ".join(str(path.relative_to(folder)) for path in found) or "none"
-        raise RecordError(f"{folder} has no run of {wanted or 'any policy'}; it has: {known}")
+        refusal = ConfigError if wanted else RecordError
+        raise refusal(f"{folder} has no run of {wanted or 'any policy'}; it has: {known}")
     rank = {name: place for place, name in enumerate(order)}
     best = min(chosen, key=lambda path: (rank.get(path.parent.name, len(rank)), int(path.name)))
     _say_what_is_missing(best, manifest, policy, seed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +11,7 @@ import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.console import note, print_json, say, stderr
+from eunomia.errors import EunomiaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +24,25 @@ if TYPE_CHECKING:
 PolicyCard = Annotated[
     str, typer.Argument(metavar="POLICY", help="A shipped policy, or the card of one (.json).")
 ]
+
+
+class Stopped(EunomiaError):
+    """Ctrl-C in the middle of a training."""
+
+    exit_code = 130
+
+
+@contextmanager
+def resumable(folder: Path) -> Iterator[None]:
+    """Say after Ctrl-C what is kept. Raises Stopped."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = any(folder.glob("*/*.safetensors"))
+        raise Stopped(
+            f"stopped; what is finished is kept in {folder}, run the same command again to go on" if kept
+            else "stopped before the first step was finished: nothing is kept, the same command begins anew"
+        ) from None  # fmt: skip
 
 
 def register(app: typer.Typer) -> None:
@@ -70,7 +92,8 @@ def train(
             raise ConfigError(
                 f"--ray spreads a search; algorithm '{checked.algorithm.name}' trains in one process"
             )
-        train_with_algorithm(checked, folder, curve, command, as_json, quiet)
+        with resumable(folder):
+            train_with_algorithm(checked, folder, curve, command, as_json, quiet)
         return
 
     def tell(stage: StageConfig, progress: Progress) -> None:
@@ -80,7 +103,8 @@ def train(
             stderr().print(progress_line(stage.stage, progress))
 
     count = workers or opt.cores()
-    outcome = _train(checked, twin, command, folder, OnRay(count) if on_ray else count, tell)
+    with resumable(folder):
+        outcome = _train(checked, twin, command, folder, OnRay(count) if on_ray else count, tell)
     if as_json:
         print_json({**outcome_facts(outcome), "path": outcome.path})
         return

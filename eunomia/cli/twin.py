@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.admin import KeyEnv, Url, ask
-from eunomia.cli.console import print_json, say, stdout
+from eunomia.cli.console import note, print_json, say, stdout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from eunomia.experiment.twin import Prediction, Twin
+
+FAR_HITS, FAR_P95 = 0.02, 0.10  # from here on a prediction is called off: two points, and a tenth
 
 app = typer.Typer(help="Record a server's traffic and replay it in the simulator.", no_args_is_help=True)
 
@@ -45,8 +52,13 @@ def predict(
     from eunomia.experiment.twin import predict as simulate
 
     twin = read_twin(recording)
-    rows = [measured(twin), *(simulate(twin, name) for name in policy or [twin.policy])]
     names = [f"{a.tenant}, {a.model}" for a in twin.requests.agreements]
+    asked = policy or [twin.policy]
+    rows = [measured(twin), *(simulate(twin, name) for name in asked)]
+    told = rows[1 + asked.index(twin.policy)] if twin.policy in asked else _served(twin)
+    warning = "" if told is None else off_by(rows[0], told, names)
+    if warning:
+        note(warning)
     if as_json:
         print_json([
             {"policy": r.name, "hit_rate": r.overall, "pairs": {
@@ -68,3 +80,35 @@ def predict(
         table.add_row(r.name, f"{r.overall:.1%}", *cells)
     stdout().print(table)
     say(f"hit rate and 95th percentile of the response over {len(twin.requests)} recorded requests")
+
+
+def _served(twin: Twin) -> Prediction | None:
+    """The prediction for the policy that served; None where only the server has it."""
+    from eunomia.errors import EunomiaError
+    from eunomia.experiment.twin import predict as simulate
+
+    try:
+        return simulate(twin, twin.policy)
+    except EunomiaError:
+        return None
+
+
+def off_by(server: Prediction, told: Prediction, names: Sequence[str]) -> str:
+    """How far the prediction for the policy that served is from what was recorded; empty when it is close."""
+    far = []
+    for n, name in enumerate(names):
+        was, will = float(server.hit_rate[n]), float(told.hit_rate[n])
+        took_s, takes_s = float(server.p95_s[n]), float(told.p95_s[n])
+        apart = max(
+            abs(will - was) / FAR_HITS, abs(takes_s / took_s - 1.0) / FAR_P95 if took_s > 0.0 else 0.0
+        )
+        # Not a number, where nothing was sent or answered, compares as close.
+        if abs(will - was) > FAR_HITS or abs(takes_s - took_s) > FAR_P95 * took_s:
+            far.append((apart, f"{name}: hits {was:.1%} recorded, {will:.1%} predicted; p95 {took_s * 1e3:.3g} ms "
+                               f"recorded, {takes_s * 1e3:.3g} ms predicted"))  # fmt: skip
+    if not far:
+        return ""
+    return (
+        f"the twin is off for {len(far)} of {len(names)} pairs under {told.name}, which served them; the worst, "
+        f"{max(far)[1]}: compare its policies with each other rather than with the server"
+    )

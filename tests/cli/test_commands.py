@@ -105,7 +105,7 @@ def test_explain_tells_the_story_of_a_request(shell: Shell) -> None:
     nobody = shell("explain", "cmp", "req-999999")
     assert nobody.code != 0 and "999999" in nobody.err
     absent = shell("explain", "cmp", "req-5", "--policy", "llf")
-    assert absent.code == 1 and "no run of llf" in absent.err and "fcfs" in absent.err
+    assert absent.code == 2 and "no run of llf" in absent.err and "fcfs" in absent.err
 
 
 def test_a_policy_has_one_name_however_it_is_written(shell: Shell) -> None:

@@ -86,13 +86,7 @@ def read_tensors(
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    place = card_path_of(path).with_suffix(".safetensors")
-    content = read_file(place)
-    if hashlib.sha256(content).hexdigest() != card["sha256"]:
-        raise RecordError(
-            f"{place} is not the file that its card was written for (SHA-256 differs): it was changed or cut short; "
-            "fetch or train the policy again"
-        )
+    place, content = tensor_path_of(path), read_content(path, card)
     try:
         tensors = {name: np.array(value, np.float64) for name, value in load(content).items()}
     except (SafetensorError, ValueError) as error:
@@ -103,6 +97,23 @@ def read_tensors(
                 f"{place}: weights '{name}' hold a value that is not a finite number; train it again"
             )
     return tensors
+
+
+def read_content(path: str | Path, card: Mapping[str, Any]) -> bytes:
+    """The file of tensors as it was written with a checked card. Raises RecordError."""
+    place = tensor_path_of(path)
+    content = read_file(place)
+    if hashlib.sha256(content).hexdigest() != card["sha256"]:
+        raise RecordError(
+            f"{place} is not the file that its card was written for (SHA-256 differs): it was changed or cut short; "
+            "fetch or train the policy again"
+        )
+    return content
+
+
+def tensor_path_of(path: str | Path) -> Path:
+    """``x``, ``x.json`` or ``x.safetensors`` -> ``x.safetensors``."""
+    return card_path_of(path).with_suffix(".safetensors")
 
 
 def card_path_of(path: str | Path) -> Path:

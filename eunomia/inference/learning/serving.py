@@ -9,7 +9,7 @@ from typing import Any
 
 from eunomia.errors import UnknownNameError
 from eunomia.inference.learning.checkpoint import Checkpoint, load, read_card
-from eunomia.inference.learning.family import family_of
+from eunomia.inference.learning.family import family_of, read_content
 from eunomia.inference.learning.policy.bases import TERMS, with_promise
 from eunomia.inference.learning.policy.learned import APART, LearnedPolicy
 
@@ -66,10 +66,14 @@ def checkpoint_of(name: str | Path) -> Checkpoint:
 
 
 def card_of(name: str | Path) -> dict[str, Any]:
-    """The card of a policy, shipped or elsewhere, as plain data. Raises what ``load_policy`` raises."""
+    """The card of a policy, shipped or elsewhere, as plain data; its tensors are there, and those it was written for.
+
+    Raises what ``load_policy`` raises.
+    """
     path = _find(name)
     other = FAMILIES.get(family_of(path) or "")
     card: dict[str, Any] = getattr(import_module(other[0]), other[2])(path) if other else read_card(path)
+    read_content(path, card)
     return card
 
 

@@ -1,6 +1,13 @@
 """From a training file to a served policy, through the command line."""
 
 import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -244,3 +251,87 @@ def test_a_stage_of_expert_iteration_before_one_of_evolution(folder: Path) -> No
     )
     with pytest.raises(ConfigError, match="pointer"):
         load_training(folder / "no.toml")
+
+
+MAIN = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+from eunomia.__main__ import main
+main()
+"""
+
+
+def interrupted(command: list[str], ready: Callable[[], bool]) -> tuple[int, str]:
+    """Ctrl-C for a command, and for all its workers, as soon as it is ready: status and what it said."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAIN, *command], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    until = time.monotonic() + 120.0
+    while not ready() and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    said = process.communicate(timeout=60.0)[1]
+    return process.returncode, said
+
+
+def test_ctrl_c_says_that_the_same_command_goes_on_and_it_does(folder: Path) -> None:
+    where = folder / "stopped"
+    state = where / "stage-0" / "training.safetensors"
+    command = ["train", str(folder / "train.toml"), "--out", str(where), "--workers", "2", "--quiet"]
+    long = ["--set", "stage.0.generations=100000"]
+    for before in (0, 1):  # the second goes on from the first
+        reached = generations(state)
+        assert reached >= before
+        code, said = interrupted([*command, *long], lambda reached=reached: generations(state) > reached)
+        assert code == 130 and "Traceback" not in said and generations(state) > reached
+        assert said.strip().splitlines()[-1] == (
+            f"eunomia: stopped; what is finished is kept in {where}, run the same command again to go on"
+        )
+
+
+def test_ctrl_c_before_the_first_step_says_that_nothing_is_kept(folder: Path) -> None:
+    where = folder / "soon"
+    command = [
+        "train",
+        str(folder / "train.toml"),
+        "--out",
+        str(where),
+        "--set",
+        "validation=100000",
+        "--quiet",
+    ]
+    began = time.monotonic()
+    code, said = interrupted(command, lambda: time.monotonic() > began + 4.0)
+    assert code == 130 and "nothing is kept, the same command begins anew" in said
+
+
+def generations(state: Path) -> int:
+    """Generations that a training has kept."""
+    from safetensors import safe_open
+
+    if not state.exists():
+        return 0
+    with safe_open(state, "numpy") as kept:
+        return len(json.loads(kept.metadata()["notes"])["curve"])
+
+
+@pytest.mark.parametrize("what", ["cut", "empty", "rubbish", "missing", "card cut", "card of nothing"])
+def test_a_damaged_policy_is_one_sentence_when_it_is_shown(
+    card: Path, tmp_path: Path, what: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, weights = tmp_path / card.name, tmp_path / card.with_suffix(".safetensors").name
+    shutil.copy(card, copy)
+    whole = card.with_suffix(".safetensors").read_bytes()
+    content = {"cut": whole[: len(whole) // 2], "empty": b"", "rubbish": b"\xff" * 400}.get(what, whole)
+    if what != "missing":
+        weights.write_bytes(content)
+    if what == "card cut":
+        copy.write_bytes(card.read_bytes()[:200])
+    if what == "card of nothing":
+        copy.write_text("[]")
+    for name in (copy, weights):
+        monkeypatch.setattr("sys.argv", ["eunomia", "policies", "show", str(name)])
+        assert status() == 1
+        out, said = capsys.readouterr()
+        assert out == "" and said.startswith("eunomia: ") and said.count("\n") == 1 and str(tmp_path) in said

@@ -1,0 +1,63 @@
+"""``eunomia twin predict``: it says when it is far from what was recorded."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from eunomia.cli.main import app
+from eunomia.cli.twin import off_by
+from eunomia.experiment.twin import Prediction
+
+RESPONSE_S = 0.2  # of a network whose two blocks take so long, with nobody else there
+
+
+def recording(folder: Path, response_s: float = RESPONSE_S, policy: str = "edf+f") -> str:
+    """Ten requests of one tenant, far apart; the server says how long they took."""
+    outcome = "hit" if response_s < 0.5 else "late"
+    content = {
+        "format": 3, "policy": policy, "late": "last", "devices": ["a"], "networks": {"m": [[0.1], [0.1]]},
+        "pairs": [{"tenant": "gold", "model": "m", "weight": 1.0, "priority": 1.0, "slo": None}],
+        "turn_s": 0.0, "spread": 0.0,
+        "requests": [[float(n), "gold", "m", 0.5, 1, outcome, response_s, 1, 0.0, 0.0] for n in range(10)],
+    }  # fmt: skip
+    path = folder / "twin.json"
+    path.write_text(json.dumps(content))
+    return str(path)
+
+
+def test_a_close_prediction_is_not_remarked_upon(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["twin", "predict", recording(tmp_path)])
+    assert done.exit_code == 0 and "100.0% 200 ms" in done.stdout and "note" not in done.stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--json"], ["-p", "fcfs"]])
+def test_a_far_prediction_is_called_off_in_one_sentence_with_figures(tmp_path: Path, more: list[str]) -> None:
+    done = CliRunner().invoke(app, ["twin", "predict", recording(tmp_path, 0.6), *more])
+    assert done.exit_code == 0 and done.stderr.count("\n") == 1
+    assert "off for 1 of 1 pairs under edf+f, which served them" in done.stderr
+    assert (
+        "gold, m: hits 0.0% recorded, 100.0% predicted; p95 600 ms recorded, 200 ms predicted" in done.stderr
+    )
+
+
+def test_a_policy_that_only_the_server_has_is_not_compared(tmp_path: Path) -> None:
+    path = recording(tmp_path, 0.6, policy="no-such-card.json")
+    done = CliRunner().invoke(app, ["twin", "predict", path, "-p", "fcfs"])
+    assert done.exit_code == 0 and done.stderr == ""
+
+
+@pytest.mark.parametrize("hits, p95_s, far", [
+    ((0.9, 0.8), (1.0, 1.0), False), ((0.915, 0.8), (1.09, 1.0), False), ((0.93, 0.8), (1.0, 1.0), True),
+    ((0.9, 0.8), (1.0, 1.11), True), ((0.9, 0.8), (0.89, 1.0), True), ((0.9, np.nan), (1.0, np.nan), False),
+])  # fmt: skip
+def test_two_points_and_a_tenth_are_far(
+    hits: tuple[float, float], p95_s: tuple[float, float], far: bool
+) -> None:
+    server = Prediction("measured", np.array([0.9, 0.8]), np.array([1.0, 1.0]), 0.85)
+    told = Prediction("edf", np.array(hits), np.array(p95_s), 0.85)
+    assert bool(off_by(server, told, ["a, m", "b, m"])) == far

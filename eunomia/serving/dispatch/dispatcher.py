@@ -231,9 +231,8 @@ class Dispatcher:
         lane, now_s = self.lanes[device], self.clock.now_s()
         if lane.job is None or getattr(self.policy, "steady", False):
             return None
-        if lane.revoked is None:
-            lane.asked_stop = NEVER
-            self._ahead.reconsider(device, lane)
+        lane.asked_stop = NEVER
+        self._ahead.reconsider(device, lane)
         if lane.stopping or lane.boundary(now_s, cut=True) >= lane.last:
             return None
         return lane.boundary_s(now_s, cut=True)
@@ -263,7 +262,7 @@ class Dispatcher:
                 self._start(job, device)
         if len(self.waiting):
             for device, lane in enumerate(self.lanes):
-                if lane.job is not None and lane.revoked is None:
+                if lane.job is not None:
                     self._ahead.reconsider(device, lane)
 
     def lone(self) -> Job | None:

@@ -91,8 +91,8 @@ class LookAhead:
         return chosen
 
     def _promise(self, device: int, lane: Lane, claim: Claim | None) -> None:
-        """Make this job the device's next one, in place of another if need be."""
-        if self._dispatcher.options.ahead_s <= 0.0:
+        """Make this job the device's next one, in place of another if need be; one order is taken back at a time."""
+        if self._dispatcher.options.ahead_s <= 0.0 or lane.revoked is not None:
             return
         if claim is not None and (claim.job is lane.job or not self._here(claim.job, device)):
             claim = None

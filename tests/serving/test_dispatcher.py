@@ -290,6 +290,23 @@ def test_a_fallback_that_waits_is_asked_about_a_lone_request_while_the_policy_re
 
 
 @pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_policy_notes_when_it_starts_a_request_counts_once(seed: int, slow: bool) -> None:
+    def counting(view: Any) -> list[Any]:
+        row = int(np.argmin(view.ready["deadline_s"]))
+        view.system["memory"][3] += view.ready["layer"][row] == 0
+        return [view.assign(row, 0)]
+
+    latency_s, blocks, requests = random_case(seed)
+    replay = Pipelined(counting, latency_s[:, :1], blocks, DispatchOptions(lease_s=3.0, ahead_s=1.5))
+    replay.slow_to_hear = slow
+    for n in range(3):
+        replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
+    replay.play(requests)
+    assert replay.dispatcher.finished == replay.dispatcher.memory[3] == len(requests)
+
+
+@pytest.mark.parametrize("slow", [False, True])
 @pytest.mark.parametrize("policy", ["edf", "llf+f", "weighted_fair"])
 @pytest.mark.parametrize("seed", range(4))
 def test_two_devices_told_ahead_run_every_block_once(policy: str, seed: int, slow: bool) -> None:

@@ -20,7 +20,7 @@ from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.indicators import Indicator
 from eunomia.serving.dispatch.jobs import GONE, RUNNING, WAITING, Job, WaitingTable
-from eunomia.serving.dispatch.lanes import NEVER, Lane
+from eunomia.serving.dispatch.lanes import NEVER, Claim, Lane
 from eunomia.serving.dispatch.look_ahead import LookAhead
 from eunomia.serving.dispatch.overheads import Overheads
 from eunomia.serving.dispatch.views import IndicatorTable, Views, facts_of
@@ -184,7 +184,7 @@ class Dispatcher:
     def released(self, device: int, job: Job) -> None:
         """A device has not started a revoked job: it waits like any other."""
         lane = self.lanes[device]
-        if lane.revoked is job:
+        if lane.revoked is not None and lane.revoked.job is job:
             lane.revoked = None
             self._ahead.free(job)
 
@@ -211,7 +211,7 @@ class Dispatcher:
         job, lane.alive = lane.job, False
         lane.clear()
         queued = [lane.next.job] if lane.next is not None else []
-        queued += [lane.revoked] if lane.revoked is not None else []
+        queued += [lane.revoked.job] if lane.revoked is not None else []
         lane.next = lane.revoked = None
         for other in queued:
             self._ahead.free(other)
@@ -285,17 +285,22 @@ class Dispatcher:
 
     def _follow(self, device: int, job: Job, at_s: float) -> None:
         """A device has gone on with what was queued for it."""
-        lane = self.lanes[device]
+        lane, claim = self.lanes[device], None
         if lane.next is not None and lane.next.job is job:
             claim, lane.next = lane.next, None
-            if claim.before.tobytes() == self.memory.tobytes():
-                self.memory[:] = claim.after
-            else:  # other devices have started something meanwhile
-                change = claim.after - claim.before
-                self.memory += np.where(np.isfinite(change), change, 0.0)
-        else:
-            lane.revoked = None
+        else:  # it was taken back too late
+            claim, lane.revoked = lane.revoked, None
+        if claim is not None:
+            self.note(claim)
         self._begin(job, device, at_s)
+
+    def note(self, claim: Claim) -> None:
+        """What the policy noted when it chose this now counts."""
+        if claim.before.tobytes() == self.memory.tobytes():
+            self.memory[:] = claim.after
+        else:  # something else has been started meanwhile
+            change = claim.after - claim.before
+            self.memory += np.where(np.isfinite(change), change, 0.0)
 
     def _begin(self, job: Job, device: int, now_s: float) -> None:
         lane = self.lanes[device]

@@ -26,7 +26,7 @@ class Claim:
 class Lane:
     """What runs (blocks ``first`` .. ``last - 1``; ``due_s``: when each should end), and what is to run next.
 
-    ``revoked``: a job that was to run next and shall not; the device has not said yet whether it got the message in
+    ``revoked``: a claim that was to run next and shall not; the device has not said yet whether it got the message in
     time. ``asked_next``, ``asked_stop``: state of the queue when the policy was last asked.
     ``goes_on``: a boundary at which the policy lets this run go on, and what it notes in its memory then.
     """
@@ -42,10 +42,10 @@ class Lane:
     busy_s: float = 0.0
     alive: bool = True
     next: Claim | None = None
-    revoked: Job | None = None
+    revoked: Claim | None = None
     asked_next: int = NEVER
     asked_stop: int = NEVER
-    goes_on: tuple[int, npt.NDArray[np.float64]] | None = None
+    goes_on: tuple[int, Claim] | None = None
 
     @property
     def uncut(self) -> bool:

@@ -30,7 +30,8 @@ class LookAhead:
         if (
             lane.goes_on is not None and boundary > lane.goes_on[0]
         ):  # it did, and what the policy noted counts
-            self._dispatcher.memory[:], lane.goes_on = lane.goes_on[1], None
+            self._dispatcher.note(lane.goes_on[1])
+            lane.goes_on = None
         if not lane.stopping and boundary < lane.last and lane.asked_stop != self._dispatcher.news:
             lane.asked_stop = self._dispatcher.news
             other = self._asked(device, lane, boundary, lane.boundary_s(now_s, cut=True))
@@ -41,7 +42,7 @@ class LookAhead:
                     self._dispatcher.executor.stop(device)
                     self._promise(device, lane, other)
                     return
-            lane.goes_on = (boundary, other.after) if other is not None and other.job is lane.job else None
+            lane.goes_on = (boundary, other) if other is not None and other.job is lane.job else None
         near = lane.stopping or lane.end_s(now_s) - now_s <= self._dispatcher.options.ahead_s
         if self._dispatcher.options.ahead_s > 0.0 and near and lane.asked_next != self._dispatcher.news:
             lane.asked_next = self._dispatcher.news
@@ -100,7 +101,7 @@ class LookAhead:
             if claim is not None and claim.job is lane.next.job:
                 lane.next = claim
                 return
-            lane.revoked, lane.next = lane.next.job, None
+            lane.revoked, lane.next = lane.next, None
             self._dispatcher.executor.revoke(device)
         if claim is None:
             return

@@ -9,7 +9,8 @@ from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "results" / "serving.md"
 ORDER = (
-    "cost", "isolation", "preemption", "fidelity", "learned", "faults", "connections", "soak", "batching", "peers",
+    "conformance", "cost", "isolation", "preemption", "fidelity", "learned", "faults", "connections", "soak",
+    "batching", "peers",
 )  # fmt: skip
 HEAD = """# The live server, measured
 

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.serving import fuzz
+from benchmarks.serving.made_up import messages
 from eunomia.serving.protocol.infer import MAX_TENSORS
 from eunomia.serving.server import Server
 from tests.serving.live import GOLD, SIDE, running
@@ -23,47 +24,6 @@ from tests.serving.live import GOLD, SIDE, running
 pb = pytest.importorskip("tritonclient.grpc.service_pb2")
 import grpc  # noqa: E402
 from tritonclient.grpc import service_pb2_grpc as stubs  # noqa: E402
-
-TYPES = ("FP32", "FP16", "INT64", "UINT8", "BOOL", "BYTES", "FP128", "")
-SHAPES = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 4), max_size=12)
-PARAMETERS = st.dictionaries(
-    st.sampled_from(["timeout", "priority", "slo_ms", "tenant", "shared_memory_region", "shared_memory_byte_size",
-                     "shared_memory_offset", "binary_data_size", "other"]),
-    st.integers(-(2**63), 2**63 - 1) | st.text(max_size=20) | st.booleans() | st.floats(), max_size=4,
-)  # fmt: skip
-
-
-def fill(place: Any, values: dict[str, Any]) -> None:
-    """Plain values as InferParameter messages."""
-    for key, value in values.items():
-        kind = {bool: "bool_param", int: "int64_param", float: "double_param", str: "string_param"}[
-            type(value)
-        ]
-        setattr(place[key], kind, value)
-
-
-@st.composite
-def messages(draw: st.DrawFn) -> Any:
-    message = pb.ModelInferRequest(
-        model_name=draw(st.sampled_from(["small", "", "../x"]) | st.text(max_size=5)), id=draw(st.text(max_size=5)),
-        model_version=draw(st.sampled_from(["", "1", "2"])),
-    )  # fmt: skip
-    fill(message.parameters, draw(PARAMETERS))
-    for _ in range(draw(st.integers(0, 3))):
-        entry = message.inputs.add(
-            name=draw(st.sampled_from(["image", "", "x"])),
-            datatype=draw(st.sampled_from(TYPES)),
-            shape=draw(SHAPES),
-        )
-        fill(entry.parameters, draw(PARAMETERS))
-        if draw(st.booleans()):
-            entry.contents.fp32_contents.extend(draw(st.lists(st.floats(width=32), max_size=4)))
-        if draw(st.booleans()):
-            entry.contents.int_contents.extend(draw(st.lists(st.integers(-(2**31), 2**31 - 1), max_size=4)))
-    for _ in range(draw(st.integers(0, 2))):
-        fill(message.outputs.add(name=draw(st.sampled_from(["logits", "y"]))).parameters, draw(PARAMETERS))
-    message.raw_input_contents.extend(draw(st.lists(st.binary(max_size=40), max_size=4)))
-    return message
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))

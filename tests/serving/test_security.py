@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import logging
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import grpc
 import pytest
 
+from benchmarks.serving.roles import ADMIN_ONLY, ADMIN_RPCS, OPEN, OPEN_RPCS
 from eunomia.serving.http import HttpFront
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.database import DatabaseDirectory, connect
@@ -22,15 +22,6 @@ from tests.serving.process import process, write_server
 
 pb = pytest.importorskip("tritonclient.grpc.service_pb2")
 from tritonclient.grpc import service_pb2_grpc as stubs  # noqa: E402
-
-# What anybody may ask; all else needs a key, and what ADMIN_ONLY names, an administrator's.
-OPEN = {
-    ("GET", "/"), ("GET", "/openapi.json"), ("GET", "/v2"), ("GET", "/v2/health/live"), ("GET", "/v2/health/ready"),
-    ("GET", "/v2/models/{model}/ready"), ("GET", "/v2/models/{model}/versions/{version}/ready"),
-}  # fmt: skip
-ADMIN_ONLY = re.compile(r"/metrics|/v2/eunomia/(twin|tenants|policy).*|/v2/repository/models/.*")
-OPEN_RPCS = {"ServerLive", "ServerReady", "ServerMetadata", "ModelReady"}
-ADMIN_RPCS = {"RepositoryModelLoad", "RepositoryModelUnload"}
 
 
 @pytest.fixture(scope="module")

@@ -62,8 +62,8 @@ class Recording:
 def export(service: Service) -> dict[str, Any]:
     """Everything that ``eunomia twin`` needs, as JSON: devices, block times, promises, settings, traffic.
 
-    ``turn_s``: what a device loses with every run (dispatch/overheads.py); ``spread``: of block times. What reading a
-    request and sending its answer take is not in a recording.
+    ``turn_s``: what a device loses with every change of request (dispatch/overheads.py); ``spread``: of block times.
+    What reading a request and sending its answer take is not in a recording.
     """
     dispatcher, costs = service.pool.dispatcher, service.pool.costs
     return {

@@ -289,6 +289,26 @@ def test_a_fallback_that_waits_is_asked_about_a_lone_request_while_the_policy_re
     assert len(replay.log) == 1 and asked and guard.counts["resting"] >= 1
 
 
+def test_a_boundary_is_asked_about_once_and_only_while_somebody_waits() -> None:
+    def urgent(view: Any) -> list[Any]:
+        return [view.assign(int(np.argmin(view.ready["deadline_s"])), 0)]
+
+    replay = Replay(urgent, np.ones((6, 1)), [5, 1], DispatchOptions(lease_s=100.0))
+    for n in range(2):
+        replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
+    dispatcher = replay.dispatcher
+    dispatcher.arrive(Job(0, replay.networks[0], 0.0, 50.0, payload=0))
+    replay.clock.time_s, asked = 1.25, dispatcher.rounds
+    assert dispatcher.look_at(0) == 2.0 and dispatcher.rounds == asked, "nobody else waits"
+    dispatcher.arrive(Job(1, replay.networks[1], 1.5, 100.0, payload=1))
+    replay.clock.time_s, asked = 2.25, dispatcher.rounds
+    assert dispatcher.look_at(0) == 3.0 and dispatcher.rounds == asked + 1
+    assert dispatcher.look_at(0) == 3.0 and dispatcher.rounds == asked + 1, "the same boundary"
+    replay.clock.time_s = 4.25
+    assert dispatcher.look_at(0) is None, "no boundary is left"
+    assert Replay(load_policy("edf"), np.ones((1, 1)), [1], DispatchOptions()).dispatcher.look_at(0) is None
+
+
 @pytest.mark.parametrize("slow", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_what_a_policy_notes_when_it_starts_a_request_counts_once(seed: int, slow: bool) -> None:

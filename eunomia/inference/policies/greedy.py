@@ -74,7 +74,7 @@ class Greedy:
 
     @property
     def steady(self) -> bool:
-        """Whether only arrivals can make it prefer another request to the one that runs."""
+        """Whether only arrivals can make it prefer another request to the one that runs; lateness aside."""
         return self.resolved.steady and not math.isfinite(self.gate)
 
     @property

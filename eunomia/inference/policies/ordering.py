@@ -97,7 +97,7 @@ def deficit_llf(ready: Any, system: Any) -> float:
 class Order:
     """An ordering rule, whether its key changes while a sub-job waits, and its constants (at most 8).
 
-    ``steady``: neither time nor progress ever puts what runs behind what waits, only arrivals do. The key reads the
+    ``steady``: neither time nor progress ever makes its key of what runs worse than of what waits. The key reads the
     constants as ``system.parameters``.
     """
 

@@ -19,6 +19,8 @@ from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.protocol.errors import Cancelled, Expired, Hopeless, ModelFailed, ServingError
 
 AFTER_S = 3e-4  # after a boundary, the policy is asked about the next one
+LEAST_WAIT_S = 1e-3  # uvloop counts in milliseconds, and takes less for "at once"
+LOOK_SHARE = 4.0  # a slow policy is left alone for so many times what its last look took
 HANG_FACTOR, HANG_S = 50.0, 2.0  # a run that lasts this many times its estimate, and this long on top, hangs
 OnRun = Callable[
     [int, Job, tuple[float, float], bool], None
@@ -125,15 +127,17 @@ class Execution:
         loop = asyncio.get_running_loop()
         if self.dispatcher.options.ahead_s > 0.0 and wait_s > 0.0:
             loop.call_later(wait_s, self._nearly_over, device, run.ticket)
-        loop.call_later(AFTER_S, self._look, device, run.ticket)
+        loop.call_later(LEAST_WAIT_S, self._look, device, run.ticket)
 
     def _look(self, device: int, ticket: int) -> None:
         """Between two boundaries: ask the policy about the next one, if it may think otherwise by then."""
         queue = self.queues[device]
         if queue and queue[0].ticket == ticket:
+            began_s = self._clock.now_s()
             next_s = self.dispatcher.look_at(device)
             if next_s is not None:
-                wait_s = next_s - self._clock.now_s() + AFTER_S
+                now_s = self._clock.now_s()
+                wait_s = max(next_s - now_s + AFTER_S, LEAST_WAIT_S, LOOK_SHARE * (now_s - began_s))
                 asyncio.get_running_loop().call_later(wait_s, self._look, device, ticket)
 
     def _nearly_over(self, device: int, ticket: int) -> None:

@@ -76,6 +76,8 @@ class DevicePool:
         for run in self.execution.running():
             for job in [run.job, *run.job.together]:
                 self.answers.fail(job, Unavailable("the server is stopping"))
+        for queue in self.execution.queues:
+            queue.clear()  # timers that still look at them find nothing
         for device in self._devices:
             device.disconnect()
         for device in self._devices:

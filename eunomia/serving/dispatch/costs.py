@@ -13,7 +13,7 @@ from eunomia.errors import ModelError
 
 LEARN = 0.05  # weight of a new measurement; a block's time drifts with clock speed and neighbours
 LEARN_TWIN = (
-    0.005  # the same for what the digital twin is told: the mean of some minutes, not the last moment
+    0.005  # the same for what the digital twin is told: the mean of some 200 runs, not of the last 20
 )
 WILD = 0.7  # logarithms beyond it (a block that took twice as long) are an interruption, not the block's own spread
 
@@ -71,6 +71,7 @@ class CostBook:
             )
         for table in (self.latency_s, self._known_s, self.mean_s):
             table[self.rows(network), device] = block_s
+        self._seen[self.rows(network), device] = 0.0  # a trial weighs as much as one run
         self._rest.pop(network.index, None)
 
     def forget(self, network: Network) -> None:

@@ -94,7 +94,7 @@ class Dispatcher:
         )
         self.memory = np.zeros(64)  # what the policy has noted down
         self._ahead = LookAhead(self)
-        self._generation = 0
+        self.generation = 0
         self.news = 0  # counts what may change the policy's mind
 
     @property
@@ -115,6 +115,10 @@ class Dispatcher:
         """An accepted request: it waits, and the policy is asked."""
         own_s = self.costs.rest_s(job.network)[0][0] * job.batch
         self.calm.arrived(job.deadline_s - job.arrival_s, own_s, self.clock.now_s())
+        if not len(self.waiting) and not self.steady:
+            for device, lane in enumerate(self.lanes):
+                if lane.job is not None and lane.next is None:
+                    self._ahead.catch_up(device, lane, lane.boundary(self.clock.now_s(), cut=True) - 1)
         self.wait(job)
         self.decide()
         job.reach_s = self.clock.now_s() - job.arrival_s
@@ -137,7 +141,12 @@ class Dispatcher:
             for member in (job, *job.together):
                 member.start_s = began_s
         took_s = ended_s - began_s
-        if lane.free_s >= job.arrival_s:  # else it had to be reached first
+        self._ahead.went_on(lane, next_block)
+        if not len(self.waiting) and lane.next is None and not self.steady:
+            self._ahead.catch_up(device, lane, next_block - 1)
+        if (
+            lane.free_s >= job.arrival_s and lane.last_request != job.number
+        ):  # else it had to be reached, or goes on
             beside_s = 0.0 if work_s is None else took_s - work_s
             self.overheads.turned(max(lane.free_s, job.ended_s), began_s, beside_s)
         lane.free_s = ended_s
@@ -195,7 +204,7 @@ class Dispatcher:
         job.state = GONE
         self.finished += 1
         if not dropped:
-            job.answer_s = now_s - job.ended_s
+            job.answer_s = max(0.0, now_s - job.ended_s)
         self.indicators[job.pair].observe(now_s, now_s - job.arrival_s, hit=hit, dropped=dropped)
         self._table.changed(job.pair)
         return hit
@@ -223,17 +232,28 @@ class Dispatcher:
         job.block, job.device = 0, -1
         self.wait(job)
 
+    @property
+    def steady(self) -> bool:
+        """Whether only arrivals change the policy's mind about what runs; with several devices none says so.
+
+        What turns late while it runs, or starves, is noticed at the next ``look_again``.
+        """
+        return len(self.lanes) == 1 and getattr(self.policy, "steady", False)
+
     def look_at(self, device: int) -> float | None:
         """Would the policy still go on with what runs there at its next boundary? Returns when to ask next.
 
-        None when there is nothing to ask: it has no boundary left, or only arrivals change this policy's mind.
+        Asks once for each boundary, and not while nobody else waits. None when there is nothing to ask any more: it
+        has no boundary left, or only arrivals change this policy's mind.
         """
         lane, now_s = self.lanes[device], self.clock.now_s()
-        if lane.job is None or getattr(self.policy, "steady", False):
+        if lane.job is None or self.steady:
             return None
-        lane.asked_stop = NEVER
-        self._ahead.reconsider(device, lane)
-        if lane.stopping or lane.boundary(now_s, cut=True) >= lane.last:
+        boundary = lane.boundary(now_s, cut=True)
+        if boundary != lane.looked and (len(self.waiting) or lane.next is not None):
+            lane.looked, lane.asked_stop = boundary, NEVER
+            self._ahead.reconsider(device, lane)
+        if lane.stopping or boundary >= lane.last:
             return None
         return lane.boundary_s(now_s, cut=True)
 
@@ -295,7 +315,9 @@ class Dispatcher:
         self._begin(job, device, at_s)
 
     def note(self, claim: Claim) -> None:
-        """What the policy noted when it chose this now counts."""
+        """What the policy noted when it chose this now counts, if it is the policy still."""
+        if claim.generation != self.generation:
+            return
         if claim.before.tobytes() == self.memory.tobytes():
             self.memory[:] = claim.after
         else:  # something else has been started meanwhile
@@ -379,6 +401,6 @@ class Dispatcher:
         """What the policy sees if asked at that time."""
         self.rounds += 1
         generation = getattr(self.policy, "generation", 0)
-        if generation != self._generation:  # another policy: what the old one had noted is nothing to it
-            self._generation, self.memory = generation, np.zeros(64)
+        if generation != self.generation:  # another policy: what the old one had noted is nothing to it
+            self.generation, self.memory = generation, np.zeros(64)
         return self._views.view(at_s, self._table, self.memory, self.starts, self.finished)

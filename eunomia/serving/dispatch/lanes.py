@@ -15,11 +15,15 @@ NEVER = -1
 
 @dataclass
 class Claim:
-    """A job that a device shall run next, and what the policy noted in its memory when it chose it."""
+    """A job that a device shall run next, and what the policy noted in its memory when it chose it.
+
+    ``generation``: of the policy that chose.
+    """
 
     job: Job
     before: npt.NDArray[np.float64]
     after: npt.NDArray[np.float64]
+    generation: int = 0
 
 
 @dataclass
@@ -28,7 +32,8 @@ class Lane:
 
     ``revoked``: a claim that was to run next and shall not; the device has not said yet whether it got the message in
     time. ``asked_next``, ``asked_stop``: state of the queue when the policy was last asked.
-    ``goes_on``: a boundary at which the policy lets this run go on, and what it notes in its memory then.
+    ``looked``: the boundary that the policy was last asked about between boundaries. ``goes_on``: a boundary at which
+    the policy lets this run go on, and what it notes in its memory then.
     """
 
     job: Job | None = None
@@ -45,6 +50,7 @@ class Lane:
     revoked: Claim | None = None
     asked_next: int = NEVER
     asked_stop: int = NEVER
+    looked: int = NEVER
     goes_on: tuple[int, Claim] | None = None
 
     @property
@@ -70,4 +76,4 @@ class Lane:
         """Nothing runs."""
         self.job, self.stopping = None, False
         self.asked_next = self.asked_stop = NEVER
-        self.goes_on = None
+        self.goes_on, self.looked = None, NEVER

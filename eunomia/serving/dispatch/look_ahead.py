@@ -33,7 +33,7 @@ class LookAhead:
             self._dispatcher.note(lane.goes_on[1])
             lane.goes_on = None
         if not lane.stopping and boundary < lane.last and lane.asked_stop != self._dispatcher.news:
-            lane.asked_stop = self._dispatcher.news
+            lane.asked_stop, lane.goes_on = self._dispatcher.news, None
             other = self._asked(device, lane, boundary, lane.boundary_s(now_s, cut=True))
             if other is not None and other.job is not lane.job:
                 self._dispatcher.calm.disturbed(now_s)
@@ -42,13 +42,32 @@ class LookAhead:
                     self._dispatcher.executor.stop(device)
                     self._promise(device, lane, other)
                     return
-            lane.goes_on = (boundary, other) if other is not None and other.job is lane.job else None
+            elif other is not None:
+                lane.goes_on = boundary, other
         near = lane.stopping or lane.end_s(now_s) - now_s <= self._dispatcher.options.ahead_s
         if self._dispatcher.options.ahead_s > 0.0 and near and lane.asked_next != self._dispatcher.news:
             lane.asked_next = self._dispatcher.news
             end_s = lane.boundary_s(now_s) if lane.stopping else lane.end_s(now_s)
             block = boundary if lane.stopping else lane.last
             self._promise(device, lane, self._asked(device, lane, block, end_s))
+
+    def went_on(self, lane: Lane, block: int) -> None:
+        """A run has come so far: what the policy noted when it let it pass a boundary on the way counts.
+
+        Unless something else has been noted since: the run would have gone on in any case.
+        """
+        if lane.goes_on is not None and block > lane.goes_on[0]:
+            claim, lane.goes_on = lane.goes_on[1], None
+            if claim.before.tobytes() == self._dispatcher.memory.tobytes():
+                self._dispatcher.note(claim)
+
+    def catch_up(self, device: int, lane: Lane, passed: int) -> None:
+        """What the policy would have noted at a boundary now behind the run, where nobody asked: nobody else waited."""
+        if lane.first < passed and lane.looked < passed and not lane.stopping:
+            lane.looked = passed
+            claim = self._asked(device, lane, passed, self._dispatcher.clock.now_s())
+            if claim is not None and claim.job is lane.job:
+                self._dispatcher.note(claim)
 
     def _asked(self, device: int, lane: Lane, block: int, at_s: float) -> Claim | None:
         """Whom the policy would start there, if what runs waited for ``block``; what it notes is not kept yet."""
@@ -72,7 +91,8 @@ class LookAhead:
                 )  # of two that are equally urgent, the one that runs goes on
         chosen = None
         if lone := self._dispatcher.lone():
-            chosen = Claim(lone, self._dispatcher.memory.copy(), self._dispatcher.memory.copy())
+            memory = self._dispatcher.memory.copy()
+            chosen = Claim(lone, memory, memory, self._dispatcher.generation)
         elif len(self._dispatcher.waiting):
             view = self._dispatcher.view(at_s)
             found = [a for a in self._dispatcher.policy(view) if a.accelerator == device]
@@ -82,6 +102,7 @@ class LookAhead:
                     self._dispatcher.waiting.numbered(found[0].request),
                     self._dispatcher.memory.copy(),
                     memory,
+                    self._dispatcher.generation,
                 )
         if job.row >= 0:
             self._dispatcher.waiting.remove(job)

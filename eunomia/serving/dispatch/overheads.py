@@ -7,7 +7,7 @@ LONGEST_S = 0.1
 
 
 class Overheads:
-    """``turn_s``: what a device loses with a run that follows another, running mean [s].
+    """``turn_s``: what a device loses when it goes from one request to another that waits, running mean [s].
 
     Until the run begins, once device and request are free, and what it takes beside its blocks. A policy that holds a
     device back on purpose counts as lost time too, unless it holds it for longer than a tenth of a second: such gaps,

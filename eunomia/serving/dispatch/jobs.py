@@ -68,7 +68,7 @@ class WaitingTable:
         self.records: npt.NDArray[Any] = np.zeros(capacity, READY)
         self.hard_timeout_s = np.full(capacity, np.inf)
         self._jobs: list[Job | None] = [None] * capacity
-        self._shown: dict[int, int] = {}  # row -> number, in order of becoming ready
+        self._shown: set[int] = set()  # rows
         self._row_of: dict[int, int] = {}  # number -> row
         self._free = list(range(capacity - 1, -1, -1))
         self._sequence = 0
@@ -86,30 +86,28 @@ class WaitingTable:
         self.records["sequence"][row] = self._sequence
         self._sequence += 1
         self.hard_timeout_s[row] = job.hard_timeout_s
-        job.row, self._jobs[row], self._shown[row], self._row_of[job.number] = row, job, job.number, row
+        job.row, self._jobs[row], self._row_of[job.number] = row, job, row
+        self._shown.add(row)
 
     def put_first(self, job: Job) -> None:
         """Before all that are equal to it."""
         self.records["sequence"][job.row] = -1
-        self._shown = {job.row: job.number, **self._shown}
 
     def remove(self, job: Job) -> None:
         """It runs or is gone."""
         self._jobs[job.row] = None
-        self._shown.pop(job.row, None)
+        self._shown.discard(job.row)
         del self._row_of[job.number]
         self._free.append(job.row)
         job.row = -1
 
     def hide(self, job: Job) -> None:
         """It is promised to a device."""
-        self._shown.pop(job.row, None)
+        self._shown.discard(job.row)
 
     def show(self, job: Job) -> None:
         """It is not promised any more, and stands where it stood."""
-        self._shown[job.row] = job.number
-        sequence = self.records["sequence"]
-        self._shown = dict(sorted(self._shown.items(), key=lambda item: int(sequence[item[0]])))
+        self._shown.add(job.row)
 
     def shown(self, job: Job) -> bool:
         """Whether it waits and may be offered."""
@@ -117,7 +115,8 @@ class WaitingTable:
 
     def rows(self) -> npt.NDArray[np.int64]:
         """Rows of those that may be offered, in order of becoming ready."""
-        return np.fromiter(self._shown, np.int64, len(self._shown))
+        rows = np.fromiter(self._shown, np.int64, len(self._shown))
+        return rows[np.argsort(self.records["sequence"][rows])]
 
     def job(self, row: int) -> Job:
         """Who waits in this row."""
@@ -127,7 +126,7 @@ class WaitingTable:
 
     def first(self) -> Job:
         """Who became ready first of those that may be offered."""
-        return self.job(next(iter(self._shown)))
+        return self.job(int(self.rows()[0]))
 
     def numbered(self, number: int) -> Job:
         """Who waits under this number."""

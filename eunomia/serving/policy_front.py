@@ -48,6 +48,18 @@ class PolicyFront:
         by = self.service.require_admin(caller_of(http)).name
         name, files, evidence, instead_of = read_placing(read_json(await http.read()))
         shelf = self._shelf()
+        why = {"by": by, "evidence": evidence}
+        return web.json_response(await asyncio.shield(self._replace(shelf, name, files, why, instead_of)))
+
+    async def _replace(
+        self,
+        shelf: PolicyShelf,
+        name: str,
+        files: dict[str, bytes],
+        why: dict[str, Any],
+        instead_of: str | None,
+    ) -> dict[str, Any]:
+        """To the end even if who asked has gone away: the thread that prepares a policy cannot be stopped."""
         async with self._lock:  # one after the other: the second sees what the first has put in
             if instead_of is not None and instead_of != shelf.now.label:
                 raise Conflict(
@@ -55,10 +67,10 @@ class PolicyFront:
                 )
             try:
                 placed, policy = await asyncio.to_thread(shelf.prepare, name, files)
-                shelf.place(stamped(placed, by, evidence), policy)
+                shelf.place(stamped(placed, **why), policy)
             except OutputError as error:
                 raise Unavailable(f"the policy cannot be kept: {error}", retry_after_s=1.0) from None
-            return web.json_response(self._facts(shelf))
+            return self._facts(shelf)
 
     async def _back(self, http: web.Request) -> web.Response:
         self.service.require_admin(caller_of(http))

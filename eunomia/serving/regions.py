@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from eunomia.serving.devices.messages import DATATYPES
 from eunomia.serving.protocol.errors import BadRequest, NotFound, Refused
-from eunomia.serving.protocol.infer import InferRequest, InputTensor, SharedRegion, nbytes
+from eunomia.serving.protocol.infer import InferRequest, InputTensor, SharedRegion, nbytes, raw_bytes
 
 MAX_REGIONS = 64  # of one tenant
 KEY = re.compile(r"/?[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -33,7 +33,6 @@ class _Region:
 class RegionTensor:
     """A tensor in a client's memory: what an array tells of itself, and its bytes on request."""
 
-    name: str
     region: str
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -57,7 +56,13 @@ class RegionTensor:
 
     def read_into(self, target: npt.NDArray[Any]) -> None:
         """Copy its bytes there; raises BadRequest."""
-        if self.nbytes and os.preadv(self.descriptor, [target.data.cast("B")], self.start) < self.nbytes:
+        try:
+            read = os.preadv(self.descriptor, [raw_bytes(target)], self.start)
+        except OSError as error:
+            raise BadRequest(
+                f"shared memory region '{self.region}' cannot be read: {error.strerror}"
+            ) from None
+        if read < self.nbytes:
             raise BadRequest(
                 f"shared memory region '{self.region}' has become smaller since it was registered"
             )
@@ -114,9 +119,7 @@ class Regions:
             raise BadRequest(f"tensor '{tensor.name}': {tensor.data.size} bytes named, {need} needed")
         region, start = self._find(tenant, tensor.data.region, tensor.data.offset, need)
         dtype = DATATYPES[tensor.datatype]
-        return RegionTensor(
-            tensor.name, tensor.data.region[:100], dtype, tensor.shape, region.descriptor, start
-        )
+        return RegionTensor(tensor.data.region[:100], dtype, tensor.shape, region.descriptor, start)
 
     def write(
         self, tenant: str, request: InferRequest, outputs: Mapping[str, npt.NDArray[Any]]
@@ -134,7 +137,7 @@ class Regions:
             region, start = self._find(tenant, wanted.region.region, wanted.region.offset, array.nbytes)
             if os.fstat(region.descriptor).st_size < start + array.nbytes:
                 raise BadRequest(f"shared memory region '{wanted.region.region}' has become smaller")
-            os.pwrite(region.descriptor, array.data.cast("B") if array.nbytes else b"", start)
+            os.pwrite(region.descriptor, raw_bytes(array), start)
             placed[wanted.name] = wanted.region
         return placed
 

@@ -82,10 +82,12 @@ class Repository:
             )
             try:
                 entry.ports = await self._pool.load(entry.name, str(entry.path), entry.shapes)
-            except (ModelError, ServingError) as error:
+            except BaseException as error:
                 if entry.ports is None:
-                    entry.state, entry.reason = "UNAVAILABLE", str(error)
-                raise BadRequest(f"model '{entry.name}' does not load: {error}") from None
+                    entry.state, entry.reason = "UNAVAILABLE", str(error) or type(error).__name__
+                if isinstance(error, ModelError | ServingError):
+                    raise BadRequest(f"model '{entry.name}' does not load: {error}") from None
+                raise
             entry.state, entry.reason = "READY", ""
 
     async def unload(self, name: str) -> None:

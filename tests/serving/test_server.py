@@ -25,6 +25,7 @@ from eunomia.inference.policies import load_policy
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.dispatch.dispatcher import DispatchOptions
 from eunomia.serving.models.convolutional import resnet50
+from eunomia.serving.repository import Entry
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant
@@ -381,6 +382,68 @@ def test_a_network_is_loaded_to_the_end_when_its_client_goes_away(tmp_path: Path
         line.close()
         until(lambda: entry.state == "READY")
         assert ask(tritonhttp, stub).as_numpy("logits").shape == (1, 10)
+
+
+def test_a_policy_is_prepared_to_the_end_when_its_client_goes_away(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf, go_on, inside, most = server.service.shelf, threading.Event(), [], []
+    assert shelf is not None
+    prepare, before = shelf.prepare, shelf.now.label
+
+    def slowly(name: str, files: Any) -> Any:
+        inside.append(name)
+        most.append(len(inside))
+        go_on.wait(60.0)
+        inside.remove(name)
+        return prepare(name, files)
+
+    monkeypatch.setattr(shelf, "prepare", slowly)
+    lines = [HTTPConnection("127.0.0.1", server.http_port, timeout=60) for _ in range(2)]
+    lines[0].request("PUT", "/v2/eunomia/policy", json.dumps({"name": "fcfs"}), bearer(ADMIN))
+    until(lambda: inside == ["fcfs"])
+    lines[0].close()
+    lines[1].request("PUT", "/v2/eunomia/policy", json.dumps({"name": "edf"}), bearer(ADMIN))
+    time.sleep(0.3)  # as long as the second would need to begin beside the first
+    go_on.set()
+    answer = lines[1].getresponse()
+    assert answer.status == 200 and json.loads(answer.read())["policy"] == "edf"
+    assert most == [1, 1]
+    assert [placed.label for placed in shelf.earlier] == ["fcfs", before]
+    for _ in range(2):
+        assert post(server, "/v2/eunomia/policy/rollback", b"", bearer(ADMIN))[0] == 200
+    assert shelf.now.label == before
+    lines[1].close()
+
+
+def test_a_load_that_fails_in_any_way_is_over(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    stub = tritonhttp.InferenceServerClient(f"127.0.0.1:{server.http_port}")
+    stub.unload_model("small", headers=bearer(ADMIN))
+
+    def strange(*_: Any) -> Any:
+        raise RuntimeError("as nobody thought")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(server.pool, "load", strange)
+        status, _ = post(server, "/v2/repository/models/small/load", b"", bearer(ADMIN))
+    entry = server.service.repository.entry("small")
+    assert (status, entry.state, entry.reason) == (500, "UNAVAILABLE", "as nobody thought")
+    stub.load_model("small", headers=bearer(ADMIN))
+    assert entry.state == "READY"
+
+
+def test_a_network_whose_path_is_no_utf8_is_refused_in_words(server: Server) -> None:
+    folder = Path(
+        os.fsdecode(os.fsencode(server.service.repository.entry("small").path.parent) + b"/mod\xe8les")
+    )
+    entry = Entry("odd", folder / "odd.onnx")
+    server.service.repository._entries["odd"] = entry
+    try:
+        status, content = post(server, "/v2/repository/models/odd/load", b"", bearer(ADMIN))
+    finally:
+        del server.service.repository._entries["odd"]
+    assert status == 400 and "no UTF-8" in content["error"] and entry.state == "UNAVAILABLE"
+    assert entry.ports is None
 
 
 def until(condition: Any, seconds: float = 60.0) -> None:

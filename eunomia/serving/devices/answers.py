@@ -68,15 +68,15 @@ class Answers:
         """Copy the tensors into the arena; raises ArenaFull, and what reading them raises."""
         tensors = list(inputs.items())
         slot = self._arena.allocate(sum(-(-a.nbytes // 64) * 64 for _, a in tensors))
-        placed, _ = place(tensors, slot.offset)
         try:
+            placed, _ = place(tensors, slot.offset)
             for (_, tensor), where in zip(tensors, placed, strict=True):
                 target = array_at(self._memory, where)
                 if isinstance(tensor, np.ndarray):
                     target[...] = tensor
                 else:
                     tensor.read_into(target)
-        except ServingError:
+        except BaseException:
             self.release(slot)
             raise
         answer: asyncio.Future[dict[str, npt.NDArray[Any]]] = asyncio.get_running_loop().create_future()

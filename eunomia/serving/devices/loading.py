@@ -35,8 +35,8 @@ class Loading:
     def __init__(self, devices: Sequence[Device], costs: CostBook, target_s: float, whole_s: float) -> None:
         self.models: dict[str, LoadedModel] = {}
         self._labels: dict[int, str] = {}  # network number -> label, as long as a job may need it
-        self._devices, self._costs, self._target_s = devices, costs, target_s
-        self._whole_s = whole_s  # devices keep networks up to this length in one piece too
+        self._devices, self._costs, self._target_s = devices, costs, min(target_s, LOAD_S)
+        self._whole_s = min(whole_s, LOAD_S)  # devices keep networks up to this length in one piece too
         self._waiting: dict[tuple[int, str], asyncio.Future[Message]] = {}
         self._count = 0
 
@@ -49,6 +49,8 @@ class Loading:
 
         The first device decides where the network is cut; the others read its plan.
         """
+        if not _is_utf8(path):
+            raise ModelError(f"its path {path!r} is no UTF-8, which the runtime cannot open; rename it")
         self._count += 1
         label = f"{name}#{self._count}"
         alive = [device for device in self._devices if device.alive]
@@ -106,21 +108,23 @@ class Loading:
     ) -> Message:
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._waiting[device.index, label] = answer
-        device.tell(
-            {
-                "kind": "load",
-                "model": label,
-                "path": path,
-                "shapes": dict(shapes),
-                "target_s": self._target_s,
-                "whole_s": self._whole_s,
-                "backend": device.spec.kind,
-            }
-        )
+        message = {
+            "kind": "load", "model": label, "path": path, "shapes": dict(shapes), "target_s": self._target_s,
+            "whole_s": self._whole_s, "backend": device.spec.kind,
+        }  # fmt: skip
         try:
+            device.tell(message)
             return await asyncio.wait_for(answer, LOAD_S)
         except TimeoutError:
             device.kill()
             raise ModelError(f"network '{label.split('#')[0]}' did not load within {LOAD_S:.0f} s") from None
         finally:
             self._waiting.pop((device.index, label), None)
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -137,6 +137,11 @@ def raw_array(name: str, datatype: str, shape: tuple[int, ...], raw: memoryview 
     return np.frombuffer(raw, DATATYPES[datatype]).reshape(shape)
 
 
+def raw_bytes(array: npt.NDArray[Any]) -> memoryview:
+    """The bytes of a contiguous array of any type and size, without a copy."""
+    return array.reshape(-1).view(np.uint8).data
+
+
 def region_of(parameters: Mapping[str, Any], name: str) -> SharedRegion | None:
     """Shared memory named in a tensor's parameters; raises BadRequest."""
     region = parameters.get("shared_memory_region")
@@ -159,7 +164,8 @@ def write_response(
 ) -> tuple[bytes, list[bytes | memoryview], int | None]:
     """The JSON part, the raw tensors behind it, and the JSON's length if there are raw tensors."""
     wanted = request.outputs or tuple(WantedOutput(name, request.all_binary) for name in outputs)
-    entries, raw = [], []
+    entries: list[Json] = []
+    raw: list[bytes | memoryview] = []
     for want in wanted:
         array = np.ascontiguousarray(outputs[want.name])
         entry: Json = {"name": want.name, "datatype": DATATYPE_OF[array.dtype], "shape": list(array.shape)}
@@ -171,7 +177,7 @@ def write_response(
             }  # fmt: skip
         elif want.binary:
             entry["parameters"] = {"binary_data_size": array.nbytes}
-            raw.append(array.data.cast("B") if array.nbytes else b"")
+            raw.append(raw_bytes(array))
         else:
             entry["data"] = _plain(array)
         entries.append(entry)

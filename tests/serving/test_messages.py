@@ -1,0 +1,116 @@
+"""Messages between the front end and its devices, and tensors on their way through the arena."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eunomia.serving.devices.answers import Answers
+from eunomia.serving.devices.arena import FLAGS, PAGE, Arena
+from eunomia.serving.devices.messages import DATATYPES, array_at, pair, receive, send
+from eunomia.serving.protocol.errors import BadRequest
+from eunomia.serving.protocol.infer import (
+    InferRequest,
+    InputTensor,
+    SharedRegion,
+    WantedOutput,
+    raw_array,
+    write_response,
+)
+from eunomia.serving.regions import Regions, RegionTensor
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"offset": -64},
+        {"offset": 0},
+        {"offset": FLAGS - 8},
+        {"offset": FLAGS + PAGE},
+        {"offset": 2**70},
+        {"shape": [PAGE]},
+        {"shape": [2**33, 2**33]},
+        {"shape": [2**62, 4]},
+        {"shape": [-1]},
+        {"shape": [-1, -1]},
+    ],
+)
+def test_no_message_reaches_beyond_the_arena(wrong: dict[str, Any]) -> None:
+    memory = memoryview(bytearray(FLAGS + PAGE))
+    right = {"name": "x", "datatype": "FP64", "shape": [2, PAGE // 16], "offset": FLAGS}
+    assert array_at(memory, right).nbytes == PAGE
+    with pytest.raises(ValueError, match="outside the arena"):
+        array_at(memory, right | wrong)
+
+
+@pytest.mark.parametrize("why", ["no such file", os.fsdecode(b"/mod\xe8les/pictures.onnx: no such file")])
+def test_a_message_arrives_as_it_was_sent(why: str) -> None:
+    here, there = pair()
+    message = {"kind": "refused", "model": "small#1", "why": why, "span_s": [0.1, 1e-300]}
+    send(here, message)
+    assert receive(there) == message
+    here.close()
+    assert receive(there) is None
+    there.close()
+
+
+@pytest.mark.parametrize("datatype", DATATYPES)
+@pytest.mark.parametrize("shape", [(), (2, 3), (0, 3)])
+def test_tensors_of_every_type_through_shared_memory(
+    tmp_path: Path, datatype: str, shape: tuple[int, ...]
+) -> None:
+    given = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(DATATYPES[datatype])
+    (tmp_path / "memory").write_bytes(bytes(64) + given.tobytes() + bytes(64))
+    regions, region = Regions(str(tmp_path)), SharedRegion("all", 64, given.nbytes)
+    regions.register("gold", "all", "memory", 0, 128 + given.nbytes)
+    target = np.empty(shape, DATATYPES[datatype])
+    regions.tensor("gold", InputTensor("x", datatype, shape, region)).read_into(target)
+    np.testing.assert_array_equal(target, given)
+
+    wanted = InferRequest("m", outputs=(WantedOutput("y", True, region),))
+    assert regions.write("gold", wanted, {"y": given[..., ::-1] if shape else given}) == {"y": region}
+    content = (tmp_path / "memory").read_bytes()
+    assert content[:64] == content[64 + given.nbytes :] == bytes(64)
+    back = raw_array("y", datatype, shape, content[64 : 64 + given.nbytes])
+    np.testing.assert_array_equal(back, given[..., ::-1] if shape else given)
+    regions.unregister("gold", "")
+
+    _, raw, _ = write_response(InferRequest("m", all_binary=True), "1", {"y": given}, {})
+    assert b"".join(raw) == given.tobytes()
+
+
+def test_memory_that_cannot_be_read_is_the_clients_fault(tmp_path: Path) -> None:
+    folder = os.open(tmp_path, os.O_RDONLY)  # reading a folder is an error of the system
+    gone = RegionTensor("all", np.dtype("<f2"), (4,), folder, 0)
+    with pytest.raises(BadRequest, match="'all' cannot be read"):
+        gone.read_into(np.empty(4, "<f2"))
+    os.close(folder)
+
+
+class Broken:
+    """A tensor whose reading fails in a way that nobody thought of."""
+
+    dtype, shape, ndim, size, nbytes = np.dtype("<f4"), (4,), 1, 4, 16
+
+    def read_into(self, target: Any) -> None:
+        raise RuntimeError("as nobody thought")
+
+
+@pytest.mark.parametrize(
+    ("tensor", "error"), [(Broken(), RuntimeError), (np.zeros(3, np.complex64), KeyError)]
+)
+def test_a_tensor_that_cannot_be_taken_in_holds_no_memory(tensor: Any, error: type[Exception]) -> None:
+    arena = Arena.create(4 * PAGE)
+    answers = Answers(arena, dispatcher=None)  # type: ignore[arg-type]
+
+    async def take() -> None:
+        answers.take_in(None, {"x": tensor})  # type: ignore[arg-type]
+
+    with pytest.raises(error):
+        asyncio.run(take())
+    assert arena.free_bytes == 4 * PAGE

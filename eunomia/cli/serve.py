@@ -128,7 +128,7 @@ def server_options(config: ServerConfig) -> ServerOptions:
     """The file's words as the server's objects."""
     from eunomia.experiment.policy import policy_name, resolve_policy
     from eunomia.serving.connections import ConnectionLimits
-    from eunomia.serving.dispatch.dispatcher import DispatchOptions
+    from eunomia.serving.dispatch.options import DispatchOptions
     from eunomia.serving.server import ServerOptions
     from eunomia.serving.tracing import TraceOptions
 

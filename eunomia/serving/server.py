@@ -20,8 +20,8 @@ from eunomia.serving.connections import ConnectionLimits, Connections, room_for
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.dispatch.clock import WallClock
-from eunomia.serving.dispatch.dispatcher import DispatchOptions
 from eunomia.serving.dispatch.guard import Guarded
+from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.http import HttpFront
 from eunomia.serving.ledger import Ledger
 from eunomia.serving.memory import keep_freed_memory

@@ -13,9 +13,10 @@ from eunomia.inference.policies import load_policy
 from eunomia.serving.dispatch.calm import Calm
 from eunomia.serving.dispatch.clock import ManualClock
 from eunomia.serving.dispatch.costs import CostBook
-from eunomia.serving.dispatch.dispatcher import Dispatcher, DispatchOptions
+from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.guard import Guarded
 from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.dispatch.overheads import Overheads
 from eunomia.workload.tenant import Agreement, Slo
 
@@ -103,7 +104,7 @@ class Watched(Replay):
     def _end(self, end_s: float, device: int, block: int, last: int) -> None:
         if block == self.LOOK:
             self.clock.time_s = end_s
-            next_s = self.dispatcher.look_at(device)
+            next_s = self.dispatcher.ahead.look_at(device)
             if next_s is not None:
                 heapq.heappush(self.events, (next_s + 1e-6, device, self.LOOK, last))
         else:
@@ -299,14 +300,17 @@ def test_a_boundary_is_asked_about_once_and_only_while_somebody_waits() -> None:
     dispatcher = replay.dispatcher
     dispatcher.arrive(Job(0, replay.networks[0], 0.0, 50.0, payload=0))
     replay.clock.time_s, asked = 1.25, dispatcher.rounds
-    assert dispatcher.look_at(0) == 2.0 and dispatcher.rounds == asked, "nobody else waits"
+    assert dispatcher.ahead.look_at(0) == 2.0 and dispatcher.rounds == asked, "nobody else waits"
     dispatcher.arrive(Job(1, replay.networks[1], 1.5, 100.0, payload=1))
     replay.clock.time_s, asked = 2.25, dispatcher.rounds
-    assert dispatcher.look_at(0) == 3.0 and dispatcher.rounds == asked + 1
-    assert dispatcher.look_at(0) == 3.0 and dispatcher.rounds == asked + 1, "the same boundary"
+    assert dispatcher.ahead.look_at(0) == 3.0 and dispatcher.rounds == asked + 1
+    assert dispatcher.ahead.look_at(0) == 3.0 and dispatcher.rounds == asked + 1, "the same boundary"
     replay.clock.time_s = 4.25
-    assert dispatcher.look_at(0) is None, "no boundary is left"
-    assert Replay(load_policy("edf"), np.ones((1, 1)), [1], DispatchOptions()).dispatcher.look_at(0) is None
+    assert dispatcher.ahead.look_at(0) is None, "no boundary is left"
+    assert (
+        Replay(load_policy("edf"), np.ones((1, 1)), [1], DispatchOptions()).dispatcher.ahead.look_at(0)
+        is None
+    )
 
 
 @pytest.mark.parametrize("slow", [False, True])

@@ -23,7 +23,7 @@ import pytest
 from eunomia import serving
 from eunomia.inference.policies import load_policy
 from eunomia.serving.devices.device import DeviceSpec
-from eunomia.serving.dispatch.dispatcher import DispatchOptions
+from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.models.convolutional import resnet50
 from eunomia.serving.repository import Entry
 from eunomia.serving.server import Server

@@ -14,7 +14,7 @@ from eunomia.errors import ModelError
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.network import load_network
 from eunomia.serving.devices.piece import live_of
-from eunomia.serving.dispatch.dispatcher import DispatchOptions
+from eunomia.serving.dispatch.options import DispatchOptions
 from tests.serving.live import SIDE, running
 from tests.serving.test_server import IMAGE, ask, tritongrpc
 

@@ -12,7 +12,7 @@ import pytest
 
 from eunomia.errors import ConfigError
 from eunomia.experiment.twin import measured, predict, read_twin, twin_of
-from eunomia.serving.dispatch.dispatcher import DispatchOptions
+from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.workload.tenant import Agreement, Slo
 from tests.serving.test_dispatcher import Replay, random_case
 

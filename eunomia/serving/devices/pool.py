@@ -21,8 +21,9 @@ from eunomia.serving.devices.loading import LoadedModel, Loading
 from eunomia.serving.devices.messages import Message
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook, Network
-from eunomia.serving.dispatch.dispatcher import Dispatcher, DispatchOptions
+from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.protocol.errors import Cancelled, ModelFailed, Unavailable
 
 log = logging.getLogger("eunomia.serving")

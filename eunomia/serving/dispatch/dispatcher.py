@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import Protocol
 
 import numpy as np
 
@@ -20,51 +18,12 @@ from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.indicators import Indicator
 from eunomia.serving.dispatch.jobs import GONE, RUNNING, WAITING, Job, WaitingTable
-from eunomia.serving.dispatch.lanes import NEVER, Claim, Lane
+from eunomia.serving.dispatch.lanes import Lane
 from eunomia.serving.dispatch.look_ahead import LookAhead
+from eunomia.serving.dispatch.options import DispatchOptions, Executor
 from eunomia.serving.dispatch.overheads import Overheads
 from eunomia.serving.dispatch.views import IndicatorTable, Views, facts_of
 from eunomia.workload.tenant import Agreement
-
-
-class Executor(Protocol):
-    """Whoever owns the devices."""
-
-    def run(self, device: int, job: Job, first: int, last: int) -> None:
-        """Start blocks ``first`` .. ``last - 1``; ``Dispatcher.done`` is called when they end or stop early."""
-
-    def stop(self, device: int) -> None:
-        """Stop what runs at the next block boundary, if the device has not passed its last one."""
-
-    def queue(self, device: int, job: Job, first: int, last: int) -> None:
-        """The same as ``run``, as soon as what runs there has ended or stopped."""
-
-    def revoke(self, device: int) -> None:
-        """Not to start what was queued, if that is possible still; ``Dispatcher.done`` or ``released`` tells."""
-
-    def dropped(self, job: Job, why: str) -> None:
-        """The job will not run: ``expired``, ``hopeless`` or ``cancelled``; it needs its answer."""
-
-
-@dataclass(frozen=True)
-class DispatchOptions:
-    """``lease_s``: the longest run without asking the policy again (0 = one block at a time).
-    ``late``: what happens to waiting requests that can no longer meet their deadline: ``last`` or ``drop``.
-    ``max_batch``: requests that may run together. ``bandwidth_bytes_s``: of the machine, for gated rules.
-    ``ahead_s``: so long before a run ends, the policy is asked who is next, and the device told; 0 = only when it
-    has ended, which leaves the device idle for as long as messages and the decision take.
-    ``starve_s``: with ``late = "last"``, a tenant of whom nothing has started for so long is not held back for being
-    late: one request of it, the most urgent, stands among those that can still make it.
-    ``calm_s``: a network runs in one piece when nobody was preferred to what ran for so long (calm.py); inf = never.
-    """  # noqa: D205
-
-    lease_s: float = 0.05
-    late: str = "last"
-    max_batch: int = 1
-    bandwidth_bytes_s: float = math.inf
-    ahead_s: float = 0.0
-    starve_s: float = math.inf
-    calm_s: float = math.inf
 
 
 class Dispatcher:
@@ -93,7 +52,7 @@ class Dispatcher:
             options.starve_s,
         )
         self.memory = np.zeros(64)  # what the policy has noted down
-        self._ahead = LookAhead(self)
+        self.ahead = LookAhead(self)
         self.generation = 0
         self.news = 0  # counts what may change the policy's mind
 
@@ -118,7 +77,7 @@ class Dispatcher:
         if not len(self.waiting) and not self.steady:
             for device, lane in enumerate(self.lanes):
                 if lane.job is not None and lane.next is None:
-                    self._ahead.catch_up(device, lane, lane.boundary(self.clock.now_s(), cut=True) - 1)
+                    self.ahead.catch_up(device, lane, lane.boundary(self.clock.now_s(), cut=True) - 1)
         self.wait(job)
         self.decide()
         job.reach_s = self.clock.now_s() - job.arrival_s
@@ -141,9 +100,9 @@ class Dispatcher:
             for member in (job, *job.together):
                 member.start_s = began_s
         took_s = ended_s - began_s
-        self._ahead.went_on(lane, next_block)
+        self.ahead.went_on(lane, next_block)
         if not len(self.waiting) and lane.next is None and not self.steady:
-            self._ahead.catch_up(device, lane, next_block - 1)
+            self.ahead.catch_up(device, lane, next_block - 1)
         if (
             lane.free_s >= job.arrival_s and lane.last_request != job.number
         ):  # else it had to be reached, or goes on
@@ -195,7 +154,7 @@ class Dispatcher:
         lane = self.lanes[device]
         if lane.revoked is not None and lane.revoked.job is job:
             lane.revoked = None
-            self._ahead.free(job)
+            self.ahead.free(job)
 
     def leave(self, job: Job, *, dropped: bool = False) -> bool:
         """A request has its answer; returns whether it met its deadline. Its indicator moves."""
@@ -223,7 +182,7 @@ class Dispatcher:
         queued += [lane.revoked.job] if lane.revoked is not None else []
         lane.next = lane.revoked = None
         for other in queued:
-            self._ahead.free(other)
+            self.ahead.free(other)
         self.costs.lost(device)
         return job
 
@@ -239,23 +198,6 @@ class Dispatcher:
         What turns late while it runs, or starves, is noticed at the next ``look_again``.
         """
         return len(self.lanes) == 1 and getattr(self.policy, "steady", False)
-
-    def look_at(self, device: int) -> float | None:
-        """Would the policy still go on with what runs there at its next boundary? Returns when to ask next.
-
-        Asks once for each boundary, and not while nobody else waits. None when there is nothing to ask any more: it
-        has no boundary left, or only arrivals change this policy's mind.
-        """
-        lane, now_s = self.lanes[device], self.clock.now_s()
-        if lane.job is None or self.steady:
-            return None
-        boundary = lane.boundary(now_s, cut=True)
-        if boundary != lane.looked and (len(self.waiting) or lane.next is not None):
-            lane.looked, lane.asked_stop = boundary, NEVER
-            self._ahead.reconsider(device, lane)
-        if lane.stopping or boundary >= lane.last:
-            return None
-        return lane.boundary_s(now_s, cut=True)
 
     def look_again(self) -> None:
         """Time has passed, and a policy may think otherwise by now."""
@@ -283,7 +225,7 @@ class Dispatcher:
         if len(self.waiting):
             for device, lane in enumerate(self.lanes):
                 if lane.job is not None:
-                    self._ahead.reconsider(device, lane)
+                    self.ahead.reconsider(device, lane)
 
     def lone(self) -> Job | None:
         """The only request, when there is one device and the policy never leaves it idle: it need not be asked."""
@@ -311,18 +253,8 @@ class Dispatcher:
         else:  # it was taken back too late
             claim, lane.revoked = lane.revoked, None
         if claim is not None:
-            self.note(claim)
+            self.ahead.note(claim)
         self._begin(job, device, at_s)
-
-    def note(self, claim: Claim) -> None:
-        """What the policy noted when it chose this now counts, if it is the policy still."""
-        if claim.generation != self.generation:
-            return
-        if claim.before.tobytes() == self.memory.tobytes():
-            self.memory[:] = claim.after
-        else:  # something else has been started meanwhile
-            change = claim.after - claim.before
-            self.memory += np.where(np.isfinite(change), change, 0.0)
 
     def _begin(self, job: Job, device: int, now_s: float) -> None:
         lane = self.lanes[device]

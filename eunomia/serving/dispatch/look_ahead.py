@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eunomia.serving.dispatch.jobs import RUNNING, Job
-from eunomia.serving.dispatch.lanes import Claim, Lane
+from eunomia.serving.dispatch.lanes import NEVER, Claim, Lane
 
 if TYPE_CHECKING:
     from eunomia.serving.dispatch.dispatcher import Dispatcher
@@ -18,6 +18,24 @@ class LookAhead:
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
+
+    def look_at(self, device: int) -> float | None:
+        """Would the policy still go on with what runs there at its next boundary? Returns when to ask next.
+
+        Asks once for each boundary, and not while nobody else waits. None when there is nothing to ask any more: it
+        has no boundary left, or only arrivals change this policy's mind.
+        """
+        dispatcher = self._dispatcher
+        lane, now_s = dispatcher.lanes[device], dispatcher.clock.now_s()
+        if lane.job is None or dispatcher.steady:
+            return None
+        boundary = lane.boundary(now_s, cut=True)
+        if boundary != lane.looked and (len(dispatcher.waiting) or lane.next is not None):
+            lane.looked, lane.asked_stop = boundary, NEVER
+            self.reconsider(device, lane)
+        if lane.stopping or boundary >= lane.last:
+            return None
+        return lane.boundary_s(now_s, cut=True)
 
     def reconsider(self, device: int, lane: Lane) -> None:
         """Would the policy, at the next boundary, go on with what runs? If not, stop it there.
@@ -30,7 +48,7 @@ class LookAhead:
         if (
             lane.goes_on is not None and boundary > lane.goes_on[0]
         ):  # it did, and what the policy noted counts
-            self._dispatcher.note(lane.goes_on[1])
+            self.note(lane.goes_on[1])
             lane.goes_on = None
         if not lane.stopping and boundary < lane.last and lane.asked_stop != self._dispatcher.news:
             lane.asked_stop, lane.goes_on = self._dispatcher.news, None
@@ -59,7 +77,7 @@ class LookAhead:
         if lane.goes_on is not None and block > lane.goes_on[0]:
             claim, lane.goes_on = lane.goes_on[1], None
             if claim.before.tobytes() == self._dispatcher.memory.tobytes():
-                self._dispatcher.note(claim)
+                self.note(claim)
 
     def catch_up(self, device: int, lane: Lane, passed: int) -> None:
         """What the policy would have noted at a boundary now behind the run, where nobody asked: nobody else waited."""
@@ -67,7 +85,17 @@ class LookAhead:
             lane.looked = passed
             claim = self._asked(device, lane, passed, self._dispatcher.clock.now_s())
             if claim is not None and claim.job is lane.job:
-                self._dispatcher.note(claim)
+                self.note(claim)
+
+    def note(self, claim: Claim) -> None:
+        """What the policy noted when it chose this now counts, if it is the policy still."""
+        if claim.generation != self._dispatcher.generation:
+            return
+        if claim.before.tobytes() == self._dispatcher.memory.tobytes():
+            self._dispatcher.memory[:] = claim.after
+        else:  # something else has been started meanwhile
+            change = claim.after - claim.before
+            self._dispatcher.memory += np.where(np.isfinite(change), change, 0.0)
 
     def _asked(self, device: int, lane: Lane, block: int, at_s: float) -> Claim | None:
         """Whom the policy would start there, if what runs waited for ``block``; what it notes is not kept yet."""

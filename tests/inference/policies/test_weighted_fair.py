@@ -8,7 +8,7 @@ import pytest
 from eunomia.errors import PolicyError
 from eunomia.inference.policies import load_policy
 from eunomia.inference.policies.weighted_fair import TAGS, weighted_fair
-from eunomia.serving.dispatch.dispatcher import DispatchOptions
+from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.workload.tenant import Agreement
 from tests.inference.policies.views import ask, job, make_view
 from tests.serving.test_dispatcher import Replay

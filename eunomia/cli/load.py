@@ -34,6 +34,12 @@ def load(
     deadline_ms: Annotated[
         float, typer.Option(min=1e-3, help="With an address: what counts as in time.")
     ] = 100.0,
+    send_deadline: Annotated[
+        bool, typer.Option(help="With an address: tell the server that deadline, in place of its own.")
+    ] = False,
+    key_env: Annotated[
+        str | None, typer.Option(metavar="NAME", help="With an address: variable that holds the API key.")
+    ] = None,
     sets: opt.Set = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write load.json and load.html there.")
@@ -44,7 +50,9 @@ def load(
     """Send requests on time whatever the server does; latency counts from the intended send time."""
     from eunomia.serving.load.result import summarise
 
-    config = _config(what, model, rate, tenant, deadline_ms, sets or [])
+    stream = {"tenant": tenant, "model": model, "deadline_ms": deadline_ms, "send_deadline": send_deadline,
+              "arrivals": {"process": "poisson", "rate_per_s": rate}}  # fmt: skip
+    config = _config(what, stream | ({"key_env": key_env} if key_env else {}), sets or [])
     streams = load_streams(config)
     samples = asyncio.run(_send(config, streams, quiet or as_json))
     result = {**summarise(samples, streams, config.warmup_s), "seed": config.seed, "url": config.url}
@@ -81,17 +89,14 @@ def load_streams(config: LoadConfig) -> list[LoadStream]:
     return streams
 
 
-def _config(
-    what: str, model: str | None, rate: float, tenant: str, deadline_ms: float, sets: list[str]
-) -> LoadConfig:
+def _config(what: str, stream: dict[str, Any], sets: list[str]) -> LoadConfig:
+    """Of a load file, or of one stream to an address."""
     from eunomia.config.traffic import load_traffic, traffic_from
 
     if what.endswith((".toml", ".yaml", ".yml")):
         return load_traffic(what, sets)
-    if model is None:
+    if stream["model"] is None:
         raise ConfigError(f"say which model to ask at {what}: --model NAME")
-    stream = {"tenant": tenant, "model": model, "deadline_ms": deadline_ms,
-              "arrivals": {"process": "poisson", "rate_per_s": rate}}  # fmt: skip
     return traffic_from({"url": what, "stream": [stream]}, sets, "load")
 
 

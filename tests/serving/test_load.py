@@ -104,3 +104,34 @@ def test_against_a_real_server(tmp_path: Path, protocol: str) -> None:
     assert gold["sent"] + silver["sent"] == len(schedule.time_s)
     assert gold["answered"] == gold["sent"] and gold["hit_rate"] > 0.9
     assert silver["hits"] == 0  # a deadline of a microsecond
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong_port", "words"),
+    [(GOLD, True, "is that its gRPC address"), (None, False, "tenant 'gold' is not let in.*--key-env")],
+)
+def test_who_is_not_answered_is_told_what_may_be_wrong(
+    tmp_path: Path, key: str | None, wrong_port: bool, words: str
+) -> None:
+    with running(tmp_path) as server:
+        url = f"127.0.0.1:{server.http_port if wrong_port else server.grpc_port}"
+
+        async def go() -> None:
+            client = TritonClient(url, "grpc", [LoadStream("gold", "small", Poisson(40.0), 5.0, key)], 10.0)
+            try:
+                await client.prepare({}, 0)
+            finally:
+                await client.close()
+
+        with pytest.raises(ConfigError, match=words):
+            asyncio.run(go())
+
+
+def test_an_address_with_a_key_and_a_deadline_that_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    from eunomia.cli.load import _config, load_streams
+
+    monkeypatch.setenv("GOLD_KEY", "eun_secret")
+    stream = {"tenant": "gold", "model": "net", "deadline_ms": 50.0, "send_deadline": True, "key_env": "GOLD_KEY",
+              "arrivals": {"process": "poisson", "rate_per_s": 5.0}}  # fmt: skip
+    (made,) = load_streams(_config("127.0.0.1:8001", stream, []))
+    assert (made.key, made.send_deadline, made.deadline_s) == ("eun_secret", True, 0.05)

@@ -35,7 +35,7 @@ class TritonClient:
         else:
             import tritonclient.grpc.aio as module
         more: dict[str, Any] = {"conn_limit": 10_000, "conn_timeout": timeout_s} if protocol == "http" else {}
-        self._http, self._module = protocol == "http", module
+        self._url, self._http, self._module = url, protocol == "http", module
         self._client = module.InferenceServerClient(url, **more)
         self._inputs: dict[str, list[Any]] = {}
 
@@ -48,8 +48,19 @@ class TritonClient:
             try:
                 metadata = await self._metadata(stream)
             except Exception as error:  # whatever the client or the network under it raises
-                raise ConfigError(f"model '{stream.model}' cannot be asked: {str(error)[:300]}") from None
+                raise ConfigError(self._refused(stream, str(error)[:300])) from None
             self._inputs[stream.model] = [self._input(port, shapes, rng) for port in metadata["inputs"]]
+
+    def _refused(self, stream: LoadStream, why: str) -> str:
+        """What may be wrong, in words."""
+        if "API key" in why:
+            return (
+                f"tenant '{stream.tenant}' is not let in: {why}; put the key into an environment variable and name it "
+                "(key_env in the file, --key-env with an address)"
+            )
+        protocol = "HTTP" if self._http else "gRPC"
+        asked = f"model '{stream.model}' cannot be asked at {self._url} over {protocol}"
+        return f"{asked} (is that its {protocol} address, as HOST:PORT?): {why}"
 
     async def send(self, stream: int) -> None:
         """One request."""

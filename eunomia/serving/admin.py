@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
@@ -65,19 +66,21 @@ class AdminFront:
         ])  # fmt: skip
 
     async def _issue(self, http: web.Request) -> web.Response:
-        content = read_json(await http.read() or b"{}")
+        content = _only(read_json(await http.read() or b"{}"), "lifetime_s", what="a new key")
         lifetime_s = _number(content, "lifetime_s", None)
         key = await _changed(self._directory(http).issue_key, self._known(http), lifetime_s)
         return web.json_response({"key": key})
 
     async def _rotate(self, http: web.Request) -> web.Response:
-        content = read_json(await http.read() or b"{}")
+        content = _only(read_json(await http.read() or b"{}"), "grace_s", what="a rotation")
         grace_s = _number(content, "grace_s", 0.0)
         key = await _changed(self._directory(http).rotate_key, self._known(http), grace_s)
         return web.json_response({"key": key})
 
     async def _revoke(self, http: web.Request) -> web.Response:
         directory, tenant = self._directory(http), self._known(http)
+        _only(read_json(await http.read() or b"{}"), what="revoking (which key is said as ?hint=)")
+        _only(http.query, "hint", what="revoking")
         gone = await _changed(directory.revoke_keys, tenant, http.query.get("hint", ""))
         return web.json_response({"revoked": gone})
 
@@ -165,12 +168,22 @@ def _promise(model: str, content: Any) -> Promise:
     return Promise(deadline_s, slo, _number(content, "priority", 1.0) or 1.0)
 
 
-def _number(content: dict[str, Any], key: str, missing: float | None) -> float | None:
+def _only(content: Mapping[str, Any], *known: str, what: str) -> Mapping[str, Any]:
+    """The same; raises BadRequest for a name that would have no effect: a slip of the pen costs keys here."""
+    for name, value in content.items():
+        if name not in known:
+            takes = ", ".join(known) or "no body"
+            raise BadRequest(f"unknown key {name!r:.50} ({value!r:.50}); {what} takes {takes}")
+    return content
+
+
+def _number(content: Mapping[str, Any], key: str, missing: float | None) -> float | None:
     value = content.get(key)
     if value is None:
         return missing
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e15:
         if key == "grace_s" and value == 0:
             return 0.0
-        raise BadRequest(f"{key} is {value!r:.50}; a positive number is expected")
+        wanted = "0 or a positive number" if key == "grace_s" else "a positive number"
+        raise BadRequest(f"{key} is {value!r:.50}; {wanted} is expected")
     return value

@@ -108,18 +108,22 @@ def document() -> Json:
         "/v2/eunomia/twin": {"get": _operation("Block times and recorded traffic, for a digital twin", keyed=True)},
         "/v2/eunomia/tenants": {"get": _operation("All tenants", keyed=True)},
         "/v2/eunomia/tenants/{tenant}": {
-            "put": _operation("Add or replace a tenant", keyed=True, names=("tenant",), body=TENANT),
+            "put": _operation("Add a tenant, or replace all that it was granted", keyed=True, names=("tenant",),
+                              body=TENANT),
             "delete": _operation("Forget a tenant", keyed=True, names=("tenant",)),
         },
         "/v2/eunomia/tenants/{tenant}/keys": {
             "get": _operation("Keys, never in the clear", keyed=True, names=("tenant",)),
-            "post": _operation("A new key, shown once", keyed=True, names=("tenant",), body={
-                "type": "object", "properties": {"lifetime_s": {"type": "number", "exclusiveMinimum": 0}}}),
-            "delete": _operation("Revoke keys", keyed=True, names=("tenant",)),
+            "post": _operation("A new key, shown once; older ones stay", keyed=True, names=("tenant",), body={
+                "type": "object", "additionalProperties": False,
+                "properties": {"lifetime_s": {"type": "number", "exclusiveMinimum": 0}}}),
+            "delete": _operation("Revoke all keys, or those of ?hint=, for good", keyed=True, names=("tenant",)),
         },
         "/v2/eunomia/tenants/{tenant}/keys/rotate": {
-            "post": _operation("A new key; older ones end", keyed=True, names=("tenant",), body={
-                "type": "object", "properties": {"grace_s": {"type": "number", "minimum": 0}}})
+            "post": _operation("A new key; older ones end after grace_s, by default 0: at once", keyed=True,
+                               names=("tenant",), body={
+                "type": "object", "additionalProperties": False,
+                "properties": {"grace_s": {"type": "number", "minimum": 0, "default": 0}}})
         },
         "/v2/eunomia/policy": {
             "get": _operation("The policy that serves, and those before it", keyed=True),

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import delete, text
 
 from benchmarks.serving import broken
 from eunomia.errors import ConfigError, OutputError
 from eunomia.serving.tenants.database import DatabaseDirectory, connect
 from eunomia.serving.tenants.grants import Grant, Promise, hash_key
+from eunomia.serving.tenants.tables import API_KEY, ENDED_KEY, TENANT
 from eunomia.workload.tenant import Slo
 
 GOLD = Grant(
@@ -69,6 +71,74 @@ def test_keys_are_shown_once_rotated_and_revoked(url: str) -> None:
     with pytest.raises(ConfigError, match="unknown tenant 'nobody'"):
         directory.issue_key("nobody")
     directory.remove("gold")
+    directory.close()
+
+
+def test_ended_keys_stay_dead_after_a_restart(url: str) -> None:
+    revoked, rotated, removed, living = (
+        hash_key(each) for each in ("revoked", "rotated", "removed", "living")
+    )
+    directory = DatabaseDirectory(url)
+    for name in ("gold", "silver", "bronze"):
+        directory.put(Grant(name))
+    assert directory.adopt_key("gold", revoked) and directory.adopt_key("silver", rotated)
+    assert directory.adopt_key("bronze", removed) and directory.by_key("revoked") == Grant("gold")
+    assert directory.revoke_keys("gold") == 1 and directory.remove("bronze")
+    directory.rotate_key("silver")
+    assert directory.adopt_key("gold", living)
+    directory.close()
+    for _ in range(2):  # the file gives the same tenants and hashes at every start
+        directory = DatabaseDirectory(url)
+        directory.put(Grant("bronze"))
+        assert not directory.adopt_key("gold", revoked) and not directory.adopt_key("silver", rotated)
+        assert not directory.adopt_key("bronze", removed) and not directory.adopt_key("gold", removed)
+        assert [directory.by_key(each) for each in ("revoked", "rotated", "removed")] == [None] * 3
+        assert directory.adopt_key("gold", living) and directory.by_key("living") == Grant("gold")
+        directory.close()
+    directory = DatabaseDirectory(url)
+    assert all([directory.remove(name) for name in ("gold", "silver", "bronze")])
+    with directory._engine.begin() as db:
+        db.execute(delete(ENDED_KEY))
+    directory.close()
+
+
+def test_a_database_of_the_first_version_keeps_its_keys(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'tenants.db'}"
+    directory = DatabaseDirectory(url)
+    directory.put(GOLD)
+    key = directory.issue_key("gold")
+    with directory._engine.begin() as db:
+        db.execute(text("DROP TABLE ended_key"))
+        db.execute(text("UPDATE alembic_version SET version_num = 'v1'"))
+    directory.close()
+    again = DatabaseDirectory(url)
+    assert again.by_key(key) == GOLD and again.revoke_keys("gold") == 1
+    again.close()
+
+
+def test_the_last_administrator_stays(url: str) -> None:
+    directory = DatabaseDirectory(url)
+    root = Grant("root", role="admin")
+    directory.put(root)
+    key = directory.issue_key("root")
+    directory.put(Grant("deputy", role="admin"))  # without a key it is no help
+    for change in (
+        lambda: directory.remove("root"), lambda: directory.revoke_keys("root"),
+        lambda: directory.revoke_keys("root", key[:8]), lambda: directory.put(Grant("root")),
+    ):  # fmt: skip
+        with pytest.raises(ConfigError, match="no administrator with a valid key"):
+            change()
+    directory.refresh()
+    assert directory.by_key(key) == root and len(directory.keys("root")) == 1
+    key = directory.rotate_key("root")
+    assert directory.by_key(key) == root
+    directory.issue_key("deputy")
+    assert directory.remove("root") and directory.by_name("root") is None
+    with pytest.raises(ConfigError, match="no administrator"):
+        directory.remove("deputy")
+    with directory._engine.begin() as db:
+        for table in (API_KEY, ENDED_KEY, TENANT):
+            db.execute(delete(table))
     directory.close()
 
 

@@ -276,7 +276,24 @@ def test_administrators_change_tenants(tmp_path: Path) -> None:
             ask(tritonhttp, stub, key=key)
         ask(tritonhttp, stub, key=fresh)
         assert len(call("GET", "/acme/keys")[1]) == 2
+        for method, path, wrong, said in (
+            ("POST", "/keys/rotate", {"grase": 4}, "'grase' (4); a rotation takes grace_s"),
+            ("POST", "/keys/rotate", {"grace_s": -4}, "grace_s is -4; 0 or a positive number"),
+            ("POST", "/keys", {"grace_s": -4}, "'grace_s' (-4); a new key takes lifetime_s"),
+            ("POST", "/keys", {"lifetime_s": -4}, "lifetime_s is -4; a positive number"),
+            ("DELETE", "/keys", {"hint": fresh[:8]}, "said as ?hint="),
+            ("DELETE", "/keys?hnt=eun_", None, "'hnt' ('eun_'); revoking takes hint"),
+        ):  # fmt: skip
+            status, content = call(method, f"/acme{path}", wrong)
+            assert status == 400 and said in content["error"], content
+        ask(tritonhttp, stub, key=fresh)
         assert call("DELETE", "/acme/keys")[1] == {"revoked": 2}
+        for method, path in (("DELETE", "/root"), ("DELETE", "/root/keys"), ("PUT", "/root")):
+            status, content = call(method, path, {} if method == "PUT" else None)
+            assert status == 400 and "no administrator with a valid key" in content["error"]
+        entry = next(t for t in call("GET", "")[1] if t["name"] == "acme")
+        assert call("PUT", "/acme", {key: entry[key] for key in entry if key != "name"}) == (200, entry)
+        assert call("PUT", "/acme", {})[1]["promises"] == {}  # replaced whole
         for wrong in ({"weight": -1}, {"wait": 1}, {"role": "king"}, {"promises": {"*": {}}}, {"models": "all"},
                       {"promises": {"*": {"deadline_s": 1, "slo": {"target": 7}}}}):  # fmt: skip
             status, content = call("PUT", "/acme", wrong)

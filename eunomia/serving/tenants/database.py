@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, delete, event, insert, select
+from sqlalchemy import ColumnElement, Connection, Engine, create_engine, delete, event, insert, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from eunomia.errors import ConfigError, OutputError
 from eunomia.serving.tenants.grants import Grant, Promise, hash_key, new_key
-from eunomia.serving.tenants.tables import API_KEY, MODEL, PROMISE, TENANT
+from eunomia.serving.tenants.tables import API_KEY, ENDED_KEY, MODEL, PROMISE, TENANT
 from eunomia.workload.tenant import Slo
 
 HINT = 8
@@ -71,8 +73,12 @@ class DatabaseDirectory:
     # --- what administrators change --------------------------------------------------------------------
 
     def put(self, grant: Grant) -> None:
-        """Add a tenant or replace all that it was granted; its keys stay."""
-        with self._transaction() as db:
+        """Add a tenant or replace all that it was granted; its keys stay.
+
+        Like every change here it raises ConfigError when nobody would be left who may change anything: no tenant
+        of the role ``admin`` with a key that is valid now.
+        """
+        with self._change() as db:
             known = db.execute(select(TENANT.c.name).where(TENANT.c.name == grant.name)).first()
             row = _tenant_row(grant)
             if known:
@@ -85,45 +91,54 @@ class DatabaseDirectory:
                 db.execute(insert(MODEL).values(tenant=grant.name, model=model))
             for model, promise in grant.promises.items():
                 db.execute(insert(PROMISE).values(_promise_row(grant.name, model, promise)))
-        self.refresh()
 
     def remove(self, name: str) -> bool:
-        """Forget a tenant and its keys; False when there is none."""
-        with self._transaction() as db:
-            for table in (API_KEY, PROMISE, MODEL):
+        """Forget a tenant and end its keys for good; False when there is none."""
+        with self._change() as db:
+            _end_keys(db, API_KEY.c.tenant == name)
+            for table in (PROMISE, MODEL):
                 db.execute(delete(table).where(table.c.tenant == name))
             found = db.execute(delete(TENANT).where(TENANT.c.name == name)).rowcount > 0
-        self.refresh()
         return found
 
     def issue_key(self, tenant: str, lifetime_s: float | None = None) -> str:
         """A new key for a tenant: returned this once, kept as a hash. Older keys stay valid."""
-        key, now_s = new_key(), time.time()
-        self._add_key(tenant, hash_key(key), key[:HINT], now_s, now_s + lifetime_s if lifetime_s else None)
-        return key
+        self._must_know(tenant)
+        with self._change() as db:
+            return _add_new_key(db, tenant, lifetime_s)
 
-    def adopt_key(self, tenant: str, key_hash: str) -> None:
-        """A key that was made elsewhere, by its hash; a key that is known stays as it is."""
-        if key_hash not in self._keys:
-            self._add_key(tenant, key_hash, "adopted", time.time(), None)
+    def adopt_key(self, tenant: str, key_hash: str) -> bool:
+        """A key that was made elsewhere, by its hash; whether it is valid now.
+
+        A key that is known stays as it is: one that was revoked or has expired stays dead.
+        """
+        self._must_know(tenant)
+        now_s = time.time()
+        with self._change() as db:
+            if db.execute(select(ENDED_KEY).where(ENDED_KEY.c.key_hash == key_hash)).first() is not None:
+                return False
+            known = db.execute(select(API_KEY).where(API_KEY.c.key_hash == key_hash)).first()
+            if known is not None:
+                return known.expires_s is None or known.expires_s > now_s
+            _add_key(db, tenant, key_hash, "adopted", now_s, None)
+        return True
 
     def rotate_key(self, tenant: str, grace_s: float = 0.0) -> str:
         """A new key; all older ones of the tenant end after ``grace_s``."""
+        self._must_know(tenant)
         ends_s = time.time() + grace_s
-        with self._transaction() as db:
+        with self._change() as db:
             later = (API_KEY.c.expires_s.is_(None)) | (API_KEY.c.expires_s > ends_s)
             db.execute(API_KEY.update().where(API_KEY.c.tenant == tenant, later).values(expires_s=ends_s))
-        return self.issue_key(tenant)
+            return _add_new_key(db, tenant, None)
 
     def revoke_keys(self, tenant: str, hint: str = "") -> int:
-        """End a tenant's keys now, all or those that start with ``hint``; returns how many."""
-        with self._transaction() as db:
-            wanted = API_KEY.c.tenant == tenant
-            if hint:
-                wanted &= API_KEY.c.hint == hint
-            gone = db.execute(delete(API_KEY).where(wanted)).rowcount
-        self.refresh()
-        return gone
+        """End a tenant's keys now and for good, all or those that start with ``hint``; returns how many."""
+        wanted = API_KEY.c.tenant == tenant
+        if hint:
+            wanted &= API_KEY.c.hint == hint
+        with self._change() as db:
+            return _end_keys(db, wanted)
 
     def keys(self, tenant: str) -> list[KeyFacts]:
         """A tenant's keys, oldest first."""
@@ -135,15 +150,21 @@ class DatabaseDirectory:
         """Let go of the database."""
         self._engine.dispose()
 
-    def _add_key(
-        self, tenant: str, key_hash: str, hint: str, created_s: float, expires_s: float | None
-    ) -> None:
+    def _must_know(self, tenant: str) -> None:
         if tenant not in self._grants:
             raise ConfigError(f"unknown tenant '{tenant}'")
+
+    @contextmanager
+    def _change(self) -> Iterator[Connection]:
+        """A transaction that is taken back when it would leave nobody who may change anything."""
         with self._transaction() as db:
-            db.execute(insert(API_KEY).values(
-                key_hash=key_hash, tenant=tenant, hint=hint, created_s=created_s, expires_s=expires_s
-            ))  # fmt: skip
+            had = _has_administrator(db)
+            yield db
+            if had and not _has_administrator(db):
+                raise ConfigError(
+                    "this would leave no administrator with a valid key; give another tenant the role 'admin' and"
+                    " a key, or this one a new key, first"
+                )
         self.refresh()
 
     def _transaction(self) -> _Transaction:
@@ -213,6 +234,36 @@ def _prepare_sqlite(connection: Any, _: Any) -> None:
 def _reason(error: SQLAlchemyError) -> str:
     text = str(getattr(error, "orig", None) or error)
     return text.strip().splitlines()[0][:200] if text.strip() else type(error).__name__
+
+
+def _has_administrator(db: Connection) -> bool:
+    """Whether somebody has the role and a valid key; two changes at once wait here for each other."""
+    valid = API_KEY.c.expires_s.is_(None) | (API_KEY.c.expires_s > time.time())
+    asked = select(API_KEY.c.key_hash).join(TENANT).where(TENANT.c.role == "admin", valid).with_for_update()
+    return db.execute(asked).first() is not None
+
+
+def _add_new_key(db: Connection, tenant: str, lifetime_s: float | None) -> str:
+    key, now_s = new_key(), time.time()
+    _add_key(db, tenant, hash_key(key), key[:HINT], now_s, now_s + lifetime_s if lifetime_s else None)
+    return key
+
+
+def _add_key(
+    db: Connection, tenant: str, key_hash: str, hint: str, created_s: float, expires_s: float | None
+) -> None:
+    db.execute(insert(API_KEY).values(
+        key_hash=key_hash, tenant=tenant, hint=hint, created_s=created_s, expires_s=expires_s
+    ))  # fmt: skip
+
+
+def _end_keys(db: Connection, wanted: ColumnElement[bool]) -> int:
+    """Take keys out and remember their hashes as ended; returns how many."""
+    found = db.execute(select(API_KEY.c.key_hash).where(wanted).with_for_update()).scalars().all()
+    if found:
+        db.execute(insert(ENDED_KEY), [{"key_hash": each, "ended_s": time.time()} for each in found])
+        db.execute(delete(API_KEY).where(wanted))
+    return len(found)
 
 
 def _read_grants(db: Connection) -> dict[str, Grant]:

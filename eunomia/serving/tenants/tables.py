@@ -58,3 +58,9 @@ API_KEY = Table(
     Column("created_s", Float, nullable=False),
     Column("expires_s", Float),  # null = never
 )  # fmt: skip
+
+ENDED_KEY = Table(  # outlives the tenant, so that a key whose hash stands in a file as well never comes back
+    "ended_key", METADATA,
+    Column("key_hash", String(64), primary_key=True),
+    Column("ended_s", Float, nullable=False),
+)  # fmt: skip

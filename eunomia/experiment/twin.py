@@ -24,6 +24,9 @@ from eunomia.workload.tenant import Agreement, Slo
 
 FORMAT = 3
 ANSWERED = ("hit", "late")
+AGAIN = "record it again with: eunomia twin record URL"
+TOKEN = 300  # letters: names and numbers of a recording are shorter
+ANY_FORMAT = ("format", "policy", "networks", "requests")
 KEYS = ("format", "policy", "late", "devices", "networks", "pairs", "turn_s", "spread", "requests")
 
 
@@ -78,20 +81,33 @@ class Twin:
 def read_twin(path: str | Path) -> Twin:
     """A recording as ``GET /v2/eunomia/twin`` gives it. Raises ConfigError."""
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:
         raise ConfigError(f"{path} is not JSON: {error}") from None
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        cut = f"; it looks cut off: {AGAIN}" if _cut_off(text.strip(), error) else ""
+        raise ConfigError(f"{path} is not JSON: {error}{cut}") from None
     return twin_of(content, str(path))
+
+
+def _cut_off(text: str, error: json.JSONDecodeError) -> bool:
+    """Whether it is an object as far as it goes: what is wrong with it is its end."""
+    return text[:1] in ("", "{") and text[-1:] != "}" and error.pos >= len(text) - TOKEN
 
 
 def twin_of(content: Any, source: str = "recording") -> Twin:
     """The same from a dictionary."""
-    if not isinstance(content, dict) or any(key not in content for key in KEYS):
+    is_one = isinstance(content, dict) and all(key in content for key in ANY_FORMAT)
+    if is_one and content["format"] != FORMAT:
+        raise ConfigError(
+            f"{source} has format {content['format']!r:.20}; this version reads {FORMAT}: {AGAIN}"
+        )
+    if not is_one or any(key not in content for key in KEYS):
         raise ConfigError(f"{source} is no recording of a server; get one with: eunomia twin record URL")
-    if content["format"] != FORMAT:
-        raise ConfigError(f"{source} has format {content['format']}; this version reads {FORMAT}")
     if not content["requests"]:
         raise ConfigError(f"{source} holds no request; send some first (eunomia load)")
     try:

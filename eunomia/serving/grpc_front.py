@@ -18,7 +18,7 @@ from tritonclient.grpc import service_pb2_grpc as stubs
 
 from eunomia import __version__
 from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES
-from eunomia.serving.http import EXTENSIONS, config_of
+from eunomia.serving.http import config_of, extensions_of
 from eunomia.serving.http_caller import FAIRNESS
 from eunomia.serving.protocol.errors import BadRequest, ServingError
 from eunomia.serving.protocol.infer import (
@@ -26,10 +26,10 @@ from eunomia.serving.protocol.infer import (
     InferRequest,
     InputTensor,
     SharedRegion,
-    WantedOutput,
     check_tensor,
     raw_array,
     region_of,
+    wanted_output,
 )
 from eunomia.serving.repository import VERSION
 from eunomia.serving.service import Caller, Service
@@ -82,7 +82,8 @@ class GrpcFront(stubs.GRPCInferenceServiceServicer):  # type: ignore[misc]
         return pb.ServerReadyResponse(ready=self.service.ready)
 
     async def ServerMetadata(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
-        return pb.ServerMetadataResponse(name="eunomia", version=__version__, extensions=EXTENSIONS)
+        extensions = extensions_of(self.service)
+        return pb.ServerMetadataResponse(name="eunomia", version=__version__, extensions=extensions)
 
     async def ModelReady(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
         async with answered(context):
@@ -216,8 +217,7 @@ def read_message(message: Any) -> InferRequest:
             f"raw_input_contents has {len(raw)} entries more than inputs without their own contents"
         )
     outputs = tuple(
-        WantedOutput(entry.name, True, region_of(_parameters(entry.parameters), entry.name))
-        for entry in message.outputs
+        wanted_output(entry.name, True, _parameters(entry.parameters)) for entry in message.outputs
     )
     return InferRequest(
         message.model_name,

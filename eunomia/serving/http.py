@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import BadHttpMessage
 
 from eunomia import __version__
 from eunomia.serving.admin import AdminFront
@@ -44,6 +45,7 @@ class HttpFront:
 
     def application(self) -> web.Application:
         """The application to run."""
+        logging.getLogger("aiohttp.server").addFilter(is_our_fault)
         app = web.Application(
             client_max_size=self._max_body,
             middlewares=[self.connections.middleware(), errors_as_json],
@@ -110,7 +112,8 @@ class HttpFront:
         return web.Response(status=200 if self.service.ready else 503)
 
     async def _server(self, _: web.Request) -> web.Response:
-        return web.json_response({"name": "eunomia", "version": __version__, "extensions": EXTENSIONS})
+        extensions = extensions_of(self.service)
+        return web.json_response({"name": "eunomia", "version": __version__, "extensions": extensions})
 
     async def _model(self, http: web.Request) -> web.Response:
         self.service.identify(caller_of(http))
@@ -223,6 +226,15 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
         return web.json_response({"error": "the server has failed; its log says more"}, status=500)
 
 
+def is_our_fault(record: logging.LogRecord) -> bool:
+    """Logging filter: whoever sends what is no HTTP (a gRPC client at the wrong port) fills no log with tracebacks."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, BadHttpMessage):
+        log.debug("what a client sent is no HTTP: %.200r", error.message)
+        return False
+    return True
+
+
 def error_response(error: ServingError) -> web.Response:
     """The response for a deliberate error."""
     headers = {}
@@ -231,6 +243,11 @@ def error_response(error: ServingError) -> web.Response:
         headers["Retry-After-Ms"] = str(max(1, math.ceil(error.retry_after_s * 1e3)))
     body = json.dumps({"error": str(error), "reason": error.reason})
     return web.Response(status=error.http, text=body, content_type="application/json", headers=headers)
+
+
+def extensions_of(service: Service) -> list[str]:
+    """What the server offers beyond the protocol's core."""
+    return [*EXTENSIONS, "system_shared_memory"] if service.regions.offered else EXTENSIONS
 
 
 def config_of(name: str, ports: dict[str, Any]) -> dict[str, Any]:

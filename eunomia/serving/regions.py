@@ -77,12 +77,12 @@ class Regions:
     """
 
     def __init__(self, folder: str = "/dev/shm", *, offered: bool = True) -> None:
-        self._folder, self._offered = folder, offered
+        self._folder, self.offered = folder, offered
         self._regions: dict[tuple[str, str], _Region] = {}
 
     def register(self, tenant: str, name: str, key: str, offset: int, size: int) -> None:
         """Open a region; raises BadRequest, NotFound or Refused."""
-        if not self._offered:
+        if not self.offered:
             raise BadRequest("this server offers no shared memory")
         if (tenant, name) in self._regions:
             raise BadRequest(

@@ -54,6 +54,10 @@ class Repository:
         found = sorted(self._entries.values(), key=lambda entry: entry.name)
         return [entry for entry in found if entry.state == "READY"] if ready_only else found
 
+    def has(self, name: str) -> bool:
+        """Whether a network has this name, loaded or not."""
+        return name in self._entries
+
     def entry(self, name: str, version: str = "") -> Entry:
         """A known network; raises NotFound."""
         entry = self._entries.get(name)

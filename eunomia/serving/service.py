@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,13 +39,14 @@ from eunomia.serving.repository import Repository
 from eunomia.serving.retired import Retired
 from eunomia.serving.shelf import PolicyShelf
 from eunomia.serving.statistics import ModelStatistics
-from eunomia.serving.telemetry import Telemetry
+from eunomia.serving.telemetry import NO_MODEL, Telemetry
 from eunomia.serving.tenants.grants import DEFAULT_TENANT, Directory, Grant
 from eunomia.serving.tenants.limits import Limits
 from eunomia.serving.tracing import Tracing
 from eunomia.workload.tenant import Agreement
 
 MICROSECOND = 1e-6
+Answer = asyncio.Future[dict[str, npt.NDArray[Any]]]
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,22 @@ class Service:
     async def infer(self, request: InferRequest, caller: Caller) -> dict[str, npt.NDArray[Any]]:
         """All outputs of the network; raises ServingError."""
         grant = self.identify(caller, request.parameters)
+        with ExitStack() as held:
+            try:
+                job, answer = self._accept(grant, request, caller, held)
+            except ServingError as error:
+                self._refused(grant, request.model, error)
+                raise
+            try:
+                return await asyncio.shield(answer)
+            except asyncio.CancelledError:
+                self.pool.cancel(job)
+                raise
+
+    def _accept(
+        self, grant: Grant, request: InferRequest, caller: Caller, held: ExitStack
+    ) -> tuple[Job, Answer]:
+        """Everything before the dispatcher has it; ``held``: gives back what counts as long as it is inside."""
         if self.draining:
             raise Unavailable("the server is draining", retry_after_s=1.0)
         if self.ledger is not None and not self.ledger.writable:
@@ -154,40 +172,21 @@ class Service:
         check_outputs(ports, request)
         size = sum(array.nbytes for array in inputs.values())
         self.limits.enter(grant)
-        try:
-            self.limits.hold(grant, size, self.pool.arena.free_bytes)
-            try:
-                return await self._run(grant, request, caller, inputs, batch)
-            finally:
-                self.limits.let_go(grant, size)
-        finally:
-            self.limits.exit(grant)
-
-    async def _run(
-        self,
-        grant: Grant,
-        request: InferRequest,
-        caller: Caller,
-        inputs: Inputs,
-        batch: int,
-    ) -> dict[str, npt.NDArray[Any]]:
+        held.callback(self.limits.exit, grant)
+        self.limits.hold(grant, size, self.pool.arena.free_bytes)
+        held.callback(self.limits.let_go, grant, size)
         job = self._job(grant, request, caller, inputs, batch)
         self._admit(grant, job)
         if self.tracing is not None:
             self.tracing.begin(job, grant.name, caller.traceparent)
         try:
-            answer = self.pool.submit(job, inputs)
+            return job, self.pool.submit(job, inputs)
         except (ArenaFull, ServingError) as error:
             if isinstance(error, ArenaFull):
                 error = Refused(f"the server's memory for tensors is full: {error}", retry_after_s=0.1)
             if self.tracing is not None:
                 self.tracing.end(job, error.reason, self.clock.now_s())
             raise error from None
-        try:
-            return await asyncio.shield(answer)
-        except asyncio.CancelledError:
-            self.pool.cancel(job)
-            raise
 
     def _job(
         self,
@@ -242,6 +241,13 @@ class Service:
         if isinstance(tensor.data, SharedRegion):
             return self.regions.tensor(grant.name, tensor)
         return tensor.data
+
+    def _refused(self, grant: Grant, model: str, error: ServingError) -> None:
+        """Count a request that was not accepted: a name that no network has must not become a label."""
+        known = self.repository.has(model)
+        self.telemetry.refused(grant.name, model if known else NO_MODEL, error.reason)
+        if known:
+            self.statistics.setdefault(model, ModelStatistics()).refused()
 
     def _retired(self, job: Job, outcome: str) -> None:
         agreement, now_s = self.pool.dispatcher.agreements[job.pair], self.clock.now_s()

@@ -49,6 +49,10 @@ class ModelStatistics:
         self.sums["queue"].add(request.queue_s)
         self.sums["compute_infer"].add(request.service_s)
 
+    def refused(self) -> None:
+        """Count one that was not accepted: it has failed, in no time."""
+        self.sums["fail"].add(0.0)
+
     def content(self, name: str) -> dict[str, Any]:
         """In the protocol's words."""
         none = {"count": 0, "ns": 0}

@@ -14,17 +14,19 @@ if TYPE_CHECKING:
     from eunomia.serving.service import Service
 
 MAX_TENANTS = 100  # labels; further tenants are counted under "other"
+NO_MODEL = "(unknown)"  # label of all requests for networks that do not exist
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
 class Telemetry:
-    """One registry per server; ``retired`` after each request, ``page`` for each scrape."""
+    """One registry per server; ``retired`` or ``refused`` after each request, ``page`` for each scrape."""
 
     def __init__(self) -> None:
         registry = self._registry = CollectorRegistry()
         model, both = ["model", "version"], ["tenant", "model"]
         self._tenants: set[str] = set()
         self._counters: dict[tuple[str, str, str], tuple[Any, Any, tuple[Any, ...]]] = {}
+        self._refusals: dict[tuple[str, str, str], tuple[Any, Any]] = {}
         self._success = Gauge(
             "nv_inference_request_success", "Requests that were answered", model, registry=registry
         )
@@ -102,6 +104,18 @@ class Telemetry:
         total_us.inc(request.response_s * 1e6)
         queue_us.inc(request.queue_s * 1e6)
         infer_us.inc(request.service_s * 1e6)
+
+    def refused(self, tenant: str, model: str, reason: str) -> None:
+        """Count one request that was not accepted; ``model``: a network's name or NO_MODEL."""
+        key = (tenant, model, reason)
+        counters = self._refusals.get(key)
+        if counters is None:
+            counters = self._refusals[key] = (
+                self._requests.labels(self._tenant(tenant), model, reason),
+                self._failure.labels(model, VERSION, reason),
+            )
+        for counter in counters:
+            counter.inc()
 
     def _counters_of(self, request: Retired) -> tuple[Any, Any, tuple[Any, ...]]:
         """What such a request moves, looked up once per tenant, network and outcome; unknown tenants share theirs."""

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import threading
 import time
 import urllib.error
@@ -224,9 +225,10 @@ def test_statistics_metrics_and_ledger_agree(tmp_path: Path) -> None:
         for _ in range(3):
             ask(tritonhttp, stub)
         with pytest.raises(InferenceServerException):
-            ask(tritonhttp, stub, timeout=1)  # refused before it was accepted: in no statistics
+            ask(tritonhttp, stub, timeout=1)  # refused before it was accepted: counted, but in no indicator
         stats = stub.get_inference_statistics("small", headers=bearer(GOLD))["model_stats"][0]
         assert stats["inference_count"] == 3 and stats["inference_stats"]["success"]["count"] == 3
+        assert stats["inference_stats"]["fail"] == {"count": 1, "ns": 0}
         request = urllib.request.Request(
             f"http://127.0.0.1:{server.http_port}/metrics", headers=bearer(ADMIN)
         )
@@ -243,6 +245,100 @@ def test_statistics_metrics_and_ledger_agree(tmp_path: Path) -> None:
         assert server.service.ledger is not None
         usage = server.service.ledger.usage["gold", "small"]
         assert usage.outcomes == {"hit": 3} and usage.energy_j == pytest.approx(10.0 * usage.device_s)
+
+
+def metrics(server: Server) -> list[str]:
+    """Lines of /metrics."""
+    url = f"http://127.0.0.1:{server.http_port}/metrics"
+    with urllib.request.urlopen(urllib.request.Request(url, headers=bearer(ADMIN)), timeout=10) as answer:
+        return answer.read().decode().splitlines()
+
+
+def test_refusals_are_counted_by_reason(tmp_path: Path) -> None:
+    with running(tmp_path, ledger_dir=tmp_path / "ledger") as server:
+        stub = tritongrpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}")
+
+        def refused(key: str = GOLD, **more: Any) -> None:
+            with pytest.raises(InferenceServerException):
+                ask(tritongrpc, stub, key=key, **more)
+
+        for _ in range(5):
+            refused(parameters={"slo_ms": 0.001})
+        refused(SILVER, image=np.repeat(IMAGE, 5, axis=0))
+        for model in ("made-up-1", "made-up-2"):
+            refused(model=model)
+        refused("eun_nobody")  # nobody's: in no count
+        server.service.draining = True
+        refused()
+        server.service.draining = False
+        stub.unload_model("small", headers=bearer(ADMIN))
+        refused()
+        stub.load_model("small", headers=bearer(ADMIN))
+        ask(tritongrpc, stub)
+        page = metrics(server)
+        counted = {line for line in page if line.startswith("eunomia_requests_total{")}
+        assert counted == {
+            f'eunomia_requests_total{{model="{model}",outcome="{outcome}",tenant="{tenant}"}} {count}.0'
+            for model, outcome, tenant, count in (
+                ("small", "hopeless", "gold", 5), ("small", "too_large", "silver", 1),
+                ("(unknown)", "not_found", "gold", 2), ("small", "unavailable", "gold", 2), ("small", "hit", "gold", 1),
+            )
+        }  # fmt: skip
+        assert 'nv_inference_request_failure{model="small",reason="hopeless",version="1"} 5.0' in page
+        assert not any("made-up" in line or "nobody" in line for line in page)
+        stats = stub.get_inference_statistics("small", headers=bearer(GOLD), as_json=True)["model_stats"][0]
+        assert int(stats["inference_stats"]["fail"]["count"]) == 8
+        assert [request[5] for request in server.service.recording.requests()] == ["hit"]
+        assert server.service.ledger is not None
+        assert server.service.ledger.usage["gold", "small"].outcomes == {"hit": 1}
+        assert 'eunomia_slo_attainment_ratio{model="small",tenant="gold"} 1.0' in page
+
+
+def test_limits_are_counted_and_nothing_of_a_refused_request_stays(tmp_path: Path) -> None:
+    held = threading.Event()
+    edf = load_policy("edf")
+
+    def hold(view: Any) -> Any:
+        return edf(view) if held.is_set() else []
+
+    with running(tmp_path, policy=hold) as server:
+        stub = tritongrpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}")
+        with ThreadPoolExecutor(2) as crowd:
+            inside = [crowd.submit(ask, tritongrpc, stub, SILVER) for _ in range(2)]
+            until(lambda: len(server.pool.dispatcher.waiting) == 2)
+            for _ in range(3):
+                with pytest.raises(InferenceServerException, match="2 are allowed"):
+                    ask(tritongrpc, stub, SILVER)
+            held.set()
+            assert [future.result(60).as_numpy("logits").shape for future in inside] == [(1, 10)] * 2
+        assert 'eunomia_requests_total{model="small",outcome="limit",tenant="silver"} 3.0' in metrics(server)
+        until(lambda: server.service.limits.active("silver") == 0)
+
+
+def test_classification_is_refused(server: Server, client: Any) -> None:
+    module, stub = client
+    wanted = module.InferRequestedOutput("logits", class_count=3)
+    with pytest.raises(InferenceServerException, match="classification extension is not offered"):
+        ask(module, stub, outputs=[wanted])
+
+
+def test_shared_memory_is_among_the_extensions(server: Server, client: Any) -> None:
+    module, stub = client
+    more = {} if module is tritonhttp else {"as_json": True}
+    regions = server.service.regions
+    assert "system_shared_memory" in stub.get_server_metadata(**more)["extensions"]
+    regions.offered = False
+    try:
+        assert "system_shared_memory" not in stub.get_server_metadata(**more)["extensions"]
+    finally:
+        regions.offered = True
+
+
+def test_what_is_no_http_leaves_no_traceback(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_connection(("127.0.0.1", server.http_port), timeout=10) as line:
+        line.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9))
+        assert line.recv(100).startswith(b"HTTP/1.")
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 def test_administrators_change_tenants(tmp_path: Path) -> None:

@@ -74,6 +74,26 @@ def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
         twin_of(empty)
     with pytest.raises(ConfigError, match="format 9"):
         twin_of(empty | {"format": 9})
+    older = {key: value for key, value in empty.items() if key not in ("turn_s", "spread")}
+    with pytest.raises(
+        ConfigError, match="has format 2; this version reads 3: record it again with: eunomia twin"
+    ):
+        twin_of(older | {"format": 2})
+
+
+def test_a_recording_that_was_cut_off_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "twin.json"
+    text = json.dumps(recording(0, "edf"))
+    for length in range(len(text) - 300, len(text)):
+        path.write_text(text[:length])
+        if text[length - 1] != "}":
+            with pytest.raises(ConfigError, match="cut off: record it again"):
+                read_twin(path)
+    for wrong in (text.replace(":", ";", 1), "hello", text + "}", text[:-1] + ",}"):
+        path.write_text(wrong)
+        with pytest.raises(ConfigError, match="is not JSON") as told:
+            read_twin(path)
+        assert "cut off" not in str(told.value)
 
 
 def test_a_damaged_recording_is_said() -> None:

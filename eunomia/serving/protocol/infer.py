@@ -249,11 +249,16 @@ def _fits(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> bool:
 
 
 def _read_wanted(entry: Json) -> WantedOutput:
-    name = _text(entry.get("name"), "an output's name")
     parameters = parameters_of(entry)
+    name = _text(entry.get("name"), "an output's name")
+    return wanted_output(name, parameters.get("binary_data") is True, parameters)
+
+
+def wanted_output(name: str, binary: bool, parameters: Mapping[str, Any]) -> WantedOutput:
+    """What its parameters ask for; raises BadRequest."""
     if parameters.get("classification"):
         raise BadRequest(f"output '{name}': the classification extension is not offered; ask for the tensor")
-    return WantedOutput(name, parameters.get("binary_data") is True, region_of(parameters, name))
+    return WantedOutput(name, binary, region_of(parameters, name))
 
 
 def _text(value: Any, what: str) -> str:

@@ -251,7 +251,8 @@ def metrics(server: Server) -> list[str]:
     """Lines of /metrics."""
     url = f"http://127.0.0.1:{server.http_port}/metrics"
     with urllib.request.urlopen(urllib.request.Request(url, headers=bearer(ADMIN)), timeout=10) as answer:
-        return answer.read().decode().splitlines()
+        page: str = answer.read().decode()
+    return page.splitlines()
 
 
 def test_refusals_are_counted_by_reason(tmp_path: Path) -> None:

@@ -46,11 +46,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(params=["http", "grpc"])
-def client(request: pytest.FixtureRequest, server: Server) -> Any:
+def client(request: pytest.FixtureRequest, server: Server) -> Iterator[Any]:
     """(module, client) of either protocol."""
     if request.param == "http":
-        return tritonhttp, tritonhttp.InferenceServerClient(f"127.0.0.1:{server.http_port}")
-    return tritongrpc, tritongrpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}")
+        module, stub = tritonhttp, tritonhttp.InferenceServerClient(f"127.0.0.1:{server.http_port}")
+    else:
+        module, stub = tritongrpc, tritongrpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}")
+    yield module, stub
+    stub.close()
 
 
 def bearer(key: str) -> dict[str, str]:

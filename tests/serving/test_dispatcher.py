@@ -16,6 +16,7 @@ from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.guard import Guarded
 from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.dispatch.lanes import Claim
 from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.dispatch.overheads import Overheads
 from eunomia.workload.tenant import Agreement, Slo
@@ -288,6 +289,20 @@ def test_a_fallback_that_waits_is_asked_about_a_lone_request_while_the_policy_re
     assert len(replay.log) == 1 and not asked, "the policy decided, and took too long"
     replay.play([(2.0, 1, 9.0, 1)])
     assert len(replay.log) == 1 and asked and guard.counts["resting"] >= 1
+
+
+def test_what_was_noted_for_going_on_is_dropped_when_something_else_was_noted_since() -> None:
+    replay = Replay(load_policy("weighted_fair"), np.ones((5, 2)), [5], DispatchOptions(lease_s=100.0))
+    replay.dispatcher.add_pair(Agreement("t", "m0"))
+    replay.dispatcher.arrive(Job(0, replay.networks[0], 0.0, 50.0, payload=0))
+    lane, memory = replay.dispatcher.lanes[0], replay.dispatcher.memory
+    for since, kept in ((0.0, 7.0), (1.0, 5.0)):  # another device has started something in the second case
+        memory[0] = 4.0
+        lane.goes_on = 2, Claim(lane.job, memory.copy(), np.array([7.0, *memory[1:]]))  # type: ignore[arg-type]
+        memory[0] += since
+        replay.clock.time_s = 2.5  # between the boundaries 2 and 3
+        replay.dispatcher.ahead.reconsider(0, lane)
+        assert memory[0] == kept and (lane.goes_on is None or lane.goes_on[0] == 3)
 
 
 def test_a_boundary_is_asked_about_once_and_only_while_somebody_waits() -> None:

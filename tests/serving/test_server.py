@@ -299,12 +299,7 @@ def test_refusals_are_counted_by_reason(tmp_path: Path) -> None:
 
 
 def test_limits_are_counted_and_nothing_of_a_refused_request_stays(tmp_path: Path) -> None:
-    held = threading.Event()
-    edf = load_policy("edf")
-
-    def hold(view: Any) -> Any:
-        return edf(view) if held.is_set() else []
-
+    held, hold = holding()
     with running(tmp_path, policy=hold) as server:
         stub = tritongrpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}")
         with ThreadPoolExecutor(2) as crowd:
@@ -420,6 +415,12 @@ def test_two_devices_cut_alike_and_hand_requests_over(tmp_path: Path) -> None:
         np.testing.assert_array_equal(ask(tritongrpc, stub, model="large").as_numpy("logits"), expected)
 
 
+def holding() -> tuple[threading.Event, Any]:
+    """A policy that starts nothing until the event is set."""
+    held, edf = threading.Event(), load_policy("edf")
+    return held, lambda view: edf(view) if held.is_set() else []
+
+
 def swap(view: Any) -> Any:
     """Never the device that ran the last block."""
     job = view.ready[0]
@@ -428,12 +429,7 @@ def swap(view: Any) -> Any:
 
 
 def test_a_client_that_goes_away_leaves_the_queue(tmp_path: Path) -> None:
-    held = threading.Event()
-    edf = load_policy("edf")
-
-    def hold(view: Any) -> Any:
-        return edf(view) if held.is_set() else []
-
+    held, hold = holding()
     with running(tmp_path, policy=hold) as server:
         stub = tritongrpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}")
         tensor = tritongrpc.InferInput("image", list(IMAGE.shape), "FP32")
@@ -458,12 +454,7 @@ def test_a_client_that_goes_away_leaves_the_queue(tmp_path: Path) -> None:
 
 
 def test_http_clients_that_go_away_leave_the_queue_too(tmp_path: Path) -> None:
-    held = threading.Event()
-    edf = load_policy("edf")
-
-    def hold(view: Any) -> Any:
-        return edf(view) if held.is_set() else []
-
+    held, hold = holding()
     with running(tmp_path, policy=hold) as server:
         tensor = {
             "name": "image",

@@ -45,11 +45,7 @@ class LookAhead:
         """
         now_s = self._dispatcher.clock.now_s()
         boundary = lane.boundary(now_s, cut=True)
-        if (
-            lane.goes_on is not None and boundary > lane.goes_on[0]
-        ):  # it did, and what the policy noted counts
-            self.note(lane.goes_on[1])
-            lane.goes_on = None
+        self.went_on(lane, boundary)
         if not lane.stopping and boundary < lane.last and lane.asked_stop != self._dispatcher.news:
             lane.asked_stop, lane.goes_on = self._dispatcher.news, None
             other = self._asked(device, lane, boundary, lane.boundary_s(now_s, cut=True))
@@ -81,7 +77,8 @@ class LookAhead:
 
     def catch_up(self, device: int, lane: Lane, passed: int) -> None:
         """What the policy would have noted at a boundary now behind the run, where nobody asked: nobody else waited."""
-        if lane.first < passed and lane.looked < passed and not lane.stopping:
+        notes = self._dispatcher.memory.any()  # who noted nothing at a start notes nothing here
+        if notes and lane.first < passed and lane.looked < passed and not lane.stopping:
             lane.looked = passed
             claim = self._asked(device, lane, passed, self._dispatcher.clock.now_s())
             if claim is not None and claim.job is lane.job:

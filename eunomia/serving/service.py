@@ -10,20 +10,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from eunomia.serving.connections import Connections
 from eunomia.serving.devices.answers import Elsewhere, Inputs
 from eunomia.serving.devices.arena import ArenaFull
-from eunomia.serving.devices.messages import Message
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.history import History, Run
 from eunomia.serving.ledger import Ledger
+from eunomia.serving.protocol.checks import check_inputs, check_outputs, duration_s, whole_number
 from eunomia.serving.protocol.errors import (
-    BadRequest,
     Forbidden,
     Hopeless,
     NotFound,
@@ -200,15 +198,15 @@ class Service:
         now_s = self.clock.now_s()
         network = self.pool.models[request.model].network
         promise = grant.promise(request.model)
-        own_s = _positive(request.parameters, "slo_ms", 1e-3)
-        timeout_s = _positive(request.parameters, "timeout", MICROSECOND)
+        own_s = duration_s(request.parameters, "slo_ms", 1e-3)
+        timeout_s = duration_s(request.parameters, "timeout", MICROSECOND)
         limit_s = min(timeout_s, caller.deadline_s)
         named_s = next((d for d in (own_s, timeout_s) if math.isfinite(d)), None)
         deadline_s = min(promise.deadline_s if promise else math.inf, limit_s) if named_s is None else named_s
         shapes = tuple((name, a.shape[1:]) for name, a in sorted(inputs.items()))
         return Job(
             self._pair(grant, request.model), network, now_s, now_s + deadline_s, now_s + limit_s, batch,
-            group=(request.model, shapes), urgency=1.0 / max(_whole(request.parameters, "priority"), 1),
+            group=(request.model, shapes), urgency=1.0 / max(whole_number(request.parameters, "priority"), 1),
         )  # fmt: skip
 
     def _admit(self, grant: Grant, job: Job) -> None:
@@ -273,57 +271,3 @@ class Service:
                 self.pool.devices[device].spec.name, [job, *job.together], start_s, end_s, preempted
             )
         self.history.runs.append(Run(device, agreement.tenant, agreement.model, start_s, end_s, preempted))
-
-
-def check_inputs(model: str, ports: Message, inputs: Inputs) -> int:
-    """Exactly the network's inputs, of its types and shapes; returns the batch size. Raises BadRequest."""
-    wanted = {port["name"]: port for port in ports["inputs"]}
-    if set(wanted) != set(inputs):
-        given = ", ".join(sorted(inputs)) or "none"
-        raise BadRequest(f"model '{model}' takes the inputs {', '.join(sorted(wanted))}; given: {given}")
-    batch = 1
-    for name, array in inputs.items():
-        port = wanted[name]
-        shape = port["shape"]
-        fits = len(shape) == array.ndim and all(w in (-1, s) for w, s in zip(shape, array.shape, strict=True))
-        if not fits:
-            raise BadRequest(f"input '{name}' has shape {list(array.shape)}; model '{model}' takes {shape}")
-        if array.dtype != _dtype(port["datatype"]):
-            raise BadRequest(f"input '{name}' holds {array.dtype}; model '{model}' takes {port['datatype']}")
-        if array.size == 0:
-            raise BadRequest(f"input '{name}' has shape {list(array.shape)}: it is empty")
-        if shape and shape[0] == -1:
-            batch = max(batch, array.shape[0])
-    return batch
-
-
-def check_outputs(ports: Message, request: InferRequest) -> None:
-    """Only outputs that the network has; raises BadRequest."""
-    known = [port["name"] for port in ports["outputs"]]
-    for output in request.outputs:
-        if output.name not in known:
-            raise BadRequest(
-                f"model '{request.model}' has no output '{output.name}'; it has {', '.join(known)}"
-            )
-
-
-def _positive(parameters: Mapping[str, Any], name: str, unit: float) -> float:
-    """A time in a request's parameters, in seconds; inf = none or 0. Raises BadRequest."""
-    value = parameters.get(name, 0)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise BadRequest(f"parameter '{name}' is {value!r:.50}; a number that is not negative is expected")
-    return value * unit if value > 0 else math.inf
-
-
-def _whole(parameters: Mapping[str, Any], name: str) -> int:
-    """A whole number in a request's parameters, 0 = not given. Raises BadRequest."""
-    value = parameters.get(name, 0)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise BadRequest(f"parameter '{name}' is {value!r:.50}; a whole number from 0 is expected")
-    return value
-
-
-def _dtype(datatype: str) -> np.dtype[Any]:
-    from eunomia.serving.devices.messages import DATATYPES
-
-    return DATATYPES[datatype]

@@ -1,0 +1,60 @@
+"""Whether a request fits the network that it names, and what its parameters say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from eunomia.serving.devices.answers import Inputs
+from eunomia.serving.devices.messages import DATATYPES, Message
+from eunomia.serving.protocol.errors import BadRequest
+from eunomia.serving.protocol.infer import InferRequest
+
+
+def check_inputs(model: str, ports: Message, inputs: Inputs) -> int:
+    """Exactly the network's inputs, of its types and shapes; returns the batch size. Raises BadRequest."""
+    wanted = {port["name"]: port for port in ports["inputs"]}
+    if set(wanted) != set(inputs):
+        given = ", ".join(sorted(inputs)) or "none"
+        raise BadRequest(f"model '{model}' takes the inputs {', '.join(sorted(wanted))}; given: {given}")
+    batch = 1
+    for name, array in inputs.items():
+        port = wanted[name]
+        shape = port["shape"]
+        fits = len(shape) == array.ndim and all(w in (-1, s) for w, s in zip(shape, array.shape, strict=True))
+        if not fits:
+            raise BadRequest(f"input '{name}' has shape {list(array.shape)}; model '{model}' takes {shape}")
+        if array.dtype != DATATYPES[port["datatype"]]:
+            raise BadRequest(f"input '{name}' holds {array.dtype}; model '{model}' takes {port['datatype']}")
+        if array.size == 0:
+            raise BadRequest(f"input '{name}' has shape {list(array.shape)}: it is empty")
+        if shape and shape[0] == -1:
+            batch = max(batch, array.shape[0])
+    return batch
+
+
+def check_outputs(ports: Message, request: InferRequest) -> None:
+    """Only outputs that the network has; raises BadRequest."""
+    known = [port["name"] for port in ports["outputs"]]
+    for output in request.outputs:
+        if output.name not in known:
+            raise BadRequest(
+                f"model '{request.model}' has no output '{output.name}'; it has {', '.join(known)}"
+            )
+
+
+def duration_s(parameters: Mapping[str, Any], name: str, unit_s: float) -> float:
+    """A time in a request's parameters, in seconds; inf = none or 0. Raises BadRequest."""
+    value = parameters.get(name, 0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise BadRequest(f"parameter '{name}' is {value!r:.50}; a number that is not negative is expected")
+    return value * unit_s if value > 0 else math.inf
+
+
+def whole_number(parameters: Mapping[str, Any], name: str) -> int:
+    """A whole number in a request's parameters, 0 = not given. Raises BadRequest."""
+    value = parameters.get(name, 0)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise BadRequest(f"parameter '{name}' is {value!r:.50}; a whole number from 0 is expected")
+    return value

@@ -105,10 +105,10 @@ class Run:
 
 
 def tenants() -> dict[str, dict[str, Any]]:
-    """The server's table of tenants."""
+    """The server's table of tenants: deadlines are multiples of measured times, so clients say them."""
     table: dict[str, dict[str, Any]] = {
         name: {"weight": weight, "promise": [
-            {"model": p.model, "deadline_ms": 1000.0, "slo": {"hit_rate": p.target}}
+            {"model": p.model, "deadline_ms": 1000.0, "min_deadline_ms": 0.0, "slo": {"hit_rate": p.target}}
             for p in PAIRS if p.tenant == name]}
         for name, weight in WEIGHTS.items()
     }  # fmt: skip

@@ -139,7 +139,8 @@ def server_options(config: ServerConfig) -> ServerOptions:
         networks=[_entry(n, cache) for n in config.network],
         directory=_directory(config),
         cache=cache, host=config.host, http_port=config.http_port, grpc_port=config.grpc_port,
-        anonymous=config.anonymous, policy=resolve_policy(config.policy), fallback=config.fallback,
+        anonymous=config.anonymous, min_deadline_s=config.min_deadline_ms * 1e-3,
+        policy=resolve_policy(config.policy), fallback=config.fallback,
         policy_label=policy_name(config.policy),
         dispatch=DispatchOptions(
             config.lease_ms * 1e-3, config.late, config.max_batch, ahead_s=config.ahead_ms * 1e-3,
@@ -197,9 +198,12 @@ def _grant(tenant: ServedTenantConfig) -> Grant:
     from eunomia.serving.tenants.grants import Grant, Promise
 
     promises = {
-        p.model: Promise(p.deadline_ms * 1e-3, p.slo.slo if p.slo else None, p.priority)
+        p.model: Promise(
+            p.deadline_ms * 1e-3, p.slo.slo if p.slo else None, p.priority,
+            None if p.min_deadline_ms is None else p.min_deadline_ms * 1e-3,
+        )
         for p in tenant.promise
-    }
+    }  # fmt: skip
     return Grant(
         tenant.name, tenant.role, tenant.weight, tenant.rate_per_s or float("inf"), tenant.burst,
         tenant.max_concurrency, tenant.max_concurrency, int(tenant.max_request_mib * 1024**2),

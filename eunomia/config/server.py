@@ -15,7 +15,7 @@ from eunomia.config.complaints import config_error
 from eunomia.config.demand import SloConfig
 from eunomia.config.load import read_table
 from eunomia.config.overrides import Table, apply_overrides, parse_override
-from eunomia.config.section import FilePath, Name, PolicyText, Positive, Section, Share, wrong
+from eunomia.config.section import FilePath, Name, NotNegative, PolicyText, Positive, Section, Share, wrong
 
 Port = Annotated[int, Field(ge=0, le=65535)]  # 0 = any free one
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -52,12 +52,25 @@ class NetworkConfig(Section):
 
 
 class PromiseConfig(Section):
-    """What a tenant was promised for one network (``"*"``: for every other)."""
+    """What a tenant was promised for one network (``"*"``: for every other).
+
+    ``min_deadline_ms``: the shortest deadline that its clients may claim; default: what was promised, 0 = any.
+    """
 
     model: Name
     deadline_ms: Positive
+    min_deadline_ms: NotNegative | None = None
     slo: SloConfig | None = None
     priority: Positive = 1.0
+
+    @model_validator(mode="after")
+    def _claims_within_the_promise(self) -> Self:
+        if self.min_deadline_ms is not None and self.min_deadline_ms > self.deadline_ms:
+            raise wrong(
+                f"min_deadline_ms ({self.min_deadline_ms:g}) is the shortest deadline that a client may claim; "
+                f"it is at most deadline_ms ({self.deadline_ms:g})"
+            )
+        return self
 
 
 class ServedTenantConfig(Section):
@@ -89,6 +102,7 @@ class ServerConfig(Section):
     http_port: Port = 8000
     grpc_port: Port | None = 8001
     anonymous: bool = False  # callers without a key are told apart by headers
+    min_deadline_ms: NotNegative = 0.0  # for tenants without a promise; 0 = clients may claim any deadline
     policy: PolicyText = "edf+f"
     fallback: Name = "edf+f"
     lease_ms: Annotated[float, Field(ge=0.0)] = 50.0

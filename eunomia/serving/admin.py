@@ -21,6 +21,8 @@ from eunomia.workload.tenant import Slo
 
 LIMITS = {"weight": float, "rate_per_s": float, "burst": float, "max_concurrency": int, "max_queue": int,
           "max_request_bytes": int}  # fmt: skip
+PROMISE = frozenset({"deadline_s", "min_deadline_s", "priority", "slo"})
+OR_ZERO = ("grace_s", "min_deadline_s")
 SLO = {"target": float, "kind": str, "percentile": float, "window_requests": int, "window_s": float}
 
 
@@ -128,7 +130,7 @@ def read_grant(name: str, content: dict[str, Any]) -> Grant:
         raise BadRequest("models must be a list of names, or null for all")
     promises = content.get("promises", {})
     if not isinstance(promises, dict):
-        raise BadRequest("promises must be an object: network -> {deadline_s, priority, slo}")
+        raise BadRequest("promises must be an object: network -> {deadline_s, min_deadline_s, priority, slo}")
     return Grant(
         name, role, models=None if models is None else frozenset(models),
         promises={model: _promise(model, p) for model, p in promises.items()}, **limits,
@@ -143,7 +145,7 @@ def as_json(grant: Grant) -> dict[str, Any]:
         "models": None if grant.models is None else sorted(grant.models),
         "promises": {
             model: {
-                "deadline_s": p.deadline_s, "priority": p.priority,
+                "deadline_s": p.deadline_s, "min_deadline_s": p.min_deadline_s, "priority": p.priority,
                 "slo": {key: getattr(p.slo, key) for key in SLO} if p.slo else None,
             }
             for model, p in grant.promises.items()
@@ -152,11 +154,19 @@ def as_json(grant: Grant) -> dict[str, Any]:
 
 
 def _promise(model: str, content: Any) -> Promise:
-    if not isinstance(content, dict) or not set(content) <= {"deadline_s", "priority", "slo"}:
-        raise BadRequest(f"promise for '{model[:100]}': an object with deadline_s, priority, slo is expected")
+    if not isinstance(content, dict) or not set(content) <= PROMISE:
+        raise BadRequest(
+            f"promise for '{model[:100]}': an object with {', '.join(sorted(PROMISE))} is expected"
+        )
     deadline_s = _number(content, "deadline_s", None)
     if deadline_s is None:
         raise BadRequest(f"promise for '{model[:100]}' has no deadline_s")
+    min_deadline_s = _number(content, "min_deadline_s", None)
+    if min_deadline_s is not None and min_deadline_s > deadline_s:
+        raise BadRequest(
+            f"promise for '{model[:100]}': min_deadline_s ({min_deadline_s:g}) is the shortest deadline that a client "
+            f"may claim; it is at most deadline_s ({deadline_s:g})"
+        )
     slo = content.get("slo")
     if slo is not None:
         if not isinstance(slo, dict) or not set(slo) <= set(SLO):
@@ -165,7 +175,7 @@ def _promise(model: str, content: Any) -> Promise:
             slo = Slo(**slo)
         except (ConfigError, TypeError) as error:
             raise BadRequest(f"slo of '{model[:100]}': {error}") from None
-    return Promise(deadline_s, slo, _number(content, "priority", 1.0) or 1.0)
+    return Promise(deadline_s, slo, _number(content, "priority", 1.0) or 1.0, min_deadline_s)
 
 
 def _only(content: Mapping[str, Any], *known: str, what: str) -> Mapping[str, Any]:
@@ -182,8 +192,8 @@ def _number(content: Mapping[str, Any], key: str, missing: float | None) -> floa
     if value is None:
         return missing
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e15:
-        if key == "grace_s" and value == 0:
+        if key in OR_ZERO and value == 0:
             return 0.0
-        wanted = "0 or a positive number" if key == "grace_s" else "a positive number"
+        wanted = "0 or a positive number" if key in OR_ZERO else "a positive number"
         raise BadRequest(f"{key} is {value!r:.50}; {wanted} is expected")
     return value

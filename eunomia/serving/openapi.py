@@ -19,8 +19,10 @@ PARAMETERS: Json = {
     "type": "object", "additionalProperties": True,
     "properties": {
         "priority": {"type": "integer", "minimum": 0, "description": "1 = first among the tenant's own, 0 = default"},
-        "timeout": {"type": "integer", "minimum": 0, "description": "microseconds, then the request is given up"},
-        "slo_ms": {"type": "number", "minimum": 0, "description": "deadline in milliseconds from its arrival"},
+        "timeout": {"type": "integer", "minimum": 0, "description":
+                    "microseconds, then the request is given up; 0 = not given"},
+        "slo_ms": {"type": "number", "minimum": 0, "description":
+                   "deadline in milliseconds from its arrival, as far as the tenant may claim it; 0 = not given"},
     },
 }  # fmt: skip
 INPUT: Json = {
@@ -62,6 +64,8 @@ TENANT: Json = {
             "type": "object", "required": ["deadline_s"], "additionalProperties": False,
             "properties": {
                 "deadline_s": {"type": "number", "exclusiveMinimum": 0},
+                "min_deadline_s": {"type": ["number", "null"], "minimum": 0, "description":
+                                   "shortest deadline that clients may claim; null = deadline_s, 0 = any"},
                 "priority": {"type": "number", "exclusiveMinimum": 0},
                 "slo": {"type": ["object", "null"], "properties": SLO_KINDS, "required": ["target"]},
             },

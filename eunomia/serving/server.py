@@ -51,6 +51,7 @@ class ServerOptions:
     http_port: int = 8000
     grpc_port: int | None = 8001
     anonymous: bool = False
+    min_deadline_s: float = 0.0  # the shortest that a client may claim where nothing was promised
     policy: str | Callable[[View], Sequence[Assign]] = "edf+f"
     policy_label: str = ""  # what it is called; "" = its own name
     fallback: str = "edf+f"
@@ -84,7 +85,8 @@ class Server:
         )  # fmt: skip
         self.service = Service(
             clock, self.pool, Repository(self.pool, options.models_dir, options.networks), options.directory,
-            Limits(clock), anonymous=options.anonymous, regions=Regions(offered=options.shared_memory),
+            Limits(clock), anonymous=options.anonymous, min_deadline_s=options.min_deadline_s,
+            regions=Regions(offered=options.shared_memory),
         )  # fmt: skip
         named = options.policy if isinstance(options.policy, str) else policy_label(policy)
         self.service.policy_name = options.policy_label or named

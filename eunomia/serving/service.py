@@ -38,6 +38,7 @@ from eunomia.serving.retired import Retired
 from eunomia.serving.shelf import PolicyShelf
 from eunomia.serving.statistics import ModelStatistics
 from eunomia.serving.telemetry import NO_MODEL, Telemetry
+from eunomia.serving.tenants.deadlines import Claim, deadline_s
 from eunomia.serving.tenants.grants import DEFAULT_TENANT, Directory, Grant
 from eunomia.serving.tenants.limits import Limits
 from eunomia.serving.tracing import Tracing
@@ -64,6 +65,7 @@ class Service:
 
     ``anonymous``: callers without a key are told apart by headers alone, and have the grant of the tenant
     they name, or that of ``default``. Otherwise a key is needed, and headers are not believed.
+    ``min_deadline_s``: the shortest deadline that a client may claim where its tenant was promised nothing.
     """
 
     clock: Clock
@@ -72,6 +74,7 @@ class Service:
     directory: Directory
     limits: Limits
     anonymous: bool = False
+    min_deadline_s: float = 0.0
     regions: Regions = field(default_factory=lambda: Regions(offered=False))
     ledger: Ledger | None = None
     fallbacks: Callable[[], Mapping[str, int]] = dict
@@ -194,18 +197,18 @@ class Service:
         inputs: Inputs,
         batch: int,
     ) -> Job:
-        """Deadline: the request's own (slo_ms, else timeout), else the promise, or the call's if that is sooner."""
+        """With the deadline that its client claims, as far as it was granted, and the client's own timeout."""
         now_s = self.clock.now_s()
         network = self.pool.models[request.model].network
-        promise = grant.promise(request.model)
-        own_s = duration_s(request.parameters, "slo_ms", 1e-3)
-        timeout_s = duration_s(request.parameters, "timeout", MICROSECOND)
-        limit_s = min(timeout_s, caller.deadline_s)
-        named_s = next((d for d in (own_s, timeout_s) if math.isfinite(d)), None)
-        deadline_s = min(promise.deadline_s if promise else math.inf, limit_s) if named_s is None else named_s
+        claim = Claim(
+            duration_s(request.parameters, "slo_ms", 1e-3),
+            duration_s(request.parameters, "timeout", MICROSECOND),
+            caller.deadline_s,
+        )
+        due_s = now_s + deadline_s(claim, grant.promise(request.model), self.min_deadline_s)
         shapes = tuple((name, a.shape[1:]) for name, a in sorted(inputs.items()))
         return Job(
-            self._pair(grant, request.model), network, now_s, now_s + deadline_s, now_s + limit_s, batch,
+            self._pair(grant, request.model), network, now_s, due_s, now_s + claim.limit_s, batch,
             group=(request.model, shapes), urgency=1.0 / max(whole_number(request.parameters, "priority"), 1),
         )  # fmt: skip
 
@@ -216,8 +219,9 @@ class Service:
             raise Unavailable(f"no device can run '{job.network.name}' now", retry_after_s=1.0)
         left_s = min(job.deadline_s, job.hard_timeout_s) - job.arrival_s
         if best_s > left_s:
+            what = "timeout" if job.hard_timeout_s < job.deadline_s else "deadline"
             raise Hopeless(
-                f"the network alone takes {best_s * 1e3:.1f} ms and the deadline is {left_s * 1e3:.1f} ms away",
+                f"the network alone takes {best_s * 1e3:.1f} ms and the {what} is {left_s * 1e3:.1f} ms away",
                 retry_after_s=max(best_s - left_s, 0.01),
             )
         if self.limits.active(grant.name) > grant.max_queue:

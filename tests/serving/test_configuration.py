@@ -54,6 +54,9 @@ SERVER = {"anonymous": True, "device": [{"name": "cpu"}], "tenant": [{"name": "d
     ({"tls_cert": "a.pem"}, "both tls_cert and tls_key"),
     ({"tenant": [{"name": "a", "key_sha256": ["short"]}]}, "key_sha256"),
     ({"tenant": [{"name": "a", "promise": [{"model": "*", "deadline_ms": -1.0}]}]}, "deadline_ms"),
+    ({"tenant": [{"name": "a", "promise": [{"model": "*", "deadline_ms": 9.0, "min_deadline_ms": 10.0}]}]},
+     r"tenant.a.promise.0: min_deadline_ms \(10\) is .* at most deadline_ms \(9\)"),
+    ({"min_deadline_ms": -1.0}, "min_deadline_ms is -1.0; it must be at least 0"),
     ({"device": [{"name": "a", "cores": [9999]}]}, "device 'a' has core 9999; this machine has 0 to"),
 ])  # fmt: skip
 def test_slips_in_a_server_file(change: dict[str, object], says: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ from eunomia.workload.tenant import Slo
 
 GOLD = Grant(
     "gold", weight=3.0, rate_per_s=50.0, models=frozenset({"a", "b"}),
-    promises={"a": Promise(0.05, Slo(0.99)), "*": Promise(1.0, Slo(0.2, "latency_percentile", 99.0), 9.0)},
+    promises={"a": Promise(0.05, Slo(0.99), min_deadline_s=0.02), "b": Promise(0.05, min_deadline_s=0.0),
+              "*": Promise(1.0, Slo(0.2, "latency_percentile", 99.0), 9.0)},
 )  # fmt: skip
 
 
@@ -102,17 +104,21 @@ def test_ended_keys_stay_dead_after_a_restart(url: str) -> None:
     directory.close()
 
 
-def test_a_database_of_the_first_version_keeps_its_keys(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'tenants.db'}"
+def test_a_database_of_the_first_version_keeps_its_keys_and_promises(url: str) -> None:
     directory = DatabaseDirectory(url)
     directory.put(GOLD)
     key = directory.issue_key("gold")
     with directory._engine.begin() as db:
         db.execute(text("DROP TABLE ended_key"))
+        db.execute(text("ALTER TABLE promise DROP COLUMN min_deadline_s"))
         db.execute(text("UPDATE alembic_version SET version_num = 'v1'"))
     directory.close()
     again = DatabaseDirectory(url)
-    assert again.by_key(key) == GOLD and again.revoke_keys("gold") == 1
+    found = again.by_key(key)
+    assert found is not None
+    assert found.promises == {m: replace(p, min_deadline_s=None) for m, p in GOLD.promises.items()}
+    assert found.promise("a").shortest_s == 0.05  # type: ignore[union-attr]
+    assert again.revoke_keys("gold") == 1 and again.remove("gold")
     again.close()
 
 

@@ -121,8 +121,6 @@ def test_a_long_call_deadline_does_not_stretch_the_promise(server: Server) -> No
     ):  # fmt: skip
         ask(tritongrpc, stub, **more)
         assert server.service.recording.requests()[-1][3] == pytest.approx(deadline_s)
-    ask(tritongrpc, stub, client_timeout=4.0)
-    assert 3.0 < server.service.recording.requests()[-1][3] < 4.5
 
 
 def test_networks_come_and_go(server: Server, client: Any) -> None:
@@ -267,7 +265,7 @@ def test_refusals_are_counted_by_reason(tmp_path: Path) -> None:
                 ask(tritongrpc, stub, key=key, **more)
 
         for _ in range(5):
-            refused(parameters={"slo_ms": 0.001})
+            refused(timeout=1)
         refused(SILVER, image=np.repeat(IMAGE, 5, axis=0))
         for model in ("made-up-1", "made-up-2"):
             refused(model=model)
@@ -359,7 +357,7 @@ def test_administrators_change_tenants(tmp_path: Path) -> None:
             except urllib.error.HTTPError as error:
                 return error.code, json.loads(error.read())
 
-        promise = {"deadline_s": 5.0, "slo": {"target": 0.9}}
+        promise = {"deadline_s": 5.0, "slo": {"target": 0.9}, "min_deadline_s": 0}
         assert call("PUT", "/acme", {"weight": 2.0, "promises": {"*": promise}})[0] == 200
         key = call("POST", "/acme/keys")[1]["key"]
         stub = tritonhttp.InferenceServerClient(f"127.0.0.1:{server.http_port}")
@@ -390,6 +388,7 @@ def test_administrators_change_tenants(tmp_path: Path) -> None:
         assert call("PUT", "/acme", {key: entry[key] for key in entry if key != "name"}) == (200, entry)
         assert call("PUT", "/acme", {})[1]["promises"] == {}  # replaced whole
         for wrong in ({"weight": -1}, {"wait": 1}, {"role": "king"}, {"promises": {"*": {}}}, {"models": "all"},
+                      {"promises": {"*": {"deadline_s": 1, "min_deadline_s": 2}}},
                       {"promises": {"*": {"deadline_s": 1, "slo": {"target": 7}}}}):  # fmt: skip
             status, content = call("PUT", "/acme", wrong)
             assert status == 400 and len(content["error"]) > 10

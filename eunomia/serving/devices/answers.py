@@ -105,7 +105,7 @@ class Answers:
         """Tell why there is no result."""
         if job.payload.answer.done():
             return
-        self._dispatcher.leave(job, dropped=True)
+        self._dispatcher.leave(job, dropped=True, by_client=error.by_client)
         self.release(job.payload.slot)
         self.on_retired(job, error.reason)
         job.payload.answer.set_exception(error)

@@ -156,16 +156,20 @@ class Dispatcher:
             lane.revoked = None
             self.ahead.free(job)
 
-    def leave(self, job: Job, *, dropped: bool = False) -> bool:
-        """A request has its answer; returns whether it met its deadline. Its indicator moves."""
+    def leave(self, job: Job, *, dropped: bool = False, by_client: bool = False) -> bool:
+        """A request has its answer; returns whether it met its deadline. Its indicator moves.
+
+        Not so for one that its client gave up while its deadline could still be met: no promise was broken.
+        """
         now_s = self.clock.now_s()
         hit = not dropped and now_s <= job.deadline_s
         job.state = GONE
         self.finished += 1
         if not dropped:
             job.answer_s = max(0.0, now_s - job.ended_s)
-        self.indicators[job.pair].observe(now_s, now_s - job.arrival_s, hit=hit, dropped=dropped)
-        self._table.changed(job.pair)
+        if not by_client or job.deadline_s < now_s + self.costs.rest_s(job.network)[0][job.block]:
+            self.indicators[job.pair].observe(now_s, now_s - job.arrival_s, hit=hit, dropped=dropped)
+            self._table.changed(job.pair)
         return hit
 
     def withdraw(self, job: Job) -> None:

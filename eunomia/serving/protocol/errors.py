@@ -7,10 +7,11 @@ class ServingError(Exception):
     """One clear sentence for the client; ``reason`` is the label in the metrics.
 
     ``http``: status code. ``grpc``: name of the status code. ``retry_after_s``: when it makes sense to
-    ask again; None = never with this request.
+    ask again; None = never with this request. ``by_client``: whoever asked has given the request up.
     """
 
     http, grpc, reason = 500, "INTERNAL", "internal"
+    by_client = False
 
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -69,12 +70,14 @@ class Expired(ServingError):
     """The request's own timeout has passed while it waited."""
 
     http, grpc, reason = 504, "DEADLINE_EXCEEDED", "expired"
+    by_client = True
 
 
 class Cancelled(ServingError):
     """The client has gone away."""
 
     http, grpc, reason = 499, "CANCELLED", "cancelled"
+    by_client = True
 
 
 class ModelFailed(ServingError):

@@ -289,7 +289,7 @@ def _promise(row: Any) -> Promise:
     slo = None
     if row.slo_kind is not None:
         slo = Slo(row.slo_target, row.slo_kind, row.slo_percentile, row.slo_window_requests, row.slo_window_s)
-    return Promise(row.deadline_s, slo, row.priority)
+    return Promise(row.deadline_s, slo, row.priority, row.min_deadline_s)
 
 
 def _tenant_row(grant: Grant) -> dict[str, Any]:
@@ -308,4 +308,5 @@ def _promise_row(tenant: str, model: str, promise: Promise) -> dict[str, Any]:
         "slo_kind": slo.kind if slo else None, "slo_target": slo.target if slo else None,
         "slo_percentile": slo.percentile if slo else None,
         "slo_window_requests": slo.window_requests if slo else None, "slo_window_s": slo.window_s if slo else None,
+        "min_deadline_s": promise.min_deadline_s,
     }  # fmt: skip

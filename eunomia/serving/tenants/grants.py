@@ -17,11 +17,20 @@ DEFAULT_TENANT = "default"
 
 @dataclass(frozen=True)
 class Promise:
-    """What one tenant was promised for one network: deadline of each request, and objective over many."""
+    """What one tenant was promised for one network: deadline of each request, and objective over many.
+
+    ``min_deadline_s``: the shortest deadline that a client may claim; None = what was promised, 0 = any.
+    """
 
     deadline_s: float
     slo: Slo | None = None
     priority: float = 1.0
+    min_deadline_s: float | None = None
+
+    @property
+    def shortest_s(self) -> float:
+        """No claim of a client makes a deadline shorter than this."""
+        return self.deadline_s if self.min_deadline_s is None else self.min_deadline_s
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ PROMISE = Table(
     Column("slo_percentile", Float),
     Column("slo_window_requests", Integer),
     Column("slo_window_s", Float),
+    Column("min_deadline_s", Float),  # null = deadline_s
 )  # fmt: skip
 
 API_KEY = Table(

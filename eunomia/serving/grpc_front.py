@@ -92,8 +92,8 @@ class GrpcFront(stubs.GRPCInferenceServiceServicer):  # type: ignore[misc]
 
     async def ModelMetadata(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
         async with answered(context):
-            self.service.identify(caller_of(context))
-            ports = self.service.repository.ports(request.name, request.version)
+            grant = self.service.identify(caller_of(context))
+            ports = self.service.repository.ports_for(grant, request.name, request.version)
             metadata = pb.ModelMetadataResponse.TensorMetadata
             return pb.ModelMetadataResponse(
                 name=request.name, versions=[VERSION], platform="onnxruntime_onnx",
@@ -105,28 +105,28 @@ class GrpcFront(stubs.GRPCInferenceServiceServicer):  # type: ignore[misc]
         from google.protobuf.json_format import ParseDict
 
         async with answered(context):
-            self.service.identify(caller_of(context))
-            ports = self.service.repository.ports(request.name, request.version)
+            grant = self.service.identify(caller_of(context))
+            ports = self.service.repository.ports_for(grant, request.name, request.version)
             return ParseDict({"config": config_of(request.name, ports)}, pb.ModelConfigResponse())
 
     async def ModelStatistics(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
         from google.protobuf.json_format import ParseDict
 
         async with answered(context):
-            self.service.identify(caller_of(context))
-            found = self.service.model_statistics(request.name, request.version)
+            grant = self.service.identify(caller_of(context))
+            found = self.service.model_statistics(grant, request.name, request.version)
             return ParseDict({"model_stats": found}, pb.ModelStatisticsResponse())
 
     # --- the repository --------------------------------------------------------------------------------
 
     async def RepositoryIndex(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
         async with answered(context):
-            self.service.identify(caller_of(context))
+            grant = self.service.identify(caller_of(context))
             self.service.repository.rescan()
             index = pb.RepositoryIndexResponse.ModelIndex
             return pb.RepositoryIndexResponse(models=[
                 index(name=e.name, version=VERSION, state=e.state, reason=e.reason)
-                for e in self.service.repository.entries(ready_only=request.ready)
+                for e in self.service.repository.entries_for(grant, ready_only=request.ready)
             ])  # fmt: skip
 
     async def RepositoryModelLoad(self, request: Any, context: Any) -> Any:  # noqa: N802, D102

@@ -116,9 +116,9 @@ class HttpFront:
         return web.json_response({"name": "eunomia", "version": __version__, "extensions": extensions})
 
     async def _model(self, http: web.Request) -> web.Response:
-        self.service.identify(caller_of(http))
+        grant = self.service.identify(caller_of(http))
         name, version = http.match_info["model"], http.match_info.get("version", "")
-        ports = self.service.repository.ports(name, version)
+        ports = self.service.repository.ports_for(grant, name, version)
         return web.json_response({
             "name": name, "versions": [VERSION], "platform": "onnxruntime_onnx",
             "inputs": ports["inputs"], "outputs": ports["outputs"],
@@ -129,16 +129,14 @@ class HttpFront:
         return web.Response(status=200 if entry.state == "READY" else 503)
 
     async def _config(self, http: web.Request) -> web.Response:
-        self.service.identify(caller_of(http))
-        name = http.match_info["model"]
-        return web.json_response(
-            config_of(name, self.service.repository.ports(name, http.match_info.get("version", "")))
-        )
+        grant = self.service.identify(caller_of(http))
+        name, version = http.match_info["model"], http.match_info.get("version", "")
+        return web.json_response(config_of(name, self.service.repository.ports_for(grant, name, version)))
 
     async def _statistics(self, http: web.Request) -> web.Response:
-        self.service.identify(caller_of(http))
+        grant = self.service.identify(caller_of(http))
         name, version = http.match_info.get("model", ""), http.match_info.get("version", "")
-        return web.json_response({"model_stats": self.service.model_statistics(name, version)})
+        return web.json_response({"model_stats": self.service.model_statistics(grant, name, version)})
 
     async def _openapi(self, _: web.Request) -> web.Response:
         return web.json_response(document())
@@ -152,10 +150,10 @@ class HttpFront:
     # --- the repository --------------------------------------------------------------------------------
 
     async def _index(self, http: web.Request) -> web.Response:
-        self.service.identify(caller_of(http))
+        grant = self.service.identify(caller_of(http))
         content = read_json(await http.read() or b"{}")
         self.service.repository.rescan()
-        entries = self.service.repository.entries(ready_only=content.get("ready") is True)
+        entries = self.service.repository.entries_for(grant, ready_only=content.get("ready") is True)
         return web.json_response([
             {"name": e.name, "version": VERSION, "state": e.state, "reason": e.reason} for e in entries
         ])  # fmt: skip

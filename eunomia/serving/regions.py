@@ -56,16 +56,19 @@ class RegionTensor:
 
     def read_into(self, target: npt.NDArray[Any]) -> None:
         """Copy its bytes there; raises BadRequest."""
-        try:
-            read = os.preadv(self.descriptor, [raw_bytes(target)], self.start)
-        except OSError as error:
-            raise BadRequest(
-                f"shared memory region '{self.region}' cannot be read: {error.strerror}"
-            ) from None
-        if read < self.nbytes:
-            raise BadRequest(
-                f"shared memory region '{self.region}' has become smaller since it was registered"
-            )
+        room, at = raw_bytes(target), 0
+        while at < self.nbytes:  # Linux reads at most 0x7ffff000 bytes per call
+            try:
+                read = os.preadv(self.descriptor, [room[at:]], self.start + at)
+            except OSError as error:
+                raise BadRequest(
+                    f"shared memory region '{self.region}' cannot be read: {error.strerror}"
+                ) from None
+            if read == 0:
+                raise BadRequest(
+                    f"shared memory region '{self.region}' has become smaller since it was registered"
+                )
+            at += read
 
 
 class Regions:
@@ -137,7 +140,12 @@ class Regions:
             region, start = self._find(tenant, wanted.region.region, wanted.region.offset, array.nbytes)
             if os.fstat(region.descriptor).st_size < start + array.nbytes:
                 raise BadRequest(f"shared memory region '{wanted.region.region}' has become smaller")
-            os.pwrite(region.descriptor, raw_bytes(array), start)
+            try:
+                _write_all(region.descriptor, raw_bytes(array), start)
+            except OSError as error:
+                raise BadRequest(
+                    f"shared memory region '{wanted.region.region}' cannot be written: {error.strerror}"
+                ) from None
             placed[wanted.name] = wanted.region
         return placed
 
@@ -168,3 +176,10 @@ class Regions:
             held = f"shared memory region '{name[:100]}' holds {region.size} bytes"
             raise BadRequest(f"{held}; asked for: {size} from {offset}")
         return region, region.offset + offset
+
+
+def _write_all(descriptor: int, content: memoryview, start: int) -> None:
+    """Call after call: Linux writes at most 0x7ffff000 bytes in one. Raises OSError."""
+    at = 0
+    while at < len(content):
+        at += os.pwrite(descriptor, content[at:], start + at)

@@ -12,9 +12,11 @@ from eunomia.errors import ModelError
 from eunomia.serving.devices.messages import Message
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.protocol.errors import BadRequest, NotFound, ServingError, Unavailable
+from eunomia.serving.tenants.grants import Grant
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 VERSION = "1"
+MOST_NAMED = 20  # networks in an error message
 
 
 @dataclass
@@ -67,6 +69,27 @@ class Repository:
             raise NotFound(f"model '{name}' has version {VERSION} only; '{version[:50]}' was asked for")
         return entry
 
+    def entries_for(self, grant: Grant, *, ready_only: bool = False) -> list[Entry]:
+        """Networks that a tenant may know of: those that it may use; an administrator, all."""
+        return [e for e in self.entries(ready_only=ready_only) if _knows(grant, e.name)]
+
+    def entry_for(self, grant: Grant, name: str, version: str = "") -> Entry:
+        """A network that the tenant may know of; raises NotFound."""
+        if not self.has(name) or not _knows(grant, name):
+            raise self.unknown(grant, name)
+        return self.entry(name, version)
+
+    def ports_for(self, grant: Grant, name: str, version: str = "") -> Message:
+        """Inputs and outputs of a network that the tenant may know of; raises NotFound or Unavailable."""
+        return self.ports(self.entry_for(grant, name, version).name, version)
+
+    def unknown(self, grant: Grant, name: str) -> NotFound:
+        """Whether there is none or it is not for this tenant is not said; what there is for it, is."""
+        names = [entry.name for entry in self.entries() if grant.may_use(entry.name)]
+        listed = ", ".join(names[:MOST_NAMED]) or "none"
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        return NotFound(f"unknown model '{name[:100]}'; tenant '{grant.name}' may use: {listed}{more}")
+
     def ports(self, name: str, version: str = "") -> Message:
         """Inputs and outputs of a network that is ready; raises NotFound or Unavailable."""
         entry = self.entry(name, version)
@@ -100,3 +123,7 @@ class Repository:
         async with self._lock:
             self._pool.unload(name)
             entry.ports, entry.state, entry.reason = None, "UNAVAILABLE", "unloaded"
+
+
+def _knows(grant: Grant, name: str) -> bool:
+    return grant.role == "admin" or grant.may_use(name)

@@ -24,7 +24,6 @@ from eunomia.serving.protocol.checks import check_inputs, check_outputs, duratio
 from eunomia.serving.protocol.errors import (
     Forbidden,
     Hopeless,
-    NotFound,
     Refused,
     ServingError,
     Unauthenticated,
@@ -130,14 +129,15 @@ class Service:
             raise Forbidden(f"tenant '{grant.name}' is no administrator")
         return grant
 
-    def model_statistics(self, name: str = "", version: str = "") -> list[dict[str, Any]]:
+    def model_statistics(self, grant: Grant, name: str = "", version: str = "") -> list[dict[str, Any]]:
         """Of one network or of all that are ready; raises NotFound."""
-        names = (
-            [self.repository.entry(name, version).name]
+        networks = self.repository
+        found = (
+            [networks.entry_for(grant, name, version)]
             if name
-            else [entry.name for entry in self.repository.entries(ready_only=True)]
+            else networks.entries_for(grant, ready_only=True)
         )
-        return [self.statistics.get(n, ModelStatistics()).content(n) for n in names]
+        return [self.statistics.get(e.name, ModelStatistics()).content(e.name) for e in found]
 
     # --- inference -------------------------------------------------------------------------------------
 
@@ -164,9 +164,9 @@ class Service:
             raise Unavailable("the server is draining", retry_after_s=1.0)
         if self.ledger is not None and not self.ledger.writable:
             raise Unavailable("usage cannot be written down: the disk refuses", retry_after_s=1.0)
-        if not grant.may_use(request.model):
-            raise NotFound(f"tenant '{grant.name}' has no model '{request.model}'")
-        ports = self.repository.ports(request.model, request.version)
+        if not grant.may_use(request.model):  # not even an administrator
+            raise self.repository.unknown(grant, request.model)
+        ports = self.repository.ports_for(grant, request.model, request.version)
         self.limits.check_size(grant, request.tensor_bytes)
         inputs = {t.name: self._array(grant, t) for t in request.inputs}
         batch = check_inputs(request.model, ports, inputs)
@@ -181,13 +181,18 @@ class Service:
         if self.tracing is not None:
             self.tracing.begin(job, grant.name, caller.traceparent)
         try:
-            return job, self.pool.submit(job, inputs)
-        except (ArenaFull, ServingError) as error:
-            if isinstance(error, ArenaFull):
-                error = Refused(f"the server's memory for tensors is full: {error}", retry_after_s=0.1)
+            return job, self._submit(job, inputs)
+        except BaseException as error:
             if self.tracing is not None:
-                self.tracing.end(job, error.reason, self.clock.now_s())
-            raise error from None
+                reason = error.reason if isinstance(error, ServingError) else ServingError.reason
+                self.tracing.end(job, reason, self.clock.now_s())
+            raise
+
+    def _submit(self, job: Job, inputs: Inputs) -> Answer:
+        try:
+            return self.pool.submit(job, inputs)
+        except ArenaFull as error:
+            raise Refused(f"the server's memory for tensors is full: {error}", retry_after_s=0.1) from None
 
     def _job(
         self,
@@ -221,9 +226,8 @@ class Service:
         if best_s > left_s:
             what = "timeout" if job.hard_timeout_s < job.deadline_s else "deadline"
             raise Hopeless(
-                f"the network alone takes {best_s * 1e3:.1f} ms and the {what} is {left_s * 1e3:.1f} ms away",
-                retry_after_s=max(best_s - left_s, 0.01),
-            )
+                f"the network alone takes {best_s * 1e3:.1f} ms and the {what} is {left_s * 1e3:.1f} ms away"
+            )  # to ask again would not help
         if self.limits.active(grant.name) > grant.max_queue:
             raise Refused(
                 f"tenant '{grant.name}' has {grant.max_queue} requests in the queue", retry_after_s=0.1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,47 @@ def test_tensors_of_every_type_through_shared_memory(
 
     _, raw, _ = write_response(InferRequest("m", all_binary=True), "1", {"y": given}, {})
     assert b"".join(raw) == given.tobytes()
+
+
+@pytest.mark.parametrize("most", [1, 7, 64])
+def test_a_system_that_moves_few_bytes_per_call_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    preadv, pwrite = os.preadv, os.pwrite  # Linux moves at most 2 GiB less a page at once
+    monkeypatch.setattr(os, "preadv", lambda file, rooms, at: preadv(file, [rooms[0][:most]], at))
+    monkeypatch.setattr(os, "pwrite", lambda file, content, at: pwrite(file, content[:most], at))
+    given = np.arange(25, dtype="<f4")
+    (tmp_path / "memory").write_bytes(bytes(64) + given.tobytes())
+    regions, region = Regions(str(tmp_path)), SharedRegion("all", 64, given.nbytes)
+    regions.register("gold", "all", "memory", 0, 64 + given.nbytes)
+    tensor, target = regions.tensor("gold", InputTensor("x", "FP32", (25,), region)), np.empty(25, "<f4")
+    tensor.read_into(target)
+    np.testing.assert_array_equal(target, given)
+    wanted = InferRequest("m", outputs=(WantedOutput("y", True, region),))
+    regions.write("gold", wanted, {"y": given[::-1]})
+    np.testing.assert_array_equal(np.frombuffer((tmp_path / "memory").read_bytes()[64:], "<f4"), given[::-1])
+    os.truncate(tmp_path / "memory", 100)
+    with pytest.raises(BadRequest, match="has become smaller"):
+        tensor.read_into(target)
+    with pytest.raises(BadRequest, match="has become smaller"):
+        regions.write("gold", wanted, {"y": given})
+    regions.unregister("gold", "")
+
+
+def test_memory_that_cannot_be_written_is_the_clients_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: int, content: Any, at: int) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (tmp_path / "memory").write_bytes(bytes(16))
+    regions = Regions(str(tmp_path))
+    regions.register("gold", "all", "memory", 0, 16)
+    monkeypatch.setattr(os, "pwrite", full)
+    wanted = InferRequest("m", outputs=(WantedOutput("y", True, SharedRegion("all", 0, 16)),))
+    with pytest.raises(BadRequest, match="'all' cannot be written: No space left"):
+        regions.write("gold", wanted, {"y": np.zeros(4, "<f4")})
+    regions.unregister("gold", "")
 
 
 def test_memory_that_cannot_be_read_is_the_clients_fault(tmp_path: Path) -> None:

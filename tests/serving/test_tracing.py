@@ -63,6 +63,23 @@ def test_a_share_of_all_and_what_went_wrong(tmp_path: Path) -> None:
     assert root.status.description == "limit" and wait.name == "wait" and root.parent is None
 
 
+def test_a_request_that_fails_in_a_way_nobody_thought_of_ends_its_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(job: Any, inputs: Any) -> Any:
+        raise RuntimeError("as nobody thought")
+
+    exporter = memory.InMemorySpanExporter()
+    with running(tmp_path, traces=TraceOptions(sample=1.0, exporter=exporter)) as server:
+        monkeypatch.setattr(server.pool, "submit", broken)
+        stub = tritonhttp.InferenceServerClient(f"127.0.0.1:{server.http_port}")
+        with pytest.raises(Exception, match="the server has failed"):
+            ask(tritonhttp, stub)
+        assert server.service.tracing is not None and not server.service.tracing._open
+    (_, root) = exporter.get_finished_spans()
+    assert root.status.description == "internal" and root.attributes["eunomia.outcome"] == "internal"
+
+
 def test_spans_reach_a_collector(tmp_path: Path) -> None:
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 

@@ -11,6 +11,8 @@ from eunomia.serving.devices.messages import DATATYPES, Message
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.protocol.infer import InferRequest
 
+BOUND = 2**63  # of numbers in parameters: JSON knows larger ones, which no float holds
+
 
 def check_inputs(model: str, ports: Message, inputs: Inputs) -> int:
     """Exactly the network's inputs, of its types and shapes; returns the batch size. Raises BadRequest."""
@@ -47,14 +49,14 @@ def check_outputs(ports: Message, request: InferRequest) -> None:
 def duration_s(parameters: Mapping[str, Any], name: str, unit_s: float) -> float:
     """A time in a request's parameters, in seconds; inf = none or 0. Raises BadRequest."""
     value = parameters.get(name, 0)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise BadRequest(f"parameter '{name}' is {value!r:.50}; a number that is not negative is expected")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < BOUND:
+        raise BadRequest(f"parameter '{name}' is {value!r:.50}; a number from 0 to 2^63 is expected")
     return value * unit_s if value > 0 else math.inf
 
 
 def whole_number(parameters: Mapping[str, Any], name: str) -> int:
     """A whole number in a request's parameters, 0 = not given. Raises BadRequest."""
     value = parameters.get(name, 0)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise BadRequest(f"parameter '{name}' is {value!r:.50}; a whole number from 0 is expected")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < BOUND:
+        raise BadRequest(f"parameter '{name}' is {value!r:.50}; a whole number from 0 to 2^63 is expected")
     return value

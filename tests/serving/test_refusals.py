@@ -1,0 +1,127 @@
+"""What a refusal tells: when to ask again, what may be asked at all, and which numbers are none."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eunomia.serving.dispatch.options import DispatchOptions
+from eunomia.serving.server import Server
+from eunomia.serving.tenants.grants import Grant, StaticDirectory, hash_key
+from tests.serving.live import ADMIN, GOLD, SIDE, SILVER, running
+
+grpc = pytest.importorskip("grpc")
+from tritonclient.grpc import service_pb2 as pb  # noqa: E402
+from tritonclient.grpc import service_pb2_grpc as stubs  # noqa: E402
+
+SHAPE = [1, 3, SIDE, SIDE]
+HUGE = 10**400  # JSON has no largest number
+IMAGE = np.zeros(SHAPE, np.float32)
+
+
+def ask(
+    server: Server, method: str, path: str, key: str, body: Any = None
+) -> tuple[int, Any, dict[str, str]]:
+    """Status, content and headers."""
+    line = HTTPConnection("127.0.0.1", server.http_port, timeout=60)
+    try:
+        sent = None if body is None else json.dumps(body)
+        line.request(method, path, sent, {"Authorization": f"Bearer {key}"})
+        answer = line.getresponse()
+        return answer.status, json.loads(answer.read() or b"{}"), dict(answer.headers)
+    finally:
+        line.close()
+
+
+def infer(
+    server: Server, key: str = GOLD, model: str = "small", **parameters: Any
+) -> tuple[int, Any, dict[str, str]]:
+    tensor = {"name": "image", "datatype": "FP32", "shape": SHAPE, "data": IMAGE.ravel().tolist()}
+    path = f"/v2/models/{model}/infer"
+    return ask(server, "POST", path, key, {"inputs": [tensor], "parameters": parameters})
+
+
+def infer_rpc(server: Server, key: str = GOLD, model: str = "small", **parameters: int) -> Any:
+    """The error of a call that is refused."""
+    message = pb.ModelInferRequest(model_name=model)
+    message.inputs.add(name="image", datatype="FP32", shape=SHAPE)
+    message.raw_input_contents.append(IMAGE.tobytes())
+    for name, value in parameters.items():
+        message.parameters[name].int64_param = value
+    address, metadata = f"127.0.0.1:{server.grpc_port}", (("authorization", f"Bearer {key}"),)
+    with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError) as caught:
+        stubs.GRPCInferenceServiceStub(channel).ModelInfer(message, metadata=metadata, timeout=20)
+    return caught.value
+
+
+def test_what_can_never_be_in_time_is_not_told_to_ask_again(tmp_path: Path) -> None:
+    with running(tmp_path) as server:
+        status, content, headers = infer(server, timeout=1)
+        assert (status, content["reason"]) == (503, "hopeless") and "the network alone" in content["error"]
+        assert "Retry-After" not in headers and "Retry-After-Ms" not in headers
+        error = infer_rpc(server, timeout=1)
+        assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert "retry-after-ms" not in dict(error.trailing_metadata())
+
+
+def test_what_others_have_made_hopeless_is_told_to_ask_again(tmp_path: Path) -> None:
+    anybody = StaticDirectory([Grant("gold")], {hash_key(GOLD): "gold"})  # no promise: any deadline may be claimed
+    changes = {"dispatch": DispatchOptions(late="drop"), "directory": anybody}
+    with running(tmp_path, **changes) as server, ThreadPoolExecutor(40) as many:
+        for _ in range(5):
+            answers = list(many.map(lambda _: infer(server, slo_ms=20), range(80)))
+            dropped = [a for a in answers if a[0] == 503 and "can no longer be met" in a[1]["error"]]
+            if dropped:
+                break
+    assert dropped and all(a[1]["reason"] == "hopeless" and "Retry-After" in a[2] for a in dropped)
+
+
+def test_an_unknown_model_is_answered_with_those_that_the_caller_may_use(tmp_path: Path) -> None:
+    grants = [
+        Grant("gold"), Grant("silver", models=frozenset({"small", "elsewhere"})), Grant("root", role="admin"),
+    ]  # fmt: skip
+    keys = {hash_key(GOLD): "gold", hash_key(SILVER): "silver", hash_key(ADMIN): "root"}
+    names = [f"secret-{n:02d}" for n in range(30)]
+    for name in names:
+        (tmp_path / f"{name}.onnx").write_bytes(b"no network")
+    with running(tmp_path, directory=StaticDirectory(grants, keys)) as server:
+        status, content, _ = infer(server, model="nope")
+        assert status == 404 and "unknown model 'nope'" in content["error"]
+        assert "secret-00, secret-01" in content["error"] and "and 11 more" in content["error"]
+        assert len(content["error"]) < 500
+        for model in ("nope", "secret-00"):  # of one that others may use, no more is said than of none
+            status, content, _ = infer(server, SILVER, model)
+            assert (
+                status == 404
+                and content["error"] == f"unknown model '{model}'; tenant 'silver' may use: small"
+            )
+            error = infer_rpc(server, SILVER, model)
+            assert error.code() is grpc.StatusCode.NOT_FOUND and error.details() == content["error"]
+            for path in (f"/v2/models/{model}", f"/v2/models/{model}/config", f"/v2/models/{model}/stats"):
+                assert ask(server, "GET", path, SILVER)[:2] == (404, content | {"reason": "not_found"})
+        assert ask(server, "GET", "/v2/models/secret-00", GOLD)[0] == 503  # known, not loaded
+        assert [m["name"] for m in ask(server, "POST", "/v2/repository/index", SILVER, {})[1]] == ["small"]
+        assert len(ask(server, "POST", "/v2/repository/index", ADMIN, {})[1]) == 31
+        statistics = ask(server, "GET", "/v2/models/stats", SILVER)[1]["model_stats"]
+        assert [m["name"] for m in statistics] == ["small"]
+
+
+@pytest.mark.parametrize("name, value", [
+    ("timeout", HUGE), ("slo_ms", HUGE), ("priority", HUGE), ("slo_ms", 1e300), ("timeout", -1),
+    ("timeout", True), ("slo_ms", "soon"), ("priority", 1.5),
+], ids=lambda given: str(given)[:9])  # fmt: skip
+def test_numbers_beyond_all_bounds_are_refused(shared: Server, name: str, value: Any) -> None:
+    status, content, _ = infer(shared, **{name: value})
+    assert status == 400 and f"parameter '{name}' is" in content["error"]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with running(tmp_path_factory.mktemp("server")) as live:
+        yield live

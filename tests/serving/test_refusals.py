@@ -71,7 +71,9 @@ def test_what_can_never_be_in_time_is_not_told_to_ask_again(tmp_path: Path) -> N
 
 
 def test_what_others_have_made_hopeless_is_told_to_ask_again(tmp_path: Path) -> None:
-    anybody = StaticDirectory([Grant("gold")], {hash_key(GOLD): "gold"})  # no promise: any deadline may be claimed
+    anybody = StaticDirectory(
+        [Grant("gold")], {hash_key(GOLD): "gold"}
+    )  # no promise: any deadline may be claimed
     changes = {"dispatch": DispatchOptions(late="drop"), "directory": anybody}
     with running(tmp_path, **changes) as server, ThreadPoolExecutor(40) as many:
         for _ in range(5):

@@ -70,6 +70,7 @@ def _make_key(as_json: bool) -> None:
 
 
 async def _serve(options: ServerOptions, quiet: bool, as_json: bool) -> None:
+    from eunomia.serving.memory import set_aside
     from eunomia.serving.server import Server
 
     stop = asyncio.Event()
@@ -80,6 +81,7 @@ async def _serve(options: ServerOptions, quiet: bool, as_json: bool) -> None:
             f"loading {_count(options.networks, 'network')} on {_count(options.devices, 'device')}"
         )
     async with Server(options) as server:
+        set_aside()
         _announce(server, quiet, as_json)
         await stop.wait()
         if not quiet and not as_json:

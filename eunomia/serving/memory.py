@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import gc
+from collections.abc import Iterator
 
 KEPT_BYTES = 256 * 1024**2
+YOUNG, MIDDLE, OLD = 10_000, 20, 20  # when each generation of the garbage collector is looked through
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 
 
@@ -19,3 +23,25 @@ def keep_freed_memory() -> bool:
     except (OSError, AttributeError, TypeError):
         return False
     return bool(mallopt(M_MMAP_THRESHOLD, KEPT_BYTES) and mallopt(M_TRIM_THRESHOLD, KEPT_BYTES))
+
+
+def set_aside() -> None:
+    """What lives now is here to stay: the garbage collector looks at it no more, and seldom at what is younger.
+
+    For a process that is ready to serve. Otherwise each full collection goes through all modules and networks: 200,000
+    objects, and every request waits for 0.1 to 0.2 s, some times a minute.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG, MIDDLE, OLD)
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """No long collection inside: for measurements, which would take a pause of their own for the server's."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()

@@ -135,8 +135,17 @@ class DevicePool:
     def submit(self, job: Job, inputs: Inputs) -> asyncio.Future[dict[str, npt.NDArray[Any]]]:
         """Tensors into the arena, the job before the policy; raises ArenaFull, and what reading them raises."""
         answer = self.answers.take_in(job, inputs)
-        self.dispatcher.arrive(job)
+        if self.dispatcher.idle:
+            self.dispatcher.arrive(job)
+        else:  # the policy is asked once for all that come in one round of the event loop
+            if not self.dispatcher.unheard:
+                asyncio.get_running_loop().call_soon(self._hear)
+            self.dispatcher.enter(job)
         return answer
+
+    def _hear(self) -> None:
+        if self.dispatcher.unheard:
+            self.dispatcher.decide()
 
     def cancel(self, job: Job) -> None:
         """The client is gone: out of the queue now, or off the device at the next boundary."""

@@ -21,7 +21,7 @@ from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.messages import Message, array_at, pair, place, receive, send
 from eunomia.serving.devices.network import LoadedNetwork, load_network
 from eunomia.serving.devices.piece import Live, live_of
-from eunomia.serving.memory import keep_freed_memory
+from eunomia.serving.memory import keep_freed_memory, set_aside
 
 __all__ = ["Worker", "main", "pair"]
 
@@ -71,6 +71,7 @@ class Worker:
             send(self._line, {"kind": "refused", "model": name, "why": _sentence(error)})
             return
         self._networks[name] = network
+        set_aside()
         send(self._line, {"kind": "loaded", "model": name, **network.description()})
 
     def _unload(self, message: Message) -> None:

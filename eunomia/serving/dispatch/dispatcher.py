@@ -17,12 +17,13 @@ from eunomia.serving.dispatch.calm import Calm
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.indicators import Indicator
-from eunomia.serving.dispatch.jobs import GONE, RUNNING, WAITING, Job, WaitingTable
+from eunomia.serving.dispatch.jobs import GONE, RUNNING, WAITING, Job
 from eunomia.serving.dispatch.lanes import Lane
 from eunomia.serving.dispatch.look_ahead import LookAhead
 from eunomia.serving.dispatch.options import DispatchOptions, Executor
 from eunomia.serving.dispatch.overheads import Overheads
 from eunomia.serving.dispatch.views import IndicatorTable, Views, facts_of
+from eunomia.serving.dispatch.waiting import WaitingTable
 from eunomia.workload.tenant import Agreement
 
 
@@ -55,6 +56,7 @@ class Dispatcher:
         self.ahead = LookAhead(self)
         self.generation = 0
         self.news = 0  # counts what may change the policy's mind
+        self.unheard: list[Job] = []  # have come since the policy was last asked
 
     @property
     def indicators(self) -> Sequence[Indicator]:
@@ -66,12 +68,18 @@ class Dispatcher:
     def add_pair(self, agreement: Agreement) -> int:
         """A (tenant, network) pair, with what was promised; returns its number."""
         self.tenants.setdefault(agreement.tenant, len(self.tenants))
+        self._views.know(len(self.tenants))
         self.agreements.append(agreement)
         self._table.add(Indicator(agreement.slo))
         return len(self.agreements) - 1
 
     def arrive(self, job: Job) -> None:
         """An accepted request: it waits, and the policy is asked."""
+        self.enter(job)
+        self.decide()
+
+    def enter(self, job: Job) -> None:
+        """An accepted request waits; whoever calls this sees to it that ``decide`` is called soon."""
         own_s = self.costs.rest_s(job.network)[0][0] * job.batch
         self.calm.arrived(job.deadline_s - job.arrival_s, own_s, self.clock.now_s())
         if not len(self.waiting) and not self.steady:
@@ -79,8 +87,7 @@ class Dispatcher:
                 if lane.job is not None and lane.next is None:
                     self.ahead.catch_up(device, lane, lane.boundary(self.clock.now_s(), cut=True) - 1)
         self.wait(job)
-        self.decide()
-        job.reach_s = self.clock.now_s() - job.arrival_s
+        self.unheard.append(job)
 
     def done(
         self, device: int, next_block: int, follows: Job | None = None,
@@ -212,24 +219,35 @@ class Dispatcher:
 
     def decide(self) -> None:
         """Drop what must go, start what the policy wants, and stop runs that it would no longer choose."""
-        if not len(self.waiting):
-            return
-        self._drop_expired()
-        while len(self.waiting) and any(lane.job is None and lane.alive for lane in self.lanes):
-            if lone := self.lone():
-                self._start(lone, 0)
-                break
-            view = self.view(self.clock.now_s())
-            answer = self.policy(view)
-            self.memory[:] = view.system["memory"]
-            if not answer:
-                break
-            for job, device in [(self.waiting.numbered(a.request), a.accelerator) for a in answer]:
-                self._start(job, device)
+        heard, self.unheard = self.unheard, []
+        self._drop_overdue()
+        self._fill_idle()
         if len(self.waiting):
             for device, lane in enumerate(self.lanes):
                 if lane.job is not None:
                     self.ahead.reconsider(device, lane)
+        now_s = self.clock.now_s()
+        for job in heard:
+            job.reach_s = now_s - job.arrival_s
+
+    @property
+    def idle(self) -> bool:
+        """Whether a device that lives has nothing to do."""
+        return any(lane.job is None and lane.alive for lane in self.lanes)
+
+    def _fill_idle(self) -> None:
+        """Ask the policy for as long as a device is idle, somebody waits, and it starts something."""
+        while len(self.waiting) and self.idle:
+            if lone := self.lone():
+                self._start(lone, 0)
+                return
+            view = self.view(self.clock.now_s())
+            answer = self.policy(view)
+            self.memory[:] = view.system["memory"]
+            if not answer:
+                return
+            for job, device in [(self.waiting.numbered(a.request), a.accelerator) for a in answer]:
+                self._start(job, device)
 
     def lone(self) -> Job | None:
         """The only request, when there is one device and the policy never leaves it idle: it need not be asked."""
@@ -271,7 +289,7 @@ class Dispatcher:
         lane.last, lane.due_s = self.lease(job, device, now_s)
         lane.asked_stop = self.news
         self.starts += 1
-        self._views.served_s[self.tenants[self.agreements[job.pair].tenant]] = now_s
+        self._views.served(self.tenants[self.agreements[job.pair].tenant], now_s)
 
     def choose_whole(self, job: Job, device: int) -> None:
         """Whether a run that is about to be told has no boundaries."""
@@ -306,20 +324,11 @@ class Dispatcher:
                 job.together.append(peer)
                 room -= peer.batch
 
-    def _drop_expired(self) -> None:
+    def _drop_overdue(self) -> None:
         now_s = self.clock.now_s()
-        rows = self.waiting.rows()
-        expired = self.waiting.hard_timeout_s[rows] < now_s
-        gone = expired
-        if self.options.late == "drop":
-            records = self.waiting.records[rows]
-            gone = expired | (records["deadline_s"] < now_s + records["path_best_s"])
-        if not gone.any():
-            return
-        for n in np.flatnonzero(gone):
-            job = self.waiting.job(int(rows[n]))
+        for job in self.waiting.overdue(now_s):
             self.waiting.remove(job)
-            self.executor.dropped(job, "expired" if expired[n] else "hopeless")
+            self.executor.dropped(job, "expired" if job.hard_timeout_s < now_s else "hopeless")
 
     # --- the view ------------------------------------------------------------------------------------
 
@@ -328,9 +337,11 @@ class Dispatcher:
         agreement, now_s = self.agreements[job.pair], self.clock.now_s()
         where = job.device if device is None else device
         job.state = WAITING
-        self.waiting.add(
-            job, facts_of(job, agreement, self.tenants[agreement.tenant], self.costs, now_s, where)
-        )
+        facts = facts_of(job, agreement, self.tenants[agreement.tenant], self.costs, now_s, where)
+        due_s = job.hard_timeout_s
+        if self.options.late == "drop":  # no later than the last moment at which it could make it
+            due_s = min(due_s, job.deadline_s - self.costs.rest_s(job.network)[0][job.block])
+        self.waiting.add(job, facts, due_s)
         self.news += news
 
     def view(self, at_s: float) -> View:

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.inference.view import ACCELERATOR, SYSTEM, View
+from eunomia.inference.view import ACCELERATOR, READY, SYSTEM, View
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.indicators import Indicator
-from eunomia.serving.dispatch.jobs import Job, WaitingTable
+from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.lanes import Lane
+from eunomia.serving.dispatch.offer import compile_offer
+from eunomia.serving.dispatch.waiting import WaitingTable
 from eunomia.workload.tenant import Agreement
 
 
@@ -70,7 +72,8 @@ class Views:
         self, waiting: WaitingTable, costs: CostBook, lanes: Sequence[Lane], bandwidth_bytes_s: float, late_last: bool,
         starve_s: float,
     ) -> None:  # fmt: skip
-        self.served_s: dict[int, float] = {}  # tenant -> when a request of it last started
+        self._offer = compile_offer()
+        self._served_s = np.zeros(0)  # of each tenant: when a request of it last started
         self._starve_s = starve_s if late_last else math.inf
         self._waiting, self._costs, self._lanes = waiting, costs, lanes
         self._system = np.zeros(1, SYSTEM)
@@ -80,13 +83,12 @@ class Views:
         self, now_s: float, indicators: IndicatorTable, memory: npt.NDArray[np.float64], starts: int, finished: int
     ) -> View:  # fmt: skip
         """Everything that may be offered, at ``now_s``."""
-        ready = self._waiting.records[self._waiting.rows()]
-        columns = indicators.columns(now_s)[:, ready["pair"]]
-        ready["sli"], ready["gap"], ready["sli_count"] = columns
-        ready["late"] = ready["deadline_s"] < now_s + ready["path_best_s"]
-        if self._starve_s < math.inf and ready["late"].any():
-            self._relieve(ready, now_s)
-        latency_s = self._costs.latency_s[ready["row"]]
+        table, block_s = self._waiting, self._costs.latency_s
+        ready, latency_s = np.empty(len(table), READY), np.empty((len(table), len(self._lanes)))
+        self._offer(
+            table.records, table.offered, table.end, table.ahead, indicators.columns(now_s), block_s, now_s,
+            self._served_s, self._starve_s, ready, latency_s,
+        )  # fmt: skip
         nothing = np.zeros(latency_s.shape)
         view = View(
             self._system_record(now_s, memory, starts, finished), ready, self._accelerators(now_s), latency_s, nothing,
@@ -96,14 +98,13 @@ class Views:
             array.setflags(write=False)
         return view
 
-    def _relieve(self, ready: npt.NDArray[Any], now_s: float) -> None:
-        """Of each tenant that has starved, the most urgent request counts as one that can make it."""
-        late = ready["late"].nonzero()[0]
-        for tenant in set(ready["tenant"][late].tolist()):
-            mine = late[ready["tenant"][late] == tenant]
-            since_s = max(self.served_s.get(tenant, 0.0), float(ready["arrival_s"][mine].min()))
-            if now_s - since_s > self._starve_s:
-                ready["late"][mine[ready["deadline_s"][mine].argmin()]] = 0
+    def served(self, tenant: int, now_s: float) -> None:
+        """A request of this tenant has been started."""
+        self._served_s[tenant] = now_s
+
+    def know(self, tenants: int) -> None:
+        """There are so many tenants."""
+        self._served_s = np.concatenate([self._served_s, np.zeros(tenants - len(self._served_s))])
 
     def _accelerators(self, now_s: float) -> npt.NDArray[Any]:
         table = np.zeros(len(self._lanes), ACCELERATOR)

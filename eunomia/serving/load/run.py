@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from eunomia.serving.load.client import Client
 from eunomia.serving.load.plan import Schedule
+from eunomia.serving.memory import undisturbed
 
 OK = ""
 MAX_OPEN = 20_000  # requests under way; beyond that a request counts as not sent, and is reported
@@ -39,7 +40,6 @@ async def send_all(
     count = len(schedule.time_s)
     latency_s, lag_s, error = np.full(count, np.nan), np.zeros(count), ["no answer"] * count
     tasks: set[asyncio.Task[None]] = set()
-    start_s = time.perf_counter() + 0.05
 
     async def one(n: int) -> None:
         intended_s = start_s + schedule.time_s[n]
@@ -52,22 +52,24 @@ async def send_all(
             latency_s[n], error[n] = time.perf_counter() - intended_s, OK
         on_done(1)
 
-    for n in range(count):
-        wait_s = start_s + schedule.time_s[n] - time.perf_counter()
-        if wait_s > 0.0005:
-            await asyncio.sleep(wait_s)
-        if len(tasks) >= MAX_OPEN:
-            error[n] = "not sent: too many requests under way"
-            on_done(1)
-            continue
-        task = asyncio.create_task(one(n))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-    if tasks:
-        _, late = await asyncio.wait(tasks, timeout=drain_s)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+    with undisturbed():
+        start_s = time.perf_counter() + 0.05
+        for n in range(count):
+            wait_s = start_s + schedule.time_s[n] - time.perf_counter()
+            if wait_s > 0.0005:
+                await asyncio.sleep(wait_s)
+            if len(tasks) >= MAX_OPEN:
+                error[n] = "not sent: too many requests under way"
+                on_done(1)
+                continue
+            task = asyncio.create_task(one(n))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=drain_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
     return Samples(schedule, latency_s, lag_s, error, time.perf_counter() - start_s)
 
 

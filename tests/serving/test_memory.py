@@ -1,0 +1,37 @@
+"""The garbage collector must not stop a server that is ready."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+
+from eunomia.serving.memory import undisturbed
+
+SERVER = """
+import gc
+from eunomia.serving.server import Server
+from eunomia.serving.memory import set_aside
+before = len(gc.get_objects())
+set_aside()
+after = len(gc.get_objects())
+cycle = []
+cycle.append(cycle)
+del cycle
+assert gc.collect() >= 1, "what dies later is still found"
+print(before, after, gc.get_freeze_count())
+"""
+
+
+def test_what_was_loaded_before_is_not_looked_through_again() -> None:
+    result = subprocess.run([sys.executable, "-c", SERVER], capture_output=True, text=True, check=True)
+    before, after, frozen = map(int, result.stdout.split())
+    assert before > 50_000 and frozen > 50_000
+    assert after < 1000
+
+
+def test_a_measurement_leaves_no_traces() -> None:
+    count = gc.get_freeze_count()
+    with undisturbed():
+        assert gc.get_freeze_count() > count
+    assert gc.get_freeze_count() == 0

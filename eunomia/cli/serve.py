@@ -134,6 +134,8 @@ def server_options(config: ServerConfig) -> ServerOptions:
     from eunomia.serving.server import ServerOptions
     from eunomia.serving.tracing import TraceOptions
 
+    for unknown in config.unknown:
+        stderr().print(f"note: {unknown}, which must be loaded from {config.models_dir} first")
     cache = Path(config.cache_dir).expanduser() if config.cache_dir else default_cache()
     mib = 1024**2
     return ServerOptions(
@@ -182,7 +184,11 @@ def _directory(config: ServerConfig) -> Directory:
         if directory.by_name(tenant.name) is None:
             directory.put(_grant(tenant))
     for digest, name in keys.items():
-        directory.adopt_key(name, digest)
+        if not directory.adopt_key(name, digest):
+            stderr().print(
+                f"note: the key_sha256 {digest[:8]}... of tenant '{name}' has ended (revoked, rotated out, expired or "
+                "deleted with its tenant) and stays so: take it out of the file"
+            )
     return directory
 
 

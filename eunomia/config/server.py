@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from eunomia.config.complaints import config_error
 from eunomia.config.demand import SloConfig
@@ -20,7 +21,19 @@ from eunomia.config.section import FilePath, Name, NotNegative, PolicyText, Posi
 Port = Annotated[int, Field(ge=0, le=65535)]  # 0 = any free one
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Mib = Annotated[float, Field(gt=0.0, le=1_048_576.0)]
-KeyHash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+def _key_hash(value: str) -> str:
+    """What ``eunomia serve key`` calls key_sha256; the value is not repeated, for it may be a key."""
+    if not re.fullmatch(r"[0-9a-f]{64}", value):
+        what = "a key" if value.startswith("eun_") else f"{len(value)} characters"
+        raise wrong(
+            f"this is {what}; the key's SHA-256 is expected, 64 digits 0-9 a-f, as `eunomia serve key` prints it"
+        )
+    return value
+
+
+KeyHash = Annotated[str, AfterValidator(_key_hash)]
 
 
 class DeviceConfig(Section):
@@ -46,8 +59,10 @@ class NetworkConfig(Section):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        if (self.onnx is None) == (self.builtin is None):
-            raise wrong(f'network \'{self.name}\' needs either onnx = "FILE" or builtin = "NAME"')
+        if self.onnx is not None and self.builtin is not None:
+            raise wrong(f"network '{self.name}' has both onnx and builtin: take one of them out")
+        if self.onnx is None and self.builtin is None:
+            raise wrong(f'network \'{self.name}\' needs onnx = "FILE" or builtin = "NAME"')
         return self
 
 
@@ -86,6 +101,19 @@ class ServedTenantConfig(Section):
     models: list[Name] | None = None
     promise: list[PromiseConfig] = Field(default_factory=list)
     key_sha256: list[KeyHash] = Field(default_factory=list)  # see ``eunomia serve key``
+
+    @model_validator(mode="after")
+    def _one_promise_each(self) -> Self:
+        twice = _twice([p.model for p in self.promise])
+        if twice:
+            raise wrong(f"tenant '{self.name}' has two promises for '{twice}'")
+        return self
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Networks that it names, each with the key that does."""
+        promised = {p.model: "promise" for p in self.promise if p.model != "*"}
+        return {**dict.fromkeys(self.models or (), "models"), **promised}
 
 
 class TracesConfig(Section):
@@ -137,6 +165,20 @@ class ServerConfig(Section):
     network: list[NetworkConfig] = Field(default_factory=list)
     tenant: list[ServedTenantConfig] = Field(min_length=1)
 
+    @property
+    def _networks(self) -> list[str]:
+        return [network.name for network in self.network]
+
+    @property
+    def unknown(self) -> list[str]:
+        """What tenants say of networks that are not among those of the file: half a sentence each."""
+        return [
+            f"tenant '{tenant.name}' names '{model}' ({key})"
+            for tenant in self.tenant
+            for model, key in tenant.named.items()
+            if model not in self._networks
+        ]
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         for what, names in (
@@ -144,10 +186,15 @@ class ServerConfig(Section):
             ("network", [n.name for n in self.network]),
             ("tenant", [t.name for t in self.tenant]),
         ):
-            twice = sorted({name for name in names if names.count(name) > 1})
-            if twice:
-                raise wrong(f"two {what}s are called '{twice[0]}'; names must differ")
+            if twice := _twice(names):
+                raise wrong(f"two {what}s are called '{twice}'; names must differ")
+        if not self.network and self.models_dir is None:
+            raise wrong("there is nothing to serve: add a [[network]], or models_dir, a folder of ONNX files")
+        if self.unknown and self.models_dir is None:
+            raise wrong(f"{self.unknown[0]}, which is none of the networks: {', '.join(self._networks)}")
         for device in self.device:
+            if len(set(device.cores)) < len(device.cores):
+                raise wrong(f"device '{device.name}' has a core twice: cores = {device.cores}")
             missing = [core for core in device.cores if core >= (os.cpu_count() or 1)]
             if missing:
                 raise wrong(
@@ -179,8 +226,25 @@ def demo_server(overrides: Iterable[str] = ()) -> ServerConfig:
 
 def server_from(data: Table, overrides: Iterable[str], source: str, folder: Path | None) -> ServerConfig:
     """Validate a dictionary; raises ConfigError."""
-    changed = apply_overrides(data, [parse_override(text) for text in overrides])
+    texts = list(overrides)
+    changed = apply_overrides(data, [parse_override(text) for text in texts])
     try:
         return ServerConfig.model_validate(changed, context={"folder": folder})
     except ValidationError as error:
+        if texts and _valid(data, folder):
+            source += "".join(f" --set {text}" for text in texts)
         raise config_error(error, changed, source) from None
+
+
+def _valid(data: Table, folder: Path | None) -> bool:
+    """Whether the file is right as it stands, so that what is wrong was set by hand."""
+    try:
+        ServerConfig.model_validate(data, context={"folder": folder})
+    except ValidationError:
+        return False
+    return True
+
+
+def _twice(names: list[str]) -> str | None:
+    """The first name that stands there more than once."""
+    return min((name for name in names if names.count(name) > 1), default=None)

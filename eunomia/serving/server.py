@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -183,8 +184,8 @@ class Server:
         )
         try:
             await site.start()
-        except OSError as error:
-            raise OutputError(f"port {self.options.http_port} cannot be opened: {error.strerror}") from None
+        except OSError:
+            raise OutputError(self._closed("http_port", self.options.http_port)) from None
         self.http_port = self._runner.addresses[0][1]
 
     async def _open_grpc(self) -> None:
@@ -209,9 +210,18 @@ class Server:
                 certificate, key = (path.read_bytes() for path in self.options.tls)
                 port = self._grpc.add_secure_port(address, grpc.ssl_server_credentials([(key, certificate)]))
         except RuntimeError:
-            raise OutputError(f"port {self.options.grpc_port} cannot be opened for gRPC") from None
+            raise OutputError(self._closed("grpc_port", self.options.grpc_port or 0)) from None
         self.grpc_port = port
         await self._grpc.start()
+
+    def _closed(self, key: str, port: int) -> str:
+        """Why a port cannot be opened: asked of the system, for libraries say it in many words or not at all."""
+        why = "no reason is given"
+        try:
+            socket.create_server((self.options.host, port)).close()
+        except OSError as error:
+            why = error.strerror or str(error)
+        return f"{key} = {port} on '{self.options.host}' cannot be opened: {why}"
 
     def _tls(self) -> ssl.SSLContext | None:
         if self.options.tls is None:

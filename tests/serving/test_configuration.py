@@ -41,7 +41,11 @@ def test_the_example_load_asks_what_the_demo_offers() -> None:
     assert len(load_streams(load)) == 3
 
 
-SERVER = {"anonymous": True, "device": [{"name": "cpu"}], "tenant": [{"name": "default"}]}
+SERVER = {
+    "anonymous": True, "device": [{"name": "cpu"}], "tenant": [{"name": "default"}],
+    "network": [{"name": "n", "onnx": "n.onnx"}],
+}  # fmt: skip
+HASH = "8cd76a068d236475fda07b293c3f769d64f173b9042409a5c68bf1d698530f7d"
 
 
 @pytest.mark.parametrize("change, says", [
@@ -50,9 +54,17 @@ SERVER = {"anonymous": True, "device": [{"name": "cpu"}], "tenant": [{"name": "d
     ({"device": []}, "device"),
     ({"anonymous": False}, "nobody could use this server"),
     ({"tenant": [{"name": "a"}, {"name": "a"}]}, "two tenants are called 'a'"),
-    ({"network": [{"name": "n"}]}, "either onnx"),
+    ({"network": [{"name": "n"}]}, "network 'n' needs onnx = \"FILE\" or builtin"),
+    ({"network": [{"name": "n", "onnx": "a.onnx", "builtin": "resnet50"}]}, "has both onnx and builtin: take one"),
+    ({"network": []}, "nothing to serve: add a .*network.*, or models_dir"),
+    ({"tenant": [{"name": "a", "promise": [{"model": "m", "deadline_ms": 1.0}]}]},
+     r"tenant 'a' names 'm' \(promise\), which is none of the networks: n"),
+    ({"tenant": [{"name": "a", "models": ["n", "*"]}]}, r"names '\*' \(models\), which is none of the networks"),
+    ({"tenant": [{"name": "a", "promise": [{"model": "*", "deadline_ms": 1.0}] * 2}]}, "two promises for '\\*'"),
+    ({"device": [{"name": "a", "cores": [0, 0]}]}, r"device 'a' has a core twice: cores = \[0, 0\]"),
     ({"tls_cert": "a.pem"}, "both tls_cert and tls_key"),
-    ({"tenant": [{"name": "a", "key_sha256": ["short"]}]}, "key_sha256"),
+    ({"tenant": [{"name": "a", "key_sha256": ["short"]}]},
+     r"tenant.a.key_sha256.0: this is 5 characters; the key's SHA-256 is expected.*`eunomia serve key`"),
     ({"tenant": [{"name": "a", "promise": [{"model": "*", "deadline_ms": -1.0}]}]}, "deadline_ms"),
     ({"tenant": [{"name": "a", "promise": [{"model": "*", "deadline_ms": 9.0, "min_deadline_ms": 10.0}]}]},
      r"tenant.a.promise.0: min_deadline_ms \(10\) is .* at most deadline_ms \(9\)"),
@@ -62,6 +74,49 @@ SERVER = {"anonymous": True, "device": [{"name": "cpu"}], "tenant": [{"name": "d
 def test_slips_in_a_server_file(change: dict[str, object], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         server_from({**SERVER, **change}, (), "server.toml", None)
+
+
+def test_a_key_in_place_of_its_hash_is_not_shown() -> None:
+    with pytest.raises(ConfigError, match="this is a key; the key's SHA-256 is expected") as error:
+        server_from({**SERVER, "tenant": [{"name": "a", "key_sha256": ["eun_secret"]}]}, (), "f.toml", None)
+    assert "eun_secret" not in str(error.value)
+
+
+def test_what_was_set_by_hand_is_blamed_and_not_the_file() -> None:
+    with pytest.raises(
+        ConfigError, match="^f.toml --set http_port=99999: http_port is 99999; it must be at most 65535"
+    ):
+        server_from(SERVER, ["http_port=99999"], "f.toml", None)
+    with pytest.raises(ConfigError, match="^f.toml: http_port is 99999"):
+        server_from({**SERVER, "http_port": 99999}, ["grpc_port=1"], "f.toml", None)
+
+
+def test_promises_for_networks_that_come_later_are_pointed_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    later = {"model": "m", "deadline_ms": 1.0}
+    table = {
+        **SERVER,
+        "tenant": [{"name": "a", "promise": [later]}],
+        "models_dir": str(tmp_path),
+        "cache_dir": "c",
+    }
+    server_options(server_from(table, (), "f.toml", None))
+    shown = " ".join(capsys.readouterr().err.split())
+    assert f"note: tenant 'a' names 'm' (promise), which must be loaded from {tmp_path} first" in shown
+    assert server_from({**table, "network": []}, (), "f.toml", None).network == []
+
+
+def test_hashes_of_ended_keys_are_pointed_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path / 't.db'}"
+    table = {**SERVER, "database": url, "tenant": [{"name": "a", "key_sha256": [HASH]}], "cache_dir": "c"}
+    for ended in (False, True):
+        directory: Any = server_options(server_from(table, (), "f.toml", None)).directory
+        shown = " ".join(capsys.readouterr().err.split())
+        assert (f"the key_sha256 {HASH[:8]}... of tenant 'a' has ended" in shown) == ended
+        assert (directory.by_key("eun_change-me") is None) == ended
+        directory.revoke_keys("a")
+        directory.close()
 
 
 @pytest.mark.parametrize("change, says", [

@@ -185,6 +185,12 @@ def test_a_lost_database_leaves_the_last_grants_in_force(tmp_path: Path) -> None
 def test_wrong_urls_are_named_without_their_password() -> None:
     with pytest.raises(ConfigError, match="no URL that SQLAlchemy knows"):
         connect("not a url")
+    for url in ("mysql://root:very-secret@db/x", "postgres://db/x", "postgresql+psycopg2://db/x"):
+        with pytest.raises(
+            ConfigError, match="is not supported; write sqlite:///PATH or postgresql://"
+        ) as wrong:
+            connect(url)
+        assert "very-secret" not in str(wrong.value)
     with pytest.raises(OutputError) as error:
         DatabaseDirectory("postgresql://eunomia:very-secret@127.0.0.1:1/none")
     assert "very-secret" not in str(error.value) and "does not answer" in str(error.value)

@@ -22,6 +22,7 @@ import onnxruntime as ort
 import pytest
 
 from eunomia import serving
+from eunomia.errors import OutputError
 from eunomia.inference.policies import load_policy
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.dispatch.options import DispatchOptions
@@ -310,6 +311,15 @@ def test_limits_are_counted_and_nothing_of_a_refused_request_stays(tmp_path: Pat
             assert [future.result(60).as_numpy("logits").shape for future in inside] == [(1, 10)] * 2
         assert 'eunomia_requests_total{model="small",outcome="limit",tenant="silver"} 3.0' in metrics(server)
         until(lambda: server.service.limits.active("silver") == 0)
+
+
+def test_a_port_in_use_is_named_with_its_key(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for key in ("http_port", "grpc_port"):
+            says = f"{key} = {port} on '127.0.0.1' cannot be opened: Address already in use"
+            with pytest.raises(OutputError, match=says), running(tmp_path, **{key: port}):
+                pass
 
 
 def test_classification_is_refused(server: Server, client: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Engine, create_engine, delete, event, insert, select
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from eunomia.errors import ConfigError, OutputError
 from eunomia.serving.tenants.grants import Grant, Promise, hash_key, new_key
@@ -20,6 +20,10 @@ from eunomia.serving.tenants.tables import API_KEY, ENDED_KEY, MODEL, PROMISE, T
 from eunomia.workload.tenant import Slo
 
 HINT = 8
+DRIVERS = {
+    "sqlite": "sqlite", "sqlite+pysqlite": "sqlite", "postgresql": "postgresql+psycopg",
+    "postgresql+psycopg": "postgresql+psycopg",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -199,12 +203,15 @@ def connect(url: str) -> Engine:
     """An engine whose connections are checked before use; raises ConfigError for a URL that means nothing."""
     try:
         parsed = make_url(url)
-        if parsed.drivername == "postgresql":
-            parsed = parsed.set(drivername="postgresql+psycopg")
+        if parsed.drivername not in DRIVERS:
+            raise ConfigError(
+                f"the database '{parsed.drivername}' is not supported; write sqlite:///PATH or postgresql://USER@HOST/NAME"
+            )
+        parsed = parsed.set(drivername=DRIVERS[parsed.drivername])
         if parsed.get_backend_name() == "sqlite" and parsed.database and parsed.database != ":memory:":
             Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
         engine = create_engine(parsed, pool_pre_ping=True)
-    except (ArgumentError, NoSuchModuleError) as error:
+    except ArgumentError as error:
         raise ConfigError(f"the database URL is no URL that SQLAlchemy knows: {error}") from None
     except ImportError as error:
         raise ConfigError(f"the database needs a driver: {error} (pip install 'eunomia[postgres]')") from None

@@ -6,19 +6,18 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import types
+from numba import from_dtype, njit, types
 
-from eunomia.inference.kernel.jit import compile_cached, jitted
-from eunomia.inference.kernel.signatures import READY_TYPE
+from eunomia.inference.view import READY
 
-_READY, _FLOATS = types.Array(READY_TYPE, 1, "C"), types.Array(types.float64, 2, "C")
+_READY, _FLOATS = types.Array(from_dtype(READY), 1, "C"), types.Array(types.float64, 2, "C")
 _NUMBERS, _FLAGS = types.Array(types.float64, 1, "C"), types.Array(types.boolean, 1, "C")
 SIGNATURE = types.int64(
     _READY, _FLAGS, types.int64, types.int64, _FLOATS, _FLOATS, types.float64, _NUMBERS, types.float64, _READY, _FLOATS,
 )  # fmt: skip
 
 
-@jitted
+@njit
 def _relieve(ready: Any, now_s: float, served_s: Any, starve_s: float) -> None:
     """Of each tenant that has starved, the most urgent of its late requests counts as one that can make it."""
     since_s, urgent = np.full(len(served_s), np.inf), np.full(len(served_s), -1)
@@ -67,5 +66,8 @@ def offer(
 
 @cache
 def compile_offer() -> Any:
-    """``offer`` as machine code."""
-    return compile_cached(offer, SIGNATURE, "offer", "kernel")
+    """``offer`` as machine code, kept on disk where numba finds a folder that it may write."""
+    try:
+        return njit(SIGNATURE, cache=True)(offer)
+    except RuntimeError:
+        return njit(SIGNATURE)(offer)

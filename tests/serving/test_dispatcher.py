@@ -345,6 +345,23 @@ def test_what_a_policy_notes_when_it_starts_a_request_counts_once(seed: int, slo
     assert replay.dispatcher.finished == replay.dispatcher.memory[3] == len(requests)
 
 
+@pytest.mark.parametrize("policy", ["edf", "edf+f", "llf+f"])
+@pytest.mark.parametrize("slow, start_s", [(False, 1.0), (True, 2.0)])
+def test_a_request_that_started_although_it_was_taken_back_is_stopped_at_its_first_boundary(
+    policy: str, slow: bool, start_s: float
+) -> None:
+    # Told at 0.5 to run request 1 next; at 0.8 the urgent request 2 comes. If the device hears it too late, it starts
+    # request 1 at 1.0 all the same, which has a boundary at 2.0 and would end at 6.0.
+    replay = Pipelined(
+        load_policy(policy), np.ones((6, 1)), [5, 1], DispatchOptions(lease_s=9.0, ahead_s=0.5)
+    )
+    replay.slow_to_hear = slow
+    for n in range(2):
+        replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
+    replay.play([(0.0, 1, 3.0, 1), (0.1, 0, 100.0, 0), (0.8, 1, 5.0, 1)])
+    assert [(time_s, request) for time_s, request, _, _ in replay.log if request == 2] == [(start_s, 2)]
+
+
 @pytest.mark.parametrize("slow", [False, True])
 @pytest.mark.parametrize("policy", ["edf", "llf+f", "weighted_fair"])
 @pytest.mark.parametrize("seed", range(4))

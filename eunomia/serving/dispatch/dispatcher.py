@@ -18,7 +18,7 @@ from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.indicators import Indicator
 from eunomia.serving.dispatch.jobs import GONE, RUNNING, WAITING, Job
-from eunomia.serving.dispatch.lanes import Lane
+from eunomia.serving.dispatch.lanes import NEVER, Lane
 from eunomia.serving.dispatch.look_ahead import LookAhead
 from eunomia.serving.dispatch.options import DispatchOptions, Executor
 from eunomia.serving.dispatch.overheads import Overheads
@@ -222,10 +222,9 @@ class Dispatcher:
         heard, self.unheard = self.unheard, []
         self._drop_overdue()
         self._fill_idle()
-        if len(self.waiting):
-            for device, lane in enumerate(self.lanes):
-                if lane.job is not None:
-                    self.ahead.reconsider(device, lane)
+        for device, lane in enumerate(self.lanes):
+            if lane.job is not None and (len(self.waiting) or lane.next is not None):
+                self.ahead.reconsider(device, lane)
         now_s = self.clock.now_s()
         for job in heard:
             job.reach_s = now_s - job.arrival_s
@@ -269,14 +268,17 @@ class Dispatcher:
 
     def _follow(self, device: int, job: Job, at_s: float) -> None:
         """A device has gone on with what was queued for it."""
-        lane, claim = self.lanes[device], None
-        if lane.next is not None and lane.next.job is job:
+        lane = self.lanes[device]
+        wanted = lane.next is not None and lane.next.job is job
+        if wanted:
             claim, lane.next = lane.next, None
         else:  # it was taken back too late
             claim, lane.revoked = lane.revoked, None
         if claim is not None:
             self.ahead.note(claim)
         self._begin(job, device, at_s)
+        if not wanted:  # the policy may prefer somebody else: ask about its first boundary
+            lane.asked_stop = NEVER
 
     def _begin(self, job: Job, device: int, now_s: float) -> None:
         lane = self.lanes[device]

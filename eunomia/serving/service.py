@@ -86,7 +86,7 @@ class Service:
     telemetry: Telemetry = field(default_factory=Telemetry)
     statistics: dict[str, ModelStatistics] = field(default_factory=dict)
     draining: bool = False
-    _pairs: dict[tuple[str, str], int] = field(default_factory=dict)
+    _pairs: dict[tuple[str, str], tuple[int, Grant]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.pool.answers.on_retired = self._retired
@@ -234,14 +234,19 @@ class Service:
             )
 
     def _pair(self, grant: Grant, model: str) -> int:
+        """Its number; the dispatcher learns of a new pair, and of what administrators have changed."""
         key = (grant.name, model)
-        if key not in self._pairs:
-            promise = grant.promise(model)
-            self._pairs[key] = self.pool.dispatcher.add_pair(
-                Agreement(grant.name, model, promise.slo if promise else None,
-                          promise.priority if promise else 1.0, grant.weight)
-            )  # fmt: skip
-        return self._pairs[key]
+        pair, known = self._pairs.get(key, (-1, None))
+        if known is not grant:
+            promise, dispatcher = grant.promise(model), self.pool.dispatcher
+            slo, priority = (promise.slo, promise.priority) if promise else (None, 1.0)
+            agreement = Agreement(grant.name, model, slo, priority, grant.weight)
+            if pair < 0:
+                pair = dispatcher.add_pair(agreement)
+            else:
+                dispatcher.change_pair(pair, agreement)
+            self._pairs[key] = pair, grant
+        return pair
 
     def _array(self, grant: Grant, tensor: InputTensor) -> npt.NDArray[Any] | Elsewhere:
         if isinstance(tensor.data, SharedRegion):

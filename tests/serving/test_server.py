@@ -31,6 +31,7 @@ from eunomia.serving.repository import Entry
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant
+from eunomia.workload.tenant import Slo
 from tests.serving.live import ADMIN, GOLD, SIDE, SILVER, running
 
 tritonhttp = pytest.importorskip("tritonclient.http")
@@ -373,6 +374,16 @@ def test_administrators_change_tenants(tmp_path: Path) -> None:
         stub = tritonhttp.InferenceServerClient(f"127.0.0.1:{server.http_port}")
         assert ask(tritonhttp, stub, key=key).as_numpy("logits").shape == (1, 10)
         assert call("PUT", "/acme", {"weight": 9.0}, bearer(key))[0] == 403  # nobody raises its own weight
+        dispatcher = server.pool.dispatcher
+        assert (dispatcher.agreements[0].weight, dispatcher.indicators[0].count) == (2.0, 1)
+        promise["slo"]["target"] = 0.8
+        assert call("PUT", "/acme", {"weight": 4.0, "promises": {"*": promise}})[0] == 200
+        ask(tritonhttp, stub, key=key)  # the policy sees it from the next request on, by a new window
+        assert (dispatcher.agreements[0].weight, dispatcher.indicators[0].count) == (4.0, 1)
+        assert dispatcher.agreements[0].slo == dispatcher.indicators[0].slo == Slo(0.8)
+        assert call("PUT", "/acme", {"weight": 2.0, "promises": {"*": promise}})[0] == 200
+        ask(tritonhttp, stub, key=key)
+        assert (dispatcher.agreements[0].weight, dispatcher.indicators[0].count) == (2.0, 2)
         assert {t["name"]: t["weight"] for t in call("GET", "")[1]} == {"acme": 2.0, "root": 1.0}
         fresh = call("POST", "/acme/keys/rotate")[1]["key"]
         with pytest.raises(InferenceServerException, match="not valid"):

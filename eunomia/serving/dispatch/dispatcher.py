@@ -73,6 +73,12 @@ class Dispatcher:
         self._table.add(Indicator(agreement.slo))
         return len(self.agreements) - 1
 
+    def change_pair(self, pair: int, agreement: Agreement) -> None:
+        """Something else was promised to a pair: it holds for requests that begin to wait from now on."""
+        if agreement.slo != self.agreements[pair].slo:
+            self._table.replace(pair, Indicator(agreement.slo))
+        self.agreements[pair] = agreement
+
     def arrive(self, job: Job) -> None:
         """An accepted request: it waits, and the policy is asked."""
         self.enter(job)

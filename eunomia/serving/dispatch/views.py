@@ -31,9 +31,15 @@ class IndicatorTable:
         """One more pair."""
         self._columns = np.concatenate([self._columns, np.zeros((3, 1))], axis=1)
         self.indicators.append(indicator)
-        self.changed(len(self.indicators) - 1)
-        if indicator.slo is not None and indicator.slo.kind == "throughput":
-            self._timed.append(len(self.indicators) - 1)
+        self.replace(len(self.indicators) - 1, indicator)
+
+    def replace(self, pair: int, indicator: Indicator) -> None:
+        """Something else was promised: what was seen so far says nothing about it."""
+        self.indicators[pair] = indicator
+        self._timed = [
+            n for n, i in enumerate(self.indicators) if i.slo is not None and i.slo.kind == "throughput"
+        ]
+        self.changed(pair)
 
     def changed(self, pair: int) -> None:
         """An indicator has moved."""

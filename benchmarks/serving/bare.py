@@ -42,10 +42,12 @@ def main(path: str, core: str) -> None:
     import onnxruntime as ort
 
     from eunomia.serving.blocks.optimise import session_options
+    from eunomia.serving.memory import set_aside
 
     session = ort.InferenceSession(path, session_options(), providers=["CPUExecutionProvider"])
     image = np.random.default_rng(0).random((1, 3, 224, 224), np.float32)
     session.run(None, {"image": image})
+    set_aside()
     for line in sys.stdin:
         seconds, durations = float(line), []
         before, began = cpu_time(os.getpid()), time.perf_counter()

@@ -3,7 +3,7 @@
 Throughput: four requests under way at any time, against the bare loop on the same core; slices of both alternate, and
 the ratio is taken slice by slice. Latency: one request under way; the median, less that of the bare loop, is what
 the server and its stock client add; beside it the same client at a server that computes nothing (empty.py).
-Processor times per request come from /proc and do not depend on what else the machine does. About 5 minutes.
+Processor times per request come from /proc and do not depend on what else the machine does. About 8 minutes.
 ``--small`` is a quick run, ``--resume`` goes on with one that was cut off, ``--write`` puts the result into
 docs/results/serving.md.
 """
@@ -37,8 +37,8 @@ USERS = 4
 class Scale:
     """How much work: slices of this many seconds, so many of them."""
 
-    slices: int = 6
-    seconds: float = 1.5
+    slices: int = 12
+    seconds: float = 1.0
 
 
 SMALL = Scale(2, 0.5)
@@ -53,8 +53,8 @@ class Slice:
     bare_cpu_ms: float
     worker_cpu_ms: float
     front_cpu_ms: float
-    latency_ms: float  # median, as the client sees it; nan in the throughput runs
-    empty_ms: float = float("nan")  # mean at a server that waits as long as a run, less its wait
+    latency_ms: float  # median, as the client sees it
+    empty_ms: float = float("nan")  # mean one user at a server that waits as long as a run, less its wait
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,7 @@ async def _measure(
         await closed_loop(client, model, users, 0.2)
         for _ in range(scale.slices):
             alone = bare.measure(scale.seconds)
-            empty.waited_s()
-            idle = await closed_loop(nothing, model, users, scale.seconds / 2)
-            wait_s = empty.waited_s()
+            empty_ms = await _empty(empty, nothing, model, scale.seconds / 2) if users == 1 else float("nan")
             before = [cpu_time(live.pid), *map(cpu_time, live.workers)]
             served = await closed_loop(client, model, users, scale.seconds)
             after = [cpu_time(live.pid), *map(cpu_time, live.workers)]
@@ -97,9 +95,16 @@ async def _measure(
             slices.append(Slice(
                 served.rate / (alone["runs"] / alone["wall_s"]), float(np.median(alone["durations_s"])) * 1e3,
                 alone["cpu_s"] / alone["runs"] * 1e3, worker, front, float(np.median(served.latency_s)) * 1e3,
-                (float(np.mean(idle.latency_s)) - wait_s) * 1e3,
+                empty_ms,
             ))  # fmt: skip
     return slices
+
+
+async def _empty(empty: Empty, client: Stock, model: str, seconds: float) -> float:
+    """What client and libraries take [ms]."""
+    empty.waited_s()
+    idle = await closed_loop(client, model, 1, seconds)
+    return (float(np.mean(idle.latency_s)) - empty.waited_s()) * 1e3
 
 
 def run(scale: Scale, where: Cores, pieces: Pieces) -> Found:

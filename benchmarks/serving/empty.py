@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.serving.machine import pin
+from eunomia.serving.memory import keep_freed_memory, set_aside
 
 OUTPUT = bytes(4000)  # 1,000 numbers, as both networks answer
 HEADER = json.dumps({
@@ -103,6 +104,7 @@ async def _serve(wait_s: float) -> None:
     service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(Grpc(), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
+    set_aside()
     print(json.dumps({"http": runner.addresses[0][1], "grpc": port}), flush=True)
     await asyncio.Event().wait()
 
@@ -112,6 +114,7 @@ def main(core: str, wait_s: str) -> None:
     import uvloop
 
     pin(int(core))
+    keep_freed_memory()
     uvloop.run(_serve(float(wait_s)))
 
 

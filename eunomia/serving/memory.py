@@ -39,9 +39,11 @@ def set_aside() -> None:
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
     """No long collection inside: for measurements, which would take a pause of their own for the server's."""
+    outermost = gc.get_freeze_count() == 0
     gc.collect()
     gc.freeze()
     try:
         yield
     finally:
-        gc.unfreeze()
+        if outermost:
+            gc.unfreeze()

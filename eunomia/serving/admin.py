@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -15,7 +16,7 @@ from eunomia.serving.protocol.errors import BadRequest, NotFound, Unavailable
 from eunomia.serving.protocol.infer import read_json
 from eunomia.serving.repository import NAME
 from eunomia.serving.service import Service
-from eunomia.serving.tenants.database import DatabaseDirectory
+from eunomia.serving.tenants.database import DatabaseDirectory, UnknownTenant
 from eunomia.serving.tenants.grants import Grant, Promise
 from eunomia.workload.tenant import Slo
 
@@ -24,6 +25,9 @@ LIMITS = {"weight": float, "rate_per_s": float, "burst": float, "max_concurrency
 PROMISE = frozenset({"deadline_s", "min_deadline_s", "priority", "slo"})
 OR_ZERO = ("grace_s", "min_deadline_s")
 SLO = {"target": float, "kind": str, "percentile": float, "window_requests": int, "window_s": float}
+
+
+T = TypeVar("T")
 
 
 class AdminFront:
@@ -37,6 +41,7 @@ class AdminFront:
         tenant = "/v2/eunomia/tenants/{tenant}"
         return [
             web.get("/v2/eunomia/tenants", self._list),
+            web.get(tenant, self._one),
             web.put(tenant, self._put),
             web.delete(tenant, self._remove),
             web.get(f"{tenant}/keys", self._keys),
@@ -47,22 +52,32 @@ class AdminFront:
 
     async def _list(self, http: web.Request) -> web.Response:
         self.service.require_admin(caller_of(http))
+        await self._catch_up()
         return web.json_response([as_json(grant) for grant in self.service.directory.all()])
+
+    async def _one(self, http: web.Request) -> web.Response:
+        self.service.require_admin(caller_of(http))
+        await self._catch_up()
+        name = http.match_info["tenant"]
+        grant = self.service.directory.by_name(name)
+        if grant is None:
+            raise NotFound(f"unknown tenant '{name[:80]}'")
+        return web.json_response(as_json(grant))
 
     async def _put(self, http: web.Request) -> web.Response:
         directory = self._directory(http)
         grant = read_grant(http.match_info["tenant"], read_json(await http.read()))
-        await _changed(directory.put, grant)
+        await _asked(directory.put, grant)
         return web.json_response(as_json(grant))
 
     async def _remove(self, http: web.Request) -> web.Response:
         name = http.match_info["tenant"]
-        if not await _changed(self._directory(http).remove, name):
+        if not await _asked(self._directory(http).remove, name):
             raise NotFound(f"unknown tenant '{name[:80]}'")
         return web.json_response({})
 
     async def _keys(self, http: web.Request) -> web.Response:
-        found = await _changed(self._directory(http).keys, self._known(http))
+        found = await _asked(self._directory(http).keys, http.match_info["tenant"])
         return web.json_response([
             {"hint": k.hint, "created_s": k.created_s, "expires_s": k.expires_s} for k in found
         ])  # fmt: skip
@@ -70,21 +85,27 @@ class AdminFront:
     async def _issue(self, http: web.Request) -> web.Response:
         content = _only(read_json(await http.read() or b"{}"), "lifetime_s", what="a new key")
         lifetime_s = _number(content, "lifetime_s", None)
-        key = await _changed(self._directory(http).issue_key, self._known(http), lifetime_s)
+        key = await _asked(self._directory(http).issue_key, http.match_info["tenant"], lifetime_s)
         return web.json_response({"key": key})
 
     async def _rotate(self, http: web.Request) -> web.Response:
         content = _only(read_json(await http.read() or b"{}"), "grace_s", what="a rotation")
         grace_s = _number(content, "grace_s", 0.0)
-        key = await _changed(self._directory(http).rotate_key, self._known(http), grace_s)
+        key = await _asked(self._directory(http).rotate_key, http.match_info["tenant"], grace_s)
         return web.json_response({"key": key})
 
     async def _revoke(self, http: web.Request) -> web.Response:
-        directory, tenant = self._directory(http), self._known(http)
+        directory, tenant = self._directory(http), http.match_info["tenant"]
         _only(read_json(await http.read() or b"{}"), what="revoking (which key is said as ?hint=)")
         _only(http.query, "hint", what="revoking")
-        gone = await _changed(directory.revoke_keys, tenant, http.query.get("hint", ""))
+        gone = await _asked(directory.revoke_keys, tenant, http.query.get("hint", ""))
         return web.json_response({"revoked": gone})
+
+    async def _catch_up(self) -> None:
+        """Administrators see at once what was changed through other servers; without the database, the last known."""
+        if isinstance(self.service.directory, DatabaseDirectory):
+            with contextlib.suppress(OutputError):
+                await asyncio.to_thread(self.service.directory.catch_up)
 
     def _directory(self, http: web.Request) -> DatabaseDirectory:
         self.service.require_admin(caller_of(http))
@@ -94,19 +115,15 @@ class AdminFront:
             )
         return self.service.directory
 
-    def _known(self, http: web.Request) -> str:
-        name = http.match_info["tenant"]
-        if self.service.directory.by_name(name) is None:
-            raise NotFound(f"unknown tenant '{name[:80]}'")
-        return name
 
-
-async def _changed(change: Any, *arguments: Any) -> Any:
-    """Run a change off the event loop, its troubles as the protocol says them."""
+async def _asked(question: Callable[..., T], *arguments: Any) -> T:
+    """What the database answers, asked off the event loop; its troubles as the protocol says them."""
     try:
-        return await asyncio.to_thread(change, *arguments)
+        return await asyncio.to_thread(question, *arguments)
     except OutputError as error:
         raise Unavailable(str(error), retry_after_s=1.0) from None
+    except UnknownTenant as error:
+        raise NotFound(str(error)) from None
     except ConfigError as error:
         raise BadRequest(str(error)) from None
 
@@ -115,10 +132,12 @@ def read_grant(name: str, content: dict[str, Any]) -> Grant:
     """A grant from JSON, checked; raises BadRequest."""
     if not NAME.fullmatch(name) or len(name) > 80:
         raise BadRequest(f"tenant {name!r:.100}: letters, digits, '.', '_' and '-' make a name, at most 80")
-    known = {*LIMITS, "role", "models", "promises"}
+    known = {*LIMITS, "name", "role", "models", "promises"}
     for key in content:
         if key not in known:
             raise BadRequest(f"unknown key {key!r:.50}; a tenant has {', '.join(sorted(known))}")
+    if content.get("name", name) != name:
+        raise BadRequest(f"the body is of tenant {content['name']!r:.100}, the address of '{name}'")
     role = content.get("role", "tenant")
     if role not in ("tenant", "admin"):
         raise BadRequest(f"role is {role!r:.50}; it is 'tenant' or 'admin'")

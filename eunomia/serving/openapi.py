@@ -57,6 +57,7 @@ LIMIT_TYPES: Json = {
 TENANT: Json = {
     "type": "object", "additionalProperties": False,
     "properties": {
+        "name": {"type": "string", "description": "as in the address"},
         "role": {"type": "string", "enum": ["tenant", "admin"]},
         **LIMIT_TYPES,
         "models": {"type": ["array", "null"], "items": {"type": "string"}},
@@ -112,8 +113,9 @@ def document() -> Json:
         "/v2/eunomia/twin": {"get": _operation("Block times and recorded traffic, for a digital twin", keyed=True)},
         "/v2/eunomia/tenants": {"get": _operation("All tenants", keyed=True)},
         "/v2/eunomia/tenants/{tenant}": {
-            "put": _operation("Add a tenant, or replace all that it was granted", keyed=True, names=("tenant",),
-                              body=TENANT),
+            "get": _operation("What a tenant was granted", keyed=True, names=("tenant",)),
+            "put": _operation("Add a tenant, or replace it whole: what the body leaves out goes back to its default",
+                              keyed=True, names=("tenant",), body=TENANT),
             "delete": _operation("Forget a tenant", keyed=True, names=("tenant",)),
         },
         "/v2/eunomia/tenants/{tenant}/keys": {

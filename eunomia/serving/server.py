@@ -31,6 +31,7 @@ from eunomia.serving.regions import Regions
 from eunomia.serving.repository import Entry, Repository
 from eunomia.serving.service import Service
 from eunomia.serving.shelf import Placed, PolicyShelf
+from eunomia.serving.tenants.following import FOLLOW_S, Shared, follow
 from eunomia.serving.tenants.grants import Directory
 from eunomia.serving.tenants.limits import Limits
 from eunomia.serving.tracing import TraceOptions, Tracing
@@ -66,6 +67,7 @@ class ServerOptions:
     models_dir: Path | None = None
     policy_dir: Path | None = None  # policies that were put in while it ran; None = forgotten at the end
     ledger_dir: Path | None = None  # None = usage is counted in memory alone
+    follow_s: float = FOLLOW_S  # between two looks at what other servers have changed in a shared directory
     traces: TraceOptions | None = None
     device_watts: float = 0.0  # for the energy estimate: device seconds x watts
     tls: tuple[Path, Path] | None = None  # certificate, key
@@ -99,6 +101,7 @@ class Server:
         self._grpc: Any = None
         self._keeper: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
+        self._follower: asyncio.Task[None] | None = None
 
     def _shelf(self, label: str) -> PolicyShelf:
         """Other policies may take over while the server runs; with a folder, they are remembered."""
@@ -125,6 +128,8 @@ class Server:
                     await self.service.repository.load(entry.name)
                 except BadRequest as error:
                     raise ConfigError(str(error)) from None
+            if isinstance(self.options.directory, Shared):
+                self._follower = asyncio.create_task(follow(self.options.directory, self.options.follow_s))
             await self._open_http()
             if self.options.grpc_port is not None:
                 await self._open_grpc()
@@ -152,7 +157,7 @@ class Server:
         await self.pool.close()
         if self._runner is not None:
             await self._runner.cleanup()
-        for task in (self._keeper, self._watcher):
+        for task in (self._keeper, self._watcher, self._follower):
             if task is not None:
                 task.cancel()
         if self.service.ledger is not None:

@@ -15,7 +15,8 @@ import pytest
 from benchmarks.serving.roles import ADMIN_ONLY, ADMIN_RPCS, OPEN, OPEN_RPCS
 from eunomia.serving.http import HttpFront
 from eunomia.serving.server import Server
-from eunomia.serving.tenants.database import DatabaseDirectory, connect
+from eunomia.serving.tenants.connection import connect
+from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant
 from tests.serving.live import ADMIN, GOLD, running
 from tests.serving.process import process, write_server

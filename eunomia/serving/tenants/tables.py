@@ -65,3 +65,9 @@ ENDED_KEY = Table(  # outlives the tenant, so that a key whose hash stands in a 
     Column("key_hash", String(64), primary_key=True),
     Column("ended_s", Float, nullable=False),
 )  # fmt: skip
+
+STAMP = Table(  # one row, which differs after every change
+    "directory_stamp", METADATA,
+    Column("id", Integer, CheckConstraint("id = 1", name="ck_directory_stamp_one"), primary_key=True),
+    Column("stamp", String(32), nullable=False),
+)  # fmt: skip

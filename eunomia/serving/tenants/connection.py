@@ -1,0 +1,109 @@
+"""The database behind tenants: how it is reached, what a transaction is, and how its tables come to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, func, select
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from eunomia.errors import ConfigError, OutputError
+
+DRIVERS = {
+    "sqlite": "sqlite", "sqlite+pysqlite": "sqlite", "postgresql": "postgresql+psycopg",
+    "postgresql+psycopg": "postgresql+psycopg",
+}  # fmt: skip
+# A PostgreSQL that has silently gone away is given up after seconds, not after the system's two hours.
+PATIENCE = {
+    "connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}  # fmt: skip
+MIGRATION_LOCK = 0x65756E6F  # of PostgreSQL's advisory locks: any number that is ours
+
+
+def connect(url: str) -> Engine:
+    """An engine whose connections are checked before use; raises ConfigError for a URL that means nothing."""
+    try:
+        parsed = make_url(url)
+        if parsed.drivername not in DRIVERS:
+            raise ConfigError(
+                f"the database '{parsed.drivername}' is not supported; write sqlite:///PATH or postgresql://USER@HOST/NAME"
+            )
+        parsed = parsed.set(drivername=DRIVERS[parsed.drivername])
+        if parsed.get_backend_name() == "sqlite" and parsed.database and parsed.database != ":memory:":
+            Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+        engine = create_engine(parsed, pool_pre_ping=True, connect_args=_patience(parsed))
+    except ArgumentError as error:
+        raise ConfigError(f"the database URL is no URL that SQLAlchemy knows: {error}") from None
+    except ImportError as error:
+        raise ConfigError(f"the database needs a driver: {error} (pip install 'eunomia[postgres]')") from None
+    if parsed.get_backend_name() == "sqlite":
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+@contextmanager
+def transaction(engine: Engine, *, writes: bool) -> Iterator[Connection]:
+    """All or nothing; without ``writes``, one moment of the database however many queries follow.
+
+    Raises OutputError, in one sentence that holds no password. SQLite: whoever writes waits for other writers
+    before it reads anything.
+    """
+    where = engine.url.render_as_string(hide_password=True)
+    opened = False
+    try:
+        with engine.execution_options(**_options(engine, writes)).begin() as db:
+            opened = True
+            yield db
+    except SQLAlchemyError as error:
+        gone = not opened or getattr(error, "connection_invalidated", False)
+        raise OutputError(
+            f"the database {where} {'does not answer' if gone else 'refuses'}: {_reason(error)}"
+        ) from None
+
+
+def migrate(engine: Engine) -> None:
+    """Bring the tables to this version's state, one server at a time; raises OutputError."""
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    with transaction(engine, writes=True) as db:
+        if engine.dialect.name == "postgresql":
+            db.execute(select(func.pg_advisory_xact_lock(MIGRATION_LOCK)))
+        config.attributes["connection"] = db
+        command.upgrade(config, "head")
+
+
+def _patience(url: URL) -> dict[str, Any]:
+    if url.get_backend_name() != "postgresql":
+        return {}
+    return {name: value for name, value in PATIENCE.items() if name not in url.query}
+
+
+def _options(engine: Engine, writes: bool) -> dict[str, Any]:
+    if engine.dialect.name == "postgresql":
+        return {} if writes else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+    return {"begin": "BEGIN IMMEDIATE" if writes else "BEGIN"}
+
+
+def _prepare_sqlite(connection: Any, _: Any) -> None:
+    """Foreign keys count, readers do not block writers, and a commit survives a power failure."""
+    connection.isolation_level = None  # transactions are ours: the driver's own begin at the first change
+    for pragma in ("busy_timeout=5000", "foreign_keys=ON", "journal_mode=WAL", "synchronous=FULL"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(db: Connection) -> None:
+    db.exec_driver_sql(db.get_execution_options().get("begin", "BEGIN"))
+
+
+def _reason(error: SQLAlchemyError) -> str:
+    text = str(getattr(error, "orig", None) or error)
+    return text.strip().splitlines()[0][:200] if text.strip() else type(error).__name__

@@ -1,0 +1,289 @@
+"""Several servers on one database: what is changed through one is in force on the others, and none waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import delete, event, text
+
+from eunomia.errors import ConfigError, OutputError
+from eunomia.serving.server import Server
+from eunomia.serving.tenants.database import DatabaseDirectory
+from eunomia.serving.tenants.following import follow
+from eunomia.serving.tenants.grants import Grant, Promise
+from eunomia.serving.tenants.rows import read_grants
+from eunomia.serving.tenants.tables import API_KEY, ENDED_KEY, TENANT
+from eunomia.workload.tenant import Slo
+from tests.serving.live import SIDE, running
+
+GOLD = Grant("gold", weight=3.0, models=frozenset({"a"}), promises={"a": Promise(0.05, Slo(0.99))})
+
+
+@contextmanager
+def directories(url: str, count: int = 2) -> Iterator[list[DatabaseDirectory]]:
+    """So many servers' views of one database, which is empty before and after."""
+    found = [DatabaseDirectory(url) for _ in range(count)]
+    try:
+        yield found
+    finally:
+        with found[0]._engine.begin() as db:
+            for table in (API_KEY, ENDED_KEY, TENANT):
+                db.execute(delete(table))
+        for directory in found:
+            directory.close()
+
+
+@contextmanager
+def statements(directory: DatabaseDirectory) -> Iterator[list[str]]:
+    """What is asked of the database inside the block, but for the checks of its connections."""
+    asked: list[str] = []
+
+    def note(db: Any, cursor: Any, statement: str, *_: Any) -> None:
+        if not statement.startswith("BEGIN"):
+            asked.append(statement)
+
+    event.listen(directory._engine, "before_cursor_execute", note)
+    try:
+        yield asked
+    finally:
+        event.remove(directory._engine, "before_cursor_execute", note)
+
+
+def test_whoever_shares_a_database_catches_up(url: str) -> None:
+    with directories(url) as (one, two):
+        one.put(GOLD)
+        key, other = one.issue_key("gold"), one.issue_key("gold")
+        assert two.by_name("gold") is None and two.catch_up() and two.by_key(key) == GOLD
+        changes: list[tuple[Callable[[], Any], Callable[[], Any], Any]] = [
+            (lambda: one.revoke_keys("gold", key[:8]), lambda: two.by_key(key), None),
+            (lambda: one.put(Grant("gold")), lambda: two.by_key(other), Grant("gold")),
+            (lambda: one.put(GOLD), lambda: two.by_name("gold"), GOLD),
+            (lambda: one.rotate_key("gold"), lambda: two.by_key(other), None),
+            (lambda: one.remove("gold"), lambda: two.all(), []),
+        ]
+        for change, seen, expected in changes:
+            before = seen()
+            change()
+            assert seen() == before != expected and two.catch_up() and seen() == expected
+            assert not two.catch_up() and not one.catch_up()
+
+
+def test_nothing_new_costs_one_small_query(url: str) -> None:
+    with directories(url) as (one, two):
+        for n in range(20):
+            one.put(Grant(f"tenant-{n}", models=frozenset({"a", "b"})))
+        assert two.catch_up()
+        with statements(two) as asked:
+            assert not two.catch_up()
+        assert len(asked) == 1 and "directory_stamp" in asked[0]
+
+
+def test_a_directory_is_read_as_of_one_moment(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with directories(url) as (one, two):
+        one.put(Grant("gold", models=None))
+        assert two.catch_up()
+
+        def change_in_between(db: Any) -> Any:
+            monkeypatch.undo()
+            found = read_grants(db)
+            one.put(Grant("silver"))
+            one.issue_key("silver")
+            assert read_grants(db) == found
+            return found
+
+        monkeypatch.setattr("eunomia.serving.tenants.database.read_grants", change_in_between)
+        two.refresh()
+        assert [grant.name for grant in two.all()] == ["gold"] and not two._known.keys
+        assert two.catch_up() and [grant.name for grant in two.all()] == ["gold", "silver"]
+        assert len(two._known.keys) == 1
+
+
+def test_changes_through_several_servers_at_once_do_not_lose_each_other(url: str) -> None:
+    with directories(url, 3) as servers, ThreadPoolExecutor(6) as many:
+        list(many.map(lambda n: servers[n % 3].put(Grant(f"tenant-{n}")), range(30)))
+        keys = list(many.map(lambda n: servers[(n + 1) % 3].issue_key(f"tenant-{n}"), range(30)))
+        for server in servers:
+            server.catch_up()
+            assert len(server.all()) == 30
+            assert [server.by_key(key) for key in keys] == [Grant(f"tenant-{n}") for n in range(30)]
+
+
+def test_of_two_administrators_that_leave_at_once_one_stays(url: str) -> None:
+    with directories(url) as servers, ThreadPoolExecutor(2) as many:
+        for _ in range(5):
+            for name in ("ada", "bob"):
+                servers[0].put(Grant(name, role="admin"))
+                servers[0].issue_key(name)
+
+            def leave(n: int) -> bool:
+                try:
+                    return servers[n].remove(("ada", "bob")[n])
+                except ConfigError:
+                    return False
+
+            assert sorted(many.map(leave, range(2))) == [False, True]
+
+
+def test_servers_that_start_at_once_on_an_empty_database_all_start(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'tenants.db'}"
+    with ThreadPoolExecutor(4) as many:
+        for directory in many.map(lambda _: DatabaseDirectory(url), range(4)):
+            directory.close()
+
+
+def test_a_tenant_that_another_server_has_removed_is_unknown(url: str) -> None:
+    with directories(url) as (one, two):
+        one.put(GOLD)
+        two.catch_up()
+        one.remove("gold")
+        for change in (two.issue_key, two.rotate_key, two.revoke_keys, two.keys):
+            with pytest.raises(ConfigError, match="unknown tenant 'gold'"):
+                change("gold")
+
+
+def test_a_mark_that_somebody_has_deleted_comes_back(url: str) -> None:
+    with directories(url) as (one, two):
+        with one._engine.begin() as db:
+            db.execute(text("DELETE FROM directory_stamp"))
+        two.catch_up()
+        one.put(GOLD)
+        assert two.catch_up() and two.by_name("gold") == GOLD and not two.catch_up()
+
+
+def test_a_lost_database_is_complained_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    answers = [False, OutputError("the database x does not answer"), OutputError("still not"), ValueError("a row"),
+               True, False]  # fmt: skip
+    asked = []
+    done = asyncio.Event()
+
+    class Directory:
+        def catch_up(self) -> bool:
+            asked.append(threading.current_thread())
+            answer = answers[len(asked) - 1] if len(asked) <= len(answers) else False
+            if isinstance(answer, Exception):
+                raise answer
+            return bool(answer)
+
+    async def main() -> None:
+        task = asyncio.create_task(follow(Directory(), 0.001))
+        while len(asked) <= len(answers):
+            await asyncio.sleep(0.001)
+        done.set()
+        task.cancel()
+
+    caplog.set_level(logging.INFO, "eunomia.serving")
+    asyncio.run(main())
+    said = [record.message for record in caplog.records if record.name == "eunomia.serving"]
+    assert said == [
+        "tenants and keys cannot be read, the last known stay in force: the database x does not answer",
+        "tenants or keys were changed through another server; they are read anew",
+        "tenants and keys can be read again",
+    ]
+    assert threading.main_thread() not in asked
+
+
+# --- live servers ----------------------------------------------------------------------------------------
+
+
+def ask(server: Server, method: str, path: str, key: str, body: Any = None) -> tuple[int, Any]:
+    line = HTTPConnection("127.0.0.1", server.http_port, timeout=60)
+    try:
+        sent = None if body is None else json.dumps(body)
+        line.request(method, path, sent, {"Authorization": f"Bearer {key}"})
+        answer = line.getresponse()
+        return answer.status, json.loads(answer.read() or b"{}")
+    finally:
+        line.close()
+
+
+def infer(server: Server, key: str) -> int:
+    shape = [1, 3, SIDE, SIDE]
+    tensor = {"name": "image", "datatype": "FP32", "shape": shape, "data": np.zeros(shape).ravel().tolist()}
+    return ask(server, "POST", "/v2/models/small/infer", key, {"inputs": [tensor]})[0]
+
+
+def comes(status: Callable[[], int], expected: int, seconds: float = 5.0) -> bool:
+    """Whether it is so within the time."""
+    end_s = time.monotonic() + seconds
+    while (found := status()) != expected:
+        if time.monotonic() > end_s:
+            raise AssertionError(f"{found} instead of {expected} after {seconds} s")
+        time.sleep(0.02)
+    return True
+
+
+def test_two_servers_on_one_database(url: str, tmp_path: Path) -> None:
+    with directories(url) as (one, two):
+        one.put(Grant("root", role="admin"))
+        admin = one.issue_key("root")
+        folders = [tmp_path / "one", tmp_path / "two"]
+        for folder in folders:
+            folder.mkdir()
+        with (
+            running(folders[0], directory=one, follow_s=0.05) as first,
+            running(folders[1], directory=two, follow_s=0.05) as second,
+        ):
+            place = "/v2/eunomia/tenants/acme"
+            assert ask(first, "PUT", place, admin, {"weight": 2})[0] == 200
+            key = ask(first, "POST", f"{place}/keys", admin, {})[1]["key"]
+            assert infer(first, key) == 200 and comes(lambda: infer(second, key), 200)
+            assert ask(first, "DELETE", f"{place}/keys", admin)[0] == 200  # a key is revoked
+            assert infer(first, key) == 401 and comes(lambda: infer(second, key), 401)
+
+            key = ask(second, "POST", f"{place}/keys", admin, {})[1]["key"]
+            assert infer(second, key) == 200 and comes(lambda: infer(first, key), 200)
+            assert ask(second, "PUT", place, admin, {"models": []})[0] == 200  # its grant is changed
+            assert infer(second, key) == 404 and comes(lambda: infer(first, key), 404)
+            assert ask(first, "DELETE", place, admin)[0] == 200  # it is forgotten
+            assert infer(first, key) == 401 and comes(lambda: infer(second, key), 401)
+
+
+def test_a_database_that_hangs_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = DatabaseDirectory(f"sqlite:///{tmp_path / 'tenants.db'}")
+    directory.put(Grant("gold"))
+    key = directory.issue_key("gold")
+    hangs, go_on = threading.Event(), threading.Event()
+
+    def catch_up() -> bool:
+        hangs.set()
+        assert go_on.wait(60.0)
+        return False
+
+    monkeypatch.setattr(directory, "catch_up", catch_up)
+    with running(tmp_path, directory=directory, follow_s=0.01) as server:
+        assert hangs.wait(30.0)
+        try:
+            began_s = time.monotonic()
+            assert [infer(server, key) for _ in range(5)] == [200] * 5 and time.monotonic() - began_s < 30.0
+        finally:
+            go_on.set()
+    directory.close()
+
+
+def test_a_server_whose_database_is_gone_serves_on(tmp_path: Path) -> None:
+    place = tmp_path / "tenants.db"
+    directory = DatabaseDirectory(f"sqlite:///{place}")
+    directory.put(Grant("gold"))
+    key = directory.issue_key("gold")
+    with running(tmp_path, directory=directory, follow_s=0.02) as server:
+        directory.close()
+        for file in tmp_path.glob("tenants.db*"):
+            file.unlink()
+        place.mkdir()
+        with pytest.raises(OutputError):
+            directory.catch_up()
+        time.sleep(0.2)
+        assert infer(server, key) == 200
+    directory.close()

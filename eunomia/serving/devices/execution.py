@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from eunomia.serving.devices.answers import Answers
-from eunomia.serving.devices.arena import FLAGS, Arena, ArenaFull, Slot
+from eunomia.serving.devices.arena import Arena, ArenaFull, Slot
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.loading import FIRST_ROOM, Loading
 from eunomia.serving.devices.messages import Message
+from eunomia.serving.devices.moving import Moving
+from eunomia.serving.devices.run import NO_ROOM, Run
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
@@ -25,22 +26,6 @@ HANG_FACTOR, HANG_S = 50.0, 2.0  # a run that lasts this many times its estimate
 OnRun = Callable[
     [int, Job, tuple[float, float], bool], None
 ]  # device, job, when it began and ended, stopped?
-NO_ROOM = Slot(FLAGS, 0)
-
-
-@dataclass
-class Run:
-    """A run that a device has been told of, and where its outputs may go."""
-
-    job: Job
-    first: int
-    last: int
-    ticket: int
-    slot: Slot = NO_ROOM
-    limit_s: float = float("inf")
-    move_from: int = -1  # the device that still holds its tensors
-    sent: bool = False
-    revoked: bool = False
 
 
 class Execution:
@@ -51,12 +36,10 @@ class Execution:
 
     def __init__(self, arena: Arena, devices: Sequence[Device], loading: Loading, clock: Clock) -> None:
         self.queues: list[deque[Run]] = [deque() for _ in devices]
-        self.fetching: dict[
-            int, tuple[int, Run]
-        ] = {}  # request -> who holds its outputs, which had no room at first
         self.on_run: OnRun = lambda device, job, span_s, preempted: None
         self._arena, self._devices, self._loading, self._clock = arena, devices, loading, clock
         self._ticket = 0
+        self.moving = Moving(self, arena, devices, loading)
 
     def connect(self, dispatcher: Dispatcher, answers: Answers) -> None:
         """Who is told, and who has the answers."""
@@ -64,7 +47,9 @@ class Execution:
 
     def running(self) -> list[Run]:
         """Every run that a device works on, or whose outputs are on their way."""
-        return [queue[0] for queue in self.queues if queue] + [run for _, run in self.fetching.values()]
+        return [queue[0] for queue in self.queues if queue] + [
+            run for _, run in self.moving.fetching.values()
+        ]
 
     # --- what the dispatcher wants -----------------------------------------------------------------------
 
@@ -74,15 +59,15 @@ class Execution:
         self._begins(device, run)
         if first > 0 and job.device not in (device, -1):
             run.move_from = job.device
-            self._fetch(run, job.device)
+            self.moving.fetch(run, job.device)
         else:
-            self._send(device, run)
+            self.send(device, run)
 
     def queue(self, device: int, job: Job, first: int, last: int) -> None:
         """Tell a busy device what to run next."""
         run = self._told(device, job, first, last)
         if self.queues[device][0].sent:
-            self._send(device, run)
+            self.send(device, run)
 
     def stop(self, device: int) -> None:
         """Ask a device to stop what it runs at its next block boundary."""
@@ -146,13 +131,14 @@ class Execution:
         if queue and queue[0].ticket == ticket:
             self.dispatcher.decide()
 
-    def _send(self, device: int, run: Run) -> None:
-        run.sent = True
+    def send(self, device: int, run: Run) -> None:
+        """Tell a device."""
         members = [run.job, *run.job.together]
         inputs = [member.payload.inputs for member in members] if run.first == 0 else None
-        self._send_run(device, run, inputs)
+        self.send_run(device, run, inputs)
 
-    def _send_run(self, device: int, run: Run, inputs: list[list[Message]] | None) -> None:
+    def send_run(self, device: int, run: Run, inputs: list[list[Message]] | None) -> None:
+        """Tell a device, with tensors that lie in the arena or with none."""
         run.sent = True
         self._devices[device].tell({
             "kind": "run", "ticket": run.ticket, "request": run.job.number,
@@ -177,7 +163,7 @@ class Execution:
         if kind == "skipped":
             self._on_skipped(device, message["ticket"])
         elif kind == "tensors":
-            self._on_tensors(message)
+            self.moving.on_tensors(message)
         elif self.queues[device] and self.queues[device][0].ticket == message["ticket"]:
             self._on_end(device, message)
 
@@ -197,10 +183,10 @@ class Execution:
             self.dispatcher.decide()  # first, so that the device works on while the answer is handed out
         finally:
             if message["kind"] == "failed":
-                self._fail(run, f"{message['why']}")
+                self.fail(run, f"{message['why']}")
             elif hits is not None:
                 self.answers.finish(run.job, message["tensors"], hits)
-            if run.job.number not in self.fetching:
+            if run.job.number not in self.moving.fetching:
                 self.answers.release(run.slot)
             if message["kind"] == "done":  # last: nobody waits for it
                 seconds = [end_s - begin_s for begin_s, end_s in pairwise(message["ends_s"])]
@@ -221,7 +207,7 @@ class Execution:
                 self.answers.fail(job, Cancelled("the client has gone away"))
             return None
         if message["tensors"] is None:  # finished, but the outputs did not fit
-            self._enlarge(device, run, message["bytes"])
+            self.moving.enlarge(device, run, message["bytes"])
             return None
         return self.answers.leave(job)
 
@@ -247,7 +233,7 @@ class Execution:
         if not queue:
             return None
         if not queue[0].sent:
-            self._send(device, queue[0])
+            self.send(device, queue[0])
         return queue[0]
 
     def gave_up(self, device: int) -> Job:
@@ -269,65 +255,7 @@ class Execution:
         self.answers.release(run.slot)
         self.dispatcher.released(device, run.job)
 
-    def _fail(self, run: Run, why: str) -> None:
+    def fail(self, run: Run, why: str) -> None:
+        """Tell everybody in the batch."""
         for member in [run.job, *run.job.together]:
             self.answers.fail(member, ModelFailed(f"network '{run.job.network.name}' failed: {why}"))
-
-    # --- tensors that move -----------------------------------------------------------------------------
-
-    def _fetch(self, run: Run, holder: int) -> None:
-        room = [run.slot.offset, run.slot.size]
-        self._devices[holder].tell({"kind": "fetch", "request": run.job.number, "room": room})
-
-    def _enlarge(self, device: int, run: Run, size: int) -> None:
-        """Fetch outputs into a piece that is large enough, and remember the size."""
-        model = self._loading.models.get(run.job.network.name)
-        if model is not None:
-            model.room = max(model.room, -(-size // run.job.rows))
-        self.fetching[run.job.number] = (device, run)
-        self._fetch_again(device, run, size)
-
-    def _fetch_again(self, holder: int, run: Run, size: int) -> bool:
-        """Ask whoever holds the tensors for them, with room enough; the request fails if there is none."""
-        self.answers.release(run.slot)
-        run.slot = NO_ROOM
-        try:
-            run.slot = self._arena.allocate(size)
-        except ArenaFull:
-            self._devices[holder].tell({"kind": "forget", "request": run.job.number})
-            self.fetching.pop(run.job.number, None)
-            self._fail(run, f"no room for {size} bytes of tensors")
-            return False
-        self._fetch(run, holder)
-        return True
-
-    def _on_tensors(self, message: Message) -> None:
-        """Outputs that had no room at first, or tensors of a half-done request for another device."""
-        number = message["request"]
-        if number in self.fetching:
-            self._on_outputs(message)
-            return
-        for device, queue in enumerate(self.queues):
-            if queue and queue[0].move_from >= 0 and queue[0].job.number == number:
-                self._on_moved(device, queue[0], message)
-
-    def _on_outputs(self, message: Message) -> None:
-        holder, run = self.fetching[message["request"]]
-        if message["tensors"] is None:
-            self._fetch_again(holder, run, message["bytes"])
-            return
-        del self.fetching[message["request"]]
-        self.answers.finish(run.job, message["tensors"], self.answers.leave(run.job))
-        self.answers.release(run.slot)
-
-    def _on_moved(self, device: int, run: Run, message: Message) -> None:
-        if message["tensors"] is None:
-            if not self._fetch_again(run.move_from, run, message["bytes"]):
-                self.gave_up(device)
-                self.dispatcher.decide()
-            return
-        run.move_from = -1
-        self._send_run(device, run, [message["tensors"]])
-        for later in list(self.queues[device])[1:]:
-            if not later.sent:
-                self._send(device, later)

@@ -189,9 +189,9 @@ class DevicePool:
         for job in stranded:
             self.dispatcher.wait_again(job)
         lost = [ran] if ran is not None else []
-        lost += [run for holder, run in self.execution.fetching.values() if holder == device]
+        lost += [run for holder, run in self.execution.moving.fetching.values() if holder == device]
         for run in lost:
-            if self.execution.fetching.pop(run.job.number, None):
+            if self.execution.moving.fetching.pop(run.job.number, None):
                 self.answers.release(run.slot)
             self._run_again(run.job)
         self._spawn(self._restart(device))

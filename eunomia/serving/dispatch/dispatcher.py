@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 
 import numpy as np
 
@@ -17,11 +16,12 @@ from eunomia.serving.dispatch.calm import Calm
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.indicators import Indicator
-from eunomia.serving.dispatch.jobs import GONE, RUNNING, WAITING, Job
-from eunomia.serving.dispatch.lanes import NEVER, Lane
+from eunomia.serving.dispatch.jobs import GONE, WAITING, Job
+from eunomia.serving.dispatch.lanes import Lane
 from eunomia.serving.dispatch.look_ahead import LookAhead
 from eunomia.serving.dispatch.options import DispatchOptions, Executor
 from eunomia.serving.dispatch.overheads import Overheads
+from eunomia.serving.dispatch.runs import Runs
 from eunomia.serving.dispatch.views import IndicatorTable, Views, facts_of
 from eunomia.serving.dispatch.waiting import WaitingTable
 from eunomia.workload.tenant import Agreement
@@ -53,7 +53,7 @@ class Dispatcher:
             options.starve_s,
         )
         self.memory = np.zeros(64)  # what the policy has noted down
-        self.ahead = LookAhead(self)
+        self.runs, self.ahead = Runs(self), LookAhead(self)
         self.generation = 0
         self.news = 0  # counts what may change the policy's mind
         self.unheard: list[Job] = []  # have come since the policy was last asked
@@ -136,7 +136,7 @@ class Dispatcher:
                 job.preemptions += 1
             self.wait(job)
         if follows is not None:
-            self._follow(device, follows, ended_s)
+            self.runs.follow(device, follows, ended_s)
         return job
 
     def failed(self, device: int, follows: Job | None = None) -> Job:
@@ -146,7 +146,7 @@ class Dispatcher:
         assert job is not None
         lane.clear()
         if follows is not None:
-            self._follow(device, follows, self.clock.now_s())
+            self.runs.follow(device, follows, self.clock.now_s())
         return job
 
     def unstarted(self, device: int, follows: Job | None = None) -> None:
@@ -160,7 +160,7 @@ class Dispatcher:
         if job.block == 0:
             job.together, job.start_s = [], math.nan
         if follows is not None:
-            self._follow(device, follows, self.clock.now_s())
+            self.runs.follow(device, follows, self.clock.now_s())
 
     def released(self, device: int, job: Job) -> None:
         """A device has not started a revoked job: it waits like any other."""
@@ -244,7 +244,7 @@ class Dispatcher:
         """Ask the policy for as long as a device is idle, somebody waits, and it starts something."""
         while len(self.waiting) and self.idle:
             if lone := self.lone():
-                self._start(lone, 0)
+                self.runs.start(lone, 0)
                 return
             view = self.view(self.clock.now_s())
             answer = self.policy(view)
@@ -252,7 +252,7 @@ class Dispatcher:
             if not answer:
                 return
             for job, device in [(self.waiting.numbered(a.request), a.accelerator) for a in answer]:
-                self._start(job, device)
+                self.runs.start(job, device)
 
     def lone(self) -> Job | None:
         """The only request, when there is one device and the policy never leaves it idle: it need not be asked."""
@@ -265,78 +265,16 @@ class Dispatcher:
         job = self.waiting.first()
         return job if self.costs.latency_s[job.network.first_row + job.block, 0] < math.inf else None
 
-    def _start(self, job: Job, device: int) -> None:
-        self.gather(job)
-        self.choose_whole(job, device)
-        self._begin(job, device, self.clock.now_s())
-        lane = self.lanes[device]
-        self.executor.run(device, job, lane.first, lane.last)
-
-    def _follow(self, device: int, job: Job, at_s: float) -> None:
-        """A device has gone on with what was queued for it."""
-        lane = self.lanes[device]
-        wanted = lane.next is not None and lane.next.job is job
-        if wanted:
-            claim, lane.next = lane.next, None
-        else:  # it was taken back too late
-            claim, lane.revoked = lane.revoked, None
-        if claim is not None:
-            self.ahead.note(claim)
-        self._begin(job, device, at_s)
-        if not wanted:  # the policy may prefer somebody else: ask about its first boundary
-            lane.asked_stop = NEVER
-
-    def _begin(self, job: Job, device: int, now_s: float) -> None:
-        lane = self.lanes[device]
-        for member in (job, *job.together):
-            self.withdraw(member)
-            member.state = RUNNING
-            if job.block == 0:
-                member.start_s = now_s
-        lane.job, lane.first, lane.start_s, lane.stopping = job, job.block, now_s, False
-        lane.last, lane.due_s = self.lease(job, device, now_s)
-        lane.asked_stop = self.news
-        self.starts += 1
-        self._views.served(self.tenants[self.agreements[job.pair].tenant], now_s)
-
-    def choose_whole(self, job: Job, device: int) -> None:
-        """Whether a run that is about to be told has no boundaries."""
-        network = job.network
-        run_s = float(self.costs.latency_s[self.costs.rows(network), device].sum()) * job.rows
-        job.whole = (
-            job.block == 0
-            and network.whole
-            and self.calm.allows(job.deadline_s - job.arrival_s, run_s, self.clock.now_s())
-        )
-
-    def lease(self, job: Job, device: int, now_s: float) -> tuple[int, list[float]]:
-        """As many blocks as fit into a lease, at least one; and when each will end."""
-        network = job.network
-        rows = slice(network.first_row + job.block, network.first_row + network.blocks)
-        due_s = [t * job.rows for t in self.costs.latency_s[rows, device].tolist()]
-        due_s = list(accumulate(due_s, initial=now_s))[1:]
-        count = len(due_s) if job.whole else max(1, sum(t <= now_s + self.options.lease_s for t in due_s))
-        return job.block + count, due_s[:count]
-
-    def gather(self, job: Job) -> None:
-        """Waiting requests that may share the batch, in order of deadline."""
-        if self.options.max_batch <= 1 or job.group is None or job.block > 0 or job.together:
-            return
-        room = self.options.max_batch - job.batch
-        peers = [
-            j for j in self.waiting.jobs()
-            if j.group == job.group and j.block == 0 and j.pair == job.pair and j is not job and self.waiting.shown(j)
-        ]  # fmt: skip
-        for peer in sorted(peers, key=lambda j: (j.deadline_s, j.number)):
-            if peer.batch <= room:
-                job.together.append(peer)
-                room -= peer.batch
-
     def _drop_overdue(self) -> None:
         now_s = self.clock.now_s()
         for job in self.waiting.overdue(now_s):
             self.waiting.remove(job)
             self.executor.dropped(job, "expired" if job.hard_timeout_s < now_s else "hopeless")
+
+    def began(self, job: Job, now_s: float) -> None:
+        """A run of it has begun."""
+        self.starts += 1
+        self._views.served(self.tenants[self.agreements[job.pair].tenant], now_s)
 
     # --- the view ------------------------------------------------------------------------------------
 

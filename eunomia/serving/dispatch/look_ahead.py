@@ -152,11 +152,12 @@ class LookAhead:
         if claim is None:
             return
         lane.next = claim
-        self._dispatcher.gather(claim.job)
-        self._dispatcher.choose_whole(claim.job, device)
+        runs = self._dispatcher.runs
+        runs.gather(claim.job)
+        runs.choose_whole(claim.job, device)
         self._hide(claim.job)
         self._dispatcher.executor.queue(
-            device, claim.job, claim.job.block, self._dispatcher.lease(claim.job, device, 0.0)[0]
+            device, claim.job, claim.job.block, runs.lease(claim.job, device, 0.0)[0]
         )
 
     @staticmethod

@@ -1,0 +1,25 @@
+"""A run that a device was told of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eunomia.serving.devices.arena import FLAGS, Slot
+from eunomia.serving.dispatch.jobs import Job
+
+NO_ROOM = Slot(FLAGS, 0)
+
+
+@dataclass
+class Run:
+    """A run that a device has been told of, and where its outputs may go."""
+
+    job: Job
+    first: int
+    last: int
+    ticket: int
+    slot: Slot = NO_ROOM
+    limit_s: float = float("inf")
+    move_from: int = -1  # the device that still holds its tensors
+    sent: bool = False
+    revoked: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,8 @@ class LoadedNetwork:
 
     def spread(self, began_s: float, ended_s: float) -> list[float]:
         """When each block of a whole run would have ended, in proportion to their own times."""
-        shares = np.cumsum([0.0, *self.block_s])
-        return [began_s + (ended_s - began_s) * float(share) for share in shares / max(shares[-1], 1e-12)]
+        stretch = (ended_s - began_s) / max(sum(self.block_s), 1e-12)
+        return [began_s + stretch * t for t in accumulate(self.block_s, initial=0.0)]
 
     def measure(self, feed: Feed) -> None:
         """Median time of each block on a trial input."""

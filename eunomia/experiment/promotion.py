@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.errors import ConfigError
+from eunomia.errors import ConfigError, RecordError
 from eunomia.experiment.policy import CARD, RULES, PolicyLike, policy_name, resolve_policy
 from eunomia.experiment.twin import Twin
 from eunomia.inference.learning.training.episodes import Episode
@@ -79,9 +79,9 @@ def replay(twin: Twin, policy: PolicyLike) -> Replayed:
 
 
 def judge(twin: Twin, candidate: PolicyLike, serving: PolicyLike, margin: float = 0.05) -> Verdict:
-    """Replay both and decide. Raises ConfigError for a recording that is too short."""
+    """Replay both and decide. Raises RecordError for a recording that is too short."""
     if len(twin.requests) < LEAST:
-        raise ConfigError(
+        raise RecordError(
             f"the recording holds {len(twin.requests)} requests; {LEAST} are needed to judge a policy by them"
         )
     new, old = replay(twin, candidate), replay(twin, serving)
@@ -102,8 +102,14 @@ def _decide(new: Replayed, old: Replayed, margin: float) -> tuple[bool, str]:
             )
         return True, f"it keeps {new.attainment:.0%} of the promises, '{old.name}' {old.attainment:.0%}"
     if lost > 0.0:
-        return False, f"it keeps no more promises and loses {lost:.2%} of the hit rate"
-    return True, f"it keeps as many promises and its hit rate is {-lost:.2%} higher"
+        return False, f"it keeps no more promises and loses {_percent(lost)} of the hit rate"
+    gain = "the same" if lost == 0.0 else f"{_percent(-lost)} higher"
+    return True, f"it keeps as many promises, and its hit rate is {gain}"
+
+
+def _percent(share: float) -> str:
+    """With two decimals, or so many that it does not look like nothing."""
+    return f"{share:.2%}" if share >= 5e-5 else f"{share * 100:.1g}%"
 
 
 def files_of(policy: str) -> dict[str, bytes]:

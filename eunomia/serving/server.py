@@ -14,7 +14,7 @@ from typing import Any
 
 from aiohttp import web
 
-from eunomia.errors import ConfigError, OutputError
+from eunomia.errors import ConfigError, ModelError, OutputError
 from eunomia.inference.policies import load_policy
 from eunomia.inference.view import Assign, View
 from eunomia.serving.connections import ConnectionLimits, Connections, room_for
@@ -113,7 +113,7 @@ class Server:
         return shelf
 
     async def __aenter__(self) -> Server:
-        """Start devices, load the networks, open the ports; raises ConfigError or OutputError."""
+        """Start devices, load the networks, open the ports; raises ConfigError, ModelError or OutputError."""
         keep_freed_memory()
         try:
             if self.options.ledger_dir is not None:
@@ -127,7 +127,7 @@ class Server:
                 try:
                     await self.service.repository.load(entry.name)
                 except BadRequest as error:
-                    raise ConfigError(str(error)) from None
+                    raise ModelError(str(error)) from None
             if isinstance(self.options.directory, Shared):
                 self._follower = asyncio.create_task(follow(self.options.directory, self.options.follow_s))
             await self._open_http()

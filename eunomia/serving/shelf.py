@@ -122,7 +122,8 @@ class PolicyShelf:
         placed, policy = self._stack[-1]
         self._guard.replace(policy)
         self.on_change(placed.label)
-        log.warning("policy '%s' serves (put in by '%s')", placed.label, placed.by)
+        whose = f"put in by '{placed.by}'" if placed.by else "that of the server's file"
+        log.warning("policy '%s' serves (%s)", placed.label, whose)
         if self._remember:
             served = [asdict(p) for p, _ in self._stack[1:]]
             write_text(

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eunomia.errors import ConfigError
+from eunomia.errors import ConfigError, OutputError
 from eunomia.serving.load.client import TritonClient
 from eunomia.serving.load.page import render
 from eunomia.serving.load.plan import LoadStream, Schedule, draw_schedule
@@ -123,7 +123,7 @@ def test_who_is_not_answered_is_told_what_may_be_wrong(
             finally:
                 await client.close()
 
-        with pytest.raises(ConfigError, match=words):
+        with pytest.raises(OutputError, match=words):
             asyncio.run(go())
 
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from eunomia.errors import ConfigError
+from eunomia.errors import ConfigError, OutputError
 from eunomia.serving.load.plan import LoadStream
 
 
@@ -25,10 +25,14 @@ class TritonClient:
     """Either protocol of a server that speaks the Open Inference Protocol.
 
     Inputs are seeded random numbers in the network's own shapes, free sizes set to 1 (``shapes`` says
-    otherwise), made once per network: the generator shall cost as little as it can.
+    otherwise), made once per network: the generator shall cost as little as it can. Raises ConfigError for a URL.
     """
 
     def __init__(self, url: str, protocol: str, streams: Sequence[LoadStream], timeout_s: float) -> None:
+        if "://" in url or url.startswith("/"):
+            raise ConfigError(
+                f"'{url}' is no address to send requests to; write HOST:PORT, as 127.0.0.1:8001"
+            )
         self._streams, self._timeout_s = streams, timeout_s
         if protocol == "http":
             import tritonclient.http.aio as module
@@ -40,7 +44,7 @@ class TritonClient:
         self._inputs: dict[str, list[Any]] = {}
 
     async def prepare(self, shapes: Mapping[str, Sequence[int]], seed: int) -> None:
-        """Ask for the networks' inputs and make them; raises ConfigError."""
+        """Ask for the networks' inputs and make them; raises OutputError when the server refuses or does not answer."""
         rng = np.random.default_rng(seed)
         for stream in self._streams:
             if stream.model in self._inputs:
@@ -48,7 +52,7 @@ class TritonClient:
             try:
                 metadata = await self._metadata(stream)
             except Exception as error:  # whatever the client or the network under it raises
-                raise ConfigError(self._refused(stream, str(error)[:300])) from None
+                raise OutputError(self._refused(stream, str(error)[:600])) from None
             self._inputs[stream.model] = [self._input(port, shapes, rng) for port in metadata["inputs"]]
 
     def _refused(self, stream: LoadStream, why: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from eunomia.serving.http_caller import caller_of
-from eunomia.serving.recording import export
+from eunomia.serving.recording import exported
 from eunomia.serving.service import Service
 from eunomia.serving.tenants.grants import Grant
 
@@ -37,10 +37,15 @@ class LiveFront:
         text = resources.files("eunomia.serving").joinpath("live.html").read_text(encoding="utf-8")
         return web.Response(text=text, content_type="text/html", headers=SECURITY)
 
-    async def _twin(self, http: web.Request) -> web.Response:
+    async def _twin(self, http: web.Request) -> web.StreamResponse:
         if not self.service.anonymous:
             self.service.require_admin(caller_of(http))
-        return web.json_response(export(self.service))
+        response = web.StreamResponse(headers={"Content-Type": "application/json; charset=utf-8"})
+        await response.prepare(http)
+        async for piece in exported(self.service):
+            await response.write(piece)
+        await response.write_eof()
+        return response
 
     async def _state(self, http: web.Request) -> web.Response:
         grant = self.service.identify(caller_of(http))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import orjson
 
 from eunomia.serving.retired import Retired
 
@@ -12,6 +16,7 @@ if TYPE_CHECKING:
     from eunomia.serving.service import Service
 
 KEPT = 200_000  # requests; older ones are forgotten
+SLICE = 1000  # of them are written at a time: 1.5 ms
 FORMAT = 3
 ROW = np.dtype([
     ("arrival_s", "f8"), ("deadline_s", "f8"), ("response_s", "f8"), ("queue_s", "f8"), ("batch", "i4"), ("who", "i4"),
@@ -41,26 +46,45 @@ class Recording:
         self._count += 1
 
     def requests(self) -> list[list[Any]]:
-        """The oldest first.
+        """All of them, as ``slices`` gives them."""
+        return [row for rows in self.slices() for row in rows]
+
+    def slices(self) -> Iterator[list[list[Any]]]:
+        """The oldest first, some at a time; what comes meanwhile is not among them.
 
         Each: arrival, tenant, network, deadline from arrival (None = none), batch, outcome, response, wait for the
         first block, from acceptance until devices knew, from the end of the last run to the answer.
         """
         at = self._count % len(self._rows)
-        rows = np.roll(self._rows, -at) if self._count >= len(self._rows) else self._rows[:at]
-        names = list(self._who)
-        found = []
-        for arrival_s, deadline_s, response_s, queue_s, batch, who, reach_s, answer_s in rows.tolist():
-            tenant, model, outcome = names[who]
-            deadline_s = deadline_s if np.isfinite(deadline_s) else None
-            found.append([
-                arrival_s, tenant, model, deadline_s, batch, outcome, response_s, queue_s, reach_s, answer_s,
-            ])  # fmt: skip
-        return found
+        full = self._count >= len(self._rows)
+        rows, names = np.roll(self._rows, -at) if full else self._rows[:at].copy(), list(self._who)
+        return (
+            [_listed(row, names) for row in rows[n : n + SLICE].tolist()] for n in range(0, len(rows), SLICE)
+        )
 
 
-def export(service: Service) -> dict[str, Any]:
-    """Everything that ``eunomia twin`` needs, as JSON: devices, block times, promises, settings, traffic.
+def _listed(row: tuple[Any, ...], names: list[tuple[str, str, str]]) -> list[Any]:
+    arrival_s, deadline_s, response_s, queue_s, batch, who, reach_s, answer_s = row
+    tenant, model, outcome = names[who]
+    due_s = deadline_s if math.isfinite(deadline_s) else None
+    return [arrival_s, tenant, model, due_s, batch, outcome, response_s, queue_s, reach_s, answer_s]
+
+
+async def exported(service: Service) -> AsyncIterator[bytes]:
+    """A recording as JSON, piece by piece: at once a full one takes 0.7 s, in which nobody would be served."""
+    slices = service.recording.slices()
+    yield orjson.dumps(settings(service))[:-1] + b',"requests":['
+    between = b""
+    for rows in slices:
+        if rows:
+            yield between + orjson.dumps(rows)[1:-1]
+            between = b","
+        await asyncio.sleep(0)
+    yield b"]}"
+
+
+def settings(service: Service) -> dict[str, Any]:
+    """Everything that ``eunomia twin`` needs beside the traffic: devices, block times, promises, settings.
 
     ``turn_s``: what a device loses with every change of request (dispatch/overheads.py); ``spread``: of block times.
     What reading a request and sending its answer take is not in a recording.
@@ -82,5 +106,4 @@ def export(service: Service) -> dict[str, Any]:
             for a in dispatcher.agreements
         ],
         "turn_s": dispatcher.overheads.turn_s, "spread": costs.spread,
-        "requests": service.recording.requests(),
     }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -131,8 +132,12 @@ class Telemetry:
             self._seconds.labels(tenant, model), self._queue.labels(tenant, model), *one, *times
         )  # fmt: skip
 
-    def page(self, service: Service) -> bytes:
-        """The text that a scrape gets."""
+    async def page(self, service: Service) -> bytes:
+        """The text that a scrape gets; written beside the event loop: with hundreds of tenants it takes 50 ms."""
+        self._refresh(service)
+        return bytes(await asyncio.to_thread(generate_latest, self._registry))
+
+    def _refresh(self, service: Service) -> None:
         dispatcher, pool = service.pool.dispatcher, service.pool
         waiting: dict[str, int] = {entry.name: 0 for entry in service.repository.entries(ready_only=True)}
         for job in dispatcher.waiting.jobs():
@@ -157,7 +162,6 @@ class Telemetry:
                 self._ended.labels(reason).set(count)
         for reason, count in service.fallbacks().items():
             self._guard.labels(reason).set(count)
-        return bytes(generate_latest(self._registry))
 
     def _tenant(self, name: str) -> str:
         if name not in self._tenants:

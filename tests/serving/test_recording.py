@@ -7,7 +7,7 @@ import math
 import sys
 
 from eunomia.serving.dispatch.costs import CostBook
-from eunomia.serving.recording import Recording
+from eunomia.serving.recording import SLICE, Recording
 from eunomia.serving.retired import Retired
 
 
@@ -26,6 +26,19 @@ def test_requests_come_back_as_they_were_noted() -> None:
     recording.retired(answered(3), 12.0)
     recording.retired(answered(4), 13.0)
     assert [row[4] for row in recording.requests()] == [2, 3, 4], "the oldest is forgotten"
+
+
+def test_slices_are_of_one_moment_and_lose_nobody() -> None:
+    for kept in (2500, 10_000):  # the ring is full, or is not
+        recording = Recording(kept=kept)
+        for n in range(3300):
+            recording.retired(answered(n), float(n))
+        slices, whole = recording.slices(), recording.requests()
+        for n in range(5000):
+            recording.retired(answered(n + 5000), 1e4)
+        sizes = [len(rows) for rows in slices]
+        assert sum(sizes) == len(whole) == min(kept, 3300) and max(sizes) <= SLICE
+        assert [row[4] for row in whole] == list(range(3300 - len(whole), 3300))
 
 
 def test_a_recorded_request_leaves_no_object_behind() -> None:

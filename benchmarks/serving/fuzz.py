@@ -63,9 +63,9 @@ def policy(data: bytes) -> None:
 
 def grant(data: bytes) -> None:
     """The body of PUT /v2/eunomia/tenants/NAME."""
-    from eunomia.serving.admin import as_json, read_grant
     from eunomia.serving.protocol.errors import ServingError
     from eunomia.serving.protocol.infer import read_json
+    from eunomia.serving.tenants.content import as_json, read_grant
 
     try:
         as_json(read_grant("a", read_json(data)))

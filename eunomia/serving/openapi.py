@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from eunomia import __version__
-from eunomia.serving.admin import LIMITS, SLO
 from eunomia.serving.devices.messages import DATATYPES
 from eunomia.serving.protocol.infer import MAX_NAME, MAX_RANK, MAX_TENSORS
+from eunomia.serving.tenants.content import LIMITS, MOST, SLO
 
 Json = dict[str, Any]
 
@@ -51,7 +51,11 @@ SLO_KINDS: Json = {"target": {"type": "number"}, **{
     key: {"type": "string" if kind is str else "number"} for key, kind in SLO.items() if key != "target"
 }}  # fmt: skip
 LIMIT_TYPES: Json = {
-    key: {"type": "integer" if kind is int else "number", "exclusiveMinimum": 0}
+    key: {
+        "type": ["integer" if kind is int else "number", "null"],
+        "exclusiveMinimum": 0,
+        **({"maximum": MOST[key]} if key in MOST else {}),
+    }
     for key, kind in LIMITS.items()
 }
 TENANT: Json = {

@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from eunomia.errors import ConfigError, EunomiaError
+from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.server import Server
+from eunomia.serving.tenants.content import read_grant
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant, Promise
 from eunomia.workload.tenant import Slo
@@ -86,3 +89,57 @@ def test_an_administrator_sees_at_once_what_another_server_has_changed(
     assert ask(server, "POST", "/v2/eunomia/tenants/elsewhere/keys", key, {})[0] == 404
     assert ask(server, "GET", "/v2/eunomia/tenants/elsewhere", key)[0] == 404
     other.close()
+
+
+SLO_99 = {"target": 0.99}
+
+
+@pytest.mark.parametrize("content, says", [
+    ({"models": ["\ud800"]}, "model"), ({"models": ["a\0"]}, "model"), ({"models": ["x" * 101]}, "model"),
+    ({"models": [""]}, "model"), ({"models": ["../x"]}, "model"), ({"models": "small"}, "models must be"),
+    ({"promises": {"\0": {"deadline_s": 1.0}}}, "model"), ({"promises": {"x" * 101: {"deadline_s": 1.0}}}, "model"),
+    ({"max_concurrency": 0.5}, "max_concurrency is 0.5; a whole number"), ({"max_queue": 2.5}, "a whole number"),
+    ({"max_queue": 10**7}, "max_queue"), ({"max_request_bytes": 2**41}, "max_request_bytes"),
+    ({"burst": 1e16}, "burst"),
+    ({"weight": float("nan")}, "weight"), ({"weight": 10**400}, "weight"), ({"weight": True}, "weight"),
+    *(({"promises": {"small": {"deadline_s": 1.0, "slo": SLO_99 | {key: value}}}}, key) for key, value in (
+        ("window_requests", 1.5), ("window_requests", True), ("percentile", "x"),
+        ("target", float("inf")), ("target", 10**400), ("window_s", float("inf")), ("window_s", True), ("kind", 3))),
+], ids=lambda given: str(given)[:40].encode("unicode_escape").decode())  # fmt: skip
+def test_what_no_tenant_can_be_granted(content: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadRequest, match=says):
+        read_grant("acme", content)
+
+
+def test_the_largest_limits_fit_into_either_database(url: str) -> None:
+    content = {
+        "max_concurrency": 10**6,
+        "max_queue": 10**6,
+        "max_request_bytes": 2**40,
+        "models": ["x" * 100],
+    }
+    grant, directory = read_grant("a" * 80, content), DatabaseDirectory(url)
+    directory.put(grant)
+    directory.refresh()
+    assert directory.by_name("a" * 80) == grant and directory.remove("a" * 80)
+    directory.close()
+
+
+@pytest.mark.parametrize("name", ["%00", "%ff", "a" * 81, "..%2fx", "%ed%a0%80"])
+def test_names_that_no_tenant_has(served: tuple[Server, DatabaseDirectory, str], name: str) -> None:
+    server, _, key = served
+    for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/keys"), ("POST", "/keys"), ("POST", "/keys/rotate"),
+                         ("DELETE", "/keys")):  # fmt: skip
+        assert ask(server, method, f"/v2/eunomia/tenants/{name}{path}", key)[0] == 404, (method, path)
+    assert ask(server, "DELETE", f"/v2/eunomia/tenants/acme/keys?hint={name}", key)[0] == 400
+
+
+def test_what_a_database_cannot_hold_is_the_callers_fault(url: str) -> None:
+    directory = DatabaseDirectory(url)
+    if url.startswith("postgresql"):
+        for change in (directory.remove, directory.revoke_keys):
+            with pytest.raises(ConfigError, match="cannot hold"):
+                change("\0")
+    with pytest.raises(EunomiaError):
+        directory.put(Grant("acme", weight=-1.0))
+    directory.close()

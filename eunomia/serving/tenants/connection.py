@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, func, select
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DataError, SQLAlchemyError
 
 from eunomia.errors import ConfigError, OutputError
 
@@ -51,8 +51,8 @@ def connect(url: str) -> Engine:
 def transaction(engine: Engine, *, writes: bool) -> Iterator[Connection]:
     """All or nothing; without ``writes``, one moment of the database however many queries follow.
 
-    Raises OutputError, in one sentence that holds no password. SQLite: whoever writes waits for other writers
-    before it reads anything.
+    Raises OutputError, in one sentence that holds no password; ConfigError for a value that no column holds.
+    SQLite: whoever writes waits for other writers before it reads anything.
     """
     where = engine.url.render_as_string(hide_password=True)
     opened = False
@@ -60,6 +60,8 @@ def transaction(engine: Engine, *, writes: bool) -> Iterator[Connection]:
         with engine.execution_options(**_options(engine, writes)).begin() as db:
             opened = True
             yield db
+    except DataError as error:
+        raise ConfigError(f"the database cannot hold such a value: {_reason(error)}") from None
     except SQLAlchemyError as error:
         gone = not opened or getattr(error, "connection_invalidated", False)
         raise OutputError(

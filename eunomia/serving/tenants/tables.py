@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlalchemy import (
+    BigInteger,
     Boolean,
     CheckConstraint,
     Column,
@@ -27,7 +28,7 @@ TENANT = Table(
     Column("burst", Float, nullable=False),
     Column("max_concurrency", Integer, nullable=False),
     Column("max_queue", Integer, nullable=False),
-    Column("max_request_bytes", Integer, nullable=False),
+    Column("max_request_bytes", BigInteger, nullable=False),
     Column("all_models", Boolean, nullable=False),
 )  # fmt: skip
 

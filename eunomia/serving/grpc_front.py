@@ -67,10 +67,9 @@ class GrpcFront(stubs.GRPCInferenceServiceServicer):  # type: ignore[misc]
 
     async def _infer(self, message: Any, caller: Caller) -> Any:
         request = read_message(message)
+        tenant = self.service.identify(caller, request.parameters).name
         outputs = await self.service.infer(request, caller)
-        in_regions = self.service.regions.write(
-            self.service.identify(caller, request.parameters).name, request, outputs
-        )
+        in_regions = self.service.regions.write(tenant, request, outputs)
         return write_message(request, outputs, in_regions)
 
     # --- facts -----------------------------------------------------------------------------------------

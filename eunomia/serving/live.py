@@ -72,9 +72,12 @@ def state_of(service: Service, grant: Grant, everything: bool) -> dict[str, Any]
              "running": name(dispatcher.agreements[lane.job.pair].tenant) if lane.job else None}
             for device, lane in zip(service.pool.devices, dispatcher.lanes, strict=True)
         ],
-        "runs": [[r.device, name(r.tenant), r.model, r.start_s, r.end_s, r.preempted] for r in runs],
+        "runs": [
+            [r.device, name(r.tenant), r.model if name(r.tenant) == r.tenant else "", r.start_s, r.end_s, r.preempted]
+            for r in runs
+        ],
         "waiting": len(waiting), "preemptions": dispatcher.preemptions,
-        "arena_free_share": service.pool.arena.free_bytes / max(service.pool.arena.size - 4096, 1),
+        "arena_free_share": service.pool.arena.free_bytes / max(service.pool.arena.room_bytes, 1),
         "seconds": list(service.history.seconds),
         "misses": [m for m in reversed(service.history.misses) if name(m["tenant"]) == m["tenant"]],
         "fallbacks": dict(service.fallbacks()) if everything else {},

@@ -124,6 +124,12 @@ class Regions:
         dtype = DATATYPES[tensor.datatype]
         return RegionTensor(tensor.data.region[:100], dtype, tensor.shape, region.descriptor, start)
 
+    def check(self, tenant: str, request: InferRequest) -> None:
+        """That there is the room for outputs that the client names; raises BadRequest."""
+        for wanted in request.outputs:
+            if wanted.region is not None:
+                self._find(tenant, wanted.region.region, wanted.region.offset, wanted.region.size)
+
     def write(
         self, tenant: str, request: InferRequest, outputs: Mapping[str, npt.NDArray[Any]]
     ) -> dict[str, SharedRegion]:

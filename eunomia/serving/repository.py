@@ -94,7 +94,8 @@ class Repository:
         """Inputs and outputs of a network that is ready; raises NotFound or Unavailable."""
         entry = self.entry(name, version)
         if entry.ports is None or entry.state != "READY":
-            raise Unavailable(f"model '{name}' is not ready: {entry.reason}")
+            soon_s = 1.0 if entry.state == "LOADING" else None
+            raise Unavailable(f"model '{name}' is not ready: {entry.reason}", retry_after_s=soon_s)
         return entry.ports
 
     async def load(self, name: str) -> None:

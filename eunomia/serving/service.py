@@ -167,10 +167,11 @@ class Service:
         if not grant.may_use(request.model):  # not even an administrator
             raise self.repository.unknown(grant, request.model)
         ports = self.repository.ports_for(grant, request.model, request.version)
-        self.limits.check_size(grant, request.tensor_bytes)
+        self.limits.check_size(grant, request.tensor_bytes, self.pool.arena.room_bytes)
         inputs = {t.name: self._array(grant, t) for t in request.inputs}
         batch = check_inputs(request.model, ports, inputs)
         check_outputs(ports, request)
+        self.regions.check(grant.name, request)
         size = sum(array.nbytes for array in inputs.values())
         self.limits.enter(grant)
         held.callback(self.limits.exit, grant)

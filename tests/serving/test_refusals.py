@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from eunomia.serving.dispatch.options import DispatchOptions
+from eunomia.serving.protocol.errors import Unavailable
+from eunomia.serving.repository import Entry, Repository
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.grants import Grant, StaticDirectory, hash_key
 from tests.serving.live import ADMIN, GOLD, SIDE, SILVER, running
@@ -127,3 +129,57 @@ def test_numbers_beyond_all_bounds_are_refused(shared: Server, name: str, value:
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with running(tmp_path_factory.mktemp("server")) as live:
         yield live
+
+
+def test_a_place_for_outputs_that_is_none_is_refused_before_anything_runs(shared: Server) -> None:
+    starts = shared.pool.dispatcher.starts
+    tensor = {"name": "image", "datatype": "FP32", "shape": SHAPE, "data": IMAGE.ravel().tolist()}
+    where = {"shared_memory_region": "nowhere", "shared_memory_byte_size": 40}
+    body = {"inputs": [tensor], "outputs": [{"name": "logits", "parameters": where}]}
+    status, content, _ = ask(shared, "POST", "/v2/models/small/infer", GOLD, body)
+    assert status == 400 and "no shared memory region 'nowhere'" in content["error"]
+    assert shared.pool.dispatcher.starts == starts
+
+
+def test_what_no_memory_could_ever_hold_is_too_large(tmp_path: Path) -> None:
+    with running(tmp_path, arena_bytes=4096) as server:
+        status, content, headers = infer(server)
+        assert (status, content["reason"]) == (413, "too_large") and "Retry-After" not in headers
+        assert "the server has room for 4096" in content["error"]
+
+
+def test_a_key_that_ends_while_its_request_runs_costs_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = StaticDirectory([Grant("gold")], {hash_key(GOLD): "gold"})
+    with running(tmp_path, directory=directory) as server:
+        real = server.service.infer
+
+        async def ended(*given: Any) -> Any:
+            outputs = await real(*given)
+            directory._owner.clear()
+            return outputs
+
+        monkeypatch.setattr(server.service, "infer", ended)
+        assert [infer(server)[0] for _ in range(2)] == [200, 401]
+
+
+def test_a_network_that_is_being_loaded_is_worth_asking_again() -> None:
+    entries = {state: Entry(state.lower(), Path("x"), state=state) for state in ("LOADING", "UNAVAILABLE")}
+    repository = Repository(None, entries=entries.values())  # type: ignore[arg-type]
+    for state, again_s in (("LOADING", 1.0), ("UNAVAILABLE", None)):
+        with pytest.raises(Unavailable, match="is not ready") as caught:
+            repository.ports(state.lower())
+        assert caught.value.retry_after_s == again_s
+
+
+def test_what_ran_for_others_is_shown_without_its_name(tmp_path: Path) -> None:
+    grants = [Grant("gold"), Grant("silver"), Grant("root", role="admin")]
+    keys = {hash_key(GOLD): "gold", hash_key(SILVER): "silver", hash_key(ADMIN): "root"}
+    with running(tmp_path, directory=StaticDirectory(grants, keys)) as server:
+        assert infer(server)[0] == 200
+
+        def seen(key: str) -> set[tuple[str, str]]:
+            return {(run[1], run[2]) for run in ask(server, "GET", "/v2/eunomia/state", key)[1]["runs"]}
+
+        assert seen(GOLD) == seen(ADMIN) == {("gold", "small")} and seen(SILVER) == {("others", "")}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from eunomia.errors import ConfigError
+from eunomia.serving.devices.arena import ArenaFull
 from eunomia.serving.tracing import TraceOptions, Tracing
 from tests.serving.live import GOLD, running
 from tests.serving.test_server import ask, bearer, tritongrpc, tritonhttp
@@ -53,9 +54,13 @@ def test_a_client_asks_for_its_trace_over_either_protocol(tmp_path: Path) -> Non
     assert GOLD not in str([s.to_json() for s in spans])
 
 
-def test_a_share_of_all_and_what_went_wrong(tmp_path: Path) -> None:
+def test_a_share_of_all_and_what_went_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(size: int) -> Any:
+        raise ArenaFull("no room")
+
     exporter = memory.InMemorySpanExporter()
-    with running(tmp_path, traces=TraceOptions(sample=1.0, exporter=exporter), arena_bytes=4096) as server:
+    with running(tmp_path, traces=TraceOptions(sample=1.0, exporter=exporter)) as server:
+        monkeypatch.setattr(server.pool.arena, "allocate", full)
         stub = tritonhttp.InferenceServerClient(f"127.0.0.1:{server.http_port}")
         with pytest.raises(Exception, match="memory for tensors is full"):
             ask(tritonhttp, stub)

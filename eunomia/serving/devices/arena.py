@@ -85,6 +85,11 @@ class Arena:
             self._free.insert(n, (offset, length))
 
     @property
+    def room_bytes(self) -> int:
+        """All that there is for tensors."""
+        return self.size - FLAGS
+
+    @property
     def free_bytes(self) -> int:
         """All that is free, in however many pieces."""
         return sum(length for _, length in self._free)

@@ -37,12 +37,14 @@ class Limits:
         state = self._states.get(tenant)
         return state.active if state else 0
 
-    def check_size(self, grant: Grant, size: int) -> None:
-        """Raises TooLarge."""
+    def check_size(self, grant: Grant, size: int, room_bytes: int) -> None:
+        """Raises TooLarge for what the tenant may not send, and what would not even fit were nobody else there."""
         if size > grant.max_request_bytes:
             raise TooLarge(
                 f"the request holds {size} bytes; tenant '{grant.name}' may send {grant.max_request_bytes}"
             )
+        if size > room_bytes:
+            raise TooLarge(f"the request holds {size} bytes; the server has room for {room_bytes}")
 
     def enter(self, grant: Grant) -> None:
         """Count one request in; raises Refused with the time after which it makes sense to ask again."""

@@ -66,6 +66,7 @@ class AdminFront:
         name = _name(http)
         if not await _asked(self._directory(http).remove, name):
             raise NotFound(f"unknown tenant '{name[:80]}'")
+        self.service.regions.unregister(name, "")
         return web.json_response({})
 
     async def _keys(self, http: web.Request) -> web.Response:

@@ -20,10 +20,12 @@ from sqlalchemy import delete, event, text
 
 from eunomia.errors import ConfigError, OutputError
 from eunomia.serving.server import Server
+from eunomia.serving.tenants.connection import transaction
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.following import follow
 from eunomia.serving.tenants.grants import Grant, Promise
 from eunomia.serving.tenants.rows import read_grants
+from eunomia.serving.tenants.stamp import renew_stamp
 from eunomia.serving.tenants.tables import API_KEY, ENDED_KEY, TENANT
 from eunomia.workload.tenant import Slo
 from tests.serving.live import SIDE, running
@@ -134,6 +136,23 @@ def test_of_two_administrators_that_leave_at_once_one_stays(url: str) -> None:
                     return False
 
             assert sorted(many.map(leave, range(2))) == [False, True]
+
+
+def test_a_server_that_stands_still_inside_a_change_does_not_hold_the_others_for_ever(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eunomia.serving.tenants.connection.LOCK_MS", 200)
+    with directories(url) as (one, two):
+        one.put(GOLD)
+        with transaction(one._engine, writes=True) as db:
+            renew_stamp(db)
+            began_s = time.monotonic()
+            with pytest.raises(OutputError, match="lock"):
+                two.put(Grant("silver"))
+            assert time.monotonic() - began_s < 10.0
+            assert two.catch_up() and two.by_name("gold") == GOLD  # reading goes on
+        two.put(Grant("silver"))
+        assert two.by_name("silver") == Grant("silver")
 
 
 def test_servers_that_start_at_once_on_an_empty_database_all_start(tmp_path: Path) -> None:

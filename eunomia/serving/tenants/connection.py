@@ -22,6 +22,8 @@ PATIENCE = {
     "connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }  # fmt: skip
+LOCK_MS = 5_000  # so long one change waits for another
+IDLE_MS = 30_000  # a server that stands still inside a change loses it, in PostgreSQL
 MIGRATION_LOCK = 0x65756E6F  # of PostgreSQL's advisory locks: any number that is ours
 
 
@@ -59,6 +61,9 @@ def transaction(engine: Engine, *, writes: bool) -> Iterator[Connection]:
     try:
         with engine.execution_options(**_options(engine, writes)).begin() as db:
             opened = True
+            if writes and engine.dialect.name == "postgresql":
+                db.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_MS}")
+                db.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS}")
             yield db
     except DataError as error:
         raise ConfigError(f"the database cannot hold such a value: {_reason(error)}") from None
@@ -98,7 +103,7 @@ def _options(engine: Engine, writes: bool) -> dict[str, Any]:
 def _prepare_sqlite(connection: Any, _: Any) -> None:
     """Foreign keys count, readers do not block writers, and a commit survives a power failure."""
     connection.isolation_level = None  # transactions are ours: the driver's own begin at the first change
-    for pragma in ("busy_timeout=5000", "foreign_keys=ON", "journal_mode=WAL", "synchronous=FULL"):
+    for pragma in (f"busy_timeout={LOCK_MS}", "foreign_keys=ON", "journal_mode=WAL", "synchronous=FULL"):
         connection.execute(f"PRAGMA {pragma}")
 
 

@@ -41,7 +41,11 @@ class PolicyFront:
     async def _get(self, http: web.Request) -> web.Response:
         self.service.require_admin(caller_of(http))
         shelf = self._shelf()
-        files = {name: base64.b64encode(content).decode() for name, content in shelf.files().items()}
+        try:
+            files = {name: base64.b64encode(content).decode() for name, content in shelf.files().items()}
+        except OSError as error:
+            why = f"the files of '{shelf.now.label}' cannot be read: {error.strerror}"
+            raise Unavailable(why, retry_after_s=1.0) from None
         return web.json_response({**self._facts(shelf), "files": files})
 
     async def _put(self, http: web.Request) -> web.Response:
@@ -69,14 +73,17 @@ class PolicyFront:
                 placed, policy = await asyncio.to_thread(shelf.prepare, name, files)
                 shelf.place(stamped(placed, **why), policy)
             except OutputError as error:
-                raise Unavailable(f"the policy cannot be kept: {error}", retry_after_s=1.0) from None
+                raise _not_kept(shelf, error) from None
             return self._facts(shelf)
 
     async def _back(self, http: web.Request) -> web.Response:
         self.service.require_admin(caller_of(http))
         shelf = self._shelf()
         async with self._lock:
-            taken = shelf.take_back()
+            try:
+                taken = shelf.take_back()
+            except OutputError as error:
+                raise _not_kept(shelf, error) from None
             return web.json_response({**self._facts(shelf), "taken": taken.label})
 
     def _shelf(self) -> PolicyShelf:
@@ -112,6 +119,10 @@ def read_placing(content: dict[str, Any]) -> tuple[str, dict[str, bytes], dict[s
         raise BadRequest("files must be base64") from None
     check_files(name, decoded)
     return name, decoded, evidence, instead_of
+
+
+def _not_kept(shelf: PolicyShelf, error: OutputError) -> Unavailable:
+    return Unavailable(f"'{shelf.now.label}' goes on serving: {error}", retry_after_s=1.0)
 
 
 def _as_json(placed: Placed) -> dict[str, Any]:

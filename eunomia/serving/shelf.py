@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from eunomia.atomic import write_bytes, write_text
-from eunomia.errors import EunomiaError
+from eunomia.atomic import check_writable, write_bytes, write_text
+from eunomia.errors import EunomiaError, OutputError
 from eunomia.inference.policies import load_policy
 from eunomia.serving.dispatch.guard import Guarded
 from eunomia.serving.protocol.errors import BadRequest, ServingError
@@ -27,7 +27,8 @@ from eunomia.serving.warm import warm_up
 log = logging.getLogger("eunomia.serving")
 FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.(json|safetensors|toml)")
 MAX_FILES, MAX_BYTES = 4, 16 * 1024**2
-DEPTH = 20  # policies that can be taken back
+DEPTH = 20  # policies on the shelf
+SERVED = "served.json"
 Files = Mapping[str, bytes]
 
 
@@ -92,22 +93,31 @@ class PolicyShelf:
         return Placed(Path(name).stem if files else name, source, digest), policy
 
     def place(self, placed: Placed, policy: Any) -> None:
-        """It serves from the next decision on; requests in the queue stay there."""
-        self._stack.append((placed, policy))
-        if len(self._stack) > DEPTH:
-            del self._stack[1]  # the lowest stays
-        self._serve()
+        """It serves from the next decision on; requests in the queue stay there.
+
+        Raises OutputError when it cannot be written down; the policy before then goes on serving.
+        """
+        lowest, *others = [*self._stack, (placed, policy)]
+        self._change([lowest, *others[1 - DEPTH :]])
 
     def take_back(self) -> Placed:
-        """The policy before this one serves again; returns the one that was taken. Raises BadRequest."""
+        """The policy before this one serves again; returns the one that was taken.
+
+        Raises BadRequest without one, and OutputError when that cannot be written down: nothing changes then.
+        """
         if len(self._stack) < 2:
             raise BadRequest(f"no policy served before '{self.now.label}': there is nothing to go back to")
-        taken, _ = self._stack.pop()
-        self._serve()
+        taken = self.now
+        self._change(self._stack[:-1])
         return taken
 
     def resume(self) -> None:
-        """After a start: what served before, if it can still be read."""
+        """After a start: what served before, if it can still be read. Raises OutputError for an unusable folder."""
+        if self._remember:
+            try:
+                check_writable(self.folder / SERVED)
+            except OutputError as error:
+                raise OutputError(f"policy_dir cannot be used: {error}") from None
         for entry in self._remembered():
             try:
                 placed = Placed(**entry)
@@ -118,20 +128,23 @@ class PolicyShelf:
             warm_up(self._stack[-1][1])
             self._serve()
 
+    def _change(self, stack: list[tuple[Placed, Any]]) -> None:
+        """Written down first: what a restart would not know of does not serve."""
+        if self._remember:
+            served = [asdict(p) for p, _ in stack[1:]]
+            write_text(self.folder / SERVED, json.dumps({"format": 1, "served": served}, indent=1) + "\n")
+        self._stack = stack
+        self._serve()
+
     def _serve(self) -> None:
         placed, policy = self._stack[-1]
         self._guard.replace(policy)
         self.on_change(placed.label)
         whose = f"put in by '{placed.by}'" if placed.by else "that of the server's file"
         log.warning("policy '%s' serves (%s)", placed.label, whose)
-        if self._remember:
-            served = [asdict(p) for p, _ in self._stack[1:]]
-            write_text(
-                self.folder / "served.json", json.dumps({"format": 1, "served": served}, indent=1) + "\n"
-            )
 
     def _remembered(self) -> list[dict[str, Any]]:
-        path = self.folder / "served.json"
+        path = self.folder / SERVED
         if not self._remember or not path.exists():
             return []
         try:

@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 
 from eunomia.cli.main import status
+from eunomia.errors import OutputError
 from eunomia.experiment.promotion import Replayed, _decide, judge
 from eunomia.experiment.twin import twin_of
 from eunomia.inference.learning.checkpoint import Checkpoint, save
 from eunomia.inference.learning.policy.bases import base_weights
 from eunomia.inference.policies import load_policy
 from eunomia.serving.dispatch.guard import Guarded
-from eunomia.serving.shelf import Placed, PolicyShelf, stamped
+from eunomia.serving.shelf import DEPTH, Placed, PolicyShelf, stamped
 from tests.serving.live import ADMIN, GOLD
 from tests.serving.process import Process, process, write_server
 
@@ -197,11 +198,69 @@ def test_a_restarted_server_goes_on_with_what_was_put_in(tmp_path: Path) -> None
     third = fresh()
     assert third.now.label == "mine" and third.now.evidence == {"passed": True} and third.files() == files
     assert third._guard.policy.name == "mine"
-    (tmp_path / "shelf" / "served.json").write_text("{")
+    served = tmp_path / "shelf" / "served.json"
+    kept = served.read_text()
+    served.write_text("{")
     assert fresh().now.label == "fcfs"
+    served.write_text(kept)
+    assert fresh().now.label == "mine"
     next((tmp_path / "shelf").glob("*/mine.safetensors")).write_bytes(b"rubbish")
-    third._serve()  # writes the list anew
     assert fresh().now.label == "fcfs"  # what cannot be read does not serve
+
+
+def test_what_cannot_be_written_down_does_not_serve(tmp_path: Path) -> None:
+    fcfs, told = load_policy("fcfs"), list[str]()
+    shelf = PolicyShelf(Guarded(fcfs, fcfs), Placed("fcfs", "fcfs"), tmp_path / "shelf", remember=True)
+    shelf.on_change = told.append
+    shelf.resume()
+    placed, edf = shelf.prepare("edf", {})
+    shelf.place(placed, edf)
+    (tmp_path / "shelf").rename(tmp_path / "away")
+    (tmp_path / "shelf").touch()
+    with pytest.raises(OutputError, match=r"cannot write .*served.json"):
+        shelf.place(*shelf.prepare("sjf", {}))
+    with pytest.raises(OutputError, match=r"cannot write .*served.json"):
+        shelf.take_back()
+    assert shelf.now == placed and shelf._guard.policy is edf and told == ["edf"]
+    assert [p.label for p in shelf.earlier] == ["fcfs"]
+    with pytest.raises(
+        OutputError, match=r"policy_dir cannot be used: cannot write .*a part of the path is a file"
+    ):
+        shelf.resume()
+    (tmp_path / "shelf").unlink()
+    assert shelf.take_back() == placed and shelf._guard.policy is fcfs
+
+
+def test_the_shelf_keeps_the_lowest_and_the_latest(tmp_path: Path) -> None:
+    fcfs = load_policy("fcfs")
+    shelf = PolicyShelf(Guarded(fcfs, fcfs), Placed("lowest", "fcfs"), tmp_path, remember=False)
+    for n in range(DEPTH + 5):
+        shelf.place(Placed(f"p{n}", "fcfs"), fcfs)
+    labels = [shelf.now.label, *(p.label for p in shelf.earlier)]
+    assert labels == [*(f"p{n}" for n in range(DEPTH + 4, 5, -1)), "lowest"] and len(labels) == DEPTH
+
+
+def test_a_server_says_why_it_did_not_change_its_policy(live: Process, folder: Path, tmp_path: Path) -> None:
+    path = card(tmp_path)
+    files = {
+        p.name: base64.b64encode(p.read_bytes()).decode() for p in (path, path.with_suffix(".safetensors"))
+    }
+    assert live.ask(POLICY, {"name": "mine.json", "files": files}, method="PUT")[0] == 200
+    place = folder / "policies"
+    place.rename(folder / "away")
+    place.touch()
+    try:
+        for where, body, method in ((POLICY, {"name": "sjf"}, "PUT"), (f"{POLICY}/rollback", {}, "POST")):
+            code, answer = live.ask(where, body, method=method)
+            assert code == 503 and "'mine' goes on serving: cannot write" in answer["error"]
+        code, answer = live.ask(POLICY)
+        assert code == 503 and "the files of 'mine' cannot be read" in answer["error"]
+    finally:
+        place.unlink()
+        (folder / "away").rename(place)
+    now = live.ask(POLICY)[1]
+    assert now["policy"] == "mine" and now["now"]["label"] == "mine"
+    assert live.ask(f"{POLICY}/rollback", {}, method="POST")[0] == 200
 
 
 def test_a_server_process_remembers(live: Process, folder: Path, eunomia: Any, tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ class Service:
         check_outputs(ports, request)
         self.regions.check(grant.name, request)
         size = sum(array.nbytes for array in inputs.values())
-        self.limits.enter(grant)
+        self.limits.enter(grant, batch)
         held.callback(self.limits.exit, grant)
         self.limits.hold(grant, size, self.pool.arena.free_bytes)
         held.callback(self.limits.let_go, grant, size)

@@ -86,12 +86,12 @@ def test_no_claim_is_sooner_than_granted(
         )  # what the client does not say is what was promised
 
 
-def test_what_a_client_gives_up_breaks_no_promise_while_it_could_be_kept() -> None:
-    """One block of 2 s, due at 10: until 8 it can be met."""
-    replay = Replay(load_policy("edf"), np.array([[2.0]]), [1], DispatchOptions())
+def test_what_a_client_gives_up_early_breaks_no_promise_while_it_could_be_kept() -> None:
+    """One block of 6 s, due at 10: early is before 5, and until 4 it can be met."""
+    replay = Replay(load_policy("edf"), np.array([[6.0]]), [1], DispatchOptions())
     dispatcher = replay.dispatcher
     dispatcher.add_pair(Agreement("t", "m0", Slo(0.9)))
-    for at_s, count, sli in ((7.0, 0, math.nan), (8.0, 0, math.nan), (8.5, 1, 0.0), (11.0, 2, 0.0)):
+    for at_s, count, sli in ((3.0, 0, math.nan), (4.0, 0, math.nan), (4.5, 1, 0.0), (11.0, 2, 0.0)):
         replay.clock.time_s = at_s
         dispatcher.leave(job(replay, 10.0), dropped=True, by_client=True)
         indicator = dispatcher.indicators[0]

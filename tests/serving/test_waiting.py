@@ -132,7 +132,8 @@ def queues(draw: st.DrawFn) -> tuple[Any, ...]:
     offered = rng.random(n) < 0.8
     ahead = int(rng.choice(np.flatnonzero(offered))) if offered.any() and rng.random() < 0.5 else -1
     indicators = rng.random((3, tenants)) * 9
-    return records, offered, ahead, indicators, rng.random((5, devices)), rng.random(tenants) * 5
+    counts = rng.integers(1, 4, n)
+    return records, counts, offered, ahead, indicators, rng.random((5, devices)), rng.random(tenants) * 5
 
 
 @settings(max_examples=200, deadline=None)
@@ -140,7 +141,7 @@ def queues(draw: st.DrawFn) -> tuple[Any, ...]:
 def test_rows_of_a_view_are_those_of_the_slow_twin(
     case: tuple[Any, ...], now_s: float, starve_s: float
 ) -> None:
-    records, offered, ahead, indicators, latency_s, served_s = case
+    records, counts, offered, ahead, indicators, latency_s, served_s = case
     rows = [row for row in range(len(records)) if offered[row]]
     rows.sort(key=lambda row: row != ahead)
     wanted = records[rows].copy()
@@ -154,6 +155,7 @@ def test_rows_of_a_view_are_those_of_the_slow_twin(
     ready, block_s = np.empty(len(rows), READY), np.empty((len(rows), latency_s.shape[1]))
     compile_offer()(
         records,
+        counts,
         offered,
         len(records),
         ahead,
@@ -166,4 +168,4 @@ def test_rows_of_a_view_are_those_of_the_slow_twin(
         block_s,
     )
     assert ready.tolist() == wanted.tolist()
-    assert np.array_equal(block_s, latency_s[wanted["row"]])
+    assert np.array_equal(block_s, latency_s[wanted["row"]] * counts[rows][:, None])

@@ -94,12 +94,13 @@ class Answers:
         members, row = [job, *job.together], 0
         for member, hit in zip(members, hits, strict=True):
             rows = slice(None) if len(members) == 1 else slice(row, row + member.batch)
-            mine = {name: array[rows].copy() for name, array in arrays.items()}
             row += member.batch
+            if member.payload.answer.done():  # its memory is given back already
+                continue
+            mine = {name: array[rows].copy() for name, array in arrays.items()}
             self.release(member.payload.slot)
             self.on_retired(member, "hit" if hit else "late")
-            if not member.payload.answer.done():
-                member.payload.answer.set_result(mine)
+            member.payload.answer.set_result(mine)
 
     def fail(self, job: Job, error: ServingError) -> None:
         """Tell why there is no result."""

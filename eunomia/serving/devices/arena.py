@@ -73,9 +73,12 @@ class Arena:
         raise ArenaFull(f"{size} bytes wanted, {self.free_bytes} free")
 
     def release(self, slot: Slot) -> None:
-        """Give a piece back; it joins its free neighbours."""
+        """Give a piece back; it joins its free neighbours. Raises ValueError for one that is free already."""
         n = bisect.bisect(self._free, (slot.offset, 0))
         offset, length = slot.offset, slot.size
+        before, after = self._free[n - 1 : n] if n else [], self._free[n : n + 1]
+        if any(sum(piece) > offset for piece in before) or any(offset + length > piece[0] for piece in after):
+            raise ValueError(f"{length} bytes at {offset} of the arena are free already")
         if n < len(self._free) and offset + length == self._free[n][0]:
             length += self._free.pop(n)[1]
         if n > 0 and sum(self._free[n - 1]) == offset:

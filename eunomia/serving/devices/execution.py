@@ -77,7 +77,6 @@ class Execution:
     def revoke(self, device: int) -> None:
         """Ask a device not to start what was queued last."""
         run = self.queues[device][-1]
-        run.revoked = True
         self._arena.skip(device, run.ticket)
         if not run.sent:
             self._released(device, run)
@@ -88,6 +87,8 @@ class Execution:
         error: ServingError = Expired("its timeout passed while it waited")
         if why == "hopeless":
             error = Hopeless("its deadline can no longer be met", retry_after_s=0.1)
+        elif why == "cancelled":
+            error = Cancelled("the client has gone away")
         self.answers.fail(job, error)
 
     def forget(self, job: Job) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +27,7 @@ from eunomia.serving.protocol.errors import Cancelled, ModelFailed, Unavailable
 
 log = logging.getLogger("eunomia.serving")
 
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # before a device is started again that did not come to serve
 MAX_RETRIES = 1  # a request whose device died runs once more; then it is taken for the cause
 
 
@@ -54,6 +54,8 @@ class DevicePool:
         self.deaths = 0
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
+        self._restarts: dict[int, asyncio.Task[None]] = {}
+        self._in_vain = [0] * len(specs)  # deaths in a row before it served
         self._closing = False
 
     # --- life ------------------------------------------------------------------------------------------
@@ -174,6 +176,7 @@ class DevicePool:
         if self._closing:
             return
         self.deaths += 1
+        self._in_vain[device] = 0 if self.dispatcher.lanes[device].alive else self._in_vain[device] + 1
         log.warning("device '%s' died; it is started again", self._devices[device].spec.name)
         self.loading.died(device)
         queue = self.execution.queues[device]
@@ -194,7 +197,9 @@ class DevicePool:
             if self.execution.moving.fetching.pop(run.job.number, None):
                 self.answers.release(run.slot)
             self._run_again(run.job)
-        self._spawn(self._restart(device))
+        if (earlier := self._restarts.get(device)) is not None:
+            earlier.cancel()
+        self._restarts[device] = self._spawn(self._restart(device))
         self.dispatcher.decide()
 
     def _moving_from(self, device: int) -> list[Job]:
@@ -217,11 +222,21 @@ class DevicePool:
                 self.dispatcher.wait_again(member)
 
     async def _restart(self, device: int) -> None:
-        with contextlib.suppress(TimeoutError):
+        """At once; after starts in vain later and later, so that a device that cannot start burns no core."""
+        if vain := self._in_vain[device]:
+            await asyncio.sleep(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(vain - 1, 20)))
+        try:
             await self._devices[device].start()
-            await self.loading.load_again(self._devices[device])
-            self.dispatcher.lanes[device].alive = True
-            self.dispatcher.decide()
+        except TimeoutError:  # it hangs: its death is noticed, and it is started again
+            self._devices[device].kill()
+            return
+        except OSError as error:
+            log.error("device '%s' cannot be started: %s", self._devices[device].spec.name, error)
+            asyncio.get_running_loop().call_soon(self._on_death, device)
+            return
+        await self.loading.load_again(self._devices[device])
+        self.dispatcher.lanes[device].alive = True
+        self.dispatcher.decide()
 
     async def _watch(self) -> None:
         """Kill runs that hang, and drop what has expired even when nothing else happens."""
@@ -240,7 +255,8 @@ class DevicePool:
                     self._devices[device].kill()
             self.dispatcher.look_again()
 
-    def _spawn(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task

@@ -22,4 +22,3 @@ class Run:
     limit_s: float = float("inf")
     move_from: int = -1  # the device that still holds its tensors
     sent: bool = False
-    revoked: bool = False

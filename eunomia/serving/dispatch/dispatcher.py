@@ -26,6 +26,10 @@ from eunomia.serving.dispatch.views import IndicatorTable, Views, facts_of
 from eunomia.serving.dispatch.waiting import WaitingTable
 from eunomia.workload.tenant import Agreement
 
+EARLY_SHARE = (
+    0.5  # of the time until its deadline: who is given up by its client before says nothing of the service
+)
+
 
 class Dispatcher:
     """Waiting jobs, devices, indicators, and the policy between them."""
@@ -155,10 +159,14 @@ class Dispatcher:
         job = lane.job
         assert job is not None
         lane.clear()
-        for member in (job, *job.together) if job.block == 0 else (job,):
-            self.wait(member)
+        members = (job, *job.together) if job.block == 0 else (job,)
         if job.block == 0:
             job.together, job.start_s = [], math.nan
+        for member in members:
+            if member.cancelled:
+                self.executor.dropped(member, "cancelled")
+            else:
+                self.wait(member)
         if follows is not None:
             self.runs.follow(device, follows, self.clock.now_s())
 
@@ -172,7 +180,8 @@ class Dispatcher:
     def leave(self, job: Job, *, dropped: bool = False, by_client: bool = False) -> bool:
         """A request has its answer; returns whether it met its deadline. Its indicator moves.
 
-        Not so for one that its client gave up while its deadline could still be met: no promise was broken.
+        Not so for one that its client gave up before half of its time was over, while it could still be met: no promise
+        was broken. Later it was the server that kept the client waiting.
         """
         now_s = self.clock.now_s()
         hit = not dropped and now_s <= job.deadline_s
@@ -180,10 +189,15 @@ class Dispatcher:
         self.finished += 1
         if not dropped:
             job.answer_s = max(0.0, now_s - job.ended_s)
-        if not by_client or job.deadline_s < now_s + self.costs.rest_s(job.network)[0][job.block]:
+        early = now_s - job.arrival_s < EARLY_SHARE * (job.deadline_s - job.arrival_s)
+        if not (by_client and early and now_s + self.rest_s(job) <= job.deadline_s):
             self.indicators[job.pair].observe(now_s, now_s - job.arrival_s, hit=hit, dropped=dropped)
             self._table.changed(job.pair)
         return hit
+
+    def rest_s(self, job: Job) -> float:
+        """Its remaining blocks on the best device of each, for all rows of its input."""
+        return self.costs.rest_s(job.network)[0][job.block] * job.rows
 
     def withdraw(self, job: Job) -> None:
         """A job that waits shall not run any more (cancelled, or its device is lost)."""
@@ -243,7 +257,7 @@ class Dispatcher:
     def _fill_idle(self) -> None:
         """Ask the policy for as long as a device is idle, somebody waits, and it starts something."""
         while len(self.waiting) and self.idle:
-            if lone := self.lone():
+            if lone := self.runs.lone():
                 self.runs.start(lone, 0)
                 return
             view = self.view(self.clock.now_s())
@@ -252,18 +266,8 @@ class Dispatcher:
             if not answer:
                 return
             for job, device in [(self.waiting.numbered(a.request), a.accelerator) for a in answer]:
-                self.runs.start(job, device)
-
-    def lone(self) -> Job | None:
-        """The only request, when there is one device and the policy never leaves it idle: it need not be asked."""
-        if (
-            len(self.lanes) > 1
-            or len(self.waiting) != 1
-            or not getattr(self.policy, "work_conserving", False)
-        ):
-            return None
-        job = self.waiting.first()
-        return job if self.costs.latency_s[job.network.first_row + job.block, 0] < math.inf else None
+                if job.row >= 0:  # else it runs in the batch of one before
+                    self.runs.start(job, device)
 
     def _drop_overdue(self) -> None:
         now_s = self.clock.now_s()
@@ -286,7 +290,7 @@ class Dispatcher:
         facts = facts_of(job, agreement, self.tenants[agreement.tenant], self.costs, now_s, where)
         due_s = job.hard_timeout_s
         if self.options.late == "drop":  # no later than the last moment at which it could make it
-            due_s = min(due_s, job.deadline_s - self.costs.rest_s(job.network)[0][job.block])
+            due_s = min(due_s, job.deadline_s - self.rest_s(job))
         self.waiting.add(job, facts, due_s)
         self.news += news
 

@@ -115,7 +115,7 @@ class LookAhead:
                     job
                 )  # of two that are equally urgent, the one that runs goes on
         chosen = None
-        if lone := self._dispatcher.lone():
+        if lone := self._dispatcher.runs.lone():
             memory = self._dispatcher.memory.copy()
             chosen = Claim(lone, memory, memory, self._dispatcher.generation)
         elif len(self._dispatcher.waiting):
@@ -143,6 +143,8 @@ class LookAhead:
             return
         if claim is not None and (claim.job is lane.job or not self._here(claim.job, device)):
             claim = None
+        if claim is not None and lane.next is not None and claim.job in lane.next.job.together:
+            claim = None  # it may run in that batch yet: first the device must say that it does not
         if lane.next is not None:
             if claim is not None and claim.job is lane.next.job:
                 lane.next = claim
@@ -175,8 +177,13 @@ class LookAhead:
                 self._dispatcher.waiting.show(member)
 
     def free(self, job: Job) -> None:
-        """Nobody is going to run it now."""
+        """Nobody is going to run it now: it waits, or leaves if its client has gone away meanwhile."""
+        members = [job, *job.together]
         self._show(job)
         if job.block == 0:
             job.together = []
+        for member in members:
+            if member.cancelled and member.row >= 0:
+                self._dispatcher.withdraw(member)
+                self._dispatcher.executor.dropped(member, "cancelled")
         self._dispatcher.news += 1

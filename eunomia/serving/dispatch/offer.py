@@ -12,8 +12,10 @@ from eunomia.inference.view import READY
 
 _READY, _FLOATS = types.Array(from_dtype(READY), 1, "C"), types.Array(types.float64, 2, "C")
 _NUMBERS, _FLAGS = types.Array(types.float64, 1, "C"), types.Array(types.boolean, 1, "C")
-SIGNATURE = types.int64(
-    _READY, _FLAGS, types.int64, types.int64, _FLOATS, _FLOATS, types.float64, _NUMBERS, types.float64, _READY, _FLOATS,
+_COUNTS = types.Array(types.int64, 1, "C")
+SIGNATURE = types.void(
+    _READY, _COUNTS, _FLAGS, types.int64, types.int64, _FLOATS, _FLOATS, types.float64, _NUMBERS, types.float64, _READY,
+    _FLOATS,
 )  # fmt: skip
 
 
@@ -33,15 +35,16 @@ def _relieve(ready: Any, now_s: float, served_s: Any, starve_s: float) -> None:
 
 
 def offer(
-    records: Any, offered: Any, end: int, ahead: int, indicators: Any, latency_s: Any, now_s: float,
+    records: Any, rows_of_input: Any, offered: Any, end: int, ahead: int, indicators: Any, latency_s: Any, now_s: float,
     served_s: Any, starve_s: float, ready: Any, ready_latency_s: Any,
-) -> int:  # fmt: skip
-    """Fill ``ready`` (n,) READY and ``ready_latency_s`` (n, devices); returns how many are late.
+) -> None:  # fmt: skip
+    """Fill ``ready`` (n,) READY and ``ready_latency_s`` (n, devices).
 
-    ``records``, ``offered``: the table and which of its rows to take, of the first ``end``, row ``ahead`` before all
-    others (-1 = none). ``indicators`` (3, pairs): sli, gap, count. ``latency_s``: the table of block times. Late is
-    whoever cannot make its deadline any more; but of each tenant that has a late request and was not served for
-    ``starve_s`` (``served_s`` (tenants,): when each last was), the most urgent one counts as one that can.
+    ``records``, ``rows_of_input``, ``offered``: the table, how many rows each input has, and which requests to take, of
+    the first ``end``, row ``ahead`` before all others (-1 = none). ``indicators`` (3, pairs): sli, gap, count.
+    ``latency_s``: the table of block times, per row of input. Late is whoever cannot make its deadline any more; but of
+    each tenant that has a late request and was not served for ``starve_s`` (``served_s`` (tenants,): when each last
+    was), the most urgent one counts as one that can.
     """
     count = late = 0
     for step in range(-1, end):
@@ -56,12 +59,10 @@ def offer(
         one.late = one.deadline_s < now_s + one.path_best_s
         late += one.late
         for device in range(latency_s.shape[1]):
-            ready_latency_s[count, device] = latency_s[one.row, device]
+            ready_latency_s[count, device] = latency_s[one.row, device] * rows_of_input[row]
         count += 1
-    if late == 0 or starve_s == float("inf"):
-        return late
-    _relieve(ready[:count], now_s, served_s, starve_s)
-    return late
+    if late > 0 and starve_s < float("inf"):
+        _relieve(ready[:count], now_s, served_s, starve_s)
 
 
 @cache

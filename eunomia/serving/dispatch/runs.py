@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,15 @@ class Runs:
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
+
+    def lone(self) -> Job | None:
+        """The only request, when there is one device and the policy never leaves it idle: it need not be asked."""
+        dispatcher = self._dispatcher
+        one = len(dispatcher.lanes) == 1 and len(dispatcher.waiting) == 1
+        if not one or not getattr(dispatcher.policy, "work_conserving", False):
+            return None
+        job = dispatcher.waiting.first()
+        return job if dispatcher.costs.latency_s[job.network.first_row + job.block, 0] < math.inf else None
 
     def start(self, job: Job, device: int) -> None:
         """On an idle device, at once."""

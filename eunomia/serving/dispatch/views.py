@@ -59,12 +59,13 @@ def facts_of(
 ) -> tuple[Any, ...]:
     """The fields of READY, in its order; those that a view sets anew are 0 here."""
     best, mean = costs.rest_s(job.network)
-    n, network = job.block, job.network
+    n, network, rows = job.block, job.network, job.rows
+    best_s, mean_s = best[n] * rows, mean[n] * rows
     return (
         job.number, n, network.first_row + n, network.index, tenant, job.pair, job.arrival_s, job.deadline_s,
         now_s,  # ready_s
-        best[n], mean[n], best[n], mean[n],  # work and path: blocks form a chain
-        best[0], mean[0], 0.0,  # isolated time; bytes_left
+        best_s, mean_s, best_s, mean_s,  # work and path: blocks form a chain
+        best[0] * rows, mean[0] * rows, 0.0,  # isolated time; bytes_left
         job.attained_s, now_s if n else job.arrival_s, agreement.priority * job.urgency, agreement.weight,
         agreement.slo.target if agreement.slo else math.nan, math.nan, 0.0, 0,  # sli, gap, sli_count
         n, network.blocks, 0, 0, 0, device, -1,  # layers; deferrable, late, sequence; accelerator, bound
@@ -92,8 +93,8 @@ class Views:
         table, block_s = self._waiting, self._costs.latency_s
         ready, latency_s = np.empty(len(table), READY), np.empty((len(table), len(self._lanes)))
         self._offer(
-            table.records, table.offered, table.end, table.ahead, indicators.columns(now_s), block_s, now_s,
-            self._served_s, self._starve_s, ready, latency_s,
+            table.records, table.rows_of_input, table.offered, table.end, table.ahead, indicators.columns(now_s),
+            block_s, now_s, self._served_s, self._starve_s, ready, latency_s,
         )  # fmt: skip
         nothing = np.zeros(latency_s.shape)
         view = View(

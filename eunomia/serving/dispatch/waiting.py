@@ -24,6 +24,7 @@ class WaitingTable:
     def __init__(self, capacity: int = 64) -> None:
         self.records: npt.NDArray[Any] = np.zeros(capacity, READY)
         self.due_s = np.full(capacity, np.inf)  # when each is given up
+        self.rows_of_input = np.ones(capacity, np.int64)
         self.offered = np.zeros(capacity, np.bool_)  # rows of those that may be offered
         self.end = 0  # rows in use, empty ones between them included
         self.ahead = NONE  # a row that stands before all others
@@ -45,6 +46,7 @@ class WaitingTable:
         self.records["sequence"][row] = self._sequence
         self._sequence += 1
         self.due_s[row], self._soonest_s = due_s, min(due_s, self._soonest_s)
+        self.rows_of_input[row] = job.rows
         job.row, self._jobs[row], self._row_of[job.number] = row, job, row
         self.show(job)
 
@@ -120,12 +122,13 @@ class WaitingTable:
         if len(jobs) > size // 2:
             self.records = np.concatenate([self.records, np.zeros(size, READY)])
             self.due_s = np.concatenate([self.due_s, np.full(size, np.inf)])
+            self.rows_of_input = np.concatenate([self.rows_of_input, np.ones(size, np.int64)])
             self.offered = np.concatenate([self.offered, np.zeros(size, np.bool_)])
             self._jobs += [None] * size
             return
         rows, self.end = [job.row for job in jobs], len(jobs)
         ahead = None if self.ahead == NONE else self._jobs[self.ahead]
-        for column in (self.records, self.due_s, self.offered):
+        for column in (self.records, self.due_s, self.rows_of_input, self.offered):
             column[: self.end] = column[rows]
         self.offered[self.end :] = False
         self._jobs = [*jobs, *[None] * (size - self.end)]

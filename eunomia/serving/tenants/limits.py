@@ -46,8 +46,12 @@ class Limits:
         if size > room_bytes:
             raise TooLarge(f"the request holds {size} bytes; the server has room for {room_bytes}")
 
-    def enter(self, grant: Grant) -> None:
-        """Count one request in; raises Refused with the time after which it makes sense to ask again."""
+    def enter(self, grant: Grant, rows: int = 1) -> None:
+        """Count one request in; raises Refused with the time after which it makes sense to ask again.
+
+        The rate counts rows of input: 32 pictures in one request are as much work as 32 requests. One request with more
+        rows than the burst enters when nothing else has of late, and those after it wait the longer.
+        """
         now_s = self._clock.now_s()
         state = self._states.setdefault(grant.name, _State(grant.burst, now_s))
         if state.active >= grant.max_concurrency:
@@ -58,12 +62,13 @@ class Limits:
         if math.isfinite(grant.rate_per_s):
             state.tokens = min(grant.burst, state.tokens + (now_s - state.since_s) * grant.rate_per_s)
             state.since_s = now_s
-            if state.tokens < 1.0:
+            need = min(float(rows), max(grant.burst, 1.0))
+            if state.tokens < need:
                 raise Refused(
-                    f"tenant '{grant.name}' may send {grant.rate_per_s:g} requests/s",
-                    retry_after_s=(1.0 - state.tokens) / grant.rate_per_s,
+                    f"tenant '{grant.name}' may send {grant.rate_per_s:g} requests/s (rows of input)",
+                    retry_after_s=(need - state.tokens) / grant.rate_per_s,
                 )
-            state.tokens -= 1.0
+            state.tokens -= rows
         state.active += 1
 
     def hold(self, grant: Grant, size: int, free_bytes: int) -> None:

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import signal
+import tempfile
 from collections import Counter
-from collections.abc import Coroutine, Sized
+from collections.abc import Coroutine
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
 import typer
 
 from eunomia.cli import options as opt
-from eunomia.cli.console import stderr
+from eunomia.cli.console import counted, note, stderr
+from eunomia.errors import ConfigError
 
 if TYPE_CHECKING:
     from eunomia.config.server import NetworkConfig, ServedTenantConfig, ServerConfig
     from eunomia.serving.devices.device import DeviceSpec
     from eunomia.serving.repository import Entry
     from eunomia.serving.server import Server, ServerOptions
+    from eunomia.serving.tenants.database import DatabaseDirectory
     from eunomia.serving.tenants.grants import Directory, Grant
+
+
+@runtime_checkable
+class Closes(Protocol):
+    """A directory that holds a database."""
+
+    def close(self) -> None:
+        """Let go of it."""
 
 
 def register(app: typer.Typer) -> None:
@@ -45,7 +58,10 @@ def serve(
     overrides = [*(sets or ()), *([f"policy={policy}"] if policy else ())]
     config = demo_server(overrides) if what == "demo" else load_server(what, overrides)
     options = server_options(config)
-    _run(_serve(options, quiet, as_json))
+    try:
+        _run(_serve(options, quiet, as_json))
+    finally:  # no thread looks into the database any more
+        _close(options.directory)
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:
@@ -56,6 +72,12 @@ def _run(work: Coroutine[Any, Any, None]) -> None:
         asyncio.run(work)
     else:
         uvloop.run(work)
+
+
+def _close(directory: Directory) -> None:
+    """Let go of a database."""
+    if isinstance(directory, Closes):
+        directory.close()
 
 
 def _make_key(as_json: bool) -> None:
@@ -78,18 +100,17 @@ async def _serve(options: ServerOptions, quiet: bool, as_json: bool) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     if not quiet and not as_json:
         stderr().print(
-            f"loading {_count(options.networks, 'network')} on {_count(options.devices, 'device')}"
+            f"loading {counted(len(options.networks), 'network')} on {counted(len(options.devices), 'device')}"
         )
     async with Server(options) as server:
         set_aside()
         _announce(server, quiet, as_json)
         await stop.wait()
         if not quiet and not as_json:
-            stderr().print("draining")
-
-
-def _count(things: Sized, name: str) -> str:
-    return f"{len(things)} {name}" + ("s" if len(things) != 1 else "")
+            stderr().print(f"draining: {counted(server.inside, 'request')} inside")
+    if not quiet and not as_json:
+        left = f"; {counted(server.left, 'request')} left without an answer" if server.left else ""
+        stderr().print(f"stopped{left}")
 
 
 def _announce(server: Server, quiet: bool, as_json: bool) -> None:
@@ -114,7 +135,7 @@ def _devices(config: ServerConfig) -> list[DeviceSpec]:
 
     users = Counter(core for d in config.device for core in set(d.cores))
     for core in sorted(core for core, count in users.items() if count > 1):
-        stderr().print(f"note: core {core} belongs to {users[core]} devices, which will slow each other down")
+        note(f"core {core} belongs to {users[core]} devices, which will slow each other down")
     return [
         DeviceSpec(
             d.name,
@@ -135,8 +156,9 @@ def server_options(config: ServerConfig) -> ServerOptions:
     from eunomia.serving.tracing import TraceOptions
 
     for unknown in config.unknown:
-        stderr().print(f"note: {unknown}, which must be loaded from {config.models_dir} first")
-    cache = Path(config.cache_dir).expanduser() if config.cache_dir else default_cache()
+        note(f"{unknown}, which must be loaded from {config.models_dir} first")
+    cache = _usable(Path(config.cache_dir).expanduser() if config.cache_dir else default_cache())
+    _must_have_torch(config)
     mib = 1024**2
     return ServerOptions(
         devices=_devices(config),
@@ -162,6 +184,26 @@ def server_options(config: ServerConfig) -> ServerOptions:
     )  # fmt: skip
 
 
+def _usable(cache: Path) -> Path:
+    """The folder, made; raises ConfigError when nothing can be written into it."""
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=cache):
+            return cache
+    except OSError as error:
+        raise ConfigError(f"cache_dir = '{cache}' cannot be written: {error.strerror}") from None
+
+
+def _must_have_torch(config: ServerConfig) -> None:
+    """Said here, for a device without it only ever fails to start; raises ConfigError."""
+    for device in config.device:
+        if device.backend == "torch" and importlib.util.find_spec("torch") is None:
+            raise ConfigError(
+                f"device '{device.name}': backend = \"torch\" needs PyTorch, which is not installed: "
+                "pip install 'eunomia[learn]'"
+            )
+
+
 def default_cache() -> Path:
     """Where optimised networks are kept."""
     import os
@@ -180,16 +222,55 @@ def _directory(config: ServerConfig) -> Directory:
     from eunomia.serving.tenants.database import DatabaseDirectory
 
     directory = DatabaseDirectory(config.database)
-    for tenant in config.tenant:
-        if directory.by_name(tenant.name) is None:
-            directory.put(_grant(tenant))
-    for digest, name in keys.items():
-        if not directory.adopt_key(name, digest):
-            stderr().print(
-                f"note: the key_sha256 {digest[:8]}... of tenant '{name}' has ended (revoked, rotated out, expired or "
-                "deleted with its tenant) and stays so: take it out of the file"
-            )
+    try:
+        if directory.is_new:
+            note(f"a new database for tenants and keys: {directory.place}")
+        for tenant in config.tenant:
+            _add(directory, _grant(tenant))
+        for digest, name in keys.items():
+            if not directory.adopt_key(name, digest):
+                note(
+                    f"the key_sha256 {digest[:8]}... of tenant '{name}' has ended (revoked, rotated out, expired or "
+                    "deleted with its tenant) and stays so: take it out of the file"
+                )
+        _end_published(directory)
+    except BaseException:
+        directory.close()
+        raise
     return directory
+
+
+def _end_published(directory: DatabaseDirectory) -> None:
+    """The key of an earlier example, if somebody has taken it over; raises ConfigError."""
+    from eunomia.config.server import PUBLISHED, PUBLISHED_KEY
+
+    if not directory.knows_hash(PUBLISHED):
+        return
+    try:
+        directory.end_hash(PUBLISHED)
+    except ConfigError:
+        raise ConfigError(
+            f"the only key of an administrator in the database is '{PUBLISHED_KEY}', which stood in an earlier example "
+            "and is known to everybody: run `eunomia serve key` and put what it prints into the file, for a tenant of "
+            "the role admin"
+        ) from None
+    note(f"the key '{PUBLISHED_KEY}' of an earlier example, known to everybody, has ended for good")
+
+
+def _add(directory: DatabaseDirectory, grant: Grant) -> None:
+    """A tenant of the file, unless it is known; what the database says otherwise is pointed out."""
+    known = directory.by_name(grant.name)
+    if known is None:
+        directory.put(grant)
+        return
+    differ = [
+        field.name for field in fields(grant) if getattr(known, field.name) != getattr(grant, field.name)
+    ]
+    if differ:
+        note(
+            f"tenant '{grant.name}' differs between file and database ({', '.join(differ)}); the database counts: "
+            f"change it by PUT /v2/eunomia/tenants/{grant.name}"
+        )
 
 
 def _entry(network: NetworkConfig, cache: Path) -> Entry:

@@ -8,31 +8,73 @@ import tomllib
 from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, model_validator
 
 from eunomia.config.complaints import config_error
 from eunomia.config.demand import SloConfig
 from eunomia.config.load import read_table
 from eunomia.config.overrides import Table, apply_overrides, parse_override
 from eunomia.config.section import FilePath, Name, NotNegative, PolicyText, Positive, Section, Share, wrong
+from eunomia.errors import ConfigError
 
 Port = Annotated[int, Field(ge=0, le=65535)]  # 0 = any free one
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Mib = Annotated[float, Field(gt=0.0, le=1_048_576.0)]
 
 
+PLACEHOLDER = "PASTE-KEY_SHA256-HERE"  # in examples/serving/server.toml
+PUBLISHED_KEY = "eun_change-me"  # of an earlier example
+PUBLISHED = "8cd76a068d236475fda07b293c3f769d64f173b9042409a5c68bf1d698530f7d"  # its hash
+
+
 def _key_hash(value: str) -> str:
     """What ``eunomia serve key`` calls key_sha256; the value is not repeated, for it may be a key."""
+    if value == PLACEHOLDER:
+        raise wrong("there is no key yet: run `eunomia serve key` and paste the key_sha256 that it prints")
     if not re.fullmatch(r"[0-9a-f]{64}", value):
-        what = "a key" if value.startswith("eun_") else f"{len(value)} characters"
         raise wrong(
-            f"this is {what}; the key's SHA-256 is expected, 64 digits 0-9 a-f, as `eunomia serve key` prints it"
+            f"this is {_kind_of(value)}; the key's SHA-256 is expected, 64 digits 0-9 a-f, as `eunomia serve key` "
+            "prints it"
+        )
+    if value == PUBLISHED:
+        raise wrong(
+            f"this is the hash of '{PUBLISHED_KEY}', which stood in an earlier example and is known to everybody: run "
+            "`eunomia serve key` and paste the key_sha256 that it prints"
         )
     return value
 
 
+def _kind_of(value: str) -> str:
+    """What stands there in place of a hash, without repeating it."""
+    if value.startswith("eun_"):
+        return "a key"
+    if len(value) != 64:
+        return f"{len(value)} characters"
+    at = next(n for n, digit in enumerate(value, 1) if digit not in "0123456789abcdef")
+    return f"not hexadecimal (digit {at} is none of 0-9 a-f)"
+
+
+def _beside(value: Any, info: ValidationInfo) -> Any:
+    """A file or folder that the server writes, relative to the server file's folder whether it exists or not."""
+    folder = (info.context or {}).get("folder")
+    if not isinstance(value, str) or not value or folder is None:
+        return value
+    return str((Path(folder) / Path(value).expanduser()).resolve())
+
+
+def _database_beside(value: Any, info: ValidationInfo) -> Any:
+    """The same for the file in an SQLite URL."""
+    found = SQLITE.fullmatch(value) if isinstance(value, str) else None
+    if found is None or found["file"] == ":memory:" or found["file"].startswith("file:"):
+        return value
+    return f"{found['driver']}:///{_beside(found['file'], info)}{found['more']}"
+
+
+SQLITE = re.compile(r"(?P<driver>sqlite(\+pysqlite)?):///(?P<file>[^?]+)(?P<more>(\?.*)?)")
+Kept = Annotated[str, Field(min_length=1), BeforeValidator(_beside)]
+DatabaseUrl = Annotated[str, Field(min_length=1), BeforeValidator(_database_beside)]
 KeyHash = Annotated[str, AfterValidator(_key_hash)]
 
 
@@ -124,7 +166,7 @@ class TracesConfig(Section):
 
 
 class ServerConfig(Section):
-    """The server as a whole."""
+    """The server as a whole. Relative paths start from the file's folder."""
 
     host: Name = "127.0.0.1"
     http_port: Port = 8000
@@ -151,14 +193,14 @@ class ServerConfig(Section):
     body_s: Positive = 30.0  # for a body
     shared_memory: bool = True
     models_dir: FilePath | None = None
-    database: str | None = (
+    database: DatabaseUrl | None = (
         None  # tenants live there: sqlite:///PATH or postgresql://...; the file's are added once
     )
-    policy_dir: str | None = None  # policies that were promoted; without it a restart forgets them
-    ledger_dir: str | None = None
+    policy_dir: Kept | None = None  # policies that were promoted; without it a restart forgets them
+    ledger_dir: Kept | None = None
     traces: TracesConfig | None = None
     device_watts: Annotated[float, Field(ge=0.0)] = 0.0
-    cache_dir: str | None = None
+    cache_dir: Kept | None = None
     tls_cert: FilePath | None = None
     tls_key: FilePath | None = None
     device: list[DeviceConfig] = Field(min_length=1, max_length=256)
@@ -228,6 +270,9 @@ def server_from(data: Table, overrides: Iterable[str], source: str, folder: Path
     """Validate a dictionary; raises ConfigError."""
     texts = list(overrides)
     changed = apply_overrides(data, [parse_override(text) for text in texts])
+    for table in ("device", "tenant"):
+        if table not in changed:
+            raise ConfigError(f"{source}: there is no [[{table}]]; a server needs one at least")
     try:
         return ServerConfig.model_validate(changed, context={"folder": folder})
     except ValidationError as error:

@@ -14,9 +14,11 @@ from eunomia.errors import ConfigError, OutputError
 from eunomia.serving.http_caller import caller_of
 from eunomia.serving.protocol.errors import BadRequest, NotFound, Unavailable
 from eunomia.serving.protocol.infer import read_json
+from eunomia.serving.repository import MOST_NAMED
 from eunomia.serving.service import Service
 from eunomia.serving.tenants.content import as_json, is_name, number, only, read_grant
 from eunomia.serving.tenants.database import DatabaseDirectory, UnknownTenant
+from eunomia.serving.tenants.grants import Grant
 
 T = TypeVar("T")
 HINT = re.compile(r"[A-Za-z0-9_-]{1,12}")
@@ -59,6 +61,7 @@ class AdminFront:
     async def _put(self, http: web.Request) -> web.Response:
         directory = self._directory(http)
         grant = read_grant(http.match_info["tenant"], read_json(await http.read()))
+        self._must_know_networks(grant)
         await _asked(directory.put, grant)
         return web.json_response(as_json(grant))
 
@@ -95,7 +98,22 @@ class AdminFront:
         if hint is not None and not HINT.fullmatch(hint):  # an empty one would mean all
             raise BadRequest(f"hint is {hint!r:.50}; it is what the list of keys shows")
         gone = await _asked(directory.revoke_keys, tenant, hint or "")
+        if hint is not None and gone == 0:
+            raise NotFound(f"no living key of tenant '{tenant}' has the hint '{hint}'")
         return web.json_response({"revoked": gone})
+
+    def _must_know_networks(self, grant: Grant) -> None:
+        """The rule of the server's file: with a folder of networks, any may come yet. Raises BadRequest."""
+        networks = self.service.repository
+        if networks.grows:
+            return
+        promised = dict.fromkeys((model for model in grant.promises if model != "*"), "promises")
+        for model, key in {**dict.fromkeys(sorted(grant.models or ()), "models"), **promised}.items():
+            if not networks.has(model):
+                known = ", ".join(entry.name for entry in networks.entries()[:MOST_NAMED])
+                raise BadRequest(
+                    f"tenant '{grant.name}' names '{model}' ({key}), which is none of the networks: {known}"
+                )
 
     async def _catch_up(self) -> None:
         """Administrators see at once what was changed through other servers; without the database, the last known."""

@@ -6,7 +6,7 @@ import math
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,6 +102,11 @@ class Regions:
         for owner, region in list(self._regions):
             if owner == tenant and name in ("", region):
                 os.close(self._regions.pop((owner, region)).descriptor)
+
+    def keep(self, tenants: Container[str]) -> None:
+        """Forget all regions of tenants that are not among these."""
+        for owner in {owner for owner, _ in self._regions if owner not in tenants}:
+            self.unregister(owner, "")
 
     def status(self, tenant: str, name: str = "") -> list[dict[str, Any]]:
         """The tenant's regions, or one of them; raises NotFound."""

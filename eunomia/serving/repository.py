@@ -43,6 +43,11 @@ class Repository:
         self._lock = asyncio.Lock()
         self.rescan()
 
+    @property
+    def grows(self) -> bool:
+        """Whether networks may come that are not known yet."""
+        return self._folder is not None
+
     def rescan(self) -> None:
         """Look for new files in the folder."""
         if self._folder is None:

@@ -74,7 +74,10 @@ class ServerOptions:
 
 
 class Server:
-    """``async with Server(options)``: ready inside the block, drained and stopped after it."""
+    """``async with Server(options)``: ready inside the block, drained and stopped after it.
+
+    ``left``: requests that had no answer when draining ended.
+    """
 
     def __init__(self, options: ServerOptions) -> None:
         self.options = options
@@ -97,6 +100,7 @@ class Server:
         self.service.tracing = Tracing(options.traces) if options.traces is not None else None
         self.service.shelf = self._shelf(self.service.policy_name)
         self.http_port, self.grpc_port = options.http_port, options.grpc_port
+        self.left = 0
         self._runner: web.AppRunner | None = None
         self._grpc: Any = None
         self._keeper: asyncio.Task[None] | None = None
@@ -129,7 +133,9 @@ class Server:
                 except BadRequest as error:
                     raise ModelError(str(error)) from None
             if isinstance(self.options.directory, Shared):
-                self._follower = asyncio.create_task(follow(self.options.directory, self.options.follow_s))
+                self._follower = asyncio.create_task(
+                    follow(self.options.directory, self.options.follow_s, self._forget_the_gone)
+                )
             await self._open_http()
             if self.options.grpc_port is not None:
                 await self._open_grpc()
@@ -143,7 +149,13 @@ class Server:
         self.service.draining = True
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._drained(), self.options.drain_s)
+        self.left = self.inside
         await self._stop()
+
+    @property
+    def inside(self) -> int:
+        """Requests that have no answer yet."""
+        return sum(self.service.limits.active(grant.name) for grant in self.options.directory.all())
 
     async def _drained(self) -> None:
         while self.pool.busy:
@@ -172,6 +184,10 @@ class Server:
             ledger.flush()
             with contextlib.suppress(OSError):
                 await asyncio.to_thread(ledger.sync)
+
+    def _forget_the_gone(self) -> None:
+        """Tenants that were removed through another server hold no memory here either."""
+        self.service.regions.keep({grant.name for grant in self.options.directory.all()})
 
     async def _open_http(self) -> None:
         limits = self.options.connections

@@ -105,6 +105,32 @@ def test_an_administrator_sees_at_once_what_another_server_has_changed(
     other.close()
 
 
+@pytest.mark.parametrize("grows", [False, True])
+def test_networks_that_nobody_serves_are_refused_as_in_the_file(tmp_path: Path, grows: bool) -> None:
+    directory = DatabaseDirectory(f"sqlite:///{tmp_path / 'tenants.db'}")
+    directory.put(Grant("root", role="admin"))
+    key = directory.issue_key("root")
+    with running(tmp_path, directory=directory, models_dir=tmp_path if grows else None) as server:
+        for content, named in (({"models": ["small", "smal"]}, "'smal' (models)"),
+                               ({"promises": {"big": {"deadline_s": 1.0}}}, "'big' (promises)")):  # fmt: skip
+            status, answer = ask(server, "PUT", "/v2/eunomia/tenants/acme", key, content)
+            assert status == (200 if grows else 400)  # into a folder they may come yet
+            if not grows:
+                assert named in answer["error"] and answer["error"].endswith("none of the networks: small")
+                assert directory.by_name("acme") is None
+    directory.close()
+
+
+def test_revoking_says_whether_there_was_such_a_key(served: tuple[Server, DatabaseDirectory, str]) -> None:
+    server, directory, key = served
+    place = "/v2/eunomia/tenants/acme/keys"
+    one = directory.issue_key("acme")
+    assert ask(server, "DELETE", f"{place}?hint=eun_none", key)[0] == 404
+    assert ask(server, "DELETE", f"{place}?hint={one[:8]}", key) == (200, {"revoked": 1})
+    assert ask(server, "DELETE", f"{place}?hint={one[:8]}", key)[0] == 404
+    assert ask(server, "DELETE", place, key) == (200, {"revoked": 0})
+
+
 SLO_99 = {"target": 0.99}
 
 
@@ -112,7 +138,7 @@ SLO_99 = {"target": 0.99}
     ({"models": ["\ud800"]}, "model"), ({"models": ["a\0"]}, "model"), ({"models": ["x" * 101]}, "model"),
     ({"models": [""]}, "model"), ({"models": ["../x"]}, "model"), ({"models": "small"}, "models must be"),
     ({"promises": {"\0": {"deadline_s": 1.0}}}, "model"), ({"promises": {"x" * 101: {"deadline_s": 1.0}}}, "model"),
-    ({"max_concurrency": 0.5}, "max_concurrency is 0.5; a whole number"), ({"max_queue": 2.5}, "a whole number"),
+    ({"max_concurrency": 1.5}, "max_concurrency is 1.5; a whole number"), ({"max_queue": 2.5}, "a whole number"),
     ({"max_queue": 10**7}, "max_queue"), ({"max_request_bytes": 2**41}, "max_request_bytes"),
     ({"burst": 1e16}, "burst"),
     ({"weight": float("nan")}, "weight"), ({"weight": 10**400}, "weight"), ({"weight": True}, "weight"),

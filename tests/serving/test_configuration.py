@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 import threading
 from pathlib import Path
@@ -18,18 +19,30 @@ from eunomia.config.study import read_study
 from eunomia.config.traffic import load_traffic, traffic_from
 from eunomia.config.training import load_training
 from eunomia.errors import ConfigError, OutputError
+from eunomia.serving.tenants.database import DatabaseDirectory
+from eunomia.serving.tenants.grants import Grant, hash_key
+from tests.serving.process import process, write_server
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "serving"
 
 
 def test_the_example_server(tmp_path: Path) -> None:
-    config = load_server(
-        EXAMPLES / "server.toml", [f"database=sqlite:///{tmp_path / 't.db'}", f"cache_dir={tmp_path}"]
+    with pytest.raises(ConfigError) as refused:
+        load_server(EXAMPLES / "server.toml")
+    for tenant in ("operator", "gold"):
+        assert f"tenant.{tenant}.key_sha256.0: there is no key yet: run `eunomia serve key`" in str(
+            refused.value
+        )
+    text = (EXAMPLES / "server.toml").read_text()
+    for key in ("eun_operator", "eun_gold"):
+        text = text.replace("PASTE-KEY_SHA256-HERE", hash_key(key), 1)
+    (tmp_path / "server.toml").write_text(text)
+    options = server_options(
+        load_server(tmp_path / "server.toml", [f"cache_dir={tmp_path}", "device.core-1.cores=[0]"])
     )
-    options = server_options(config)
     assert {grant.name for grant in options.directory.all()} == {"operator", "gold"}
-    admin = options.directory.by_key("eun_change-me")
-    assert admin is not None and admin.role == "admin"
+    admin, gold = options.directory.by_key("eun_operator"), options.directory.by_key("eun_gold")
+    assert admin is not None and admin.role == "admin" and gold is not None and gold.role == "tenant"
     assert options.networks[0].path.stat().st_size > 10_000_000
     options.directory.close()  # type: ignore[attr-defined]
 
@@ -45,7 +58,7 @@ SERVER = {
     "anonymous": True, "device": [{"name": "cpu"}], "tenant": [{"name": "default"}],
     "network": [{"name": "n", "onnx": "n.onnx"}],
 }  # fmt: skip
-HASH = "8cd76a068d236475fda07b293c3f769d64f173b9042409a5c68bf1d698530f7d"
+HASH = hash_key("eun_mine")
 
 
 @pytest.mark.parametrize("change, says", [
@@ -65,6 +78,8 @@ HASH = "8cd76a068d236475fda07b293c3f769d64f173b9042409a5c68bf1d698530f7d"
     ({"tls_cert": "a.pem"}, "both tls_cert and tls_key"),
     ({"tenant": [{"name": "a", "key_sha256": ["short"]}]},
      r"tenant.a.key_sha256.0: this is 5 characters; the key's SHA-256 is expected.*`eunomia serve key`"),
+    ({"tenant": [{"name": "a", "key_sha256": [hash_key("eun_change-me")]}]}, "'eun_change-me', which stood in"),
+    ({"tenant": [{"name": "a", "key_sha256": ["0" * 62 + "g0"]}]}, r"not hexadecimal \(digit 63 is none"),
     ({"tenant": [{"name": "a", "promise": [{"model": "*", "deadline_ms": -1.0}]}]}, "deadline_ms"),
     ({"tenant": [{"name": "a", "promise": [{"model": "*", "deadline_ms": 9.0, "min_deadline_ms": 10.0}]}]},
      r"tenant.a.promise.0: min_deadline_ms \(10\) is .* at most deadline_ms \(9\)"),
@@ -99,7 +114,7 @@ def test_promises_for_networks_that_come_later_are_pointed_out(
         **SERVER,
         "tenant": [{"name": "a", "promise": [later]}],
         "models_dir": str(tmp_path),
-        "cache_dir": "c",
+        "cache_dir": str(tmp_path),
     }
     server_options(server_from(table, (), "f.toml", None))
     shown = " ".join(capsys.readouterr().err.split())
@@ -109,14 +124,122 @@ def test_promises_for_networks_that_come_later_are_pointed_out(
 
 def test_hashes_of_ended_keys_are_pointed_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{tmp_path / 't.db'}"
-    table = {**SERVER, "database": url, "tenant": [{"name": "a", "key_sha256": [HASH]}], "cache_dir": "c"}
+    table = {
+        **SERVER,
+        "database": url,
+        "tenant": [{"name": "a", "key_sha256": [HASH]}],
+        "cache_dir": str(tmp_path),
+    }
     for ended in (False, True):
         directory: Any = server_options(server_from(table, (), "f.toml", None)).directory
         shown = " ".join(capsys.readouterr().err.split())
         assert (f"the key_sha256 {HASH[:8]}... of tenant 'a' has ended" in shown) == ended
-        assert (directory.by_key("eun_change-me") is None) == ended
+        assert (directory.by_key("eun_mine") is None) == ended
         directory.revoke_keys("a")
         directory.close()
+
+
+def notes(capsys: pytest.CaptureFixture[str]) -> str:
+    return " ".join(capsys.readouterr().err.split())
+
+
+def test_paths_start_from_the_folder_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "server.toml").write_text(
+        'anonymous = true\ndatabase = "sqlite:///state/t.db"\nledger_dir = "ledger"\npolicy_dir = "policies"\n'
+        'cache_dir = "cache"\nmodels_dir = "models"\ntls_cert = "c.pem"\ntls_key = "k.pem"\n'
+        '[[device]]\nname = "cpu"\n[[tenant]]\nname = "default"\n'
+    )
+    for folder in (home, tmp_path):  # the same files wherever it is started, also where some exist already
+        monkeypatch.chdir(folder)
+        (folder / "ledger").mkdir(exist_ok=True)
+        config = load_server((home / "server.toml").relative_to(folder))
+        assert config.database == f"sqlite:///{home}/state/t.db"
+        assert [config.ledger_dir, config.policy_dir, config.cache_dir, config.models_dir] == [
+            str(home / name) for name in ("ledger", "policies", "cache", "models")
+        ]
+        assert [config.tls_cert, config.tls_key] == [str(home / "c.pem"), str(home / "k.pem")]
+
+
+@pytest.mark.parametrize("url", [
+    "sqlite://", "sqlite:///:memory:", "sqlite:////var/t.db", "sqlite:///file:t.db?uri=true", "postgresql://u@h/t.db",
+])  # fmt: skip
+def test_databases_that_stand_where_they_say(url: str, tmp_path: Path) -> None:
+    assert server_from({**SERVER, "database": url}, (), "f.toml", tmp_path).database == url
+    query = server_from({**SERVER, "database": "sqlite+pysqlite:///t.db?x=1"}, (), "f.toml", tmp_path)
+    assert query.database == f"sqlite+pysqlite:///{tmp_path}/t.db?x=1"
+
+
+def test_a_new_database_and_what_differs_from_it_is_pointed_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = {**SERVER, "database": "sqlite:///t.db", "cache_dir": "c"}
+    promised = {"name": "default", "weight": 2.0, "promise": [{"model": "n", "deadline_ms": 1.0}]}
+    differs = (
+        "note: tenant 'default' differs between file and database (weight, promises); the database counts"
+    )
+    for tenant, says in (
+        ({"name": "default"}, f"note: a new database for tenants and keys: {tmp_path / 't.db'}"),
+        ({"name": "default"}, ""),
+        (promised, differs),
+    ):
+        options = server_options(server_from({**table, "tenant": [tenant]}, (), "f.toml", tmp_path))
+        shown = notes(capsys)
+        assert shown.startswith(says) and bool(says) == bool(shown)
+        options.directory.close()  # type: ignore[attr-defined]
+
+
+def test_after_a_stop_the_file_of_the_database_is_complete(tmp_path: Path) -> None:
+    with process(write_server(tmp_path, database="sqlite:///state/tenants.db")) as server:
+        status, answer = server.ask("/v2/eunomia/tenants/gold/keys", {})
+        assert status == 200
+    assert [path.name for path in (tmp_path / "state").iterdir()] == ["tenants.db"]
+    shutil.copy(tmp_path / "state" / "tenants.db", tmp_path / "backup.db")
+    directory = DatabaseDirectory(f"sqlite:///{tmp_path / 'backup.db'}")
+    assert {grant.name for grant in directory.all()} == {"gold", "root"}
+    assert directory.by_key(answer["key"]) == directory.by_name("gold")
+    directory.close()
+
+
+def test_the_published_key_ends_in_a_database_that_has_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = DatabaseDirectory(f"sqlite:///{tmp_path / 't.db'}")
+    directory.put(Grant("root", role="admin"))
+    assert directory.adopt_key("root", hash_key("eun_change-me"))
+    directory.close()
+    table = {**SERVER, "database": "sqlite:///t.db", "cache_dir": "c"}
+    with pytest.raises(ConfigError, match="only key of an administrator .* 'eun_change-me'"):
+        server_options(server_from(table, (), "f.toml", tmp_path))
+    mine = {"name": "root", "role": "admin", "key_sha256": [HASH]}
+    options = server_options(server_from({**table, "tenant": [mine]}, (), "f.toml", tmp_path))
+    assert "the key 'eun_change-me' of an earlier example" in notes(capsys)
+    assert (
+        options.directory.by_key("eun_change-me") is None and options.directory.by_key("eun_mine") is not None
+    )
+    options.directory.close()  # type: ignore[attr-defined]
+
+
+def test_what_a_server_cannot_do_without_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=f"cache_dir = '{tmp_path}/file' cannot be written: File exists"):
+        server_options(server_from({**SERVER, "cache_dir": "file"}, (), "f.toml", tmp_path))
+    torch = server_from(
+        {**SERVER, "cache_dir": "c", "device": [{"name": "gpu", "backend": "torch"}]}, (), "f.toml", tmp_path
+    )
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(
+        ConfigError, match=r"device 'gpu': .* needs PyTorch, .* pip install 'eunomia\[learn\]'"
+    ):
+        server_options(torch)
+
+
+def test_tables_that_are_missing_are_called_as_they_are_written() -> None:
+    for key in ("device", "tenant"):
+        lacking = {name: value for name, value in SERVER.items() if name != key}
+        with pytest.raises(ConfigError, match=rf"f.toml: there is no \[\[{key}\]\]"):
+            server_from(lacking, (), "f.toml", None)
 
 
 @pytest.mark.parametrize("change, says", [
@@ -148,8 +271,14 @@ def test_a_missing_file_is_called_what_it_is(load: Any, what: str, tmp_path: Pat
         load(tmp_path / "bad.toml")
 
 
-def test_traces_and_limits_of_connections() -> None:
-    changed = {**SERVER, "traces": {"sample": 0.5}, "max_connections": 50, "head_s": 2.0, "cache_dir": "c"}
+def test_traces_and_limits_of_connections(tmp_path: Path) -> None:
+    changed = {
+        **SERVER,
+        "traces": {"sample": 0.5},
+        "max_connections": 50,
+        "head_s": 2.0,
+        "cache_dir": str(tmp_path),
+    }
     options = server_options(server_from(changed, (), "server.toml", None))
     assert options.traces is not None and options.traces.sample == 0.5
     assert (options.connections.most, options.connections.head_s) == (50, 2.0)
@@ -173,9 +302,9 @@ def test_a_port_that_does_not_speak_http_is_called_so() -> None:
         thread.join()
 
 
-def test_devices_that_share_a_core_do_not_spin() -> None:
+def test_devices_that_share_a_core_do_not_spin(tmp_path: Path) -> None:
     devices = [{"name": "a", "cores": [0]}, {"name": "b", "cores": [0]}]
-    shared = server_from({**SERVER, "device": devices}, (), "server", None)
+    shared = server_from({**SERVER, "device": devices, "cache_dir": "c"}, (), "server", tmp_path)
     assert [d.spin_s for d in server_options(shared).devices] == [0.0, 0.0]
-    alone = server_from({**SERVER, "device": devices[:1]}, (), "server", None)
+    alone = server_from({**SERVER, "device": devices[:1], "cache_dir": "c"}, (), "server", tmp_path)
     assert server_options(alone).devices[0].spin_s == pytest.approx(5e-3)

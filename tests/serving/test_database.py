@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete, text
+from sqlalchemy import delete, func, select, text
 
 from eunomia.errors import ConfigError, OutputError
-from eunomia.serving.tenants.connection import connect
+from eunomia.serving.tenants.connection import MIGRATION_LOCK, connect
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant, Promise, hash_key
 from eunomia.serving.tenants.tables import API_KEY, ENDED_KEY, TENANT
@@ -52,7 +54,7 @@ def test_keys_are_shown_once_rotated_and_revoked(url: str) -> None:
     short = directory.issue_key("gold", lifetime_s=0.01)
     time.sleep(0.02)
     assert directory.by_key(short) is None
-    assert directory.revoke_keys("gold") == 4 and directory.by_key(newest) is None
+    assert directory.revoke_keys("gold") == 1 and directory.by_key(newest) is None
     with pytest.raises(ConfigError, match="unknown tenant 'nobody'"):
         directory.issue_key("nobody")
     directory.remove("gold")
@@ -139,6 +141,40 @@ def test_no_key_stands_in_the_database(tmp_path: Path) -> None:
     directory.close()
     stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert key.encode() not in stored and hash_key(key).encode() in stored
+
+
+def test_after_closing_the_one_file_is_complete(tmp_path: Path) -> None:
+    directory = DatabaseDirectory(f"sqlite:///{tmp_path / 'tenants.db'}")
+    assert directory.is_new and directory.place == str(tmp_path / "tenants.db")
+    directory.put(GOLD)
+    key, revoked = directory.issue_key("gold"), directory.issue_key("gold")
+    directory.revoke_keys("gold", revoked[:8])
+    reader = directory._engine.raw_connection()  # as a thread that has not let go yet
+    directory.close()
+    (tmp_path / "backup").mkdir()
+    shutil.copy(tmp_path / "tenants.db", tmp_path / "backup" / "tenants.db")
+    reader.close()
+    again = DatabaseDirectory(f"sqlite:///{tmp_path / 'backup' / 'tenants.db'}")
+    assert not again.is_new and again.by_key(key) == GOLD and again.by_key(revoked) is None
+    assert not again.adopt_key("gold", hash_key(revoked))
+    again.close()
+    again.close()
+    assert [path.name for path in (tmp_path / "backup").iterdir()] == ["tenants.db"]
+
+
+def test_who_starts_waits_for_a_long_migration_of_another(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not url.startswith("postgresql"):
+        pytest.skip("SQLite waits in its own way")
+    monkeypatch.setattr("eunomia.serving.tenants.connection.LOCK_MS", 100)
+    one = DatabaseDirectory(url)
+    with ThreadPoolExecutor(1) as other:
+        with one._engine.begin() as db:
+            db.execute(select(func.pg_advisory_xact_lock(MIGRATION_LOCK)))
+            two = other.submit(DatabaseDirectory, url)
+            time.sleep(0.5)
+            assert not two.done()
+        two.result().close()
+    one.close()
 
 
 def test_a_lost_database_leaves_the_last_grants_in_force(tmp_path: Path) -> None:

@@ -269,6 +269,22 @@ def test_two_servers_on_one_database(url: str, tmp_path: Path) -> None:
             assert infer(first, key) == 401 and comes(lambda: infer(second, key), 401)
 
 
+def test_a_tenant_that_was_removed_elsewhere_leaves_no_memory_here(tmp_path: Path) -> None:
+    with directories(f"sqlite:///{tmp_path / 'tenants.db'}") as (one, two):
+        one.put(Grant("gold"))
+        one.put(Grant("silver"))
+        two.catch_up()
+        (tmp_path / "memory").write_bytes(bytes(64))
+        with running(tmp_path, directory=two, follow_s=0.02) as server:
+            regions = server.service.regions
+            regions._folder = str(tmp_path)
+            for tenant in ("gold", "silver"):
+                regions.register(tenant, "mine", "memory", 0, 64)
+            one.remove("gold")
+            assert comes(lambda: len(regions.status("gold")), 0) and len(regions.status("silver")) == 1
+            regions.unregister("silver", "")
+
+
 def test_a_database_that_hangs_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = DatabaseDirectory(f"sqlite:///{tmp_path / 'tenants.db'}")
     directory.put(Grant("gold"))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, func, select
+from sqlalchemy import Connection, Engine, create_engine, event, func, inspect, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DataError, SQLAlchemyError
 
 from eunomia.errors import ConfigError, OutputError
+from eunomia.serving.tenants.tables import TENANT
 
 DRIVERS = {
     "sqlite": "sqlite", "sqlite+pysqlite": "sqlite", "postgresql": "postgresql+psycopg",
@@ -49,12 +51,13 @@ def connect(url: str) -> Engine:
     return engine
 
 
-@contextmanager
-def transaction(engine: Engine, *, writes: bool) -> Iterator[Connection]:
+@contextlib.contextmanager
+def transaction(engine: Engine, *, writes: bool, patient: bool = False) -> Iterator[Connection]:
     """All or nothing; without ``writes``, one moment of the database however many queries follow.
 
     Raises OutputError, in one sentence that holds no password; ConfigError for a value that no column holds.
-    SQLite: whoever writes waits for other writers before it reads anything.
+    SQLite: whoever writes waits for other writers before it reads anything. ``patient``: PostgreSQL's locks are
+    waited for as long as it takes.
     """
     where = engine.url.render_as_string(hide_password=True)
     opened = False
@@ -62,7 +65,7 @@ def transaction(engine: Engine, *, writes: bool) -> Iterator[Connection]:
         with engine.execution_options(**_options(engine, writes)).begin() as db:
             opened = True
             if writes and engine.dialect.name == "postgresql":
-                db.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_MS}")
+                db.exec_driver_sql(f"SET LOCAL lock_timeout = {0 if patient else LOCK_MS}")
                 db.exec_driver_sql(f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS}")
             yield db
     except DataError as error:
@@ -75,17 +78,45 @@ def transaction(engine: Engine, *, writes: bool) -> Iterator[Connection]:
 
 
 def migrate(engine: Engine) -> None:
-    """Bring the tables to this version's state, one server at a time; raises OutputError."""
+    """Bring the tables to this version's state, one server at a time however long each takes; raises OutputError."""
     from alembic import command
     from alembic.config import Config
 
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    with transaction(engine, writes=True) as db:
+    with transaction(engine, writes=True, patient=True) as db:
         if engine.dialect.name == "postgresql":
             db.execute(select(func.pg_advisory_xact_lock(MIGRATION_LOCK)))
+            db.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_MS}")
         config.attributes["connection"] = db
         command.upgrade(config, "head")
+
+
+def is_new(engine: Engine) -> bool:
+    """Whether there are no tables yet; raises OutputError."""
+    with transaction(engine, writes=False) as db:
+        return not inspect(db).has_table(TENANT.name)
+
+
+def place_of(engine: Engine) -> str:
+    """Where it is: SQLite's file, as an absolute path, or a URL without its password."""
+    if engine.dialect.name == "sqlite" and engine.url.database not in (None, "", ":memory:"):
+        return str(Path(str(engine.url.database)).resolve())
+    return engine.url.render_as_string(hide_password=True)
+
+
+def let_go(engine: Engine) -> None:
+    """Close every connection. SQLite: everything is moved from the ``-wal`` file into the database's own before."""
+    if engine.dialect.name == "sqlite" and Path(place_of(engine)).is_file():
+        with contextlib.suppress(
+            SQLAlchemyError, sqlite3.Error
+        ):  # what is left in the -wal file stays valid there
+            connection = engine.raw_connection()
+            try:
+                connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            finally:
+                connection.close()
+    engine.dispose()
 
 
 def _patience(url: URL) -> dict[str, Any]:

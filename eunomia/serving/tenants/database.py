@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from eunomia.errors import ConfigError
-from eunomia.serving.tenants.connection import connect, migrate, transaction
+from eunomia.serving.tenants.connection import connect, is_new, let_go, migrate, place_of, transaction
 from eunomia.serving.tenants.grants import Grant, hash_key
 from eunomia.serving.tenants.keys import (
     KeyFacts,
     add_new_key,
     adopt_key,
+    end_hash,
     end_keys,
     end_later,
     has_administrator,
@@ -46,10 +47,13 @@ class DatabaseDirectory:
     Everything is kept in memory, so a request never waits for the database, and a lost connection leaves
     the last known grants in force. ``catch_up`` reads anew what another server has changed. All but ``by_key``,
     ``by_name`` and ``all`` ask the database, from any thread, and raise OutputError when it does not answer.
+    ``is_new``: it held nothing before. ``place``: its file or URL, without a password.
     """
 
     def __init__(self, url: str) -> None:
         self._engine = connect(url)
+        self.is_new = is_new(self._engine)
+        self.place = place_of(self._engine)
         migrate(self._engine)
         self._turn = (
             threading.Lock()
@@ -68,6 +72,10 @@ class DatabaseDirectory:
     def by_name(self, name: str) -> Grant | None:
         """A tenant by name."""
         return self._known.grants.get(name)
+
+    def knows_hash(self, key_hash: str) -> bool:
+        """Whether this is the hash of a key that is valid now."""
+        return time.time() < self._known.keys.get(key_hash, ("", 0.0))[1]
 
     def all(self) -> list[Grant]:
         """Every tenant, in order of name."""
@@ -124,9 +132,14 @@ class DatabaseDirectory:
             return add_new_key(db, tenant)
 
     def revoke_keys(self, tenant: str, hint: str = "") -> int:
-        """End a tenant's keys now and for good, all or those that start with ``hint``; returns how many."""
+        """End a tenant's keys now and for good, all or those called ``hint``; returns how many were alive."""
         with self._change(tenant) as db:
             return end_keys(db, tenant, hint)
+
+    def end_hash(self, key_hash: str) -> bool:
+        """End one key, whoever's it is, now and for good; whether there was one that was alive."""
+        with self._change() as db:
+            return end_hash(db, key_hash)
 
     def keys(self, tenant: str) -> list[KeyFacts]:
         """A tenant's keys, oldest first."""
@@ -135,8 +148,8 @@ class DatabaseDirectory:
             return keys_of(db, tenant)
 
     def close(self) -> None:
-        """Let go of the database."""
-        self._engine.dispose()
+        """Let go of the database, whose one file is then complete, in SQLite too."""
+        let_go(self._engine)
 
     @contextmanager
     def _change(self, tenant: str | None = None) -> Iterator[Connection]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 log = logging.getLogger("eunomia.serving")
@@ -18,8 +19,13 @@ class Shared(Protocol):
         """Read anew what has changed; whether anything has. Blocks; raises when it cannot be read."""
 
 
-async def follow(directory: Shared, every_s: float = FOLLOW_S) -> None:
-    """Catch up for ever, in a thread: nothing waits for it. What cannot be read leaves the last known in force."""
+async def follow(
+    directory: Shared, every_s: float = FOLLOW_S, then: Callable[[], None] = lambda: None
+) -> None:
+    """Catch up for ever, in a thread: nothing waits for it. What cannot be read leaves the last known in force.
+
+    ``then``: called after each look, whoever has read the change first.
+    """
     lost = False
     while True:
         await asyncio.sleep(every_s)
@@ -29,6 +35,7 @@ async def follow(directory: Shared, every_s: float = FOLLOW_S) -> None:
             if lost:
                 log.warning("tenants and keys can be read again")
             lost = False
+            then()
         except Exception as error:  # whatever it is, the next time may be better
             if not lost:
                 log.warning("tenants and keys cannot be read, the last known stay in force: %s", error)

@@ -71,15 +71,25 @@ def end_later(db: Connection, tenant: str, ends_s: float) -> None:
 
 
 def end_keys(db: Connection, tenant: str, hint: str = "") -> int:
-    """Take keys out, all or those that start so, and remember their hashes as ended; returns how many."""
+    """Take keys out, all or those of this hint, and remember their hashes as ended; returns how many were alive."""
     wanted: ColumnElement[bool] = API_KEY.c.tenant == tenant
     if hint:
         wanted &= API_KEY.c.hint == hint
-    found = db.execute(select(API_KEY.c.key_hash).where(wanted)).scalars().all()
+    return _end(db, wanted)
+
+
+def end_hash(db: Connection, key_hash: str) -> bool:
+    """The same for one key, whoever's it is; whether it was alive."""
+    return _end(db, API_KEY.c.key_hash == key_hash) > 0
+
+
+def _end(db: Connection, wanted: ColumnElement[bool]) -> int:
+    now_s = time.time()
+    found = db.execute(select(API_KEY.c.key_hash, API_KEY.c.expires_s).where(wanted)).all()
     if found:
-        db.execute(insert(ENDED_KEY), [{"key_hash": each, "ended_s": time.time()} for each in found])
+        db.execute(insert(ENDED_KEY), [{"key_hash": key.key_hash, "ended_s": now_s} for key in found])
         db.execute(delete(API_KEY).where(wanted))
-    return len(found)
+    return sum(key.expires_s is None or key.expires_s > now_s for key in found)
 
 
 def _add_key(

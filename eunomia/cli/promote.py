@@ -12,7 +12,7 @@ import typer
 from eunomia.cli import options as opt
 from eunomia.cli.admin import KeyEnv, Url, ask
 from eunomia.cli.console import print_json, say
-from eunomia.errors import ConfigError, OutputError
+from eunomia.errors import ConfigError, EunomiaError
 
 if TYPE_CHECKING:
     from eunomia.experiment.promotion import Verdict
@@ -37,6 +37,9 @@ def promote(
     against: Annotated[
         str | None, typer.Option(metavar="NAME", help="Judge against this policy, not against the serving one.")
     ] = None,
+    even_if_equal: Annotated[
+        bool, typer.Option("--even-if-equal", help="Pass where the recording cannot tell the two apart.")
+    ] = False,
     margin: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Hit rate that may be lost where more promises are kept.")
     ] = 0.05,
@@ -46,21 +49,39 @@ def promote(
 ) -> None:  # fmt: skip
     """Judge a policy by replaying recorded traffic in the twin; if it passes, it serves from now on.
 
-    The server goes on meanwhile: no restart, no request lost. Exit status 1 when the policy does not pass.
+    The server goes on meanwhile: no restart, no request lost. Exit status 1 only when the policy does not pass, or the
+    traffic is too little to judge by; 2 when anything else is in the way.
     """
-    if rollback:
-        _roll_back(url, key_env, as_json)
-        return
-    if policy is None:
-        raise ConfigError("name the policy that shall serve, or --rollback")
-    verdict, serving = _judge(url, policy, key_env, recording, against, margin)
+    from eunomia.experiment.promotion import NotPassed
+
+    try:
+        if rollback:
+            _roll_back(url, key_env, as_json)
+        elif policy is None:
+            raise ConfigError("name the policy that shall serve, or --rollback")
+        else:
+            verdict, serving = _judge(url, policy, key_env, recording, against, margin, even_if_equal)
+            _act(url, policy, key_env, verdict, serving, check, as_json)
+    except NotPassed:
+        raise
+    except EunomiaError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _act(
+    url: str, policy: str, key_env: str | None, verdict: Verdict, serving: str, check: bool, as_json: bool
+) -> None:
+    """Put it in, or say why not."""
+    from eunomia.experiment.promotion import NotPassed
+
     facts = verdict.facts()
     if not as_json:
         _print_verdict(verdict)
     if not verdict.passed:
         if as_json:
             print_json({**facts, "promoted": False})
-        raise OutputError(f"'{verdict.candidate.name}' does not pass: {verdict.why}")
+        hint = "; to put it in all the same: --even-if-equal" if verdict.equal else ""
+        raise NotPassed(f"'{verdict.candidate.name}' does not pass: {verdict.why}{hint}")
     if not check:
         _put(url, policy, key_env, facts, serving)
     if as_json:
@@ -68,21 +89,27 @@ def promote(
     elif check:
         say(f"'{verdict.candidate.name}' would pass; nothing was changed")
     else:
-        say(f"'{verdict.candidate.name}' serves now; back with: eunomia promote {url} --rollback")
+        key = f" --key-env {key_env}" if key_env else ""
+        say(f"'{verdict.candidate.name}' serves now; back with: eunomia promote {url} --rollback{key}")
 
 
 def _judge(
-    url: str, policy: str, key_env: str | None, recording: Path | None, against: str | None, margin: float
-) -> tuple[Verdict, str]:
-    from eunomia.experiment.promotion import judge, write_served
+    url: str, policy: str, key_env: str | None, recording: Path | None, against: str | None, margin: float,
+    even_if_equal: bool,
+) -> tuple[Verdict, str]:  # fmt: skip
+    from eunomia.experiment.promotion import files_of, judge, write_served
     from eunomia.experiment.twin import read_twin, twin_of
 
+    files_of(policy)  # refuses code, and what cannot be read, before anything is asked or run
     answer = ask(url, POLICY, key_env)
+    if not (isinstance(answer, dict) and isinstance(answer.get("now"), dict) and "policy" in answer):
+        raise ConfigError(f"{url} does not say which policy serves: is it a Eunomia server?")
     content = None if recording is not None else ask(url, "/v2/eunomia/twin", key_env)
     twin = read_twin(recording) if recording is not None else twin_of(content, url)
     with tempfile.TemporaryDirectory() as folder:
         serving = against or write_served(answer, Path(folder))
-        return judge(twin, policy, serving, margin), str(answer["policy"])
+        verdict = judge(twin, policy, serving, margin, even_if_equal=even_if_equal)
+        return verdict, str(answer["policy"])
 
 
 def _put(url: str, policy: str, key_env: str | None, evidence: dict[str, Any], serving: str) -> None:

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from eunomia.cli.main import status
-from eunomia.errors import OutputError
-from eunomia.experiment.promotion import Replayed, _decide, judge
+from eunomia.errors import ConfigError, OutputError
+from eunomia.experiment.promotion import Replayed, _decide, interval, judge, write_served
 from eunomia.experiment.twin import twin_of
 from eunomia.inference.learning.checkpoint import Checkpoint, save
 from eunomia.inference.learning.policy.bases import base_weights
@@ -68,7 +68,7 @@ def traffic(policy: str = "fcfs", count: int = 400, load: float = 1.2) -> dict[s
 @pytest.mark.parametrize("new, old, passed, says", [
     ((0.9, [-0.1, 0.1]), (0.8, [-0.1, 0.1]), True, "as many promises"),
     ((0.9, [-0.1, 0.1]), (0.8, [-0.1, 0.1]), True, "its hit rate is 10.00% higher"),
-    ((0.8, [-0.1, 0.1]), (0.8, [-0.1, 0.1]), True, "as many promises, and its hit rate is the same"),
+    ((0.8, [-0.1, 0.1]), (0.8, [-0.1, 0.1]), False, "cannot tell it from 'old'"),
     ((0.80001, [-0.1, 0.1]), (0.8, [-0.1, 0.1]), True, "its hit rate is 0.001% higher"),
     ((0.79999, [-0.1, 0.1]), (0.8, [-0.1, 0.1]), False, "loses 0.001%"),
     ((0.79, [-0.1, 0.1]), (0.8, [-0.1, 0.1]), False, "loses 1.00%"),
@@ -78,10 +78,44 @@ def traffic(policy: str = "fcfs", count: int = 400, load: float = 1.2) -> dict[s
     ((0.9, []), (0.8, []), True, "as many"),
 ])  # fmt: skip
 def test_the_gate(new: Any, old: Any, passed: bool, says: str) -> None:
-    verdict, why = _decide(
+    verdict, equal, why = _decide(
         Replayed("new", new[0], np.array(new[1])), Replayed("old", old[0], np.array(old[1])), 0.05
     )
-    assert verdict == passed and says in why
+    assert verdict == passed and says in why and equal == ("cannot tell" in why)
+
+
+@pytest.mark.parametrize(
+    "apart, equal", [([], True), ([7], True), ([7, 8, 9], True), (range(0, 400, 10), False)]
+)
+def test_a_gain_within_its_interval_is_no_gain(apart: Any, equal: bool) -> None:
+    old, new = np.arange(400) % 4 > 0, np.arange(400) % 4 > 0
+    old[list(apart)], new[list(apart)] = False, True
+    facts = [
+        Replayed(name, float(hit.mean()), np.zeros(1), hit) for name, hit in (("new", new), ("old", old))
+    ]
+    for allowed in (False, True):
+        passed, same, why = _decide(facts[0], facts[1], 0.05, even_if_equal=allowed)
+        assert same == equal and passed == (allowed or not equal)
+        assert (
+            not equal
+            or ("fares differently" if not len(apart) else f"{len(apart)} of 400 requests fare") in why
+        )
+
+
+def test_the_interval_of_a_hand_worked_difference() -> None:
+    hit = np.zeros(400, np.bool_)
+    old, new = Replayed("old", 0.0, np.zeros(0), hit), Replayed("new", 0.0, np.zeros(0), hit.copy())
+    new.hit[:20] = True  # one part of twenty is 1, the others 0: s = sqrt(1/20), over sqrt(20)
+    assert interval(new, old) == pytest.approx(2.093 / 20)
+
+
+def test_calm_traffic_does_not_speak_for_a_policy() -> None:
+    calm = twin_of(traffic(load=0.02))
+    verdict = judge(calm, "random", "fcfs")
+    assert not verdict.passed and verdict.equal and "cannot tell it from 'fcfs'" in verdict.why
+    assert judge(calm, "random", "fcfs", even_if_equal=True).passed
+    busy = judge(twin_of(traffic()), "random", "edf+f", even_if_equal=True)
+    assert not busy.passed and not busy.equal
 
 
 def test_a_better_policy_passes_on_recorded_traffic_and_a_worse_one_does_not() -> None:
@@ -116,7 +150,8 @@ def test_a_card_takes_over_under_load_and_is_taken_back(
         code, out, err = eunomia(
             "promote", live.url, card(tmp_path), "--key-env", "ADMIN_KEY", "--recording", recording
         )
-        assert code == 0 and "'mine' serves now" in out, err
+        back = f"eunomia promote {live.url} --rollback --key-env ADMIN_KEY"
+        assert code == 0 and f"'mine' serves now; back with: {back}\n" in out, err
         before = len(seen)
         while len(seen) < before + 20:
             pass
@@ -127,14 +162,55 @@ def test_a_card_takes_over_under_load_and_is_taken_back(
         assert code == 0 and "'fcfs' serves again in place of 'mine'" in out
     assert set(seen) == {200} and live.ask(POLICY)[1]["fallbacks"] == {}
     code, _, err = eunomia("promote", live.url, "--rollback", "--key-env", "ADMIN_KEY")
-    assert code == 1 and "nothing to go back to" in err
+    assert code == 2 and "nothing to go back to" in err
+
+
+def test_only_a_policy_that_does_not_pass_is_status_1(
+    live: Process, eunomia: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOLD_KEY", GOLD)
+    recording, calm, damaged = tmp_path / "twin.json", tmp_path / "calm.json", card(tmp_path, "damaged")
+    recording.write_text(json.dumps(traffic()))
+    calm.write_text(json.dumps(traffic(load=0.02)))
+    damaged.write_text("{}")
+    admin, on = ("--key-env", "ADMIN_KEY"), ("--recording", recording)
+    for words, expected, says in (
+        (("random", *admin, *on, "--against", "edf+f"), 1, "'random' does not pass"),
+        (("random", *admin, "--recording", calm, "--against", "fcfs"), 1, "put it in all the same: --even-if-equal"),
+        (("random", *admin, "--recording", calm, "--against", "fcfs", "--even-if-equal", "--check"), 0, ""),
+        (("edf", *on), 2, "API key"), (("edf", *on, "--key-env", "GOLD_KEY"), 2, "administrator"),
+        ((damaged, *admin, *on), 2, "not the card"), (("none.json", *admin, *on), 2, "cannot read none.json"),
+        (("no_such_rule", *admin, *on), 2, "no_such_rule"),
+        (("edf", *admin, "--recording", damaged), 2, "no recording"),
+    ):  # fmt: skip
+        code, _, err = eunomia("promote", live.url, *words)
+        assert code == expected and says in err, (words, err)
+    assert live.ask(POLICY)[1]["policy"] == "fcfs"
+
+
+def test_a_function_is_refused_before_it_is_imported(eunomia: Any, tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\ndef f(view): return []\n")
+    for policy in (f"{path}:f", path):
+        code, _, err = eunomia("promote", "http://127.0.0.1:1", policy)
+        assert code == 2 and "a function cannot be promoted: only registered names, cards" in err
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("source", ["mine.py:f", "mine.py", "cards/mine.json", "mine"])
+def test_a_server_names_no_code_to_run_here(source: str, tmp_path: Path) -> None:
+    answer = {"policy": "f", "now": {"source": source, "sha256": ""}, "files": {}}
+    with pytest.raises(ConfigError, match="--against NAME"):
+        write_served(answer, tmp_path)
 
 
 def test_the_servers_own_traffic_judges(live: Process, folder: Path, eunomia: Any, tmp_path: Path) -> None:
     with live.under_load() as seen:
         while len(seen) < 230:
             pass
-    code, out, err = eunomia("promote", live.url, "edf+f", "--key-env", "ADMIN_KEY", "--json")
+    code, out, err = eunomia(
+        "promote", live.url, "edf+f", "--key-env", "ADMIN_KEY", "--json", "--even-if-equal"
+    )
     assert code == 0, err
     facts = json.loads(out)
     assert facts["promoted"] and facts["requests"] >= 200 and facts["serving"]["policy"] == "fcfs"
@@ -144,10 +220,8 @@ def test_the_servers_own_traffic_judges(live: Process, folder: Path, eunomia: An
     words = ("promote", live.url, "fcfs", "--key-env", "ADMIN_KEY", "--recording", recording)
     code, out, err = eunomia(*words)
     assert code == 1 and "'fcfs' does not pass" in err and live.ask(POLICY)[1]["policy"] == "edf+f"
-    assert (
-        eunomia("promote", live.url, "edf", "--key-env", "ADMIN_KEY", "--check", "--recording", recording)[0]
-        == 0
-    )
+    asked = ("promote", live.url, "edf", "--key-env", "ADMIN_KEY", "--recording", recording, "--check")
+    assert [eunomia(*asked)[0], eunomia(*asked, "--even-if-equal")[0]] == [1, 0]
     assert live.ask(POLICY)[1]["policy"] == "edf+f"
 
 

@@ -54,7 +54,7 @@ class Slice:
     worker_cpu_ms: float
     front_cpu_ms: float
     latency_ms: float  # median, as the client sees it
-    empty_ms: float = float("nan")  # mean one user at a server that waits as long as a run, less its wait
+    empty_ms: float = float("nan")  # median of one user at a server that waits as long as a run
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ async def _empty(empty: Empty, client: Stock, model: str, seconds: float) -> flo
     """What client and libraries take [ms]."""
     empty.waited_s()
     idle = await closed_loop(client, model, 1, seconds)
-    return (float(np.mean(idle.latency_s)) - empty.waited_s()) * 1e3
+    return float(np.median(np.array(idle.latency_s) - empty.waited_s())) * 1e3
 
 
 def run(scale: Scale, where: Cores, pieces: Pieces) -> Found:
@@ -173,7 +173,7 @@ def _latency(found: Found) -> list[str]:
             "an empty server alone, ms", "added beyond that, ms", "added at most 1 ms"]  # fmt: skip
     note = (
         '"An empty server": the same stock client at the same libraries with nothing behind them but a wait about as '
-        "long as the bare run; mean, less the mean of what it really waited."
+        "long as the bare run, less what it really waited; median."
     )
     return [*table(head, rows), "", note]
 

@@ -34,10 +34,11 @@ class Empty:
     http: str
     grpc: str
 
-    def waited_s(self) -> float:
-        """Mean wait since this was last asked."""
+    def waited_s(self) -> list[float]:
+        """The wait of each request since this was last asked."""
         with urllib.request.urlopen(f"http://{self.http}/waited", timeout=30) as answer:
-            return float(json.loads(answer.read()))
+            waits_s: list[float] = json.loads(answer.read())
+            return waits_s
 
 
 @contextlib.contextmanager
@@ -67,9 +68,8 @@ async def _serve(wait_s: float) -> None:
         waits_s.append(time.perf_counter() - began)
 
     async def waited(_: web.Request) -> web.Response:
-        mean_s = sum(waits_s) / max(len(waits_s), 1)
-        waits_s.clear()
-        return web.json_response(mean_s)
+        found, waits_s[:] = list(waits_s), []
+        return web.json_response(found)
 
     async def infer(http: web.Request) -> web.Response:
         pieces = []

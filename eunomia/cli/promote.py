@@ -12,6 +12,7 @@ import typer
 from eunomia.cli import options as opt
 from eunomia.cli.admin import KeyEnv, Url, ask
 from eunomia.cli.console import print_json, say
+from eunomia.cli.twin import note_left_out
 from eunomia.errors import ConfigError, EunomiaError
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def _judge(
         raise ConfigError(f"{url} does not say which policy serves: is it a Eunomia server?")
     content = None if recording is not None else ask(url, "/v2/eunomia/twin", key_env)
     twin = read_twin(recording) if recording is not None else twin_of(content, url)
+    note_left_out(twin)
     with tempfile.TemporaryDirectory() as folder:
         serving = against or write_served(answer, Path(folder))
         verdict = judge(twin, policy, serving, margin, even_if_equal=even_if_equal)

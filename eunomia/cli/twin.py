@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from eunomia.experiment.twin import Prediction, Twin
 
 FAR_HITS, FAR_P95 = 0.02, 0.10  # from here on a prediction is called off: two points, and a tenth
+ENOUGH = 20  # requests: of fewer, a hit rate says nothing
 
 app = typer.Typer(help="Record a server's traffic and replay it in the simulator.", no_args_is_help=True)
 
@@ -38,6 +39,7 @@ def record(
     content = ask(url, "/v2/eunomia/twin", key_env)
     twin = twin_of(content, url)
     write_text(out, json.dumps(content))
+    note_left_out(twin)
     say(f"{len(twin.requests)} requests of {len(twin.requests.agreements)} pairs -> {out}")
 
 
@@ -48,6 +50,8 @@ def predict(
     as_json: opt.Json = False,
 ) -> None:
     """What each policy would have done with the recorded traffic, beside what the server did."""
+    import numpy as np
+
     from eunomia.experiment.twin import measured, read_twin
     from eunomia.experiment.twin import predict as simulate
 
@@ -56,7 +60,9 @@ def predict(
     asked = policy or [twin.policy]
     rows = [measured(twin), *(simulate(twin, name) for name in asked)]
     told = rows[1 + asked.index(twin.policy)] if twin.policy in asked else _served(twin)
-    warning = "" if told is None else off_by(rows[0], told, names)
+    note_left_out(twin)
+    counts = np.bincount(twin.requests.pair, minlength=len(names)).tolist()
+    warning = "" if told is None else off_by(rows[0], told, names, counts)
     if warning:
         note(warning)
     if as_json:
@@ -74,9 +80,7 @@ def predict(
     for name in ("all", *names):
         table.add_column(name, justify="right")
     for r in rows:
-        cells = [
-            f"{h:.1%} {p * 1e3:.3g} ms" if h == h else "-" for h, p in zip(r.hit_rate, r.p95_s, strict=True)
-        ]
+        cells = [f"{h:.1%} {_ms(p)}" if h == h else "-" for h, p in zip(r.hit_rate, r.p95_s, strict=True)]
         table.add_row(r.name, f"{r.overall:.1%}", *cells)
     stdout().print(table)
     say(f"hit rate and 95th percentile of the response over {len(twin.requests)} recorded requests")
@@ -93,10 +97,22 @@ def _served(twin: Twin) -> Prediction | None:
         return None
 
 
-def off_by(server: Prediction, told: Prediction, names: Sequence[str]) -> str:
-    """How far the prediction for the policy that served is from what was recorded; empty when it is close."""
+def note_left_out(twin: Twin) -> None:
+    """Say so when a recording has requests of networks that it knows nothing of."""
+    if twin.left_out:
+        lost = ", ".join(f"'{name:.100}' ({count})" for name, count in twin.left_out.items())
+        note(f"requests left out, for the recording holds no block times of their networks: {lost}")
+
+
+def off_by(server: Prediction, told: Prediction, names: Sequence[str], counts: Sequence[int]) -> str:
+    """How far the prediction for the policy that served is from what was recorded; empty when it is close.
+
+    ``counts``: requests of each pair; pairs with fewer than ``ENOUGH`` are not looked at.
+    """
     far = []
     for n, name in enumerate(names):
+        if counts[n] < ENOUGH:
+            continue
         was, will = float(server.hit_rate[n]), float(told.hit_rate[n])
         took_s, takes_s = float(server.p95_s[n]), float(told.p95_s[n])
         apart = max(
@@ -104,11 +120,21 @@ def off_by(server: Prediction, told: Prediction, names: Sequence[str]) -> str:
         )
         # Not a number, where nothing was sent or answered, compares as close.
         if abs(will - was) > FAR_HITS or abs(takes_s - took_s) > FAR_P95 * took_s:
-            far.append((apart, f"{name}: hits {was:.1%} recorded, {will:.1%} predicted; p95 {took_s * 1e3:.3g} ms "
-                               f"recorded, {takes_s * 1e3:.3g} ms predicted"))  # fmt: skip
+            far.append((apart, f"{name} ({counts[n]} requests): hits {was:.1%} recorded, {will:.1%} predicted; "
+                               f"p95 {_ms(took_s)} recorded, {_ms(takes_s)} predicted"))  # fmt: skip
     if not far:
         return ""
+    looked_at = sum(count >= ENOUGH for count in counts)
+    few = f" with {ENOUGH} requests or more" if looked_at < len(names) else ""
     return (
-        f"the twin is off for {len(far)} of {len(names)} pairs under {told.name}, which served them; the worst, "
+        f"the twin is off for {len(far)} of {looked_at} pairs{few} under {told.name}, which served them; the worst, "
         f"{max(far)[1]}: compare its policies with each other rather than with the server"
     )
+
+
+def _ms(time_s: float) -> str:
+    """Three digits, or all before the point: ``1.23 ms``, ``1030 ms``; ``-`` for none."""
+    time_ms = time_s * 1e3
+    if time_ms != time_ms:
+        return "-"
+    return f"{time_ms:.0f} ms" if time_ms >= 100.0 else f"{time_ms:.3g} ms"

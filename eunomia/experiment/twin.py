@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,10 @@ ANY_FORMAT = ("format", "policy", "networks", "requests")
 KEYS = ("format", "policy", "late", "devices", "networks", "pairs", "turn_s", "spread", "requests")
 
 
+class Damaged(Exception):
+    """What is wrong with a recording, in words."""
+
+
 @dataclass(frozen=True)
 class TwinPlatform:
     """Devices that share nothing: one type each, for each was measured by itself."""
@@ -51,7 +56,8 @@ class Twin:
     ``turn_s``: what a device loses with every change of request. ``spread``: standard deviation of the logarithm of a
     block's time; the simulator draws its times with it. ``reach_s`` (n,): what passed from a request's
     acceptance until devices knew of it; it stands in ``requests`` so much later than it really came. ``answer_s`` (n,):
-    from the end of its last block to its answer.
+    from the end of its last block to its answer. ``left_out``: requests of networks that the recording holds no block
+    times of, by network; they are in nothing else here.
     """
 
     requests: RequestTable
@@ -65,6 +71,7 @@ class Twin:
     spread: float
     reach_s: npt.NDArray[np.float64]
     answer_s: npt.NDArray[np.float64]
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     def problem(self) -> Problem:
         """A fresh problem."""
@@ -112,6 +119,8 @@ def twin_of(content: Any, source: str = "recording") -> Twin:
         raise ConfigError(f"{source} holds no request; send some first (eunomia load)")
     try:
         return _read(content)
+    except Damaged as error:
+        raise ConfigError(f"{source} is a damaged recording: {error}; record it again") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise ConfigError(
             f"{source} is a damaged recording ({type(error).__name__}: {str(error)[:100]}); record it again"
@@ -123,16 +132,19 @@ def _read(content: dict[str, Any]) -> Twin:
     agreements = tuple(_agreement(pair) for pair in content["pairs"])
     turn_s, spread = float(content["turn_s"]), float(content["spread"])
     if not 0.0 <= turn_s < math.inf or not 0.0 <= spread <= 1.0:
-        raise ValueError(f"turn_s is {turn_s}, spread {spread}")
+        raise Damaged(f"turn_s is {turn_s}, spread {spread}; the first is a time, the second lies in 0..1")
     networks: dict[str, Any] = content["networks"]
     table = _table(networks, tuple(content["devices"]))
     rows = [r for r in content["requests"] if r[2] in networks]
+    left_out = Counter(str(r[2]) for r in content["requests"] if r[2] not in networks)
+    if not rows:
+        raise Damaged(f"it holds no block times of the networks that were asked ({', '.join(left_out):.100})")
+    for r in rows:
+        _check_request(r)
     start_s = min(r[0] for r in rows)
     rows.sort(key=lambda r: r[0] - start_s + r[8])
     place = {(a.tenant, a.model): n for n, a in enumerate(agreements)}
     reach_s, answer_s = (np.array([float(r[n]) for r in rows]) for n in (8, 9))
-    if not (np.isfinite(reach_s) & (reach_s >= 0.0) & np.isfinite(answer_s) & (answer_s >= 0.0)).all():
-        raise ValueError("a request has no cost of being heard and answered")
     deadline_s = np.array([math.inf if r[3] is None else r[3] for r in rows])
     requests = RequestTable(
         agreements,
@@ -155,6 +167,7 @@ def _read(content: dict[str, Any]) -> Twin:
         spread,
         reach_s,
         answer_s,
+        dict(left_out),
     )
 
 
@@ -207,8 +220,43 @@ def _agreement(pair: dict[str, Any]) -> Agreement:
     return Agreement(pair["tenant"], pair["model"], slo, pair["priority"], pair["weight"])
 
 
+def _check_request(row: Sequence[Any]) -> None:
+    """A request's times; raises Damaged."""
+    whose = f"a request of '{row[1]:.50}' for '{row[2]:.50}'"
+    if not _is_time(abs(row[0])):
+        raise Damaged(f"{whose} arrives at {row[0]!r:.50} s")
+    if row[3] is not None and not _is_time(row[3]):
+        raise Damaged(f"{whose} has a deadline of {row[3]!r:.50} s; null means none")
+    if row[5] in ANSWERED and not _is_time(row[6]):
+        raise Damaged(f"{whose} was answered after {row[6]!r:.50} s")
+    for value in row[8:10]:
+        if not _is_time(value):
+            raise Damaged(f"{whose} took {value!r:.50} s to be heard or answered")
+
+
+def _check_blocks(name: str, blocks: Sequence[Any], devices: int) -> None:
+    """A network's block times: one row per block, one time per device; raises Damaged."""
+    if not blocks:
+        raise Damaged(f"network '{name:.50}' has no block times")
+    for n, row in enumerate(blocks):
+        where = f"block {n} of network '{name:.50}'"
+        if len(row) != devices or not devices:
+            raise Damaged(f"{where} has {len(row)} times for {devices} devices")
+        for time_s in row:
+            if time_s != -1 and not (_is_time(time_s) and time_s > 0.0):
+                raise Damaged(f"{where} takes {time_s!r:.50} s; -1 means that a device does not run it")
+        if all(time_s == -1 for time_s in row):
+            raise Damaged(f"{where} runs on no device")
+
+
+def _is_time(value: float) -> bool:
+    return 0.0 <= value < math.inf
+
+
 def _table(networks: dict[str, Any], devices: Sequence[str]) -> CostTable:
     """One opaque layer per block; -1 = the device does not run it."""
+    for name, blocks in networks.items():
+        _check_blocks(name, blocks, len(devices))
     models = tuple(
         DnnModel(name, tuple(Layer(f"block-{n}", "elementwise", in_w=n + 1) for n in range(len(blocks))),
                  tuple((n, n + 1) for n in range(len(blocks) - 1)))

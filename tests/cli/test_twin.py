@@ -10,20 +10,20 @@ import pytest
 from typer.testing import CliRunner
 
 from eunomia.cli.main import app
-from eunomia.cli.twin import off_by
+from eunomia.cli.twin import _ms, off_by
 from eunomia.experiment.twin import Prediction
 
 RESPONSE_S = 0.2  # of a network whose two blocks take so long, with nobody else there
 
 
-def recording(folder: Path, response_s: float = RESPONSE_S, policy: str = "edf+f") -> str:
-    """Ten requests of one tenant, far apart; the server says how long they took."""
+def recording(folder: Path, response_s: float = RESPONSE_S, policy: str = "edf+f", count: int = 25) -> str:
+    """Requests of one tenant, far apart; the server says how long they took."""
     outcome = "hit" if response_s < 0.5 else "late"
     content = {
         "format": 3, "policy": policy, "late": "last", "devices": ["a"], "networks": {"m": [[0.1], [0.1]]},
         "pairs": [{"tenant": "gold", "model": "m", "weight": 1.0, "priority": 1.0, "slo": None}],
         "turn_s": 0.0, "spread": 0.0,
-        "requests": [[float(n), "gold", "m", 0.5, 1, outcome, response_s, 1, 0.0, 0.0] for n in range(10)],
+        "requests": [[float(n), "gold", "m", 0.5, 1, outcome, response_s, 1, 0.0, 0.0] for n in range(count)],
     }  # fmt: skip
     path = folder / "twin.json"
     path.write_text(json.dumps(content))
@@ -41,7 +41,8 @@ def test_a_far_prediction_is_called_off_in_one_sentence_with_figures(tmp_path: P
     assert done.exit_code == 0 and done.stderr.count("\n") == 1
     assert "off for 1 of 1 pairs under edf+f, which served them" in done.stderr
     assert (
-        "gold, m: hits 0.0% recorded, 100.0% predicted; p95 600 ms recorded, 200 ms predicted" in done.stderr
+        "gold, m (25 requests): hits 0.0% recorded, 100.0% predicted; p95 600 ms recorded, 200 ms predicted"
+        in done.stderr
     )
 
 
@@ -60,4 +61,38 @@ def test_two_points_and_a_tenth_are_far(
 ) -> None:
     server = Prediction("measured", np.array([0.9, 0.8]), np.array([1.0, 1.0]), 0.85)
     told = Prediction("edf", np.array(hits), np.array(p95_s), 0.85)
-    assert bool(off_by(server, told, ["a, m", "b, m"])) == far
+    assert bool(off_by(server, told, ["a, m", "b, m"], [20, 20])) == far
+    assert not off_by(server, told, ["a, m", "b, m"], [19, 19])
+
+
+def test_pairs_with_few_requests_are_not_looked_at() -> None:
+    server = Prediction("measured", np.array([0.9, 0.8]), np.array([1.0, 1.0]), 0.85)
+    told = Prediction("edf", np.array([0.8, 0.0]), np.array([1.0, 1.0]), 0.85)
+    says = off_by(server, told, ["a, m", "b, m"], [20, 19])
+    assert (
+        "off for 1 of 1 pairs with 20 requests or more" in says and "a, m (20 requests): hits 90.0%" in says
+    )
+
+
+def test_a_few_requests_call_nothing_off(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["twin", "predict", recording(tmp_path, 0.6, count=19)])
+    assert done.exit_code == 0 and done.stderr == ""
+
+
+@pytest.mark.parametrize("time_s, says", [
+    (1.03, "1030 ms"), (0.2, "200 ms"), (0.01234, "12.3 ms"), (0.00012345, "0.123 ms"), (12.3456, "12346 ms"),
+    (0.09996, "100 ms"), (float("nan"), "-"),
+])  # fmt: skip
+def test_times_have_no_exponents(time_s: float, says: str) -> None:
+    assert _ms(time_s) == says
+
+
+def test_requests_of_unknown_networks_are_counted(tmp_path: Path) -> None:
+    path = Path(recording(tmp_path))
+    content = json.loads(path.read_text())
+    content["requests"] += [[1.0, "gold", "gone", 0.5, 1, "hit", 0.1, 1, 0.0, 0.0]] * 3
+    path.write_text(json.dumps(content))
+    done = CliRunner().invoke(app, ["twin", "predict", str(path)])
+    assert done.exit_code == 0 and done.stderr.count("\n") == 1
+    assert "requests left out" in done.stderr and "'gone' (3)" in done.stderr
+    assert "over 25 recorded requests" in done.stdout

@@ -112,6 +112,32 @@ def test_a_damaged_recording_is_said() -> None:
             twin_of(whole | damage)
 
 
+def row(**changes: Any) -> dict[str, Any]:
+    """A recording's requests: one, with other entries at their places."""
+    places = {"arrival": 0, "deadline": 3, "response": 6, "reach": 8, "answer": 9}
+    one: list[Any] = [0.0, "t0", "m0", 4.0, 1, "hit", 1.0, 0.0, 0.0, 0.0]
+    for name, value in changes.items():
+        one[places[name]] = value
+    return {"requests": [one]}
+
+
+@pytest.mark.parametrize("damage, says", [
+    (row(deadline=-0.5), "has a deadline of -0.5 s; null means none"), (row(deadline=math.nan), "a deadline of nan s"),
+    (row(arrival=math.nan), "arrives at nan s"), (row(response=-1.0), "answered after -1.0 s"),
+    (row(answer=math.inf), "took inf s to be heard or answered"),
+    ({"networks": {"m0": []}}, "network 'm0' has no block times"),
+    ({"networks": {"m0": [[1.0, math.nan]]}}, "block 0 of network 'm0' takes nan s"),
+    ({"networks": {"m0": [[1.0, 1.0], [1.0]]}}, "block 1 of network 'm0' has 1 times for 2 devices"),
+    ({"networks": {"m0": [[-1.0, -1.0]]}}, "block 0 of network 'm0' runs on no device"),
+    ({"networks": {"m0": [[1.0, 0.0]]}}, "takes 0.0 s; -1 means"), ({"devices": []}, "for 0 devices"),
+    ({"networks": {"other": [[1.0, 1.0]]}}, "no block times of the networks that were asked (m0)"),
+])  # fmt: skip
+def test_what_is_damaged_is_told_in_words(damage: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError) as told:
+        twin_of(recording(0, "edf") | row() | damage, "twin.json")
+    assert str(told.value).startswith("twin.json is a damaged recording: ") and says in str(told.value)
+
+
 def test_what_a_run_and_an_answer_cost_is_told_too() -> None:
     rows = [
         [0.0, "t", "m", 2.5, 1, "hit", 2.375, 0.0, 0.125, 0.25],

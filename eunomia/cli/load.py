@@ -12,7 +12,7 @@ import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.console import print_json, say, stderr, stdout
-from eunomia.errors import ConfigError
+from eunomia.errors import ConfigError, OutputError
 
 if TYPE_CHECKING:
     from eunomia.config.traffic import LoadConfig
@@ -47,7 +47,10 @@ def load(
     as_json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Send requests on time whatever the server does; latency counts from the intended send time."""
+    """Send requests on time whatever the server does; latency counts from the intended send time.
+
+    Exit status 1 when not one of them was answered.
+    """
     from eunomia.serving.load.result import summarise
 
     stream = {"tenant": tenant, "model": model, "deadline_ms": deadline_ms, "send_deadline": send_deadline,
@@ -60,10 +63,14 @@ def load(
         _write(out, result)
     if as_json:
         print_json(result)
-        return
-    _print(result)
-    if out is not None and not quiet:
-        say(f"page -> {out / 'load.html'}\ndata -> {out / 'load.json'}")
+    else:
+        _print(result)
+        if out is not None and not quiet:
+            say(f"page -> {out / 'load.html'}\ndata -> {out / 'load.json'}")
+    total = result["total"]
+    if total["sent"] and not total["answered"]:
+        why = ", ".join(total["errors"])
+        raise OutputError(f"not one of {total['sent']} requests was answered: {why}")
 
 
 def load_streams(config: LoadConfig) -> list[LoadStream]:

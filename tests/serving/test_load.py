@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from eunomia.cli.main import app
 from eunomia.errors import ConfigError, OutputError
 from eunomia.serving.load.client import TritonClient
 from eunomia.serving.load.page import render
 from eunomia.serving.load.plan import LoadStream, Schedule, draw_schedule
 from eunomia.serving.load.result import percentiles_ms, summarise
-from eunomia.serving.load.run import Samples, send_all
+from eunomia.serving.load.run import Samples, send_all, shorten
 from eunomia.workload.arrivals import Periodic, Poisson
 from tests.serving.live import GOLD, SILVER, running
 
@@ -125,6 +128,39 @@ def test_who_is_not_answered_is_told_what_may_be_wrong(
 
         with pytest.raises(OutputError, match=words):
             asyncio.run(go())
+
+
+@pytest.mark.parametrize("error, says", [
+    (ValueError("took 3.25 s of 7"), "took # s of #"), (ValueError("  one\ntwo"), "one"), (ValueError(), "ValueError"),
+    (ValueError(" \n"), "ValueError"), (ValueError("x" * 200), "x" * 200), (ValueError("x" * 201), "x" * 196 + " ..."),
+    (ValueError("word " * 60), "word " * 38 + "word ..."),
+    (ValueError("y" * 196 + " " + "z" * 9), "y" * 196 + " ..."),
+    (ValueError("y" * 150 + " " + "z" * 99), "y" * 150 + " ..."),
+])  # fmt: skip
+def test_errors_are_shortened_between_words(error: Exception, says: str) -> None:
+    assert shorten(error) == says and len(says) <= 200
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_load_of_which_nothing_was_answered_is_status_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]
+) -> None:
+    monkeypatch.setenv("GOLD_KEY", GOLD)
+    with running(tmp_path) as server:
+        words = ["load", f"127.0.0.1:{server.http_port}", "--model", "small", "--tenant", "gold", "--rate", "20", *more,
+                 "--key-env", "GOLD_KEY", "--set", "protocol=http", "--set", "duration_s=1"]  # fmt: skip
+        assert CliRunner().invoke(app, words).exit_code == 0
+
+        async def refused(self: TritonClient, stream: int) -> None:
+            raise OSError("tenant is over its limit")
+
+        monkeypatch.setattr(TritonClient, "send", refused)
+        done = CliRunner().invoke(app, words)
+    assert isinstance(done.exception, OutputError) and done.exception.exit_code == 1
+    assert re.fullmatch(
+        r"not one of \d+ requests was answered: tenant is over its limit", str(done.exception)
+    )
+    assert '"answered": 0' in done.stdout if more else "tenant is over its limit" in done.stdout
 
 
 def test_an_address_with_a_key_and_a_deadline_that_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from eunomia.serving.load.plan import Schedule
 from eunomia.serving.memory import undisturbed
 
 OK = ""
+MAX_TEXT, MORE = 200, " ..."  # letters of an error
 MAX_OPEN = 20_000  # requests under way; beyond that a request counts as not sent, and is reported
 
 
@@ -74,6 +75,10 @@ async def send_all(
 
 
 def shorten(error: Exception) -> str:
-    """One line, numbers taken out, so that equal failures can be counted together."""
-    text = str(error) or type(error).__name__
-    return re.sub(r"\d+(\.\d+)?", "#", text.strip().splitlines()[0])[:120]
+    """One line, numbers taken out, so that equal failures can be counted together; cut between words."""
+    line = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
+    text = re.sub(r"\d+(\.\d+)?", "#", line)
+    if len(text) <= MAX_TEXT:
+        return text
+    cut = text[: MAX_TEXT - len(MORE) + 1].rpartition(" ")[0].rstrip() or text[: MAX_TEXT - len(MORE)]
+    return cut + MORE

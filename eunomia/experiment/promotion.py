@@ -147,7 +147,7 @@ def _equal(new: Replayed, old: Replayed) -> str:
     fare = f"{apart} of {len(new.hit)} requests fare" if apart else "not one request fares"
     return (
         f"the recording cannot tell it from '{old.name}': the same promises kept, hit rates {new.hit_rate:.2%} and "
-        f"{old.hit_rate:.2%}, {fare} differently; that says nothing for it, only busier traffic would"
+        f"{old.hit_rate:.2%}, {fare} differently; nothing in this traffic speaks for it"
     )
 
 

@@ -163,7 +163,6 @@ def server_options(config: ServerConfig) -> ServerOptions:
     return ServerOptions(
         devices=_devices(config),
         networks=[_entry(n, cache) for n in config.network],
-        directory=_directory(config),
         cache=cache, host=config.host, http_port=config.http_port, grpc_port=config.grpc_port,
         anonymous=config.anonymous, min_deadline_s=config.min_deadline_ms * 1e-3,
         policy=resolve_policy(config.policy), fallback=config.fallback,
@@ -181,6 +180,7 @@ def server_options(config: ServerConfig) -> ServerOptions:
         device_watts=config.device_watts,
         traces=TraceOptions(config.traces.endpoint, config.traces.sample) if config.traces else None,
         tls=(Path(config.tls_cert), Path(config.tls_key)) if config.tls_cert and config.tls_key else None,
+        directory=_directory(config),  # last: nothing else that is wrong leaves a database behind
     )  # fmt: skip
 
 

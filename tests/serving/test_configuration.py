@@ -18,7 +18,7 @@ from eunomia.config.server import demo_server, load_server, server_from
 from eunomia.config.study import read_study
 from eunomia.config.traffic import load_traffic, traffic_from
 from eunomia.config.training import load_training
-from eunomia.errors import ConfigError, OutputError
+from eunomia.errors import ConfigError, EunomiaError, OutputError
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant, hash_key
 from tests.serving.process import process, write_server
@@ -188,6 +188,13 @@ def test_a_new_database_and_what_differs_from_it_is_pointed_out(
         shown = notes(capsys)
         assert shown.startswith(says) and bool(says) == bool(shown)
         options.directory.close()  # type: ignore[attr-defined]
+
+
+def test_what_is_wrong_elsewhere_leaves_no_database_behind(tmp_path: Path) -> None:
+    table = {**SERVER, "database": "sqlite:///t.db", "cache_dir": "c", "policy": "no_such_policy"}
+    with pytest.raises(EunomiaError, match="no_such_policy"):
+        server_options(server_from(table, (), "f.toml", tmp_path))
+    assert not (tmp_path / "t.db").exists()
 
 
 def test_after_a_stop_the_file_of_the_database_is_complete(tmp_path: Path) -> None:

@@ -580,3 +580,13 @@ def until(condition: Any, seconds: float = 60.0) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.005)
+
+
+def test_a_stopped_server_says_how_many_it_left_without_an_answer(tmp_path: Path) -> None:
+    with running(tmp_path) as server:
+        gold = server.options.directory.by_name("gold")
+        assert gold is not None and server.inside == 0
+        for _ in range(2):  # as requests that wait for something else than a device
+            server.service.limits.enter(gold)
+        assert server.inside == 2
+    assert server.left == 2

@@ -39,7 +39,7 @@ EDGES: dict[str, tuple[str, ...]] = {
     "alembic": ("eunomia.serving.tenants",),
     "prometheus_client": ("eunomia.serving.telemetry",),
     "hdrh": ("eunomia.serving.load",),
-    "orjson": ("eunomia.serving.devices",),
+    "orjson": ("eunomia.serving.devices", "eunomia.serving.recording"),
     "uvloop": ("eunomia.cli.serve",),
     "clarabel": ("eunomia.cluster",),
     "cma": ("eunomia.inference.learning", "eunomia.cluster"),

@@ -152,6 +152,54 @@ def test_who_stands_in_a_batch_that_was_taken_back_is_not_promised_again_before_
     )
 
 
+def told_ahead() -> tuple[Told, list[Job]]:
+    """A short request runs until 1 s, and a long one of 5 s has been promised the device."""
+    replay = Told(load_policy("edf+f"), np.ones((6, 1)), [5, 1], DispatchOptions(lease_s=9.0, ahead_s=0.5))
+    for n in range(2):
+        replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
+    jobs = [
+        Job(1, replay.networks[1], 0.0, 3.0, payload="short"),
+        Job(0, replay.networks[0], 0.1, 99.0, payload="long"),
+    ]
+    for job in jobs:
+        replay.clock.time_s = job.arrival_s
+        replay.dispatcher.arrive(job)
+    replay.clock.time_s = 0.6
+    replay.dispatcher.decide()
+    assert replay.told == [("run", "short"), ("queue", "long")]
+    return replay, jobs
+
+
+def test_who_came_since_a_promise_was_made_may_stop_what_was_promised() -> None:
+    # The urgent one has come, but the policy has not been asked yet when the device reports that it has gone on.
+    replay, (_, long) = told_ahead()
+    replay.clock.time_s = 0.999
+    replay.dispatcher.enter(Job(1, replay.networks[1], 0.999, 9.0, payload="urgent"))
+    replay.clock.time_s = 1.001
+    replay.dispatcher.done(0, 1, long)
+    replay.dispatcher.decide()
+    assert (
+        replay.dispatcher.lanes[0].stopping and 0 in replay.stops and replay.told[-1] == ("queue", "urgent")
+    )
+
+
+def test_a_promise_that_could_not_be_taken_back_in_time_is_stopped_at_its_first_boundary() -> None:
+    # "long" is being taken back for "sooner", which is promised; then "urgent" comes. One order is taken back at a time.
+    replay, _ = told_ahead()
+    dispatcher = replay.dispatcher
+    sooner = Job(0, replay.networks[0], 0.7, 50.0, payload="sooner")
+    for job in (sooner, Job(1, replay.networks[1], 0.8, 9.0, payload="urgent")):
+        replay.clock.time_s = job.arrival_s
+        dispatcher.arrive(job)
+    assert replay.told[2:] == [("revoke", None), ("queue", "sooner")]
+    replay.clock.time_s = 1.0
+    assert dispatcher.lanes[0].revoked is not None
+    dispatcher.released(0, dispatcher.lanes[0].revoked.job)
+    dispatcher.done(0, 1, sooner)
+    dispatcher.decide()
+    assert dispatcher.lanes[0].stopping and 0 in replay.stops and replay.told[-1] == ("queue", "urgent")
+
+
 def test_two_answers_of_one_batch_start_one_run() -> None:
     def both(view: Any) -> list[Any]:
         return [view.assign(n, n) for n in range(len(view.ready))]

@@ -17,13 +17,14 @@ NEVER = -1
 class Claim:
     """A job that a device shall run next, and what the policy noted in its memory when it chose it.
 
-    ``generation``: of the policy that chose.
+    ``generation``: of the policy that chose; ``news``: state of the queue then.
     """
 
     job: Job
     before: npt.NDArray[np.float64]
     after: npt.NDArray[np.float64]
     generation: int = 0
+    news: int = NEVER
 
 
 @dataclass

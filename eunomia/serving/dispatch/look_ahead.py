@@ -117,7 +117,7 @@ class LookAhead:
         chosen = None
         if lone := self._dispatcher.runs.lone():
             memory = self._dispatcher.memory.copy()
-            chosen = Claim(lone, memory, memory, self._dispatcher.generation)
+            chosen = Claim(lone, memory, memory, self._dispatcher.generation, self._dispatcher.news)
         elif len(self._dispatcher.waiting):
             view = self._dispatcher.view(at_s)
             found = [a for a in self._dispatcher.policy(view) if a.accelerator == device]
@@ -128,6 +128,7 @@ class LookAhead:
                     self._dispatcher.memory.copy(),
                     memory,
                     self._dispatcher.generation,
+                    self._dispatcher.news,
                 )
         if job.row >= 0:
             self._dispatcher.waiting.remove(job)

@@ -48,9 +48,10 @@ class Runs:
             claim, lane.revoked = lane.revoked, None
         if claim is not None:
             dispatcher.ahead.note(claim)
-        self._begin(job, device, at_s)
-        if not wanted:  # the policy may prefer somebody else: ask about its first boundary
-            lane.asked_stop = NEVER
+        self._begin(
+            job, device, at_s
+        )  # chosen before what has come since: is it to go on at its first boundary?
+        lane.asked_stop = claim.news if wanted and claim is not None else NEVER
 
     def _begin(self, job: Job, device: int, now_s: float) -> None:
         dispatcher = self._dispatcher

@@ -184,7 +184,7 @@ def test_who_came_since_a_promise_was_made_may_stop_what_was_promised() -> None:
 
 
 def test_a_promise_that_could_not_be_taken_back_in_time_is_stopped_at_its_first_boundary() -> None:
-    # "long" is being taken back for "sooner", which is promised; then "urgent" comes. One order is taken back at a time.
+    # "long" is being taken back for "sooner", which is promised; then "urgent" comes; one order is taken back at a time
     replay, _ = told_ahead()
     dispatcher = replay.dispatcher
     sooner = Job(0, replay.networks[0], 0.7, 50.0, payload="sooner")

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+CALM_LOAD = 1.0  # before a measurement that fills the machine itself
 QUIET_LOAD = 3.0  # above this load average (1 minute) wall-clock figures are marked provisional
 
 
@@ -67,10 +68,15 @@ def memory_bytes(pid: int) -> int:
 
 
 class Watch:
-    """The largest load average seen, read whenever asked."""
+    """The largest load average seen, read whenever asked.
 
-    def __init__(self) -> None:
-        self.largest = load_average()
+    ``crowded``: what is measured starts dozens of processes itself, so that only the load before it tells what else the
+    machine did.
+    """
+
+    def __init__(self, *, crowded: bool = False) -> None:
+        self.largest = self._before = load_average()
+        self._crowded = crowded
         self._began = time.time()
 
     def look(self) -> None:
@@ -81,6 +87,11 @@ class Watch:
     def verdict(self) -> str:
         """For the page: how far wall-clock figures can be trusted."""
         self.look()
+        if self._crowded and self._before < CALM_LOAD:
+            return (
+                f"Quiet machine: load average {self._before:.1f} on {os.cpu_count()} cores before the first server was "
+                f"started; up to {self.largest:.1f} with the servers' own processes."
+            )
         if self.largest < QUIET_LOAD:
             return f"Quiet machine: load average at most {self.largest:.1f} on {os.cpu_count()} cores."
         return (

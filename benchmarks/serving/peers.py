@@ -219,7 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--peers", type=Path, metavar="FOLDER", help="virtual environments triton, mlserver, ray"
     )
     chosen = parser.parse_args(arguments)
-    scale, watch = SMALL if chosen.small else Scale(), Watch()
+    scale, watch = SMALL if chosen.small else Scale(), Watch(crowded=True)
     pieces = Pieces("peers", resume=chosen.resume)
     found, notes = run(scale, cores(), chosen.peers, watch, pieces)
     pieces.finish()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,7 +76,6 @@ class Watch:
     def __init__(self, *, crowded: bool = False) -> None:
         self.largest = self._before = load_average()
         self._crowded = crowded
-        self._began = time.time()
 
     def look(self) -> None:
         """Read it once more."""

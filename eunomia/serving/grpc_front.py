@@ -67,9 +67,7 @@ class GrpcFront(stubs.GRPCInferenceServiceServicer):  # type: ignore[misc]
 
     async def _infer(self, message: Any, caller: Caller) -> Any:
         request = read_message(message)
-        tenant = self.service.identify(caller, request.parameters).name
-        outputs = await self.service.infer(request, caller)
-        in_regions = self.service.regions.write(tenant, request, outputs)
+        outputs, in_regions = await self.service.infer(request, caller)
         return write_message(request, outputs, in_regions)
 
     # --- facts -----------------------------------------------------------------------------------------

@@ -93,9 +93,7 @@ class HttpFront:
         request = read_request(
             http.match_info["model"], http.match_info.get("version", ""), body, _header_length(http)
         )
-        tenant = self.service.identify(caller, request.parameters).name
-        outputs = await self.service.infer(request, caller)
-        in_regions = self.service.regions.write(tenant, request, outputs)
+        outputs, in_regions = await self.service.infer(request, caller)
         header, raw, length = write_response(request, VERSION, outputs, in_regions)
         if length is None:
             return web.Response(body=header, content_type="application/json")

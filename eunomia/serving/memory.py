@@ -38,7 +38,10 @@ def set_aside() -> None:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """No long collection inside: for measurements, which would take a pause of their own for the server's."""
+    """What lived before is not looked through inside: a measurement would take its own pause for the server's.
+
+    Of several that overlap, the first one's end ends it for all.
+    """
     outermost = gc.get_freeze_count() == 0
     gc.collect()
     gc.freeze()

@@ -141,8 +141,10 @@ class Service:
 
     # --- inference -------------------------------------------------------------------------------------
 
-    async def infer(self, request: InferRequest, caller: Caller) -> dict[str, npt.NDArray[Any]]:
-        """All outputs of the network; raises ServingError."""
+    async def infer(
+        self, request: InferRequest, caller: Caller
+    ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, SharedRegion]]:
+        """All outputs of the network, and those that were put into the client's memory; raises ServingError."""
         grant = self.identify(caller, request.parameters)
         with ExitStack() as held:
             try:
@@ -151,10 +153,11 @@ class Service:
                 self._refused(grant, request.model, error)
                 raise
             try:
-                return await asyncio.shield(answer)
+                outputs = await asyncio.shield(answer)
             except asyncio.CancelledError:
                 self.pool.cancel(job)
                 raise
+        return outputs, self.regions.write(grant.name, request, outputs)
 
     def _accept(
         self, grant: Grant, request: InferRequest, caller: Caller, held: ExitStack

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.models.convolutional import mobilenet_v2
@@ -69,3 +72,15 @@ def running(folder: Path, **changes: object) -> Iterator[Server]:
         assert not thread.is_alive()
         if failed:
             raise failed[0]
+
+
+def ask(server: Server, method: str, path: str, key: str, body: Any = None) -> tuple[int, Any]:
+    """Status and JSON of one call over HTTP."""
+    line = HTTPConnection("127.0.0.1", server.http_port, timeout=60)
+    try:
+        sent = None if body is None else json.dumps(body)
+        line.request(method, path, sent, {"Authorization": f"Bearer {key}"})
+        answer = line.getresponse()
+        return answer.status, json.loads(answer.read() or b"{}")
+    finally:
+        line.close()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ from eunomia.serving.tenants.content import read_grant
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant, Promise
 from eunomia.workload.tenant import Slo
-from tests.serving.live import ADMIN, GOLD, running
+from tests.serving.live import ADMIN, GOLD, ask, running
 
 ACME = Grant("acme", weight=3.0, rate_per_s=50.0, models=frozenset({"small"}),
              promises={"small": Promise(0.05, Slo(0.99), 2.0, 0.01), "*": Promise(1.0)})  # fmt: skip
@@ -31,17 +29,6 @@ def served(tmp_path: Path) -> Iterator[tuple[Server, DatabaseDirectory, str]]:
     with running(tmp_path, directory=directory) as server:
         yield server, directory, directory.issue_key("root")
     directory.close()
-
-
-def ask(server: Server, method: str, path: str, key: str, body: Any = None) -> tuple[int, Any]:
-    line = HTTPConnection("127.0.0.1", server.http_port, timeout=60)
-    try:
-        sent = None if body is None else json.dumps(body)
-        line.request(method, path, sent, {"Authorization": f"Bearer {key}"})
-        answer = line.getresponse()
-        return answer.status, json.loads(answer.read())
-    finally:
-        line.close()
 
 
 def test_one_tenant_is_read_changed_and_written_back(served: tuple[Server, DatabaseDirectory, str]) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,7 @@ from eunomia.serving.tenants.rows import read_grants
 from eunomia.serving.tenants.stamp import renew_stamp
 from eunomia.serving.tenants.tables import API_KEY, ENDED_KEY, TENANT
 from eunomia.workload.tenant import Slo
-from tests.serving.live import SIDE, running
+from tests.serving.live import SIDE, ask, running
 
 GOLD = Grant("gold", weight=3.0, models=frozenset({"a"}), promises={"a": Promise(0.05, Slo(0.99))})
 
@@ -158,8 +156,15 @@ def test_a_server_that_stands_still_inside_a_change_does_not_hold_the_others_for
 def test_servers_that_start_at_once_on_an_empty_database_all_start(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'tenants.db'}"
     with ThreadPoolExecutor(4) as many:
-        for directory in many.map(lambda _: DatabaseDirectory(url), range(4)):
-            directory.close()
+        started = list(many.map(lambda _: DatabaseDirectory(url), range(4)))
+    for n, directory in enumerate(started):
+        directory.put(Grant(f"tenant-{n}"))
+    for directory in started:
+        directory.catch_up()
+        assert [directory.by_name(f"tenant-{n}") for n in range(4)] == [
+            Grant(f"tenant-{n}") for n in range(4)
+        ]
+        directory.close()
 
 
 def test_a_tenant_that_another_server_has_removed_is_unknown(url: str) -> None:
@@ -214,17 +219,6 @@ def test_a_lost_database_is_complained_of_once(caplog: pytest.LogCaptureFixture)
 
 
 # --- live servers ----------------------------------------------------------------------------------------
-
-
-def ask(server: Server, method: str, path: str, key: str, body: Any = None) -> tuple[int, Any]:
-    line = HTTPConnection("127.0.0.1", server.http_port, timeout=60)
-    try:
-        sent = None if body is None else json.dumps(body)
-        line.request(method, path, sent, {"Authorization": f"Bearer {key}"})
-        answer = line.getresponse()
-        return answer.status, json.loads(answer.read() or b"{}")
-    finally:
-        line.close()
 
 
 def infer(server: Server, key: str) -> int:

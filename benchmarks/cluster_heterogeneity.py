@@ -19,13 +19,13 @@ import numpy as np
 
 from eunomia.cluster.tabulate import offered_load
 from eunomia.config.cluster import cluster_from
-from eunomia.experiment.cluster import ClusterComparison, study_cluster
-from eunomia.experiment.cluster.build import prepare_cluster
+from eunomia.engines.processes import Outcome
 from eunomia.metrics.statistics import interval
-from eunomia.scale.processes import Outcome
+from eunomia.study.cluster import ClusterComparison, study_cluster
+from eunomia.study.cluster.build import prepare_cluster
 
 SHARED = Path(os.environ.get("EUNOMIA_SHARED", Path(__file__).parents[2] / "shared")) / "data" / "gavel"
-RESULTS = Path(__file__).parents[1] / "docs" / "results" / "cluster_heterogeneity.md"
+RESULTS = Path(__file__).parents[1] / "results" / "cluster_heterogeneity.md"
 GAPS_S = [7200.0, 3600.0, 2400.0, 1500.0, 1000.0, 750.0]
 FLOW_JOBS, FLOW_MEASURED = 300, [100, 250]
 STEADY_JOBS, STEADY_MEASURED = 1200, [500, 800]

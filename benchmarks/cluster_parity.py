@@ -20,7 +20,6 @@ import numpy as np
 from benchmarks import cluster_gavel_twin as twin
 from benchmarks.cluster_peers.kept import kept
 from benchmarks.cluster_sim import SHARED, throughputs, trace_a
-from eunomia.cluster.cluster import Cluster
 from eunomia.cluster.options import SimulationOptions
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.problem import ClusterProblem, build_problem
@@ -29,8 +28,9 @@ from eunomia.cluster.throughput import ThroughputTable
 from eunomia.cluster.traces import read_jobs
 from eunomia.cluster.traces.generate import generate
 from eunomia.cluster.traces.jobs import to_jobs
+from eunomia.contract.cluster import Cluster
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results" / "cluster-parity.md"
+RESULTS = Path(__file__).parents[1] / "results" / "cluster-parity.md"
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def row(scene: str, build: Callable[[], ClusterProblem], case: Case) -> str:
 def main() -> None:
     """Measure, print as it goes, write."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write docs/results/cluster-parity.md")
+    parser.add_argument("--write", action="store_true", help="write results/cluster-parity.md")
     parser.add_argument("--light", action="store_true", help="leave out makespan and finish-time fairness")
     options = parser.parse_args()
     lines = [*HEAD]

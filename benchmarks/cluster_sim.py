@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.cluster.cluster import Cluster
 from eunomia.cluster.options import SimulationOptions
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.problem import ClusterProblem, build_problem
@@ -27,11 +26,12 @@ from eunomia.cluster.tabulate import facts_of, offered_load, tables_of
 from eunomia.cluster.throughput import ThroughputTable
 from eunomia.cluster.traces import read_jobs
 from eunomia.cluster.traces.jobs import extended, to_jobs
+from eunomia.contract.cluster import Cluster
+from eunomia.core.provenance import environment
 from eunomia.metrics.cluster import summarise_cluster
-from eunomia.provenance import environment
 
 SHARED = Path(os.environ.get("EUNOMIA_SHARED", Path(__file__).parents[2] / "shared")) / "data"
-RESULTS = Path(__file__).parents[1] / "docs" / "results" / "cluster.md"
+RESULTS = Path(__file__).parents[1] / "results" / "cluster.md"
 Row = dict[str, Any]
 PARITY = [
     ("fifo_perf", {}, "fifo_perf"),
@@ -198,7 +198,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    parser.add_argument("--write", action="store_true", help="write docs/results/cluster.md")
+    parser.add_argument("--write", action="store_true", help="write results/cluster.md")
     options = parser.parse_args()
     near, large = parity(), scale()
     text = page(near, large)

@@ -2,7 +2,7 @@
 
 The same instances for both, jobs drawn from Gavel's measured throughputs; every objective is compared before a time
 is printed. ``distinct`` perturbs every throughput by 10 %, so that no two jobs are alike and grouping gains nothing.
-``--write`` puts the table into docs/results/cluster-solver.md; ``--quick`` leaves out the largest packed peers.
+``--write`` puts the table into results/cluster-solver.md; ``--quick`` leaves out the largest packed peers.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import numpy as np
 from benchmarks.cluster_views import random_view
 from benchmarks.engine import describe_machine
 from benchmarks.peers import gavel_cvxpy
-from eunomia.cluster.cluster import Cluster
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.throughput import ThroughputTable
-from eunomia.cluster.view import Allocation, ClusterView
+from eunomia.contract.allocation import Allocation, ClusterView
+from eunomia.contract.cluster import Cluster
 
 ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "docs" / "results" / "cluster-solver.md"
+RESULTS = ROOT / "results" / "cluster-solver.md"
 PEER_AT_MOST = 4096  # jobs; beyond, only ours
 
 
@@ -196,7 +196,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name} in docs/results")
+    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name} in results")
     parser.add_argument("--quick", action="store_true", help="packed peers up to 128 jobs only")
     options = parser.parse_args()
     lines = [HEAD]

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.cluster.cluster import Cluster
 from eunomia.cluster.job import TrainingJob
 from eunomia.cluster.throughput import ThroughputTable
-from eunomia.cluster.view import ClusterView, Holdings
+from eunomia.contract.allocation import ClusterView, Holdings
+from eunomia.contract.cluster import Cluster
 
 NOBODY = np.zeros(0, np.int64)
 

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "docs" / "results" / "learned.md"
+RESULTS = ROOT / "results" / "learned.md"
 BEGIN, END = "<!-- begin: python -m benchmarks.cold_start --write -->", "<!-- end of cold start -->"
 TRAINING = "benchmarks/learned_data/cold_start.toml"
 LIMIT_S = 600.0

@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 
 from eunomia.config.load import scenario_from
-from eunomia.experiment.learning import FIRST_TRAINING_SEED, SEEDS_PER_GENERATION, scenario_episode
-from eunomia.experiment.tuning import FIRST_VALIDATION_SEED
-from eunomia.inference.learning.deferrable.policy import RULES, Deferring, deferring
-from eunomia.inference.learning.deferrable.train import DeferrableAgent, Settings, hit_rates
-from eunomia.inference.learning.trainers.run import Plan, train
-from eunomia.inference.learning.training.episodes import Episode
 from eunomia.inference.policies import load_policy
+from eunomia.learning.deferrable.policy import RULES, Deferring, deferring
+from eunomia.learning.deferrable.train import DeferrableAgent, Settings, hit_rates
+from eunomia.learning.trainers.run import Plan, train
+from eunomia.learning.training.episodes import Episode
 from eunomia.metrics.statistics import interval, paired_difference
+from eunomia.study.inference.tuning import FIRST_VALIDATION_SEED
+from eunomia.study.learning.training import FIRST_TRAINING_SEED, SEEDS_PER_GENERATION, scenario_episode
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "deferrable.md"
+RESULTS = Path(__file__).parent.parent / "results" / "deferrable.md"
 STORE = Path("runs/benchmark-deferrable")
 BASE, SHARE = "edf+f+eft+g1.0", 0.5
 SEEDS, TESTS, VALIDATIONS = 5, 8, 4

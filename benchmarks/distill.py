@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 
 from eunomia.config.training import load_training
-from eunomia.experiment.distilling import TEST_GENERATION, closed_loop_values
-from eunomia.experiment.learning import ScenarioSampler
-from eunomia.inference.learning.distill.fitting.fidelity import agreement
-from eunomia.inference.learning.distill.fitting.fit import FitOptions, Fitted, closed_loop, distil, fit_rules
-from eunomia.inference.learning.distill.policy import RulePolicy
-from eunomia.inference.learning.distill.rules import RuleSet
-from eunomia.inference.learning.serving import card_of, checkpoint_of
-from eunomia.inference.learning.training.objectives import value
+from eunomia.learning.distill.fitting.fidelity import agreement
+from eunomia.learning.distill.fitting.fit import FitOptions, Fitted, closed_loop, distil, fit_rules
+from eunomia.learning.distill.policy import RulePolicy
+from eunomia.learning.distill.rules import RuleSet
+from eunomia.learning.serving import card_of, checkpoint_of
+from eunomia.learning.training.objectives import value
 from eunomia.metrics.statistics import interval
+from eunomia.study.learning.distilling import TEST_GENERATION, closed_loop_values
+from eunomia.study.learning.training import ScenarioSampler
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "distill.md"
+RESULTS = Path(__file__).parent.parent / "results" / "distill.md"
 MARK = "<!-- begin: python -m benchmarks.distill --write -->"
 TRAINING = Path(__file__).parent / "learned_data" / "general.toml"
 STORE = Path("runs/benchmark-distill")

@@ -1,6 +1,6 @@
 """How fast is the engine? All ratios are measured in one run, on the same work: ``python -m benchmarks.engine``.
 
-``--json`` prints the figures as JSON, ``--write`` also puts the table into docs/results/engine.md,
+``--json`` prints the figures as JSON, ``--write`` also puts the table into results/engine.md,
 ``--quick`` uses a tenth of the work (the targets are then not judged fairly).
 """
 
@@ -32,7 +32,7 @@ from eunomia.workload.requests import RequestTable
 LOADS = (0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.5)
 LEAN = EngineOptions(late="run", record="requests")
 FULL = EngineOptions(late="last", record="all")
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "engine.md"
+RESULTS = Path(__file__).parent.parent / "results" / "engine.md"
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name} in docs/results")
+    parser.add_argument("--write", action="store_true", help=f"write {RESULTS.name} in results")
     parser.add_argument("--quick", action="store_true", help="a tenth of the work")
     options = parser.parse_args()
     scale = 0.1 if options.quick else 1.0

@@ -2,7 +2,7 @@
 
 Every rule runs with and without the gate under every way of sharing bandwidth, on the same requests. The gate of
 each rule is chosen on validation traces, for each point and way of sharing by itself, "no gate" among the choices.
-Writes docs/results/gate.md; ``--quick`` takes one point and short traces and writes nothing.
+Writes results/gate.md; ``--quick`` takes one point and short traces and writes nothing.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from eunomia.experiment.bench import Bench, prepare
-from eunomia.experiment.run import as_scenario, engine_options
-from eunomia.experiment.tuning import GATES, ValidationProblem, choose, grid, score, validation_seeds
 from eunomia.inference.options import Contention
 from eunomia.inference.problem import build_problem
 from eunomia.metrics.statistics import Estimate, interval, paired_difference
+from eunomia.study.inference.bench import Bench, prepare
+from eunomia.study.inference.tuning import GATES, ValidationProblem, choose, grid, score, validation_seeds
+from eunomia.study.run import as_scenario, engine_options
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "gate.md"
+RESULTS = Path(__file__).parent.parent / "results" / "gate.md"
 MODES: tuple[Contention, ...] = ("proportional", "max_min", "weighted", "roofline", "roofline_static")
 RULES = ("fcfs", "edf", "edf+pref", "edf+eft", "sjf+eft", "edf_bytes+pref", "edf_bytes+eft", "moca")
 POINTS = ((16.0, 0.7), (16.0, 1.0), (16.0, 1.3), (8.0, 1.0), (32.0, 1.0))  # GB/s, load

@@ -23,17 +23,17 @@ import numpy as np
 from eunomia.config import Scenario
 from eunomia.config.load import scenario_from
 from eunomia.config.training import load_training
-from eunomia.experiment.files import program_hash
-from eunomia.experiment.learning import BASES, scenario_episode, train_policy
-from eunomia.experiment.study.plan import NO_PART
-from eunomia.experiment.tuning import FIRST_VALIDATION_SEED
+from eunomia.engines.processes import Cell, map_cells
 from eunomia.inference.clairvoyant import SearchOptions, search_schedule
-from eunomia.inference.learning.serving import SHIPPED, load_policy
-from eunomia.inference.learning.training.episodes import Episode
-from eunomia.inference.learning.training.objectives import hit_rate
 from eunomia.inference.simulate import simulate_problem
+from eunomia.learning.serving import SHIPPED, load_policy
+from eunomia.learning.training.episodes import Episode
+from eunomia.learning.training.objectives import hit_rate
 from eunomia.metrics.bounds import hit_bound
-from eunomia.scale.processes import Cell, map_cells
+from eunomia.study.files import program_hash
+from eunomia.study.grid.plan import NO_PART
+from eunomia.study.inference.tuning import FIRST_VALIDATION_SEED
+from eunomia.study.learning.training import BASES, scenario_episode, train_policy
 
 STORE = Path("runs/benchmark-learned")
 DATA = Path(__file__).parent / "learned_data"

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.learned import BANDWIDTH_GB_S, SEARCH, SEARCHED, TESTS, VALIDATIONS, Row
 from eunomia.metrics.statistics import Estimate, interval
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "learned.md"
+RESULTS = Path(__file__).parent.parent / "results" / "learned.md"
 BEGIN, END = "<!-- begin: python -m benchmarks.learned --write -->", "<!-- end -->"
 HEAD = ("sharing", "set", "load", "best rule on validation", "without gate", "rule", "eunomia", "eunomia - rule",
         "replications - rule", "found", "bound", "place in the bracket")  # fmt: skip

@@ -16,16 +16,16 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.learned import Place
-from eunomia.experiment.learning import scenario_episode
+from eunomia.contract.view import View
 from eunomia.inference.kernel.setup import STEP, Rules
-from eunomia.inference.learning.policy.learned import LearnedPolicy
-from eunomia.inference.learning.policy.weights import Weights
-from eunomia.inference.learning.serving import load_policy
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.simulate import Engine, simulate_problem
-from eunomia.inference.view import View
+from eunomia.learning.policy.learned import LearnedPolicy
+from eunomia.learning.policy.weights import Weights
+from eunomia.learning.serving import load_policy
+from eunomia.study.learning.training import scenario_episode
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "learned.md"
+RESULTS = Path(__file__).parent.parent / "results" / "learned.md"
 BEGIN, END = "<!-- begin: python -m benchmarks.learned_speed --write -->", "<!-- end of speed -->"
 SIZES, CALLS = (16, 64, 128), 5_000
 POWERS_W, ENERGY_TARGET = (0.1, 1.0, 10.0), 0.0039

@@ -26,15 +26,15 @@ import numpy.typing as npt
 
 from benchmarks.tenant_mixes import EQUAL_PLACES, LOADS, PLACES, REQUESTS, SETS, Place
 from eunomia.config.training import load_training
-from eunomia.experiment.bench import prepare
-from eunomia.experiment.learning import first_requests, train_policy
-from eunomia.experiment.run import engine_options
-from eunomia.experiment.tuning import FIRST_VALIDATION_SEED
-from eunomia.inference.learning.serving import eunomia, load_policy
-from eunomia.inference.learning.training.objectives import OBJECTIVES
+from eunomia.engines.processes import Cell, map_cells
 from eunomia.inference.simulate import simulate_problem
+from eunomia.learning.serving import eunomia, load_policy
+from eunomia.learning.training.objectives import OBJECTIVES
 from eunomia.metrics.bounds import BoundOptions, attainment_bound
-from eunomia.scale.processes import Cell, map_cells
+from eunomia.study.inference.bench import prepare
+from eunomia.study.inference.tuning import FIRST_VALIDATION_SEED
+from eunomia.study.learning.training import first_requests, train_policy
+from eunomia.study.run import engine_options
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Slo
 

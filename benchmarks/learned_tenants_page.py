@@ -13,7 +13,7 @@ from benchmarks.tenant_mixes import EQUAL_PLACES, LOADS, MIXES, PLACES
 from eunomia.metrics.statistics import Estimate, interval
 from eunomia.report.study.front import Axis, Point, front_chart
 
-DOCS = Path(__file__).parent.parent / "docs" / "results"
+DOCS = Path(__file__).parent.parent / "results"
 PAGE, FIGURE = DOCS / "learned_tenants.md", DOCS / "learned_tenants.svg"
 BEGIN, END = "<!-- begin: python -m benchmarks.learned_tenants --write -->", "<!-- end -->"
 QUICK_FIGURE = DOCS / "learned_tenants_quick.svg"

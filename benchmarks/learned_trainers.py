@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.learned import PLACES, SEEDS, TESTS, choose_rivals, learned, measure, trained
 from benchmarks.learned_page import RESULTS, percent
-from eunomia.inference.learning.checkpoint import read_card
+from eunomia.learning.checkpoint import read_card
 from eunomia.metrics.statistics import interval
 
 BEGIN, END = "<!-- begin: python -m benchmarks.learned_trainers --write -->", "<!-- end of trainers -->"

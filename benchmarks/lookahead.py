@@ -3,7 +3,7 @@
 Light, heavy and mixed sets at loads from 0.85 to 1.3. The rule to beat is chosen on validation traces, for every
 set and load by itself, among orders x placements x gates, all +f. The clairvoyant schedule is the best found by
 search on the test trace itself. ``--small`` takes one seed of short traces, ``--write`` puts the tables into
-docs/results/lookahead.md; the second part of that page is benchmarks.lookahead_tenants.
+results/lookahead.md; the second part of that page is benchmarks.lookahead_tenants.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from eunomia.config.load import scenario_from
-from eunomia.experiment.bench import Bench, prepare
-from eunomia.experiment.tuning import ValidationProblem, choose, validation_seeds
+from eunomia.contract.view import Assign, View
 from eunomia.inference.clairvoyant import SearchOptions, search_schedule
 from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.lookahead.companion import Companion
@@ -31,9 +30,10 @@ from eunomia.inference.options import EngineOptions
 from eunomia.inference.policies import load_policy
 from eunomia.inference.problem import build_problem
 from eunomia.inference.simulate import Engine, simulate_problem
-from eunomia.inference.view import Assign, View
 from eunomia.metrics.bounds import hit_bound
 from eunomia.metrics.statistics import Estimate, interval
+from eunomia.study.inference.bench import Bench, prepare
+from eunomia.study.inference.tuning import ValidationProblem, choose, validation_seeds
 from eunomia.workload.requests import RequestTable
 
 SETS = ("moca-light", "moca-heavy", "moca-mixed")
@@ -63,7 +63,7 @@ VARIANTS = {  # what is shown -> settings beside the base
 }
 PROMISES = "## Promises to tenants"
 Found = TypeVar("Found")
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "lookahead.md"
+RESULTS = Path(__file__).parent.parent / "results" / "lookahead.md"
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,12 @@ from benchmarks.lookahead import (
     first,
     in_cells,
 )
-from eunomia.experiment.bench import Bench
-from eunomia.experiment.tuning import validation_seeds
 from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.problem import SLI_KINDS, Problem, build_problem
 from eunomia.inference.simulate import simulate_problem
 from eunomia.metrics.statistics import Estimate, interval
+from eunomia.study.inference.bench import Bench
+from eunomia.study.inference.tuning import validation_seeds
 
 ENDINGS = [f"+f{place}{gate}" for place, gate in itertools.product(("", "+eft"), ("", "+g1", "+g0.8"))]
 AWARE = [f"{rule}_{base}{ending}" for rule in ("gap_first", "shift", "triage", "worst_first")
@@ -182,7 +182,7 @@ def section(contests: list[Contest]) -> list[str]:
 
 
 def page(contests: list[Contest], seeds: int, requests: int, validation: int) -> str:
-    """The second part of docs/results/lookahead.md."""
+    """The second part of results/lookahead.md."""
     table = "\n".join(section(contests))
     return f"""{PROMISES}
 

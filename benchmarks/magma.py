@@ -3,7 +3,7 @@
 Groups of independent jobs: layers drawn from the networks of a published workload set, costed on a platform of
 Eunomia, at several bandwidths. Every method sees the same groups; the two searches get the same number of samples.
 A second, small table has the online policies ``magma`` and ``magma_10k`` beside rules, on short traces.
-Writes docs/results/magma.md; ``--quick`` takes fewer groups and samples and writes nothing.
+Writes results/magma.md; ``--quick`` takes fewer groups and samples and writes nothing.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-from eunomia.experiment.bench import prepare
-from eunomia.experiment.run import as_scenario
-from eunomia.experiment.tuning import hit_rate, problems_of
 from eunomia.hardware.build import build_table
 from eunomia.hardware.platform import load_platform
 from eunomia.inference.policies import load_policy
@@ -24,10 +21,13 @@ from eunomia.inference.policies.genetic import evolve, first_fit, predict, sampl
 from eunomia.inference.policies.group import Floats, Group, Ints, independent
 from eunomia.inference.simulate import simulate_problem
 from eunomia.metrics.statistics import Estimate, interval, paired_difference, paired_ratio
+from eunomia.study.inference.bench import prepare
+from eunomia.study.inference.tuning import hit_rate, problems_of
+from eunomia.study.run import as_scenario
 from eunomia.workload import zoo
 from eunomia.workload.sets import workload_set
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "magma.md"
+RESULTS = Path(__file__).parent.parent / "results" / "magma.md"
 PLATFORM = "simba3-eyeriss3"
 SETS = ("aurora-light", "aurora-heavy", "aurora-mixed")
 BANDWIDTHS_GB_S = (16.0, 32.0, 64.0, 128.0)

@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.inference.learning.placement.a3c import Cases, PlacementAgent
-from eunomia.inference.learning.placement.case import Case, draw
-from eunomia.inference.learning.placement.learner import Settings
-from eunomia.inference.learning.placement.optimum import optimum
-from eunomia.inference.learning.placement.policy import PreferencePlacement
-from eunomia.inference.learning.placement.rules import RULES, Rule, find_rule, run
-from eunomia.inference.learning.placement.world import Metrics
-from eunomia.inference.learning.trainers.run import Plan, train
+from eunomia.inference.environments.edge_cloud.case import Case, draw
+from eunomia.inference.environments.edge_cloud.optimum import optimum
+from eunomia.inference.environments.edge_cloud.rules import RULES, Rule, find_rule, run
+from eunomia.inference.environments.edge_cloud.world import Metrics
+from eunomia.learning.placement.a3c import Cases, PlacementAgent
+from eunomia.learning.placement.learner import Settings
+from eunomia.learning.placement.policy import PreferencePlacement
+from eunomia.learning.trainers.run import Plan, train
 from eunomia.metrics.statistics import Estimate, interval, paired_difference
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "placement.md"
+RESULTS = Path(__file__).parent.parent / "results" / "placement.md"
 STORE = Path("runs/benchmark-placement")
 SEEDS, TESTS, SMALL_TESTS = 5, 60, 40
 ITERATIONS = 40

@@ -38,18 +38,18 @@ from benchmarks.relmas_page import (
 )  # fmt: skip
 from eunomia.config import Scenario
 from eunomia.config.load import scenario_from
-from eunomia.experiment.learning import FIRST_TRAINING_SEED, SEEDS_PER_GENERATION, scenario_episode
-from eunomia.experiment.tuning import FIRST_VALIDATION_SEED
-from eunomia.inference.learning.relmas.card import load_relmas, save_relmas
-from eunomia.inference.learning.relmas.ddpg import Rates
-from eunomia.inference.learning.relmas.policy import RelmasPolicy
-from eunomia.inference.learning.relmas.training import Progress, Settings, train
-from eunomia.inference.learning.training.episodes import Episode
-from eunomia.inference.learning.training.objectives import OBJECTIVES
+from eunomia.engines.processes import Cell, map_cells
 from eunomia.inference.simulate import simulate_problem
-from eunomia.scale.processes import Cell, map_cells
+from eunomia.learning.relmas.card import load_relmas, save_relmas
+from eunomia.learning.relmas.ddpg import Rates
+from eunomia.learning.relmas.policy import RelmasPolicy
+from eunomia.learning.relmas.training import Progress, Settings, train
+from eunomia.learning.training.episodes import Episode
+from eunomia.learning.training.objectives import OBJECTIVES
+from eunomia.study.inference.tuning import FIRST_VALIDATION_SEED
+from eunomia.study.learning.training import FIRST_TRAINING_SEED, SEEDS_PER_GENERATION, scenario_episode
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "relmas.md"
+RESULTS = Path(__file__).parent.parent / "results" / "relmas.md"
 STORE = Path("runs/benchmark-relmas")
 TESTS = 6  # traces per load
 PROMISED = 2  # of them, with targets

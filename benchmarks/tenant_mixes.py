@@ -9,8 +9,8 @@ import numpy as np
 
 from eunomia.config import Scenario
 from eunomia.config.load import scenario_from
-from eunomia.experiment.learning import scenario_episode
-from eunomia.inference.learning.training.episodes import Episode
+from eunomia.learning.training.episodes import Episode
+from eunomia.study.learning.training import scenario_episode
 from eunomia.workload.sets import workload_set
 
 SETS = {"light": ("moca-light", 0.25), "heavy": ("moca-heavy", 2.0), "mixed": ("moca-mixed", 1.0)}

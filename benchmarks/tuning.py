@@ -3,7 +3,7 @@
 Every published scheduler, and every order with every placement, gets a grid of at most CONFIGURATIONS settings, gate
 included, and the best mean hit rate over the validation traces wins. Writes the choices to
 eunomia/inference/policies/tuned.json, from where ``NAME+tuned`` reads them, and the figures, with those on test
-traces, to docs/results/tuning.md. ``--quick`` takes one short trace and writes nothing; ``--only magma`` tunes this
+traces, to results/tuning.md. ``--quick`` takes one short trace and writes nothing; ``--only magma`` tunes this
 scheduler and leaves what is written of the others.
 """
 
@@ -18,9 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
-from eunomia.experiment.bench import prepare
-from eunomia.experiment.run import as_scenario
-from eunomia.experiment.tuning import (
+from eunomia.inference.policies.tuned import TUNED
+from eunomia.metrics.statistics import Estimate, paired_difference
+from eunomia.study.inference.bench import prepare
+from eunomia.study.inference.tuning import (
     Choice,
     ValidationProblem,
     choose,
@@ -29,10 +30,9 @@ from eunomia.experiment.tuning import (
     score,
     validation_seeds,
 )
-from eunomia.inference.policies.tuned import TUNED
-from eunomia.metrics.statistics import Estimate, paired_difference
+from eunomia.study.run import as_scenario
 
-RESULTS = Path(__file__).parent.parent / "docs" / "results" / "tuning.md"
+RESULTS = Path(__file__).parent.parent / "results" / "tuning.md"
 SETS, LOADS, BANDWIDTH_GB_S, ALPHA = ("moca-light", "moca-heavy", "moca-mixed"), (0.85, 1.15), 16.0, 3.0
 GATES = (math.inf, 1.0, 0.9, 0.8, 0.7, 0.6)
 PLACES = ("any_idle", "pref", "eft", "eft_ca")

@@ -18,27 +18,27 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from eunomia.config import Scenario, load_scenario
-    from eunomia.experiment.compare import CompareResult, compare
-    from eunomia.experiment.run import RunResult, run
-    from eunomia.experiment.sweep import SweepResult, sweep
-    from eunomia.inference.view import Assign, View
-    from eunomia.records import read_comparison, read_run
+    from eunomia.contract.view import Assign, View
+    from eunomia.core.records import read_comparison, read_run
+    from eunomia.study.compare import CompareResult, compare
+    from eunomia.study.run import RunResult, run
+    from eunomia.study.sweep import SweepResult, sweep
 
 __version__ = "0.1.0"
 
 _WHERE = {
-    "Assign": "eunomia.inference.view",
-    "CompareResult": "eunomia.experiment",
-    "RunResult": "eunomia.experiment",
+    "Assign": "eunomia.contract.view",
+    "CompareResult": "eunomia.study",
+    "RunResult": "eunomia.study",
     "Scenario": "eunomia.config",
-    "SweepResult": "eunomia.experiment",
-    "View": "eunomia.inference.view",
-    "compare": "eunomia.experiment",
+    "SweepResult": "eunomia.study",
+    "View": "eunomia.contract.view",
+    "compare": "eunomia.study",
     "load_scenario": "eunomia.config",
-    "read_comparison": "eunomia.records",
-    "read_run": "eunomia.records",
-    "run": "eunomia.experiment",
-    "sweep": "eunomia.experiment",
+    "read_comparison": "eunomia.core.records",
+    "read_run": "eunomia.core.records",
+    "run": "eunomia.study",
+    "sweep": "eunomia.study",
 }
 
 __all__ = [

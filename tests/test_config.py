@@ -22,7 +22,7 @@ from eunomia.config import (
     with_values,
 )
 from eunomia.config.overrides import apply_overrides, flatten, parse_override
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 
 SAMPLE = """
 name = "two tenants on a mixed NPU"

@@ -21,7 +21,9 @@ from typing import Any
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-DOCUMENTS = sorted([*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md")])
+DOCUMENTS = sorted(
+    [*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md"), *(CHECKOUT / "results").glob("*.md")]
+)
 RUN = [CHECKOUT / "docs" / "tutorial.md"]
 
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)

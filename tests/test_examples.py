@@ -9,7 +9,7 @@ import pytest
 
 import eunomia
 from eunomia.config import load_scenario
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 from tests.shared_data import shared
 
 EXAMPLES = Path(__file__).parents[1] / "examples"

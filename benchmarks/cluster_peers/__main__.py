@@ -27,7 +27,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster_peers")
     parser.add_argument("studies", nargs="*", choices=[*STUDIES, []], default=[])
     parser.add_argument(
-        "--write", action="store_true", help="replace these parts of docs/results/cluster_peers.md"
+        "--write", action="store_true", help="replace these parts of results/cluster_peers.md"
     )
     given = parser.parse_args()
     for name in given.studies or STUDIES:

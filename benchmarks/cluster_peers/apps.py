@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eunomia.cluster.cluster import Cluster, DeviceType, Floats
 from eunomia.cluster.job import TrainingJob
 from eunomia.cluster.policies.themis.tuner import SuccessiveHalving, tuned
 from eunomia.cluster.problem import ClusterProblem, build_problem
 from eunomia.cluster.simulate import ClusterRun
 from eunomia.cluster.throughput import ThroughputTable
+from eunomia.contract.cluster import Cluster, DeviceType, Floats
 from eunomia.metrics.fairness import jain
 
 TRIALS = (1, 1, 1, 1, 2, 4, 8)  # drawn uniformly: 4 of 7 apps are single jobs

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.cluster_peers.report import cell, machine, table
-from eunomia.cluster.cluster import Cluster, Floats
 from eunomia.cluster.job import TrainingJob
 from eunomia.cluster.options import Restart, SimulationOptions
 from eunomia.cluster.policies.interference import InterferencePlacement
 from eunomia.cluster.problem import build_problem
 from eunomia.cluster.simulate import simulate_cluster
 from eunomia.cluster.throughput import ThroughputTable
+from eunomia.contract.cluster import Cluster, Floats
 from eunomia.metrics.statistics import paired_ratio
 from eunomia.sharing.interference import CoRun, Factorised, Predictor, predictor
 

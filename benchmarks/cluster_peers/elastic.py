@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cluster_peers.report import cell, machine, table
-from eunomia.cluster.cluster import Cluster
 from eunomia.cluster.job import TrainingJob
 from eunomia.cluster.options import Restart, SimulationOptions
 from eunomia.cluster.policies.catalogue import allocator
@@ -17,6 +16,7 @@ from eunomia.cluster.policies.goodput import efficiency
 from eunomia.cluster.problem import ClusterProblem, build_problem
 from eunomia.cluster.simulate import simulate_cluster
 from eunomia.cluster.throughput import ThroughputTable
+from eunomia.contract.cluster import Cluster
 from eunomia.metrics.statistics import paired_ratio
 
 SEEDS, JOBS, DEVICES, LOADS = range(5), 80, 48, (0.6, 1.2)

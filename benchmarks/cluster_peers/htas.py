@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from benchmarks.cluster_peers.report import cell, machine, table
-from eunomia.cluster.policies.elastic_pool import Flavour
-from eunomia.cluster.policies.elastic_pool_run import PATTERNS, PoolOptions, PoolResult, arrivals, run_pool
+from eunomia.cluster.environments.elastic_pool import Flavour
+from eunomia.cluster.environments.elastic_pool_run import (
+    PATTERNS,
+    PoolOptions,
+    PoolResult,
+    arrivals,
+    run_pool,
+)
 from eunomia.metrics.statistics import paired_difference
 
 SEEDS = range(10)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import eunomia.cluster
-from eunomia.atomic import write_bytes
+from eunomia.core.atomic import write_bytes
 
 FOLDER = Path("runs") / "cluster_peers"
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from benchmarks.cluster_peers.kept import kept
 from benchmarks.cluster_peers.report import cell, machine, table
-from eunomia.cluster.cluster import Cluster
 from eunomia.cluster.options import Restart, SimulationOptions
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.policies.learned import START, Learned
@@ -25,7 +24,8 @@ from eunomia.cluster.throughput import ThroughputTable
 from eunomia.cluster.traces import philly
 from eunomia.cluster.traces.job_trace import JobTrace
 from eunomia.cluster.traces.jobs import to_jobs
-from eunomia.cluster.view import Allocator
+from eunomia.contract.allocation import Allocator
+from eunomia.contract.cluster import Cluster
 from eunomia.metrics.statistics import paired_difference
 
 WEIGHTS = Path(__file__).resolve().parents[2] / "eunomia" / "data" / "cluster_learned.json"

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.cluster_peers.report import cell, machine, table
-from eunomia.cluster.policies.deferrable import (
+from eunomia.cluster.environments.deferrable import (
     FEATURES,
     DeferrableCase,
     DeferrableResult,
     day,
     largest_first,
 )
-from eunomia.cluster.policies.deferrable_fit import Fit, fit
-from eunomia.experiment.cluster.deferrable import METHODS, Method, informed, online
+from eunomia.cluster.environments.deferrable_fit import Fit, fit
 from eunomia.metrics.statistics import paired_difference
+from eunomia.study.cluster.deferrable import METHODS, Method, informed, online
 
 SEEDS = range(30)  # test days; none of them is a day of training or validation
 TRAIN, VALIDATE = range(1000, 1040), range(2000, 2060)

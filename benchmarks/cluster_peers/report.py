@@ -1,4 +1,4 @@
-"""Tables in Markdown, and parts of docs/results/cluster_peers.md replaced one by one."""
+"""Tables in Markdown, and parts of results/cluster_peers.md replaced one by one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from eunomia.metrics.statistics import Estimate, interval
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "results" / "cluster_peers.md"
+PAGE = Path(__file__).resolve().parents[2] / "results" / "cluster_peers.md"
 HEAD = """# Peers of the cluster wing
 
 Simulated. Written by `python -m benchmarks.cluster_peers --write`; each part by the command it names. Figures are means

@@ -42,7 +42,7 @@ def main(path: str, core: str) -> None:
     import onnxruntime as ort
 
     from eunomia.serving.blocks.optimise import session_options
-    from eunomia.serving.memory import set_aside
+    from eunomia.serving.devices.memory import set_aside
 
     session = ort.InferenceSession(path, session_options(), providers=["CPUExecutionProvider"])
     image = np.random.default_rng(0).random((1, 3, 224, 224), np.float32)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from eunomia.serving.memory import undisturbed
+from eunomia.serving.devices.memory import undisturbed
 
 IMAGE = np.random.default_rng(0).random((1, 3, 224, 224), np.float32)  # 602,112 bytes
 TRANSPORTS = ("http", "grpc", "shared memory")

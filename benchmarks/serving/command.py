@@ -13,7 +13,7 @@ def options(description: str | None, *, resume: bool = False) -> argparse.Argume
     """A parser of ``--small`` and ``--write``, and ``--resume`` where the measurement is kept in pieces."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--small", action="store_true", help="a quick run")
-    parser.add_argument("--write", action="store_true", help="put the result into docs/results/serving.md")
+    parser.add_argument("--write", action="store_true", help="put the result into results/serving.md")
     if resume:
         parser.add_argument("--resume", action="store_true", help="go on with a run that was cut off")
     return parser

@@ -5,7 +5,7 @@ the ratio is taken slice by slice. Latency: one request under way; the median, l
 the server and its stock client add; beside it the same client at a server that computes nothing (empty.py).
 Processor times per request come from /proc and do not depend on what else the machine does. About 8 minutes.
 ``--small`` is a quick run, ``--resume`` goes on with one that was cut off, ``--write`` puts the result into
-docs/results/serving.md.
+results/serving.md.
 """
 
 from __future__ import annotations

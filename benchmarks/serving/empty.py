@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from benchmarks.serving.machine import pin
-from eunomia.serving.memory import keep_freed_memory, set_aside
+from eunomia.serving.devices.memory import keep_freed_memory, set_aside
 
 OUTPUT = bytes(4000)  # 1,000 numbers, as both networks answer
 HEADER = json.dumps({

@@ -4,7 +4,7 @@ Three tenants on two networks at 50, 90 and 130 % of the device's capacity, whic
 the server's recording of that very traffic is replayed by the simulator under the same policy: hit rate and 95th
 percentile of every tenant over all seeds, both measured inside the server. The simulator knows no exception for
 starving tenants, so it is off here. About 6 minutes. ``--small`` is a quick run, ``--resume`` goes on with one that
-was cut off, ``--write`` fills docs/results/serving.md.
+was cut off, ``--write`` fills results/serving.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks.serving.machine import Cores, Watch, cores, pin
 from benchmarks.serving.offered import Stream, offer
 from benchmarks.serving.page import table
 from benchmarks.serving.pieces import Pieces
-from eunomia.experiment.twin import replayed, twin_of
+from eunomia.study.serving.twin import replayed, twin_of
 
 LOADS = (0.5, 0.9, 1.3)
 SHARES = {

@@ -36,7 +36,7 @@ def grpc(data: bytes) -> None:
     from google.protobuf.message import DecodeError
     from tritonclient.grpc import service_pb2 as pb
 
-    from eunomia.serving.grpc_front import read_message
+    from eunomia.serving.fronts.grpc import read_message
     from eunomia.serving.protocol.errors import ServingError
 
     try:
@@ -51,7 +51,7 @@ def grpc(data: bytes) -> None:
 
 def policy(data: bytes) -> None:
     """The body of PUT /v2/eunomia/policy."""
-    from eunomia.serving.policy_front import read_placing
+    from eunomia.serving.fronts.policy import read_placing
     from eunomia.serving.protocol.errors import ServingError
     from eunomia.serving.protocol.infer import read_json
 
@@ -75,7 +75,7 @@ def grant(data: bytes) -> None:
 
 def journal(data: bytes) -> None:
     """A journal of the ledger with anything in it."""
-    from eunomia.serving.ledger import read_lines
+    from eunomia.serving.observe.ledger import read_lines
 
     path = Path(tempfile.gettempdir()) / "eunomia-fuzz-journal.log"
     path.write_bytes(data)
@@ -84,8 +84,8 @@ def journal(data: bytes) -> None:
 
 def twin(data: bytes) -> None:
     """A recording as the command line reads it."""
-    from eunomia.errors import EunomiaError
-    from eunomia.experiment.twin import twin_of
+    from eunomia.core.errors import EunomiaError
+    from eunomia.study.serving.twin import twin_of
 
     try:
         content: Any = json.loads(data)

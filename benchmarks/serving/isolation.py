@@ -9,7 +9,7 @@ The capacity is measured in the same run, with silver alone in a closed loop. Si
 what gold and bronze leave of the capacity, or over what it asked for when that is less. Pictures lie in system shared
 memory, because sending 400 of them a second takes more than the one core that front end and client share here. In rows
 "claims believed" silver's promise lets it claim what it likes (``min_deadline_ms = 0``). About 6 minutes. ``--small``
-is a quick run, ``--resume`` goes on with one that was cut off, ``--write`` fills docs/results/serving.md.
+is a quick run, ``--resume`` goes on with one that was cut off, ``--write`` fills results/serving.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""docs/results/serving.md, one part per command: a run replaces its own part and leaves the others."""
+"""results/serving.md, one part per command: a run replaces its own part and leaves the others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "results" / "serving.md"
+PAGE = Path(__file__).parents[2] / "results" / "serving.md"
 ORDER = (
     "conformance", "cost", "isolation", "preemption", "fidelity", "learned", "faults", "connections", "soak",
     "batching", "peers",

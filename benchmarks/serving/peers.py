@@ -5,7 +5,7 @@ stock gRPC client, one core for the network and one for everything else, ONNX Ru
 Triton also with its own priorities, which its clients must name (gold 1, the others 2). ``FOLDER`` holds the other
 servers' virtual environments (``peer_servers.py`` says how they are made); those that are not there are left out
 and said so. Ours refuses what is hopeless (``late = "drop"``). About 13 minutes with all servers. ``--small`` is a
-quick run, ``--resume`` goes on with one that was cut off, ``--write`` puts the result into docs/results/serving.md.
+quick run, ``--resume`` goes on with one that was cut off, ``--write`` puts the result into results/serving.md.
 """
 
 from __future__ import annotations

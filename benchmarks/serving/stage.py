@@ -21,7 +21,7 @@ from benchmarks.serving.broken import Postgres, WallClockJumps
 from benchmarks.serving.live import CACHE, Live, start, stop, toml
 from benchmarks.serving.machine import cores
 from benchmarks.serving.strange import SIDE, write_networks
-from eunomia.serving.ledger import read_lines
+from eunomia.serving.observe.ledger import read_lines
 from eunomia.serving.tenants.grants import hash_key
 
 KEY = "eun_benchmark-operator"

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from eunomia.errors import ConfigError, OutputError
+from eunomia.core.errors import ConfigError, OutputError
 
 LIMIT_BYTES = 1024**3
 Url = Annotated[str, typer.Argument(metavar="URL", help="The server, e.g. http://127.0.0.1:8000")]

@@ -9,8 +9,8 @@ from eunomia.cli.console import note, print_json, say, stderr
 
 if TYPE_CHECKING:
     from eunomia.config.training import TrainingConfig
-    from eunomia.experiment.algorithms import AlgorithmOutcome, Step
-    from eunomia.inference.learning.training.board import Board
+    from eunomia.learning.training.board import Board
+    from eunomia.study.learning.algorithms import AlgorithmOutcome, Step
 
 SHOWN = ("hit_rate", "reward", "critic", "loss", "entropy", "epsilon")
 
@@ -20,7 +20,7 @@ def train_with_algorithm(
 ) -> None:
     """Train, and say what came of it."""
     assert config.algorithm is not None
-    from eunomia.experiment.algorithms import train_by_algorithm
+    from eunomia.study.learning.algorithms import train_by_algorithm
 
     name = config.algorithm.name
 

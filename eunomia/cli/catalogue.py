@@ -10,7 +10,7 @@ import typer
 from eunomia.cli import options as opt
 from eunomia.cli.console import print_json, say
 from eunomia.cli.tables import print_table
-from eunomia.errors import ConfigError, UnknownNameError
+from eunomia.core.errors import ConfigError, UnknownNameError
 
 if TYPE_CHECKING:
     from eunomia.workload.model import DnnModel
@@ -134,7 +134,7 @@ def policies(
             )
         show(learned, as_json)
         return
-    from eunomia.experiment.policy import describe_policy, policy_words
+    from eunomia.study.inference.policy import describe_policy, policy_words
 
     if name is not None:
         text = describe_policy(name)
@@ -157,7 +157,7 @@ def platforms(
     as_json: opt.Json = False,
 ) -> None:
     """List the platforms and accelerator types, or the facts of one."""
-    from eunomia.experiment.machine import platform_facts, type_facts
+    from eunomia.study.inference.machine import platform_facts, type_facts
 
     kinds, machines = type_facts(), platform_facts()
     if name is not None:

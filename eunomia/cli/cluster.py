@@ -11,11 +11,11 @@ from eunomia.cli import cluster_ask, cluster_worlds
 from eunomia.cli import options as opt
 from eunomia.cli.cluster_options import File, Force, Policies, Policy, print_remarks
 from eunomia.cli.console import print_json, progress, say
-from eunomia.errors import EunomiaError
+from eunomia.core.errors import EunomiaError
 
 if TYPE_CHECKING:
     from eunomia.config.cluster import ClusterConfig
-    from eunomia.experiment.cluster import ClusterComparison
+    from eunomia.study.cluster import ClusterComparison
 
 app = typer.Typer(
     no_args_is_help=True, help="Training jobs on a cluster: simulate, compare, explain, what-if."
@@ -37,9 +37,9 @@ def simulate(
     from eunomia.cli.cluster_tables import print_cluster_run
     from eunomia.cli.outputs import run_folder
     from eunomia.cli.run import check_free
-    from eunomia.experiment.cluster import run_cluster
-    from eunomia.records import Comparison
+    from eunomia.core.records import Comparison
     from eunomia.report.cluster.html import write_cluster_report
+    from eunomia.study.cluster import run_cluster
 
     if out is not None:
         check_free(out, force)
@@ -78,8 +78,8 @@ def compare(
     """Compare policies on the same jobs, over several seeds. A stopped comparison goes on where it left off."""
     from eunomia.cli.cluster_tables import print_cluster_comparison
     from eunomia.cli.outputs import compare_folder
-    from eunomia.experiment.cluster import compare_cluster
     from eunomia.report.cluster.html import write_cluster_report
+    from eunomia.study.cluster import compare_cluster
 
     checked = _checked(cluster, sets, seed)
     total = len(policy or checked.compare.policies) * (seeds or checked.compare.seeds)
@@ -126,7 +126,7 @@ def study(
     from eunomia.cli.cluster_tables import print_cluster_comparison
     from eunomia.cli.outputs import compare_folder
     from eunomia.cli.run import parse_grid
-    from eunomia.experiment.cluster import study_cluster
+    from eunomia.study.cluster import study_cluster
 
     checked = _checked(cluster, sets, seed)
     grid = parse_grid(over) if over else checked.study

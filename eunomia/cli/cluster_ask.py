@@ -10,7 +10,7 @@ import typer
 from eunomia.cli import options as opt
 from eunomia.cli.cluster_options import File, Policy, print_remarks
 from eunomia.cli.console import print_json, say
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 
 
 def explain(
@@ -20,7 +20,7 @@ def explain(
     as_json: opt.Json = False,
 ) -> None:
     """Why a job waited: who was ahead of it, by which numbers."""
-    from eunomia.records import read_comparison
+    from eunomia.core.records import read_comparison
     from eunomia.report.cluster.explain import explain_job
 
     runs = [r for r in read_comparison(run).runs if "choices" in r.tables]
@@ -60,7 +60,7 @@ def whatif(
 ) -> None:
     """What would change with other devices, prices or weights: before and after, on the same jobs."""
     from eunomia.cli.cluster_tables import print_what_if
-    from eunomia.experiment.cluster import what_if
+    from eunomia.study.cluster import what_if
 
     result = what_if(
         cluster,

@@ -9,7 +9,7 @@ from eunomia.cli.console import say
 from eunomia.cli.tables import print_table
 
 if TYPE_CHECKING:
-    from eunomia.experiment.cluster import ClusterComparison, ClusterResult, WhatIf
+    from eunomia.study.cluster import ClusterComparison, ClusterResult, WhatIf
 
 COMPARED = {
     "jct_mean_s": "average JCT", "jct_p99_s": "p99 JCT", "makespan_s": "makespan", "rho_mean": "rho",

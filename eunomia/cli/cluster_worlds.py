@@ -12,7 +12,7 @@ from eunomia.cli import options as opt
 from eunomia.cli.console import note, print_json
 
 if TYPE_CHECKING:
-    from eunomia.experiment.cluster.worlds import Worlds
+    from eunomia.study.cluster.worlds import Worlds
 
 POOL = {
     "cost": "cost", "wait_mean_s": "mean wait", "wait_max_s": "longest wait", "turnaround_mean_s": "turnaround",
@@ -37,7 +37,7 @@ def pool(
 ) -> None:
     """HTAS: containers on rented machines; cost and waiting beside least-requested packing."""
     from eunomia.config.cluster_worlds import load_pool
-    from eunomia.experiment.cluster.pool import run_pools
+    from eunomia.study.cluster.pool import run_pools
 
     result = run_pools(load_pool(file, _overrides(sets, seeds, seed)))
     _print(result, POOL, "scheduler", as_json, quiet)
@@ -53,7 +53,7 @@ def deferrable(
 ) -> None:
     """OSDEC: jobs that may wait, in what on-demand work leaves over; beside first fit and the offline optimum."""
     from eunomia.config.cluster_worlds import load_deferrable
-    from eunomia.experiment.cluster.deferrable import run_deferrables
+    from eunomia.study.cluster.deferrable import run_deferrables
 
     result = run_deferrables(load_deferrable(file, _overrides(sets, seeds, seed)))
     _print(result, DEFERRABLE, "policy", as_json, quiet)

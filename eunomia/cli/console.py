@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from eunomia.scale.processes import Outcome
+    from eunomia.engines.processes import Outcome
 
 WIDE = 160  # columns when there is no terminal to ask
 

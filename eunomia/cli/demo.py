@@ -12,7 +12,7 @@ from eunomia.cli import options as opt
 from eunomia.cli.console import counted, print_json, progress, say, stderr
 
 if TYPE_CHECKING:
-    from eunomia.records import RunRecords
+    from eunomia.core.records import RunRecords
 
 DEMO_OUT = Path("out/demo")
 
@@ -35,11 +35,11 @@ def demo(
     quiet: opt.Quiet = False,
 ) -> None:
     """Compare policies on a built-in scenario: table, report, timeline. Needs nothing, takes seconds."""
-    from eunomia import experiment
+    from eunomia import study
     from eunomia.cli.outputs import write_outputs
     from eunomia.cli.tables import comparison_json, print_comparison
     from eunomia.config import demo_scenario
-    from eunomia.ownership import require_ours
+    from eunomia.core.ownership import require_ours
 
     scenario = demo_scenario(sets or ())
     folder = out or DEMO_OUT
@@ -54,7 +54,7 @@ def demo(
         )
     started_s = time.perf_counter()
     with progress("simulating", total, quiet or as_json) as on_done:
-        result = experiment.compare(
+        result = study.compare(
             scenario,
             policy,
             seeds,

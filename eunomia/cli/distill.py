@@ -11,7 +11,7 @@ from eunomia.cli import options as opt
 from eunomia.cli.console import note, print_json, say, stderr
 
 if TYPE_CHECKING:
-    from eunomia.experiment.distilling import Distilled
+    from eunomia.study.learning.distilling import Distilled
 
 
 def register(app: typer.Typer) -> None:
@@ -42,8 +42,8 @@ def distill(
     quiet: opt.Quiet = False,
 ) -> None:
     """Distil a learned policy into a few rules, and say what is lost."""
-    from eunomia.experiment.distilling import distil_policy
-    from eunomia.inference.learning.distill.fitting.fit import FitOptions
+    from eunomia.learning.distill.fitting.fit import FitOptions
+    from eunomia.study.learning.distilling import distil_policy
 
     options = FitOptions(leaves=leaves, rounds=rounds, terms=terms, seed=seed)
     target = out or Path(f"{Path(policy).stem}-rules.toml")
@@ -80,9 +80,9 @@ def rules(
     as_json: opt.Json = False,
 ) -> None:
     """Print rules with the meaning and unit of all that they ask; checks a file that was edited."""
-    from eunomia.inference.learning.distill.file import glossary, load_rules
-    from eunomia.inference.learning.distill.inputs import MEANINGS, PARTS, VALUES
-    from eunomia.inference.learning.distill.text import to_text
+    from eunomia.learning.distill.file import glossary, load_rules
+    from eunomia.learning.distill.inputs import MEANINGS, PARTS, VALUES
+    from eunomia.learning.distill.text import to_text
 
     found = load_rules(file)
     if as_json:

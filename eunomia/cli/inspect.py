@@ -9,7 +9,7 @@ import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.console import print_json, say
-from eunomia.errors import ConfigError, RecordError
+from eunomia.core.errors import ConfigError, RecordError
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or of a comparison.")]
 
@@ -43,7 +43,7 @@ def explain(
 
 def find_run(folder: Path, policy: str | None, seed: int | None) -> Path:
     """The single run that is meant: the folder itself, or one below a comparison (the first, unless named)."""
-    from eunomia.records import read_manifest, run_directories
+    from eunomia.core.records import read_manifest, run_directories
 
     manifest = read_manifest(folder)
     if manifest.get("kind") == "sweep":
@@ -54,7 +54,7 @@ def find_run(folder: Path, policy: str | None, seed: int | None) -> Path:
     found = run_directories(folder)
     if folder in found:
         return folder
-    from eunomia.experiment.cells import folder_name
+    from eunomia.study.cells import folder_name
 
     order = [folder_name(str(name)) for name in manifest.get("policies", [])]
     chosen = [path for path in found if _fits(path, policy, seed)]
@@ -71,7 +71,7 @@ def find_run(folder: Path, policy: str | None, seed: int | None) -> Path:
 
 def _say_what_is_missing(best: Path, manifest: dict[str, Any], policy: str | None, seed: int | None) -> None:
     """Say so when the run that would have been told first is not there."""
-    from eunomia.experiment.cells import folder_name
+    from eunomia.study.cells import folder_name
 
     policies, seeds = manifest.get("policies") or [], manifest.get("seeds") or []
     first = folder_name(policy or str(policies[0])) if policy or policies else best.parent.name
@@ -82,8 +82,8 @@ def _say_what_is_missing(best: Path, manifest: dict[str, Any], policy: str | Non
 
 
 def _fits(path: Path, policy: str | None, seed: int | None) -> bool:
-    from eunomia.experiment.cells import folder_name
-    from eunomia.experiment.policy import policy_name
+    from eunomia.study.cells import folder_name
+    from eunomia.study.inference.policy import policy_name
 
     right_policy = policy is None or path.parent.name in (
         folder_name(policy),
@@ -101,7 +101,7 @@ def report(
 ) -> None:
     """Write report.html and timeline.json of a run or a comparison anew."""
     from eunomia.cli.outputs import write_outputs
-    from eunomia.records import read_comparison
+    from eunomia.core.records import read_comparison
 
     paths = write_outputs(read_comparison(run), out or run, data=run)
     if as_json:

@@ -11,15 +11,15 @@ import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.console import note, print_json, say, stderr
-from eunomia.errors import EunomiaError
+from eunomia.core.errors import EunomiaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from eunomia.config.training import StageConfig, TrainingConfig
-    from eunomia.experiment.learning import Outcome
-    from eunomia.inference.learning.training.run import Progress
-    from eunomia.inference.learning.training.workers import Crew
+    from eunomia.learning.training.run import Progress
+    from eunomia.learning.training.workers import Crew
+    from eunomia.study.learning.training import Outcome
 
 PolicyCard = Annotated[
     str, typer.Argument(metavar="POLICY", help="A shipped policy, or the card of one (.json).")
@@ -75,8 +75,8 @@ def train(
     quiet: opt.Quiet = False,
 ) -> None:
     """Train a policy. A stopped or killed training goes on where it left off, to the same bits."""
-    from eunomia.inference.learning.training.board import Board
-    from eunomia.inference.learning.training.workers import OnRay
+    from eunomia.learning.training.board import Board
+    from eunomia.learning.training.workers import OnRay
 
     changes = tuple(sets or ())
     checked = _twin_config(twin, config, changes) if twin is not None else _config(config, changes)
@@ -86,7 +86,7 @@ def train(
     command += "".join(f" --set {text}" for text in sets or ())
     if checked.algorithm is not None:
         from eunomia.cli.algorithm import train_with_algorithm
-        from eunomia.errors import ConfigError
+        from eunomia.core.errors import ConfigError
 
         if on_ray:
             raise ConfigError(
@@ -113,7 +113,7 @@ def train(
 
 def _config(config: Path | None, changes: tuple[str, ...]) -> TrainingConfig:
     from eunomia.config.training import load_training
-    from eunomia.errors import ConfigError
+    from eunomia.core.errors import ConfigError
 
     if config is None:
         raise ConfigError("give a training file, or --twin FILE with a server's recording")
@@ -121,7 +121,7 @@ def _config(config: Path | None, changes: tuple[str, ...]) -> TrainingConfig:
 
 
 def _twin_config(twin: Path, config: Path | None, changes: tuple[str, ...]) -> TrainingConfig:
-    from eunomia.experiment.twin_training import twin_training
+    from eunomia.study.serving.twin_training import twin_training
 
     return twin_training(twin, config, changes)
 
@@ -131,10 +131,10 @@ def _train(
     tell: Callable[[StageConfig, Progress], None],
 ) -> Outcome:  # fmt: skip
     if twin is None:
-        from eunomia.experiment.learning import train_policy
+        from eunomia.study.learning.training import train_policy
 
         return train_policy(checked, folder, workers, tell, command)
-    from eunomia.experiment.twin_training import train_on_twin
+    from eunomia.study.serving.twin_training import train_on_twin
 
     return train_on_twin(twin, checked, folder, workers, tell, command)
 
@@ -192,8 +192,8 @@ def evaluate(
     """Compare a learned policy with others on a scenario, seed by seed, and say how often its guards acted."""
     from eunomia.cli.tables import print_table
     from eunomia.config import load_scenario
-    from eunomia.experiment.evaluation import evaluate as judge
-    from eunomia.experiment.evaluation import in_points
+    from eunomia.study.learning.evaluation import evaluate as judge
+    from eunomia.study.learning.evaluation import in_points
 
     changes = [*(sets or ()), *([f"seed={seed}"] if seed is not None else [])]
     checked = load_scenario(scenario, changes)
@@ -224,8 +224,8 @@ def export(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write: .onnx")],
 ) -> None:
     """Write a policy's scores as an ONNX network with a free number of sub-jobs."""
-    from eunomia.experiment.policy_onnx import write_onnx
-    from eunomia.inference.learning.serving import checkpoint_of
+    from eunomia.learning.serving import checkpoint_of
+    from eunomia.study.learning.policy_onnx import write_onnx
 
     write_onnx(checkpoint_of(policy).weights, path)
     say(f"onnx -> {path}")
@@ -233,7 +233,7 @@ def export(
 
 def show(policy: str, as_json: bool = False) -> None:
     """Print the card of a policy: what it sees, what it was trained on, how it did."""
-    from eunomia.inference.learning.serving import card_of
+    from eunomia.learning.serving import card_of
 
     card = card_of(policy)
     if as_json:

@@ -12,7 +12,7 @@ import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.console import print_json, say, stderr, stdout
-from eunomia.errors import ConfigError, OutputError
+from eunomia.core.errors import ConfigError, OutputError
 
 if TYPE_CHECKING:
     from eunomia.config.traffic import LoadConfig
@@ -75,8 +75,8 @@ def load(
 
 def load_streams(config: LoadConfig) -> list[LoadStream]:
     """The file's words as the generator's objects; raises ConfigError."""
-    from eunomia.experiment.demand import arrivals_of
     from eunomia.serving.load.plan import LoadStream
+    from eunomia.study.inference.demand import arrivals_of
     from eunomia.workload.closed_loop import ClosedLoop
     from eunomia.workload.paced import Paced
 
@@ -129,7 +129,7 @@ async def _send(config: LoadConfig, streams: list[LoadStream], quiet: bool) -> A
 
 
 def _write(out: Path, result: dict[str, Any]) -> None:
-    from eunomia.atomic import write_text
+    from eunomia.core.atomic import write_text
     from eunomia.serving.load.page import render
 
     write_text(out / "load.json", json.dumps(result, indent=2))

@@ -25,7 +25,7 @@ from eunomia.cli import (
     trace,
     twin,
 )
-from eunomia.errors import EunomiaError
+from eunomia.core.errors import EunomiaError
 
 INTERRUPTED = 130  # the exit status after Ctrl-C
 

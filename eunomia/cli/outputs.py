@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from eunomia.records import Comparison
+    from eunomia.core.records import Comparison
 
 RUNS = Path("runs")
 TIMELINE_LAYERS = 30_000  # a few seconds of a busy platform: 10 MB, opens at once

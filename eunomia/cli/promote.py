@@ -13,10 +13,10 @@ from eunomia.cli import options as opt
 from eunomia.cli.admin import KeyEnv, Url, ask
 from eunomia.cli.console import print_json, say
 from eunomia.cli.twin import note_left_out
-from eunomia.errors import ConfigError, EunomiaError
+from eunomia.core.errors import ConfigError, EunomiaError
 
 if TYPE_CHECKING:
-    from eunomia.experiment.promotion import Verdict
+    from eunomia.study.serving.promotion import Verdict
 
 POLICY = "/v2/eunomia/policy"
 
@@ -53,7 +53,7 @@ def promote(
     The server goes on meanwhile: no restart, no request lost. Exit status 1 only when the policy does not pass, or the
     traffic is too little to judge by; 2 when anything else is in the way.
     """
-    from eunomia.experiment.promotion import NotPassed
+    from eunomia.study.serving.promotion import NotPassed
 
     try:
         if rollback:
@@ -73,7 +73,7 @@ def _act(
     url: str, policy: str, key_env: str | None, verdict: Verdict, serving: str, check: bool, as_json: bool
 ) -> None:
     """Put it in, or say why not."""
-    from eunomia.experiment.promotion import NotPassed
+    from eunomia.study.serving.promotion import NotPassed
 
     facts = verdict.facts()
     if not as_json:
@@ -98,8 +98,8 @@ def _judge(
     url: str, policy: str, key_env: str | None, recording: Path | None, against: str | None, margin: float,
     even_if_equal: bool,
 ) -> tuple[Verdict, str]:  # fmt: skip
-    from eunomia.experiment.promotion import files_of, judge, write_served
-    from eunomia.experiment.twin import read_twin, twin_of
+    from eunomia.study.serving.promotion import files_of, judge, write_served
+    from eunomia.study.serving.twin import read_twin, twin_of
 
     files_of(policy)  # refuses code, and what cannot be read, before anything is asked or run
     answer = ask(url, POLICY, key_env)
@@ -115,7 +115,7 @@ def _judge(
 
 
 def _put(url: str, policy: str, key_env: str | None, evidence: dict[str, Any], serving: str) -> None:
-    from eunomia.experiment.promotion import files_of
+    from eunomia.study.serving.promotion import files_of
 
     files = {name: base64.b64encode(content).decode() for name, content in files_of(policy).items()}
     name = Path(policy).name if files else policy

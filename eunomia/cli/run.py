@@ -9,7 +9,7 @@ import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.console import note, print_json, progress, say
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from eunomia.config import Scenario
@@ -52,14 +52,14 @@ def run(
     quiet: opt.Quiet = False,
 ) -> None:  # fmt: skip
     """Run a scenario once: one policy, one seed. Writes data, report and timeline."""
-    from eunomia import experiment
+    from eunomia import study
     from eunomia.cli.outputs import run_folder, write_outputs
     from eunomia.cli.tables import print_run
-    from eunomia.records import Comparison
+    from eunomia.core.records import Comparison
 
     if out is not None:
         check_free(out, force)
-    result = experiment.run(scenario, policy, seed, overrides=sets or ())
+    result = study.run(scenario, policy, seed, overrides=sets or ())
     folder = out or run_folder(result.scenario.name, result.policy, result.seed)
     written = result.write(folder, overwrite=force or out is None)
     paths = write_outputs(Comparison(result.scenario.name, (written,), written.manifest), folder)
@@ -75,9 +75,9 @@ def run(
 
 def check_free(folder: Path, force: bool) -> None:
     """Refuse a place that is taken before anything is computed."""
-    from eunomia.atomic import clear_output_errors, occupied
-    from eunomia.errors import OutputError
-    from eunomia.ownership import require_ours
+    from eunomia.core.atomic import clear_output_errors, occupied
+    from eunomia.core.errors import OutputError
+    from eunomia.core.ownership import require_ours
 
     with clear_output_errors(folder):
         require_ours(folder)
@@ -100,7 +100,7 @@ def compare(
     quiet: opt.Quiet = False,
 ) -> None:
     """Compare policies on the same requests, over several seeds. A stopped comparison goes on where it left off."""
-    from eunomia import experiment
+    from eunomia import study
     from eunomia.cli.outputs import compare_folder
 
     checked = _checked(scenario, sets, seed)
@@ -109,7 +109,7 @@ def compare(
     if not quiet:
         _note_traces(checked)
     with progress("comparing", total, quiet or as_json) as on_done:
-        result = experiment.compare(
+        result = study.compare(
             checked,
             policy,
             seeds,
@@ -166,10 +166,10 @@ def sweep(
     quiet: opt.Quiet = False,
 ) -> None:
     """Compare policies at every point of a grid, on all cores. Safe to stop and to start again."""
-    from eunomia import experiment
+    from eunomia import study
     from eunomia.cli.outputs import compare_folder
     from eunomia.cli.tables import print_sweep, sweep_json
-    from eunomia.experiment.sweep import settings_of
+    from eunomia.study.sweep import settings_of
 
     checked = _checked(scenario, sets, seed)
     grid = parse_grid(over) if over else checked.sweep
@@ -180,7 +180,7 @@ def sweep(
     if not quiet:
         _note_traces(checked)
     with progress("sweeping", total, quiet or as_json) as on_done:
-        result = experiment.sweep(
+        result = study.sweep(
             checked,
             grid,
             policy,
@@ -214,7 +214,7 @@ def parse_grid(texts: list[str]) -> dict[str, list[object]]:
 
 def _note_traces(scenario: Scenario) -> None:
     """Say what of the scenario's traces is not used."""
-    from eunomia.experiment.notes import trace_notes
+    from eunomia.study.inference.notes import trace_notes
 
     for sentence in trace_notes(scenario):
         note(sentence)
@@ -228,7 +228,7 @@ def _print_paths(paths: dict[str, str]) -> None:
 
 def _raise_failures(failures: dict[str, str]) -> None:
     """Exit with status 1 when some runs failed; the others are written and shown."""
-    from eunomia.errors import EunomiaError
+    from eunomia.core.errors import EunomiaError
 
     if failures:
         raise EunomiaError("\n".join(f"failed: {name}: {reason}" for name, reason in failures.items()))

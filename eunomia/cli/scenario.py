@@ -29,8 +29,8 @@ def show(
 def check(scenario: opt.ScenarioFile, sets: opt.Set = None) -> None:
     """Build everything a run needs, networks, costs and requests included, without running it."""
     from eunomia.config import load_scenario
-    from eunomia.experiment.bench import prepare
-    from eunomia.experiment.policy import resolve_policy
+    from eunomia.study.inference.bench import prepare
+    from eunomia.study.inference.policy import resolve_policy
 
     checked = load_scenario(scenario, sets or ())
     for policy in checked.compare.policies:

@@ -17,12 +17,12 @@ import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.console import counted, note, stderr
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from eunomia.config.server import NetworkConfig, ServedTenantConfig, ServerConfig
     from eunomia.serving.devices.device import DeviceSpec
-    from eunomia.serving.repository import Entry
+    from eunomia.serving.models.repository import Entry
     from eunomia.serving.server import Server, ServerOptions
     from eunomia.serving.tenants.database import DatabaseDirectory
     from eunomia.serving.tenants.grants import Directory, Grant
@@ -92,7 +92,7 @@ def _make_key(as_json: bool) -> None:
 
 
 async def _serve(options: ServerOptions, quiet: bool, as_json: bool) -> None:
-    from eunomia.serving.memory import set_aside
+    from eunomia.serving.devices.memory import set_aside
     from eunomia.serving.server import Server
 
     stop = asyncio.Event()
@@ -149,11 +149,11 @@ def _devices(config: ServerConfig) -> list[DeviceSpec]:
 
 def server_options(config: ServerConfig) -> ServerOptions:
     """The file's words as the server's objects."""
-    from eunomia.experiment.policy import policy_name, resolve_policy
-    from eunomia.serving.connections import ConnectionLimits
     from eunomia.serving.dispatch.options import DispatchOptions
+    from eunomia.serving.fronts.connections import ConnectionLimits
+    from eunomia.serving.observe.tracing import TraceOptions
     from eunomia.serving.server import ServerOptions
-    from eunomia.serving.tracing import TraceOptions
+    from eunomia.study.inference.policy import policy_name, resolve_policy
 
     for unknown in config.unknown:
         note(f"{unknown}, which must be loaded from {config.models_dir} first")
@@ -274,7 +274,7 @@ def _add(directory: DatabaseDirectory, grant: Grant) -> None:
 
 
 def _entry(network: NetworkConfig, cache: Path) -> Entry:
-    from eunomia.serving.repository import Entry
+    from eunomia.serving.models.repository import Entry
 
     if network.onnx is not None:
         return Entry(network.name, Path(network.onnx), network.shapes)

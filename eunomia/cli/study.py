@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from eunomia.atomic import check_writable
 from eunomia.cli import options as opt
 from eunomia.cli.console import print_json, progress, say
+from eunomia.core.atomic import check_writable
 
 if TYPE_CHECKING:
-    from eunomia.experiment.study import StudyRun
+    from eunomia.study.grid import StudyRun
 
 StudyFile = Annotated[Path, typer.Argument(metavar="STUDY", help="Study file (TOML).")]
 Page = Annotated[
@@ -42,8 +42,8 @@ def study(
 ) -> None:
     """Run a study: load x QoS x workload x bandwidth x policy, paired. Safe to stop and to start again."""
     from eunomia.cli.outputs import compare_folder
-    from eunomia.experiment.study import load_study, run_study
-    from eunomia.experiment.study.plan import total
+    from eunomia.study.grid import load_study, run_study
+    from eunomia.study.grid.plan import total
 
     checked = load_study(file, sets or ())
     amounts = total(checked)
@@ -68,7 +68,7 @@ def study(
 
 
 def _write_page(result: StudyRun, page: Path, file: Path) -> Path:
-    from eunomia.atomic import write_text
+    from eunomia.core.atomic import write_text
     from eunomia.report.study.markdown import render_markdown
 
     write_text(page, render_markdown(result.table, result.timings, f"eunomia study {file} --page {page}"))
@@ -77,7 +77,7 @@ def _write_page(result: StudyRun, page: Path, file: Path) -> Path:
 
 def _show(result: StudyRun, paths: dict[str, str], as_json: bool, quiet: bool) -> None:
     """The verdict, the overall table, what failed."""
-    from eunomia.errors import EunomiaError
+    from eunomia.core.errors import EunomiaError
 
     if as_json:
         print_json({**study_json(result), "paths": paths})

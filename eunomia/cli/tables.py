@@ -13,9 +13,9 @@ from rich.table import Table
 from eunomia.cli.console import stdout
 
 if TYPE_CHECKING:
-    from eunomia.experiment import CompareResult, RunResult, SweepResult
-    from eunomia.experiment.compare import Promise
     from eunomia.metrics.statistics import Estimate
+    from eunomia.study import CompareResult, RunResult, SweepResult
+    from eunomia.study.compare import Promise
 
 RUN_METRICS = ("requests", "hit_rate", "slo_attainment", "slo_shortfall", "worst_tenant", "jain_hit_rate", "drop_rate",
                "response_mean_s", "response_p99_s", "tardiness_p99_s", "queueing_share", "contention_share",
@@ -102,7 +102,7 @@ NARROW = 110  # columns below which intervals are left out
 
 def baseline(result: CompareResult) -> str:
     """The policy that ratios refer to."""
-    from eunomia.experiment.policy import policy_name
+    from eunomia.study.inference.policy import policy_name
 
     wanted = policy_name(result.scenario.compare.baseline or "")
     known = finished(result)

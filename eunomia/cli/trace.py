@@ -10,7 +10,7 @@ import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.console import print_json, say
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 
 app = typer.Typer(no_args_is_help=True, help="Look at a trace, import it, convert it.")
 

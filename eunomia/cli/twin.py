@@ -14,7 +14,7 @@ from eunomia.cli.console import note, print_json, say, stdout
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from eunomia.experiment.twin import Prediction, Twin
+    from eunomia.study.serving.twin import Prediction, Twin
 
 FAR_HITS, FAR_P95 = 0.02, 0.10  # from here on a prediction is called off: two points, and a tenth
 ENOUGH = 20  # requests: of fewer, a hit rate says nothing
@@ -33,8 +33,8 @@ def record(
     """Fetch block times and recent traffic from a running server."""
     import json
 
-    from eunomia.atomic import write_text
-    from eunomia.experiment.twin import twin_of
+    from eunomia.core.atomic import write_text
+    from eunomia.study.serving.twin import twin_of
 
     content = ask(url, "/v2/eunomia/twin", key_env)
     twin = twin_of(content, url)
@@ -52,8 +52,8 @@ def predict(
     """What each policy would have done with the recorded traffic, beside what the server did."""
     import numpy as np
 
-    from eunomia.experiment.twin import measured, read_twin
-    from eunomia.experiment.twin import predict as simulate
+    from eunomia.study.serving.twin import measured, read_twin
+    from eunomia.study.serving.twin import predict as simulate
 
     twin = read_twin(recording)
     names = [f"{a.tenant}, {a.model}" for a in twin.requests.agreements]
@@ -88,8 +88,8 @@ def predict(
 
 def _served(twin: Twin) -> Prediction | None:
     """The prediction for the policy that served; None where only the server has it."""
-    from eunomia.errors import EunomiaError
-    from eunomia.experiment.twin import predict as simulate
+    from eunomia.core.errors import EunomiaError
+    from eunomia.study.serving.twin import predict as simulate
 
     try:
         return simulate(twin, twin.policy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from eunomia.cluster.view import Allocation, ClusterView, Needs
-from eunomia.errors import PolicyError
+from eunomia.contract.allocation import Allocation, ClusterView, Needs
+from eunomia.core.errors import PolicyError
 
 TOLERANCE = 1e-5
 NameOf = Callable[[int], str]

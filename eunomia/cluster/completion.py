@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats
+from eunomia.contract.cluster import Floats
 
 RANK, RIDGE, SWEEPS = 3, 0.05, 20
 

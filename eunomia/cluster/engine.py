@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.cluster.answers import check
-from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.estimates import Beliefs
 from eunomia.cluster.ledger import Ledger
 from eunomia.cluster.options import SimulationOptions
@@ -17,8 +16,9 @@ from eunomia.cluster.placement import Held, Servers
 from eunomia.cluster.problem import ClusterProblem
 from eunomia.cluster.recorder import Recorder
 from eunomia.cluster.rounds import Units
-from eunomia.cluster.view import Allocation, Allocator, ClusterView, Elastic, Holdings
-from eunomia.errors import PolicyError
+from eunomia.contract.allocation import Allocation, Allocator, ClusterView, Elastic, Holdings
+from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.errors import PolicyError
 
 PAIR = -1  # second member of a unit that is one job
 

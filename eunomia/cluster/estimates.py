@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.completion import complete_pairs
 from eunomia.cluster.options import SimulationOptions
 from eunomia.cluster.problem import ClusterProblem
+from eunomia.contract.cluster import Floats, Ints
 
 NOISE_STREAM = 3
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from eunomia.cluster.problem import ClusterProblem
-from eunomia.cluster.view import Allocation, Allocator, ClusterView, Holdings, Needs
-from eunomia.errors import ConfigError
+from eunomia.contract.allocation import Allocation, Allocator, ClusterView, Holdings, Needs
+from eunomia.core.errors import ConfigError
 
 ROWS = (
     "throughput", "scale", "weight", "arrival_s", "total_steps", "steps_left", "attained_s", "isolated_s",

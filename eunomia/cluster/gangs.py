@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.rounds import Units
+from eunomia.contract.cluster import Floats, Ints
 
 
 def gang_speed(speed: Floats, used: Ints | Floats, how: str) -> float:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)

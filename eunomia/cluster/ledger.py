@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.problem import ClusterProblem
 from eunomia.cluster.shares import isolated_throughput
+from eunomia.contract.cluster import Floats, Ints
 
 
 class Ledger:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.policies.themis.tuner import SuccessiveHalving
 from eunomia.cluster.problem import ClusterProblem
-from eunomia.errors import ConfigError
+from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.errors import ConfigError
 
 NOISE_STREAM = 9
 REACHED = 1e-6  # a trial that lacks this part of a rung has reached it

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 
 Mode = Literal["realistic", "gavel", "ideal"]
 Recording = Literal["all", "leases", "jobs"]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.cluster.cluster import Cluster, Floats, Ints
 from eunomia.cluster.options import Slowdown
 from eunomia.cluster.round_core import place
+from eunomia.contract.cluster import Cluster, Floats, Ints
 
 STYLES = {"pack": 0, "strided": 1, "spread": 2}
 

@@ -9,10 +9,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.cluster.cluster import Cluster, Floats, Ints
 from eunomia.cluster.job import TrainingJob, unique_jobs
 from eunomia.cluster.throughput import ThroughputTable, label
-from eunomia.errors import ConfigError, PlatformError
+from eunomia.contract.cluster import Cluster, Floats, Ints
+from eunomia.core.errors import ConfigError, PlatformError
 
 MODEL_GIB = "model_gib"  # trait: memory of a model that is split evenly over the job's workers
 

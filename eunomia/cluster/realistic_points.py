@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from eunomia.cluster.cluster import Ints
 from eunomia.cluster.engine import Engine
 from eunomia.cluster.gangs import mixed_gangs
 from eunomia.cluster.leases import MIXED, Leases
 from eunomia.cluster.placement import Held
 from eunomia.cluster.rounds import Units, queue_order
-from eunomia.cluster.view import Allocation, Holdings
+from eunomia.contract.allocation import Allocation, Holdings
+from eunomia.contract.cluster import Ints
 
 SHUFFLE_STREAM = 7
 

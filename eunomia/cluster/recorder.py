@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.options import Recording
 from eunomia.cluster.rounds import Units
-from eunomia.cluster.view import Allocation, ClusterView, Note
+from eunomia.contract.allocation import Allocation, ClusterView, Note
+from eunomia.contract.cluster import Floats, Ints
 
 MAX_NAMED = 8
 MAX_CHOICES = 4_000_000  # rows; beyond it choices are no longer recorded, and the run says so

@@ -19,8 +19,8 @@ from typing import Literal
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
-from eunomia.cluster.view import Allocation
+from eunomia.contract.allocation import Allocation
+from eunomia.contract.cluster import Floats, Ints
 
 FRESH = 1e9  # Gavel's priority per share of a unit that had nothing yet
 

@@ -10,7 +10,7 @@ from eunomia.cluster.ledger import Ledger
 from eunomia.cluster.options import SimulationOptions
 from eunomia.cluster.problem import ClusterProblem
 from eunomia.cluster.recorder import Recorder
-from eunomia.cluster.view import Allocator
+from eunomia.contract.allocation import Allocator
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""A finished simulation as tables in the schemas of ``eunomia.schema_cluster``, and the facts of its manifest."""
+"""A finished simulation as tables in the schemas of ``eunomia.core.schemas_cluster``, and the facts of its manifest."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.problem import ClusterProblem
 from eunomia.cluster.simulate import ClusterRun
+from eunomia.contract.cluster import Floats, Ints
 
 RHO = "completion time over C, the time that the same steps take under the isolated share N_j / (M s_m) of each moment"
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.cluster.cluster import Cluster, Floats, Ints
 from eunomia.cluster.job import TrainingJob
-from eunomia.errors import ConfigError, PlatformError, TraceError
+from eunomia.contract.cluster import Cluster, Floats, Ints
+from eunomia.core.errors import ConfigError, PlatformError, TraceError
 
 Key = tuple[str, int]
 SPREAD_SUFFIX = "_unconsolidated"

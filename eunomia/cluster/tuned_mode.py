@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.engine import Engine
 from eunomia.cluster.live_search import REACHED, LiveSearch, Mask
 from eunomia.cluster.options import SimulationOptions
 from eunomia.cluster.problem import ClusterProblem
 from eunomia.cluster.realistic_mode import RealisticMode
 from eunomia.cluster.simulate import ClusterRun
-from eunomia.cluster.view import Allocation, Allocator, ClusterView, Needs
-from eunomia.errors import ConfigError
+from eunomia.contract.allocation import Allocation, Allocator, ClusterView, Needs
+from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.errors import ConfigError
 
 FULL_LEFT = "full_left"  # steps that a trial's budget leaves: some trial of each search runs them all
 

@@ -53,7 +53,7 @@ class ArrivalsConfig(Section):
 
 
 class PoolRulesConfig(Section):
-    """Settings of :class:`~eunomia.cluster.policies.elastic_pool_run.PoolOptions`, the same for every scheduler."""
+    """Settings of :class:`~eunomia.cluster.environments.elastic_pool_run.PoolOptions`, the same for every scheduler."""
 
     cycle_s: Positive = 20.0
     scale_s: Positive = 300.0

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 
 SHOWN = 5
 

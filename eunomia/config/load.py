@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from eunomia.config.complaints import config_error
 from eunomia.config.overrides import Table, apply_overrides, parse_override
 from eunomia.config.scenario import Scenario
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 
 
 def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:

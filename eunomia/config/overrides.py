@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterable
 from typing import Any
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 
 Table = dict[str, Any]
 

@@ -17,7 +17,7 @@ from eunomia.config.demand import SloConfig
 from eunomia.config.load import read_table
 from eunomia.config.overrides import Table, apply_overrides, parse_override
 from eunomia.config.section import FilePath, Name, NotNegative, PolicyText, Positive, Section, Share, wrong
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 
 Port = Annotated[int, Field(ge=0, le=65535)]  # 0 = any free one
 Count = Annotated[int, Field(ge=1, le=1_000_000)]

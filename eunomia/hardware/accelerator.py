@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from eunomia.errors import PlatformError
+from eunomia.core.errors import PlatformError
 from eunomia.hardware.facts import from_table, read_toml
 
 Dataflow = Literal["row_stationary", "weight_stationary", "systolic_weight", "systolic_output"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from eunomia.errors import PlatformError
+from eunomia.core.errors import PlatformError
 from eunomia.hardware import cache
 from eunomia.hardware.dataflow import MODEL_VERSION
 from eunomia.hardware.platform import Platform

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from eunomia.errors import PlatformError
+from eunomia.core.errors import PlatformError
 from eunomia.hardware.accelerator import AcceleratorType
 from eunomia.hardware.layer_cost import LayerCost, Traffic, price
 from eunomia.hardware.nest import Nest, nest_of

@@ -8,7 +8,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from eunomia.errors import PlatformError
+from eunomia.core.errors import PlatformError
 
 Facts = TypeVar("Facts")
 DATA = Path(__file__).parent / "data"

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any, Literal
 
-from eunomia.errors import PlatformError
+from eunomia.core.errors import PlatformError
 from eunomia.hardware.facts import from_table
 from eunomia.hardware.layer_cost import LayerCost, Traffic
 from eunomia.hardware.nest import nest_of

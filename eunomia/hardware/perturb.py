@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 from eunomia.hardware.table import CostTable
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.errors import PlatformError, UnknownNameError
+from eunomia.core.errors import PlatformError, UnknownNameError
 from eunomia.hardware.facts import presets, read_toml
 from eunomia.hardware.types import DeviceType, load_type, read_type
 

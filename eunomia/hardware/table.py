@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.errors import PlatformError
+from eunomia.core.errors import PlatformError
 from eunomia.workload.model import DnnModel
 
 Floats = npt.NDArray[np.float64]

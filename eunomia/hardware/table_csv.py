@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from eunomia.atomic import write_text
-from eunomia.errors import PlatformError, TraceError
+from eunomia.core.atomic import write_text
+from eunomia.core.errors import PlatformError, TraceError
 from eunomia.hardware.table import CostTable, Floats
 from eunomia.workload.model import DnnModel
 

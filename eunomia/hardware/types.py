@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from eunomia.errors import PlatformError, UnknownNameError
+from eunomia.core.errors import PlatformError, UnknownNameError
 from eunomia.hardware.accelerator import AcceleratorType, accelerator_from_table
 from eunomia.hardware.dataflow import layer_cost
 from eunomia.hardware.facts import presets, read_toml

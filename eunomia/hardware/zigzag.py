@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eunomia.errors import ConfigError, PlatformError
+from eunomia.core.errors import ConfigError, PlatformError
 from eunomia.hardware.nest import Nest, nest_of
 from eunomia.workload.model import Layer
 

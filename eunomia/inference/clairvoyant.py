@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
 from eunomia.inference.kernel.layout import HIT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 
 Contention = Literal[
     "none", "proportional", "max_min", "weighted", "moca_literal",

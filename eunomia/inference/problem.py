@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.errors import ConfigError, PlatformError
+from eunomia.core.errors import ConfigError, PlatformError
 from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
 from eunomia.inference.options import EngineOptions, Estimator

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.errors import ConfigError, PolicyError
+from eunomia.contract.view import Assign, View
+from eunomia.core.errors import ConfigError, PolicyError
 from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
 from eunomia.inference.kernel import loop, modes
@@ -23,7 +24,6 @@ from eunomia.inference.policies import load_policy
 from eunomia.inference.policies.knowledge import knowledge_of
 from eunomia.inference.policies.ordering import fcfs
 from eunomia.inference.problem import Problem, build_problem
-from eunomia.inference.view import Assign, View
 from eunomia.workload.requests import RequestTable
 
 THROTTLED_MODES = ("proportional", "max_min")  # what a split by the policy may take the place of

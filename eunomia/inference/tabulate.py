@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from eunomia.core.schemas import ACCELERATORS, COSTS, DECISIONS, REQUESTS, SUBJOBS
 from eunomia.inference.kernel.layout import OUTCOMES
-from eunomia.schema import ACCELERATORS, COSTS, DECISIONS, REQUESTS, SUBJOBS
 
 if TYPE_CHECKING:
     from eunomia.inference.simulate import Outcome

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from eunomia.errors import RecordError
+from eunomia.core.errors import RecordError
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-Table: TypeAlias = pa.Table | Mapping[str, Any]  # a table of eunomia.schema, or its columns as arrays
+Table: TypeAlias = pa.Table | Mapping[str, Any]  # a table of eunomia.core.schemas, or its columns as arrays
 Tables: TypeAlias = Mapping[str, Table]
 
 OUTCOMES = ("hit", "late", "dropped", "unfinished")
@@ -40,7 +40,7 @@ class Names:
 
 @dataclass(frozen=True)
 class Requests:
-    """Columns of the requests table (eunomia/schema.py), one row per request, times in seconds."""
+    """Columns of the requests table (eunomia/core/schemas.py), one row per request, times in seconds."""
 
     request: Ints
     tenant: Names

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 from eunomia.metrics.columns import Costs, Floats, Requests, Subjobs
 from eunomia.metrics.service import group_means, slowdown
 from eunomia.metrics.statistics import mean

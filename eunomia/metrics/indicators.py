@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eunomia.core.schemas import PAIRS
 from eunomia.metrics.columns import DROPPED, HIT, LATE, OUTCOMES, Floats, Ints, Requests, Tables
 from eunomia.metrics.service import pair_codes
 from eunomia.metrics.statistics import mean, nearest_rank
 from eunomia.metrics.window import Measured, measured
-from eunomia.schema import PAIRS
 from eunomia.workload.tenant import Agreement, Slo
 
 TOLERANCE = 1e-12  # of the gap: 0.3 promised and 3 of 10 kept is met

@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 
 Floats = npt.NDArray[np.float64]
 

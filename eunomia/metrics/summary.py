@@ -9,14 +9,14 @@ from typing import Literal
 
 import numpy as np
 
-from eunomia.errors import UnknownNameError
+from eunomia.core.errors import UnknownNameError
+from eunomia.core.records import RunRecords
 from eunomia.metrics import bandwidth, efficiency, fairness, indicators, service
 from eunomia.metrics.columns import Costs, Tables, decision_times_s
 from eunomia.metrics.run import Facts, Run
 from eunomia.metrics.statistics import NO_DATA, Estimate, Floats, interval, mean, nearest_rank
 from eunomia.metrics.statistics import paired_difference as minus
 from eunomia.metrics.window import measured
-from eunomia.records import RunRecords
 from eunomia.workload.tenant import Agreement
 
 Direction = Literal["higher", "lower", "neither"]
@@ -176,7 +176,7 @@ def summarise(
 ) -> dict[str, float]:
     """Every metric of METRICS for one run, by name; nan where the run has no data for it.
 
-    ``source`` is a recorded run, or maps names of eunomia.schema to Arrow tables or to mappings of
+    ``source`` is a recorded run, or maps names of eunomia.core.schemas to Arrow tables or to mappings of
     arrays; ``requests`` is needed, the others add metrics. SLOs are judged from ``agreements``, or
     read from the ``pairs`` table when they are None. ``warmup_s`` and ``end_s`` choose the requests
     (``measured``): by default 0 and the last instant on record, or, of a recorded run, ``warmup_s``

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 from eunomia.metrics.columns import UNFINISHED, Floats, Requests, Tables
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from eunomia.core.records import Comparison, RunRecords
 from eunomia.metrics.run import Facts
 from eunomia.metrics.service import tenant_rates
 from eunomia.metrics.statistics import Estimate, interval, paired_difference
 from eunomia.metrics.summary import METRICS, Compared, compare, summarise
 from eunomia.metrics.window import Measured, measured
-from eunomia.records import Comparison, RunRecords
 
 HEADLINES = (
     "hit_rate", "slo_attainment", "worst_tenant", "jain_hit_rate", "response_p99_s", "energy_per_request_j",

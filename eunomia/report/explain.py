@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.errors import ConfigError, RecordError
-from eunomia.records import RunRecords, read_run
+from eunomia.core.errors import ConfigError, RecordError
+from eunomia.core.records import RunRecords, read_run
 from eunomia.report.history import History
 from eunomia.report.needs import needs
 from eunomia.report.ranking import Rule

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.core.records import RunRecords
 from eunomia.metrics.causes import REASONS, miss_reason, split
 from eunomia.metrics.columns import LATE
 from eunomia.metrics.fairness import fairness_over_time
 from eunomia.metrics.statistics import interval
-from eunomia.records import RunRecords
 from eunomia.report.assessment import Assessment, plain
 
 MAX_PAIRS = 60

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from eunomia.core.records import RunRecords
 from eunomia.metrics.columns import HIT, OUTCOMES, Requests
-from eunomia.records import RunRecords
 from eunomia.report.columns import Floats, floats, ints, words
 
 MAX_INTERVALS = 5_000  # per policy

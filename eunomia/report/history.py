@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eunomia.records import RunRecords
+from eunomia.core.records import RunRecords
 from eunomia.report.columns import Floats, Ints, floats, ints, words
 from eunomia.report.network import Network, read_networks
 

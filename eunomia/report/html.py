@@ -12,9 +12,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from eunomia.atomic import write_text
+from eunomia.core.atomic import write_text
+from eunomia.core.records import Comparison, RunRecords
 from eunomia.metrics.summary import METRICS
-from eunomia.records import Comparison, RunRecords
 from eunomia.report import figures
 from eunomia.report.assessment import HEADLINES, Assessment, interval_text, metric_text
 from eunomia.report.bidi import Names, breakable, visible

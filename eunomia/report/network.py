@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eunomia.records import RunRecords
+from eunomia.core.records import RunRecords
 from eunomia.report.columns import Floats, floats, words
 
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.atomic import write_bytes
-from eunomia.errors import RecordError
-from eunomia.records import RunRecords
+from eunomia.core.atomic import write_bytes
+from eunomia.core.errors import RecordError
+from eunomia.core.records import RunRecords
 from eunomia.report.columns import Floats, Ints, floats, ints, words
 
 ACCELERATORS, SYSTEM, REQUESTS = 1, 2, 3  # "processes" of the trace: groups of tracks

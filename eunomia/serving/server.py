@@ -14,28 +14,28 @@ from typing import Any
 
 from aiohttp import web
 
-from eunomia.errors import ConfigError, ModelError, OutputError
+from eunomia.contract.view import Assign, View
+from eunomia.core.errors import ConfigError, ModelError, OutputError
 from eunomia.inference.policies import load_policy
-from eunomia.inference.view import Assign, View
-from eunomia.serving.connections import ConnectionLimits, Connections, room_for
 from eunomia.serving.devices.device import DeviceSpec
+from eunomia.serving.devices.memory import keep_freed_memory
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.dispatch.clock import WallClock
 from eunomia.serving.dispatch.guard import Guarded
 from eunomia.serving.dispatch.options import DispatchOptions
-from eunomia.serving.http import HttpFront
-from eunomia.serving.ledger import Ledger
-from eunomia.serving.memory import keep_freed_memory
+from eunomia.serving.dispatch.shelf import Placed, PolicyShelf
+from eunomia.serving.dispatch.warm import warm_up
+from eunomia.serving.fronts.connections import ConnectionLimits, Connections, room_for
+from eunomia.serving.fronts.http import HttpFront
+from eunomia.serving.models.repository import Entry, Repository
+from eunomia.serving.observe.ledger import Ledger
+from eunomia.serving.observe.tracing import TraceOptions, Tracing
 from eunomia.serving.protocol.errors import BadRequest, Unavailable
-from eunomia.serving.regions import Regions
-from eunomia.serving.repository import Entry, Repository
+from eunomia.serving.protocol.regions import Regions
 from eunomia.serving.service import Service
-from eunomia.serving.shelf import Placed, PolicyShelf
 from eunomia.serving.tenants.following import FOLLOW_S, Shared, follow
 from eunomia.serving.tenants.grants import Directory
 from eunomia.serving.tenants.limits import Limits
-from eunomia.serving.tracing import TraceOptions, Tracing
-from eunomia.serving.warm import warm_up
 
 log = logging.getLogger("eunomia.serving")
 BACKLOG = 1024  # connections that wait to be accepted
@@ -213,7 +213,7 @@ class Server:
         import grpc
         from tritonclient.grpc import service_pb2_grpc as stubs
 
-        from eunomia.serving.grpc_front import GrpcFront
+        from eunomia.serving.fronts.grpc import GrpcFront
 
         largest = self.options.max_body_bytes
         self._grpc = grpc.aio.server(options=[

@@ -12,14 +12,21 @@ from typing import Any
 
 import numpy.typing as npt
 
-from eunomia.serving.connections import Connections
 from eunomia.serving.devices.answers import Elsewhere, Inputs
 from eunomia.serving.devices.arena import ArenaFull
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.jobs import Job
-from eunomia.serving.history import History, Run
-from eunomia.serving.ledger import Ledger
+from eunomia.serving.dispatch.shelf import PolicyShelf
+from eunomia.serving.fronts.connections import Connections
+from eunomia.serving.models.repository import Repository
+from eunomia.serving.observe.history import History, Run
+from eunomia.serving.observe.ledger import Ledger
+from eunomia.serving.observe.metrics import NO_MODEL, Telemetry
+from eunomia.serving.observe.recording import Recording
+from eunomia.serving.observe.retired import Retired
+from eunomia.serving.observe.statistics import ModelStatistics
+from eunomia.serving.observe.tracing import Tracing
 from eunomia.serving.protocol.checks import check_inputs, check_outputs, duration_s, whole_number
 from eunomia.serving.protocol.errors import (
     Forbidden,
@@ -30,17 +37,10 @@ from eunomia.serving.protocol.errors import (
     Unavailable,
 )
 from eunomia.serving.protocol.infer import InferRequest, InputTensor, SharedRegion
-from eunomia.serving.recording import Recording
-from eunomia.serving.regions import Regions
-from eunomia.serving.repository import Repository
-from eunomia.serving.retired import Retired
-from eunomia.serving.shelf import PolicyShelf
-from eunomia.serving.statistics import ModelStatistics
-from eunomia.serving.telemetry import NO_MODEL, Telemetry
+from eunomia.serving.protocol.regions import Regions
 from eunomia.serving.tenants.deadlines import Claim, deadline_s
 from eunomia.serving.tenants.grants import DEFAULT_TENANT, Directory, Grant
 from eunomia.serving.tenants.limits import Limits
-from eunomia.serving.tracing import Tracing
 from eunomia.workload.tenant import Agreement
 
 MICROSECOND = 1e-6

@@ -17,7 +17,7 @@ from typing import Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 from eunomia.workload.quantity import not_negative, positive, share
 
 Floats = npt.NDArray[np.float64]

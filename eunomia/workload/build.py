@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from eunomia.errors import ModelError
+from eunomia.core.errors import ModelError
 from eunomia.workload.model import DnnModel, Layer, LayerKind
 
 SOFTMAX_OPS = 5  # per element: maximum, subtract, exponential, sum, divide

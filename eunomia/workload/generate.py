@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 from eunomia.workload.arrivals import Replay
 from eunomia.workload.closed_loop import ClosedLoop
 from eunomia.workload.paced import Paced, dispatch, expected_dispatches

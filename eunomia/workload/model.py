@@ -9,7 +9,7 @@ from functools import cached_property
 from math import prod
 from typing import Literal, get_args
 
-from eunomia.errors import ModelError
+from eunomia.core.errors import ModelError
 
 LayerKind = Literal["conv", "matmul", "pool", "elementwise", "norm", "softmax", "reshape", "gather"]
 

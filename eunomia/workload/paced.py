@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 from eunomia.workload.arrivals import BLOCK
 from eunomia.workload.quantity import not_negative, positive
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from eunomia.errors import ConfigError
-from eunomia.registry import Registry
+from eunomia.core.errors import ConfigError
+from eunomia.core.registry import Registry
 from eunomia.workload.arrivals import ArrivalProcess
 from eunomia.workload.closed_loop import ClosedLoop
 from eunomia.workload.paced import Paced

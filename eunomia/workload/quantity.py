@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 
 
 def positive(what: str, value: float) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 from eunomia.workload.deadlines import DeadlineRule
 from eunomia.workload.generate import Rows, assemble
 from eunomia.workload.requests import RequestTable

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 from eunomia.workload.tenant import Agreement
 
 Floats = npt.NDArray[np.float64]

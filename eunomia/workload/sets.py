@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eunomia.errors import UnknownNameError
+from eunomia.core.errors import UnknownNameError
 from eunomia.workload.deadlines import TABLES, DeadlineRule, Level, Qos, QosIsolated
 from eunomia.workload.paced import AuroraStreams, MocaStreams
 from eunomia.workload.processes import Arrivals

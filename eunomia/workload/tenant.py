@@ -6,7 +6,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 
 SliKind = Literal["hit_rate", "latency_percentile", "latency_mean", "throughput", "drop_rate"]
 MAX_NAME = 200  # letters

@@ -18,7 +18,7 @@ from benchmarks.serving.conformance import faults_of, operation_row, verdict  # 
 from benchmarks.serving.made_up import Seen, read_fuzzer  # noqa: E402
 from benchmarks.serving.roles import Door  # noqa: E402
 from benchmarks.serving.tally import Tally  # noqa: E402
-from eunomia.serving.openapi import document  # noqa: E402
+from eunomia.serving.fronts.openapi import document  # noqa: E402
 from tests.serving.live import ADMIN, GOLD, SIDE, SILVER, running  # noqa: E402
 
 

@@ -1,4 +1,4 @@
-"""The sentences of docs/results/learned.md, on rows whose figures are known."""
+"""The sentences of results/learned.md, on rows whose figures are known."""
 
 import numpy as np
 import pytest

@@ -257,12 +257,12 @@ def test_unwritable_output_is_said(shell: Shell) -> None:
 def test_a_full_disk_is_said(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     import errno
 
-    import eunomia.records
+    import eunomia.core.records
 
     def full(*args: object, **kwargs: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(eunomia.records.pq, "write_table", full)
+    monkeypatch.setattr(eunomia.core.records.pq, "write_table", full)
     refused(shell("run", small(Path.cwd()), "--out", "out"), "disk is full")
     assert not Path("out").exists()
 

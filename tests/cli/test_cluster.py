@@ -305,7 +305,7 @@ def test_where_every_solver_fails_shares_are_isolated_and_nothing_is_lost(
 def test_a_policy_that_crashes_is_named(shell: Shell, tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(
-        "from eunomia.cluster.view import Needs\n"
+        "from eunomia.contract.allocation import Needs\n"
         "class Mine:\n"
         "    needs = Needs()\n"
         "    def reset(self, seed): pass\n"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from eunomia.cli.inspect import find_run
-from eunomia.errors import RecordError
-from eunomia.records import read_comparison, write_comparison, write_run
+from eunomia.core.errors import RecordError
+from eunomia.core.records import read_comparison, write_comparison, write_run
 from tests.report.synthetic import run
 
 

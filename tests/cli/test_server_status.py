@@ -91,9 +91,9 @@ def test_a_server_file_that_is_wrong(shell: Shell, tmp_path: Path) -> None:
 
 
 def test_a_recording_that_is_too_short_to_judge_by_is_a_check_not_passed() -> None:
-    from eunomia.errors import EunomiaError
-    from eunomia.experiment.promotion import judge
-    from eunomia.experiment.twin import twin_of
+    from eunomia.core.errors import EunomiaError
+    from eunomia.study.serving.promotion import judge
+    from eunomia.study.serving.twin import twin_of
     from tests.serving.test_promotion import traffic
 
     with pytest.raises(EunomiaError, match="200 are needed") as caught:

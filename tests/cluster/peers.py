@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eunomia.cluster.view import ClusterView
+from eunomia.contract.allocation import ClusterView
 
 Array = np.ndarray
 

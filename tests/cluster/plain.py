@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from eunomia.cluster.cluster import Cluster
-from eunomia.cluster.view import ClusterView
+from eunomia.contract.allocation import ClusterView
+from eunomia.contract.cluster import Cluster
 
 Array = np.ndarray
 FORMS = ("agnostic", "aware", "packed")

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from eunomia.cluster.cluster import Cluster
 from eunomia.cluster.job import TrainingJob
 from eunomia.cluster.problem import ClusterProblem, build_problem
 from eunomia.cluster.throughput import ThroughputTable
-from eunomia.cluster.view import Allocation, ClusterView, Needs
+from eunomia.contract.allocation import Allocation, ClusterView, Needs
+from eunomia.contract.cluster import Cluster
 
 SPEEDS = {"a": {"fast": 2.0, "slow": 1.0}, "b": {"fast": 4.0, "slow": 1.0}}
 

@@ -9,7 +9,7 @@ import pytest
 
 from eunomia.cluster.analytical import Peak, StepWork, steps_per_s
 from eunomia.cluster.throughput import ThroughputTable
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 from tests.shared_data import shared
 
 SMALL = Peak(tflop=10.0, dram_gb=100.0, link_gb=10.0, network_gb=1.0)

@@ -9,7 +9,7 @@ import pytest
 
 from eunomia.cluster.options import Restart, SimulationOptions
 from eunomia.cluster.simulate import simulate_cluster
-from eunomia.cluster.view import Allocation, ClusterView, Needs
+from eunomia.contract.allocation import Allocation, ClusterView, Needs
 from tests.cluster.small import job, problem
 
 

@@ -11,7 +11,7 @@ from eunomia.cluster.completion import complete_pairs, low_rank
 from eunomia.cluster.estimates import Beliefs
 from eunomia.cluster.options import Estimates, SimulationOptions
 from eunomia.cluster.simulate import simulate_cluster
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 from tests.cluster.small import Shares, job, problem
 
 KEYS, SCALE = np.array([0, 1]), np.array([1, 2])

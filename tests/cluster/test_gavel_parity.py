@@ -7,7 +7,6 @@ import json
 import numpy as np
 import pytest
 
-from eunomia.cluster.cluster import Cluster
 from eunomia.cluster.options import SimulationOptions
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.problem import ClusterProblem, build_problem
@@ -15,6 +14,7 @@ from eunomia.cluster.simulate import simulate_cluster
 from eunomia.cluster.throughput import ThroughputTable
 from eunomia.cluster.traces import read_jobs
 from eunomia.cluster.traces.jobs import to_jobs
+from eunomia.contract.cluster import Cluster
 from tests.shared_data import shared
 
 

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from benchmarks.cluster_views import random_view
-from eunomia.cluster.cluster import Cluster
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.problem import ClusterProblem, build_problem
 from eunomia.cluster.throughput import ThroughputTable
 from eunomia.cluster.traces import read_jobs
 from eunomia.cluster.traces.generate import generate
 from eunomia.cluster.traces.jobs import to_jobs
+from eunomia.contract.cluster import Cluster
 from tests.shared_data import shared
 
 pytest.importorskip("ecos", reason="ecos is not installed")

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eunomia.cluster.cluster import Cluster
 from eunomia.cluster.job import TrainingJob
 from eunomia.cluster.live_search import LiveSearch
 from eunomia.cluster.options import Failures, Restart, SimulationOptions, Slowdown
@@ -15,7 +14,8 @@ from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.problem import ClusterProblem, build_problem
 from eunomia.cluster.searches import as_searches
 from eunomia.cluster.tuned_mode import TunedRun, simulate_tuned
-from eunomia.errors import ConfigError
+from eunomia.contract.cluster import Cluster
+from eunomia.core.errors import ConfigError
 from tests.cluster.small import First, job, table
 
 FREE = SimulationOptions(slowdown=Slowdown("none"))

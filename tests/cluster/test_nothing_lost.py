@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eunomia.cluster.cluster import Cluster
 from eunomia.cluster.options import Failures, Restart, SimulationOptions
 from eunomia.cluster.policies.catalogue import ALLOCATORS, allocator
 from eunomia.cluster.problem import ClusterProblem, build_problem
 from eunomia.cluster.simulate import simulate_cluster
+from eunomia.contract.cluster import Cluster
 from tests.cluster.small import job, table
 
 WIDEST = {"allox": 1}  # refuses gangs, by name of the job

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunomia.cluster.cluster import Cluster, DeviceType
 from eunomia.cluster.options import Slowdown
 from eunomia.cluster.placement import Held, Servers, same_places, spread_speed
 from eunomia.cluster.round_core import pick
+from eunomia.contract.cluster import Cluster, DeviceType
 from tests.cluster import plain_rounds as plain
 
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eunomia.cluster.cluster import Cluster, DeviceType
 from eunomia.cluster.forecast import Forecast, WithForecast
 from eunomia.cluster.options import Estimates, Failures, Restart, SimulationOptions, Slowdown
 from eunomia.cluster.policies.catalogue import allocator
@@ -17,10 +16,11 @@ from eunomia.cluster.problem import ClusterProblem, build_problem
 from eunomia.cluster.simulate import ClusterRun, simulate_cluster
 from eunomia.cluster.solver import solve as solving
 from eunomia.cluster.tabulate import facts_of, tables_of
-from eunomia.cluster.view import Allocation, ClusterView, Needs, PairShares
-from eunomia.errors import ConfigError, PlatformError, PolicyError
+from eunomia.contract.allocation import Allocation, ClusterView, Needs, PairShares
+from eunomia.contract.cluster import Cluster, DeviceType
+from eunomia.core.errors import ConfigError, PlatformError, PolicyError
+from eunomia.core.records import conform
 from eunomia.metrics.cluster import summarise_cluster
-from eunomia.records import conform
 from tests.cluster.small import First, Shares, job, problem, table
 
 FREE = SimulationOptions(slowdown=Slowdown("none"))

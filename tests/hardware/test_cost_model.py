@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eunomia.errors import PlatformError
+from eunomia.core.errors import PlatformError
 from eunomia.hardware.accelerator import AcceleratorType
 from eunomia.hardware.dataflow import layer_cost
 from eunomia.hardware.types import load_type

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eunomia.errors import EunomiaError, PlatformError, UnknownNameError
+from eunomia.core.errors import EunomiaError, PlatformError, UnknownNameError
 from eunomia.hardware.platform import Platform, from_config, load_platform, platform_names
 from eunomia.hardware.types import load_type
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunomia.errors import ConfigError, EunomiaError, PlatformError, TraceError
+from eunomia.core.errors import ConfigError, EunomiaError, PlatformError, TraceError
 from eunomia.hardware import build, cache
 from eunomia.hardware.build import build_table
 from eunomia.hardware.perturb import perturb

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eunomia.errors import PlatformError, UnknownNameError
+from eunomia.core.errors import PlatformError, UnknownNameError
 from eunomia.hardware.accelerator import AcceleratorType
 from eunomia.hardware.facts import presets
 from eunomia.hardware.gpu import GpuType

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from eunomia.errors import ConfigError, PlatformError
+from eunomia.core.errors import ConfigError, PlatformError
 from eunomia.hardware.types import cost_of, load_type
 from eunomia.hardware.zigzag import zigzag_cost
 from eunomia.workload.model import Layer

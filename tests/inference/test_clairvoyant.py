@@ -11,8 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from eunomia.errors import ConfigError
-from eunomia.experiment.bracket import bracket
+from eunomia.core.errors import ConfigError
 from eunomia.inference.clairvoyant import SearchOptions, search_schedule
 from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.options import EngineOptions, Estimator
@@ -20,6 +19,7 @@ from eunomia.inference.policies import POLICIES
 from eunomia.inference.reference import Rule
 from eunomia.inference.simulate import simulate, simulate_problem
 from eunomia.metrics.bounds import BoundOptions, attainment_bound, hit_bound
+from eunomia.study.inference.bracket import bracket
 from eunomia.workload.requests import RequestTable
 from tests.inference.agreement import compiled
 from tests.inference.strategies import Case, cases, greedy_rules

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eunomia.contract.view import Assign, View
 from eunomia.inference.reference import Rule
-from eunomia.inference.view import Assign, View
 from tests.inference.agreement import assert_agreement
 from tests.inference.strategies import Case, cases, greedy_rules, queue_rules
 

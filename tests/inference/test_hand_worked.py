@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eunomia.contract.view import Assign, View
 from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.inference.reference import Rule
-from eunomia.inference.view import Assign, View
 from eunomia.workload.model import DnnModel
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement, Slo

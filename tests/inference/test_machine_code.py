@@ -11,12 +11,12 @@ import numba
 import numpy as np
 import pytest
 
-from eunomia.errors import ConfigError
+from eunomia.contract.view import READY, SYSTEM
+from eunomia.core.errors import ConfigError
 from eunomia.inference.kernel import jit
 from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.machine_code import MachineCode, identity
 from eunomia.inference.kernel.signatures import compile_key
-from eunomia.inference.view import READY, SYSTEM
 
 SIGNATURE = numba.float64(numba.float64)
 FACTOR = 2.0
@@ -86,8 +86,8 @@ def test_a_damaged_file_is_written_anew(folder: Path, damage: Callable[[bytes], 
 
 
 def test_other_sources_replace_the_file(folder: Path) -> None:
-    compiled(times(3.0), "kernel")
-    assert compiled(times(3.0), "policies")[1] == 0
+    compiled(times(3.0), "inference/kernel")
+    assert compiled(times(3.0), "inference/policies")[1] == 0
     assert len(files(folder)) == 1
 
 
@@ -96,7 +96,7 @@ def test_sources_edited_while_the_process_runs_are_not_kept(
 ) -> None:
     monkeypatch.setattr(jit, "STARTED_S", 0.0)
     jit.source_stamp.cache_clear()
-    assert compiled(times(3.0), "kernel")[0](2.0) == 6.0
+    assert compiled(times(3.0), "inference/kernel")[0](2.0) == 6.0
     assert files(folder) == []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eunomia.errors import PlatformError
+from eunomia.core.errors import PlatformError
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import build_problem
 from tests.inference.strategies import ToyPlatform, toy_table

@@ -8,7 +8,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from eunomia.errors import ConfigError, PolicyError
+from eunomia.core.errors import ConfigError, PolicyError
 from eunomia.hardware.table import CostTable
 from eunomia.inference import reference
 from eunomia.inference.options import EngineOptions, Estimator

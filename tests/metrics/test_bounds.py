@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eunomia.errors import ConfigError, EunomiaError, UnknownNameError
+from eunomia.core.errors import ConfigError, EunomiaError, UnknownNameError
 from eunomia.inference.kernel.setup import GRACE_S as ENGINE_GRACE_S
 from eunomia.metrics.bounds import Bound, BoundOptions, attainment_bound, hit_bound
 from eunomia.metrics.bounds.formulate import cut, formulate

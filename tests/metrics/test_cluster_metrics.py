@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from eunomia.cluster.tabulate import contention
+from eunomia.core.records import conform
 from eunomia.metrics.cluster import CLUSTER_METRICS, job_columns, summarise_cluster, tenant_shares
 from eunomia.metrics.statistics import interval
-from eunomia.records import conform
 from eunomia.report.cluster.words import duration, estimate_text, metric_text
 
 JOBS = conform(

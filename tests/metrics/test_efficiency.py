@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 from eunomia.metrics import efficiency
 from eunomia.metrics.columns import Costs, Requests, Subjobs
 from tests.metrics.toy import costs_table, four, many, request, requests

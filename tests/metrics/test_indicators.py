@@ -5,8 +5,8 @@ import math
 import pyarrow as pa
 import pytest
 
+from eunomia.core.schemas import PAIRS
 from eunomia.metrics.indicators import pair_table, slo_attainment, slo_shortfall
-from eunomia.schema import PAIRS
 from eunomia.workload.tenant import Agreement, Slo
 from tests.metrics.toy import four, request, requests_table
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from eunomia.errors import ConfigError, RecordError
+from eunomia.core.errors import ConfigError, RecordError
 from eunomia.metrics import service
 from eunomia.metrics.columns import Requests, Subjobs
 from eunomia.metrics.window import measured

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 from eunomia.metrics.statistics import (
     Estimate,
     bootstrap,

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunomia.errors import UnknownNameError
+from eunomia.core.errors import UnknownNameError
+from eunomia.core.records import RunRecords
 from eunomia.metrics.run import Facts
 from eunomia.metrics.statistics import interval, paired_difference
 from eunomia.metrics.summary import METRICS, compare, summarise
-from eunomia.records import RunRecords
 from eunomia.workload.tenant import Agreement, Slo
 from tests.metrics.toy import costs_table, four, many, platform, requests_table, subjobs_table
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eunomia.core.records import conform
 from eunomia.metrics.columns import Requests
-from eunomia.records import conform
 
 DEFAULTS: dict[str, Any] = {
     "tenant": "a", "model": "m", "arrival_s": 0.0, "deadline_s": 10.0, "start_s": None, "finish_s": None,

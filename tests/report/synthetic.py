@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eunomia.records import Comparison, RunRecords, conform
+from eunomia.core.records import Comparison, RunRecords, conform
 
 TYPES = ("simba", "eyeriss")
 TYPE_OF = (0, 0, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from eunomia.records import Comparison
+from eunomia.core.records import Comparison
 from eunomia.report.bidi import Names, breakable, visible
 from eunomia.report.html import render_report
 from tests.report.synthetic import run

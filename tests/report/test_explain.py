@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from eunomia.errors import ConfigError, RecordError
-from eunomia.records import RunRecords, conform, write_run
+from eunomia.core.errors import ConfigError, RecordError
+from eunomia.core.records import RunRecords, conform, write_run
 from eunomia.report.explain import explain
 from eunomia.report.story import _article
 from tests.report.synthetic import run

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from eunomia.core.records import RunRecords
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.simulate import simulate
-from eunomia.records import RunRecords
 from eunomia.report.explain import explain
 from eunomia.report.history import History
 from eunomia.report.ranking import ORDERS, PLACES, Rule

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from eunomia.records import Comparison, RunRecords, write_comparison, write_run
+from eunomia.core.records import Comparison, RunRecords, write_comparison, write_run
 from eunomia.report.assessment import Assessment
 from eunomia.report.gantt import MAX_TOTAL, gantt
 from eunomia.report.html import page_data, render_report, write_report
@@ -151,7 +151,7 @@ def test_runs_without_layers_still_give_a_report(compared: Comparison) -> None:
 
 
 def test_examples_name_the_directory_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from eunomia.records import read_comparison
+    from eunomia.core.records import read_comparison
 
     monkeypatch.chdir(tmp_path)
     one = run(requests=40, load=1.3)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from eunomia.records import RunRecords
+from eunomia.core.records import RunRecords
 from eunomia.report.gantt import gantt, why_missing
 from eunomia.report.html import render_report
 from eunomia.report.timeline import write_timeline

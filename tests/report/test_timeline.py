@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from eunomia.errors import RecordError
-from eunomia.records import RunRecords
+from eunomia.core.errors import RecordError
+from eunomia.core.records import RunRecords
 from eunomia.report.timeline import write_timeline
 from tests.report.synthetic import NAMES, run
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.models.convolutional import mobilenet_v2
-from eunomia.serving.repository import Entry
+from eunomia.serving.models.repository import Entry
 from eunomia.serving.server import Server, ServerOptions
 from eunomia.serving.tenants.grants import Grant, Promise, StaticDirectory, hash_key
 from eunomia.workload.tenant import Slo

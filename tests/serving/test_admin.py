@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eunomia.errors import ConfigError, EunomiaError
+from eunomia.core.errors import ConfigError, EunomiaError
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.content import read_grant

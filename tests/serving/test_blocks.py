@@ -11,7 +11,7 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from eunomia.errors import ModelError
+from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.cut import cut_points, element_types, segment_model, segments
 from eunomia.serving.blocks.optimise import optimise, session_options
 from eunomia.serving.blocks.plan import choose_cuts, plan_blocks

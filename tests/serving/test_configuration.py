@@ -18,7 +18,7 @@ from eunomia.config.server import demo_server, load_server, server_from
 from eunomia.config.study import read_study
 from eunomia.config.traffic import load_traffic, traffic_from
 from eunomia.config.training import load_training
-from eunomia.errors import ConfigError, EunomiaError, OutputError
+from eunomia.core.errors import ConfigError, EunomiaError, OutputError
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant, hash_key
 from tests.serving.process import process, write_server

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from eunomia.serving.connections import ConnectionLimits, Connections, _Seen, room_for
+from eunomia.serving.fronts.connections import ConnectionLimits, Connections, _Seen, room_for
 from tests.serving.live import GOLD, running
 from tests.serving.test_server import ask, tritongrpc, tritonhttp
 

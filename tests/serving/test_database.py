@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import delete, func, select, text
 
-from eunomia.errors import ConfigError, OutputError
+from eunomia.core.errors import ConfigError, OutputError
 from eunomia.serving.tenants.connection import MIGRATION_LOCK, connect
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant, Promise, hash_key

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from sqlalchemy import delete, event, text
 
-from eunomia.errors import ConfigError, OutputError
+from eunomia.core.errors import ConfigError, OutputError
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.connection import transaction
 from eunomia.serving.tenants.database import DatabaseDirectory

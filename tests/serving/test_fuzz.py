@@ -41,7 +41,7 @@ def test_the_targets_of_the_fuzzer_take_mutated_seeds(target: str, cut: int, put
 
 
 def test_too_many_tensors_are_refused() -> None:
-    from eunomia.serving.grpc_front import read_message
+    from eunomia.serving.fronts.grpc import read_message
     from eunomia.serving.protocol.errors import BadRequest
 
     message = pb.ModelInferRequest(model_name="small")

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eunomia.errors import RecordError
-from eunomia.serving import ledger as module
-from eunomia.serving.ledger import Ledger, read_lines
-from eunomia.serving.retired import Retired
+from eunomia.core.errors import RecordError
+from eunomia.serving.observe import ledger as module
+from eunomia.serving.observe.ledger import Ledger, read_lines
+from eunomia.serving.observe.retired import Retired
 
 
 def request(tenant: str = "gold", outcome: str = "hit", service_s: float = 0.01) -> Retired:
@@ -117,8 +117,8 @@ def test_two_servers_cannot_share_a_ledger(tmp_path: Path) -> None:
 
 WRITER = """
 import sys
-from eunomia.serving.ledger import Ledger
-from eunomia.serving.retired import Retired
+from eunomia.serving.observe.ledger import Ledger
+from eunomia.serving.observe.retired import Retired
 from pathlib import Path
 ledger = Ledger(Path(sys.argv[1]))
 n = 0

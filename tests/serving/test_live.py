@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eunomia.serving.history import History, why
-from eunomia.serving.retired import Retired
+from eunomia.serving.observe.history import History, why
+from eunomia.serving.observe.retired import Retired
 from eunomia.serving.server import Server
 from tests.serving.live import ADMIN, GOLD, SIDE, SILVER, running
 

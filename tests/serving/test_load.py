@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from eunomia.cli.main import app
-from eunomia.errors import ConfigError, OutputError
+from eunomia.core.errors import ConfigError, OutputError
 from eunomia.serving.load.client import TritonClient
 from eunomia.serving.load.page import render
 from eunomia.serving.load.plan import LoadStream, Schedule, draw_schedule

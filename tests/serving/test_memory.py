@@ -6,12 +6,12 @@ import gc
 import subprocess
 import sys
 
-from eunomia.serving.memory import undisturbed
+from eunomia.serving.devices.memory import undisturbed
 
 SERVER = """
 import gc
 from eunomia.serving.server import Server
-from eunomia.serving.memory import set_aside
+from eunomia.serving.devices.memory import set_aside
 before = len(gc.get_objects())
 set_aside()
 after = len(gc.get_objects())

@@ -23,7 +23,7 @@ from eunomia.serving.protocol.infer import (
     raw_array,
     write_response,
 )
-from eunomia.serving.regions import Regions, RegionTensor
+from eunomia.serving.protocol.regions import Regions, RegionTensor
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.serving import made_up
-from eunomia.serving.openapi import document
+from eunomia.serving.fronts.openapi import document
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.protocol.infer import read_request
 from eunomia.serving.server import Server
@@ -34,7 +34,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, s
 
 
 def test_every_route_is_in_the_document(server: tuple[Server, str]) -> None:
-    from eunomia.serving.http import HttpFront
+    from eunomia.serving.fronts.http import HttpFront
 
     app = HttpFront(server[0].service, 1000).application()
     routes = {

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from eunomia.cli.main import status
-from eunomia.errors import ConfigError, OutputError
-from eunomia.experiment.promotion import Replayed, _decide, interval, judge, write_served
-from eunomia.experiment.twin import twin_of
-from eunomia.inference.learning.checkpoint import Checkpoint, save
-from eunomia.inference.learning.policy.bases import base_weights
+from eunomia.core.errors import ConfigError, OutputError
 from eunomia.inference.policies import load_policy
+from eunomia.learning.checkpoint import Checkpoint, save
+from eunomia.learning.policy.bases import base_weights
 from eunomia.serving.dispatch.guard import Guarded
-from eunomia.serving.shelf import DEPTH, Placed, PolicyShelf, stamped
+from eunomia.serving.dispatch.shelf import DEPTH, Placed, PolicyShelf, stamped
+from eunomia.study.serving.promotion import Replayed, _decide, interval, judge, write_served
+from eunomia.study.serving.twin import twin_of
 from tests.serving.live import ADMIN, GOLD
 from tests.serving.process import Process, process, write_server
 

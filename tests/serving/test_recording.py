@@ -7,8 +7,8 @@ import math
 import sys
 
 from eunomia.serving.dispatch.costs import CostBook
-from eunomia.serving.recording import SLICE, Recording
-from eunomia.serving.retired import Retired
+from eunomia.serving.observe.recording import SLICE, Recording
+from eunomia.serving.observe.retired import Retired
 
 
 def answered(n: int, outcome: str = "hit", deadline_s: float = 0.5) -> Retired:

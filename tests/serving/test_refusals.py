@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from eunomia.serving.dispatch.options import DispatchOptions
+from eunomia.serving.models.repository import Entry, Repository
 from eunomia.serving.protocol.errors import Unavailable
-from eunomia.serving.repository import Entry, Repository
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.grants import Grant, StaticDirectory, hash_key
 from tests.serving.live import ADMIN, GOLD, SIDE, SILVER, running

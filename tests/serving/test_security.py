@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from benchmarks.serving.roles import ADMIN_ONLY, ADMIN_RPCS, OPEN, OPEN_RPCS
-from eunomia.serving.http import HttpFront
+from eunomia.serving.fronts.http import HttpFront
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.connection import connect
 from eunomia.serving.tenants.database import DatabaseDirectory
@@ -180,7 +180,7 @@ def test_secrets_are_never_logged_shown_or_kept(tmp_path: Path, caplog: pytest.L
 
 
 def test_a_database_password_is_not_in_the_complaint() -> None:
-    from eunomia.errors import EunomiaError
+    from eunomia.core.errors import EunomiaError
 
     with pytest.raises(EunomiaError) as caught:
         DatabaseDirectory("postgresql://user:very-secret@127.0.0.1:1/none")

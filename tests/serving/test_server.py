@@ -22,12 +22,12 @@ import onnxruntime as ort
 import pytest
 
 from eunomia import serving
-from eunomia.errors import OutputError
+from eunomia.core.errors import OutputError
 from eunomia.inference.policies import load_policy
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.models.convolutional import resnet50
-from eunomia.serving.repository import Entry
+from eunomia.serving.models.repository import Entry
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant
@@ -239,7 +239,7 @@ def test_statistics_metrics_and_ledger_agree(tmp_path: Path) -> None:
         assert 'nv_inference_request_success{model="small",version="1"} 3.0' in page
         assert 'eunomia_requests_total{model="small",outcome="hit",tenant="gold"} 3.0' in page
         assert 'eunomia_slo_attainment_ratio{model="small",tenant="gold"} 1.0' in page
-        dashboard = json.loads((Path(serving.__file__).parent / "grafana.json").read_text())
+        dashboard = json.loads((Path(serving.__file__).parent / "observe" / "grafana.json").read_text())
         asked = re.findall(
             r"(?:eunomia|nv)_[a-z_]+", " ".join(t["expr"] for p in dashboard["panels"] for t in p["targets"])
         )

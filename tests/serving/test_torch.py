@@ -10,7 +10,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
-from eunomia.errors import ModelError
+from eunomia.core.errors import ModelError
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.network import load_network
 from eunomia.serving.devices.piece import live_of
@@ -19,9 +19,9 @@ from tests.serving.live import SIDE, running
 from tests.serving.test_server import IMAGE, ask, tritongrpc
 
 torch = pytest.importorskip("torch")
+from eunomia.serving.devices.torch.network import device_of, load_torch_network  # noqa: E402
+from eunomia.serving.devices.torch.operators import function_of  # noqa: E402
 from eunomia.serving.models.convolutional import mobilenet_v2, resnet50  # noqa: E402
-from eunomia.serving.torch.network import device_of, load_torch_network  # noqa: E402
-from eunomia.serving.torch.operators import function_of  # noqa: E402
 
 
 def test_a_tensor_is_handed_over_as_an_array(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 from eunomia.serving.devices.arena import ArenaFull
-from eunomia.serving.tracing import TraceOptions, Tracing
+from eunomia.serving.observe.tracing import TraceOptions, Tracing
 from tests.serving.live import GOLD, running
 from tests.serving.test_server import ask, bearer, tritongrpc, tritonhttp
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eunomia.errors import ConfigError
-from eunomia.experiment.twin import measured, predict, read_twin, twin_of
+from eunomia.core.errors import ConfigError
 from eunomia.serving.dispatch.options import DispatchOptions
+from eunomia.study.serving.twin import measured, predict, read_twin, twin_of
 from eunomia.workload.tenant import Agreement, Slo
 from tests.serving.test_dispatcher import Replay, random_case
 

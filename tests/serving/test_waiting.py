@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from eunomia.inference.view import READY
+from eunomia.contract.view import READY
 from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.offer import compile_offer

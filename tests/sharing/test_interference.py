@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from eunomia.errors import ConfigError, UnknownNameError
+from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.sharing.interference import (
     BACK_ENDS,
     CoRun,

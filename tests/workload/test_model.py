@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunomia.errors import ModelError
+from eunomia.core.errors import ModelError
 from eunomia.workload import zoo
 from eunomia.workload.model import DnnModel, Layer
 

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from eunomia.errors import ConfigError, EunomiaError, ModelError
+from eunomia.core.errors import ConfigError, EunomiaError, ModelError
 from eunomia.workload.onnx import file, read_onnx
 from tests.workload.onnx_graphs import graph, node, numbers, read, weights
 

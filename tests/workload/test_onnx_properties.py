@@ -166,7 +166,7 @@ def _products(nodes: list[onnx.NodeProto]) -> list[list[str]]:
 
 @given(st.binary(max_size=400))
 def test_no_bytes_crash_the_reader(data: bytes) -> None:
-    from eunomia.errors import ModelError
+    from eunomia.core.errors import ModelError
     from eunomia.workload.onnx import read_onnx
 
     with tempfile.TemporaryDirectory() as folder:
@@ -180,7 +180,7 @@ def test_no_bytes_crash_the_reader(data: bytes) -> None:
 
 @given(st.data())
 def test_a_damaged_file_is_refused_or_read_but_never_crashes(data: st.DataObject) -> None:
-    from eunomia.errors import EunomiaError
+    from eunomia.core.errors import EunomiaError
     from eunomia.workload.onnx import read_onnx
 
     nodes = [

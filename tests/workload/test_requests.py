@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunomia.errors import ConfigError, UnknownNameError
+from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.workload.arrivals import Diurnal, Periodic, Poisson, Replay, bursty
 from eunomia.workload.closed_loop import ClosedLoop
 from eunomia.workload.deadlines import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eunomia.errors import UnknownNameError
+from eunomia.core.errors import UnknownNameError
 from eunomia.workload.deadlines import AURORA, MOCA
 from eunomia.workload.generate import generate
 from eunomia.workload.paced import AuroraStreams, MocaStreams, dispatch, expected_dispatches

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eunomia.errors import ConfigError, OutputError, TraceError, UnknownNameError
+from eunomia.core.errors import ConfigError, OutputError, TraceError, UnknownNameError
 from eunomia.workload import traces
 from eunomia.workload.arrivals import Replay
 from eunomia.workload.deadlines import IsolatedFactor

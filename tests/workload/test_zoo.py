@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from eunomia.errors import ConfigError, ModelError, UnknownNameError
-from eunomia.registry import Registry
+from eunomia.core.errors import ConfigError, ModelError, UnknownNameError
+from eunomia.core.registry import Registry
 from eunomia.workload import zoo
 from eunomia.workload.model import DnnModel, Layer
 from tests.shared_data import shared

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.policies.serving_order import serve
-from eunomia.cluster.view import Allocation, ClusterView, Needs
-from eunomia.errors import ConfigError, PolicyError
+from eunomia.contract.allocation import Allocation, ClusterView, Needs
+from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.errors import ConfigError, PolicyError
 
 
 def match(time_s: Floats, release_s: Floats) -> tuple[Ints, Ints]:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.policies.servers import holdings_of
 from eunomia.cluster.policies.serving_order import Memory, Ordered, Types, serve
-from eunomia.cluster.view import Allocation, ClusterView, Holdings, Needs
-from eunomia.errors import ConfigError
+from eunomia.contract.allocation import Allocation, ClusterView, Holdings, Needs
+from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.errors import ConfigError
 
 
 def least_attained_service(types: Types = "stay") -> Ordered:

@@ -7,10 +7,10 @@ from typing import Literal
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.policies.serving_order import serve
-from eunomia.cluster.view import Allocation, ClusterView, Needs
-from eunomia.errors import ConfigError
+from eunomia.contract.allocation import Allocation, ClusterView, Needs
+from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.errors import ConfigError
 
 
 class Profile:

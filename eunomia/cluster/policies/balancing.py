@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.policies.list_scheduling import max_min, mct, met, min_min, olb, sufferage
 from eunomia.cluster.policies.serving_order import Memory, serve
-from eunomia.cluster.view import Allocation, ClusterView, Needs
-from eunomia.errors import ConfigError
+from eunomia.contract.allocation import Allocation, ClusterView, Needs
+from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.errors import ConfigError
 
 ON_ARRIVAL = ("random", "round_robin", "weighted_round_robin", "jsq", "power_of_d", "met", "mct", "olb")
 IN_BATCHES = ("min_min", "max_min", "sufferage")

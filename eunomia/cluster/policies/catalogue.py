@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from eunomia.cluster.view import Allocator
-from eunomia.errors import ConfigError
-from eunomia.registry import Registry
+from eunomia.contract.allocation import Allocator
+from eunomia.core.errors import ConfigError
+from eunomia.core.registry import Registry
 
 # name -> a callable that builds the allocator from keyword settings: a dataclass, a class or a function
 ALLOCATORS = Registry(

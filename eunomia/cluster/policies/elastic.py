@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.policies.goodput import Restarts, goodput
 from eunomia.cluster.policies.marginal import options
 from eunomia.cluster.policies.packing_programme import best_packing
-from eunomia.cluster.view import Allocation, ClusterView, Needs, Note
-from eunomia.errors import ConfigError
+from eunomia.contract.allocation import Allocation, ClusterView, Needs, Note
+from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.errors import ConfigError
 
 
 @dataclass

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eunomia.cluster.cluster import Ints
-from eunomia.cluster.view import Allocation, ClusterView, Needs, PairShares
-from eunomia.errors import ConfigError
+from eunomia.contract.allocation import Allocation, ClusterView, Needs, PairShares
+from eunomia.contract.cluster import Ints
+from eunomia.core.errors import ConfigError
 
 FORMS = ("random", "best", "packed")
 

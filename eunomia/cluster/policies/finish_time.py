@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats
 from eunomia.cluster.policies.makespan import reference_speed
 from eunomia.cluster.policies.programmes import ProgrammePolicy, as_allocation
 from eunomia.cluster.shares import isolated_throughput
@@ -14,7 +13,8 @@ from eunomia.cluster.solver.cones import solve_cones
 from eunomia.cluster.solver.embedded import AGREED
 from eunomia.cluster.solver.highs import SolverError
 from eunomia.cluster.solver.programme import programme
-from eunomia.cluster.view import Allocation, ClusterView, Note
+from eunomia.contract.allocation import Allocation, ClusterView, Note
+from eunomia.contract.cluster import Floats
 
 TOLERANCE = 1e-7
 MAX_ROUNDS = 50

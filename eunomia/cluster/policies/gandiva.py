@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from eunomia.cluster.cluster import Ints
 from eunomia.cluster.policies.servers import place_tight
 from eunomia.cluster.policies.serving_order import Memory, Types, serve
-from eunomia.cluster.view import Allocation, ClusterView, Needs, PairShares
-from eunomia.errors import ConfigError
+from eunomia.contract.allocation import Allocation, ClusterView, Needs, PairShares
+from eunomia.contract.cluster import Ints
+from eunomia.core.errors import ConfigError
 
 
 @dataclass

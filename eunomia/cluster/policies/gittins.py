@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats
 from eunomia.cluster.policies.serving_order import Types, fastest_s, serve
-from eunomia.cluster.view import Allocation, ClusterView, Needs
+from eunomia.contract.allocation import Allocation, ClusterView, Needs
+from eunomia.contract.cluster import Floats
 
 GRID = 256  # ages at which the index is tabled
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.policies.serving_order import Mask
-from eunomia.cluster.view import ClusterView
+from eunomia.contract.allocation import ClusterView
+from eunomia.contract.cluster import Floats, Ints
 
 
 def efficiency(scale: Ints, base: Ints, noise: Floats) -> Floats:

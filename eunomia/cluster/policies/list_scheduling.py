@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
-from eunomia.errors import PlatformError
+from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.errors import PlatformError
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats
-from eunomia.cluster.view import ClusterView
-from eunomia.errors import ConfigError
+from eunomia.contract.allocation import ClusterView
+from eunomia.contract.cluster import Floats
+from eunomia.core.errors import ConfigError
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats
 from eunomia.cluster.policies.programmes import ProgrammePolicy, as_allocation
 from eunomia.cluster.solver.highs import SolverError
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution, programme
-from eunomia.cluster.view import Allocation, ClusterView, Note
+from eunomia.contract.allocation import Allocation, ClusterView, Note
+from eunomia.contract.cluster import Floats
 
 BISECTION = (100.0, 1e6)  # Gavel's first bracket, seconds
 WIDTH = 1.05

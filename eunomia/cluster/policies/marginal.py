@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
-from eunomia.cluster.view import ClusterView
+from eunomia.contract.allocation import ClusterView
+from eunomia.contract.cluster import Floats, Ints
 
 
 def options(view: ClusterView) -> tuple[Ints, Floats]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from eunomia.cluster.policies.programmes import ProgrammePolicy, as_allocation, fair_norm
 from eunomia.cluster.solver.programme import programme
-from eunomia.cluster.view import Allocation, ClusterView
+from eunomia.contract.allocation import Allocation, ClusterView
 
 
 @dataclass(frozen=True)

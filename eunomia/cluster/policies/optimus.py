@@ -8,7 +8,7 @@ import numpy as np
 
 from eunomia.cluster.policies.marginal import grow, options
 from eunomia.cluster.policies.serving_order import fastest_s
-from eunomia.cluster.view import Allocation, ClusterView, Needs
+from eunomia.contract.allocation import Allocation, ClusterView, Needs
 
 
 @dataclass

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
-from eunomia.errors import ConfigError
+from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.errors import ConfigError
 
 
 def best_packing(

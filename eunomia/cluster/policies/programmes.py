@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.shares import isolated_shares, proportional_share
 from eunomia.cluster.solver.highs import SolverError
 from eunomia.cluster.solver.pop import solve_split
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution
 from eunomia.cluster.solver.solve import DEFAULT, warm_up
 from eunomia.cluster.solver.warm import WarmStart
-from eunomia.cluster.view import Allocation, ClusterView, Needs, Note, PairShares
-from eunomia.errors import ConfigError
+from eunomia.contract.allocation import Allocation, ClusterView, Needs, Note, PairShares
+from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.errors import ConfigError
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.shares import isolated_shares
-from eunomia.cluster.view import Allocation, ClusterView, Needs, PairShares
-from eunomia.errors import ConfigError
+from eunomia.contract.allocation import Allocation, ClusterView, Needs, PairShares
+from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.errors import ConfigError
 
 LEAST = 1.0  # a pair whose normalised speeds sum to less is given up
 

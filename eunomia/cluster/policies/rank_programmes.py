@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats
 from eunomia.cluster.policies.programmes import ProgrammePolicy, as_allocation
 from eunomia.cluster.solver.programme import programme
-from eunomia.cluster.view import Allocation, ClusterView
-from eunomia.errors import ConfigError
+from eunomia.contract.allocation import Allocation, ClusterView
+from eunomia.contract.cluster import Floats
+from eunomia.core.errors import ConfigError
 
 ORDERS = ("arrival", "shortest")
 

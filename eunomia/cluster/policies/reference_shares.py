@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats
 from eunomia.cluster.shares import isolated_shares, proportional_share
-from eunomia.cluster.view import Allocation, ClusterView, Needs
+from eunomia.contract.allocation import Allocation, ClusterView, Needs
+from eunomia.contract.cluster import Floats
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from eunomia.cluster.cluster import Ints
-from eunomia.cluster.view import ClusterView, Holdings
+from eunomia.contract.allocation import ClusterView, Holdings
+from eunomia.contract.cluster import Ints
 
 
 def tight_gang(rest: Ints, gang: int) -> Ints:

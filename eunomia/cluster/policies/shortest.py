@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from eunomia.cluster.cluster import Floats
 from eunomia.cluster.policies.serving_order import Ordered, Types, fastest_s
-from eunomia.cluster.view import ClusterView
+from eunomia.contract.allocation import ClusterView
+from eunomia.contract.cluster import Floats
 
 
 def srtf(types: Types = "stay") -> Ordered:

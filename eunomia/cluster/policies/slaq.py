@@ -8,8 +8,8 @@ import numpy as np
 
 from eunomia.cluster.policies.loss_curves import curve_of
 from eunomia.cluster.policies.marginal import grow, options
-from eunomia.cluster.view import Allocation, ClusterView, Needs
-from eunomia.errors import ConfigError
+from eunomia.contract.allocation import Allocation, ClusterView, Needs
+from eunomia.core.errors import ConfigError
 
 
 @dataclass

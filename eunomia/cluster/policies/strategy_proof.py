@@ -9,8 +9,8 @@ import numpy as np
 from eunomia.cluster.policies.programmes import ProgrammePolicy, as_allocation, fair_norm
 from eunomia.cluster.solver.geometric import solve_geometric
 from eunomia.cluster.solver.programme import ShareProgramme, programme
-from eunomia.cluster.view import Allocation, ClusterView, Note
-from eunomia.errors import ConfigError
+from eunomia.contract.allocation import Allocation, ClusterView, Note
+from eunomia.core.errors import ConfigError
 
 
 @dataclass(frozen=True)

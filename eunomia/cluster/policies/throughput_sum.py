@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats
 from eunomia.cluster.policies.programmes import ProgrammePolicy, as_allocation
 from eunomia.cluster.solver.assemble import assemble, pair_columns
 from eunomia.cluster.solver.highs import solve_linear
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution, programme
 from eunomia.cluster.solver.ratio import solve_ratio
-from eunomia.cluster.view import Allocation, ClusterView, Note
-from eunomia.errors import ConfigError
+from eunomia.contract.allocation import Allocation, ClusterView, Note
+from eunomia.contract.cluster import Floats
+from eunomia.core.errors import ConfigError
 
 GIVEN_UP = 1.0 - 1e-6
 RELAXED = 1e-7

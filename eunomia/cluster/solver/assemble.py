@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.solver.highs import INFINITY, LinearProgramme
 from eunomia.cluster.solver.programme import ShareProgramme
+from eunomia.contract.cluster import Floats, Ints
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats
 from eunomia.cluster.solver.embedding import (
     EXACT,
     GAMMA,
@@ -28,6 +27,7 @@ from eunomia.cluster.solver.embedding import (
     SHORTEST,
     TOLERANCE,
 )
+from eunomia.contract.cluster import Floats
 
 SIZE = 3  # of every second-order cone
 

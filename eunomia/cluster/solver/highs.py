@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
-from eunomia.errors import ConfigError, EunomiaError
+from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.errors import ConfigError, EunomiaError
 
 INFINITY = float("inf")
 

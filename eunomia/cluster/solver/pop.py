@@ -13,7 +13,7 @@ import numpy as np
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution, SolveReport
 from eunomia.cluster.solver.solve import DEFAULT, solve_shares
 from eunomia.cluster.solver.warm import WarmStart
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 
 
 def solve_split(

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.solver.grouping import group_rows
-from eunomia.cluster.view import Note
+from eunomia.contract.allocation import Note
+from eunomia.contract.cluster import Floats, Ints
 
 Bools = npt.NDArray[np.bool_]
 

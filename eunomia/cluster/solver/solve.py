@@ -9,14 +9,14 @@ from functools import cache, partial
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.solver.assemble import Assembled, assemble, pair_columns
 from eunomia.cluster.solver.embedded import AGREED, NAMES, solve_embedded_shares
 from eunomia.cluster.solver.highs import LinearProgramme, LinearSolution, SolverError, solve_linear
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution, SolveReport, programme
 from eunomia.cluster.solver.unpack import job_pairs
 from eunomia.cluster.solver.warm import WarmStart
-from eunomia.errors import UnknownNameError
+from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.errors import UnknownNameError
 
 TOLERANCE = 1e-9
 ACCEPTED = 1e-7  # relative gap and residuals above this are a failed solve

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
+from eunomia.contract.cluster import Floats, Ints
 
 
 def job_pairs(

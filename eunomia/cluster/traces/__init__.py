@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from eunomia.cluster.traces.job_trace import JobTrace, JobTraceFormat
-from eunomia.errors import TraceError
-from eunomia.registry import Registry
+from eunomia.core.errors import TraceError
+from eunomia.core.registry import Registry
 
 __all__ = ["JOB_TRACES", "JobTrace", "JobTraceFormat", "detect", "read_jobs"]
 

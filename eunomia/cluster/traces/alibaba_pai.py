@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from eunomia.cluster.traces.job_trace import JobTrace, JobTraceFormat, of_durations
-from eunomia.errors import TraceError
+from eunomia.core.errors import TraceError
 from eunomia.workload.traces.exact import records
 from eunomia.workload.traces.table import MAX_ROWS
 

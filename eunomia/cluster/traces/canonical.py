@@ -25,9 +25,9 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from eunomia.atomic import write_bytes
 from eunomia.cluster.traces.job_trace import JobTrace, JobTraceFormat, no_value, numbered, require_unique
-from eunomia.errors import ConfigError, TraceError
+from eunomia.core.atomic import write_bytes
+from eunomia.core.errors import ConfigError, TraceError
 from eunomia.workload.traces.canonical import is_parquet
 from eunomia.workload.traces.exact import Column, line_of
 from eunomia.workload.traces.table import MAX_ROWS, Names, Values, first, read_columns

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from eunomia.cluster.traces.job_trace import JobTrace, JobTraceFormat, no_value, numbered
-from eunomia.errors import TraceError
+from eunomia.core.errors import TraceError
 
 CURRENT = (
     "job type", "command", "directory", "steps argument", "needs data", "total steps", "scale factor",

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from eunomia.cluster.throughput import ThroughputTable
 from eunomia.cluster.traces.job_trace import Floats, Ints, JobTrace, no_value, numbered
 from eunomia.cluster.traces.jobs import TRACE_STREAM
-from eunomia.errors import ConfigError, PlatformError
+from eunomia.core.errors import ConfigError, PlatformError
 
 Kind = Literal["continuous", "hours", "static"]
 SIZES = {"continuous": ((1, 2, 4, 8), (0.70, 0.10, 0.15, 0.05)), "hours": ((1, 2, 4), (0.70, 0.10, 0.20))}

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.errors import TraceError
+from eunomia.core.errors import TraceError
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -13,7 +13,7 @@ import numpy as np
 from eunomia.cluster.job import TrainingJob
 from eunomia.cluster.throughput import Key, ThroughputTable
 from eunomia.cluster.traces.job_trace import JobTrace
-from eunomia.errors import ConfigError, PlatformError, TraceError
+from eunomia.core.errors import ConfigError, PlatformError, TraceError
 
 TRACE_STREAM = 1
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from eunomia.cluster.traces.job_trace import JobTrace, JobTraceFormat, of_durations
-from eunomia.errors import TraceError
+from eunomia.core.errors import TraceError
 from eunomia.workload.traces import philly
 from eunomia.workload.traces.table import MAX_ROWS
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from eunomia.cluster.traces.job_trace import JobTrace, JobTraceFormat, of_durations, require_unique
-from eunomia.errors import TraceError
+from eunomia.core.errors import TraceError
 
 FIELDS = (
     "job", "submit_time", "wait_time", "run_time", "processors", "cpu_time", "memory", "requested_processors",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.inference.view import ACCELERATOR, READY, SYSTEM
+from eunomia.contract.view import ACCELERATOR, READY, SYSTEM
 
 Records = npt.NDArray[Any]
 

@@ -21,8 +21,8 @@ import numpy as np
 from numba.core import serialize
 from numba.core.caching import FunctionCache
 
-from eunomia.atomic import write_bytes
-from eunomia.errors import OutputError
+from eunomia.core.atomic import write_bytes
+from eunomia.core.errors import OutputError
 
 SUM_BYTES = 32  # of a SHA-256 sum
 

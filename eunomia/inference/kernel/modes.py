@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numba import carray, types
 
+from eunomia.contract.view import ACCELERATOR, READY
 from eunomia.inference.kernel.dispatch import (
     begin,
     bind,
@@ -55,7 +56,6 @@ from eunomia.inference.kernel.sprint import sprint
 from eunomia.inference.kernel.viewing import bind_answers, show, show_all, start_answers
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import Problem
-from eunomia.inference.view import ACCELERATOR, READY
 
 # -- heaps: static keys, no period ----------------------------------------------------------------
 
@@ -295,4 +295,4 @@ def kind_of(problem: Problem, rules: Rules, options: EngineOptions) -> str:
 def compiled_run(kind: str) -> Any:
     """The loop ``run(kernel, key, decide, answers) -> status`` for one kind; loaded from the cache if there."""
     signature = types.int64(types.Array(KERNEL_TYPE, 1, "C"), KEY_TYPE, DECIDE_TYPE, types.int64)
-    return compile_cached(make_run(*_PARTS[kind]), signature, kind, "kernel")
+    return compile_cached(make_run(*_PARTS[kind]), signature, kind, "inference/kernel")

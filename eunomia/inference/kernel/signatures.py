@@ -14,8 +14,8 @@ from typing import Any
 
 from numba import from_dtype, types
 
+from eunomia.contract.view import ACCELERATOR, READY, SYSTEM
 from eunomia.inference.kernel.jit import compile_cached
-from eunomia.inference.view import ACCELERATOR, READY, SYSTEM
 
 READY_TYPE, ACCELERATOR_TYPE, SYSTEM_TYPE = from_dtype(READY), from_dtype(ACCELERATOR), from_dtype(SYSTEM)
 _floats = types.Array(types.float64, 2, "C", readonly=True)
@@ -34,7 +34,10 @@ DECIDE_TYPE = types.FunctionType(DECIDE_SIGNATURE)
 def compile_key(function: Callable[..., float]) -> Any:
     """An ordering rule as machine code."""
     return _found_at_once(
-        compile_cached(function, KEY_SIGNATURE, function.__qualname__, "kernel", "policies"), KEY_SIGNATURE
+        compile_cached(
+            function, KEY_SIGNATURE, function.__qualname__, "inference/kernel", "inference/policies"
+        ),
+        KEY_SIGNATURE,
     )
 
 
@@ -42,7 +45,9 @@ def compile_key(function: Callable[..., float]) -> Any:
 def compile_decide(function: Callable[..., int]) -> Any:
     """A policy over the View's arrays as machine code."""
     return _found_at_once(
-        compile_cached(function, DECIDE_SIGNATURE, function.__qualname__, "kernel", "policies"),
+        compile_cached(
+            function, DECIDE_SIGNATURE, function.__qualname__, "inference/kernel", "inference/policies"
+        ),
         DECIDE_SIGNATURE,
     )
 

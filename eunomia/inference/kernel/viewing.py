@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from numba import carray
 
+from eunomia.contract.view import READY
 from eunomia.inference.kernel.dispatch import begin, bind, refresh_system
 from eunomia.inference.kernel.facts import is_late
 from eunomia.inference.kernel.indicators import show_indicator
@@ -28,7 +29,6 @@ from eunomia.inference.kernel.memory import (
     waiting_at,
 )  # fmt: skip
 from eunomia.inference.kernel.placement import time_left
-from eunomia.inference.view import READY
 
 
 @jitted

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.errors import PolicyError
+from eunomia.core.errors import PolicyError
 from eunomia.inference.kernel.setup import GREEDY, PLACEMENTS, Rules
 from eunomia.inference.kernel.state import State, new_state
 from eunomia.inference.lookahead.keys import ORDERS

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from eunomia.errors import PolicyError, UnknownNameError
+from eunomia.contract.view import Assign, View
+from eunomia.core.errors import PolicyError, UnknownNameError
 from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.setup import DECIDE, PLACEMENTS, Rules
 from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE
@@ -18,7 +19,6 @@ from eunomia.inference.lookahead.objective import OBJECTIVES, TIE
 from eunomia.inference.policies.compiled import ask
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.unrolling import unrolled
-from eunomia.inference.view import Assign, View
 
 SNAPSHOT_US = 10.0  # time of a snapshot and of all else that every plan costs
 PORTFOLIO = ("edf+f+eft+g0.9", "edf_bytes+f+g1", "sjf+f+g0.9", "llf+f+eft+g1")
@@ -70,14 +70,26 @@ class Lookahead:
 @cache
 def _compiled() -> Any:
     return compile_cached(
-        choose_by_plan, DECIDE_SIGNATURE, choose_by_plan.__qualname__, "kernel", "policies", "lookahead"
+        choose_by_plan,
+        DECIDE_SIGNATURE,
+        choose_by_plan.__qualname__,
+        "inference/kernel",
+        "inference/policies",
+        "inference/lookahead",
     )
 
 
 @cache
 def _compiled_tick() -> Any:
     function = unrolled(choose_by_plan)
-    return compile_cached(function, DECIDE_SIGNATURE, "unrolled lookahead", "kernel", "policies", "lookahead")
+    return compile_cached(
+        function,
+        DECIDE_SIGNATURE,
+        "unrolled lookahead",
+        "inference/kernel",
+        "inference/policies",
+        "inference/lookahead",
+    )
 
 
 def lookahead(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from eunomia.contract.view import ACCELERATOR, READY, SYSTEM
 from eunomia.inference.kernel.facts import is_late
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.layout import KERNEL, LANE, NODE, RUNNING, SLOT
@@ -27,7 +28,6 @@ from eunomia.inference.kernel.memory import (
 from eunomia.inference.kernel.placement import time_left
 from eunomia.inference.kernel.pools import link_waiting
 from eunomia.inference.lookahead.memory import Workspace, copy_words, kernel_at, pair_state_at
-from eunomia.inference.view import ACCELERATOR, READY, SYSTEM
 
 _SCALARS = KERNEL.fields["num_lanes"][1] // 8  # type: ignore[index]  # words of a KERNEL that hold addresses
 _WORDS = KERNEL.itemsize // 8 - _SCALARS

@@ -83,5 +83,10 @@ def _evaluate_all(address, out):  # type: ignore[no-untyped-def]
 def _compiled() -> Any:
     signature = types.int64(types.int64, types.Array(types.float64, 2, "C"))
     return compile_cached(
-        _evaluate_all, signature, _evaluate_all.__qualname__, "kernel", "policies", "lookahead"
+        _evaluate_all,
+        signature,
+        _evaluate_all.__qualname__,
+        "inference/kernel",
+        "inference/policies",
+        "inference/lookahead",
     )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from eunomia.errors import PolicyError, UnknownNameError
+from eunomia.contract.view import Assign, View
+from eunomia.core.errors import PolicyError, UnknownNameError
 from eunomia.inference.kernel.setup import BINDS, QUEUES, Rules
 from eunomia.inference.kernel.signatures import compile_key
 from eunomia.inference.policies.ordering import find_order
-from eunomia.inference.view import Assign, View
 
 
 @dataclass(frozen=True)

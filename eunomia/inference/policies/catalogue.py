@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable
 from typing import Any, cast
 
-from eunomia.errors import ConfigError, EunomiaError, PolicyError, UnknownNameError
+from eunomia.core.errors import ConfigError, EunomiaError, PolicyError, UnknownNameError
+from eunomia.core.registry import Registry
 from eunomia.inference.kernel.setup import PLACEMENTS
 from eunomia.inference.policies.dysta import DYSTA
 from eunomia.inference.policies.greedy import Greedy
@@ -21,7 +22,6 @@ from eunomia.inference.policies.planaria import PLANARIA
 from eunomia.inference.policies.settings import call_name, split_call, with_settings
 from eunomia.inference.policies.tenant_gap import TENANT_ORDERS
 from eunomia.inference.policies.tuned import tuned_name
-from eunomia.registry import Registry
 
 ORDERS.update({order.name: order for order in (PLANARIA, MOCA, DYSTA, *TENANT_ORDERS)})
 
@@ -59,10 +59,10 @@ POLICIES = Registry(
         "worst_first": "eunomia.inference.policies.tenant_gap:worst_first",
         "shift": "eunomia.inference.policies.tenant_gap:shift",
         "weighted_fair": "eunomia.inference.policies.weighted_fair:weighted_fair",
-        "deferring": "eunomia.inference.learning.deferrable.policy:deferring",
-        "eunomia": "eunomia.inference.learning.serving:eunomia",
-        "relmas": "eunomia.inference.learning.relmas.card:relmas",
-        "relmas-slo": "eunomia.inference.learning.relmas.card:relmas_slo",
+        "deferring": "eunomia.learning.deferrable.policy:deferring",
+        "eunomia": "eunomia.learning.serving:eunomia",
+        "relmas": "eunomia.learning.relmas.card:relmas",
+        "relmas-slo": "eunomia.learning.relmas.card:relmas_slo",
     },
 )
 

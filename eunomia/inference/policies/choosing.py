@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from eunomia.errors import PolicyError
+from eunomia.core.errors import PolicyError
 from eunomia.inference.kernel.jit import jitted
 
 GATE = 7  # the parameter that holds the gate; the other seven are the scheduler's own

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from eunomia.contract.view import Assign, View
 from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.setup import DECIDE, Rules
 from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE, compile_decide
 from eunomia.inference.policies.unrolling import unrolled
-from eunomia.inference.view import Assign, View
 
 
 @dataclass(frozen=True)
@@ -75,4 +75,6 @@ def ask(policy: _Deciding, view: View) -> list[Assign]:
 @cache
 def _compile_unrolled(function: Callable[..., int]) -> Any:
     name = f"unrolled {function.__qualname__}"
-    return compile_cached(unrolled(function), DECIDE_SIGNATURE, name, "kernel", "policies")
+    return compile_cached(
+        unrolled(function), DECIDE_SIGNATURE, name, "inference/kernel", "inference/policies"
+    )

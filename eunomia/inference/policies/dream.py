@@ -38,7 +38,7 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.errors import PolicyError
+from eunomia.core.errors import PolicyError
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.policies.choosing import gated_name, is_shut, precedes, tier, with_gate
 from eunomia.inference.policies.compiled import Compiled
@@ -165,7 +165,7 @@ def dream(
 
     ``alpha``, ``beta``: weights to begin with, tuned every ``window`` departed requests (0 = never).
     Waiting counts in layer times, so alpha has to grow with urgency's scale, the number of accelerators,
-    under overload; 50 is the better one of 5 and 50 on the validation traces of docs/results/tuning.md.
+    under overload; 50 is the better one of 5 and 50 on the validation traces of results/tuning.md.
     """
     if alpha < 0.0 or beta < 0.0 or switch_cost < 0.0 or window < 0:
         raise PolicyError(

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from eunomia.errors import PolicyError
+from eunomia.core.errors import PolicyError
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.ordering import Order
 

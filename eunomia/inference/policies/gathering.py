@@ -122,7 +122,7 @@ def _compiled() -> Any:
     ints, floats = types.Array(types.int64, 1, "C"), types.Array(types.float64, 1, "C")
     result = types.Tuple((ints,) * 7 + (floats, types.int64))
     signature = result(typeof(knowledge), typeof(frontier), types.int64)
-    return compile_cached(_gather, signature, "gather", "kernel", "policies")
+    return compile_cached(_gather, signature, "gather", "inference/kernel", "inference/policies")
 
 
 def gather(knowledge: Knowledge, frontier: Frontier, most: int) -> Gathered:

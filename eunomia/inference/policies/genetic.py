@@ -257,7 +257,9 @@ def compiled(name: str) -> Any:
         "evaluate": (evaluate, types.Tuple((types.int64, types.float64))(group, lane, rank)),
     }
     function, signature = functions[name]
-    return compile_cached(getattr(function, "py_func", function), signature, name, "kernel", "policies")
+    return compile_cached(
+        getattr(function, "py_func", function), signature, name, "inference/kernel", "inference/policies"
+    )
 
 
 def _mapping(group: Group, accelerator: Ints, priority: Floats, history: Floats) -> Mapping:

@@ -10,13 +10,13 @@ from typing import Any, cast
 
 from numba import njit, types
 
-from eunomia.errors import PolicyError, UnknownNameError
+from eunomia.contract.view import Assign, View
+from eunomia.core.errors import PolicyError, UnknownNameError
 from eunomia.inference.kernel.greedy import greedy_choice
 from eunomia.inference.kernel.setup import DYNAMIC, GREEDY, PLACEMENTS, Rules
 from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE, KEY_TYPE, compile_key
 from eunomia.inference.policies.ordering import Order, find_order
 from eunomia.inference.policies.ticks import queue_all
-from eunomia.inference.view import Assign, View
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.errors import PolicyError, UnknownNameError
+from eunomia.core.errors import PolicyError, UnknownNameError
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.policies.choosing import gated_name, is_shut, precedes, tier, with_gate
 from eunomia.inference.policies.compiled import Compiled

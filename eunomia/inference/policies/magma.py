@@ -31,14 +31,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from eunomia.errors import PolicyError
+from eunomia.contract.view import Assign, View
+from eunomia.core.errors import PolicyError
 from eunomia.inference.kernel.setup import STEP, Rules
 from eunomia.inference.policies.choosing import gated_name
 from eunomia.inference.policies.gathering import Frontier, Gathered, free_jobs, gather
 from eunomia.inference.policies.genetic import MUTATION, POPULATION, evolve, first_fit
 from eunomia.inference.policies.group import Floats, Group, Ints
 from eunomia.inference.policies.knowledge import Knowledge
-from eunomia.inference.view import Assign, View
 
 EVENT_S = 1e-7  # scheduler time per job and sample
 LEAST = 2  # samples: the plan in force and the list schedule

@@ -1,6 +1,6 @@
 """Classical orders: a number per ready sub-job, least first. Formulas: section 7.1 of docs/policies.md.
 
-Each function gets one READY record and the SYSTEM record (eunomia/inference/view.py) and is compiled
+Each function gets one READY record and the SYSTEM record (eunomia/contract/view.py) and is compiled
 by numba. A *static* order depends only on facts that are frozen when the sub-job becomes ready, so
 that waiting sub-jobs can be kept in a heap; a *dynamic* one is evaluated at every decision.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from eunomia.errors import UnknownNameError
+from eunomia.core.errors import UnknownNameError
 from eunomia.inference.kernel.noise import uniform
 
 Key = Callable[[Any, Any], float]

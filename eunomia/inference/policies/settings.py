@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from eunomia.errors import ConfigError, UnknownNameError
+from eunomia.core.errors import ConfigError, UnknownNameError
 
 CALL = re.compile(r"(?P<name>\w+)\((?P<settings>[^()]*)\)(?:\+g(?P<gate>\d*\.?\d+))?")
 Setting = float | bool | str

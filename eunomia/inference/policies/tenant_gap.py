@@ -30,7 +30,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from eunomia.errors import PolicyError, UnknownNameError
+from eunomia.core.errors import PolicyError, UnknownNameError
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.ordering import Order

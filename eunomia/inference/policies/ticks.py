@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.inference.view import Assign, View
+from eunomia.contract.view import Assign, View
 
 
 def queue_all(key: Callable[[Any, Any], float], view: View, *, tiered: bool, queues: bool) -> list[Assign]:

@@ -6,7 +6,7 @@ import json
 from functools import cache
 from pathlib import Path
 
-from eunomia.errors import UnknownNameError
+from eunomia.core.errors import UnknownNameError
 
 TUNED = Path(__file__).with_name("tuned.json")
 

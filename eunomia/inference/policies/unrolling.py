@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from eunomia.contract.view import ACCELERATOR, READY, SYSTEM
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.setup import GRACE_S
-from eunomia.inference.view import ACCELERATOR, READY, SYSTEM
 
 
 @jitted

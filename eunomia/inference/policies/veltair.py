@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.errors import PolicyError
+from eunomia.core.errors import PolicyError
 from eunomia.inference.kernel.greedy import place_over_view
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.setup import EFT

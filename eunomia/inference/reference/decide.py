@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Protocol
 
-from eunomia.errors import PolicyError
+from eunomia.contract.view import Assign, Policy
+from eunomia.core.errors import PolicyError
 from eunomia.inference.reference import rules
 from eunomia.inference.reference.rules import Rule
 from eunomia.inference.reference.state import Job, Lane
 from eunomia.inference.reference.view import build_view
-from eunomia.inference.view import Assign, Policy
 
 if TYPE_CHECKING:
     from eunomia.inference.reference.engine import Engine

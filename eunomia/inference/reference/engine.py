@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from eunomia.contract.view import Policy
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import Problem
 from eunomia.inference.reference.beliefs import Beliefs
@@ -14,7 +15,6 @@ from eunomia.inference.reference.rates import Demand, progress
 from eunomia.inference.reference.records import Decision, Interval, Outcome, Run
 from eunomia.inference.reference.rules import Rule, Spot
 from eunomia.inference.reference.state import GRACE_S, Job, Lane, Request, Running
-from eunomia.inference.view import Policy
 
 
 def simulate(problem: Problem, policy: Rule | Policy, options: EngineOptions) -> Run:

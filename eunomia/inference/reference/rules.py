@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eunomia.errors import UnknownNameError
+from eunomia.core.errors import UnknownNameError
 from eunomia.inference.reference.noise import BIND, ORDER, uniform
 
 STATIC = ("fcfs", "edf", "sjf", "sjf_mean", "llf", "llf_mean", "heft", "edf_bytes", "priority", "shuffled")

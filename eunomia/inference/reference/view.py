@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from eunomia.contract.view import ACCELERATOR, READY, SYSTEM, View
 from eunomia.inference.reference.state import Job
-from eunomia.inference.view import ACCELERATOR, READY, SYSTEM, View
 
 if TYPE_CHECKING:
     from eunomia.inference.reference.engine import Engine

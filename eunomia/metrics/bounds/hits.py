@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
 from eunomia.metrics.bounds.formulate import cut, formulate

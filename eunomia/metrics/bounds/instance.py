@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eunomia.errors import ConfigError, PlatformError, UnknownNameError
+from eunomia.core.errors import ConfigError, PlatformError, UnknownNameError
 from eunomia.hardware.platform import CONTENTION, PlatformLike
 from eunomia.hardware.table import CostTable
 from eunomia.metrics.bounds.demand import Bytes, ModelDemand, least_costs, model_demand

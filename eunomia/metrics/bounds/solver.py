@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.errors import ConfigError, EunomiaError
+from eunomia.core.errors import ConfigError, EunomiaError
 from eunomia.metrics.bounds.program import Floats, Program
 
 DONE = ("Optimal", "Time limit reached")

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eunomia.errors import ConfigError, RecordError, UnknownNameError
-from eunomia.records import RunRecords
+from eunomia.core.errors import ConfigError, RecordError, UnknownNameError
+from eunomia.core.records import RunRecords
 from eunomia.report.cluster.words import duration
 from eunomia.report.table import Table
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from eunomia.atomic import write_text
+from eunomia.core.atomic import write_text
+from eunomia.core.records import Comparison, RunRecords
 from eunomia.metrics.cluster import CLUSTER_METRICS, HEADLINES, job_columns, tenant_shares
 from eunomia.metrics.statistics import Estimate, interval
-from eunomia.records import Comparison, RunRecords
 from eunomia.report.bidi import Names
 from eunomia.report.cluster import svg
 from eunomia.report.cluster.words import duration, estimate_text, metric_text

@@ -1,4 +1,4 @@
-"""The results of a study as one Markdown page, for ``docs/results/``."""
+"""The results of a study as one Markdown page, for ``results/``."""
 
 from __future__ import annotations
 

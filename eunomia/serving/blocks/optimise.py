@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from eunomia.errors import ModelError
+from eunomia.core.errors import ModelError
 
 MAX_MODEL_BYTES = 2 * 1024**3 - 1  # what one protobuf message may hold
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.atomic import write_text
-from eunomia.errors import ModelError
+from eunomia.core.atomic import write_text
+from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.cut import Cut, Segment, cut_points, element_types, segment_model, segments
 from eunomia.serving.blocks.optimise import Optimised, session_options
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from eunomia.errors import ModelError
+from eunomia.core.errors import ModelError
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.messages import Message
 from eunomia.serving.dispatch.costs import CostBook, Network

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.errors import ModelError
+from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import optimise, plan_blocks
 from eunomia.serving.blocks.optimise import session_options
 from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, Message

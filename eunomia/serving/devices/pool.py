@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from eunomia.inference.view import Assign, View
+from eunomia.contract.view import Assign, View
 from eunomia.serving.devices.answers import Answers, Inputs
 from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.device import START_S, Device, DeviceSpec

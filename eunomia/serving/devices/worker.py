@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.serving.devices.arena import Arena
+from eunomia.serving.devices.memory import keep_freed_memory, set_aside
 from eunomia.serving.devices.messages import Message, array_at, pair, place, receive, send
 from eunomia.serving.devices.network import LoadedNetwork, load_network
 from eunomia.serving.devices.piece import Live, live_of
-from eunomia.serving.memory import keep_freed_memory, set_aside
 
 __all__ = ["Worker", "main", "pair"]
 
@@ -173,7 +173,7 @@ def _loader(backend: str) -> Any:
     """PyTorch is imported by the workers that need it, and by nobody else."""
     if backend != "torch":
         return load_network
-    from eunomia.serving.torch.network import load_torch_network
+    from eunomia.serving.devices.torch.network import load_torch_network
 
     return load_torch_network
 

@@ -9,7 +9,7 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.errors import ModelError
+from eunomia.core.errors import ModelError
 
 LEARN = 0.05  # weight of a new measurement; a block's time drifts with clock speed and neighbours
 LEARN_TWIN = (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from eunomia.inference.view import Assign, View
+from eunomia.contract.view import Assign, View
 from eunomia.serving.dispatch.calm import Calm
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from eunomia.inference.view import Assign, View
+from eunomia.contract.view import Assign, View
 
 log = logging.getLogger("eunomia.serving")
 

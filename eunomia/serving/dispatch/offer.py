@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numba import from_dtype, njit, types
 
-from eunomia.inference.view import READY
+from eunomia.contract.view import READY
 
 _READY, _FLOATS = types.Array(from_dtype(READY), 1, "C"), types.Array(types.float64, 2, "C")
 _NUMBERS, _FLAGS = types.Array(types.float64, 1, "C"), types.Array(types.boolean, 1, "C")

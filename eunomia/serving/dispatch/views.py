@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.inference.view import ACCELERATOR, READY, SYSTEM, View
+from eunomia.contract.view import ACCELERATOR, READY, SYSTEM, View
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.indicators import Indicator
 from eunomia.serving.dispatch.jobs import Job

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.inference.view import READY
+from eunomia.contract.view import READY
 from eunomia.serving.dispatch.jobs import Job
 
 NONE = -1

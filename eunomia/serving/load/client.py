@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from eunomia.errors import ConfigError, OutputError
+from eunomia.core.errors import ConfigError, OutputError
 from eunomia.serving.load.plan import LoadStream
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.serving.devices.memory import undisturbed
 from eunomia.serving.load.client import Client
 from eunomia.serving.load.plan import Schedule
-from eunomia.serving.memory import undisturbed
 
 OK = ""
 MAX_TEXT, MORE = 200, " ..."  # letters of an error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from eunomia.atomic import write_bytes
+from eunomia.core.atomic import write_bytes
 from eunomia.serving.models.convolutional import mobilenet_v2, resnet50
 
 BUILDERS = {"mobilenet-v2": mobilenet_v2, "resnet50": resnet50}

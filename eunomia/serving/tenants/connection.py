@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, func, inspect, 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DataError, SQLAlchemyError
 
-from eunomia.errors import ConfigError, OutputError
+from eunomia.core.errors import ConfigError, OutputError
 from eunomia.serving.tenants.tables import TENANT
 
 DRIVERS = {

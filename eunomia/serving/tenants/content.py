@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
+from eunomia.serving.models.repository import NAME
 from eunomia.serving.protocol.errors import BadRequest
-from eunomia.serving.repository import NAME
 from eunomia.serving.tenants.grants import Grant, Promise
 from eunomia.workload.tenant import Slo
 

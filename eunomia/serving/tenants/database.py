@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 from eunomia.serving.tenants.connection import connect, is_new, let_go, migrate, place_of, transaction
 from eunomia.serving.tenants.grants import Grant, hash_key
 from eunomia.serving.tenants.keys import (

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.errors import ConfigError, UnknownNameError
+from eunomia.core.errors import ConfigError, UnknownNameError
 
 Floats = npt.NDArray[np.float64]
 Features = Mapping[str, Floats]  # name of a job -> its features, all of one length

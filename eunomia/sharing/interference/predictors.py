@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from eunomia.errors import ConfigError, UnknownNameError
+from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.sharing.interference.averages import Mean, NoInterference, UtilisationSum
 from eunomia.sharing.interference.co_run import Features, Floats, Predictor
 from eunomia.sharing.interference.factorised import Factorised

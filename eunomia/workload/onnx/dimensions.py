@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import onnx
 
-from eunomia.errors import ModelError, UnknownNameError
+from eunomia.core.errors import ModelError, UnknownNameError
 
 # what exporters call the batch; anything else must be named by the user
 _BATCH = re.compile(r"(n|b|bs|none|\?|-1|unk_.*|s\d+|d\d+|.*batch.*|dynamic_axes_\d+)", re.IGNORECASE)

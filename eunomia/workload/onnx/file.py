@@ -7,7 +7,7 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError
 
-from eunomia.errors import ModelError
+from eunomia.core.errors import ModelError
 
 LIMIT_BYTES = 2**31 - 1  # no protobuf message can be larger; bigger networks keep weights in other files
 LIMIT_NODES = 200_000

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from eunomia.errors import ModelError
+from eunomia.core.errors import ModelError
 from eunomia.workload.model import DnnModel, Layer
 
 Shape = tuple[int, ...]

@@ -6,7 +6,7 @@ from collections import deque
 
 import onnx
 
-from eunomia.errors import ModelError
+from eunomia.core.errors import ModelError
 from eunomia.workload.onnx.shapes import label
 
 

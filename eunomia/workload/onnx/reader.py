@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx
 from onnx import helper
 
-from eunomia.errors import ConfigError, ModelError
+from eunomia.core.errors import ConfigError, ModelError
 from eunomia.workload.model import DnnModel
 from eunomia.workload.onnx.contrib_shapes import RULES
 from eunomia.workload.onnx.dimensions import bind_inputs

@@ -9,7 +9,7 @@ from __future__ import annotations
 import onnx
 from onnx import defs, helper, numpy_helper, shape_inference
 
-from eunomia.errors import ModelError
+from eunomia.core.errors import ModelError
 
 SHAPE_ONLY = ("Shape", "Size")  # operators that look at no element
 SMALL = 4096  # elements up to which a constant is kept

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.errors import ConfigError, TraceError
-from eunomia.registry import Registry
+from eunomia.core.errors import ConfigError, TraceError
+from eunomia.core.registry import Registry
 from eunomia.workload.traces.format import TraceFormat
 from eunomia.workload.traces.trace import Trace
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.errors import ConfigError, TraceError
+from eunomia.core.errors import ConfigError, TraceError
 from eunomia.workload.traces.exact import Column, header, line_of
 from eunomia.workload.traces.format import TraceFormat
 from eunomia.workload.traces.table import MAX_ROWS, Names, read_columns

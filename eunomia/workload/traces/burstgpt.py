@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from eunomia.errors import TraceError
+from eunomia.core.errors import TraceError
 from eunomia.workload.traces.exact import Column
 from eunomia.workload.traces.format import TraceFormat
 from eunomia.workload.traces.table import MAX_ROWS, read_columns

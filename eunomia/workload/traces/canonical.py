@@ -31,8 +31,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from eunomia.atomic import write_bytes
-from eunomia.errors import ConfigError, TraceError
+from eunomia.core.atomic import write_bytes
+from eunomia.core.errors import ConfigError, TraceError
 from eunomia.workload.traces.exact import Column, line_of
 from eunomia.workload.traces.format import TraceFormat
 from eunomia.workload.traces.table import MAX_ROWS, Names, Values, first, read_columns

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from eunomia.errors import TraceError
+from eunomia.core.errors import TraceError
 
 Kind = Literal["text", "float", "int", "stamp"]
 _WANTED = {

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.errors import TraceError
+from eunomia.core.errors import TraceError
 from eunomia.workload.traces.exact import Column
 from eunomia.workload.traces.format import TraceFormat
 from eunomia.workload.traces.table import MAX_ROWS, Names, read_columns

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from eunomia.errors import TraceError
+from eunomia.core.errors import TraceError
 from eunomia.workload.traces.exact import Column, explain, header, is_gzip, nanoseconds
 
 MAX_ROWS = 20_000_000

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 from eunomia.workload.quantity import positive
 
 Floats = npt.NDArray[np.float64]

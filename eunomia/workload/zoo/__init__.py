@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from eunomia.errors import ConfigError, ModelError
-from eunomia.registry import Registry
+from eunomia.core.errors import ConfigError, ModelError
+from eunomia.core.registry import Registry
 from eunomia.workload.model import DnnModel
 
 _HERE = "eunomia.workload.zoo"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 from eunomia.workload.build import NetworkBuilder, Tensor
 from eunomia.workload.model import DnnModel
 

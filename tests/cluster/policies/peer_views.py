@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.cluster.cluster import Cluster
-from eunomia.cluster.view import Allocation, ClusterView, Elastic, Holdings
+from eunomia.contract.allocation import Allocation, ClusterView, Elastic, Holdings
+from eunomia.contract.cluster import Cluster
 
 
 def view_of(

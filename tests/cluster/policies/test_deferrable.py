@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eunomia.cluster.policies.deferrable import (
+from eunomia.cluster.environments.deferrable import (
     DeferrableJob,
     Rolling,
     Scored,
@@ -20,8 +20,8 @@ from eunomia.cluster.policies.deferrable import (
     offline_optimum,
     run_deferrable,
 )
-from eunomia.cluster.policies.deferrable_fit import START, fit, reward
-from eunomia.errors import ConfigError
+from eunomia.cluster.environments.deferrable_fit import START, fit, reward
+from eunomia.core.errors import ConfigError
 
 POLICIES = (first_fit, latest_start_first, largest_first, Scored(START), Rolling())
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eunomia.cluster.policies.elastic_pool import (
+from eunomia.cluster.environments.elastic_pool import (
     Flavour,
     Node,
     PoolJob,
@@ -20,8 +20,8 @@ from eunomia.cluster.policies.elastic_pool import (
     scale,
     time_bin,
 )
-from eunomia.cluster.policies.elastic_pool_run import PATTERNS, PoolOptions, arrivals, run_pool
-from eunomia.errors import ConfigError, PlatformError
+from eunomia.cluster.environments.elastic_pool_run import PATTERNS, PoolOptions, arrivals, run_pool
+from eunomia.core.errors import ConfigError, PlatformError
 
 BOX = Flavour("box", 4.0, 8.0, 1.0)
 CATALOGUE = (BOX, Flavour("big", 8.0, 16.0, 1.6), Flavour("gpu", 4.0, 8.0, 3.0, "v100", 2))

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from benchmarks.cluster_views import random_view, view_of
-from eunomia.cluster.cluster import Cluster
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.throughput import ThroughputTable
-from eunomia.cluster.view import ClusterView
-from eunomia.errors import ConfigError, UnknownNameError
+from eunomia.contract.allocation import ClusterView
+from eunomia.contract.cluster import Cluster
+from eunomia.core.errors import ConfigError, UnknownNameError
 from tests.cluster.peers import max_min_level, most_value, normalised, speeds, violation
 from tests.shared_data import shared
 

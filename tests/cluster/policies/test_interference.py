@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eunomia.cluster.cluster import Cluster
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.policies.interference import InterferencePlacement
-from eunomia.cluster.view import ClusterView
-from eunomia.errors import ConfigError
+from eunomia.contract.allocation import ClusterView
+from eunomia.contract.cluster import Cluster
+from eunomia.core.errors import ConfigError
 from tests.cluster.policies.peer_views import view_of
 
 TWO = Cluster.of({"gpu": 2}, 1)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eunomia.cluster.cluster import Cluster
 from eunomia.cluster.policies.attained_service import Tiresias
 from eunomia.cluster.policies.learned import START, Learned, shipped
 from eunomia.cluster.policies.learned_features import FEATURES, History, features
-from eunomia.errors import ConfigError
+from eunomia.contract.cluster import Cluster
+from eunomia.core.errors import ConfigError
 from tests.cluster.policies.peer_views import check_legal, view_of
 
 CLUSTER = Cluster.of({"a": 4, "b": 4}, 4)

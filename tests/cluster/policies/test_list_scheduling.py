@@ -18,7 +18,7 @@ from eunomia.cluster.policies.list_scheduling import (
     olb,
     sufferage,
 )
-from eunomia.errors import PlatformError
+from eunomia.core.errors import PlatformError
 
 LENGTHS = st.lists(st.integers(1, 20), min_size=1, max_size=7)
 

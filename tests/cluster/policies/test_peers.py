@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eunomia.cluster.cluster import Cluster, DeviceType
 from eunomia.cluster.policies.allox import match
 from eunomia.cluster.policies.attained_service import Tiresias
 from eunomia.cluster.policies.balancing import RULES, Balancing
@@ -19,9 +18,10 @@ from eunomia.cluster.policies.goodput import efficiency
 from eunomia.cluster.policies.list_scheduling import in_order, mct
 from eunomia.cluster.policies.loss_curves import LossCurve, fit_loss, fit_speed
 from eunomia.cluster.policies.slaq import Slaq
-from eunomia.cluster.view import Allocator, ClusterView
-from eunomia.cluster.view import Elastic as Offered
-from eunomia.errors import ConfigError, PolicyError
+from eunomia.contract.allocation import Allocator, ClusterView
+from eunomia.contract.allocation import Elastic as Offered
+from eunomia.contract.cluster import Cluster, DeviceType
+from eunomia.core.errors import ConfigError, PolicyError
 from tests.cluster.policies.peer_views import check_legal, view_of
 
 ONE = Cluster.of({"gpu": 1})

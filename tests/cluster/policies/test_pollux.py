@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eunomia.cluster.cluster import Cluster
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.policies.genetic_search import evolve, fitness
 from eunomia.cluster.policies.goodput import Restarts
 from eunomia.cluster.policies.pollux import Pollux
-from eunomia.cluster.view import ClusterView, Elastic
-from eunomia.errors import ConfigError
+from eunomia.contract.allocation import ClusterView, Elastic
+from eunomia.contract.cluster import Cluster
+from eunomia.core.errors import ConfigError
 from tests.cluster.policies.peer_views import check_legal, view_of
 
 FOUR = Cluster.of({"gpu": 4}, 2)

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.cluster_views import view_of
-from eunomia.cluster.cluster import Cluster
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.policies.random_packing import normalised_sum
-from eunomia.cluster.view import ClusterView
-from eunomia.errors import ConfigError
+from eunomia.contract.allocation import ClusterView
+from eunomia.contract.cluster import Cluster
+from eunomia.core.errors import ConfigError
 from tests.cluster.peers import violation
 from tests.cluster.plain import small_view
 

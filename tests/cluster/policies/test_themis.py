@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eunomia.cluster.cluster import Cluster, DeviceType
 from eunomia.cluster.job import TrainingJob
 from eunomia.cluster.policies.themis.agent import FLOOR, App, Rest, bid, ideal_time_s, rho, time_left_s
 from eunomia.cluster.policies.themis.allocator import Themis
@@ -17,7 +16,8 @@ from eunomia.cluster.policies.themis.arbiter import hand_out, stay_put, visible
 from eunomia.cluster.policies.themis.division import LEVELS
 from eunomia.cluster.policies.themis.proportional import Offer
 from eunomia.cluster.policies.themis.tuner import SuccessiveHalving, tuned
-from eunomia.errors import ConfigError
+from eunomia.contract.cluster import Cluster, DeviceType
+from eunomia.core.errors import ConfigError
 from tests.cluster.policies.peer_views import check_legal, view_of
 
 

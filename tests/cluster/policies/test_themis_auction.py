@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from eunomia.cluster.policies.themis.auction import auction, kept_fractions, rounded
 from eunomia.cluster.policies.themis.division import LEVELS, level_of, reach, take
 from eunomia.cluster.policies.themis.proportional import Bids, Offer, exhaustive, log_values, proportional
-from eunomia.errors import ConfigError, PolicyError
+from eunomia.core.errors import ConfigError, PolicyError
 
 
 def _linear(bidders: int, gpus: int, machines: int = 1, factor: float = 1.0) -> Bids:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from eunomia.cluster.cluster import Cluster
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.policies.gandiva import Gandiva
 from eunomia.cluster.solver.programme import programme
 from eunomia.cluster.solver.solve import solve_shares
-from eunomia.cluster.view import Allocation, ClusterView
+from eunomia.contract.allocation import Allocation, ClusterView
+from eunomia.contract.cluster import Cluster
 from tests.cluster import plain as twin
 from tests.cluster.peers import speeds, violation
 from tests.cluster.plain import FORMS, fair_unit, one_speed, plain, seen, small_view

@@ -14,7 +14,7 @@ from eunomia.cluster.traces import JOB_TRACES, detect, read_jobs
 from eunomia.cluster.traces.canonical import write
 from eunomia.cluster.traces.generate import generate
 from eunomia.cluster.traces.jobs import extended, to_jobs
-from eunomia.errors import ConfigError, PlatformError, TraceError, UnknownNameError
+from eunomia.core.errors import ConfigError, PlatformError, TraceError, UnknownNameError
 from tests.cluster.small import table
 from tests.shared_data import shared
 

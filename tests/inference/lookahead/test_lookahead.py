@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eunomia.errors import ConfigError, UnknownNameError
+from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.lookahead import companion as lookahead_companion
 from eunomia.inference.lookahead.policy import lookahead

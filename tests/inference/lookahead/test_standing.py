@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eunomia.errors import PolicyError
+from eunomia.core.errors import PolicyError
 from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.lookahead.companion import Companion
 from eunomia.inference.lookahead.policy import lookahead

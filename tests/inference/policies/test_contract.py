@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eunomia.errors import ConfigError
+from eunomia.contract.view import Assign, View
+from eunomia.core.errors import ConfigError
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.policies import POLICIES, load_policy
 from eunomia.inference.policies.balancing import Queueing
@@ -17,7 +18,6 @@ from eunomia.inference.policies.catalogue import GATED
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.ordering import ORDERS
 from eunomia.inference.simulate import Outcome, simulate_problem
-from eunomia.inference.view import Assign, View
 from eunomia.workload.model import DnnModel
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement, Slo

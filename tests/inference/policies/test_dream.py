@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from eunomia.errors import PolicyError
+from eunomia.core.errors import PolicyError
 from eunomia.inference.policies.dream import ALPHA, BETA, DIRECTION, STEP, TRYING, dream
 from tests.inference.policies.views import answer, ask, job, make_view
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eunomia.errors import PolicyError
+from eunomia.core.errors import PolicyError
 from eunomia.inference.policies.dysta import dysta
 from tests.inference.policies.views import ask, job, make_view
 

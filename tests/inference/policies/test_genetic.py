@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eunomia.contract.view import Assign, View
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.policies.genetic import evolve, first_fit, predict, sample
 from eunomia.inference.policies.group import Group, independent
 from eunomia.inference.problem import build_problem
 from eunomia.inference.simulate import simulate_problem
-from eunomia.inference.view import Assign, View
 from eunomia.workload.model import DnnModel
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement

@@ -7,14 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from eunomia.errors import PolicyError
+from eunomia.contract.view import Assign, View
+from eunomia.core.errors import PolicyError
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.policies.gathering import Frontier, free_jobs, gather
 from eunomia.inference.policies.knowledge import Knowledge, knowledge_of
 from eunomia.inference.policies.magma import EVENT_S, magma, magma_10k
 from eunomia.inference.problem import build_problem
 from eunomia.inference.simulate import simulate_problem
-from eunomia.inference.view import Assign, View
 from eunomia.workload.model import DnnModel
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eunomia.errors import PolicyError, UnknownNameError
+from eunomia.core.errors import PolicyError, UnknownNameError
 from eunomia.inference.policies.prema import prema
 from tests.inference.policies.views import ask, job
 

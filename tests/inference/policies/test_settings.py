@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from eunomia.errors import ConfigError, UnknownNameError
+from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.inference.policies import load_policy, policy_name
 from eunomia.inference.policies.choosing import GATE
 from eunomia.inference.policies.settings import call_name, split_call

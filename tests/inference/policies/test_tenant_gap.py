@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from eunomia.errors import PolicyError, UnknownNameError
+from eunomia.core.errors import PolicyError, UnknownNameError
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.tenant_gap import in_class, tenant_order, tenant_rule
 from tests.inference.policies.views import ask, job

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from eunomia.errors import UnknownNameError
+from eunomia.core.errors import UnknownNameError
 from eunomia.inference.policies import load_policy, policy_name
 from eunomia.inference.policies.tuned import TUNED, tuned_name
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eunomia.errors import PolicyError
+from eunomia.core.errors import PolicyError
 from eunomia.inference.policies.veltair import veltair
 from eunomia.inference.simulate import simulate_problem
 from eunomia.workload.model import DnnModel

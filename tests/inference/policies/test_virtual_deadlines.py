@@ -2,7 +2,7 @@
 
 import pytest
 
-from eunomia.errors import PolicyError
+from eunomia.core.errors import PolicyError
 from eunomia.inference.policies.virtual_deadlines import virtual_deadlines
 from tests.inference.policies.views import ask, job
 

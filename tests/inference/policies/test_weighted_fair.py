@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eunomia.errors import PolicyError
+from eunomia.core.errors import PolicyError
 from eunomia.inference.policies import load_policy
 from eunomia.inference.policies.weighted_fair import TAGS, weighted_fair
 from eunomia.serving.dispatch.options import DispatchOptions

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from eunomia.contract.view import ACCELERATOR, READY, SYSTEM, View
 from eunomia.inference.policies import load_policy
-from eunomia.inference.view import ACCELERATOR, READY, SYSTEM, View
 
 DEFAULTS: dict[str, Any] = {
     "deadline_s": math.inf, "priority": 1.0, "weight": 1.0, "slo": math.nan, "sli": math.nan, "accelerator": -1,

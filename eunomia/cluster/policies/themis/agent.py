@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.policies.themis.division import LEVELS
+from eunomia.contract.cluster import Floats, Ints
 
 Ideal = Literal["share", "contention"]
 Finish = Literal["all", "first"]

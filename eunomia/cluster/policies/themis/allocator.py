@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.cluster.cluster import Floats, Ints
 from eunomia.cluster.policies.servers import tight_gang
 from eunomia.cluster.policies.themis.agent import FINISHES, IDEALS, App, Finish, Ideal, Rest, bid
 from eunomia.cluster.policies.themis.arbiter import hand_out, stay_put, visible
@@ -17,8 +16,9 @@ from eunomia.cluster.policies.themis.auction import ROUNDINGS, Rounding, auction
 from eunomia.cluster.policies.themis.book import Book, Leases, full_left, least_time_s, own_speed
 from eunomia.cluster.policies.themis.division import LEVELS
 from eunomia.cluster.policies.themis.proportional import Bids, Offer
-from eunomia.cluster.view import Allocation, ClusterView, Needs
-from eunomia.errors import ConfigError
+from eunomia.contract.allocation import Allocation, ClusterView, Needs
+from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.errors import ConfigError
 
 Mask = npt.NDArray[np.bool_]
 Mechanism = Literal["auction", "strawman"]

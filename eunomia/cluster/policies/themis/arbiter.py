@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.cluster.policies.themis.proportional import Bids, Floats, Ints, Offer, proportional
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 
 
 def visible(rho: Floats, tie: Floats, fairness: float) -> Ints:

@@ -10,7 +10,7 @@ import numpy as np
 
 from eunomia.cluster.policies.themis.division import give_back
 from eunomia.cluster.policies.themis.proportional import Bids, Floats, Ints, Offer, log_values, proportional
-from eunomia.errors import ConfigError
+from eunomia.core.errors import ConfigError
 
 Rounding = Literal["floor", "lottery", "free"]
 ROUNDINGS: tuple[Rounding, ...] = ("floor", "lottery", "free")

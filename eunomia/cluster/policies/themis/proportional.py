@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.cluster.policies.themis.division import LEVELS, TOLERANCE, improve, level_of
-from eunomia.errors import PolicyError
+from eunomia.core.errors import PolicyError
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eunomia.cluster.cluster import Floats
 from eunomia.cluster.job import TrainingJob
-from eunomia.errors import ConfigError
+from eunomia.contract.cluster import Floats
+from eunomia.core.errors import ConfigError
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from eunomia.errors import ModelError
+from eunomia.core.errors import ModelError
 from eunomia.workload.onnx.network import Network, Node
 from eunomia.workload.onnx.operators import (
     attention,

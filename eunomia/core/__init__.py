@@ -1,0 +1,1 @@
+"""What everything stands on: errors, registries, schemas, records, atomic writes, provenance, ownership."""

@@ -1,6 +1,0 @@
-"""The experimental protocol as a command: a study file in, results that can be trusted out (docs/study.md)."""
-
-from eunomia.experiment.study.load import load_study
-from eunomia.experiment.study.run import StudyRun, run_study
-
-__all__ = ["StudyRun", "load_study", "run_study"]

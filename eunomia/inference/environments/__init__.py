@@ -1,0 +1,1 @@
+"""Worlds beside the scheduling of requests, each with its own simulator."""

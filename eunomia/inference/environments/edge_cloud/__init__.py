@@ -1,0 +1,1 @@
+"""Whole tasks placed on volunteers' devices, under preferences and hard rules."""

@@ -1,0 +1,138 @@
+"""Training data: what the teacher would add, in states that a driver (teacher or rules) leads to.
+
+Rows are weighted by how much they matter to decisions: in an ordering, the r-th of the teacher counts 1 / (1 + r);
+a start counts the more the nearer the teacher's margin is to 0. Orderings and placements compare rows of one group
+(one decision) only, so that what all rows of a group have in common is of no account.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.contract.view import Assign, View
+from eunomia.inference.simulate import simulate_problem
+from eunomia.learning.distill.fitting.bins import codes_of, edges_of
+from eunomia.learning.distill.fitting.teacher import ByTeacher
+from eunomia.learning.distill.inputs import NAMES, PARTS
+from eunomia.learning.distill.plain import Log, Source, decide
+from eunomia.learning.observation.sharing import PROPORTIONAL, WAY_OF, WAYS
+from eunomia.learning.policy.weights import Floats
+from eunomia.learning.training.episodes import Episode
+
+Whole = npt.NDArray[np.int64]
+MOST = 24  # waiting sub-jobs kept of one decision: the teacher's first ones
+PLACED = 3  # placements kept of one decision: the first ones
+NEAR = 0.1  # margin, as a share of B, at which a start counts half
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Rows of one part: ``inputs`` (n, NAMES), the formula's ``base`` and the teacher's ``target`` (n,)."""
+
+    inputs: Floats
+    base: Floats
+    target: Floats
+    weight: Floats
+    group: Whole  # ascending from 0; all 0 apart for starts: every row is a group of its own
+
+    @cached_property
+    def bins(self) -> list[tuple[Floats, Whole]]:
+        """Per column of ``inputs``: the thresholds that trees may ask for, and the bin of every row."""
+        columns = self.inputs.T
+        return [(edges, codes_of(column, edges)) for column in columns for edges in [edges_of(column)]]
+
+    @property
+    def groups(self) -> int:
+        """Number of groups."""
+        return int(self.group.max(initial=-1)) + 1
+
+
+def no_samples() -> Samples:
+    """Nothing."""
+    none = np.zeros(0)
+    return Samples(np.zeros((0, len(NAMES))), none, none, none, np.zeros(0, np.int64))
+
+
+def join(parts: Sequence[Samples]) -> Samples:
+    """One after another; groups stay apart."""
+    offsets = np.cumsum([0, *(p.groups for p in parts)])
+    return Samples(
+        np.concatenate([p.inputs for p in parts]), np.concatenate([p.base for p in parts]),
+        np.concatenate([p.target for p in parts]), np.concatenate([p.weight for p in parts]),
+        np.concatenate([p.group + offset for p, offset in zip(parts, offsets[:-1], strict=True)]),
+    )  # fmt: skip
+
+
+class Recorder:
+    """A policy in Python: the driver decides; at a share of decisions the questions are noted down."""
+
+    def __init__(self, driver: Any, source: Source, teacher: ByTeacher, share: float, seed: int) -> None:
+        self._driver, self._source, self._teacher, self._share = driver, source, teacher, share
+        self._rng = np.random.default_rng([seed, 0x7EE])
+        self.parameters = driver.parameters
+        self._way = PROPORTIONAL
+        self.found: dict[str, list[Samples]] = {part: [] for part in PARTS}
+
+    def attach(self, engine: Any) -> Any:
+        """A run begins: how is bandwidth shared?"""
+        self._way = WAYS.index(WAY_OF.get(engine.problem.contention, WAYS[0]))
+        return self._driver.attach(engine)
+
+    def __call__(self, view: View) -> list[Assign]:
+        """The driver's answer."""
+        if len(view) and self._rng.random() < self._share:
+            log = Log()
+            decide(view, self._source, log, self._way)
+            self._note(log)
+        answer: list[Assign] = self._driver(view)
+        return answer
+
+    def _note(self, log: Log) -> None:
+        order = self.found["order"]
+        kept = np.flatnonzero(~log.late)
+        if len(kept) > 1:
+            target = self._teacher.order(log.jobs)
+            kept = kept[np.argsort(-(log.score + target)[kept], kind="stable")][:MOST]
+            order.append(_ranked(log.jobs[kept], log.score[kept], target[kept]))
+        for _, rows, worth in log.places[:PLACED]:
+            if len(rows) > 1:
+                target = self._teacher.place(rows)
+                first = np.argsort(-(worth + target), kind="stable")
+                self.found["place"].append(_ranked(rows[first], worth[first], target[first]))
+        for index, row, margin in log.starts:
+            value = self._teacher.start(row, log.jobs, index)
+            weight = 1.0 / (1.0 + ((margin + value) / NEAR) ** 2)
+            self.found["start"].append(
+                Samples(
+                    row[None, :],
+                    np.array([margin]),
+                    np.array([value]),
+                    np.array([weight]),
+                    np.zeros(1, np.int64),
+                )
+            )
+
+
+def _ranked(rows: Floats, base: Floats, target: Floats) -> Samples:
+    """Rows in the teacher's order, as one group of weight 1."""
+    weight = 1.0 / (1.0 + np.arange(len(rows)))
+    return Samples(rows, base, target, weight / weight.sum(), np.zeros(len(rows), np.int64))
+
+
+def collect(
+    teacher: ByTeacher, driver: Any, source: Source, episodes: Sequence[Episode], share: float, seed: int
+) -> dict[str, Samples]:
+    """Samples of all parts from closed-loop runs of ``driver``, whose questions ``source`` asks in plain Python."""
+    parts: dict[str, list[Samples]] = {part: [no_samples()] for part in PARTS}
+    for number, episode in enumerate(episodes):
+        recorder = Recorder(driver, source, teacher, share, seed + number)
+        simulate_problem(episode.problem, recorder, episode.options)
+        for part in PARTS:
+            parts[part] += recorder.found[part]
+    return {part: join(found) for part, found in parts.items()}

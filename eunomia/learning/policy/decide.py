@@ -1,0 +1,276 @@
+"""The compiled decision of a learned policy: score all, then place and start one after another, or hold.
+
+One pass per instant. Sub-jobs are taken in order of (promoted, hopeless, score, sequence). Each is given the
+accelerator of its highest ``place``; if that one is busy, the sub-job waits for it; if its start margin is negative,
+it is held. At most TRIED sub-jobs are held in one pass, which bounds the time of a decision. When nothing runs,
+the first sub-job starts whatever the margin: a platform never stands still while work waits.
+
+Guards, counted in the block: scores that are not numbers, and states unlike those of training for long
+(policy/guards.py), are answered by the heuristic that the policy began with; requests older than the starvation
+bound go first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import carray
+
+from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.memory import pointer
+from eunomia.learning.observation.compiled import observe
+from eunomia.learning.observation.pairs import describe_pair, finish_times
+from eunomia.learning.observation.sharing import describe_share, lost_work
+from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, SHARE, START_JOB
+from eunomia.learning.policy.guards import is_strange, note_ranges
+from eunomia.learning.policy.network import evaluate
+from eunomia.learning.policy.weights import (
+    BASE,
+    COLLECT,
+    COUNTERS,
+    DECISIONS,
+    FORCED,
+    GATE,
+    HOLDS,
+    INVALID,
+    JOB_AT,
+    KIND,
+    PAIR_AT,
+    PLACE,
+    PLACES,
+    PROMOTED,
+    RESIDUAL,
+    SHARE_AT,
+    START_AT,
+    STARTS,
+    STARVE,
+    UNITS,
+    WAY,
+)
+
+TRIED = 16
+N_JOB, N_PAIR, N_GLOBAL, N_SHARE = len(JOB), len(PAIR), len(GLOBAL), len(SHARE)
+ANY_IDLE, EFT, EFT_CA = range(len(PLACES))
+ADDRESS, LENGTH = 0, 1  # places in system.parameters: where the block stands, and how long it is
+NOW, STARTED, LEFT, FINISHED = range(4)  # places in system.memory: the last instant that was decided
+FIRST, USUAL, LAST = -1, 0, 1  # tiers
+
+
+@jitted
+def already_decided(ready: Any, system: Any) -> bool:
+    """Whether the engine asks again at an instant to which the answer was complete."""
+    memory = system.memory
+    return (  # type: ignore[no-any-return]
+        memory[NOW] == system.now_s
+        and memory[STARTED] == system.starts
+        and memory[LEFT] == len(ready)
+        and memory[FINISHED] == system.finished
+    )
+
+
+@jitted
+def remember(ready: Any, system: Any, count: int) -> None:
+    """Note the state in which this answer leaves the platform, for ``already_decided``."""
+    memory = system.memory
+    memory[NOW], memory[STARTED] = system.now_s, system.starts + count
+    memory[LEFT], memory[FINISHED] = len(ready) - count, system.finished
+
+
+@jitted
+def score_all(jobs: Any, overall: Any, block: Any, residual: bool, score: Any, margin: Any) -> bool:
+    """Scores and the network's share of start margins; False if some score is not a number."""
+    kind, units = int(block[KIND]), int(block[UNITS])
+    for i in range(len(jobs)):
+        total = 0.0
+        for f in range(N_JOB):
+            weight = block[BASE + f] + block[JOB_AT + f] if residual else block[BASE + f]
+            if weight != 0.0:
+                total += weight * jobs[i, f]
+        score[i], margin[i] = total, 0.0
+    if residual and kind > 0:
+        evaluate(jobs, overall, block, kind, units, score, margin)
+    total = 0.0
+    for i in range(len(jobs)):
+        total += score[i] + margin[i]
+    return np.isfinite(total)  # type: ignore[no-any-return]
+
+
+@jitted
+def set_tiers(ready: Any, block: Any, system: Any, tier: Any) -> None:
+    """Starving requests first, hopeless ones last."""
+    for i in range(len(ready)):
+        tier[i] = LAST if ready[i].late == 1 else USUAL
+        if system.now_s - ready[i].arrival_s > block[STARVE] * ready[i].iso_best_s:
+            tier[i] = FIRST
+            block[COUNTERS + PROMOTED] += 1.0
+
+
+@jitted
+def next_job(ready: Any, tier: Any, score: Any, open_: Any) -> int:
+    """The sub-job to try next; -1 = none is left."""
+    best = -1
+    for i in range(len(ready)):
+        if not open_[i]:
+            continue
+        if best >= 0:
+            if tier[i] != tier[best]:
+                if tier[i] > tier[best]:
+                    continue
+            elif score[i] < score[best] or (
+                score[i] == score[best] and ready[i].sequence > ready[best].sequence
+            ):
+                continue
+        best = i
+    return best
+
+
+@jitted
+def place_job(
+    job: Any, latency_s: Any, demand: Any, free_s: Any, running: float, layer_s: float, accelerators: Any,
+    system: Any, block: Any, residual: bool, finish_s: Any, y: Any,
+) -> int:  # fmt: skip
+    """The accelerator for one sub-job, busy or not; -1 = none. Leaves its pair features in ``y``."""
+    slow = max(1.0, running / system.bandwidth_bytes_s)
+    least_s, soonest_s = finish_times(latency_s, free_s, slow, finish_s)
+    chosen, best, best_idle = -1, 0.0, False
+    for s in range(len(free_s)):
+        idle = free_s[s] == 0.0
+        if latency_s[s] == np.inf or (block[PLACE] == ANY_IDLE and not idle):
+            continue
+        value_s = finish_s[s]
+        if block[PLACE] == ANY_IDLE:
+            value_s = latency_s[s]
+        elif block[PLACE] == EFT_CA:
+            own = max(1.0, (running + demand[s]) / system.bandwidth_bytes_s)
+            value_s = free_s[s] * slow + latency_s[s] * own
+        if residual:
+            describe_pair(
+                job, latency_s[s], finish_s[s], least_s, soonest_s, demand[s], running, layer_s,
+                accelerators[s].last_request, system, y,
+            )  # fmt: skip
+            value_s = value_s / soonest_s
+            for f in range(N_PAIR):
+                value_s -= block[PAIR_AT + f] * y[f]
+        if chosen < 0 or value_s < best or (value_s == best and idle and not best_idle):
+            chosen, best, best_idle = s, value_s, idle
+    if residual and chosen >= 0:
+        s = chosen
+        describe_pair(
+            job, latency_s[s], finish_s[s], least_s, soonest_s, demand[s], running, layer_s,
+            accelerators[s].last_request, system, y,
+        )  # fmt: skip
+    return chosen
+
+
+@jitted
+def start_margin(running: float, bandwidth: float, x: Any, y: Any, v: Any, overall: Any, block: Any) -> float:
+    """gate - D/B + start . w + share . v; the globals' share of idle and D are those at the beginning of the pass."""
+    margin = block[GATE] - running / bandwidth
+    at = START_AT
+    for f in range(N_PAIR):
+        margin += block[at + f] * y[f]
+    at += N_PAIR
+    for f in range(N_GLOBAL):
+        margin += block[at + f] * overall[f]
+    at += N_GLOBAL
+    for f in range(len(START_JOB)):
+        margin += block[at + f] * x[START_JOB[f]]
+    for f in range(N_SHARE):
+        margin += block[SHARE_AT + f] * v[f]
+    return margin  # type: ignore[no-any-return]
+
+
+@jitted
+def running_demand(lane_demand: Any) -> float:
+    """D: demand of all accelerators, in bytes per second."""
+    total = 0.0
+    for s in range(len(lane_demand)):
+        total += lane_demand[s]
+    return total
+
+
+@jitted
+def _start_in_turn(
+    ready: Any, latency_s: Any, demand: Any, accelerators: Any, system: Any, block: Any, residual: bool,
+    jobs: Any, overall: Any, layer_s: float, score: Any, margin: Any, answer: Any,
+) -> int:  # fmt: skip
+    """The pass over sub-jobs; returns the number of answers."""
+    n, lanes = len(ready), len(accelerators)
+    tier, open_ = np.empty(n, np.int64), np.ones(n, np.bool_)
+    free_s, lane_demand, finish_s, y = np.empty(lanes), np.zeros(lanes), np.empty(lanes), np.zeros(N_PAIR)
+    v, scratch = np.empty(N_SHARE), np.empty(lanes + 1)
+    idle = 0
+    for s in range(lanes):
+        free_s[s] = 0.0
+        if accelerators[s].request >= 0:
+            free_s[s] = max(accelerators[s].free_in_s, 1e-300)  # 0 means idle here
+            lane_demand[s] = accelerators[s].demand_bytes_s
+        else:
+            idle += 1
+    set_tiers(ready, block, system, tier)
+    running, count, held, nothing_runs = system.demand_bytes_s, 0, 0, idle == lanes
+    counters, bandwidth, way = block[COUNTERS:], system.bandwidth_bytes_s, int(block[WAY])
+    standing = lost_work(way, lane_demand, bandwidth, scratch)
+    while idle > 0 and held < TRIED:
+        if not residual and not nothing_runs and running > block[GATE] * bandwidth:
+            counters[HOLDS] += 1.0
+            break
+        i = next_job(ready, tier, score, open_)
+        if i < 0:
+            break
+        open_[i] = False
+        s = place_job(
+            ready[i], latency_s[i], demand[i], free_s, running, layer_s, accelerators, system, block, residual,
+            finish_s, y,
+        )  # fmt: skip
+        if s < 0 or free_s[s] > 0.0:
+            continue
+        if residual:
+            describe_share(way, lane_demand, standing, demand[i, s], bandwidth, scratch, v)
+            value = margin[i] + start_margin(running, bandwidth, jobs[i], y, v, overall, block)
+            if not value >= 0.0 and not nothing_runs:
+                held += 1
+                counters[HOLDS] += 1.0
+                continue
+            if not value >= 0.0:
+                counters[FORCED] += 1.0
+        answer[count, 0], answer[count, 1] = i, s
+        count += 1
+        idle -= 1
+        nothing_runs = False
+        free_s[s], lane_demand[s] = max(latency_s[i, s], 1e-300), demand[i, s]
+        running = running_demand(lane_demand)
+        standing = lost_work(way, lane_demand, bandwidth, scratch)
+    counters[STARTS] += count
+    return count
+
+
+def decide(ready, latency_s, demand, energy, accelerators, system, answer, priority):  # type: ignore[no-untyped-def]
+    """The policy, as the kernel calls it."""
+    n = len(ready)
+    if n == 0 or already_decided(ready, system):
+        return 0
+    block = carray(
+        pointer(np.int64(system.parameters[ADDRESS])), np.int64(system.parameters[LENGTH]), np.float64
+    )
+    counters = block[COUNTERS:]
+    counters[DECISIONS] += 1.0
+    jobs, overall = np.empty((n, N_JOB)), np.empty(N_GLOBAL)
+    score, margin = np.empty(n), np.empty(n)
+    layer_s = observe(ready, accelerators, system, jobs, overall)
+    residual = block[RESIDUAL] == 1.0
+    if residual and is_strange(jobs, block, system):
+        residual = False
+    if block[COLLECT] == 1.0:
+        note_ranges(jobs, block)
+    if not score_all(jobs, overall, block, residual, score, margin):
+        counters[INVALID] += 1.0
+        residual = False
+        score_all(jobs, overall, block, False, score, margin)
+    count = _start_in_turn(
+        ready, latency_s, demand, accelerators, system, block, residual, jobs, overall, layer_s, score, margin,
+        answer,
+    )  # fmt: skip
+    remember(ready, system, count)
+    return count

@@ -1,0 +1,66 @@
+"""Guards inside compiled code: is this a state like those of training?
+
+*Strange* is a decision point at which more than SHARE of the job features of some waiting sub-job lie
+outside the training range (low..high of the checkpoint, widened by MARGIN of its width). Their moving average over
+about 1/RATE decisions is compared with the alarm level; above it the policy answers with its heuristic, until the
+average has fallen to half the level.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eunomia.inference.kernel.jit import jitted
+from eunomia.learning.observation.table import JOB
+from eunomia.learning.policy.weights import (
+    ALARM,
+    ALARMS,
+    COUNTERS,
+    HIGH,
+    LOW,
+    SEEN_HIGH,
+    SEEN_LOW,
+    STRANGE,
+)
+
+SHARE, MARGIN, RATE = 0.15, 0.25, 0.01
+AVERAGE, ALARMED = 4, 5  # places in system.memory
+N_JOB = len(JOB)
+
+
+@jitted
+def _outside(jobs: Any, block: Any) -> float:
+    """Largest share of features outside the training range, over sub-jobs: independent of their order."""
+    worst = 0
+    for i in range(len(jobs)):
+        outside = 0
+        for f in range(N_JOB):
+            room = MARGIN * (block[HIGH + f] - block[LOW + f])
+            if jobs[i, f] < block[LOW + f] - room or jobs[i, f] > block[HIGH + f] + room:
+                outside += 1
+        worst = max(worst, outside)
+    return worst / N_JOB
+
+
+@jitted
+def is_strange(jobs: Any, block: Any, system: Any) -> bool:
+    """Whether the alarm is on, after this decision point has been taken into account."""
+    memory = system.memory
+    strange = 1.0 if _outside(jobs, block) > SHARE else 0.0
+    memory[AVERAGE] += RATE * (strange - memory[AVERAGE])
+    if memory[ALARMED] == 0.0 and memory[AVERAGE] > block[ALARM]:
+        memory[ALARMED] = 1.0
+        block[COUNTERS + ALARMS] += 1.0
+    elif memory[ALARMED] == 1.0 and memory[AVERAGE] < 0.5 * block[ALARM]:
+        memory[ALARMED] = 0.0
+    block[COUNTERS + STRANGE] += strange
+    return memory[ALARMED] == 1.0  # type: ignore[no-any-return]
+
+
+@jitted
+def note_ranges(jobs: Any, block: Any) -> None:
+    """Widen the ranges of features seen so far (while a policy's ranges are being recorded)."""
+    for i in range(len(jobs)):
+        for f in range(N_JOB):
+            block[SEEN_LOW + f] = min(block[SEEN_LOW + f], jobs[i, f])
+            block[SEEN_HIGH + f] = max(block[SEEN_HIGH + f], jobs[i, f])

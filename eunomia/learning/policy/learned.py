@@ -1,0 +1,112 @@
+"""A learned policy as the engine takes it: compiled, with its weights passed by address."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from eunomia.contract.view import Assign, View
+from eunomia.inference.kernel.jit import compile_cached
+from eunomia.inference.kernel.setup import DECIDE, Rules
+from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE
+from eunomia.learning.observation.sharing import WAY_OF, WAYS
+from eunomia.learning.observation.table import JOB
+from eunomia.learning.policy.decide import decide
+from eunomia.learning.policy.weights import (
+    COLLECT,
+    COUNTED,
+    COUNTERS,
+    GATE,
+    RESIDUAL,
+    SEEN_HIGH,
+    SEEN_LOW,
+    UNSHARED,
+    WAY,
+    Floats,
+    Weights,
+)
+
+APART = ("none", "roofline_static")  # ways of sharing in which no layer slows another
+FOLDERS = (
+    "inference/kernel",
+    "inference/policies",
+    "learning/observation",
+    "learning/policy",
+)  # of what the decision calls
+
+
+@cache
+def compiled_decision() -> Any:
+    """The decision as machine code; loaded from the cache if there."""
+    return compile_cached(decide, DECIDE_SIGNATURE, "learned", *FOLDERS)
+
+
+class LearnedPolicy:
+    """Runs inside the event loop and, unchanged, in stepped mode.
+
+    The weights stand in one block outside the engine; ``system.parameters`` holds its address (below 2^53, so a float
+    holds it exactly) and its length. The policy must live as long as the runs that it decides. Pickling copies the
+    weights and forgets the counts. ``shared``: it learned where accelerators share bandwidth; where they do not, its
+    heuristic answers, without the gate, which could only hold back what harms nobody.
+    """
+
+    rules = Rules(DECIDE)
+
+    def __init__(
+        self,
+        weights: Weights,
+        name: str = "eunomia",
+        starve: float = np.inf,
+        alarm: float = 0.5,
+        shared: bool = False,
+    ) -> None:
+        self.weights, self.name, self.starve, self.alarm, self.shared = weights, name, starve, alarm, shared
+        self.block = weights.pack(starve, alarm)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LearnedPolicy, (self.weights, self.name, self.starve, self.alarm, self.shared)
+
+    def attach(self, engine: Any) -> Any:
+        """A run begins: is there anything that its accelerators share, and how?"""
+        apart = self.shared and engine.problem.contention in APART
+        self.block[GATE] = np.inf if apart else self.weights.gate
+        self.block[RESIDUAL] = float(self.weights.learned and not apart)
+        self.block[WAY] = WAYS.index(WAY_OF.get(engine.problem.contention, WAYS[0]))
+        self.block[COUNTERS + UNSHARED] += float(apart)
+        return None
+
+    @property
+    def decide(self) -> Any:
+        """The compiled function."""
+        return compiled_decision()
+
+    @property
+    def parameters(self) -> tuple[float, ...]:
+        """Where the block is."""
+        return float(self.block.ctypes.data), float(len(self.block))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What happened since the policy was made: decisions, starts, holds, and how often each guard acted."""
+        return {name: int(self.block[COUNTERS + i]) for i, name in enumerate(COUNTED)}
+
+    def collect(self, wanted: bool = True) -> None:
+        """Record the ranges of job features from now on, or stop."""
+        self.block[COLLECT] = float(wanted)
+
+    @property
+    def seen(self) -> tuple[Floats, Floats]:
+        """Least and greatest value of each job feature while recording."""
+        size = len(JOB)
+        return self.block[SEEN_LOW : SEEN_LOW + size].copy(), self.block[SEEN_HIGH : SEEN_HIGH + size].copy()
+
+    def __call__(self, view: View) -> list[Assign]:
+        """Ask the compiled function about one View."""
+        answer = np.zeros((max(len(view), len(view.accelerators)), 2), np.int64)
+        count = self.decide(
+            view.ready, view.latency_s, view.demand_bytes_s, view.energy_j, view.accelerators, view.system, answer,
+            np.zeros(len(answer)),
+        )  # fmt: skip
+        return [view.assign(int(i), int(s)) for i, s in answer[:count]]

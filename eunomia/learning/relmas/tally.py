@@ -1,0 +1,114 @@
+"""What happened between ticks, as the tallies that learning/rewards.py turns into rewards; exact, from the records.
+
+An event at time e belongs to the period that ends with the first tick at or after e (the engine handles ends and
+arrivals before the tick of the same instant). Row j of a table holds sums over all events up to tick j; the last row,
+one after the last tick, holds all. A miss is charged at the first tick that saw the request hopeless, or when it
+was dropped or late, whichever came first, weighted by what its pair lacked then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.inference.kernel.layout import DROPPED, HIT, UNFINISHED
+from eunomia.inference.simulate import Outcome
+from eunomia.learning.rewards import (
+    ATTAINMENT,
+    DURATION,
+    HITS,
+    MISSES,
+    OVERLOAD,
+    REQUESTS,
+    SHORT_MISSES,
+    SLOWDOWN,
+    SPREAD,
+    no_tally,
+)
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+TOLERANCE = 1e-12
+
+
+def tallies(outcome: Outcome, times_s: Floats, late_tick: Ints) -> Floats:
+    """(T + 1, TALLY). ``late_tick`` (n,): first tick that saw each request hopeless; T = none did."""
+    results, jobs, ticks = outcome.results, outcome.problem.jobs, len(times_s)
+    gone = results["outcome"] != UNFINISHED
+    left = np.where(gone, np.searchsorted(times_s, np.nan_to_num(results["finish_s"], nan=np.inf)), ticks)
+    hit = results["outcome"] == HIT
+    charged = np.minimum(left, late_tick)[~hit]
+    sli = _indicators(results, jobs, left, ticks)
+    pair = jobs.pair[~hit]
+    target = np.where(jobs.slo_kind[pair] >= 0, jobs.slo_target[pair], np.nan)
+    gap = np.nan_to_num(np.maximum(0.0, target - sli[np.maximum(charged - 1, 0), pair]))
+    slowdown = (results["finish_s"] - results["arrival_s"]) / outcome.problem.graph.iso_best_s[
+        jobs.model_of[jobs.pair]
+    ]
+    done = gone & (results["outcome"] != DROPPED)
+    table = no_tally(ticks + 1)
+    for column, at, value in (
+        (HITS, left[hit], np.ones(int(hit.sum()))), (MISSES, charged, np.ones(len(charged))),
+        (SHORT_MISSES, charged, gap), (SLOWDOWN, left[done], slowdown[done]),
+    ):  # fmt: skip
+        table[:, column] = np.cumsum(np.bincount(at, weights=value, minlength=ticks + 1))
+    table[:, OVERLOAD] = overload_until(outcome, np.append(times_s, np.inf))
+    table[:, ATTAINMENT] = _attainment(jobs, sli)
+    table[:, SPREAD] = _spread(results, jobs, left, ticks)
+    table[:, DURATION] = max(float(np.nanmax(results["arrival_s"], initial=0.0)), 1e-12)
+    table[:, REQUESTS] = max(len(jobs.pair), 1)
+    return table
+
+
+def overload_until(outcome: Outcome, times_s: Floats) -> Floats:
+    """Integral of max(0, D - B) / B from 0 to each time, D the true demand of what runs [s]."""
+    runs, problem = outcome.subjobs, outcome.problem
+    jobs, bandwidth = problem.jobs, problem.bandwidth_bytes_s
+    row = problem.graph.offset[jobs.model_of[jobs.pair[runs["request"]]]] + runs["layer"]
+    demand = problem.costs.demand_bytes_s[row, problem.type_of[runs["accelerator"]]]
+    end_s = np.where(np.isnan(runs["end_s"]), outcome.end_s, runs["end_s"])
+    at_s = np.concatenate([runs["start_s"], end_s])
+    order = np.argsort(at_s, kind="stable")
+    at_s, level = at_s[order], np.cumsum(np.concatenate([demand, -demand])[order])
+    excess = np.maximum(0.0, level / bandwidth - 1.0)
+    total = np.concatenate([[0.0], np.cumsum(excess[:-1] * np.diff(at_s))]) if len(at_s) else np.zeros(1)
+    return np.interp(times_s, at_s, total) if len(at_s) else np.zeros(len(times_s))
+
+
+def _indicators(results: Any, jobs: Any, left: Ints, ticks: int) -> Floats:
+    """(T + 1, pairs) hit rate of each pair over its window, up to each tick; nan before its first outcome."""
+    sli = np.full((ticks + 1, len(jobs.model_of)), np.nan)
+    order = np.argsort(np.where(np.isnan(results["finish_s"]), np.inf, results["finish_s"]), kind="stable")
+    order = order[results["outcome"][order] != UNFINISHED]
+    for p in range(sli.shape[1]):
+        mine = order[jobs.pair[order] == p]
+        hits = np.concatenate([[0], np.cumsum(results["outcome"][mine] == HIT)])
+        n = np.arange(1, len(hits))
+        window = np.minimum(n, max(int(jobs.slo_window[p]), 1))
+        rate = (hits[n] - hits[n - window]) / window
+        so_far = np.searchsorted(left[mine], np.arange(ticks + 1), side="right")
+        sli[so_far > 0, p] = rate[so_far[so_far > 0] - 1]
+    return sli
+
+
+def _attainment(jobs: Any, sli: Floats) -> Floats:
+    """(T + 1,) share of promised pairs with data that are at or above target."""
+    promised = (jobs.slo_kind >= 0)[None, :] & ~np.isnan(sli)
+    met = promised & (sli >= jobs.slo_target[None, :] - TOLERANCE)
+    return np.asarray(met.sum(axis=1) / np.maximum(promised.sum(axis=1), 1), np.float64)
+
+
+def _spread(results: Any, jobs: Any, left: Ints, ticks: int) -> Floats:
+    """(T + 1,) standard deviation over tenants of their hit rates so far; tenants without outcomes are left out."""
+    tenant, gone = jobs.tenant_of[jobs.pair], results["outcome"] != UNFINISHED
+    hits, count = np.zeros((2, ticks + 1, int(jobs.tenant_of.max(initial=0)) + 1))
+    np.add.at(count, (left[gone], tenant[gone]), 1.0)
+    np.add.at(hits, (left[gone], tenant[gone]), results["outcome"][gone] == HIT)
+    hits, count = hits.cumsum(axis=0), count.cumsum(axis=0)
+    known = count > 0.0
+    share = np.where(known, hits / np.maximum(count, 1.0), 0.0)
+    n = np.maximum(known.sum(axis=1), 1)
+    mean = share.sum(axis=1) / n
+    return np.asarray(np.sqrt(np.maximum(0.0, (share**2).sum(axis=1) / n - mean**2)), np.float64)

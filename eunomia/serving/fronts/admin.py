@@ -1,0 +1,150 @@
+"""Tenants and keys over HTTP, for administrators alone: ``/v2/eunomia/tenants``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+from eunomia.core.errors import ConfigError, OutputError
+from eunomia.serving.fronts.caller import caller_of
+from eunomia.serving.models.repository import MOST_NAMED
+from eunomia.serving.protocol.errors import BadRequest, NotFound, Unavailable
+from eunomia.serving.protocol.infer import read_json
+from eunomia.serving.service import Service
+from eunomia.serving.tenants.content import as_json, is_name, number, only, read_grant
+from eunomia.serving.tenants.database import DatabaseDirectory, UnknownTenant
+from eunomia.serving.tenants.grants import Grant
+
+T = TypeVar("T")
+HINT = re.compile(r"[A-Za-z0-9_-]{1,12}")
+
+
+class AdminFront:
+    """Handlers; every one needs the role ``admin``, and a directory that can be changed."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+
+    def routes(self) -> list[web.RouteDef]:
+        """What to add to the application."""
+        tenant = "/v2/eunomia/tenants/{tenant}"
+        return [
+            web.get("/v2/eunomia/tenants", self._list),
+            web.get(tenant, self._one),
+            web.put(tenant, self._put),
+            web.delete(tenant, self._remove),
+            web.get(f"{tenant}/keys", self._keys),
+            web.post(f"{tenant}/keys", self._issue),
+            web.post(f"{tenant}/keys/rotate", self._rotate),
+            web.delete(f"{tenant}/keys", self._revoke),
+        ]
+
+    async def _list(self, http: web.Request) -> web.Response:
+        self.service.require_admin(caller_of(http))
+        await self._catch_up()
+        return web.json_response([as_json(grant) for grant in self.service.directory.all()])
+
+    async def _one(self, http: web.Request) -> web.Response:
+        self.service.require_admin(caller_of(http))
+        await self._catch_up()
+        name = _name(http)
+        grant = self.service.directory.by_name(name)
+        if grant is None:
+            raise NotFound(f"unknown tenant '{name[:80]}'")
+        return web.json_response(as_json(grant))
+
+    async def _put(self, http: web.Request) -> web.Response:
+        directory = self._directory(http)
+        grant = read_grant(http.match_info["tenant"], read_json(await http.read()))
+        self._must_know_networks(grant)
+        await _asked(directory.put, grant)
+        return web.json_response(as_json(grant))
+
+    async def _remove(self, http: web.Request) -> web.Response:
+        name = _name(http)
+        if not await _asked(self._directory(http).remove, name):
+            raise NotFound(f"unknown tenant '{name[:80]}'")
+        self.service.regions.unregister(name, "")
+        return web.json_response({})
+
+    async def _keys(self, http: web.Request) -> web.Response:
+        found = await _asked(self._directory(http).keys, _name(http))
+        return web.json_response([
+            {"hint": k.hint, "created_s": k.created_s, "expires_s": k.expires_s} for k in found
+        ])  # fmt: skip
+
+    async def _issue(self, http: web.Request) -> web.Response:
+        content = only(read_json(await http.read() or b"{}"), "lifetime_s", what="a new key")
+        lifetime_s = number(content, "lifetime_s")
+        key = await _asked(self._directory(http).issue_key, _name(http), lifetime_s)
+        return web.json_response({"key": key})
+
+    async def _rotate(self, http: web.Request) -> web.Response:
+        content = only(read_json(await http.read() or b"{}"), "grace_s", what="a rotation")
+        grace_s = number(content, "grace_s", or_zero=True) or 0.0
+        key = await _asked(self._directory(http).rotate_key, _name(http), grace_s)
+        return web.json_response({"key": key})
+
+    async def _revoke(self, http: web.Request) -> web.Response:
+        directory, tenant = self._directory(http), _name(http)
+        only(read_json(await http.read() or b"{}"), what="revoking (which key is said as ?hint=)")
+        only(http.query, "hint", what="revoking")
+        hint = http.query.get("hint")
+        if hint is not None and not HINT.fullmatch(hint):  # an empty one would mean all
+            raise BadRequest(f"hint is {hint!r:.50}; it is what the list of keys shows")
+        gone = await _asked(directory.revoke_keys, tenant, hint or "")
+        if hint is not None and gone == 0:
+            raise NotFound(f"no living key of tenant '{tenant}' has the hint '{hint}'")
+        return web.json_response({"revoked": gone})
+
+    def _must_know_networks(self, grant: Grant) -> None:
+        """The rule of the server's file: with a folder of networks, any may come yet. Raises BadRequest."""
+        networks = self.service.repository
+        if networks.grows:
+            return
+        promised = dict.fromkeys((model for model in grant.promises if model != "*"), "promises")
+        for model, key in {**dict.fromkeys(sorted(grant.models or ()), "models"), **promised}.items():
+            if not networks.has(model):
+                known = ", ".join(entry.name for entry in networks.entries()[:MOST_NAMED])
+                raise BadRequest(
+                    f"tenant '{grant.name}' names '{model}' ({key}), which is none of the networks: {known}"
+                )
+
+    async def _catch_up(self) -> None:
+        """Administrators see at once what was changed through other servers; without the database, the last known."""
+        if isinstance(self.service.directory, DatabaseDirectory):
+            with contextlib.suppress(OutputError):
+                await asyncio.to_thread(self.service.directory.catch_up)
+
+    def _directory(self, http: web.Request) -> DatabaseDirectory:
+        self.service.require_admin(caller_of(http))
+        if not isinstance(self.service.directory, DatabaseDirectory):
+            raise BadRequest(
+                'tenants stand in the server\'s file; give it database = "sqlite:///..." to change them'
+            )
+        return self.service.directory
+
+
+def _name(http: web.Request) -> str:
+    """The tenant of the address; raises NotFound for what can be none's name."""
+    name = http.match_info["tenant"]
+    if not is_name(name):
+        raise NotFound(f"unknown tenant {name!r:.80}")
+    return name
+
+
+async def _asked(question: Callable[..., T], *arguments: Any) -> T:
+    """What the database answers, asked off the event loop; its troubles as the protocol says them."""
+    try:
+        return await asyncio.to_thread(question, *arguments)
+    except OutputError as error:
+        raise Unavailable(str(error), retry_after_s=1.0) from None
+    except UnknownTenant as error:
+        raise NotFound(str(error)) from None
+    except ConfigError as error:
+        raise BadRequest(str(error)) from None

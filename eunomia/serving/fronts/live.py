@@ -1,0 +1,100 @@
+"""The live page and the state that it draws."""
+
+from __future__ import annotations
+
+import math
+from importlib import resources
+from typing import Any
+
+from aiohttp import web
+
+from eunomia.serving.fronts.caller import caller_of
+from eunomia.serving.observe.recording import exported
+from eunomia.serving.service import Service
+from eunomia.serving.tenants.grants import Grant
+
+SHOWN_S = 10.0  # of the device timeline
+SECURITY = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+}  # fmt: skip
+
+
+class LiveFront:
+    """``/`` is the page, ``/v2/eunomia/state`` what it asks for. A tenant sees itself, an administrator all."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+
+    def routes(self) -> list[web.RouteDef]:
+        """What to add to the application."""
+        return [
+            web.get("/", self._page), web.get("/v2/eunomia/state", self._state), web.get("/v2/eunomia/twin", self._twin)
+        ]  # fmt: skip
+
+    async def _page(self, _: web.Request) -> web.Response:
+        text = resources.files("eunomia.serving.fronts").joinpath("live.html").read_text(encoding="utf-8")
+        return web.Response(text=text, content_type="text/html", headers=SECURITY)
+
+    async def _twin(self, http: web.Request) -> web.StreamResponse:
+        if not self.service.anonymous:
+            self.service.require_admin(caller_of(http))
+        response = web.StreamResponse(headers={"Content-Type": "application/json; charset=utf-8"})
+        await response.prepare(http)
+        async for piece in exported(self.service):
+            await response.write(piece)
+        await response.write_eof()
+        return response
+
+    async def _state(self, http: web.Request) -> web.Response:
+        grant = self.service.identify(caller_of(http))
+        everything = grant.role == "admin" or self.service.anonymous
+        return web.json_response(
+            state_of(self.service, grant, everything), headers={"Cache-Control": "no-store"}
+        )
+
+
+def state_of(service: Service, grant: Grant, everything: bool) -> dict[str, Any]:
+    """All that the page shows; names of other tenants are left out unless ``everything``."""
+    dispatcher, now_s = service.pool.dispatcher, service.clock.now_s()
+
+    def name(tenant: str) -> str:
+        return tenant if everything or tenant == grant.name else "others"
+
+    waiting = [dispatcher.agreements[job.pair].tenant for job in dispatcher.waiting.jobs()]
+    runs = [r for r in service.history.runs if r.end_s > now_s - SHOWN_S]
+    return {
+        "now_s": now_s, "policy": service.policy_name, "draining": service.draining,
+        "pairs": [pair for pair in _pairs(service, waiting, now_s) if name(pair["tenant"]) == pair["tenant"]],
+        "devices": [
+            {"name": device.spec.name, "alive": lane.alive, "restarts": max(device.restarts, 0), "busy_s": lane.busy_s,
+             "running": name(dispatcher.agreements[lane.job.pair].tenant) if lane.job else None}
+            for device, lane in zip(service.pool.devices, dispatcher.lanes, strict=True)
+        ],
+        "runs": [
+            [r.device, name(r.tenant), r.model if name(r.tenant) == r.tenant else "", r.start_s, r.end_s, r.preempted]
+            for r in runs
+        ],
+        "waiting": len(waiting), "preemptions": dispatcher.preemptions,
+        "arena_free_share": service.pool.arena.free_bytes / max(service.pool.arena.room_bytes, 1),
+        "seconds": list(service.history.seconds),
+        "misses": [m for m in reversed(service.history.misses) if name(m["tenant"]) == m["tenant"]],
+        "fallbacks": dict(service.fallbacks()) if everything else {},
+    }  # fmt: skip
+
+
+def _pairs(service: Service, waiting: list[str], now_s: float) -> list[dict[str, Any]]:
+    dispatcher = service.pool.dispatcher
+    rows = []
+    for agreement, indicator in zip(dispatcher.agreements, dispatcher.indicators, strict=True):
+        indicator.refresh(now_s)
+        slo = agreement.slo
+        rows.append({
+            "tenant": agreement.tenant, "model": agreement.model, "weight": agreement.weight,
+            "kind": slo.kind if slo else "hit_rate", "target": slo.target if slo else None,
+            "sli": None if math.isnan(indicator.sli) else indicator.sli, "count": indicator.count,
+            "met": None if slo is None or math.isnan(indicator.sli) else indicator.gap <= 0.0,
+            "waiting": waiting.count(agreement.tenant),
+        })  # fmt: skip
+    return sorted(rows, key=lambda row: (row["tenant"], row["model"]))

@@ -1,0 +1,129 @@
+"""The policy over HTTP, for administrators alone: ``/v2/eunomia/policy``."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+from dataclasses import asdict
+from typing import Any
+
+from aiohttp import web
+
+from eunomia.core.errors import OutputError
+from eunomia.serving.dispatch.shelf import Conflict, Placed, PolicyShelf, check_files, stamped
+from eunomia.serving.fronts.caller import caller_of
+from eunomia.serving.protocol.errors import BadRequest, Unavailable
+from eunomia.serving.protocol.infer import read_json
+from eunomia.serving.service import Service
+
+KEYS = ("name", "files", "evidence", "instead_of")
+MAX_EVIDENCE = 64 * 1024
+
+
+class PolicyFront:
+    """Which policy serves; put another in; take it back."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self._lock = asyncio.Lock()
+
+    def routes(self) -> list[web.RouteDef]:
+        """What to add to the application."""
+        place = "/v2/eunomia/policy"
+        return [
+            web.get(place, self._get),
+            web.put(place, self._put),
+            web.post(f"{place}/rollback", self._back),
+        ]
+
+    async def _get(self, http: web.Request) -> web.Response:
+        self.service.require_admin(caller_of(http))
+        shelf = self._shelf()
+        try:
+            files = {name: base64.b64encode(content).decode() for name, content in shelf.files().items()}
+        except OSError as error:
+            why = f"the files of '{shelf.now.label}' cannot be read: {error.strerror}"
+            raise Unavailable(why, retry_after_s=1.0) from None
+        return web.json_response({**self._facts(shelf), "files": files})
+
+    async def _put(self, http: web.Request) -> web.Response:
+        by = self.service.require_admin(caller_of(http)).name
+        name, files, evidence, instead_of = read_placing(read_json(await http.read()))
+        shelf = self._shelf()
+        why = {"by": by, "evidence": evidence}
+        return web.json_response(await asyncio.shield(self._replace(shelf, name, files, why, instead_of)))
+
+    async def _replace(
+        self,
+        shelf: PolicyShelf,
+        name: str,
+        files: dict[str, bytes],
+        why: dict[str, Any],
+        instead_of: str | None,
+    ) -> dict[str, Any]:
+        """To the end even if who asked has gone away: the thread that prepares a policy cannot be stopped."""
+        async with self._lock:  # one after the other: the second sees what the first has put in
+            if instead_of is not None and instead_of != shelf.now.label:
+                raise Conflict(
+                    f"'{shelf.now.label}' serves, not '{instead_of[:100]}'; judge against that one"
+                )
+            try:
+                placed, policy = await asyncio.to_thread(shelf.prepare, name, files)
+                shelf.place(stamped(placed, **why), policy)
+            except OutputError as error:
+                raise _not_kept(shelf, error) from None
+            return self._facts(shelf)
+
+    async def _back(self, http: web.Request) -> web.Response:
+        self.service.require_admin(caller_of(http))
+        shelf = self._shelf()
+        async with self._lock:
+            try:
+                taken = shelf.take_back()
+            except OutputError as error:
+                raise _not_kept(shelf, error) from None
+            return web.json_response({**self._facts(shelf), "taken": taken.label})
+
+    def _shelf(self) -> PolicyShelf:
+        if self.service.shelf is None:
+            raise BadRequest("this server's policy cannot be changed")
+        return self.service.shelf
+
+    def _facts(self, shelf: PolicyShelf) -> dict[str, Any]:
+        return {
+            "policy": shelf.now.label, "now": _as_json(shelf.now), "earlier": [_as_json(p) for p in shelf.earlier],
+            "fallbacks": dict(self.service.fallbacks()),
+        }  # fmt: skip
+
+
+def read_placing(content: dict[str, Any]) -> tuple[str, dict[str, bytes], dict[str, Any], str | None]:
+    """Name, files, evidence and what is to be replaced; raises BadRequest."""
+    for key in content:
+        if key not in KEYS:
+            raise BadRequest(f"unknown key {key!r:.50}; known are {', '.join(KEYS)}")
+    name, files, evidence = content.get("name"), content.get("files", {}), content.get("evidence", {})
+    instead_of = content.get("instead_of")
+    if not isinstance(name, str) or not 0 < len(name) <= 200:
+        raise BadRequest("name must be a registered policy, or the name of the card among the files")
+    if not isinstance(files, dict) or not all(isinstance(text, str) for text in files.values()):
+        raise BadRequest("files must be an object: name -> base64")
+    if not isinstance(evidence, dict) or len(json.dumps(evidence)) > MAX_EVIDENCE:
+        raise BadRequest(f"evidence must be an object of at most {MAX_EVIDENCE} bytes")
+    if instead_of is not None and not isinstance(instead_of, str):
+        raise BadRequest("instead_of must be the name of a policy")
+    try:
+        decoded = {file: base64.b64decode(text, validate=True) for file, text in files.items()}
+    except (binascii.Error, ValueError):
+        raise BadRequest("files must be base64") from None
+    check_files(name, decoded)
+    return name, decoded, evidence, instead_of
+
+
+def _not_kept(shelf: PolicyShelf, error: OutputError) -> Unavailable:
+    return Unavailable(f"'{shelf.now.label}' goes on serving: {error}", retry_after_s=1.0)
+
+
+def _as_json(placed: Placed) -> dict[str, Any]:
+    return asdict(placed)

@@ -1,0 +1,64 @@
+"""The last seconds of the server, for the live page: who ran where, and why requests missed."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from eunomia.serving.observe.retired import Retired
+
+RUNS, MISSES, RATES = 2000, 50, 120
+
+
+class Run(NamedTuple):
+    """One run of blocks on one device."""
+
+    device: int
+    tenant: str
+    model: str
+    start_s: float
+    end_s: float
+    preempted: bool
+
+
+@dataclass
+class History:
+    """Bounded, whatever the load."""
+
+    runs: deque[Run] = field(default_factory=lambda: deque(maxlen=RUNS))
+    misses: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MISSES))
+    seconds: deque[list[int]] = field(default_factory=lambda: deque(maxlen=RATES))  # [second, hits, misses]
+
+    def retired(self, request: Retired, now_s: float) -> None:
+        """Note one answer, and why it was a miss if it was one."""
+        second = int(now_s)
+        if not self.seconds or self.seconds[-1][0] != second:
+            self.seconds.append([second, 0, 0])
+        hit = request.outcome == "hit"
+        self.seconds[-1][1 if hit else 2] += 1
+        if not hit:
+            self.misses.append({
+                "time_s": now_s, "tenant": request.tenant, "model": request.model, "outcome": request.outcome,
+                "response_ms": request.response_s * 1e3, "queue_ms": request.queue_s * 1e3,
+                "service_ms": request.service_s * 1e3, "deadline_ms": request.deadline_s * 1e3,
+                "preemptions": request.preemptions, "why": why(request),
+            })  # fmt: skip
+
+
+def why(request: Retired) -> str:
+    """The largest part of the time that a miss took, in words."""
+    if not request.answered:
+        return {
+            "hopeless": "given up: its deadline could no longer be met",
+            "expired": "its own timeout passed while it waited",
+            "cancelled": "the client went away",
+            "model_failed": "the network failed",
+        }.get(request.outcome, request.outcome)
+    between_s = request.response_s - request.queue_s - request.service_s
+    parts = {
+        "it waited for its first block": request.queue_s,
+        "its own blocks took most of the time": request.service_s,
+        f"it waited between blocks ({request.preemptions} times stopped for others)": between_s,
+    }
+    return max(parts, key=lambda name: parts[name])

@@ -1,0 +1,171 @@
+"""Metrics for Prometheus: Triton's names where they exist, our own with a capped tenant label."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from eunomia.serving.models.repository import VERSION
+from eunomia.serving.observe.retired import Retired
+
+if TYPE_CHECKING:
+    from eunomia.serving.service import Service
+
+MAX_TENANTS = 100  # labels; further tenants are counted under "other"
+NO_MODEL = "(unknown)"  # label of all requests for networks that do not exist
+SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+
+
+class Telemetry:
+    """One registry per server; ``retired`` or ``refused`` after each request, ``page`` for each scrape."""
+
+    def __init__(self) -> None:
+        registry = self._registry = CollectorRegistry()
+        model, both = ["model", "version"], ["tenant", "model"]
+        self._tenants: set[str] = set()
+        self._counters: dict[tuple[str, str, str], tuple[Any, Any, tuple[Any, ...]]] = {}
+        self._refusals: dict[tuple[str, str, str], tuple[Any, Any]] = {}
+        self._success = Gauge(
+            "nv_inference_request_success", "Requests that were answered", model, registry=registry
+        )
+        self._failure = Gauge(
+            "nv_inference_request_failure",
+            "Requests that were not answered",
+            [*model, "reason"],
+            registry=registry,
+        )
+        self._count = Gauge(
+            "nv_inference_count", "Inferences, each of a batch counted", model, registry=registry
+        )
+        self._exec = Gauge("nv_inference_exec_count", "Requests executed", model, registry=registry)
+        self._durations = {
+            name: Gauge(f"nv_inference_{name}_duration_us", f"Sum of {name} times", model, registry=registry)
+            for name in ("request", "queue", "compute_infer")
+        }
+        self._pending = Gauge(
+            "nv_inference_pending_request_count", "Requests that wait", model, registry=registry
+        )
+        self._requests = Counter(
+            "eunomia_requests", "Requests by outcome", [*both, "outcome"], registry=registry
+        )
+        self._seconds = Histogram(
+            "eunomia_request_seconds", "From arrival to answer", both, registry=registry, buckets=SECONDS
+        )
+        self._queue = Histogram(
+            "eunomia_request_queue_seconds", "Until the first block", both, registry=registry, buckets=SECONDS
+        )
+        self._preemptions = Counter(
+            "eunomia_preemptions", "Runs stopped at a block boundary", both, registry=registry
+        )
+        self._service = Counter(
+            "eunomia_tenant_service_seconds", "Device time", ["tenant"], registry=registry
+        )
+        self._attained = Gauge("eunomia_slo_attainment_ratio", "Measured indicator", both, registry=registry)
+        self._target = Gauge("eunomia_slo_target_ratio", "Promised indicator", both, registry=registry)
+        self._busy = Gauge("eunomia_device_busy_seconds", "Time spent running", ["device"], registry=registry)
+        self._alive = Gauge("eunomia_device_alive", "1 = its process answers", ["device"], registry=registry)
+        self._restarts = Gauge(
+            "eunomia_device_restarts", "Processes lost so far", ["device"], registry=registry
+        )
+        self._memory = Gauge("eunomia_arena_free_bytes", "Room for tensors", registry=registry)
+        self._connections = Gauge("eunomia_http_connections", "Open now", registry=registry)
+        self._ended = Gauge(
+            "eunomia_http_connections_ended",
+            "Cut off by the server, by reason",
+            ["reason"],
+            registry=registry,
+        )
+        self._guard = Gauge(
+            "eunomia_policy_fallbacks", "Answers not used, by reason", ["reason"], registry=registry
+        )
+
+    def retired(self, request: Retired) -> None:
+        """Count one request."""
+        key = (request.tenant, request.model, request.outcome)
+        counters = self._counters.get(key)
+        if counters is None:
+            counters = self._counters[key] = self._counters_of(request)
+        requests, service, both = counters
+        requests.inc()
+        service.inc(request.service_s)
+        if request.preemptions:
+            self._preemptions.labels(self._tenant(request.tenant), request.model).inc(request.preemptions)
+        if not request.answered:
+            both[0].inc()
+            return
+        seconds, queue, success, count, executed, total_us, queue_us, infer_us = both
+        seconds.observe(request.response_s)
+        queue.observe(request.queue_s)
+        success.inc()
+        count.inc(request.batch)
+        executed.inc()
+        total_us.inc(request.response_s * 1e6)
+        queue_us.inc(request.queue_s * 1e6)
+        infer_us.inc(request.service_s * 1e6)
+
+    def refused(self, tenant: str, model: str, reason: str) -> None:
+        """Count one request that was not accepted; ``model``: a network's name or NO_MODEL."""
+        key = (tenant, model, reason)
+        counters = self._refusals.get(key)
+        if counters is None:
+            counters = self._refusals[key] = (
+                self._requests.labels(self._tenant(tenant), model, reason),
+                self._failure.labels(model, VERSION, reason),
+            )
+        for counter in counters:
+            counter.inc()
+
+    def _counters_of(self, request: Retired) -> tuple[Any, Any, tuple[Any, ...]]:
+        """What such a request moves, looked up once per tenant, network and outcome; unknown tenants share theirs."""
+        tenant, model = self._tenant(request.tenant), request.model
+        first = self._requests.labels(tenant, model, request.outcome), self._service.labels(tenant)
+        if not request.answered:
+            return *first, (self._failure.labels(model, VERSION, request.outcome),)
+        one = [gauge.labels(model, VERSION) for gauge in (self._success, self._count, self._exec)]
+        times = [
+            self._durations[name].labels(model, VERSION) for name in ("request", "queue", "compute_infer")
+        ]
+        return *first, (
+            self._seconds.labels(tenant, model), self._queue.labels(tenant, model), *one, *times
+        )  # fmt: skip
+
+    async def page(self, service: Service) -> bytes:
+        """The text that a scrape gets; written beside the event loop: with hundreds of tenants it takes 50 ms."""
+        self._refresh(service)
+        return bytes(await asyncio.to_thread(generate_latest, self._registry))
+
+    def _refresh(self, service: Service) -> None:
+        dispatcher, pool = service.pool.dispatcher, service.pool
+        waiting: dict[str, int] = {entry.name: 0 for entry in service.repository.entries(ready_only=True)}
+        for job in dispatcher.waiting.jobs():
+            waiting[job.network.name] = waiting.get(job.network.name, 0) + 1
+        for model, count in waiting.items():
+            self._pending.labels(model, VERSION).set(count)
+        now_s = service.clock.now_s()
+        for agreement, indicator in zip(dispatcher.agreements, dispatcher.indicators, strict=True):
+            indicator.refresh(now_s)
+            if agreement.slo is not None and not math.isnan(indicator.sli):
+                labels = self._tenant(agreement.tenant), agreement.model
+                self._attained.labels(*labels).set(indicator.sli)
+                self._target.labels(*labels).set(agreement.slo.target)
+        for device, lane in zip(pool.devices, dispatcher.lanes, strict=True):
+            self._busy.labels(device.spec.name).set(lane.busy_s)
+            self._alive.labels(device.spec.name).set(lane.alive)
+            self._restarts.labels(device.spec.name).set(max(device.restarts, 0))
+        self._memory.set(pool.arena.free_bytes)
+        if service.connections is not None:
+            self._connections.set(len(service.connections))
+            for reason, count in service.connections.ended.items():
+                self._ended.labels(reason).set(count)
+        for reason, count in service.fallbacks().items():
+            self._guard.labels(reason).set(count)
+
+    def _tenant(self, name: str) -> str:
+        if name not in self._tenants:
+            if len(self._tenants) >= MAX_TENANTS:
+                return "other"
+            self._tenants.add(name)
+        return name

@@ -1,0 +1,66 @@
+"""The statistics extension: counts and times of each network, in Triton's shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from eunomia.serving.models.repository import VERSION
+from eunomia.serving.observe.retired import Retired
+
+NANOSECONDS = 1e9
+
+
+@dataclass
+class _Sum:
+    count: int = 0
+    seconds: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """One more."""
+        self.count += 1
+        self.seconds += seconds
+
+    def content(self) -> dict[str, int]:
+        """In the protocol's words."""
+        return {"count": self.count, "ns": int(self.seconds * NANOSECONDS)}
+
+
+@dataclass
+class ModelStatistics:
+    """Of one network since the server started."""
+
+    inferences: int = 0
+    executions: int = 0
+    last_ms: int = 0
+    sums: dict[str, _Sum] = field(
+        default_factory=lambda: {name: _Sum() for name in ("success", "fail", "queue", "compute_infer")}
+    )
+
+    def retired(self, request: Retired, wall_s: float) -> None:
+        """Count one request."""
+        self.last_ms = int(wall_s * 1e3)
+        if not request.answered:
+            self.sums["fail"].add(request.response_s)
+            return
+        self.inferences += request.batch
+        self.executions += 1
+        self.sums["success"].add(request.response_s)
+        self.sums["queue"].add(request.queue_s)
+        self.sums["compute_infer"].add(request.service_s)
+
+    def refused(self) -> None:
+        """Count one that was not accepted: it has failed, in no time."""
+        self.sums["fail"].add(0.0)
+
+    def content(self, name: str) -> dict[str, Any]:
+        """In the protocol's words."""
+        none = {"count": 0, "ns": 0}
+        return {
+            "name": name, "version": VERSION, "last_inference": self.last_ms, "inference_count": self.inferences,
+            "execution_count": self.executions, "batch_stats": [],
+            "inference_stats": {
+                **{key: total.content() for key, total in self.sums.items()},
+                "compute_input": none, "compute_output": none, "cache_hit": none, "cache_miss": none,
+            },
+        }  # fmt: skip

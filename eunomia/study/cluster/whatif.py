@@ -1,0 +1,140 @@
+"""What would change: more or fewer devices, other prices, other weights; before and after on the same jobs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eunomia.config.cluster import ClusterConfig, cluster_from, cluster_table
+from eunomia.core.errors import ConfigError, UnknownNameError
+from eunomia.metrics.cluster import CLUSTER_METRICS
+from eunomia.study.cluster.run import ClusterLike, ClusterResult, as_cluster, run_cluster
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """The same experiment before and after a change; ``changes`` in words."""
+
+    before: ClusterResult
+    after: ClusterResult
+    changes: tuple[str, ...]
+
+    def rows(self) -> list[tuple[str, float, float]]:
+        """(metric, before, after) of every figure that the change can move; solve times tell of the machine."""
+        names = [name for name in CLUSTER_METRICS if not name.startswith("solve_")]
+        return [(name, self.before.metrics[name], self.after.metrics[name]) for name in names]
+
+    def tenants(self) -> list[tuple[str, float, float]]:
+        """(tenant, before, after): average completion time of its finished jobs, s."""
+        before, after = _by_tenant(self.before), _by_tenant(self.after)
+        return [(name, before[name], after.get(name, float("nan"))) for name in before]
+
+
+def what_if(
+    config: ClusterLike,
+    add: Mapping[str, int] | None = None,
+    remove: Mapping[str, int] | None = None,
+    price: Mapping[str, float] | None = None,
+    weight: Mapping[str, float] | None = None,
+    policy: str | None = None,
+    seed: int | None = None,
+    overrides: Iterable[str] = (),
+) -> WhatIf:
+    """Run an experiment as it is and as it would be. Raises ConfigError for changes that make no sense.
+
+    ``add`` and ``remove``: devices by type; a type is gone when none is left. ``price``: cost per hour by type.
+    ``weight``: factor by job id, or by tenant for all of its jobs.
+    """
+    checked = as_cluster(config, overrides)
+    table = cluster_table(checked)
+    said = [
+        *_devices(table, add or {}, 1, "add"),
+        *_devices(table, remove or {}, -1, "remove"),
+        *_prices(table, price or {}),
+    ]
+    before = run_cluster(checked, policy, seed, record="leases")
+    said += _weights(table, weight or {}, before)
+    if not said:
+        raise ConfigError(
+            "nothing to change; give add, remove, price or weight, for example --add v100=4 or --weight gold=2"
+        )
+    after = run_cluster(_changed(table, checked), policy, seed, record="leases")
+    return WhatIf(before, after, tuple(said))
+
+
+def _changed(table: dict[str, Any], checked: ClusterConfig) -> ClusterConfig:
+    """The configuration after the change; run times keep their reference type even if its devices go."""
+    for key in ("trace", "generate"):
+        if key in table:
+            table[key].setdefault("reference", checked.device[0].type)
+    return cluster_from(table)
+
+
+def _device(table: dict[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, dict[str, Any]] = {entry["type"]: entry for entry in table["device"]}
+    if name not in found:
+        raise UnknownNameError("device type", name, found)
+    return found[name]
+
+
+def _devices(table: dict[str, Any], change: Mapping[str, int], sign: int, verb: str) -> list[str]:
+    said = []
+    for name, count in change.items():
+        entry = _device(table, name)
+        if count < 1:
+            raise ConfigError(f"{verb} {name}={count}: give a number of devices of at least 1")
+        left = entry["count"] + sign * count
+        if left < 0:
+            raise ConfigError(f"remove {name}={count}: there are only {entry['count']}")
+        said.append(f"{name}: {entry['count']} -> {left} devices")
+        entry["count"] = left
+    table["device"] = [entry for entry in table["device"] if entry["count"] > 0]
+    if not table["device"]:
+        raise ConfigError("no device would be left")
+    return said
+
+
+def _prices(table: dict[str, Any], change: Mapping[str, float]) -> list[str]:
+    said = []
+    for name, price in change.items():
+        entry = _device(table, name)
+        if not 0.0 <= price < math.inf:
+            raise ConfigError(f"price {name}={price}: it must be a finite number, at least 0")
+        said.append(f"{name}: {entry.get('cost_per_hour', 0.0):g} -> {price:g} per device-hour")
+        entry["cost_per_hour"] = float(price)
+    return said
+
+
+def _weights(table: dict[str, Any], change: Mapping[str, float], before: ClusterResult) -> list[str]:
+    """Weights of jobs and tenants; both are looked up among the jobs that ran before."""
+    if not change:
+        return []
+    jobs = before.records["jobs"]
+    ids = jobs["job"].to_pylist()
+    tenants = jobs["tenant"].to_pylist()
+    said = []
+    factors = dict(table.get("weight_factors", {}))
+    for name, value in change.items():
+        if not value > 0.0:
+            raise ConfigError(f"weight {name}={value}: it must be greater than 0")
+        if name not in ids and name not in tenants:
+            raise UnknownNameError("job or tenant", name, {*tenants, *ids[:50]})
+        kind = "job" if name in ids else "tenant"
+        said.append(f"{kind} '{name}': weight times {value:g}")
+        factors[name] = float(value)
+    table["weight_factors"] = factors
+    return said
+
+
+def _by_tenant(result: ClusterResult) -> dict[str, float]:
+    jobs = result.records["jobs"]
+    sums: dict[str, list[float]] = {}
+    for tenant, arrival, finish in zip(
+        jobs["tenant"].to_pylist(), jobs["arrival_s"].to_pylist(), jobs["finish_s"].to_pylist(), strict=True
+    ):
+        sums.setdefault(tenant, [])
+        if finish is not None:
+            sums[tenant].append(finish - arrival)
+    return {name: sum(v) / len(v) if v else float("nan") for name, v in sums.items()}

@@ -1,0 +1,6 @@
+"""The experimental protocol as a command: a study file in, results that can be trusted out (docs/study.md)."""
+
+from eunomia.study.grid.load import load_study
+from eunomia.study.grid.run import StudyRun, run_study
+
+__all__ = ["StudyRun", "load_study", "run_study"]

@@ -1,0 +1,1 @@
+"""Inference experiments: from a scenario to networks, costs, requests and policies."""

@@ -1,0 +1,63 @@
+"""The same arrivals, faster: how the load of a scenario is scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from eunomia.core.errors import ConfigError
+from eunomia.workload.arrivals import Diurnal, Mmpp, Periodic, Poisson, Profile, Replay
+from eunomia.workload.paced import AuroraStreams, MocaStreams
+from eunomia.workload.processes import Arrivals
+
+
+def _rate(process: Any, factor: float) -> Any:
+    return replace(process, rate_per_s=process.rate_per_s * factor)
+
+
+def _mmpp(process: Any, factor: float) -> Any:
+    calm, burst = process.calm_rate_per_s * factor, process.burst_rate_per_s * factor
+    return replace(process, calm_rate_per_s=calm, burst_rate_per_s=burst)
+
+
+def _periodic(process: Any, factor: float) -> Any:
+    return replace(process, period_s=process.period_s / factor)
+
+
+def _replay(process: Any, factor: float) -> Any:
+    return replace(process, speedup=process.speedup * factor)
+
+
+def _paced(process: Any, factor: float) -> Any:
+    return replace(process, cap=process.cap / factor)
+
+
+SCALED: dict[type, Callable[[Any, float], Any]] = {
+    Poisson: _rate,
+    Diurnal: _rate,
+    Profile: _rate,
+    Mmpp: _mmpp,
+    Periodic: _periodic,
+    Replay: _replay,
+    MocaStreams: _paced,
+    AuroraStreams: _paced,
+}
+
+
+def faster(process: Arrivals, factor: float, tenant: str) -> Arrivals:
+    """The process with its long-run rate multiplied by ``factor``.
+
+    Exact in the mean, but for paced streams, whose jitter does not scale, and for traces: sped up, the
+    run covers another piece of the trace, whose rate may differ (``capacity.factor_for`` corrects for
+    both). Raises ConfigError for processes without a rate, closed loops among them.
+    """
+    if factor == 1.0:
+        return process
+    if type(process) not in SCALED:
+        kind = type(process).__name__
+        raise ConfigError(
+            f"tenant '{tenant}': {kind} arrivals have no rate to scale; leave load out, or use another process"
+        )
+    scaled: Arrivals = SCALED[type(process)](process, factor)
+    return scaled

@@ -1,0 +1,1 @@
+"""Learning experiments: training, evaluating, distilling and exporting policies on scenarios."""

@@ -1,0 +1,138 @@
+"""Distilling a learned policy on scenarios: rules, how well they imitate, and what they are worth in closed loop."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eunomia.config import load_scenario
+from eunomia.config.load import read_table
+from eunomia.config.training import TrainingConfig, load_training
+from eunomia.core.errors import ConfigError
+from eunomia.inference.simulate import simulate_problem
+from eunomia.learning.checkpoint import Checkpoint
+from eunomia.learning.distill.file import save_rules
+from eunomia.learning.distill.fitting.fidelity import agreement
+from eunomia.learning.distill.fitting.fit import FitOptions, distil
+from eunomia.learning.distill.policy import RulePolicy
+from eunomia.learning.distill.rules import RuleSet
+from eunomia.learning.policy.bases import base_weights
+from eunomia.learning.policy.learned import LearnedPolicy
+from eunomia.learning.policy.weights import Floats
+from eunomia.learning.serving import checkpoint_of
+from eunomia.learning.training.episodes import Episode
+from eunomia.learning.training.objectives import attainment, hit_rate
+from eunomia.learning.training.objectives import value as worth
+from eunomia.metrics.statistics import interval
+from eunomia.study.learning.training import ScenarioSampler
+
+TEST_GENERATION = 50_000  # of training seeds: no training reaches it
+TESTS = 24
+
+
+@dataclass(frozen=True, eq=False)
+class Distilled:
+    """Rules, their file, and test figures: per-seed values of heuristic, teacher and rules, and fidelity."""
+
+    rules: RuleSet
+    path: Path
+    values: dict[str, Floats]
+    fidelity: dict[str, float]
+
+    @property
+    def share(self) -> float:
+        """Share of the teacher's gain over its heuristic that the rules keep; nan without a gain."""
+        gain = float((self.values["teacher"] - self.values["heuristic"]).mean())
+        return (
+            float((self.values["rules"] - self.values["heuristic"]).mean()) / gain if gain > 0.0 else np.nan
+        )
+
+
+def distil_policy(
+    policy: str, on: Path | None, out: Path, options: FitOptions, tell: Callable[[str], None] | None = None
+) -> Distilled:
+    """Distil a shipped policy or a card, test the rules on episodes that nothing was chosen on, write the file.
+
+    ``on``: a training file, or a scenario; without one, the training file that the card names, if it is there.
+    Raises ConfigError, UnknownNameError, RecordError, OutputError.
+    """
+    checkpoint = checkpoint_of(policy)
+    config = _episodes_from(checkpoint, on)
+    sampler = ScenarioSampler(config)
+    options = replace(options, objective=dict(config.objective))
+    fitted = distil(checkpoint.weights, out.stem, sampler, options, tell)
+    episodes = sampler.training(TEST_GENERATION, TESTS)
+    heuristic = checkpoint.facts.get("validation", {}).get("heuristic", config.base)
+    values = closed_loop_values(checkpoint, fitted.rules, heuristic, episodes, options.objective)
+    fidelity = agreement(checkpoint.weights, fitted.rules, episodes[:4], options)
+    made = _facts(checkpoint, config, options, heuristic, values, fidelity)
+    rules = replace(fitted.rules, made={**made, "stamp": fitted.rules.stamp})
+    return Distilled(rules, save_rules(rules, out), values, fidelity)
+
+
+def closed_loop_values(
+    checkpoint: Checkpoint, rules: RuleSet, heuristic: str, episodes: Sequence[Episode], objective: Any
+) -> dict[str, Floats]:
+    """Objective of heuristic, teacher and rules on every episode, and (if promised) SLOs met by the last two."""
+    policies = {
+        "heuristic": LearnedPolicy(base_weights(heuristic)),
+        "teacher": LearnedPolicy(checkpoint.weights, alarm=np.inf),
+        "rules": RulePolicy(rules, alarm=np.inf),
+    }
+    found = {name: np.array([worth(p, e, objective) for e in episodes]) for name, p in policies.items()}
+    if any((e.problem.jobs.slo_kind >= 0).any() for e in episodes):
+        for name, policy in policies.items():
+            runs = [simulate_problem(e.problem, policy, e.options).results for e in episodes]
+            pairs = list(zip(runs, episodes, strict=True))
+            found[f"{name}_attainment"] = np.array([attainment(r, e) for r, e in pairs])
+            found[f"{name}_hit_rate"] = np.array([hit_rate(r, e) for r, e in pairs])
+    return found
+
+
+def _episodes_from(checkpoint: Checkpoint, on: Path | None) -> TrainingConfig:
+    path = on or _named_training(checkpoint)
+    if path is None:
+        raise ConfigError(
+            f"the card of '{checkpoint.name}' names no training file that is here; give --on TRAINING.toml, or a "
+            "scenario, for the episodes to learn from"
+        )
+    if "scenarios" in read_table(path):
+        return load_training(path)
+    load_scenario(path)  # complains in its own words
+    data = {"name": checkpoint.name, "scenarios": [str(path.resolve())]}
+    return TrainingConfig.model_validate(data, context={"folder": path.parent})
+
+
+def _named_training(checkpoint: Checkpoint) -> Path | None:
+    words = shlex.split(str(checkpoint.facts.get("command", "")))
+    named = [Path(word) for word in words if word.endswith(".toml")]
+    return named[0] if named and named[0].is_file() else None
+
+
+def _facts(
+    checkpoint: Checkpoint, config: TrainingConfig, options: FitOptions, heuristic: str, values: dict[str, Floats],
+    fidelity: dict[str, float],
+) -> dict[str, Any]:  # fmt: skip
+    """Where the rules come from and how they did, for the file."""
+    gains = {
+        name: interval((values[a] - values[b]).tolist())
+        for name, a, b in (("teacher_gain", "teacher", "heuristic"), ("rules_gain", "rules", "heuristic"))
+    }
+    return {
+        "teacher": checkpoint.name,
+        "heuristic": heuristic,
+        "objective": dict(options.objective),
+        "most_leaves": options.leaves,
+        "episodes": config.name,
+        "most_terms": options.terms,
+        "seed": options.seed,
+        "fidelity": {name: round(value, 4) for name, value in fidelity.items()},
+        **{name: round(gain.mean, 5) for name, gain in gains.items()},
+        **{f"{name}_half_width": round(gain.half_width, 5) for name, gain in gains.items()},
+        "per_seed": {name: [round(float(v), 5) for v in column] for name, column in values.items()},
+    }

@@ -1,0 +1,105 @@
+"""A learned policy against others on one scenario, by common random numbers, with what its guards did."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eunomia.config import Scenario
+from eunomia.inference.simulate import simulate_problem
+from eunomia.learning.policy.weights import Floats
+from eunomia.learning.serving import load_policy
+from eunomia.learning.training.episodes import Episode
+from eunomia.learning.training.objectives import attainment, hit_rate, max_min, shortfall
+from eunomia.metrics.statistics import Estimate, interval
+from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
+from eunomia.study.learning.training import scenario_episode
+from eunomia.study.run import seeds_from
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One policy: means over seeds. ``gain`` is the learned policy's hit rate minus this one's, paired by seed.
+
+    ``kept`` is the same of attainment; None without promises.
+    """
+
+    name: str
+    hit_rate: float
+    attainment: float  # nan without promises
+    shortfall: float
+    worst: float  # shortfall of the worst pair
+    gain: Estimate | None
+    kept: Estimate | None
+
+
+def in_points(difference: Estimate | None) -> str:
+    """A paired difference in points, with its interval where there are several seeds."""
+    if difference is None:
+        return ""
+    spread = f" +-{100 * difference.half_width:.2f}" if difference.has_interval else ""
+    return f"{100 * difference.mean:+.2f}{spread}"
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """All lines, the learned policy first, and what its guards counted."""
+
+    name: str
+    seeds: int
+    lines: tuple[Line, ...]
+    counts: dict[str, int]
+
+    @property
+    def promised(self) -> bool:
+        """Whether the scenario promises anything that can be judged here."""
+        return not math.isnan(self.lines[0].attainment)
+
+    def facts(self) -> dict[str, Any]:
+        """As plain data."""
+        lines = [
+            {"policy": line.name, "hit_rate": line.hit_rate, "attainment": line.attainment, "shortfall": line.shortfall,
+             "worst_shortfall": line.worst, "attainment_gain": line.kept.mean if line.kept else None,
+             "gain": line.gain.mean if line.gain else None,
+             "gain_half_width": line.gain.half_width if line.gain and line.gain.has_interval else None}
+            for line in self.lines
+        ]  # fmt: skip
+        return {"policy": self.name, "seeds": self.seeds, "lines": lines, "guards": self.counts}
+
+
+def evaluate(policy: str | Path, scenario: Scenario, against: Sequence[PolicyLike], seeds: int) -> Evaluation:
+    """Run all policies on the same ``seeds`` traces. Raises RecordError for a checkpoint that cannot be used."""
+    learned = load_policy(policy)
+    episodes = [scenario_episode(scenario, seed) for seed in seeds_from(scenario.seed, seeds)]
+    table = {learned.name: _measure(learned, episodes)}
+    counts = getattr(learned, "counts", {})  # policies in Python have no guards of their own
+    for rival in against:
+        table.setdefault(policy_name(rival), _measure(resolve_policy(rival), episodes))
+    ours, our_met = table[learned.name][:2]
+    lines = []
+    for name, (hits, met, short, worst) in table.items():
+        own = name == learned.name
+        gain = None if own else interval((ours - hits).tolist())
+        kept = None if own or np.isnan(met).any() else interval((our_met - met).tolist())
+        share, attained, missing, most = (float(values.mean()) for values in (hits, met, short, worst))
+        lines.append(Line(name, share, attained, missing, most, gain, kept))
+    return Evaluation(learned.name, seeds, tuple(lines), counts)
+
+
+def _measure(policy: Any, episodes: Sequence[Episode]) -> Floats:
+    """(4, episodes): hit rate, attainment, mean and worst shortfall."""
+    columns = []
+    for episode in episodes:
+        results = simulate_problem(episode.problem, policy, episode.options).results
+        promised = bool((episode.problem.jobs.slo_kind >= 0).any())
+        columns.append([
+            hit_rate(results, episode), attainment(results, episode) if promised else math.nan,
+            -shortfall(results, episode) if promised else math.nan,
+            -max_min(results, episode) if promised else math.nan,
+        ])  # fmt: skip
+    return np.array(columns).T

@@ -1,0 +1,1 @@
+"""Experiments on a running server's own traffic: its digital twin, training on it, promotion."""

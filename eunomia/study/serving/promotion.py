@@ -1,0 +1,200 @@
+"""Whether a policy may take over a running server: judged on the server's own traffic, in its digital twin.
+
+Both policies replay the recording. The candidate passes when it keeps every promise that the serving policy keeps,
+and either keeps more of them, losing at most ``margin`` of the hit rate, or gains hits. A recording in which nobody
+waited lets every policy look as good as the other: a gain within its own 95 % interval is called equal, and passes only
+for who allows that.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.core.errors import ConfigError, EunomiaError, RecordError
+from eunomia.inference.simulate import simulate_problem
+from eunomia.learning.training.episodes import Episode
+from eunomia.learning.training.objectives import TOLERANCE, gaps
+from eunomia.study.inference.policy import CARD, RULES, PolicyLike, policy_name, resolve_policy
+from eunomia.study.serving.twin import Twin
+
+LEAST = 200  # requests: with fewer, a replay says little
+STRETCHES, T_95 = 20, 2.093  # consecutive parts of a recording; Student's t of 19 degrees of freedom
+NO_CODE = "a function cannot be promoted: only registered names, cards (.json) and rules (.toml) can be sent"
+
+
+class NotPassed(RecordError):
+    """A policy that was judged and does not pass, or a recording too short to judge by."""
+
+
+@dataclass(frozen=True, eq=False)
+class Replayed:
+    """What a policy made of a recording. ``gap``: of every promised pair that had requests, above 0 = broken.
+
+    ``hit`` (n,): of every request, in order of arrival.
+    """
+
+    name: str
+    hit_rate: float
+    gap: npt.NDArray[np.float64]
+    hit: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    @property
+    def attainment(self) -> float:
+        """Share of promises kept; 1 without promises."""
+        return float((self.gap <= TOLERANCE).mean()) if len(self.gap) else 1.0
+
+    @property
+    def worst(self) -> float:
+        """The largest shortfall."""
+        return float(np.maximum(self.gap, 0.0).max()) if len(self.gap) else 0.0
+
+    def facts(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "policy": self.name,
+            "hit_rate": self.hit_rate,
+            "attainment": self.attainment,
+            "worst": self.worst,
+        }
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The gate's answer. ``why``: one sentence. ``equal``: the recording cannot tell the two apart."""
+
+    passed: bool
+    equal: bool
+    why: str
+    candidate: Replayed
+    serving: Replayed
+    requests: int
+
+    def facts(self) -> dict[str, Any]:
+        """As plain data: the evidence that is kept with a policy in service."""
+        return {"passed": self.passed, "equal": self.equal, "why": self.why, "requests": self.requests,
+                "candidate": self.candidate.facts(), "serving": self.serving.facts()}  # fmt: skip
+
+
+def replay(twin: Twin, policy: PolicyLike) -> Replayed:
+    """A policy on the whole recording."""
+    outcome = simulate_problem(twin.problem(), resolve_policy(policy), twin.options)
+    hit = outcome.results["outcome"] == 0
+    gap = gaps(outcome.results, Episode(twin.problem(), twin.options))
+    return Replayed(policy_name(policy), float(hit.mean()), gap, hit)
+
+
+def judge(
+    twin: Twin,
+    candidate: PolicyLike,
+    serving: PolicyLike,
+    margin: float = 0.05,
+    *,
+    even_if_equal: bool = False,
+) -> Verdict:
+    """Replay both and decide. Raises NotPassed for a recording that is too short."""
+    if len(twin.requests) < LEAST:
+        raise NotPassed(
+            f"the recording holds {len(twin.requests)} requests; {LEAST} are needed to judge a policy by them"
+        )
+    new, old = replay(twin, candidate), replay(twin, serving)
+    passed, equal, why = _decide(new, old, margin, even_if_equal=even_if_equal)
+    return Verdict(passed, equal, why, new, old, len(twin.requests))
+
+
+def interval(new: Replayed, old: Replayed) -> float:
+    """Half the 95 % interval of the difference of two hit rates on the same requests.
+
+    From the differences of ``STRETCHES`` consecutive parts, since requests that wait for each other hit or miss
+    together; t * s / sqrt(parts). 0 where not one request fares differently.
+    """
+    change = new.hit.astype(float) - old.hit
+    if len(change) < STRETCHES:
+        return 0.0
+    means = np.array([part.mean() for part in np.array_split(change, STRETCHES)])
+    return float(T_95 * means.std(ddof=1) / np.sqrt(STRETCHES))
+
+
+def _decide(
+    new: Replayed, old: Replayed, margin: float, *, even_if_equal: bool = False
+) -> tuple[bool, bool, str]:
+    """Whether it passes, whether the two are equal as far as the recording goes, and why."""
+    broken = int(((old.gap <= TOLERANCE) & (new.gap > TOLERANCE)).sum())
+    if broken:
+        return False, False, f"it breaks {broken} of the promises that '{old.name}' keeps"
+    lost = old.hit_rate - new.hit_rate
+    if new.attainment > old.attainment:
+        if lost > margin:
+            why = f"it keeps more promises but loses {lost:.1%} of the hit rate; {margin:.1%} are allowed"
+            return False, False, why
+        kept = f"it keeps {new.attainment:.0%} of the promises, '{old.name}' {old.attainment:.0%}"
+        return True, False, kept
+    if lost > 0.0:
+        return False, False, f"it keeps no more promises and loses {_percent(lost)} of the hit rate"
+    if -lost <= interval(new, old):
+        return even_if_equal, True, _equal(new, old)
+    return True, False, f"it keeps as many promises, and its hit rate is {_percent(-lost)} higher"
+
+
+def _equal(new: Replayed, old: Replayed) -> str:
+    apart = int((new.hit != old.hit).sum())
+    fare = f"{apart} of {len(new.hit)} requests fare" if apart else "not one request fares"
+    return (
+        f"the recording cannot tell it from '{old.name}': the same promises kept, hit rates {new.hit_rate:.2%} and "
+        f"{old.hit_rate:.2%}, {fare} differently; nothing in this traffic speaks for it"
+    )
+
+
+def _percent(share: float) -> str:
+    """With two decimals, or so many that it does not look like nothing."""
+    return f"{share:.2%}" if share >= 5e-5 else f"{share * 100:.1g}%"
+
+
+def refuse_code(policy: str) -> None:
+    """Before it is imported. Raises ConfigError."""
+    if policy.endswith(".py") or (":" in policy and not policy.endswith((CARD, RULES))):
+        raise ConfigError(f"'{policy}': {NO_CODE}")
+
+
+def files_of(policy: str) -> dict[str, bytes]:
+    """The files that make up a card or rules; empty for a registered name. Raises ConfigError."""
+    refuse_code(policy)
+    if not policy.endswith((CARD, RULES)):
+        return {}
+    path = Path(policy)
+    paths = [path] if policy.endswith(RULES) else [path, path.with_suffix(".safetensors")]
+    try:
+        return {p.name: p.read_bytes() for p in paths}
+    except OSError as error:
+        raise ConfigError(f"cannot read {error.filename}: {error.strerror}") from None
+
+
+def write_served(answer: Mapping[str, Any], folder: Path) -> str:
+    """The serving policy of a server's answer, as something that ``resolve_policy`` takes; files go to ``folder``.
+
+    Raises ConfigError when the server has it in a file of its own: a server names no code to run here.
+    """
+    for name, text in answer.get("files", {}).items():
+        (folder / Path(name).name).write_bytes(base64.b64decode(text))
+    source = str(answer["now"]["source"])
+    if not answer["now"]["sha256"] and not _registered(source):
+        raise ConfigError(
+            f"the server's policy '{source:.100}' is in a file of its own; say what to judge against: --against NAME"
+        )
+    return str(folder / Path(source).name) if answer["now"]["sha256"] else source
+
+
+def _registered(name: str) -> bool:
+    if ":" in name or name.endswith((".py", CARD, RULES)):
+        return False
+    try:
+        resolve_policy(name)
+    except EunomiaError:
+        return False
+    return True

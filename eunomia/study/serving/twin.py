@@ -1,0 +1,270 @@
+"""The digital twin of a server: its measured blocks and its recorded traffic, in the simulator."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.core.errors import ConfigError
+from eunomia.hardware.table import CostTable
+from eunomia.inference.options import EngineOptions, Estimator, Late
+from eunomia.inference.problem import Problem, build_problem
+from eunomia.inference.simulate import Outcome, simulate_problem
+from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
+from eunomia.workload.model import DnnModel, Layer
+from eunomia.workload.requests import RequestTable
+from eunomia.workload.tenant import Agreement, Slo
+
+FORMAT = 3
+ANSWERED = ("hit", "late")
+AGAIN = "record it again with: eunomia twin record URL"
+TOKEN = 300  # letters: names and numbers of a recording are shorter
+ANY_FORMAT = ("format", "policy", "networks", "requests")
+KEYS = ("format", "policy", "late", "devices", "networks", "pairs", "turn_s", "spread", "requests")
+
+
+class Damaged(Exception):
+    """What is wrong with a recording, in words."""
+
+
+@dataclass(frozen=True)
+class TwinPlatform:
+    """Devices that share nothing: one type each, for each was measured by itself."""
+
+    types: tuple[str, ...]
+    type_of: npt.NDArray[np.int64]
+    dram_bytes_s: float = math.inf
+    contention: str = "none"
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A server's recording as a scheduling problem, and what the server itself made of it.
+
+    ``hit`` and ``response_s``: (n,) measured, in the order of ``requests``. Requests that the server refused
+    before they were accepted are not in a recording. Requests of one batch count as one unit of work
+    each, which flatters neither side as long as batches are not used (``max_batch = 1``).
+
+    ``turn_s``: what a device loses with every change of request. ``spread``: standard deviation of the logarithm of a
+    block's time; the simulator draws its times with it. ``reach_s`` (n,): what passed from a request's
+    acceptance until devices knew of it; it stands in ``requests`` so much later than it really came. ``answer_s`` (n,):
+    from the end of its last block to its answer. ``left_out``: requests of networks that the recording holds no block
+    times of, by network; they are in nothing else here.
+    """
+
+    requests: RequestTable
+    table: CostTable
+    platform: TwinPlatform
+    late: str
+    policy: str
+    hit: npt.NDArray[np.bool_]
+    response_s: npt.NDArray[np.float64]
+    turn_s: float
+    spread: float
+    reach_s: npt.NDArray[np.float64]
+    answer_s: npt.NDArray[np.float64]
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+    def problem(self) -> Problem:
+        """A fresh problem."""
+        return build_problem(self.requests, self.table, self.platform, self.options)
+
+    @property
+    def options(self) -> EngineOptions:
+        """The engine as the server was set."""
+        late: Late = "drop" if self.late == "drop" else "last"
+        times = Estimator(jitter=self.spread)
+        return EngineOptions(late=late, switch_s=self.turn_s, estimator=times, record="requests")
+
+
+def read_twin(path: str | Path) -> Twin:
+    """A recording as ``GET /v2/eunomia/twin`` gives it. Raises ConfigError."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path} is not JSON: {error}") from None
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        cut = f"; it looks cut off: {AGAIN}" if _cut_off(text.strip(), error) else ""
+        raise ConfigError(f"{path} is not JSON: {error}{cut}") from None
+    return twin_of(content, str(path))
+
+
+def _cut_off(text: str, error: json.JSONDecodeError) -> bool:
+    """Whether it is an object as far as it goes: what is wrong with it is its end."""
+    return text[:1] in ("", "{") and text[-1:] != "}" and error.pos >= len(text) - TOKEN
+
+
+def twin_of(content: Any, source: str = "recording") -> Twin:
+    """The same from a dictionary."""
+    is_one = isinstance(content, dict) and all(key in content for key in ANY_FORMAT)
+    if is_one and content["format"] != FORMAT:
+        raise ConfigError(
+            f"{source} has format {content['format']!r:.20}; this version reads {FORMAT}: {AGAIN}"
+        )
+    if not is_one or any(key not in content for key in KEYS):
+        raise ConfigError(f"{source} is no recording of a server; get one with: eunomia twin record URL")
+    if not content["requests"]:
+        raise ConfigError(f"{source} holds no request; send some first (eunomia load)")
+    try:
+        return _read(content)
+    except Damaged as error:
+        raise ConfigError(f"{source} is a damaged recording: {error}; record it again") from None
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        raise ConfigError(
+            f"{source} is a damaged recording ({type(error).__name__}: {str(error)[:100]}); record it again"
+        ) from None
+
+
+def _read(content: dict[str, Any]) -> Twin:
+    """A recording that has all its keys; raises whatever a damaged one provokes."""
+    agreements = tuple(_agreement(pair) for pair in content["pairs"])
+    turn_s, spread = float(content["turn_s"]), float(content["spread"])
+    if not 0.0 <= turn_s < math.inf or not 0.0 <= spread <= 1.0:
+        raise Damaged(f"turn_s is {turn_s}, spread {spread}; the first is a time, the second lies in 0..1")
+    networks: dict[str, Any] = content["networks"]
+    table = _table(networks, tuple(content["devices"]))
+    rows = [r for r in content["requests"] if r[2] in networks]
+    left_out = Counter(str(r[2]) for r in content["requests"] if r[2] not in networks)
+    if not rows:
+        raise Damaged(f"it holds no block times of the networks that were asked ({', '.join(left_out):.100})")
+    for r in rows:
+        _check_request(r)
+    start_s = min(r[0] for r in rows)
+    rows.sort(key=lambda r: r[0] - start_s + r[8])
+    place = {(a.tenant, a.model): n for n, a in enumerate(agreements)}
+    reach_s, answer_s = (np.array([float(r[n]) for r in rows]) for n in (8, 9))
+    deadline_s = np.array([math.inf if r[3] is None else r[3] for r in rows])
+    requests = RequestTable(
+        agreements,
+        np.array([place[r[1], r[2]] for r in rows], np.int64),
+        np.array([r[0] - start_s + r[8] for r in rows]),
+        np.maximum(deadline_s - reach_s, 1e-9),
+    )
+    platform = TwinPlatform(table.types, np.arange(len(table.types)))
+    hit = np.array([r[5] == "hit" for r in rows])
+    response_s = np.array([r[6] if r[5] in ANSWERED else math.nan for r in rows])
+    return Twin(
+        requests,
+        table,
+        platform,
+        content["late"],
+        content["policy"],
+        hit,
+        response_s,
+        turn_s,
+        spread,
+        reach_s,
+        answer_s,
+        dict(left_out),
+    )
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Per pair: hit rate and 95th percentile of the response, in the order of the agreements; and over all."""
+
+    name: str
+    hit_rate: npt.NDArray[np.float64]
+    p95_s: npt.NDArray[np.float64]
+    overall: float
+
+
+def measured(twin: Twin) -> Prediction:
+    """What the server did."""
+    return _summary("measured", twin, twin.hit, twin.response_s)
+
+
+def predict(twin: Twin, policy: PolicyLike) -> Prediction:
+    """What the simulator says the server would do under a policy."""
+    return _summary(policy_name(policy), twin, *replayed(twin, policy))
+
+
+def replayed(twin: Twin, policy: PolicyLike) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
+    """The same request by request, in their order: whether in time, and the response (nan = none) [s]."""
+    outcome: Outcome = simulate_problem(twin.problem(), resolve_policy(policy), twin.options)
+    results = outcome.results
+    answered = results["outcome"] <= 1
+    reached_s = results["finish_s"] - results["arrival_s"] + twin.answer_s
+    hit = answered & (reached_s <= twin.requests.relative_deadline_s + 1e-9)
+    response_s = np.where(answered, reached_s + twin.reach_s, np.nan)
+    return hit, response_s
+
+
+def _summary(name: str, twin: Twin, hit: Any, response_s: Any) -> Prediction:
+    pairs = range(len(twin.requests.agreements))
+    mine = [twin.requests.pair == n for n in pairs]
+    rate = np.array([hit[m].mean() if m.any() else math.nan for m in mine])
+    p95 = np.array([_p95(response_s[m]) for m in mine])
+    return Prediction(name, rate, p95, float(hit.mean()))
+
+
+def _p95(values: npt.NDArray[np.float64]) -> float:
+    answered = values[~np.isnan(values)]
+    return float(np.percentile(answered, 95.0)) if len(answered) else math.nan
+
+
+def _agreement(pair: dict[str, Any]) -> Agreement:
+    slo = Slo(**pair["slo"]) if pair["slo"] else None
+    return Agreement(pair["tenant"], pair["model"], slo, pair["priority"], pair["weight"])
+
+
+def _check_request(row: Sequence[Any]) -> None:
+    """A request's times; raises Damaged."""
+    whose = f"a request of '{row[1]:.50}' for '{row[2]:.50}'"
+    if not _is_time(abs(row[0])):
+        raise Damaged(f"{whose} arrives at {row[0]!r:.50} s")
+    if row[3] is not None and not _is_time(row[3]):
+        raise Damaged(f"{whose} has a deadline of {row[3]!r:.50} s; null means none")
+    if row[5] in ANSWERED and not _is_time(row[6]):
+        raise Damaged(f"{whose} was answered after {row[6]!r:.50} s")
+    for value in row[8:10]:
+        if not _is_time(value):
+            raise Damaged(f"{whose} took {value!r:.50} s to be heard or answered")
+
+
+def _check_blocks(name: str, blocks: Sequence[Any], devices: int) -> None:
+    """A network's block times: one row per block, one time per device; raises Damaged."""
+    if not blocks:
+        raise Damaged(f"network '{name:.50}' has no block times")
+    for n, row in enumerate(blocks):
+        where = f"block {n} of network '{name:.50}'"
+        if len(row) != devices or not devices:
+            raise Damaged(f"{where} has {len(row)} times for {devices} devices")
+        for time_s in row:
+            if time_s != -1 and not (_is_time(time_s) and time_s > 0.0):
+                raise Damaged(f"{where} takes {time_s!r:.50} s; -1 means that a device does not run it")
+        if all(time_s == -1 for time_s in row):
+            raise Damaged(f"{where} runs on no device")
+
+
+def _is_time(value: float) -> bool:
+    return 0.0 <= value < math.inf
+
+
+def _table(networks: dict[str, Any], devices: Sequence[str]) -> CostTable:
+    """One opaque layer per block; -1 = the device does not run it."""
+    for name, blocks in networks.items():
+        _check_blocks(name, blocks, len(devices))
+    models = tuple(
+        DnnModel(name, tuple(Layer(f"block-{n}", "elementwise", in_w=n + 1) for n in range(len(blocks))),
+                 tuple((n, n + 1) for n in range(len(blocks) - 1)))
+        for name, blocks in networks.items()
+    )  # fmt: skip
+    times = np.array([row for blocks in networks.values() for row in blocks], float)
+    compute_s = np.where(times > 0, times, np.inf)
+    zeros, link = np.zeros_like(compute_s), np.ones(len(devices))
+    return CostTable(
+        models, tuple(devices), compute_s, zeros, zeros, zeros, link, ("measured",) * len(devices)
+    )

@@ -1,0 +1,137 @@
+"""Training on a server's own traffic: episodes are stretches of a recording, with its measured block times."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eunomia.config.load import read_table
+from eunomia.config.training import TrainingConfig, training_from
+from eunomia.core.errors import ConfigError
+from eunomia.inference.problem import build_problem
+from eunomia.learning.training.episodes import Episode
+from eunomia.learning.training.workers import Crew
+from eunomia.study.learning.training import Outcome, Tell, train_policy
+from eunomia.study.serving.twin import Twin, read_twin
+from eunomia.workload.requests import RequestTable
+
+KEPT_OF = 3  # of so many stretches of a recording, the last is kept to choose policies on
+LEAST = 60  # requests of a recording; fewer teach nothing
+LOAD = "load"
+DEFAULTS: dict[str, Any] = {
+    "name": "twin",
+    "description": "trained on a server's recording",
+    "objective": {"attainment": 1.0, "shortfall": 1.0, "hit_rate": 0.25},
+    "vary": {LOAD: [0.8, 1.0, 1.2]},
+    "requests": 400,
+    "validation": 12,
+    "stage": [{"stage": "linear", "generations": 40, "population": 16, "episodes": 6, "validate_every": 5}],
+}
+
+
+def twin_training(
+    recording: str | Path, config: str | Path | None, overrides: tuple[str, ...]
+) -> TrainingConfig:
+    """A training file, or none, for a recording: ``scenarios`` is the recording, missing keys are ours.
+
+    ``vary`` knows ``load`` alone: arrivals come that many times as densely. Raises ConfigError.
+    """
+    given = read_table(Path(config), "training file") if config is not None else {}
+    if "scenarios" in given:
+        raise ConfigError(f"{config} names scenarios; with --twin episodes come from the recording alone")
+    ours = {key: v for key, v in DEFAULTS.items() if not (key == "objective" and "promise" in given)}
+    data = {**ours, **given, "scenarios": [str(recording)]}
+    checked = training_from(data, overrides, str(config or "twin training"), Path(recording).parent)
+    if set(checked.vary) - {LOAD} or not all(_is_load(v) for v in checked.vary.get(LOAD, [1.0])):
+        raise ConfigError("a twin varies load alone, by positive numbers: vary = { load = [0.8, 1.0, 1.2] }")
+    return checked
+
+
+class TwinSampler:
+    """Stretches of ``requests`` consecutive requests. Every third stretch of the recording is kept for validation.
+
+    Training ones start anywhere in between. Loads take turns. A stretch starts with empty queues. Weak where the
+    recording holds one kind of hour only: what it has not seen, nothing can be learned for; and where the server
+    was overloaded meanwhile, for what it refused is not in it (record below capacity, and vary ``load``).
+    """
+
+    def __init__(self, twin: Twin, config: TrainingConfig) -> None:
+        if len(twin.requests) < LEAST:
+            raise ConfigError(
+                f"the recording holds {len(twin.requests)} requests; training needs {LEAST} at least"
+            )
+        self.twin, self.config = twin, config
+        self.loads: list[float] = [float(v) for v in config.vary.get(LOAD, [1.0])]
+        self.length = min(config.requests, len(twin.requests) // KEPT_OF)
+        self.laps = len(twin.requests) // (
+            KEPT_OF * self.length
+        )  # of stretches to train on, and one that is kept
+        self._kept: list[Episode] | None = None
+
+    @property
+    def about(self) -> str:
+        """What episodes depend on, as text."""
+        r, digest = self.twin.requests, hashlib.sha256()
+        for array in (r.pair, r.arrival_s, r.relative_deadline_s, self.twin.table.latency_s):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        c = self.config
+        return json.dumps([digest.hexdigest(), repr(r.agreements), self.twin.late, self.loads, c.requests, c.validation,
+                           c.targets, c.seed])  # fmt: skip
+
+    def training(self, generation: int, count: int) -> list[Episode]:
+        """Episodes of one generation."""
+        made = []
+        for i in range(count):
+            rng = np.random.default_rng([self.config.seed, 1, generation, i])
+            free = (KEPT_OF - 2) * self.length  # how far a stretch may start into its lap
+            start = int(rng.integers(self.laps)) * KEPT_OF * self.length + int(rng.integers(free + 1))
+            made.append(self._episode(start, generation * count + i, rng))
+        return made
+
+    def validation(self) -> list[Episode]:
+        """The same episodes at every call: every kept stretch, at every load in turn."""
+        if self._kept is None:
+            self._kept = [
+                self._episode(
+                    (i % self.laps * KEPT_OF + KEPT_OF - 1) * self.length, i + i // self.laps,
+                    np.random.default_rng([self.config.seed, 2, i]),
+                )
+                for i in range(max(self.config.validation, 1))
+            ]  # fmt: skip
+        return self._kept
+
+    def _episode(self, start: int, turn: int, rng: np.random.Generator) -> Episode:
+        twin, load = self.twin, self.loads[turn % len(self.loads)]
+        requests = stretch(twin.requests, start, start + self.length, load)
+        problem = build_problem(requests, twin.table, twin.platform, twin.options)
+        made = Episode(problem, twin.options, f"requests from {start}, load x {load:g}")
+        if self.config.targets is None:
+            return made
+        low, high = self.config.targets
+        return made.with_targets(low, high, rng)
+
+
+def stretch(requests: RequestTable, start: int, end: int, load: float = 1.0) -> RequestTable:
+    """Rows ``start`` .. ``end - 1``, the first at time 0, ``load`` times as dense."""
+    arrival_s = requests.arrival_s[start:end]
+    return RequestTable(
+        requests.agreements, requests.pair[start:end], (arrival_s - arrival_s[0]) / load,
+        requests.relative_deadline_s[start:end],
+    )  # fmt: skip
+
+
+def train_on_twin(
+    recording: str | Path, config: TrainingConfig, folder: Path, workers: Crew = 1, tell: Tell | None = None,
+    command: str = "",
+) -> Outcome:  # fmt: skip
+    """``train_policy`` on a recording. Raises ConfigError, RecordError, OutputError."""
+    sampler = TwinSampler(read_twin(recording), config)
+    return train_policy(config, folder, workers, tell, command, sampler)
+
+
+def _is_load(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0.0 < value < 1e3

@@ -1,0 +1,105 @@
+"""Rewards of a period by hand: what happened between ticks."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from eunomia.inference.kernel.layout import DROPPED, HIT, LATE, RESULT, SUBJOB, UNFINISHED
+from eunomia.learning.relmas.episode import Exploration, explore, transitions
+from eunomia.learning.relmas.policy import RelmasPolicy
+from eunomia.learning.relmas.replay import Replay, discounted
+from eunomia.learning.relmas.table import inputs
+from eunomia.learning.relmas.tally import overload_until, tallies
+from eunomia.learning.rewards import (
+    ATTAINMENT,
+    HITS,
+    MISSES,
+    OVERLOAD,
+    SHORT_MISSES,
+    SLOWDOWN,
+    SPREAD,
+    RewardSettings,
+    r1,
+    r5,
+)
+from tests.learning.deployment import episode
+from tests.learning.relmas.actors import zero_actor
+
+
+def outcome() -> SimpleNamespace:
+    """Four requests of two tenants: a hit at 2, a drop at 3, a late one at 5, one unfinished. B = 2."""
+    results = np.zeros(4, RESULT)
+    results["arrival_s"], results["finish_s"] = [0.0, 1.0, 0.0, 4.0], [2.0, 3.0, 5.0, np.nan]
+    results["outcome"] = [HIT, DROPPED, LATE, UNFINISHED]
+    runs = np.zeros(3, SUBJOB)
+    runs["request"], runs["layer"], runs["accelerator"] = [0, 2, 3], [0, 0, 0], [0, 1, 0]
+    runs["start_s"], runs["end_s"] = [0.0, 1.0, 4.0], [2.0, 5.0, np.nan]
+    jobs = SimpleNamespace(
+        pair=np.array([0, 0, 1, 1]), model_of=np.array([0, 0]), tenant_of=np.array([0, 1]), slo_kind=np.array([0, -1]),
+        slo_target=np.array([0.9, np.nan]), slo_window=np.array([100, 100]),
+    )  # fmt: skip
+    problem = SimpleNamespace(
+        jobs=jobs, graph=SimpleNamespace(offset=np.array([0, 1]), iso_best_s=np.array([2.0])), bandwidth_bytes_s=2.0,
+        costs=SimpleNamespace(demand_bytes_s=np.array([[3.0, 1.0]])), type_of=np.array([0, 1]),
+    )  # fmt: skip
+    return SimpleNamespace(results=results, subjobs=runs, problem=problem, end_s=6.0)
+
+
+def test_tallies_by_hand() -> None:
+    # Ticks at 0, 2 and 4. The hit at 2 falls into the period that ends with the tick at 2; request 1 was dropped at 3;
+    # request 2, late at 5, was seen hopeless by the tick at 4; request 3 stays unfinished: a miss after the last tick.
+    table = tallies(outcome(), np.array([0.0, 2.0, 4.0]), np.array([3, 3, 2, 3]))  # type: ignore[arg-type]
+    assert table[:, HITS].tolist() == [0, 1, 1, 1]
+    assert table[:, MISSES].tolist() == [0, 0, 2, 3]
+    # When request 1 is dropped its pair has one hit: indicator 1, nothing lacks. The other pair has no target.
+    assert table[:, SHORT_MISSES].tolist() == [0, 0, 0, 0]
+    assert table[:, SLOWDOWN].tolist() == [0, 1.0, 1.0, 3.5]  # 2 / 2, and 5 / 2; dropped ones do not count
+    assert table[:, ATTAINMENT].tolist() == [0, 1, 0, 0]  # 1 of 1, then 1 of 2 < 0.9
+    assert table[:, SPREAD].tolist() == [0, 0, 0, 0.25]  # rates 0.5 and 0 at the end
+    # Demand 3, 4, 1, 1 + 3, 3 in 0-1, 1-2, 2-4, 4-5, 5-6: excess over B 0.5, 1, 0, 1, 0.5.
+    assert table[:, OVERLOAD].tolist() == [0, 1.5, 1.5, 3.0]
+    assert overload_until(outcome(), np.array([0.5, 1.5, 4.5])).tolist() == [0.25, 1.0, 2.0]  # type: ignore[arg-type]
+    assert r1(table[:-1], table[1:], RewardSettings()).tolist() == [0.25, -0.5, -0.25]
+    tenants = r5(table[:-1], table[1:], RewardSettings(tenants=2.0))
+    assert tenants.tolist() == [0.25 + 2.0, -0.5 - 2.0, -0.25]
+
+
+@pytest.mark.parametrize("period_layers", [0.0, 0.3])
+def test_rewards_of_an_episode_add_up(period_layers: float) -> None:
+    made, policy = episode(5), RelmasPolicy(zero_actor(4, 2, True), period_layers=period_layers)
+    how = Exploration(0.1, teacher=True)
+    seen = transitions(policy, made, how, "R1", RewardSettings(), np.random.default_rng(1), scale=120.0)
+    _, done = explore(policy, made, how, np.random.default_rng(1))
+    hits = int((done.results["outcome"] == HIT).sum())
+    assert seen.rewards.sum() == pytest.approx(hits - (120 - hits), abs=1e-3)
+    assert seen.rows.shape == (seen.start[-1], inputs(4, True) + 5) and (seen.gaps >= 0.0).all()
+    assert len(seen) == len(seen.start) - 1 == len(seen.gaps)
+    again = transitions(policy, made, how, "R1", RewardSettings(), np.random.default_rng(1), scale=120.0)
+    assert again.rows.tobytes() == seen.rows.tobytes() and again.rewards.tobytes() == seen.rewards.tobytes()
+
+
+def test_replay_samples_what_happened() -> None:
+    made, policy = episode(5, requests=30), RelmasPolicy(zero_actor(4, 2, False), period_layers=0.0)
+    width, rng = inputs(4, False), np.random.default_rng(2)
+    episodes = [
+        transitions(policy, made, Exploration(0.3, teacher=True), "R2", RewardSettings(), rng)
+        for _ in range(3)
+    ]
+    replay = Replay(len(episodes[1]) + len(episodes[2]), width, 0.9)
+    for number, one in enumerate(episodes):
+        replay.add(number, one)
+    assert [number for number, _ in replay.episodes] == [1, 2]  # the oldest one no longer fits
+    batch = replay.sample(64, rng)
+    kept = {one.rows[one.start[t]].tobytes(): (one, t) for one in episodes[1:] for t in range(len(one))}
+    for n in range(64):
+        one, t = kept[np.concatenate([batch.seen[n, 0], batch.action[n, 0]]).tobytes()]
+        assert batch.reward[n] == one.rewards[t] and batch.gap[n] == one.gaps[t]
+        assert batch.count[n] == one.start[t + 1] - one.start[t]
+        assert (batch.then_count[n] == 0) == (t == len(one) - 1)
+        assert not batch.seen[n, batch.count[n] :].any()
+
+
+def test_returns_by_hand() -> None:
+    rewards, factors = np.array([1.0, 0.0, 2.0], np.float32), np.array([0.5, 0.1, 0.9], np.float32)
+    np.testing.assert_allclose(discounted(rewards, factors), [1.0 + 0.5 * 0.2, 0.2, 2.0], rtol=1e-6)

@@ -1,0 +1,185 @@
+"""Training is reproducible, resumes to the bit, and its policies are kept and refused as they should be."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch").set_num_threads(1)  # small networks; more threads only wait for each other
+from eunomia.config.load import scenario_from  # noqa: E402
+from eunomia.core.errors import (  # noqa: E402
+    ConfigError,
+    EunomiaError,
+    PlatformError,
+    RecordError,
+    UnknownNameError,
+)
+from eunomia.inference.kernel.layout import HIT  # noqa: E402
+from eunomia.inference.simulate import simulate_problem  # noqa: E402
+from eunomia.learning.family import family_of  # noqa: E402
+from eunomia.learning.relmas.card import FAMILY, load_relmas, save_relmas  # noqa: E402
+from eunomia.learning.relmas.ddpg import Learner, Rates  # noqa: E402
+from eunomia.learning.relmas.policy import RelmasPolicy  # noqa: E402
+from eunomia.learning.relmas.replay import Batch  # noqa: E402
+from eunomia.learning.relmas.table import inputs  # noqa: E402
+from eunomia.learning.relmas.training import Progress, Settings, train  # noqa: E402
+from eunomia.learning.serving import card_of, load_policy  # noqa: E402
+from eunomia.study.inference.policy import resolve_policy  # noqa: E402
+from eunomia.study.learning.training import scenario_episode  # noqa: E402
+from tests.learning.deployment import ToySampler, episode  # noqa: E402
+from tests.learning.relmas.actors import zero_actor  # noqa: E402
+
+SMALL = Settings(4, True, "R5", rates=Rates(units=8, batch=8), clone_episodes=1, clone_steps=4, iterations=3, updates=3,
+                 critic_first=1, validate_every=2, imitation=0.5, period_layers=0.0)  # fmt: skip
+
+
+def batch(seed: int, n: int = 5, size: int = 6) -> Batch:
+    rng = np.random.default_rng(seed)
+
+    def draw(*shape: int) -> np.ndarray:
+        return rng.standard_normal(shape).astype(np.float32)
+
+    width, count = inputs(4, False), rng.integers(1, n + 1, size)
+    return Batch(draw(size, n, width), np.tanh(draw(size, n, 5)), count, draw(size), np.abs(draw(size)),
+                 draw(size, n, width), rng.integers(0, n + 1, size), draw(size))  # fmt: skip
+
+
+@pytest.mark.parametrize("twin", [False, True])
+def test_a_step_is_reproducible_and_padding_is_not_seen(twin: bool) -> None:
+    def steps(spoil: bool) -> dict[str, np.ndarray]:
+        learner = Learner(4, False, Rates(units=8, twin=twin), seed=5)
+        for n in range(4):
+            given = batch(n)
+            if spoil:
+                for i in range(6):
+                    given.seen[i, given.count[i] :] = 9.0
+                    given.then[i, given.then_count[i] :] = -9.0
+            learner.clone(given)
+            learner.regress(given)
+            learner.update(given, given, 0.3)
+        return learner.arrays()
+
+    one, other, spoilt = steps(False), steps(False), steps(True)
+    for name, value in one.items():
+        assert value.tobytes() == other[name].tobytes(), name
+        np.testing.assert_allclose(value, spoilt[name], rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_the_actor_climbs_its_critic_and_the_critic_learns_its_returns() -> None:
+    learner, given = Learner(4, False, Rates(units=8, critic_rate=0.01), seed=1), batch(3)
+    losses = [learner.regress(given) for _ in range(150)]
+    assert losses[-1] < 0.2 * losses[0]
+    learner.follow_actor()
+    learner.critic_step.param_groups[0]["lr"] = 0.0
+    learner.actor_step.param_groups[0]["lr"] = 0.01
+    values = [learner.update(given)["value"] for _ in range(60)]
+    assert values[-1] > values[0] + 0.1
+
+
+def test_a_training_stopped_anywhere_ends_in_the_same_bits(tmp_path: Path) -> None:
+    whole = train(SMALL, ToySampler())
+    for stop in (1, 2):
+        folder = tmp_path / str(stop)
+
+        def interrupt(progress: Progress, at: int = stop) -> None:
+            if progress.entry["iteration"] == at:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            train(SMALL, ToySampler(), folder, interrupt)
+        resumed = train(SMALL, ToySampler(), folder)
+        assert resumed.curve == whole.curve
+        for name, value in resumed.actor.tensors().items():
+            assert value.tobytes() == whole.actor.tensors()[name].tobytes()
+    assert whole.values.mean() >= whole.clone_values.mean()  # the clone is among those to choose from
+    with pytest.raises(RecordError, match="other settings"):
+        train(replace(SMALL, seed=1), ToySampler(), folder)
+    (folder / "relmas.safetensors").write_bytes(b"cut short")
+    with pytest.raises(RecordError, match="remove its folder"):
+        train(SMALL, ToySampler(), folder)
+
+
+@pytest.fixture
+def card(tmp_path: Path) -> Path:
+    rng, plain = np.random.default_rng(0), zero_actor(4, 8, True)
+    weights = replace(
+        plain, **{name: rng.standard_normal(value.shape) for name, value in plain.tensors().items()}
+    )
+    return save_relmas(RelmasPolicy(weights, "mine", 0.25, -0.4, "wait"), tmp_path / "mine", {"cpu_s": 3})
+
+
+def test_a_card_gives_the_same_policy_back(card: Path) -> None:
+    again, made = load_relmas(card), episode(0)
+    assert (again.name, again.period_layers, again.hold, again.period_mode) == ("mine", 0.25, -0.4, "wait")
+    assert family_of(card) == FAMILY and family_of(card.with_name("nothing.json")) is None
+    runs = [simulate_problem(made.problem, load_relmas(card), made.options).results for _ in range(2)]
+    assert runs[0].tobytes() == runs[1].tobytes()
+
+
+def test_damaged_cards_are_refused(card: Path) -> None:
+    tensors, text = card.with_suffix(".safetensors"), card.read_text()
+    facts = json.loads(text)
+    for change, reason in (
+        ({"name": "other"}, "changed after it was written"),
+        ({"format": 9}, "format 9"),
+        ({"family": "x"}, "not the card"),
+    ):
+        card.write_text(json.dumps({**facts, **change}))
+        with pytest.raises(RecordError, match=reason):
+            load_relmas(card)
+    card.write_text(text[:50])
+    with pytest.raises(RecordError, match="not a policy's card"):
+        load_relmas(card)
+    card.write_text(text)
+    content = tensors.read_bytes()
+    tensors.write_bytes(content[:-8])
+    with pytest.raises(RecordError, match="SHA-256 differs"):
+        load_relmas(card)
+    tensors.unlink()
+    with pytest.raises(RecordError, match="cannot read"):
+        load_relmas(card)
+
+
+def test_weights_that_are_not_finite_are_refused(card: Path) -> None:
+    policy = load_relmas(card)
+    policy.actor.tensors()["bias"][3] = np.nan  # after the check: as a damaged training would write it
+    save_relmas(policy, card)
+    with pytest.raises(RecordError, match="not a finite number"):
+        load_relmas(card)
+
+
+def test_wrong_settings_are_one_sentence() -> None:
+    for change, kind in (
+        ({"reward": "R3"}, UnknownNameError), ({"updates": 0}, ConfigError), ({"sigma": 0.0}, ConfigError),
+        ({"period_mode": "now"}, ConfigError), ({"period_layers": -1.0}, ConfigError),
+    ):  # fmt: skip
+        with pytest.raises(kind):
+            replace(SMALL, **change)
+    for change in ({"units": 0}, {"gamma": 1.5}, {"batch": 0}):
+        with pytest.raises(EunomiaError):
+            Rates(**change)  # type: ignore[arg-type]
+
+
+def test_the_shipped_policy_and_cards_are_found(card: Path) -> None:
+    shipped = load_policy("relmas")
+    assert isinstance(shipped, RelmasPolicy) and shipped.actor.lanes == 6
+    assert card_of("relmas")["policy"]["kind"] == "lstm"
+    assert load_policy(card).name == "mine" and resolve_policy(str(card)).period_layers == 0.25
+
+
+@pytest.mark.parametrize("name", ["relmas", "relmas-slo"])
+def test_shipped_policies_are_found_by_name_and_pinned_to_six_accelerators(name: str) -> None:
+    shared = {"models": [{"model": "yolo-lite", "deadline_factor": 3.0, "slo": {"hit_rate": 0.9}}]}
+    tenant = {"name": "a", "arrivals": {"process": "poisson", "rate_per_s": 2000.0}, **shared}
+    platform = {"preset": "simba3-eyeriss3", "dram_bandwidth_gb_s": 32.0}
+    scenario = scenario_from({"name": "six", "duration_s": 0.05, "tenant": [tenant], "platform": platform,
+                              "engine": {"late": "drop"}})  # fmt: skip
+    made, card = scenario_episode(scenario, 1, 40), card_of(name)
+    policy = resolve_policy(name)
+    results = simulate_problem(made.problem, policy, made.options).results
+    assert policy.name == name and (results["outcome"] == HIT).mean() > 0.5
+    assert card["policy"]["promises"] == (name == "relmas-slo") and card["policy"]["lanes"] == 6
+    with pytest.raises(PlatformError, match="trained for 6 accelerators and the platform has 4"):
+        simulate_problem(episode(0).problem, policy, episode(0).options)

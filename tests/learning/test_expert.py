@@ -1,0 +1,152 @@
+"""Expert iteration: labels are rollouts' values, the gradient is the loss's, and a run is resumed to the same bits."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eunomia.contract.view import Assign, View
+from eunomia.core.errors import ConfigError, PolicyError, RecordError
+from eunomia.inference.lookahead.values import candidate_values
+from eunomia.inference.simulate import simulate_problem
+from eunomia.learning.observation.table import JOB, START
+from eunomia.learning.policy.bases import base_weights
+from eunomia.learning.policy.learned import LearnedPolicy
+from eunomia.learning.policy.weights import Weights
+from eunomia.learning.training.codec import Codec
+from eunomia.learning.training.expert.labels import (
+    HEAD,
+    HOLD,
+    POINTS,
+    ROWS,
+    WIDTH,
+    WORTH,
+    Labeller,
+    Labels,
+    collect,
+    together,
+)
+from eunomia.learning.training.expert.regret import Descent, descend, loss_and_gradient
+from eunomia.learning.training.expert.run import ExpertSettings, train_by_expert
+from tests.learning.deployment import ToySampler, episode
+
+RULE = "edf+f+eft+g1.0"
+SETTINGS = ExpertSettings(base_weights(RULE), RULE, rounds=3, episodes=2, share=0.5, seed=3)
+
+
+class Spy(Labeller):
+    """Compares every label with ``candidate_values`` of the live engine."""
+
+    compared = 0
+
+    def attach(self, engine: Any) -> Any:
+        self.companion = super().attach(engine)
+        return self.companion
+
+    def __call__(self, view: View) -> list[Assign]:
+        found, rows, points = candidate_values(self.companion), int(self.notes[ROWS]), self.notes[POINTS]
+        answer = super().__call__(view)
+        if self.notes[POINTS] > points:
+            new = self.notes[HEAD : HEAD + int(self.notes[ROWS]) * WIDTH].reshape(-1, WIDTH)[rows:]
+            assert set(new[:, WORTH]) <= set(found.value) and set(new[:, HOLD]) == {found.hold}
+            self.compared += 1
+        return answer
+
+
+def test_labels_are_what_rollouts_say_and_watching_changes_nothing() -> None:
+    e, weights = episode(5), base_weights(RULE)
+    spy, compiled = Spy(weights, RULE, 0.7, 1.0, 0), Labeller(weights, RULE, 0.7, 1.0, 0)
+    watched = simulate_problem(e.problem, spy, e.options, stepped=True)
+    noted = simulate_problem(e.problem, compiled, e.options)
+    alone = simulate_problem(e.problem, LearnedPolicy(weights, alarm=np.inf), e.options)
+    assert spy.compared > 20
+    assert np.array_equal(spy.notes[HEAD:], compiled.notes[HEAD:])
+    for outcome in (watched, noted):
+        assert np.array_equal(outcome.results["outcome"], alone.results["outcome"])
+
+
+def test_labels_have_a_best_choice_each_and_differ_within_a_point() -> None:
+    labels = collect(base_weights(RULE), RULE, 0.7, 0.6, 1, episode(6))
+    assert labels.points > 20 and np.array_equal(np.unique(labels.point), np.arange(labels.points))
+    least = np.full(labels.points, np.inf)
+    np.minimum.at(least, labels.point, np.minimum(labels.regret, labels.hold))
+    assert (least == 0.0).all() and (np.bincount(labels.point, labels.regret + labels.hold) > 0.0).all()
+    both = together([labels, labels])
+    assert both.points == 2 * labels.points and len(both.regret) == 2 * len(labels.regret)
+
+
+def random_labels(rng: np.random.Generator) -> Labels:
+    point = np.repeat(np.arange(5), [1, 2, 3, 2, 4])
+    hold = rng.uniform(0.0, 1.0, 5)[point]
+    return Labels(
+        rng.normal(size=(12, len(JOB))).astype(np.float32),
+        np.abs(rng.normal(size=(12, len(START)))).astype(np.float32),
+        rng.uniform(0.0, 2.0, 12), hold, point,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["linear", "hidden"])
+def test_the_gradient_is_that_of_the_loss(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    weights, names = base_weights(RULE), ("job", "start", "gate")
+    if kind == "hidden":
+        weights, names = weights.with_network("hidden", 3, 1), (*names, "W1", "b1", "out", "out_start")
+    codec, labels = Codec(weights, names, True), random_labels(rng)
+    x = 0.1 * rng.normal(size=codec.size)
+    _, gradient = loss_and_gradient(codec.decode(x), labels)
+    ours = codec.gather(gradient)
+    for _ in range(5):
+        way = rng.normal(size=codec.size)
+        ahead, behind = (loss_and_gradient(codec.decode(x + h * way), labels)[0] for h in (1e-6, -1e-6))
+        assert ours @ way == pytest.approx((ahead - behind) / 2e-6, rel=1e-4, abs=1e-7)
+
+
+def test_expected_regret_by_hand() -> None:
+    # Two candidates alike in all: each is drawn with probability 1/2, and a margin of 0 starts it with 1/2.
+    labels = Labels(np.zeros((2, len(JOB)), np.float32), np.zeros((2, len(START)), np.float32),
+                    np.array([0.0, 2.0]), np.array([1.0, 1.0]), np.array([0, 0]))  # fmt: skip
+    start = np.zeros(len(START))
+    labels.start[:, 7] = 1.0  # demand_share: D = B, and the gate is 1
+    assert loss_and_gradient(Weights(gate=1.0, start=start), labels)[0] == pytest.approx(1.0)
+
+
+def test_descent_finds_the_feature_that_tells_good_from_bad() -> None:
+    rng = np.random.default_rng(1)
+    point = np.repeat(np.arange(200), 3)
+    jobs = rng.normal(size=(600, len(JOB))).astype(np.float32)
+    best = np.maximum.reduceat(jobs[:, 2], np.arange(0, 600, 3))[point]
+    regret = (jobs[:, 2] < best).astype(np.float64)
+    labels = Labels(jobs, np.zeros((600, len(START)), np.float32), regret, regret, point)
+    codec = Codec(Weights(gate=5.0), ("job",), False)
+    x, loss = descend(codec, np.zeros(codec.size), labels, Descent(epochs=200), rng)
+    assert loss < 0.2 and np.argmax(codec.decode(x).job) == 2
+
+
+def test_a_round_is_never_lost_and_resuming_changes_no_bit(tmp_path: Path) -> None:
+    whole = train_by_expert(SETTINGS, ToySampler())
+    train_by_expert(replace(SETTINGS, rounds=2), ToySampler(), tmp_path)
+    resumed = train_by_expert(SETTINGS, ToySampler(), tmp_path, workers=2)
+    assert whole.gain >= 0.0 and len(whole.curve) == 3
+    for name, tensor in whole.weights.tensors().items():
+        assert np.array_equal(tensor, resumed.weights.tensors()[name]), name
+    with pytest.raises(RecordError, match="other settings"):
+        train_by_expert(replace(SETTINGS, price=0.5), ToySampler(), tmp_path)
+
+
+def test_a_hidden_layer_is_taught_too_and_holding_where_asked() -> None:
+    start = SETTINGS.start.with_network("hidden", 3, 1)
+    taught = train_by_expert(replace(SETTINGS, start=start, rounds=1, hold=True), ToySampler())
+    assert taught.weights.kind == "hidden" and taught.gain >= 0.0
+
+
+def test_what_cannot_be_taught_is_refused() -> None:
+    with pytest.raises(ConfigError, match="pointer"):
+        replace(SETTINGS, start=SETTINGS.start.with_network("pointer", 3, 1))
+    with pytest.raises(ConfigError, match="share"):
+        replace(SETTINGS, share=0.0)
+    with pytest.raises(ConfigError, match="rounds"):
+        replace(SETTINGS, rounds=0)
+    with pytest.raises(PolicyError, match="cannot roll out"):
+        train_by_expert(replace(SETTINGS, rule="dysta+g0.9"), ToySampler())

@@ -1,0 +1,198 @@
+"""Evolution, objectives, and a training run that is killed, resumed and compared bit by bit."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eunomia.core.errors import ConfigError, RecordError, UnknownNameError
+from eunomia.inference.kernel.layout import DROPPED, HIT, LATE
+from eunomia.learning.policy.bases import base_weights
+from eunomia.learning.training.evolution import Evolution, new_evolution
+from eunomia.learning.training.objectives import OBJECTIVES, check_objective
+from eunomia.learning.training.run import Settings, train
+from eunomia.learning.training.state import FILE
+from eunomia.learning.training.workers import OnRay
+from tests.learning.deployment import ToySampler, episode
+
+SETTINGS = Settings(
+    base_weights("edf+f+eft+g1.0"), generations=4, population=4, episodes=2, validate_every=2, seed=3
+)
+
+
+def rosenbrock(x: np.ndarray) -> np.ndarray:
+    """A bent valley, 0 at (1, ..., 1)."""
+    return np.sum(100.0 * (x[:, 1:] - x[:, :-1] ** 2) ** 2 + (1.0 - x[:, :-1]) ** 2, axis=1)
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_evolution_finds_the_optimum_of_a_stretched_sphere(diagonal: bool) -> None:
+    scale = np.logspace(0, 3, 8)
+    evolution = new_evolution(np.full(8, 2.0), 1.0, 10, 0, diagonal)
+    for _ in range(350):
+        x = evolution.ask()
+        evolution = evolution.tell(x, -np.sum(scale * (x - 1.0) ** 2, axis=1))
+    assert np.abs(evolution.mean - 1.0).max() < 1e-4
+
+
+def test_evolution_needs_as_many_generations_as_the_reference_implementation() -> None:
+    cma = pytest.importorskip("cma")
+    ours, theirs = [], []
+    for seed in range(3):
+        evolution, count = new_evolution(np.zeros(5), 0.5, 8, seed), 0
+        while rosenbrock(evolution.mean[None])[0] > 1e-6 and count < 2000:
+            x = evolution.ask()
+            evolution, count = evolution.tell(x, -rosenbrock(x)), count + 1
+        ours.append(count)
+        options = {"seed": seed + 1, "popsize": 8, "verbose": -9, "CMA_active": False, "ftarget": 1e-6}
+        reference = cma.CMAEvolutionStrategy(np.zeros(5), 0.5, options)
+        while not reference.stop().get("ftarget") and reference.countiter < 2000:
+            x = np.array(reference.ask())
+            reference.tell(list(x), list(rosenbrock(x)))
+        theirs.append(reference.countiter)
+    assert max(ours) < 2000 and np.mean(ours) < 1.5 * np.mean(theirs)
+
+
+def test_evolution_survives_being_written_down_and_values_that_are_no_numbers() -> None:
+    evolution = new_evolution(np.zeros(4), 0.5, 6, 1)
+    x = evolution.ask()
+    evolution = evolution.tell(x, np.array([1.0, np.nan, 3.0, 2.0, np.nan, 0.0]))
+    copy = Evolution.from_arrays(evolution.arrays())
+    assert np.array_equal(evolution.ask(), copy.ask()) and np.isfinite(evolution.mean).all()
+
+
+def test_objectives_by_hand() -> None:
+    e = episode(0, requests=40)
+    results = np.zeros(40, [("outcome", "i8"), ("arrival_s", "f8"), ("finish_s", "f8")])
+    results["arrival_s"] = e.problem.jobs.arrival_s
+    results["outcome"] = np.where(np.arange(40) % 2 == 0, HIT, DROPPED)
+    e = replace(e, warmup_s=float(results["arrival_s"][20]))
+    jobs = e.problem.jobs
+    hits, gaps = {}, []
+    for k in range(20, 40):
+        hits.setdefault(int(jobs.pair[k]), []).append(k % 2 == 0)
+    for pair, hit in hits.items():
+        gaps.append(jobs.slo_target[pair] - np.mean(hit))
+    assert OBJECTIVES["hit_rate"](results, e) == 0.5
+    assert OBJECTIVES["attainment"](results, e) == pytest.approx(np.mean(np.array(gaps) <= 1e-12))
+    assert OBJECTIVES["shortfall"](results, e) == pytest.approx(-np.mean(np.maximum(gaps, 0)))
+    assert OBJECTIVES["max_min"](results, e) == pytest.approx(-max(max(gaps), 0.0))
+    tenants: dict[int, list[bool]] = {}
+    for k in range(20, 40):
+        tenants.setdefault(int(jobs.tenant_of[jobs.pair[k]]), []).append(k % 2 == 0)
+    assert OBJECTIVES["fairness"](results, e) == pytest.approx(
+        -np.std([np.mean(x) for x in tenants.values()])
+    )
+    iso_s = e.problem.graph.iso_best_s[jobs.model_of[jobs.pair]]
+    results["finish_s"] = results["arrival_s"] + 3.0 * iso_s  # half of them are done, in three isolated times
+    assert OBJECTIVES["slowdown"](results, e) == pytest.approx(-1.5)
+    results["outcome"] = LATE
+    assert OBJECTIVES["attainment"](results, e) == 0.0 and OBJECTIVES["slowdown"](
+        results, e
+    ) == pytest.approx(-3.0)
+
+
+def test_objectives_and_settings_that_cannot_be_are_refused() -> None:
+    with pytest.raises(UnknownNameError, match="objective 'hits'"):
+        check_objective({"hits": 1.0})
+    with pytest.raises(ConfigError, match="must weigh at least one"):
+        check_objective({})
+    for key, value in {"generations": 0, "population": 3, "sigma": 0.0, "stage": "deep"}.items():
+        with pytest.raises(ConfigError):
+            replace(SETTINGS, **{key: value})
+    with pytest.raises(UnknownNameError, match="trained tensor 'W9'"):
+        train(replace(SETTINGS, trained=("W9",)), ToySampler())
+
+
+def test_targets_are_drawn_for_every_pair() -> None:
+    drawn = episode(1).with_targets(0.5, 0.95, np.random.default_rng(0))
+    targets = drawn.problem.jobs.slo_target
+    assert len(np.unique(targets)) == len(targets) and targets.min() >= 0.5 and targets.max() <= 0.95
+    assert (drawn.problem.jobs.slo_kind == 0).all()
+
+
+def test_training_gains_and_never_returns_worse_than_its_start() -> None:
+    trained = train(replace(SETTINGS, generations=8, population=8, episodes=3), ToySampler())
+    assert trained.gain > 0.0 and trained.error > 0.0 and len(trained.curve) == 8
+    hopeless = train(replace(SETTINGS, generations=1, sigma=50.0), ToySampler())
+    assert hopeless.gain >= 0.0
+
+
+@pytest.mark.parametrize("stage", ["hidden", "pointer"])
+def test_later_stages_begin_with_the_earlier_one(stage: str) -> None:
+    start = SETTINGS.start.with_network(stage, 3, 1)
+    trained = train(replace(SETTINGS, start=start, stage=stage, diagonal=True, generations=2), ToySampler())
+    assert trained.weights.kind == stage and trained.gain >= 0.0
+
+
+def test_a_stage_of_sharing_moves_the_price_of_a_start_and_the_gate_alone() -> None:
+    start = replace(SETTINGS.start, job=np.linspace(-0.1, 0.1, len(SETTINGS.start.job)))
+    settings = replace(SETTINGS, start=start, stage="sharing")
+    assert settings.codec.size == len(start.share) + 1
+    moved = settings.codec.decode(np.ones(settings.codec.size))
+    changed = {n for n, v in moved.tensors().items() if not np.array_equal(v, start.tensors()[n])}
+    assert changed == {"share"} and moved.gate != start.gate
+    assert train(replace(settings, generations=2), ToySampler()).gain >= 0.0
+
+
+def test_workers_and_interruptions_do_not_change_a_bit(tmp_path: Path) -> None:
+    whole = train(SETTINGS, ToySampler())
+    train(replace(SETTINGS, generations=3), ToySampler(), tmp_path)
+    resumed = train(SETTINGS, ToySampler(), tmp_path, workers=2)
+    for name, tensor in whole.weights.tensors().items():
+        assert np.array_equal(tensor, resumed.weights.tensors()[name]), name
+    with pytest.raises(RecordError, match="other settings"):
+        train(replace(SETTINGS, seed=4), ToySampler(), tmp_path)
+    (tmp_path / FILE).write_bytes((tmp_path / FILE).read_bytes()[:100])
+    with pytest.raises(RecordError, match="cannot be read"):
+        train(SETTINGS, ToySampler(), tmp_path)
+
+
+def test_a_ray_cluster_does_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray")
+    root = str(Path(__file__).parents[2])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]))
+    try:
+        spread = train(SETTINGS, ToySampler(), workers=OnRay(2))
+    finally:
+        ray.shutdown()
+    alone = train(SETTINGS, ToySampler())
+    for name, tensor in alone.weights.tensors().items():
+        np.testing.assert_array_equal(spread.weights.tensors()[name], tensor)
+
+
+LONG = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from eunomia.learning.training.run import train
+from tests.learning.deployment import ToySampler
+from tests.learning.test_training import SETTINGS
+if __name__ == "__main__":
+    train(replace(SETTINGS, generations=100_000), ToySampler(), Path(sys.argv[1]))
+"""
+
+
+def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", LONG, str(tmp_path)])
+    until = time.monotonic() + 60.0
+    while not (tmp_path / FILE).exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    time.sleep(0.1)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    from eunomia.learning.training.state import read_state
+
+    settings = replace(SETTINGS, generations=1)
+    reached = read_state(tmp_path, settings.hash)
+    assert reached is not None and reached.evolution.generation >= 1
+    total = replace(settings, generations=reached.evolution.generation + 2)
+    resumed, whole = train(total, ToySampler(), tmp_path), train(total, ToySampler())
+    for name, tensor in whole.weights.tensors().items():
+        assert np.array_equal(tensor, resumed.weights.tensors()[name]), name

@@ -66,6 +66,16 @@ def headroom(problem: Problem) -> int:
     return len(problem.type_of) * widest + entries
 
 
+def width(problem: Problem) -> int:
+    """Layers of one request that can be ready or run at once, at most: an upper bound of the widest antichain.
+
+    Each entry is one, and a layer with d successors can turn one into d; no model has more than its layers.
+    """
+    graph = problem.graph
+    more = np.maximum(np.diff(graph.successor_start) - 1, 0) + (graph.indegree == 0)
+    return int(np.minimum(np.add.reduceat(more, graph.offset[:-1]), np.diff(graph.offset)).max())
+
+
 def followers(problem: Problem) -> npt.NDArray[np.int64]:
     """Per row: the row of its only successor, if that has no other predecessor; -1 = none."""
     graph = problem.graph

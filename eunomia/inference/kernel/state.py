@@ -62,13 +62,15 @@ class State:
         self._link()
 
 
-def new_state(problem: Problem, rules: Rules, options: EngineOptions, *, slots: int = 64) -> State:
-    """An empty system at time 0."""
+def new_state(
+    problem: Problem, rules: Rules, options: EngineOptions, *, slots: int = 64, nodes_per_slot: int = 1
+) -> State:
+    """An empty system at time 0, with room for ``slots`` live requests of ``nodes_per_slot`` ready layers each."""
     lanes, types = len(problem.type_of), problem.costs.latency_s.shape[1]
     layers = int(np.diff(problem.graph.offset).max())
     pairs, ring = len(problem.jobs.model_of), _ring_length(problem)
     row_class, heaps = classes(problem, rules, options)
-    nodes = slots + 2 * headroom(problem)
+    nodes = slots * nodes_per_slot + 2 * headroom(problem)
     records = int(np.diff(problem.graph.offset)[problem.jobs.model_of[problem.jobs.pair]].sum())
     records = records if options.record == "all" else 0
     shapes: dict[str, Any] = {

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from eunomia.core.errors import PolicyError
-from eunomia.inference.kernel.setup import GREEDY, PLACEMENTS, Rules
+from eunomia.inference.kernel.setup import GREEDY, PLACEMENTS, Rules, width
 from eunomia.inference.kernel.state import State, new_state
 from eunomia.inference.lookahead.keys import ORDERS
 from eunomia.inference.lookahead.memory import ADDRESS, ARRAYS, WORKSPACE
@@ -17,7 +17,7 @@ from eunomia.inference.options import Estimator
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.problem import SLI_KINDS, Problem
 
-KNOWN = 96  # requests that a snapshot can hold; those beyond are left out
+KNOWN = 96  # requests that a snapshot can hold; those beyond are left out unless a layer of theirs runs
 FUTURE = 64  # arrivals that a sampled future can hold
 SHARED = ("costs", "rows", "successors", "models", "jobs", "pairs", "results")  # what rollouts do not change
 
@@ -58,8 +58,8 @@ class Companion:
 
     @property
     def known(self) -> int:
-        """Requests that a snapshot can hold at most."""
-        return KNOWN
+        """Requests that a snapshot can hold at most, those that run included."""
+        return len(self.states[0]["slots"])
 
     def count(self, what: str) -> int:
         """So far in this run: ``deliberations``, ``rollouts``, ``layer_ends`` simulated, ``changes`` of the plan."""
@@ -86,14 +86,14 @@ def attach(engine: Any, settings: Settings, portfolio: tuple[Greedy, ...]) -> Co
     ``engine``: an Engine (inference/simulate.py) that has not begun to run.
     """
     problem, options = engine.problem, engine.options
-    snapshot, trial = _twin_states(engine, believed(problem, settings.futures))
+    snapshot, trial = _twin_states(engine, believed(problem, settings.futures), settings.futures)
     arrays = _arrays(problem, settings, portfolio, len(trial["nodes"]))
     workspace = np.zeros(1, WORKSPACE)
     values = {
         **asdict(settings), **{name: array.ctypes.data for name, array in arrays.items()},
         "live": engine.state.kernel.ctypes.data, "snapshot": snapshot.kernel.ctypes.data,
         "trial": trial.kernel.ctypes.data, "num_rules": len(portfolio), "num_requests": len(problem.jobs.pair),
-        "num_rows": len(problem.costs.latency_s), "num_pairs": len(problem.jobs.model_of),
+        "most_known": KNOWN, "num_rows": len(problem.costs.latency_s), "num_pairs": len(problem.jobs.model_of),
         "future_capacity": FUTURE, "learning": options.estimator.mode == "ewma",
     }  # fmt: skip
     for name, value in values.items():
@@ -102,13 +102,21 @@ def attach(engine: Any, settings: Settings, portfolio: tuple[Greedy, ...]) -> Co
     return Companion(workspace, arrays, (snapshot, trial))
 
 
-def _twin_states(engine: Any, model: Problem) -> tuple[State, State]:
-    """Two states of the believed problem, with everything in common that rollouts do not change."""
+def _twin_states(engine: Any, model: Problem, futures: int) -> tuple[State, State]:
+    """Two states of the believed problem, with everything in common that rollouts do not change.
+
+    Neither grows, so there is room for all that a rollout can need: a slot for each request that the snapshot holds
+    (``KNOWN`` and one per accelerator), for each arrival of a sampled future, and one more, because the event loop's
+    functions want a free one; nodes for all their layers that can be ready at once.
+    """
     inner = replace(
         engine.options, late="run", record="requests", horizon_s=None, decision_s=0.0, charge_measured=False,
         period_s=None, estimator=Estimator(),
     )  # fmt: skip
-    snapshot, trial = (new_state(model, Rules(GREEDY), inner, slots=KNOWN) for _ in range(2))
+    slots = KNOWN + len(model.type_of) + (FUTURE if futures > 0 else 0) + 1
+    snapshot, trial = (
+        new_state(model, Rules(GREEDY), inner, slots=slots, nodes_per_slot=width(model)) for _ in range(2)
+    )
     for state in (snapshot, trial):
         for name in SHARED:
             state.kernel[name] = snapshot.kernel[name]

@@ -73,6 +73,7 @@ WORKSPACE = np.dtype(
         ("num_requests", "i8"),
         ("num_rows", "i8"),  # layers of all models
         ("num_pairs", "i8"),
+        ("most_known", "i8"),  # a snapshot that holds so many requests takes in only those that run
         ("futures", "i8"),  # sampled futures per deliberation
         ("future_capacity", "i8"),  # arrivals per future
         ("singles", "i8"),  # single candidates are tried

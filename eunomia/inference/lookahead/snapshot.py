@@ -42,7 +42,7 @@ def take_snapshot(ws: Workspace, live_address: int) -> None:
     _copy_settings(ws, live, k)
     _copy_running(ws, live, k)
     for i in range(live.num_waiting):
-        _copy_waiting(live, k, waiting_at(live, i).value)
+        _copy_waiting(ws, live, k, waiting_at(live, i).value)
     ws.known = 0
     for slot in range(k.used_slots):
         if slot_at(k, slot).gone == 0:
@@ -77,13 +77,17 @@ def _copy_settings(ws: Workspace, live: Kernel, k: Kernel) -> None:
 
 @jitted
 def _slot_of(live: Kernel, k: Kernel, slot: int) -> int:
-    """The snapshot's slot for a live one, copied at the first use; -1 = no room."""
+    """The snapshot's slot for a live one; -1 = it has none yet."""
     request = slot_at(live, slot).request
     for other in range(k.used_slots):
         if slot_at(k, other).request == request:
             return other
-    if k.used_slots + k.headroom >= k.slot_capacity:
-        return -1
+    return -1
+
+
+@jitted
+def _copy_slot(live: Kernel, k: Kernel, slot: int) -> int:
+    """A new slot of the snapshot for a live one; companion.py has made room for all that are ever copied."""
     mine: int = k.used_slots
     k.used_slots += 1
     copy_words(live.slots + slot * 8 * _SLOT_WORDS, k.slots + mine * 8 * _SLOT_WORDS, _SLOT_WORDS)
@@ -117,7 +121,10 @@ def _copy_running(ws: Workspace, live: Kernel, k: Kernel) -> None:
         b.node, b.end_s, b.demand, b.rate, b.type = -1, np.inf, 0.0, 1.0, a.type
         if a.node < 0:
             continue
-        slot = _slot_of(live, k, node_at(live, a.node).slot)
+        theirs = node_at(live, a.node).slot
+        slot = _slot_of(live, k, theirs)
+        if slot < 0:
+            slot = _copy_slot(live, k, theirs)
         b.node = _node_for(live, k, a.node, slot)
         node_at(k, b.node).state = RUNNING
         left_s = time_left(live, s)
@@ -136,26 +143,31 @@ def _copy_running(ws: Workspace, live: Kernel, k: Kernel) -> None:
 
 
 @jitted
-def _copy_waiting(live: Kernel, k: Kernel, node: int) -> None:
-    """A waiting sub-job that can still be on time."""
-    if is_late(facts_at(live, node), system_of(live).now_s):
-        give_up_copy(live, k, node)
+def _copy_waiting(ws: Workspace, live: Kernel, k: Kernel, node: int) -> None:
+    """A waiting sub-job of a request that can still be on time, while the snapshot takes in requests."""
+    theirs = node_at(live, node).slot
+    slot = _slot_of(live, k, theirs)
+    if _is_hopeless(live, theirs):
+        if slot >= 0:
+            slot_at(k, slot).gone = 1  # what runs of it runs on and is discarded
         return
-    if k.used_nodes + k.headroom >= k.node_capacity:
-        return
-    slot = _slot_of(live, k, node_at(live, node).slot)
-    if slot < 0 or slot_at(k, slot).gone == 1:
-        return
-    link_waiting(k, _node_for(live, k, node, slot), slot)
+    if slot < 0:
+        if k.used_slots >= ws.most_known:
+            return
+        slot = _copy_slot(live, k, theirs)
+    if slot_at(k, slot).gone == 0:
+        link_waiting(k, _node_for(live, k, node, slot), slot)
 
 
 @jitted
-def give_up_copy(live: Kernel, k: Kernel, node: int) -> None:
-    """A hopeless request: what runs of it in the snapshot runs on and is discarded."""
-    request = facts_at(live, node).request
-    for slot in range(k.used_slots):
-        if slot_at(k, slot).request == request:
-            slot_at(k, slot).gone = 1
+def _is_hopeless(live: Kernel, slot: int) -> bool:
+    """Whether some waiting sub-job of a request is too late: then so is the request, whatever its other branches."""
+    now_s, node = system_of(live).now_s, slot_at(live, slot).first_waiting
+    while node >= 0:
+        if is_late(facts_at(live, node), now_s):
+            return True
+        node = node_at(live, node).next
+    return False
 
 
 @jitted

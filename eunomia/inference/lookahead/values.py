@@ -44,7 +44,7 @@ def candidate_values(companion: Companion) -> Candidates:
     Call it while the engine waits for an answer (``Engine.advance()`` returned True). The plan in force
     stays as it is, and so does the engine. With sampled futures the values are sums over the same futures.
     """
-    out = np.zeros((2 + 2 * companion.known, 2))
+    out = np.zeros((2 + companion.known, 2))
     count = _compiled()(int(companion.workspace.ctypes.data), out)
     rows = out[2:count][np.argsort(out[2:count, 0])]
     return Candidates(rows[:, 0].astype(np.int64), rows[:, 1].copy(), float(out[0, 1]), float(out[1, 1]))

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.inference.kernel.layout import HIT
-from eunomia.inference.lookahead import companion as lookahead_companion
 from eunomia.inference.lookahead.policy import lookahead
 from eunomia.inference.lookahead.values import candidate_values
 from eunomia.inference.options import EngineOptions, Estimator
@@ -196,11 +195,9 @@ def test_without_deadlines_there_is_nothing_to_look_for() -> None:
     )
 
 
-def test_sampled_arrivals_that_fall_into_one_instant_do_not_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sampled_arrivals_that_fall_into_one_instant_do_not_overflow() -> None:
     # 40 requests in a picosecond: the sampled future is as dense, so all of its 64 arrivals are one event. The
-    # lookahead is given twice the memory that it knows of; what lies beyond must stay as it was.
-    fits = lookahead_companion.KNOWN
-    monkeypatch.setattr(lookahead_companion, "KNOWN", 2 * fits)
+    # lookahead is given twice the memory that it may use; what lies beyond must stay as it was.
     rng = np.random.default_rng(3)
     rows = [[[float(x) for x in rng.uniform(0.3, 2.0, 2)] for _ in range(3)] for _ in range(3)]
     requests = [(int(rng.integers(3)), 1e-14 * (n + 1), 9.0) for n in range(40)]
@@ -210,13 +207,16 @@ def test_sampled_arrivals_that_fall_into_one_instant_do_not_overflow(monkeypatch
     policy = lookahead(futures=2, budget_us=0.0)
     engine = Engine(problem, policy.rules, options, None, policy.decide)
     companion = engine.companion = policy.attach(engine)
+    names = ("slots", "pending", "nodes", "waiting", "fresh")
+    fits = [{name: len(state[name]) for name in names} for state in companion.states]
     for state in companion.states:
-        state.kernel["slot_capacity"] -= fits
-        state.kernel["node_capacity"] -= fits
+        state.grow()
+        state.kernel["slot_capacity"] //= 2
+        state.kernel["node_capacity"] //= 2
     while engine.advance():
         pass
     assert companion.count("rollouts") > 0
-    for state in companion.states:
-        assert bytes(state["slots"]["layers"][:fits]).strip(b"\0")
-        for name in ("slots", "pending", "nodes", "waiting", "fresh"):
-            assert not bytes(state[name][-fits:]).strip(b"\0"), name
+    for state, own in zip(companion.states, fits, strict=True):
+        assert bytes(state["slots"]["layers"][: own["slots"]]).strip(b"\0")
+        for name in names:
+            assert not bytes(state[name][own[name] :]).strip(b"\0"), name

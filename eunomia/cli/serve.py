@@ -96,7 +96,7 @@ async def _serve(options: ServerOptions, quiet: bool, as_json: bool) -> None:
     from eunomia.serving.server import Server
 
     stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _stopping():
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     if not quiet and not as_json:
         stderr().print(
@@ -111,6 +111,16 @@ async def _serve(options: ServerOptions, quiet: bool, as_json: bool) -> None:
     if not quiet and not as_json:
         left = f"; {counted(server.left, 'request')} left without an answer" if server.left else ""
         stderr().print(f"stopped{left}")
+
+
+def _stopping() -> list[signal.Signals]:
+    """Signals that drain and stop the server.
+
+    A parent that starts it with SIGINT ignored (``nohup``, the background of a shell) protects it from Ctrl-C in that
+    terminal, as it does every Unix program. SIGTERM always counts: it is how supervisors stop a server.
+    """
+    ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    return [signal.SIGTERM] if ignored else [signal.SIGINT, signal.SIGTERM]
 
 
 def _announce(server: Server, quiet: bool, as_json: bool) -> None:

@@ -18,8 +18,10 @@ from eunomia.serving.models.repository import Entry
 from eunomia.serving.server import Server, ServerOptions
 from eunomia.serving.tenants.grants import Grant, Promise, StaticDirectory, hash_key
 from eunomia.workload.tenant import Slo
+from tests.patience import PATIENCE_S
 
 SIDE = 64
+PROMISED_S = 60.0  # no answer on a busy machine takes as long
 GOLD, SILVER, ADMIN = "eun_gold-key", "eun_silver-key", "eun_admin-key"
 
 
@@ -28,8 +30,8 @@ def options(folder: Path) -> ServerOptions:
     path = folder / "small.onnx"
     path.write_bytes(mobilenet_v2(side=SIDE, classes=10))
     grants = [
-        Grant("gold", weight=3.0, promises={"*": Promise(5.0, Slo(0.9))}),
-        Grant("silver", max_concurrency=2, max_request_bytes=200_000, promises={"*": Promise(5.0)}),
+        Grant("gold", weight=3.0, promises={"*": Promise(PROMISED_S, Slo(0.9))}),
+        Grant("silver", max_concurrency=2, max_request_bytes=200_000, promises={"*": Promise(PROMISED_S)}),
         Grant("root", role="admin"),
     ]
     keys = {hash_key(GOLD): "gold", hash_key(SILVER): "silver", hash_key(ADMIN): "root"}
@@ -51,8 +53,7 @@ def running(folder: Path, **changes: object) -> Iterator[Server]:
             async with Server(replace(options(folder), **changes)) as server:  # type: ignore[arg-type]
                 found.append(server)
                 ready.set()
-                while not stop.is_set():
-                    await asyncio.sleep(0.01)
+                await asyncio.to_thread(stop.wait)
         except BaseException as error:
             failed.append(error)
         finally:
@@ -60,7 +61,7 @@ def running(folder: Path, **changes: object) -> Iterator[Server]:
 
     thread = threading.Thread(target=lambda: asyncio.run(main()))
     thread.start()
-    ready.wait(60.0)
+    ready.wait(PATIENCE_S)
     if failed:
         thread.join()
         raise failed[0]
@@ -68,7 +69,7 @@ def running(folder: Path, **changes: object) -> Iterator[Server]:
         yield found[0]
     finally:
         stop.set()
-        thread.join(30.0)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive()
         if failed:
             raise failed[0]
@@ -76,7 +77,7 @@ def running(folder: Path, **changes: object) -> Iterator[Server]:
 
 def ask(server: Server, method: str, path: str, key: str, body: Any = None) -> tuple[int, Any]:
     """Status and JSON of one call over HTTP."""
-    line = HTTPConnection("127.0.0.1", server.http_port, timeout=60)
+    line = HTTPConnection("127.0.0.1", server.http_port, timeout=PATIENCE_S)
     try:
         sent = None if body is None else json.dumps(body)
         line.request(method, path, sent, {"Authorization": f"Bearer {key}"})

@@ -6,11 +6,10 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,9 @@ import numpy as np
 
 from eunomia.serving.models.convolutional import mobilenet_v2
 from eunomia.serving.tenants.grants import hash_key
-from tests.serving.live import ADMIN, GOLD, SIDE
+from tests import children
+from tests.patience import PATIENCE_S
+from tests.serving.live import ADMIN, GOLD, PROMISED_S, SIDE
 
 IMAGE = np.random.default_rng(0).random((1, 3, SIDE, SIDE), np.float32)
 
@@ -41,13 +42,13 @@ class Process:
         sent = {**({"authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
         try:
             with urllib.request.urlopen(
-                urllib.request.Request(f"{self.url}{path}", data, sent, method=method), timeout=60
+                urllib.request.Request(f"{self.url}{path}", data, sent, method=method), timeout=PATIENCE_S
             ) as answer:
                 return answer.status, json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read() or b"null")
 
-    def infer(self, slo_ms: float = 5000.0) -> int:
+    def infer(self, slo_ms: float = PROMISED_S * 1e3) -> int:
         """One picture of gold's; returns the status."""
         raw = IMAGE.tobytes()
         head = json.dumps({"parameters": {"slo_ms": slo_ms}, "inputs": [
@@ -56,7 +57,7 @@ class Process:
         headers = {"authorization": f"Bearer {GOLD}", "Inference-Header-Content-Length": str(len(head))}
         request = urllib.request.Request(f"{self.url}/v2/models/small/infer", head + raw, headers)
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
                 answer.read()
                 return int(answer.status)
         except urllib.error.HTTPError as error:
@@ -80,7 +81,7 @@ class Process:
         finally:
             stop.set()
             for one in crowd:
-                one.join(60.0)
+                one.join(PATIENCE_S)
 
 
 def write_server(folder: Path, **changes: Any) -> Path:
@@ -100,7 +101,7 @@ onnx = {json.dumps(str(folder / "small.onnx"))}
 [[tenant]]
 name = "gold"
 key_sha256 = ["{hash_key(GOLD)}"]
-promise = [{{ model = "*", deadline_ms = 5000.0, slo = {{ hit_rate = 0.9 }} }}]
+promise = [{{ model = "*", deadline_ms = {PROMISED_S * 1e3}, slo = {{ hit_rate = 0.9 }} }}]
 [[tenant]]
 name = "root"
 role = "admin"
@@ -113,35 +114,22 @@ key_sha256 = ["{hash_key(ADMIN)}"]
 
 @contextmanager
 def process(
-    path: Path, errors: Path | None = None, environment: Mapping[str, str] | None = None
-) -> Iterator[Process]:
-    """``eunomia serve FILE``, ended after the block; ``errors``: where its stderr goes."""
-    command = [
-        sys.executable,
-        "-c",
-        "from eunomia.__main__ import main; main()",
-        "serve",
-        str(path),
-        "--json",
-    ]
-    log = errors.open("ab") if errors else subprocess.DEVNULL
-    child = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=log, text=True, env={**os.environ, **(environment or {})},
-        cwd=Path(__file__).parents[2],
-    )  # fmt: skip
-    try:
+    path: Path, errors: Path | None = None, environment: Mapping[str, str] | None = None,
+    ignoring: Sequence[signal.Signals] = (),
+) -> Iterator[Process]:  # fmt: skip
+    """``eunomia serve FILE``, ended by SIGTERM after the block; ``errors``: where its stderr goes."""
+    with (
+        open(errors or os.devnull, "ab") as log,
+        children.started(
+            children.eunomia("serve", path, "--json"), env=environment, ignoring=ignoring, cwd=children.ROOT,
+            stdout=subprocess.PIPE, stderr=log,
+        ) as child,
+    ):  # fmt: skip
         assert child.stdout is not None
         line = child.stdout.readline()
         assert line, "the server did not start"
-        yield Process(child, json.loads(line)["http"])
-    finally:
-        child.send_signal(signal.SIGTERM)
         try:
-            child.wait(30.0)
+            yield Process(child, json.loads(line)["http"])
         finally:
-            child.kill()
-            child.wait()
-            assert child.stdout is not None
-            child.stdout.close()
-            if not isinstance(log, int):
-                log.close()
+            child.send_signal(signal.SIGTERM)
+            child.wait(PATIENCE_S)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant, Promise, hash_key
 from eunomia.serving.tenants.tables import API_KEY, ENDED_KEY, TENANT
 from eunomia.workload.tenant import Slo
+from tests.patience import until
 
 GOLD = Grant(
     "gold", weight=3.0, rate_per_s=50.0, models=frozenset({"a", "b"}),
@@ -52,8 +52,7 @@ def test_keys_are_shown_once_rotated_and_revoked(url: str) -> None:
         directory.by_key(key) is None and directory.by_key(fresh) is None and directory.by_key(newest) == GOLD
     )
     short = directory.issue_key("gold", lifetime_s=0.01)
-    time.sleep(0.02)
-    assert directory.by_key(short) is None
+    until(lambda: directory.by_key(short) is None)
     assert directory.revoke_keys("gold") == 1 and directory.by_key(newest) is None
     with pytest.raises(ConfigError, match="unknown tenant 'nobody'"):
         directory.issue_key("nobody")
@@ -171,7 +170,8 @@ def test_who_starts_waits_for_a_long_migration_of_another(url: str, monkeypatch:
         with one._engine.begin() as db:
             db.execute(select(func.pg_advisory_xact_lock(MIGRATION_LOCK)))
             two = other.submit(DatabaseDirectory, url)
-            time.sleep(0.5)
+            until(lambda: db.scalar(text("SELECT count(*) FROM pg_locks WHERE NOT granted")) == 1)
+            db.execute(text("SELECT pg_sleep(0.5)"))  # longer than other locks are waited for
             assert not two.done()
         two.result().close()
     one.close()

@@ -22,9 +22,9 @@ from eunomia.serving.server import Server
 from eunomia.serving.tenants.deadlines import Claim, deadline_s
 from eunomia.serving.tenants.grants import Grant, Promise, StaticDirectory, hash_key
 from eunomia.workload.tenant import Agreement, Slo
+from tests.patience import until
 from tests.serving.live import ADMIN, GOLD, SIDE, SILVER, running
 from tests.serving.test_dispatcher import Replay
-from tests.serving.test_server import until
 
 tritongrpc = pytest.importorskip("tritonclient.grpc")
 from tritonclient.utils import InferenceServerException  # noqa: E402
@@ -118,15 +118,15 @@ class Crowd:
     answers: list[Any]
 
     def send(self, key: str, parameters: dict[str, Any] | None = None, **more: Any) -> None:
-        """One picture; returns when the server holds it."""
+        """One picture; returns when the server holds it, or its client has given up."""
         tensor = tritongrpc.InferInput("image", list(IMAGE.shape), "FP32")
         tensor.set_data_from_numpy(IMAGE)
-        headers, before = {"authorization": f"Bearer {key}"}, self.accepted
+        headers, before = {"authorization": f"Bearer {key}"}, (self.accepted, len(self.answers))
         self.stub.async_infer(
             "small", [tensor], lambda result, error: self.answers.append(error), headers=headers,
             parameters=parameters, **more,
         )  # fmt: skip
-        until(lambda: self.accepted > before)
+        until(lambda: (self.accepted, len(self.answers)) != before)
 
     @property
     def accepted(self) -> int:
@@ -138,11 +138,11 @@ class Crowd:
 def held(folder: Path, **changes: Any) -> Iterator[tuple[Crowd, threading.Event]]:
     """Under ``edf+f``, which starts nothing until the event is set.
 
-    Gold was promised 40 s; silver five minutes, and may claim no less; root nothing.
+    Gold was promised 400 s; silver 3000 s, and may claim no less; root nothing.
     """
     grants = [
-        Grant("gold", promises={"*": Promise(40.0, Slo(0.9))}),
-        Grant("silver", promises={"*": Promise(300.0, Slo(0.9))}), Grant("root"),
+        Grant("gold", promises={"*": Promise(400.0, Slo(0.9))}),
+        Grant("silver", promises={"*": Promise(3000.0, Slo(0.9))}), Grant("root"),
     ]  # fmt: skip
     keys = {hash_key(GOLD): "gold", hash_key(SILVER): "silver", hash_key(ADMIN): "root"}
     go, edf = threading.Event(), load_policy("edf+f")
@@ -156,19 +156,23 @@ def held(folder: Path, **changes: Any) -> Iterator[tuple[Crowd, threading.Event]
 
 
 def test_a_client_that_cheats_delays_nobody(tmp_path: Path) -> None:
-    with held(tmp_path, min_deadline_s=100.0) as (crowd, go):
-        for claim in ({"parameters": {"slo_ms": 20_000}}, {"timeout": 20_000_000}, {"client_timeout": 20.0}):
+    with held(tmp_path, min_deadline_s=1000.0) as (crowd, go):
+        for claim in (
+            {"parameters": {"slo_ms": 200_000}},
+            {"timeout": 200_000_000},
+            {"client_timeout": 200.0},
+        ):
             crowd.send(SILVER, **claim)
             crowd.send(ADMIN, **claim)
         crowd.send(GOLD)
-        crowd.send(GOLD, parameters={"slo_ms": 90_000})  # one may always ask for less
+        crowd.send(GOLD, parameters={"slo_ms": 900_000})  # one may always ask for less
         go.set()
         until(lambda: len(crowd.answers) == 8)
         assert crowd.answers == [None] * 8
         order = [run.tenant for run in crowd.server.service.history.runs]
         assert order == ["gold", "gold", "root", "root", "root", "silver", "silver", "silver"]
         due_s = [(r[1], round(r[3])) for r in crowd.server.service.recording.requests()]
-        assert due_s == [("gold", 40), ("gold", 90)] + 3 * [("root", 100)] + 3 * [("silver", 300)]
+        assert due_s == [("gold", 400), ("gold", 900)] + 3 * [("root", 1000)] + 3 * [("silver", 3000)]
 
 
 def test_an_impossible_claim_makes_no_tenant_look_let_down(tmp_path: Path) -> None:
@@ -185,7 +189,9 @@ def test_an_impossible_claim_makes_no_tenant_look_let_down(tmp_path: Path) -> No
         assert gold.count == 0 and gold.gap == 0.0  # no policy sees a shortfall
         assert crowd.server.service.ledger is not None
         outcomes = crowd.server.service.ledger.usage["gold", "small"].outcomes
-        assert outcomes.get("expired", 0) + outcomes.get("cancelled", 0) == 3 and outcomes["expired"] >= 2
+        # On a busy machine, 0.2 s may be over before the server has read the call: then it counts nothing.
+        assert outcomes["expired"] >= 2 and outcomes.keys() <= {"expired", "cancelled"}
+        assert 2 <= sum(outcomes.values()) <= 3
         crowd.send(GOLD, parameters={"slo_ms": 0.001})  # lifted to what was promised, so not refused
         go.set()
         until(lambda: len(crowd.answers) == 4)

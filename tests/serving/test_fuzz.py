@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from benchmarks.serving import fuzz
 from benchmarks.serving.made_up import messages
 from eunomia.serving.protocol.infer import MAX_TENSORS
 from eunomia.serving.server import Server
+from tests.patience import PATIENCE_S, until
 from tests.serving.live import GOLD, SIDE, running
 
 pb = pytest.importorskip("tritonclient.grpc.service_pb2")
@@ -67,15 +67,14 @@ def test_a_live_server_answers_every_made_up_message_once(server: Server) -> Non
         @given(message=messages())
         def ask(message: Any) -> None:
             try:
-                stub.ModelInfer(message, metadata=(("authorization", f"Bearer {GOLD}"),), timeout=20)
+                stub.ModelInfer(message, metadata=(("authorization", f"Bearer {GOLD}"),), timeout=PATIENCE_S)
             except grpc.RpcError as error:
                 assert error.code() in refusals and error.details(), (error.code(), message)
 
         ask()
-    until_s = time.monotonic() + 10.0  # what a client gave up on may still be running
-    while server.pool.arena.free_bytes < 16 * 1024**2 and time.monotonic() < until_s:
-        time.sleep(0.05)
-    assert server.pool.arena.free_bytes == 16 * 1024**2 and server.pool.deaths == 0
+    # what a client gave up on may still be running
+    until(lambda: server.pool.arena.free_bytes == 16 * 1024**2)
+    assert server.pool.deaths == 0
 
 
 HEAD = {"inputs": [{"name": "image", "datatype": "FP32", "shape": [1, 3, SIDE, SIDE],
@@ -84,7 +83,7 @@ HEAD = {"inputs": [{"name": "image", "datatype": "FP32", "shape": [1, 3, SIDE, S
 
 def test_damaged_binary_bodies_get_one_answer_each(server: Server) -> None:
     whole = json.dumps(HEAD).encode() + np.zeros((1, 3, SIDE, SIDE), np.float32).tobytes()
-    line = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=30)
+    line = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=PATIENCE_S)
 
     @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(
@@ -105,7 +104,7 @@ def test_damaged_binary_bodies_get_one_answer_each(server: Server) -> None:
 
 def test_a_whole_body_still_works(server: Server, tmp_path: Path) -> None:
     header = json.dumps(HEAD).encode()
-    line = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=30)
+    line = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=PATIENCE_S)
     with contextlib.closing(line):
         line.request(
             "POST", "/v2/models/small/infer", header + np.zeros((1, 3, SIDE, SIDE), np.float32).tobytes(),

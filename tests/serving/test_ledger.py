@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +15,7 @@ from eunomia.core.errors import RecordError
 from eunomia.serving.observe import ledger as module
 from eunomia.serving.observe.ledger import Ledger, read_lines
 from eunomia.serving.observe.retired import Retired
+from tests import children
 
 
 def request(tenant: str = "gold", outcome: str = "hit", service_s: float = 0.01) -> Retired:
@@ -131,14 +130,11 @@ while True:
 
 
 def test_kill_9_loses_nothing_acknowledged(tmp_path: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    for _ in range(500):
-        acknowledged = int(process.stdout.readline())
-    process.send_signal(signal.SIGKILL)
-    rest = process.stdout.read().split()
-    acknowledged = int(rest[-1]) if rest else acknowledged
-    process.wait()
-    process.stdout.close()
+    with children.started(children.python("-c", WRITER, tmp_path), stdout=subprocess.PIPE) as process:
+        for _ in range(500):
+            acknowledged = int(process.stdout.readline())
+        process.kill()
+        rest = process.stdout.read().split()
+        acknowledged = int(rest[-1]) if rest else acknowledged
     kept = counts(tmp_path)["gold", "m"]["hit"]
     assert acknowledged <= kept <= acknowledged + 1

@@ -15,6 +15,7 @@ import pytest
 from eunomia.serving.observe.history import History, why
 from eunomia.serving.observe.retired import Retired
 from eunomia.serving.server import Server
+from tests.patience import PATIENCE_S
 from tests.serving.live import ADMIN, GOLD, SIDE, SILVER, running
 
 tritonhttp = pytest.importorskip("tritonclient.http")
@@ -31,7 +32,7 @@ def send(server: Server, key: str, count: int, **more: Any) -> None:
 def state(server: Server, key: str) -> dict[str, Any]:
     url = f"http://127.0.0.1:{server.http_port}/v2/eunomia/state"
     request = urllib.request.Request(url, headers={"authorization": f"Bearer {key}"})
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
         content: dict[str, Any] = json.loads(answer.read())
         return content
 
@@ -89,7 +90,7 @@ def test_the_page_in_a_real_browser(tmp_path: Path) -> None:
         send(server, GOLD, 3)
         with selenium.Chrome(options=options, service=service) as browser:
             browser.get(f"http://127.0.0.1:{server.http_port}/")
-            wait = WebDriverWait(browser, 20)
+            wait = WebDriverWait(browser, PATIENCE_S)
             wait.until(lambda b: b.find_element(By.ID, "key").is_displayed())
             browser.find_element(By.ID, "key").send_keys(ADMIN)
             browser.find_element(By.CSS_SELECTOR, "#login button").click()

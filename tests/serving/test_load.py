@@ -18,10 +18,11 @@ from eunomia.serving.load.plan import LoadStream, Schedule, draw_schedule
 from eunomia.serving.load.result import percentiles_ms, summarise
 from eunomia.serving.load.run import Samples, send_all, shorten
 from eunomia.workload.arrivals import Periodic, Poisson
-from tests.serving.live import GOLD, SILVER, running
+from tests.patience import PATIENCE_S
+from tests.serving.live import GOLD, PROMISED_S, SILVER, running
 
 STREAMS = [
-    LoadStream("gold", "small", Poisson(40.0), 5.0, GOLD),
+    LoadStream("gold", "small", Poisson(40.0), PROMISED_S, GOLD),
     LoadStream("silver", "small", Poisson(20.0), 1e-6, SILVER),
 ]
 
@@ -61,9 +62,7 @@ def test_latency_counts_from_the_intended_time() -> None:
 def test_failures_are_misses_and_are_counted_together() -> None:
     schedule = Schedule(np.array([0.0, 0.01, 0.02]), np.array([0, 1, 1]))
     samples = asyncio.run(send_all(schedule, Slow()))
-    result = summarise(
-        samples, [LoadStream("a", "m", Poisson(1.0), 1.0), LoadStream("b", "m", Poisson(1.0), 1.0)]
-    )
+    result = summarise(samples, [LoadStream(name, "m", Poisson(1.0), PROMISED_S) for name in "ab"])
     assert result["streams"][0]["hit_rate"] == 1.0
     assert result["streams"][1]["errors"] == {"failed after # ms": 2} and result["worst"]["tenant"] == "b"
     assert result["total"]["sent"] == 3 and result["total"]["hits"] == 1
@@ -95,7 +94,7 @@ def test_against_a_real_server(tmp_path: Path, protocol: str) -> None:
         schedule = draw_schedule(STREAMS, 1.0, 0)
 
         async def go() -> Samples:
-            client = TritonClient(url, protocol, STREAMS, 10.0)
+            client = TritonClient(url, protocol, STREAMS, PATIENCE_S)
             await client.prepare({}, 0)
             try:
                 return await send_all(schedule, client)
@@ -120,7 +119,9 @@ def test_who_is_not_answered_is_told_what_may_be_wrong(
         url = f"127.0.0.1:{server.http_port if wrong_port else server.grpc_port}"
 
         async def go() -> None:
-            client = TritonClient(url, "grpc", [LoadStream("gold", "small", Poisson(40.0), 5.0, key)], 10.0)
+            client = TritonClient(
+                url, "grpc", [LoadStream("gold", "small", Poisson(40.0), PROMISED_S, key)], PATIENCE_S
+            )
             try:
                 await client.prepare({}, 0)
             finally:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 
 from eunomia.serving.devices.memory import undisturbed
+from tests import children
 
 SERVER = """
 import gc
@@ -24,7 +23,7 @@ print(before, after, gc.get_freeze_count())
 
 
 def test_what_was_loaded_before_is_not_looked_through_again() -> None:
-    result = subprocess.run([sys.executable, "-c", SERVER], capture_output=True, text=True, check=True)
+    result = children.run(children.python("-c", SERVER), check=True)
     before, after, frozen = map(int, result.stdout.split())
     assert before > 50_000 and frozen > 50_000
     assert after < 1000

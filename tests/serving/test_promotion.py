@@ -21,6 +21,7 @@ from eunomia.serving.dispatch.guard import Guarded
 from eunomia.serving.dispatch.shelf import DEPTH, Placed, PolicyShelf, stamped
 from eunomia.study.serving.promotion import Replayed, _decide, interval, judge, write_served
 from eunomia.study.serving.twin import twin_of
+from tests.patience import until
 from tests.serving.live import ADMIN, GOLD
 from tests.serving.process import Process, process, write_server
 
@@ -145,16 +146,14 @@ def test_a_card_takes_over_under_load_and_is_taken_back(
     recording = tmp_path / "twin.json"
     recording.write_text(json.dumps(traffic()))
     with live.under_load() as seen:
-        while len(seen) < 20:
-            pass
+        until(lambda: len(seen) >= 20)
         code, out, err = eunomia(
             "promote", live.url, card(tmp_path), "--key-env", "ADMIN_KEY", "--recording", recording
         )
         back = f"eunomia promote {live.url} --rollback --key-env ADMIN_KEY"
         assert code == 0 and f"'mine' serves now; back with: {back}\n" in out, err
         before = len(seen)
-        while len(seen) < before + 20:
-            pass
+        until(lambda: len(seen) >= before + 20)
         now = live.ask(POLICY)[1]
         assert now["policy"] == "mine" and now["now"]["by"] == "root" and now["now"]["evidence"]["passed"]
         assert set(now["files"]) == {"mine.json", "mine.safetensors"}
@@ -206,8 +205,7 @@ def test_a_server_names_no_code_to_run_here(source: str, tmp_path: Path) -> None
 
 def test_the_servers_own_traffic_judges(live: Process, folder: Path, eunomia: Any, tmp_path: Path) -> None:
     with live.under_load() as seen:
-        while len(seen) < 230:
-            pass
+        until(lambda: len(seen) >= 230)
     code, out, err = eunomia(
         "promote", live.url, "edf+f", "--key-env", "ADMIN_KEY", "--json", "--even-if-equal"
     )

@@ -18,6 +18,7 @@ from eunomia.serving.server import Server
 from eunomia.serving.tenants.connection import connect
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant
+from tests.patience import PATIENCE_S
 from tests.serving.live import ADMIN, GOLD, running
 from tests.serving.process import process, write_server
 
@@ -32,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def http_status(server: Server, method: str, path: str, headers: dict[str, str], body: bytes = b"{}") -> int:
-    line = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=30)
+    line = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=PATIENCE_S)
     try:
         line.request(method, path, body if method in ("POST", "PUT") else None, headers)
         return line.getresponse().status
@@ -92,9 +93,9 @@ def answer(call: Any, message: Any, name: str, key: str | None) -> Any:
     metadata = (("authorization", f"Bearer {key}"),) if key else ()
     try:
         if name == "ModelStreamInfer":
-            (only,) = call(iter([message]), metadata=metadata, timeout=20)
+            (only,) = call(iter([message]), metadata=metadata, timeout=PATIENCE_S)
             return grpc.StatusCode.UNAUTHENTICATED if "key" in only.error_message else grpc.StatusCode.OK
-        call(message, metadata=metadata, timeout=20)
+        call(message, metadata=metadata, timeout=PATIENCE_S)
     except grpc.RpcError as error:
         return error.code()
     return grpc.StatusCode.OK
@@ -142,14 +143,14 @@ def test_shapes_and_metadata_over_grpc_are_bounded(server: Server) -> None:
             message.inputs.add(name="image", datatype="FP32", shape=shape)
             message.raw_input_contents.append(b"\0" * 64)
             with pytest.raises(grpc.RpcError) as caught:
-                stub.ModelInfer(message, metadata=(key,), timeout=20)
+                stub.ModelInfer(message, metadata=(key,), timeout=PATIENCE_S)
             assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT, shape
         with pytest.raises(grpc.RpcError) as caught:
-            stub.ServerLive(pb.ServerLiveRequest(), metadata=(("x-long", "a" * 40_000),), timeout=20)
+            stub.ServerLive(pb.ServerLiveRequest(), metadata=(("x-long", "a" * 40_000),), timeout=PATIENCE_S)
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         large = pb.ModelInferRequest(model_name="small", raw_input_contents=[b"\0" * 5 * 1024**2])
         with pytest.raises(grpc.RpcError) as caught:
-            stub.ModelInfer(large, metadata=(key,), timeout=20)
+            stub.ModelInfer(large, metadata=(key,), timeout=PATIENCE_S)
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
@@ -166,7 +167,7 @@ def test_secrets_are_never_logged_shown_or_kept(tmp_path: Path, caplog: pytest.L
             ("GET", "/v2/eunomia/state", b""), ("GET", "/v2/eunomia/twin", b""), ("GET", "/metrics", b""),
             ("POST", "/v2/models/small/infer", b"{"), ("GET", "/v2/eunomia/policy", b""),
         ):  # fmt: skip
-            line = http.client.HTTPConnection("127.0.0.1", live.http_port, timeout=30)
+            line = http.client.HTTPConnection("127.0.0.1", live.http_port, timeout=PATIENCE_S)
             line.request(method, path, body or None, bearer(key))
             answers.append(line.getresponse().read())
             line.close()

@@ -31,6 +31,11 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # before a device is started again th
 MAX_RETRIES = 1  # a request whose device died runs once more; then it is taken for the cause
 
 
+def pause_s(vain: int) -> float:
+    """Seconds before a device is started again after so many starts in vain."""
+    return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(vain - 1, 20)) if vain else 0.0
+
+
 class DevicePool:
     """Owns the arena, the worker processes and the dispatcher."""
 
@@ -224,7 +229,7 @@ class DevicePool:
     async def _restart(self, device: int) -> None:
         """At once; after starts in vain later and later, so that a device that cannot start burns no core."""
         if vain := self._in_vain[device]:
-            await asyncio.sleep(min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(vain - 1, 20)))
+            await asyncio.sleep(pause_s(vain))
         try:
             await self._devices[device].start()
         except TimeoutError:  # it hangs: its death is noticed, and it is started again

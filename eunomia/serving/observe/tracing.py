@@ -33,10 +33,14 @@ class TraceOptions:
 
 @dataclass
 class _Open:
-    """A request that is traced. ``runs``: (device, start, end, stopped), in server seconds."""
+    """A request that is traced, which came at ``arrival_s`` of the server, ``began_ns`` of the system's date.
+
+    ``runs``: (device, start, end, stopped), in server seconds.
+    """
 
     span: Any
     arrival_s: float
+    began_ns: int
     runs: list[tuple[str, float, float, bool]] = field(default_factory=list)
 
 
@@ -67,14 +71,15 @@ class Tracing:
 
     def begin(self, job: Job, tenant: str, traceparent: str | None) -> None:
         """A request is accepted."""
+        began_ns = time.time_ns()
         parent = self._propagator.extract({"traceparent": traceparent} if traceparent else {})
         span = self._tracer.start_span(
             f"infer {job.network.name}", parent, self._trace.SpanKind.SERVER,
             {"eunomia.tenant": tenant, "eunomia.model": job.network.name, "eunomia.batch": job.batch},
-            start_time=time.time_ns(),
+            start_time=began_ns,
         )  # fmt: skip
         if span.is_recording():
-            self._open[job.number] = _Open(span, job.arrival_s)
+            self._open[job.number] = _Open(span, job.arrival_s, began_ns)
 
     def ran(self, device: str, jobs: Sequence[Job], start_s: float, end_s: float, stopped: bool) -> None:
         """A device has run blocks of a batch."""
@@ -88,10 +93,9 @@ class Tracing:
         held = self._open.pop(job.number, None)
         if held is None:
             return
-        wall = time.time_ns()
 
         def at(time_s: float) -> int:
-            return wall - int((now_s - time_s) * NANOSECONDS)
+            return held.began_ns + int((time_s - held.arrival_s) * NANOSECONDS)
 
         inside = self._trace.set_span_in_context(held.span)
         started_s = job.start_s if math.isfinite(job.start_s) else now_s
@@ -104,7 +108,7 @@ class Tracing:
             held.span.set_attribute("eunomia.deadline_ms", (job.deadline_s - job.arrival_s) * 1e3)
         if outcome not in ("hit", "late"):
             held.span.set_status(self._trace.StatusCode.ERROR, outcome)
-        held.span.end(wall)
+        held.span.end(at(now_s))
 
     def close(self) -> None:
         """Send what is left; may take seconds when the collector does not answer."""

@@ -118,8 +118,9 @@ class DnnModel:
     Layers hold what is deployed, so a batch normalization folded into its convolution leaves one bias
     per channel. ``folded_params`` counts what the folding removed: ``params + folded_params`` is the
     training-time count that papers and libraries publish (scale and shift learned, running mean and
-    variance not counted). ``shared_params`` counts weights that stand in more than one layer (tied
-    embeddings): each of those layers reads them, ``params`` counts them once.
+    variance not counted). ``shared_params`` is what all layers together hold beyond the stored weights:
+    tied embeddings, which each of their layers reads and ``params`` counts once. It is negative where
+    layers hold only some rows of a stored table.
     """
 
     name: str

@@ -35,15 +35,39 @@ def exported(folder: Path, export: Callable[[Path], None]) -> Path:
     return path
 
 
-def counted_macs(network: Any, example: Any) -> int:
-    """What torch counts while the network runs: two operations per multiply-accumulate."""
+def counted_macs(network: Any, *example: Any) -> int:
+    """What torch counts while the network runs: two operations per multiply-accumulate.
+
+    Fused kernels, which hide their products from the counter, are off.
+    """
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.utils.flop_counter import FlopCounterMode
 
     counter = FlopCounterMode(display=False)
-    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), counter:
-        network(example)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with (
+            torch.no_grad(),
+            sdpa_kernel(SDPBackend.MATH),
+            torch.backends.mkldnn.flags(enabled=False),
+            counter,
+        ):
+            network(*example)
     return counter.get_total_flops() // 2
+
+
+def export(folder: Path, network: Any, example: tuple[Any, ...], dynamo: bool, **settings: Any) -> Path:
+    """The network written by either exporter of torch, with weights that no two tensors have in common."""
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.normal_()
+    network.eval()
+    return exported(folder, lambda path: torch.onnx.export(network, example, path, dynamo=dynamo, **settings))
+
+
+def parameters(network: Any) -> int:
+    return sum(p.numel() for p in network.parameters())
 
 
 def test_encoder(tmp_path: Path) -> None:
@@ -70,3 +94,54 @@ def test_detector(tmp_path: Path) -> None:
     assert model.params == sum(p.numel() for p in network.parameters()) - normalized
     shipped = read_onnx(EXAMPLES / "detector.onnx")
     assert (shipped.macs, shipped.params) == (model.macs, model.params)
+
+
+@pytest.mark.parametrize("dynamo", [False, True], ids=["legacy", "dynamo"])
+@pytest.mark.parametrize("cell", ["LSTM", "GRU", "RNN"])
+@pytest.mark.filterwarnings("ignore")
+def test_stacked_recurrent_layers_in_both_directions(tmp_path: Path, cell: str, dynamo: bool) -> None:
+    """Sizes at which the exporters leave the reordering of gates in the file, as nodes on stored weights."""
+    network = getattr(torch.nn, cell)(96, 160, num_layers=2, bidirectional=True)
+    example = [torch.zeros(3, 2, 96), torch.zeros(4, 2, 160)]
+    if cell == "LSTM":
+        example[1] = (example[1], example[1])
+    model = read_onnx(export(tmp_path, network, tuple(example), dynamo))
+    assert model.params == parameters(network)
+    assert model.macs == counted_macs(network, *example)
+
+
+class MaskedAttention(torch.nn.Module):  # type: ignore[misc]
+    """One layer of a decoder: a causal mask built from the length, and one over padding given as input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = torch.nn.Embedding(50, 32), torch.nn.Embedding(64, 32)
+        self.attend = torch.nn.Linear(32, 96)
+        self.out = torch.nn.Linear(32, 1)
+
+    def forward(self, ids: Any, kept: Any) -> Any:
+        batch, length = ids.shape
+        x = self.words(ids) + self.places(torch.arange(length))
+        q, k, v = (part.view(batch, length, 4, 8).transpose(1, 2) for part in self.attend(x).chunk(3, -1))
+        causal = torch.triu(torch.full((length, length), float("-inf")), 1)
+        mask = causal.masked_fill((kept == 0)[:, None, None, :], float("-inf"))
+        made = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        allowed = torch.tril(torch.ones(length, length, dtype=torch.bool))
+        made = made + torch.nn.functional.scaled_dot_product_attention(k, q, v, attn_mask=allowed)
+        return self.out(made.transpose(1, 2).reshape(batch, length, 32))
+
+
+@pytest.mark.parametrize("dynamo", [False, True], ids=["legacy", "dynamo"])
+@pytest.mark.filterwarnings("ignore")
+def test_attention_masked_by_minus_infinity(tmp_path: Path, dynamo: bool) -> None:
+    network = MaskedAttention()
+    example = (torch.zeros(2, 16, dtype=torch.int64), torch.ones(2, 16, dtype=torch.int64))
+    length = {1: "length"}
+    free = (
+        {"dynamic_shapes": (length, length)} if dynamo else {"dynamic_axes": {"ids": length, "kept": length}}
+    )
+    path = export(tmp_path, network, example, dynamo, input_names=["ids", "kept"], **free)
+    for size in (16, 40):
+        model = read_onnx(path, dims={"length": size})
+        assert model.macs == counted_macs(network, *(x[:, :1].repeat(1, size) for x in example))
+        assert model.params == parameters(network)

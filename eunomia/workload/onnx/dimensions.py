@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import onnx
 
 from eunomia.core.errors import ModelError, UnknownNameError
+from eunomia.workload.onnx.network import MAX_ELEMENTS
 
 # what exporters call the batch; anything else must be named by the user
 _BATCH = re.compile(r"(n|b|bs|none|\?|-1|unk_.*|s\d+|d\d+|.*batch.*|dynamic_axes_\d+)", re.IGNORECASE)
@@ -23,6 +24,8 @@ def bind_inputs(model: onnx.ModelProto, batch: int, dims: Mapping[str, int]) -> 
     for name, value in dims.items():
         if value < 0:
             raise ModelError(f"dimension '{name}' = {value}; it must not be negative")
+        if value > MAX_ELEMENTS:
+            raise ModelError(f"dimension '{name}' = {value}; it must be at most {MAX_ELEMENTS}")
     initial = {tensor.name for tensor in model.graph.initializer}
     used: set[str] = set()
     free: list[str] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -24,7 +23,7 @@ class Value:
     static: bool = False
     producers: tuple[int, ...] = ()
     exclusive: bool = False  # one node or one function reads it, and it is no output of the network
-    roots: frozenset[str] = frozenset()  # stored tensors that a static value is computed from
+    roots: frozenset[str] = frozenset()  # stored tensors of weights that a static value is computed from
     learned: bool = True  # of a type that a network may learn
 
     def __post_init__(self) -> None:
@@ -48,11 +47,13 @@ class Network:
         self.layers: list[Layer] = []
         self._edges: set[tuple[int, int]] = set()
         self._stored = stored  # elements of every stored tensor
-        self._used: Counter[str] = Counter()
+        self._used: set[str] = set()  # stored tensors that some layer holds or was computed from
         self._biased: set[int] = set()  # layers that have a bias already
         self._closed: set[int] = set()  # layers whose result passes a further function: no folding any more
         self._folded = 0
-        self._shared = 0
+        self._made = (
+            0  # weights that no tensor of the file holds: packed ones, biases of folded normalizations
+        )
 
     def add(
         self,
@@ -65,12 +66,19 @@ class Network:
         """Append a layer that reads ``inputs``; static ``weights`` are counted into it. Returns its index."""
         index = len(self.layers)
         self.layers.append(layer)
+        self._made += layer.weight_elements
         self._edges.update((p, index) for value in inputs if value is not None for p in value.producers)
         for value in weights:
             self._store(index, value)
         if bias:
             self._biased.add(index)
         return (index,)
+
+    def keep(self, values: Sequence[Value | None]) -> None:
+        """Count stored weights that are only copied to their place in a result, such as a class token."""
+        for value in values:
+            if value is not None and value.static and value.learned and value.shape:
+                self._used |= value.roots
 
     def target(self, value: Value, weights: Sequence[Value] = ()) -> int | None:
         """The layer that may take over a function of ``value`` alone, None if there is none.
@@ -102,27 +110,32 @@ class Network:
         had_bias = index in self._biased
         if not had_bias:
             self.layers[index] = replace(layer, weight_elements=layer.weight_elements + channels)
+            self._made += channels
             self._biased.add(index)
         self._folded += 2 * channels if had_bias else channels
         return True
 
     def build(self, name: str, source: str, word_bytes: int) -> DnnModel:
-        """The finished network."""
+        """The finished network; its parameters are the stored tensors that its layers need, each in full."""
         edges = tuple(sorted(self._edges))
+        params = self._made + sum(self._stored[root] for root in self._used)
+        shared = sum(layer.weight_elements for layer in self.layers) - params
         return DnnModel(
-            name, tuple(self.layers), edges, source, word_bytes,
-            folded_params=self._folded, shared_params=self._shared,
-        )  # fmt: skip
+            name,
+            tuple(self.layers),
+            edges,
+            source,
+            word_bytes,
+            folded_params=self._folded,
+            shared_params=shared,
+        )
 
     def _store(self, index: int, value: Value | None) -> None:
         if value is None or not value.static or not value.learned:
             return
         layer = self.layers[index]
         self.layers[index] = replace(layer, weight_elements=layer.weight_elements + value.elements)
-        for root in sorted(value.roots)[:1]:  # what exceeds the stored tensor is stored elsewhere already
-            before = max(0, self._used[root] - self._stored[root])
-            self._used[root] += value.elements
-            self._shared += max(0, self._used[root] - self._stored[root]) - before
+        self._used |= value.roots
 
 
 @dataclass
@@ -136,7 +149,6 @@ class Node:
     outputs: list[str]
     shapes: list[Shape | None]  # of the outputs
     attributes: dict[str, Any]
-    constants: list[list[int] | None]  # whole numbers in small known inputs
 
     def value(self, index: int) -> Value:
         """A required input."""
@@ -150,10 +162,6 @@ class Node:
     def get(self, index: int) -> Value | None:
         """An optional input."""
         return self.inputs[index] if index < len(self.inputs) else None
-
-    def constant(self, index: int) -> list[int] | None:
-        """The whole numbers of an input that is known, None if it is absent or computed from data."""
-        return self.constants[index] if index < len(self.constants) else None
 
     def shape(self, index: int = 0) -> Shape:
         """The shape of an output."""

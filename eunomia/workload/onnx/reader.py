@@ -130,18 +130,15 @@ class _Reader:
 
     def _fixed(self, node: Node) -> None:
         """Outputs that are the same in every run: computed once, before deployment."""
-        roots = frozenset(root for value in node.inputs if value is not None for root in value.roots)
-        if node.op in SHAPE_ONLY:
-            roots = frozenset()
+        roots = _roots(node)
         for index, name in enumerate(node.outputs):
             if not self._needed(name):
                 continue
             shape = node.shape(index)
-            if not roots:  # a constant of the graph: stored under its own name
-                self._stored[name] = prod(shape)
-            self._values[name] = Value(
-                name, shape, True, roots=roots or frozenset({name}), learned=self._shapes.is_weight_type(name)
-            )
+            if node.op == "Constant" and prod(shape) > 1:  # a stored table; one number belongs to a formula
+                self._stored[name], roots = prod(shape), frozenset({name})
+            learned = self._shapes.is_weight_type(name)
+            self._values[name] = Value(name, shape, True, roots=roots, learned=learned)
 
     def _view(self, proto: onnx.NodeProto, domain: str) -> Node:
         inputs = [self._values[name] if name else None for name in proto.input]
@@ -156,7 +153,6 @@ class _Reader:
         return Node(
             label(proto), proto.op_type, domain, inputs, list(proto.output),
             [self._shapes.shape(name) for name in proto.output], attributes,
-            [self._shapes.constant(name) for name in proto.input],
         )  # fmt: skip
 
     def _apply(self, found: list[Shape | None], proto: onnx.NodeProto) -> None:
@@ -186,6 +182,19 @@ def _handled(handle: Handler, node: Node, net: Network) -> tuple[int, ...]:
         raise ModelError(
             f"node '{node.name}' ({node.op}) has inputs {shapes} or attributes that do not fit it: {error}"
         ) from error
+
+
+def _roots(node: Node) -> frozenset[str]:
+    """The stored weights that a result of fixed inputs is made of.
+
+    Sizes, indices, scales, zero points and scalars are no weights: a mask made of them has no root.
+    """
+    if node.op in SHAPE_ONLY:
+        return frozenset()
+    if node.op == "DequantizeLinear":
+        return node.value(0).roots
+    weights = [value for value in node.inputs if value is not None and value.learned and value.shape]
+    return frozenset(root for value in weights for root in value.roots)
 
 
 def _has_body(proto: onnx.NodeProto) -> bool:

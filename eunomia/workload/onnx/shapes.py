@@ -6,19 +6,16 @@ a slice of it) reach the nodes that need them.
 
 from __future__ import annotations
 
+from math import prod
+
 import onnx
 from onnx import defs, helper, numpy_helper, shape_inference
 
 from eunomia.core.errors import ModelError
+from eunomia.workload.onnx.folding import can_fold, fold
 
 SHAPE_ONLY = ("Shape", "Size")  # operators that look at no element
 SMALL = 4096  # elements up to which a constant is kept
-_FOLDABLE = (
-    "Abs Add And Cast Ceil Clip Concat ConstantOfShape CumSum Div Equal Expand Flatten Floor Gather GatherND "
-    "Greater GreaterOrEqual Identity Less LessOrEqual Max Min Mod Mul Neg Not Or Pad Pow Range ReduceMax ReduceMin "
-    "ReduceProd ReduceSum Reshape Round ScatterND Sign Slice Split Sqrt Squeeze Sub Tile TopK Transpose Trilu "
-    "Unsqueeze Where"
-)
 
 
 class Shapes:
@@ -65,15 +62,9 @@ class Shapes:
         kind = self._types.get(name)
         element = kind.tensor_type.elem_type if kind is not None else onnx.TensorProto.FLOAT
         return element not in (
-            onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.BOOL, onnx.TensorProto.STRING,
+            onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.UINT64, onnx.TensorProto.UINT32,
+            onnx.TensorProto.BOOL, onnx.TensorProto.STRING,
         )  # fmt: skip
-
-    def constant(self, name: str) -> list[int] | None:
-        """The values of a small known tensor of whole numbers, flattened."""
-        tensor = self._constants.get(name)
-        if tensor is None:
-            return None
-        return [int(value) for value in numpy_helper.to_array(tensor).ravel()]
 
     def infer(self, node: onnx.NodeProto) -> None:
         """Find the types of a node's outputs, and their values where the inputs are known."""
@@ -83,9 +74,7 @@ class Shapes:
         self._infer_types(node)
         if node.op_type in SHAPE_ONLY:
             self._fold_shape(node)
-        elif node.op_type in _FOLDABLE.split() and all(
-            name in self._constants for name in node.input if name
-        ):
+        elif self._can_fold(node):
             self._fold(node)
 
     def _infer_types(self, node: onnx.NodeProto) -> None:
@@ -136,9 +125,7 @@ class Shapes:
 
     def _set_constant(self, name: str, tensor: onnx.TensorProto) -> None:
         self._types[name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
-        count = 1
-        for dim in tensor.dims:
-            count *= dim
+        count = prod(tensor.dims)
         stored = tensor.data_location != onnx.TensorProto.EXTERNAL
         if count <= SMALL and stored and tensor.data_type != onnx.TensorProto.STRING:
             try:
@@ -152,10 +139,7 @@ class Shapes:
         if shape is None:
             return
         if node.op_type == "Size":
-            count = 1
-            for dim in shape:
-                count *= dim
-            values, form = [count], []
+            values, form = [prod(shape)], list[int]()
         else:
             bounds = {attribute.name: attribute.i for attribute in node.attribute}
             values = list(shape[slice(bounds.get("start"), bounds.get("end"))])
@@ -164,24 +148,21 @@ class Shapes:
             node.output[0], helper.make_tensor(node.output[0], onnx.TensorProto.INT64, form, values)
         )
 
-    def _fold(self, node: onnx.NodeProto) -> None:
+    def _can_fold(self, node: onnx.NodeProto) -> bool:
+        known = all(name in self._constants for name in node.input if name)
+        if not (known and can_fold(node.op_type) and _domain(node.domain) == ""):
+            return False
         shapes = [self.shape(name) for name in node.output if name]
-        if any(shape is None or _count(shape) > SMALL for shape in shapes):
-            return
-        from onnx.reference import ReferenceEvaluator
+        return all(shape is not None and prod(shape) <= SMALL for shape in shapes)
 
-        names = [name for name in dict.fromkeys(node.input) if name]
-        inputs = [helper.make_value_info(name, self._types[name]) for name in names]
-        outputs = [helper.make_value_info(name, self._types[name]) for name in node.output if name]
-        graph = helper.make_graph([node], "fold", inputs, outputs)
-        model = helper.make_model(graph, opset_imports=self._opsets)
-        feeds = {name: numpy_helper.to_array(self._constants[name]) for name in names}
+    def _fold(self, node: onnx.NodeProto) -> None:
         try:
-            results = ReferenceEvaluator(model).run(None, feeds)
-        except Exception as error:  # whatever the evaluated operator raises
-            raise ModelError(f"node '{label(node)}' ({node.op_type}) cannot be computed: {error}") from error
-        for name, result in zip(filter(None, node.output), results, strict=True):
-            self._set_constant(name, numpy_helper.from_array(result, name))
+            results = fold(node, self._constants, self._types, self._opsets)
+        except ModelError as error:
+            raise ModelError(f"node '{label(node)}' ({node.op_type}): {error}") from error
+        for tensor in results:
+            if tensor is not None:
+                self._set_constant(tensor.name, tensor)
 
 
 def label(node: onnx.NodeProto) -> str:
@@ -191,10 +172,3 @@ def label(node: onnx.NodeProto) -> str:
 
 def _domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
-
-
-def _count(shape: tuple[int, ...] | None) -> int:
-    count = 1
-    for dim in shape or ():
-        count *= dim
-    return count

@@ -22,6 +22,7 @@ def free(node: Node, net: Network) -> tuple[int, ...]:
 
 def copy(node: Node, net: Network) -> tuple[int, ...]:
     """All results are written, and as many elements read; a copy of a copy is one copy."""
+    net.keep(node.inputs)
     target = net.target(node.activations()[0]) if len(node.activations()) == 1 else None
     if target is not None and net.layers[target].kind == "reshape" and len(node.outputs) == 1:
         before = net.layers[target].output_elements
@@ -48,7 +49,10 @@ def expand(node: Node, net: Network) -> tuple[int, ...]:
 
 def concat(node: Node, net: Network) -> tuple[int, ...]:
     """Nothing when fused: whatever writes an input writes it to its place. Otherwise a copy."""
-    return free(node, net) if net.fuse else copy(node, net)
+    if not net.fuse:
+        return copy(node, net)
+    net.keep(node.inputs)
+    return free(node, net)
 
 
 def gather(node: Node, net: Network) -> tuple[int, ...]:

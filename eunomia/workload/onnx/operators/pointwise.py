@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
-from eunomia.workload.onnx.network import Network, Node, plain_layer
+from eunomia.workload.onnx.network import Network, Node, Value, plain_layer
 
 # operations per element: rough, for layers whose time is the time of their bytes
 _SIMPLE = (
@@ -35,7 +35,7 @@ OPS = {op: 1 for op in _SIMPLE.split()} | {op: 4 for op in _COSTLY.split()}
 def pointwise(node: Node, net: Network) -> tuple[int, ...]:
     """Any function of single elements, with broadcasting."""
     first, *rest = {value.name: value for value in node.activations()}.values()
-    fixed = [value for value in node.inputs if value is not None and value.static and value.elements > 1]
+    fixed = [value for value in node.inputs if value is not None and _is_weight(value, node, net)]
     out = node.shape()
     ops = (_RUNTIME[node.op] if node.domain else OPS[node.op]) * prod(out)
     target = net.target(first, fixed)
@@ -46,6 +46,24 @@ def pointwise(node: Node, net: Network) -> tuple[int, ...]:
     operand = sum(value.elements for value in rest)
     layer = plain_layer(node.name, "elementwise", first.shape, out, operand=operand, ops=ops)
     return net.add(layer, [first, *rest], weights=fixed)
+
+
+def _is_weight(value: Value, node: Node, net: Network) -> bool:
+    """Whether a fixed input is weights: a table, one slope, or the bias of a product's only column.
+
+    Any other single number belongs to the formula.
+    """
+    if not value.static or value.elements > 1:
+        return value.static
+    if node.op == "PRelu":
+        return True
+    before = [net.layers[index] for x in node.activations() for index in x.producers]
+    return (
+        node.op == "Add"
+        and len(before) == 1
+        and before[0].weight_elements > 0
+        and before[0].out_channels == 1
+    )
 
 
 def rotary(node: Node, net: Network) -> tuple[int, ...]:

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eunomia.contract.view import Assign, View
 from eunomia.inference.policies import load_policy
+from eunomia.serving.dispatch import look_ahead
 from eunomia.serving.dispatch.calm import Calm
 from eunomia.serving.dispatch.clock import ManualClock
 from eunomia.serving.dispatch.costs import CostBook
@@ -105,7 +107,7 @@ class Watched(Replay):
     def _end(self, end_s: float, device: int, block: int, last: int) -> None:
         if block == self.LOOK:
             self.clock.time_s = end_s
-            next_s = self.dispatcher.ahead.look_at(device)
+            next_s = self.dispatcher.look_at(device)
             if next_s is not None:
                 heapq.heappush(self.events, (next_s + 1e-6, device, self.LOOK, last))
         else:
@@ -301,7 +303,7 @@ def test_what_was_noted_for_going_on_is_dropped_when_something_else_was_noted_si
         lane.goes_on = 2, Claim(lane.job, memory.copy(), np.array([7.0, *memory[1:]]))  # type: ignore[arg-type]
         memory[0] += since
         replay.clock.time_s = 2.5  # between the boundaries 2 and 3
-        replay.dispatcher.ahead.reconsider(0, lane)
+        look_ahead.reconsider(replay.dispatcher, 0)
         assert memory[0] == kept and (lane.goes_on is None or lane.goes_on[0] == 3)
 
 
@@ -315,17 +317,14 @@ def test_a_boundary_is_asked_about_once_and_only_while_somebody_waits() -> None:
     dispatcher = replay.dispatcher
     dispatcher.arrive(Job(0, replay.networks[0], 0.0, 50.0, payload=0))
     replay.clock.time_s, asked = 1.25, dispatcher.rounds
-    assert dispatcher.ahead.look_at(0) == 2.0 and dispatcher.rounds == asked, "nobody else waits"
+    assert dispatcher.look_at(0) == 2.0 and dispatcher.rounds == asked, "nobody else waits"
     dispatcher.arrive(Job(1, replay.networks[1], 1.5, 100.0, payload=1))
     replay.clock.time_s, asked = 2.25, dispatcher.rounds
-    assert dispatcher.ahead.look_at(0) == 3.0 and dispatcher.rounds == asked + 1
-    assert dispatcher.ahead.look_at(0) == 3.0 and dispatcher.rounds == asked + 1, "the same boundary"
+    assert dispatcher.look_at(0) == 3.0 and dispatcher.rounds == asked + 1
+    assert dispatcher.look_at(0) == 3.0 and dispatcher.rounds == asked + 1, "the same boundary"
     replay.clock.time_s = 4.25
-    assert dispatcher.ahead.look_at(0) is None, "no boundary is left"
-    assert (
-        Replay(load_policy("edf"), np.ones((1, 1)), [1], DispatchOptions()).dispatcher.ahead.look_at(0)
-        is None
-    )
+    assert dispatcher.look_at(0) is None, "no boundary is left"
+    assert Replay(load_policy("edf"), np.ones((1, 1)), [1], DispatchOptions()).dispatcher.look_at(0) is None
 
 
 @pytest.mark.parametrize("slow", [False, True])
@@ -559,3 +558,29 @@ def test_the_devices_watch_counts_when_a_run_began_and_ended() -> None:
     replay.dispatcher.arrive(second)
     replay.dispatcher.done(0, 2, span_s=(2.28125, 4.0), work_s=1.6875)
     assert told.turn_s == pytest.approx((0.0625 + 0.03125 + 0.03125) / 2)
+
+
+def test_a_policy_that_fails_while_a_choice_is_supposed_leaves_the_state_as_it_was() -> None:
+    """The running job is laid among the waiting ones only for the length of the question."""
+
+    class Failing:
+        steady = False
+
+        def __call__(self, view: View) -> list[Assign]:
+            if view.accelerators["request"][0] == -1 and len(view) == 2:
+                raise RuntimeError("a policy of a user")
+            return [view.assign(0, 0)]
+
+    replay = Replay(Failing(), np.full((3, 1), 1.0), [3], DispatchOptions(lease_s=9.0))
+    dispatcher = replay.dispatcher
+    dispatcher.add_pair(Agreement("t", "m0"))
+    dispatcher.arrive(Job(0, replay.networks[0], 0.0, 5.0, payload=0))
+    lane = dispatcher.lanes[0]
+    running = lane.job
+    assert running is not None
+    dispatcher.enter(Job(0, replay.networks[0], 0.0, 4.0, payload=1))
+    before = (lane.job, lane.busy_s, lane.last_request, running.block, running.state, running.row)
+    with pytest.raises(RuntimeError, match="a policy of a user"):
+        dispatcher.decide()
+    assert before == (lane.job, lane.busy_s, lane.last_request, running.block, running.state, running.row)
+    assert [job.payload for job in dispatcher.waiting.jobs()] == [1]

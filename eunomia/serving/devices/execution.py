@@ -120,7 +120,7 @@ class Execution:
         queue = self.queues[device]
         if queue and queue[0].ticket == ticket:
             began_s = self._clock.now_s()
-            next_s = self.dispatcher.ahead.look_at(device)
+            next_s = self.dispatcher.look_at(device)
             if next_s is not None:
                 now_s = self._clock.now_s()
                 wait_s = max(next_s - now_s + AFTER_S, LEAST_WAIT_S, LOOK_SHARE * (now_s - began_s))

@@ -15,6 +15,7 @@ from eunomia.serving.dispatch.indicators import Indicator
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.lanes import Lane
 from eunomia.serving.dispatch.offer import compile_offer
+from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.dispatch.waiting import WaitingTable
 from eunomia.workload.tenant import Agreement
 
@@ -76,19 +77,25 @@ class Views:
     """Makes views; arrays of a view are its own and read-only."""
 
     def __init__(
-        self, waiting: WaitingTable, costs: CostBook, lanes: Sequence[Lane], bandwidth_bytes_s: float, late_last: bool,
-        starve_s: float,
-    ) -> None:  # fmt: skip
+        self, waiting: WaitingTable, costs: CostBook, lanes: Sequence[Lane], options: DispatchOptions
+    ) -> None:
         self._offer = compile_offer()
         self._served_s = np.zeros(0)  # of each tenant: when a request of it last started
-        self._starve_s = starve_s if late_last else math.inf
+        late_last = options.late == "last"
+        self._starve_s = options.starve_s if late_last else math.inf
         self._waiting, self._costs, self._lanes = waiting, costs, lanes
         self._system = np.zeros(1, SYSTEM)
-        self._system["bandwidth_bytes_s"], self._system["late_last"] = bandwidth_bytes_s, late_last
+        self._system["bandwidth_bytes_s"] = options.bandwidth_bytes_s
+        self._system["late_last"] = late_last
 
     def view(
-        self, now_s: float, indicators: IndicatorTable, memory: npt.NDArray[np.float64], starts: int, finished: int
-    ) -> View:  # fmt: skip
+        self,
+        now_s: float,
+        indicators: IndicatorTable,
+        memory: npt.NDArray[np.float64],
+        starts: int,
+        finished: int,
+    ) -> View:
         """Everything that may be offered, at ``now_s``."""
         table, block_s = self._waiting, self._costs.latency_s
         ready, latency_s = np.empty(len(table), READY), np.empty((len(table), len(self._lanes)))

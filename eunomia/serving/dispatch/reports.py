@@ -1,0 +1,106 @@
+"""What devices report: a run ended, failed, never started, or its device died. None of these decides anything yet."""
+
+from __future__ import annotations
+
+import math
+
+from eunomia.serving.dispatch import look_ahead, runs
+from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.dispatch.state import State
+
+
+def done(
+    state: State,
+    device: int,
+    next_block: int,
+    follows: Job | None,
+    span_s: tuple[float, float] | None,
+    work_s: float | None,
+) -> Job:
+    """A run has ended, or has stopped before ``next_block``; returns its job. See ``Dispatcher.done``."""
+    lane = state.lanes[device]
+    job = lane.job
+    assert job is not None
+    began_s, ended_s = span_s or (lane.start_s, state.clock.now_s())
+    if lane.first == 0:
+        for member in (job, *job.together):
+            member.start_s = began_s
+    took_s = ended_s - began_s
+    look_ahead.went_on(state, lane, next_block)
+    if not len(state.waiting) and lane.next is None and not state.steady:
+        look_ahead.catch_up(state, device, next_block - 1)
+    if (
+        lane.free_s >= job.arrival_s and lane.last_request != job.number
+    ):  # it neither waited for a message nor resumed
+        beside_s = 0.0 if work_s is None else took_s - work_s
+        state.overheads.turned(max(lane.free_s, job.ended_s), began_s, beside_s)
+    lane.free_s, lane.last_request = ended_s, job.number
+    for member in (job, *job.together):
+        member.ended_s = ended_s
+    lane.busy_s += took_s
+    preempted = next_block < lane.last
+    lane.clear()
+    job.block, job.device = next_block, device
+    job.attained_s += took_s
+    if next_block < job.network.blocks:
+        if preempted:
+            state.preemptions += 1
+            job.preemptions += 1
+        state.wait(job)
+    _follow(state, device, follows, ended_s)
+    return job
+
+
+def failed(state: State, device: int, follows: Job | None = None) -> Job:
+    """The network of what ran has failed; returns its job, which waits no more."""
+    lane = state.lanes[device]
+    job = lane.job
+    assert job is not None
+    lane.clear()
+    _follow(state, device, follows, state.clock.now_s())
+    return job
+
+
+def unstarted(state: State, device: int, follows: Job | None = None) -> None:
+    """A device has not started the job that the dispatcher believed to run: the job waits again."""
+    lane = state.lanes[device]
+    job = lane.job
+    assert job is not None
+    lane.clear()
+    members = (job, *job.together) if job.block == 0 else (job,)
+    if job.block == 0:
+        job.together, job.start_s = [], math.nan
+    for member in members:
+        if member.cancelled:
+            state.executor.dropped(member, "cancelled")
+        else:
+            state.wait(member)
+    _follow(state, device, follows, state.clock.now_s())
+
+
+def released(state: State, device: int, job: Job) -> None:
+    """A device has not started a revoked job: it waits like any other."""
+    lane = state.lanes[device]
+    if lane.revoked is not None and lane.revoked.job is job:
+        lane.revoked = None
+        look_ahead.free(state, job)
+
+
+def lost(state: State, device: int) -> Job | None:
+    """A device has died; returns the job that it was running. Its queued jobs wait again."""
+    lane = state.lanes[device]
+    job, lane.alive = lane.job, False
+    lane.clear()
+    queued = [claim.job for claim in (lane.next, lane.revoked) if claim is not None]
+    lane.next = lane.revoked = None
+    for other in queued:
+        look_ahead.free(state, other)
+    state.costs.lost(device)
+    return job
+
+
+def _follow(state: State, device: int, job: Job | None, at_s: float) -> None:
+    """A device has gone on with its queued job: the policy's notes about that job count from now on."""
+    claim = None if job is None else runs.follow(state, job, device, at_s)
+    if claim is not None:
+        look_ahead.note(state, claim)

@@ -1,0 +1,113 @@
+"""All that the dispatcher remembers: one value, over which the functions of this package work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.contract.view import Assign, View
+from eunomia.serving.dispatch.calm import Calm
+from eunomia.serving.dispatch.clock import Clock
+from eunomia.serving.dispatch.costs import CostBook
+from eunomia.serving.dispatch.indicators import Indicator
+from eunomia.serving.dispatch.jobs import WAITING, Job
+from eunomia.serving.dispatch.lanes import Lane
+from eunomia.serving.dispatch.options import DispatchOptions, Executor
+from eunomia.serving.dispatch.overheads import Overheads
+from eunomia.serving.dispatch.views import IndicatorTable, Views, facts_of
+from eunomia.serving.dispatch.waiting import WaitingTable
+from eunomia.workload.tenant import Agreement
+
+Policy = Callable[[View], Sequence[Assign]]
+
+
+@dataclass(eq=False)
+class State:
+    """Waiting jobs, devices, promises, indicators, and what the policy has noted.
+
+    ``news`` counts the events that may change the policy's choice; ``unheard`` holds the jobs that arrived since its
+    last decision. ``memory`` (64,) is the policy's own; a policy of another ``generation`` starts from zeros.
+    """
+
+    clock: Clock
+    executor: Executor
+    costs: CostBook
+    devices: int
+    policy: Policy
+    options: DispatchOptions
+    lanes: list[Lane] = field(init=False)
+    waiting: WaitingTable = field(default_factory=WaitingTable)
+    calm: Calm = field(init=False)
+    agreements: list[Agreement] = field(default_factory=list)
+    tenants: dict[str, int] = field(default_factory=dict)
+    overheads: Overheads = field(default_factory=Overheads)
+    table: IndicatorTable = field(default_factory=IndicatorTable)
+    views: Views = field(init=False)
+    memory: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(64))
+    generation: int = 0
+    news: int = 0
+    unheard: list[Job] = field(default_factory=list)
+    rounds: int = 0
+    starts: int = 0
+    finished: int = 0
+    preemptions: int = 0
+
+    def __post_init__(self) -> None:
+        self.lanes = [Lane() for _ in range(self.devices)]
+        self.calm = Calm(self.options.calm_s, self.options.lease_s)
+        self.views = Views(self.waiting, self.costs, self.lanes, self.options)
+
+    @property
+    def indicators(self) -> Sequence[Indicator]:
+        """The indicator of every pair, in their order."""
+        return self.table.indicators
+
+    @property
+    def idle(self) -> bool:
+        """Whether a live device has nothing to do."""
+        return any(lane.job is None and lane.alive for lane in self.lanes)
+
+    @property
+    def steady(self) -> bool:
+        """Whether only arrivals change the policy's choice among what runs; False with several devices.
+
+        Jobs that turn late while they run, or starve, are noticed at the next ``look_again``.
+        """
+        return len(self.lanes) == 1 and getattr(self.policy, "steady", False)
+
+    def rest_s(self, job: Job) -> float:
+        """Its remaining blocks on the best device of each, for all rows of its input."""
+        return self.costs.rest_s(job.network)[0][job.block] * job.rows
+
+    def wait(self, job: Job, device: int | None = None, *, news: bool = True) -> None:
+        """Offer a job from now on. ``device``: where its tensors are, if not where the job says."""
+        agreement, now_s = self.agreements[job.pair], self.clock.now_s()
+        where = job.device if device is None else device
+        job.state = WAITING
+        facts = facts_of(job, agreement, self.tenants[agreement.tenant], self.costs, now_s, where)
+        due_s = job.hard_timeout_s
+        if self.options.late == "drop":  # no later than the last moment at which it could meet its deadline
+            due_s = min(due_s, job.deadline_s - self.rest_s(job))
+        self.waiting.add(job, facts, due_s)
+        self.news += news
+
+    def withdraw(self, job: Job) -> None:
+        """Remove a waiting job: it was cancelled, or its device is lost."""
+        if job.row >= 0:
+            self.waiting.remove(job)
+
+    def began(self, job: Job, now_s: float) -> None:
+        """Count a run that has begun."""
+        self.starts += 1
+        self.views.served(self.tenants[self.agreements[job.pair].tenant], now_s)
+
+    def view(self, at_s: float) -> View:
+        """What the policy sees when it decides at that time."""
+        self.rounds += 1
+        generation = getattr(self.policy, "generation", 0)
+        if generation != self.generation:  # another policy: the notes of the old one mean nothing to it
+            self.generation, self.memory = generation, np.zeros(64)
+        return self.views.view(at_s, self.table, self.memory, self.starts, self.finished)

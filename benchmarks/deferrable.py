@@ -17,10 +17,10 @@ import numpy as np
 
 from eunomia.config.load import scenario_from
 from eunomia.inference.policies import load_policy
-from eunomia.learning.deferrable.policy import RULES, Deferring, deferring
-from eunomia.learning.deferrable.train import DeferrableAgent, Settings, hit_rates
-from eunomia.learning.trainers.run import Plan, train
-from eunomia.learning.training.episodes import Episode
+from eunomia.learning.agents.deferrable.agent import DeferrableAgent, Settings, hit_rates
+from eunomia.learning.agents.deferrable.policy import RULES, Deferring, deferring
+from eunomia.learning.episodes import Episode
+from eunomia.learning.loop import Plan, train
 from eunomia.metrics.statistics import interval, paired_difference
 from eunomia.study.inference.tuning import FIRST_VALIDATION_SEED
 from eunomia.study.learning.training import FIRST_TRAINING_SEED, SEEDS_PER_GENERATION, scenario_episode

@@ -21,8 +21,8 @@ from eunomia.learning.distill.fitting.fidelity import agreement
 from eunomia.learning.distill.fitting.fit import FitOptions, Fitted, closed_loop, distil, fit_rules
 from eunomia.learning.distill.policy import RulePolicy
 from eunomia.learning.distill.rules import RuleSet
-from eunomia.learning.serving import card_of, checkpoint_of
-from eunomia.learning.training.objectives import value
+from eunomia.learning.load import card_of, checkpoint_of
+from eunomia.learning.objectives import value
 from eunomia.metrics.statistics import interval
 from eunomia.study.learning.distilling import TEST_GENERATION, closed_loop_values
 from eunomia.study.learning.training import ScenarioSampler

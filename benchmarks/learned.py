@@ -26,9 +26,9 @@ from eunomia.config.training import load_training
 from eunomia.engines.processes import Cell, map_cells
 from eunomia.inference.clairvoyant import SearchOptions, search_schedule
 from eunomia.inference.simulate import simulate_problem
-from eunomia.learning.serving import SHIPPED, load_policy
-from eunomia.learning.training.episodes import Episode
-from eunomia.learning.training.objectives import hit_rate
+from eunomia.learning.episodes import Episode
+from eunomia.learning.load import SHIPPED, load_policy
+from eunomia.learning.objectives import hit_rate
 from eunomia.metrics.bounds import hit_bound
 from eunomia.study.files import program_hash
 from eunomia.study.grid.plan import NO_PART

@@ -20,9 +20,9 @@ from eunomia.contract.view import View
 from eunomia.inference.kernel.setup import STEP, Rules
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.simulate import Engine, simulate_problem
+from eunomia.learning.load import load_policy
 from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.learning.policy.weights import Weights
-from eunomia.learning.serving import load_policy
 from eunomia.study.learning.training import scenario_episode
 
 RESULTS = Path(__file__).parent.parent / "results" / "learned.md"

@@ -28,8 +28,8 @@ from benchmarks.tenant_mixes import EQUAL_PLACES, LOADS, PLACES, REQUESTS, SETS,
 from eunomia.config.training import load_training
 from eunomia.engines.processes import Cell, map_cells
 from eunomia.inference.simulate import simulate_problem
-from eunomia.learning.serving import eunomia, load_policy
-from eunomia.learning.training.objectives import OBJECTIVES
+from eunomia.learning.load import eunomia, load_policy
+from eunomia.learning.objectives import OBJECTIVES
 from eunomia.metrics.bounds import BoundOptions, attainment_bound
 from eunomia.study.inference.bench import prepare
 from eunomia.study.inference.tuning import FIRST_VALIDATION_SEED

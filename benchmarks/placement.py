@@ -19,10 +19,10 @@ from eunomia.inference.environments.edge_cloud.case import Case, draw
 from eunomia.inference.environments.edge_cloud.optimum import optimum
 from eunomia.inference.environments.edge_cloud.rules import RULES, Rule, find_rule, run
 from eunomia.inference.environments.edge_cloud.world import Metrics
-from eunomia.learning.placement.a3c import Cases, PlacementAgent
-from eunomia.learning.placement.learner import Settings
-from eunomia.learning.placement.policy import PreferencePlacement
-from eunomia.learning.trainers.run import Plan, train
+from eunomia.learning.agents.a3c.agent import Cases, PlacementAgent
+from eunomia.learning.agents.a3c.learner import Settings
+from eunomia.learning.agents.a3c.policy import PreferencePlacement
+from eunomia.learning.loop import Plan, train
 from eunomia.metrics.statistics import Estimate, interval, paired_difference
 
 RESULTS = Path(__file__).parent.parent / "results" / "placement.md"

@@ -40,12 +40,12 @@ from eunomia.config import Scenario
 from eunomia.config.load import scenario_from
 from eunomia.engines.processes import Cell, map_cells
 from eunomia.inference.simulate import simulate_problem
-from eunomia.learning.relmas.card import load_relmas, save_relmas
-from eunomia.learning.relmas.ddpg import Rates
-from eunomia.learning.relmas.policy import RelmasPolicy
-from eunomia.learning.relmas.training import Progress, Settings, train
-from eunomia.learning.training.episodes import Episode
-from eunomia.learning.training.objectives import OBJECTIVES
+from eunomia.learning.agents.ddpg.agent import Progress, Settings, train
+from eunomia.learning.agents.ddpg.card import load_relmas, save_relmas
+from eunomia.learning.agents.ddpg.ddpg import Rates
+from eunomia.learning.agents.ddpg.policy import RelmasPolicy
+from eunomia.learning.episodes import Episode
+from eunomia.learning.objectives import OBJECTIVES
 from eunomia.study.inference.tuning import FIRST_VALIDATION_SEED
 from eunomia.study.learning.training import FIRST_TRAINING_SEED, SEEDS_PER_GENERATION, scenario_episode
 

@@ -23,18 +23,18 @@ from benchmarks.relmas import GATED, RESULTS
 from benchmarks.relmas_page import LOADS, TRAINERS_BEGIN, TRAINERS_END, points
 from eunomia.config.load import scenario_from
 from eunomia.inference.policies import load_policy
-from eunomia.learning.branching.serve import BranchingPolicy, BranchingWeights
-from eunomia.learning.branching.train import BranchingAgent, BranchingSettings
+from eunomia.learning.agents import cmaes as evolution
+from eunomia.learning.agents import ppo, sac
+from eunomia.learning.agents.bdq.agent import BranchingAgent, BranchingSettings
+from eunomia.learning.agents.bdq.policy import BranchingPolicy, BranchingWeights
+from eunomia.learning.agents.pointer_policy import PointerPolicy
+from eunomia.learning.agents.replay import Play
+from eunomia.learning.episodes import Episode
+from eunomia.learning.loop import Plan
+from eunomia.learning.loop import train as train_in_loop
+from eunomia.learning.objectives import value
 from eunomia.learning.policy.bases import base_weights
 from eunomia.learning.policy.learned import LearnedPolicy
-from eunomia.learning.trainers import ppo, sac
-from eunomia.learning.trainers.memory import Play
-from eunomia.learning.trainers.run import Plan
-from eunomia.learning.trainers.run import train as train_in_loop
-from eunomia.learning.trainers.serve import PointerPolicy
-from eunomia.learning.training import run as evolution
-from eunomia.learning.training.episodes import Episode
-from eunomia.learning.training.objectives import value
 from eunomia.metrics.statistics import interval, paired_difference
 from eunomia.study.inference.tuning import FIRST_VALIDATION_SEED
 from eunomia.study.learning.training import FIRST_TRAINING_SEED, SEEDS_PER_GENERATION, scenario_episode

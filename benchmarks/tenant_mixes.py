@@ -9,7 +9,7 @@ import numpy as np
 
 from eunomia.config import Scenario
 from eunomia.config.load import scenario_from
-from eunomia.learning.training.episodes import Episode
+from eunomia.learning.episodes import Episode
 from eunomia.study.learning.training import scenario_episode
 from eunomia.workload.sets import workload_set
 

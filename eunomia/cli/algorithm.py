@@ -9,7 +9,7 @@ from eunomia.cli.console import note, print_json, say, stderr
 
 if TYPE_CHECKING:
     from eunomia.config.training import TrainingConfig
-    from eunomia.learning.training.board import Board
+    from eunomia.learning.board import Board
     from eunomia.study.learning.algorithms import AlgorithmOutcome, Step
 
 SHOWN = ("hit_rate", "reward", "critic", "loss", "entropy", "epsilon")

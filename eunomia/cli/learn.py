@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from eunomia.config.training import StageConfig, TrainingConfig
-    from eunomia.learning.training.run import Progress
-    from eunomia.learning.training.workers import Crew
+    from eunomia.learning.agents.cmaes import Progress
+    from eunomia.learning.workers import Crew
     from eunomia.study.learning.training import Outcome
 
 PolicyCard = Annotated[
@@ -75,8 +75,8 @@ def train(
     quiet: opt.Quiet = False,
 ) -> None:
     """Train a policy. A stopped or killed training goes on where it left off, to the same bits."""
-    from eunomia.learning.training.board import Board
-    from eunomia.learning.training.workers import OnRay
+    from eunomia.learning.board import Board
+    from eunomia.learning.workers import OnRay
 
     changes = tuple(sets or ())
     checked = _twin_config(twin, config, changes) if twin is not None else _config(config, changes)
@@ -224,7 +224,7 @@ def export(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write: .onnx")],
 ) -> None:
     """Write a policy's scores as an ONNX network with a free number of sub-jobs."""
-    from eunomia.learning.serving import checkpoint_of
+    from eunomia.learning.load import checkpoint_of
     from eunomia.study.learning.policy_onnx import write_onnx
 
     write_onnx(checkpoint_of(policy).weights, path)
@@ -233,7 +233,7 @@ def export(
 
 def show(policy: str, as_json: bool = False) -> None:
     """Print the card of a policy: what it sees, what it was trained on, how it did."""
-    from eunomia.learning.serving import card_of
+    from eunomia.learning.load import card_of
 
     card = card_of(policy)
     if as_json:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from eunomia.core.errors import ConfigError, RecordError
-from eunomia.learning.family import Floats, card_path_of, read_family_card, read_tensors, write_card
+from eunomia.learning.card import Floats, card_path_of, read_family_card, read_tensors, write_card
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, SHARE, START, VERSION
 from eunomia.learning.policy.weights import Weights
 

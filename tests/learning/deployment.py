@@ -6,7 +6,7 @@ import numpy as np
 
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import build_problem
-from eunomia.learning.training.episodes import Episode
+from eunomia.learning.episodes import Episode
 from eunomia.workload.model import DnnModel
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement, Slo

@@ -9,8 +9,8 @@ import pytest
 
 from eunomia.core.errors import RecordError
 from eunomia.learning import checkpoint as ck
+from eunomia.learning.card import card_hash, card_path_of
 from eunomia.learning.checkpoint import Checkpoint, load, save
-from eunomia.learning.family import card_hash, card_path_of
 from eunomia.learning.policy.weights import Weights
 from tests.learning.test_policy import random_weights
 

@@ -11,12 +11,9 @@ from eunomia.contract.view import Assign, View
 from eunomia.core.errors import ConfigError, PolicyError, RecordError
 from eunomia.inference.lookahead.values import candidate_values
 from eunomia.inference.simulate import simulate_problem
-from eunomia.learning.observation.table import JOB, START
-from eunomia.learning.policy.bases import base_weights
-from eunomia.learning.policy.learned import LearnedPolicy
-from eunomia.learning.policy.weights import Weights
-from eunomia.learning.training.codec import Codec
-from eunomia.learning.training.expert.labels import (
+from eunomia.learning.agents.codec import Codec
+from eunomia.learning.agents.expert.agent import ExpertSettings, train_by_expert
+from eunomia.learning.agents.expert.labels import (
     HEAD,
     HOLD,
     POINTS,
@@ -28,8 +25,11 @@ from eunomia.learning.training.expert.labels import (
     collect,
     together,
 )
-from eunomia.learning.training.expert.regret import Descent, descend, loss_and_gradient
-from eunomia.learning.training.expert.run import ExpertSettings, train_by_expert
+from eunomia.learning.agents.expert.regret import Descent, descend, loss_and_gradient
+from eunomia.learning.observation.table import JOB, START
+from eunomia.learning.policy.bases import base_weights
+from eunomia.learning.policy.learned import LearnedPolicy
+from eunomia.learning.policy.weights import Weights
 from tests.learning.deployment import ToySampler, episode
 
 RULE = "edf+f+eft+g1.0"

@@ -8,7 +8,7 @@ import pytest
 from eunomia.contract.view import Assign, View
 from eunomia.core.errors import ConfigError
 from eunomia.inference.simulate import simulate_problem
-from eunomia.learning.guarded import FALLBACK, Guarded
+from eunomia.learning.guard import FALLBACK, Guarded
 from tests.learning.deployment import episode
 
 E = episode(0, requests=20)

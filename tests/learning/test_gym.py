@@ -10,7 +10,7 @@ from gymnasium.utils.env_checker import check_env  # noqa: E402
 
 from eunomia.core.errors import UnknownNameError  # noqa: E402
 from eunomia.inference.simulate import simulate_problem  # noqa: E402
-from eunomia.learning.actions import ENCODINGS  # noqa: E402
+from eunomia.learning.encodings import ENCODINGS  # noqa: E402
 from eunomia.learning.gym.env import SchedulingEnv  # noqa: E402
 from eunomia.learning.gym.vector import SchedulingVectorEnv  # noqa: E402
 from eunomia.learning.observation.table import JOB  # noqa: E402

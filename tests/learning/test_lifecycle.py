@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from eunomia.cli.main import app, status
 from eunomia.config.training import load_training
 from eunomia.core.errors import ConfigError, RecordError, UnknownNameError
-from eunomia.learning.serving import load_policy
-from eunomia.learning.training.objectives import value
+from eunomia.learning.load import load_policy
+from eunomia.learning.objectives import value
 from eunomia.study.learning.training import Later, ScenarioSampler, best_heuristic
 
 SCENARIO = """

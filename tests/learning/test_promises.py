@@ -15,11 +15,11 @@ from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.inference.kernel.layout import DROPPED, HIT
 from eunomia.inference.policies import load_policy as by_name
 from eunomia.inference.simulate import simulate_problem
+from eunomia.learning.agents.codec import PROMISED_STARTS, PROMISES, Codec
+from eunomia.learning.load import checkpoint_of, load_policy, shipped
+from eunomia.learning.objectives import NEAR, OBJECTIVES, PROMISED, gaps
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, START
 from eunomia.learning.policy.bases import TERMS, base_weights, with_promise
-from eunomia.learning.serving import checkpoint_of, load_policy, shipped
-from eunomia.learning.training.codec import PROMISED_STARTS, PROMISES, Codec
-from eunomia.learning.training.objectives import NEAR, OBJECTIVES, PROMISED, gaps
 from eunomia.study.learning.training import objectives, scenario_episode, train_policy
 from tests.learning.deployment import episode
 from tests.learning.test_lifecycle import SCENARIO

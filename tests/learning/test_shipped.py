@@ -9,11 +9,11 @@ import pytest
 from eunomia.config.load import scenario_from
 from eunomia.inference.policies import load_policy as by_name
 from eunomia.inference.simulate import simulate_problem
+from eunomia.learning.load import card_of, load_policy, shipped
+from eunomia.learning.objectives import hit_rate
 from eunomia.learning.policy.bases import with_promise
 from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.learning.policy.weights import Weights
-from eunomia.learning.serving import card_of, load_policy, shipped
-from eunomia.learning.training.objectives import hit_rate
 from eunomia.study.learning.training import scenario_episode
 from tests.learning.deployment import episode
 
@@ -69,7 +69,7 @@ def test_where_nothing_is_shared_its_heuristic_answers_without_a_gate(contention
 
 
 def test_serving_needs_no_torch() -> None:
-    code = "import sys; from eunomia.learning.serving import eunomia as e; e(); print('torch' in sys.modules)"
+    code = "import sys; from eunomia.learning.load import eunomia as e; e(); print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "False", done.stderr
 
@@ -78,7 +78,7 @@ def test_a_live_curve_for_tensorboard(tmp_path) -> None:  # type: ignore[no-unty
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
-    from eunomia.learning.training.board import Board
+    from eunomia.learning.board import Board
 
     board = Board(tmp_path)
     board.add("linear", {"generation": 3.0, "mean": 0.5, "validation": 0.75})

@@ -13,17 +13,18 @@ pytest.importorskip("gymnasium")
 from eunomia.core.errors import ConfigError, RecordError  # noqa: E402
 from eunomia.inference.kernel.layout import HIT  # noqa: E402
 from eunomia.inference.simulate import simulate_problem  # noqa: E402
-from eunomia.learning.branching.train import BranchingAgent, BranchingSettings  # noqa: E402
+from eunomia.learning import loop as run  # noqa: E402
+from eunomia.learning import state  # noqa: E402
+from eunomia.learning.agents import ppo, sac  # noqa: E402
+from eunomia.learning.agents.bdq.agent import BranchingAgent, BranchingSettings  # noqa: E402
+from eunomia.learning.agents.pointer import Pointer, served, tensors  # noqa: E402
+from eunomia.learning.agents.pointer_policy import PointerPolicy, save_pointer  # noqa: E402
+from eunomia.learning.agents.replay import Play, Ring  # noqa: E402
+from eunomia.learning.episodes import Episode  # noqa: E402
+from eunomia.learning.gym.stage import Stage  # noqa: E402
+from eunomia.learning.load import card_of, load_policy  # noqa: E402
+from eunomia.learning.loop import Plan  # noqa: E402
 from eunomia.learning.observation.table import GLOBAL, JOB, NEAR  # noqa: E402
-from eunomia.learning.serving import card_of, load_policy  # noqa: E402
-from eunomia.learning.trainers import ppo, run, sac  # noqa: E402
-from eunomia.learning.trainers.memory import Play, Ring  # noqa: E402
-from eunomia.learning.trainers.pointer import Pointer, served, tensors  # noqa: E402
-from eunomia.learning.trainers.run import Plan  # noqa: E402
-from eunomia.learning.trainers.serve import PointerPolicy, save_pointer  # noqa: E402
-from eunomia.learning.trainers.stage import Stage  # noqa: E402
-from eunomia.learning.training import state  # noqa: E402
-from eunomia.learning.training.episodes import Episode  # noqa: E402
 from eunomia.study.inference.policy import resolve_policy  # noqa: E402
 from tests.learning.deployment import episode  # noqa: E402
 

@@ -13,12 +13,12 @@ import pytest
 
 from eunomia.core.errors import ConfigError, RecordError, UnknownNameError
 from eunomia.inference.kernel.layout import DROPPED, HIT, LATE
+from eunomia.learning.agents.cmaes import Settings, train
+from eunomia.learning.agents.evolution import Evolution, new_evolution
+from eunomia.learning.objectives import OBJECTIVES, check_objective
 from eunomia.learning.policy.bases import base_weights
-from eunomia.learning.training.evolution import Evolution, new_evolution
-from eunomia.learning.training.objectives import OBJECTIVES, check_objective
-from eunomia.learning.training.run import Settings, train
-from eunomia.learning.training.state import FILE
-from eunomia.learning.training.workers import OnRay
+from eunomia.learning.state import FILE
+from eunomia.learning.workers import OnRay
 from tests.learning.deployment import ToySampler, episode
 
 SETTINGS = Settings(
@@ -171,7 +171,7 @@ LONG = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from eunomia.learning.training.run import train
+from eunomia.learning.agents.cmaes import train
 from tests.learning.deployment import ToySampler
 from tests.learning.test_training import SETTINGS
 if __name__ == "__main__":
@@ -187,7 +187,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     time.sleep(0.1)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    from eunomia.learning.training.state import read_state
+    from eunomia.learning.state import read_state
 
     settings = replace(SETTINGS, generations=1)
     reached = read_state(tmp_path, settings.hash)

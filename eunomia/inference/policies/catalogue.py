@@ -59,10 +59,10 @@ POLICIES = Registry(
         "worst_first": "eunomia.inference.policies.tenant_gap:worst_first",
         "shift": "eunomia.inference.policies.tenant_gap:shift",
         "weighted_fair": "eunomia.inference.policies.weighted_fair:weighted_fair",
-        "deferring": "eunomia.learning.deferrable.policy:deferring",
-        "eunomia": "eunomia.learning.serving:eunomia",
-        "relmas": "eunomia.learning.relmas.card:relmas",
-        "relmas-slo": "eunomia.learning.relmas.card:relmas_slo",
+        "deferring": "eunomia.learning.agents.deferrable.policy:deferring",
+        "eunomia": "eunomia.learning.load:eunomia",
+        "relmas": "eunomia.learning.agents.ddpg.card:relmas",
+        "relmas-slo": "eunomia.learning.agents.ddpg.card:relmas_slo",
     },
 )
 

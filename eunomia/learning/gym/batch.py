@@ -13,12 +13,12 @@ from eunomia.inference.kernel.setup import STEP, Rules
 from eunomia.inference.kernel.signatures import compile_key
 from eunomia.inference.kernel.state import State, new_state
 from eunomia.inference.policies.ordering import fcfs
-from eunomia.learning.actions import Choice, Starts
+from eunomia.learning.encodings import Choice, Starts
+from eunomia.learning.episodes import Episode
 from eunomia.learning.gym.stepping import compiled_step, compiled_views
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR
 from eunomia.learning.policy.learned import compiled_decision
 from eunomia.learning.rewards import DURATION, REQUESTS, no_tally
-from eunomia.learning.training.episodes import Episode
 
 AT_REST = -2  # of ``counts``: this episode is not stepped
 

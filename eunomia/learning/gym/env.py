@@ -16,12 +16,12 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from eunomia.learning.actions import encoding as find_encoding
+from eunomia.learning.encodings import encoding as find_encoding
+from eunomia.learning.episodes import Episode
 from eunomia.learning.gym.batch import Batch
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR
 from eunomia.learning.rewards import HITS, MISSES, RewardSettings
 from eunomia.learning.rewards import reward as find_reward
-from eunomia.learning.training.episodes import Episode
 
 BOUND = 1000.0  # of every feature
 Draw = Callable[[int], Episode]  # seed -> episode; all with the same number of accelerators

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from eunomia.learning.actions import Starts
-from eunomia.learning.actions import encoding as find_encoding
+from eunomia.learning.encodings import Starts
+from eunomia.learning.encodings import encoding as find_encoding
 from eunomia.learning.gym.batch import Batch
 from eunomia.learning.gym.env import Draw, action_space, observation, observation_space
 from eunomia.learning.rewards import HITS, MISSES, RewardSettings

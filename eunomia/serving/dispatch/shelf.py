@@ -172,7 +172,7 @@ class PolicyShelf:
             from eunomia.learning.distill.policy import RulePolicy
 
             return RulePolicy(load_rules(path))
-        from eunomia.learning.serving import load_policy as load_card
+        from eunomia.learning.load import load_policy as load_card
 
         return load_card(path)
 

@@ -42,7 +42,7 @@ def resolve_policy(policy: PolicyLike) -> Any:
     if policy.endswith(".py"):
         raise ConfigError(f"policy '{policy}' is a file; say which of its functions too: {policy}:FUNCTION")
     if policy.endswith(CARD):
-        from eunomia.learning.serving import load_policy as load_learned
+        from eunomia.learning.load import load_policy as load_learned
 
         return load_learned(policy)
     if policy.endswith(RULES):

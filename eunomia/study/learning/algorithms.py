@@ -26,7 +26,7 @@ from eunomia.config.algorithm import (
 )
 from eunomia.config.training import TrainingConfig
 from eunomia.core.errors import ConfigError
-from eunomia.learning.training.objectives import check_objective
+from eunomia.learning.objectives import check_objective
 from eunomia.study.learning.training import Heuristic, ScenarioSampler, best_heuristic, episode_facts
 
 Floats = npt.NDArray[np.float64]
@@ -107,10 +107,10 @@ def _outcome(
 
 def _relmas(config: TrainingConfig, sampler: ScenarioSampler, folder: Path, tell: Tell | None) -> Learned:
     """DDPG or TD3 over lists of sub-jobs; with targets, Fair/Firm's features."""
-    from eunomia.learning.relmas.card import save_relmas
-    from eunomia.learning.relmas.ddpg import Rates
-    from eunomia.learning.relmas.policy import RelmasPolicy
-    from eunomia.learning.relmas.training import Progress, Settings, train
+    from eunomia.learning.agents.ddpg.agent import Progress, Settings, train
+    from eunomia.learning.agents.ddpg.card import save_relmas
+    from eunomia.learning.agents.ddpg.ddpg import Rates
+    from eunomia.learning.agents.ddpg.policy import RelmasPolicy
     from eunomia.learning.rewards import RewardSettings
 
     a = cast("RelmasAlgorithm", config.algorithm)
@@ -135,7 +135,7 @@ def _relmas(config: TrainingConfig, sampler: ScenarioSampler, folder: Path, tell
 
 def _ppo(config: TrainingConfig, sampler: ScenarioSampler, folder: Path, tell: Tell | None) -> Learned:
     """PPO with a masked pointer."""
-    from eunomia.learning.trainers.ppo import PPOAgent, Settings
+    from eunomia.learning.agents.ppo import PPOAgent, Settings
 
     a = cast("PpoAlgorithm", config.algorithm)
     settings = Settings(epochs=a.epochs, minibatch=a.minibatch, rate=a.rate, gamma=a.gamma,
@@ -146,7 +146,7 @@ def _ppo(config: TrainingConfig, sampler: ScenarioSampler, folder: Path, tell: T
 
 def _sac(config: TrainingConfig, sampler: ScenarioSampler, folder: Path, tell: Tell | None) -> Learned:
     """Discrete SAC with masked pointers."""
-    from eunomia.learning.trainers.sac import SACAgent, Settings
+    from eunomia.learning.agents.sac import SACAgent, Settings
 
     a = cast("SacAlgorithm", config.algorithm)
     settings = Settings(every=a.every, batch=a.batch, replay=a.replay, rate=a.rate, gamma=a.gamma, units=a.units,
@@ -157,8 +157,8 @@ def _sac(config: TrainingConfig, sampler: ScenarioSampler, folder: Path, tell: T
 
 def _bdq(config: TrainingConfig, sampler: ScenarioSampler, folder: Path, tell: Tell | None) -> Learned:
     """Branching Q, with or without auxiliary losses."""
-    from eunomia.learning.branching.serve import BranchingPolicy, BranchingWeights, save_branching
-    from eunomia.learning.branching.train import BranchingAgent, BranchingSettings
+    from eunomia.learning.agents.bdq.agent import BranchingAgent, BranchingSettings
+    from eunomia.learning.agents.bdq.policy import BranchingPolicy, BranchingWeights, save_branching
 
     a = cast("BdqAlgorithm", config.algorithm)
     settings = BranchingSettings(
@@ -185,9 +185,9 @@ def _placement(
     """A3C or A2C on drawn traces; its heuristic is the rule of the greatest reward on the validation traces."""
     from eunomia.inference.environments.edge_cloud.rules import RULES, find_rule, measured
     from eunomia.inference.environments.edge_cloud.world import Goals
-    from eunomia.learning.placement.a3c import Cases, PlacementAgent
-    from eunomia.learning.placement.learner import Settings
-    from eunomia.learning.placement.policy import PreferencePlacement, save_placement
+    from eunomia.learning.agents.a3c.agent import Cases, PlacementAgent
+    from eunomia.learning.agents.a3c.learner import Settings
+    from eunomia.learning.agents.a3c.policy import PreferencePlacement, save_placement
 
     goals = Goals(a.requester, a.provider, a.utilisation, a.waiting)
     settings = Settings(a.workers, a.name == "a2c", a.traces, a.steps, a.units, a.rate, entropy_weight=a.entropy,
@@ -211,8 +211,8 @@ def _deferrable(
     config: TrainingConfig, a: DeferrableAlgorithm, folder: Path, tell: Tell | None, command: str
 ) -> AlgorithmOutcome:
     """Start rules for deferrable requests; the heuristic is the best of the fixed rules on validation."""
-    from eunomia.learning.deferrable.policy import RULES, Deferring, deferring, save_deferring
-    from eunomia.learning.deferrable.train import DeferrableAgent, Settings, worth
+    from eunomia.learning.agents.deferrable.agent import DeferrableAgent, Settings, worth
+    from eunomia.learning.agents.deferrable.policy import RULES, Deferring, deferring, save_deferring
 
     sampler = ScenarioSampler(config)
     episodes = sampler.validation()
@@ -241,7 +241,7 @@ def _lanes(sampler: ScenarioSampler) -> int:
 
 
 def _play(a: PpoAlgorithm | SacAlgorithm | BdqAlgorithm, encoding: str) -> Any:
-    from eunomia.learning.trainers.memory import Play
+    from eunomia.learning.agents.replay import Play
 
     return Play(encoding, a.episodes, a.most, a.reward, a.scale)
 
@@ -249,7 +249,7 @@ def _play(a: PpoAlgorithm | SacAlgorithm | BdqAlgorithm, encoding: str) -> Any:
 def _save_pointer(
     config: TrainingConfig, most: int
 ) -> Callable[[dict[str, Floats], Path, Mapping[str, Any]], Path]:
-    from eunomia.learning.trainers.serve import PointerPolicy, save_pointer
+    from eunomia.learning.agents.pointer_policy import PointerPolicy, save_pointer
 
     def save(tensors: dict[str, Floats], path: Path, facts: Mapping[str, Any]) -> Path:
         return save_pointer(PointerPolicy(tensors, config.name, most), path, dict(facts))
@@ -262,7 +262,7 @@ def _looped(
     save: Callable[[dict[str, Floats], Path, Mapping[str, Any]], Path],
 ) -> Learned:  # fmt: skip
     """Run an agent in the common loop."""
-    from eunomia.learning.trainers.run import Plan, Progress, train
+    from eunomia.learning.loop import Plan, Progress, train
 
     a = cast("PpoAlgorithm", config.algorithm)
     identity = hashlib.sha256(json.dumps([a.model_dump(), config.objective, about]).encode()).hexdigest()

@@ -21,13 +21,13 @@ from eunomia.learning.distill.fitting.fidelity import agreement
 from eunomia.learning.distill.fitting.fit import FitOptions, distil
 from eunomia.learning.distill.policy import RulePolicy
 from eunomia.learning.distill.rules import RuleSet
+from eunomia.learning.episodes import Episode
+from eunomia.learning.load import checkpoint_of
+from eunomia.learning.objectives import attainment, hit_rate
+from eunomia.learning.objectives import value as worth
 from eunomia.learning.policy.bases import base_weights
 from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.learning.policy.weights import Floats
-from eunomia.learning.serving import checkpoint_of
-from eunomia.learning.training.episodes import Episode
-from eunomia.learning.training.objectives import attainment, hit_rate
-from eunomia.learning.training.objectives import value as worth
 from eunomia.metrics.statistics import interval
 from eunomia.study.learning.training import ScenarioSampler
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from eunomia.config import Scenario
 from eunomia.inference.simulate import simulate_problem
+from eunomia.learning.episodes import Episode
+from eunomia.learning.load import load_policy
+from eunomia.learning.objectives import attainment, hit_rate, max_min, shortfall
 from eunomia.learning.policy.weights import Floats
-from eunomia.learning.serving import load_policy
-from eunomia.learning.training.episodes import Episode
-from eunomia.learning.training.objectives import attainment, hit_rate, max_min, shortfall
 from eunomia.metrics.statistics import Estimate, interval
 from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
 from eunomia.study.learning.training import scenario_episode

@@ -17,17 +17,17 @@ from eunomia.config.training import NETWORKS, StageConfig, TrainingConfig
 from eunomia.hardware.table import CostTable
 from eunomia.inference.problem import build_problem
 from eunomia.inference.simulate import simulate_problem
+from eunomia.learning.agents.cmaes import Progress, Settings, Trained, train
+from eunomia.learning.agents.expert.agent import ExpertSettings, train_by_expert
+from eunomia.learning.card import card_path_of
 from eunomia.learning.checkpoint import Checkpoint, save
-from eunomia.learning.family import card_path_of
+from eunomia.learning.episodes import Episode, Sampler
+from eunomia.learning.load import checkpoint_of, shipped
+from eunomia.learning.objectives import PROMISED, check_objective, value
 from eunomia.learning.policy.bases import TERMS, base_weights, with_promise
 from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.learning.policy.weights import Floats, Weights
-from eunomia.learning.serving import checkpoint_of, shipped
-from eunomia.learning.training.episodes import Episode, Sampler
-from eunomia.learning.training.expert.run import ExpertSettings, train_by_expert
-from eunomia.learning.training.objectives import PROMISED, check_objective, value
-from eunomia.learning.training.run import Progress, Settings, Trained, train
-from eunomia.learning.training.workers import Crew
+from eunomia.learning.workers import Crew
 from eunomia.study.files import file_stamps
 from eunomia.study.inference.bench import prepare
 from eunomia.study.inference.tuning import FIRST_VALIDATION_SEED

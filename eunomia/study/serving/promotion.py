@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from eunomia.core.errors import ConfigError, EunomiaError, RecordError
 from eunomia.inference.simulate import simulate_problem
-from eunomia.learning.training.episodes import Episode
-from eunomia.learning.training.objectives import TOLERANCE, gaps
+from eunomia.learning.episodes import Episode
+from eunomia.learning.objectives import TOLERANCE, gaps
 from eunomia.study.inference.policy import CARD, RULES, PolicyLike, policy_name, resolve_policy
 from eunomia.study.serving.twin import Twin
 

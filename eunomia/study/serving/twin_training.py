@@ -13,8 +13,8 @@ from eunomia.config.load import read_table
 from eunomia.config.training import TrainingConfig, training_from
 from eunomia.core.errors import ConfigError
 from eunomia.inference.problem import build_problem
-from eunomia.learning.training.episodes import Episode
-from eunomia.learning.training.workers import Crew
+from eunomia.learning.episodes import Episode
+from eunomia.learning.workers import Crew
 from eunomia.study.learning.training import Outcome, Tell, train_policy
 from eunomia.study.serving.twin import Twin, read_twin
 from eunomia.workload.requests import RequestTable

@@ -24,7 +24,7 @@ from eunomia.workload.tenant import Agreement, Slo
 from tests.inference.policies.views import answer, job, make_view
 from tests.inference.strategies import Case, ToyPlatform, layers, toy_table
 
-PINNED = ("relmas", "relmas-slo")  # to six accelerators; tests of their own: learning/relmas
+PINNED = ("relmas", "relmas-slo")  # to six accelerators; tests of their own: learning/agents/ddpg
 FEWER = {
     "magma_10k": "magma_10k(samples=40)",
     "magma_10k+g0.8": "magma_10k(samples=40)+g0.8",

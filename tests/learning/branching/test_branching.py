@@ -5,8 +5,8 @@ import pytest
 
 from eunomia.core.errors import ConfigError, RecordError, UnknownNameError
 from eunomia.inference.simulate import simulate_problem
-from eunomia.learning.branching.choose import duel, resolve, target
-from eunomia.learning.branching.serve import (
+from eunomia.learning.agents.bdq.choose import duel, resolve, target
+from eunomia.learning.agents.bdq.policy import (
     BranchingPolicy,
     BranchingWeights,
     load_branching_policy,
@@ -17,9 +17,9 @@ from eunomia.learning.observation.table import GLOBAL, JOB, PAIR
 from tests.learning.deployment import episode
 
 torch = pytest.importorskip("torch")
-from eunomia.learning.branching.network import BranchingQ  # noqa: E402
-from eunomia.learning.branching.train import BranchingAgent, BranchingSettings  # noqa: E402
-from eunomia.learning.trainers.memory import Play  # noqa: E402
+from eunomia.learning.agents.bdq.agent import BranchingAgent, BranchingSettings  # noqa: E402
+from eunomia.learning.agents.bdq.network import BranchingQ  # noqa: E402
+from eunomia.learning.agents.replay import Play  # noqa: E402
 from tests.learning.deployment import ToySampler  # noqa: E402
 
 ALL = np.ones((2, 3), np.bool_)

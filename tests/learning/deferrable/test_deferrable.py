@@ -16,17 +16,17 @@ from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import build_problem
 from eunomia.inference.simulate import Outcome, simulate_problem
-from eunomia.learning.deferrable.optimum import Run, busy_times, offline_optimum, runs_of
-from eunomia.learning.deferrable.policy import (
+from eunomia.learning.agents.deferrable.agent import DeferrableAgent, Settings, hit_rates
+from eunomia.learning.agents.deferrable.optimum import Run, busy_times, offline_optimum, runs_of
+from eunomia.learning.agents.deferrable.policy import (
     RULES,
     Deferring,
     deferring,
     load_deferring,
     save_deferring,
 )
-from eunomia.learning.deferrable.train import DeferrableAgent, Settings, hit_rates
-from eunomia.learning.serving import card_of, load_policy
-from eunomia.learning.training.episodes import Episode
+from eunomia.learning.episodes import Episode
+from eunomia.learning.load import card_of, load_policy
 from eunomia.workload.model import DnnModel
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement
@@ -157,7 +157,7 @@ class Small:
 
 def test_training_finds_better_starts_and_resumes_to_the_bit(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from eunomia.learning.trainers.run import Plan, Progress, train
+    from eunomia.learning.loop import Plan, Progress, train
 
     plan, how = Plan(6, 2, identity="x"), Settings(episodes=3, population=8)
     whole = train(DeferrableAgent(how, Small()), plan)

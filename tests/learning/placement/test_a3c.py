@@ -16,8 +16,8 @@ from eunomia.core.errors import ConfigError  # noqa: E402
 from eunomia.inference.environments.edge_cloud.case import draw  # noqa: E402
 from eunomia.inference.environments.edge_cloud.rules import find_rule, measured, run  # noqa: E402
 from eunomia.inference.environments.edge_cloud.world import World  # noqa: E402
-from eunomia.learning.placement.a3c import Cases, PlacementAgent  # noqa: E402
-from eunomia.learning.placement.learner import (  # noqa: E402
+from eunomia.learning.agents.a3c.agent import Cases, PlacementAgent  # noqa: E402
+from eunomia.learning.agents.a3c.learner import (  # noqa: E402
     Settings,
     Worker,
     _gradient,
@@ -28,8 +28,8 @@ from eunomia.learning.placement.learner import (  # noqa: E402
     returns,
     unflat,
 )
-from eunomia.learning.placement.policy import PreferencePlacement, observe, shapes  # noqa: E402
-from eunomia.learning.trainers.run import Plan, Progress, train  # noqa: E402
+from eunomia.learning.agents.a3c.policy import PreferencePlacement, observe, shapes  # noqa: E402
+from eunomia.learning.loop import Plan, Progress, train  # noqa: E402
 
 SMALL = Settings(workers=2, together=True, traces=1, steps=6, units=4, rate=0.01, seed=3)
 CASES = Cases(tasks=6, devices=2, tenants=2, traces=1, validation=3)

@@ -14,13 +14,13 @@ from eunomia.inference.environments.edge_cloud.case import Case, draw
 from eunomia.inference.environments.edge_cloud.optimum import optimum
 from eunomia.inference.environments.edge_cloud.rules import RULES, assignment, find_rule, run
 from eunomia.inference.environments.edge_cloud.world import Goals, World
-from eunomia.learning.placement.policy import (
+from eunomia.learning.agents.a3c.policy import (
     PreferencePlacement,
     load_placement,
     save_placement,
     shapes,
 )
-from eunomia.learning.serving import card_of, load_policy
+from eunomia.learning.load import card_of, load_policy
 
 NONE = np.zeros((2, 2), np.bool_)
 # Task 0 (tenant 0, weight 3, works 4) and task 1 (tenant 1, weight 1, works 2) arrive at 0 and 1. Device 0 has speed 1

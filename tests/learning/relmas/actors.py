@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from eunomia.learning.relmas.network import Actor
+from eunomia.learning.agents.ddpg.network import Actor
 
 
 def zero_actor(lanes: int, units: int, promises: bool) -> Actor:

@@ -9,15 +9,15 @@ from eunomia.contract.view import ACCELERATOR, READY
 from eunomia.core.errors import ConfigError, PlatformError
 from eunomia.inference.problem import build_problem
 from eunomia.inference.simulate import simulate_problem
-from eunomia.learning.relmas.decide import decode, start_idle
-from eunomia.learning.relmas.episode import Exploration, explore
-from eunomia.learning.relmas.network import Actor
-from eunomia.learning.relmas.policy import RelmasPolicy
-from eunomia.learning.relmas.table import inputs
-from eunomia.learning.relmas.teacher import teach
+from eunomia.learning.agents.ddpg.decide import decode, start_idle
+from eunomia.learning.agents.ddpg.episode import Exploration, explore
+from eunomia.learning.agents.ddpg.network import Actor
+from eunomia.learning.agents.ddpg.policy import RelmasPolicy
+from eunomia.learning.agents.ddpg.table import inputs
+from eunomia.learning.agents.ddpg.teacher import teach
 from eunomia.workload.requests import RequestTable
+from tests.learning.agents.ddpg.actors import zero_actor
 from tests.learning.deployment import episode
-from tests.learning.relmas.actors import zero_actor
 
 
 def actor(lanes: int = 4, units: int = 8, promises: bool = False, seed: int = 0) -> Actor:
@@ -77,7 +77,7 @@ def test_the_teacher_by_hand() -> None:
 
 def test_the_compiled_lstm_equals_numpy_and_pytorch() -> None:
     torch = pytest.importorskip("torch")
-    from eunomia.learning.relmas.networks import ActorNet
+    from eunomia.learning.agents.ddpg.networks import ActorNet
 
     torch.manual_seed(3)
     net = ActorNet(4, True, 16)

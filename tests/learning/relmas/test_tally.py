@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from eunomia.inference.kernel.layout import DROPPED, HIT, LATE, RESULT, SUBJOB, UNFINISHED
-from eunomia.learning.relmas.episode import Exploration, explore, transitions
-from eunomia.learning.relmas.policy import RelmasPolicy
-from eunomia.learning.relmas.replay import Replay, discounted
-from eunomia.learning.relmas.table import inputs
-from eunomia.learning.relmas.tally import overload_until, tallies
+from eunomia.learning.agents.ddpg.episode import Exploration, explore, transitions
+from eunomia.learning.agents.ddpg.policy import RelmasPolicy
+from eunomia.learning.agents.ddpg.replay import Replay, discounted
+from eunomia.learning.agents.ddpg.table import inputs
+from eunomia.learning.agents.ddpg.tally import overload_until, tallies
 from eunomia.learning.rewards import (
     ATTAINMENT,
     HITS,
@@ -23,8 +23,8 @@ from eunomia.learning.rewards import (
     r1,
     r5,
 )
+from tests.learning.agents.ddpg.actors import zero_actor
 from tests.learning.deployment import episode
-from tests.learning.relmas.actors import zero_actor
 
 
 def outcome() -> SimpleNamespace:

@@ -18,18 +18,18 @@ from eunomia.core.errors import (  # noqa: E402
 )
 from eunomia.inference.kernel.layout import HIT  # noqa: E402
 from eunomia.inference.simulate import simulate_problem  # noqa: E402
-from eunomia.learning.family import family_of  # noqa: E402
-from eunomia.learning.relmas.card import FAMILY, load_relmas, save_relmas  # noqa: E402
-from eunomia.learning.relmas.ddpg import Learner, Rates  # noqa: E402
-from eunomia.learning.relmas.policy import RelmasPolicy  # noqa: E402
-from eunomia.learning.relmas.replay import Batch  # noqa: E402
-from eunomia.learning.relmas.table import inputs  # noqa: E402
-from eunomia.learning.relmas.training import Progress, Settings, train  # noqa: E402
-from eunomia.learning.serving import card_of, load_policy  # noqa: E402
+from eunomia.learning.agents.ddpg.agent import Progress, Settings, train  # noqa: E402
+from eunomia.learning.agents.ddpg.card import FAMILY, load_relmas, save_relmas  # noqa: E402
+from eunomia.learning.agents.ddpg.ddpg import Learner, Rates  # noqa: E402
+from eunomia.learning.agents.ddpg.policy import RelmasPolicy  # noqa: E402
+from eunomia.learning.agents.ddpg.replay import Batch  # noqa: E402
+from eunomia.learning.agents.ddpg.table import inputs  # noqa: E402
+from eunomia.learning.card import family_of  # noqa: E402
+from eunomia.learning.load import card_of, load_policy  # noqa: E402
 from eunomia.study.inference.policy import resolve_policy  # noqa: E402
 from eunomia.study.learning.training import scenario_episode  # noqa: E402
+from tests.learning.agents.ddpg.actors import zero_actor  # noqa: E402
 from tests.learning.deployment import ToySampler, episode  # noqa: E402
-from tests.learning.relmas.actors import zero_actor  # noqa: E402
 
 SMALL = Settings(4, True, "R5", rates=Rates(units=8, batch=8), clone_episodes=1, clone_steps=4, iterations=3, updates=3,
                  critic_first=1, validate_every=2, imitation=0.5, period_layers=0.0)  # fmt: skip

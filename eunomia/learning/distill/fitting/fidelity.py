@@ -13,8 +13,8 @@ from eunomia.learning.distill.plain import ByRules
 from eunomia.learning.distill.policy import RulePolicy
 from eunomia.learning.distill.rules import RuleSet
 from eunomia.learning.distill.tree import Tree
+from eunomia.learning.episodes import Episode
 from eunomia.learning.policy.weights import Weights
-from eunomia.learning.training.episodes import Episode
 
 SEED = 77
 

@@ -20,11 +20,11 @@ from eunomia.learning.distill.inputs import MAY_ASK, PARTS
 from eunomia.learning.distill.plain import ByRules
 from eunomia.learning.distill.policy import RulePolicy
 from eunomia.learning.distill.rules import RuleSet
+from eunomia.learning.episodes import Sampler
+from eunomia.learning.objectives import value
 from eunomia.learning.observation.table import JOB
 from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.learning.policy.weights import Floats, Weights
-from eunomia.learning.training.episodes import Sampler
-from eunomia.learning.training.objectives import value
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from eunomia.learning.distill.fitting.bins import codes_of, edges_of
 from eunomia.learning.distill.fitting.teacher import ByTeacher
 from eunomia.learning.distill.inputs import NAMES, PARTS
 from eunomia.learning.distill.plain import Log, Source, decide
+from eunomia.learning.episodes import Episode
 from eunomia.learning.observation.sharing import PROPORTIONAL, WAY_OF, WAYS
 from eunomia.learning.policy.weights import Floats
-from eunomia.learning.training.episodes import Episode
 
 Whole = npt.NDArray[np.int64]
 MOST = 24  # waiting sub-jobs kept of one decision: the teacher's first ones

@@ -1,0 +1,157 @@
+"""The learned placement policy in NumPy: what it sees, its network, its card; no PyTorch.
+
+h_p = relu(x_p W1 + b1) of every legal pair p; z = (mean h, max h, g)
+logit_p = relu((h_p, z) W2 + b2) w2 + c2 + BASE gain_p;  logit of deferring = relu(z W3 + b3) w3 + c3 + DEFER
+value = relu(z W4 + b4) w4 + c4
+
+Illegal pairs are never scored; deferring is always legal. With w2 = 0 the policy is ``greedy_gain``, which it begins
+as (ours). Any number of tasks, devices and tenants.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from eunomia.core.errors import ConfigError, RecordError
+from eunomia.inference.environments.edge_cloud.case import Floats
+from eunomia.inference.environments.edge_cloud.rules import Answer
+from eunomia.inference.environments.edge_cloud.world import World
+from eunomia.learning.card import card_path_of, read_family_card, read_tensors, write_card
+
+FAMILY, VERSION = "placement", 1
+BASE, DEFER = 4.0, -2.0
+PAIR = (
+    "tenant_likes",
+    "device_likes",
+    "run",  # run time / mean run time, at most 4
+    "queue",  # seconds until it would start / mean run time, at most 8
+    "in_time",  # 1 if it would meet its deadline
+    "slack",  # deadline - end, over mean run time, clipped to [-2, 4]
+    "memory",  # share of the device's
+    "window",  # seconds left in the window after it / mean run time, at most 8
+    "weight",  # over the mean weight
+    "gain",  # reward of the placement times the number of tasks
+)
+GLOBAL = (
+    "waiting",  # waiting tasks / devices, at most 4
+    "backlog",  # mean queue of present devices / mean run time, at most 8
+    "present",  # share of devices that are there
+)
+LIKED = tuple(PAIR.index(name) for name in ("tenant_likes", "device_likes", "gain"))
+
+
+def observe(world: World, hidden: bool = False) -> tuple[Floats, Floats]:
+    """(waiting, D, PAIR) and (GLOBAL,) features; ``hidden``: without anything that tells likes."""
+    c, rows, unit_s = world.case, np.array(world.waiting, np.int64), world.case.mean_run_s
+    start_s = np.maximum(world.now_s, world.free_s)
+    run_s, tenant = c.run_s[rows], c.tenant[rows]
+    end_s = start_s[None, :] + run_s
+    shape, due = run_s.shape, c.deadline_s[rows, None]
+    columns = (
+        c.tenant_likes[tenant], c.device_likes[:, tenant].T, np.minimum(run_s / unit_s, 4.0),
+        np.minimum(np.broadcast_to(start_s - world.now_s, shape) / unit_s, 8.0), end_s <= due,
+        np.clip((due - end_s) / unit_s, -2.0, 4.0), c.memory_gb[rows, None] / c.device_gb[None, :],
+        np.clip((c.leave_s[None, :] - end_s) / unit_s, -1.0, 8.0),
+        np.broadcast_to((c.weight[rows] / c.weight.mean())[:, None], shape), world.gains() * len(c.arrival_s),
+    )  # fmt: skip
+    pairs = np.stack([np.asarray(column, np.float64) for column in columns], axis=2)
+    if hidden:
+        pairs[:, :, LIKED] = 0.0
+    here = (c.join_s <= world.now_s) & (world.now_s < c.leave_s)
+    queue_s = np.maximum(world.free_s - world.now_s, 0.0)[here]
+    backlog = min(float(queue_s.mean()) / unit_s, 8.0) if here.any() else 0.0
+    return pairs, np.array([min(len(rows) / len(here), 4.0), backlog, float(here.mean())])
+
+
+def shapes(units: int) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of all tensors."""
+    context = 2 * units + len(GLOBAL)
+    return {
+        "W1": (len(PAIR), units), "b1": (units,), "W2": (units + context, units), "b2": (units,), "w2": (units,),
+        "c2": (1,), "W3": (context, units), "b3": (units,), "w3": (units,), "c3": (1,), "W4": (context, units),
+        "b4": (units,), "w4": (units,), "c4": (1,),
+    }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Legal pairs (P, 2), their odds and at last that of deferring (P + 1,), and the value of the state."""
+
+    pairs: np.ndarray[Any, Any]
+    odds: Floats
+    value: float
+
+
+class PreferencePlacement:
+    """A placement policy; a rule as those of rules.py. Raises ConfigError for a missing tensor or a wrong shape."""
+
+    def __init__(self, tensors: dict[str, Floats], name: str = "placement", hidden: bool = False) -> None:
+        self.tensors, self.name, self.hidden = tensors, name, hidden
+        self.units = len(tensors.get("b1", ()))
+        for key, shape in shapes(self.units).items():
+            if key not in tensors or tensors[key].shape != shape:
+                found = tensors[key].shape if key in tensors else "missing"
+                raise ConfigError(f"placement weights '{key}' are {found}; {shape} is needed")
+
+    def decision(self, world: World, mask: np.ndarray[Any, Any] | None = None) -> Decision:
+        """Odds over legal pairs and deferring; ``mask``: other pairs than the legal ones."""
+        t, (features, overall) = self.tensors, observe(world, self.hidden)
+        pairs = np.argwhere(world.mask() if mask is None else mask)
+        x = features[pairs[:, 0], pairs[:, 1]]
+        hidden = _relu(x @ t["W1"] + t["b1"])
+        pooled = (hidden.mean(axis=0), hidden.max(axis=0)) if len(x) else (np.zeros(self.units),) * 2
+        z = np.concatenate([*pooled, overall])
+        joint = np.hstack([hidden, np.repeat(z[None, :], len(x), axis=0)])
+        scores = _relu(joint @ t["W2"] + t["b2"]) @ t["w2"] + t["c2"] + BASE * x[:, PAIR.index("gain")]
+        defer = _relu(z @ t["W3"] + t["b3"]) @ t["w3"] + t["c3"][0] + DEFER
+        logits = np.append(scores, defer)
+        odds = np.exp(logits - logits.max())
+        value = float(_relu(z @ t["W4"] + t["b4"]) @ t["w4"] + t["c4"][0])
+        return Decision(pairs, odds / odds.sum(), value)
+
+    def __call__(self, world: World) -> Answer:
+        """The likeliest choice."""
+        found = self.decision(world)
+        choice = int(np.argmax(found.odds))
+        if choice == len(found.pairs):
+            return None
+        row, device = found.pairs[choice].tolist()
+        return row, device
+
+
+def save_placement(
+    policy: PreferencePlacement, path: str | Path, facts: dict[str, Any] | None = None
+) -> Path:
+    """Write card and tensors. Raises OutputError."""
+    features = {"version": VERSION, "pair": PAIR, "global": GLOBAL}
+    kind = {"kind": "placement", "units": policy.units, "hidden": policy.hidden}
+    return write_card(path, FAMILY, policy.name, features, kind, policy.tensors, facts)
+
+
+def read_placement_card(path: str | Path) -> dict[str, Any]:
+    """The card, checked. Raises RecordError."""
+    return read_family_card(path, FAMILY, VERSION)
+
+
+def load_placement(path: str | Path) -> PreferencePlacement:
+    """The policy of a card. Raises RecordError with the reason for refusal."""
+    card = read_placement_card(path)
+    try:
+        return PreferencePlacement(read_tensors(path, card), card["name"], bool(card["policy"]["hidden"]))
+    except ConfigError as error:
+        raise RecordError(f"{card_path_of(path)}: {error}") from None
+
+
+def refuse_engine(path: str | Path) -> Any:
+    """What asks for a policy of the engine is told that this is none. Raises ConfigError."""
+    raise ConfigError(
+        f"{path} places whole tasks on devices (eunomia.learning.agents.a3c); it cannot schedule layers"
+    )
+
+
+def _relu(values: Floats) -> Floats:
+    return np.maximum(values, 0.0)

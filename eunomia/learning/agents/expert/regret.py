@@ -1,0 +1,114 @@
+"""The expected regret of a policy on labels, its gradient, and its descent.
+
+At one decision point with candidates i the policy is taken to draw i with probability p = softmax(score / HEAT), and to
+start it with probability q = 1 / (1 + exp(-margin / SLACK)), else to hold. What it loses on average is
+
+    loss = sum_i p_i (q_i regret_i + (1 - q_i) hold)
+
+The policy that is served takes the best score and the sign of the margin; heat and slack only make the loss smooth. A
+held sub-job is followed by the next one there and by nothing here, so holding weighs more here than it should.
+Cross-entropy on the best choice would treat a loss of a hundredth of a hit like one of three hits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.learning.agents.codec import Codec
+from eunomia.learning.agents.expert.labels import Labels
+from eunomia.learning.observation.table import DEMAND_SHARE, GLOBAL, PAIR
+from eunomia.learning.policy.network import REACH
+from eunomia.learning.policy.weights import Weights
+
+Floats = npt.NDArray[np.float64]
+
+HEAT, SLACK = 0.1, 0.05
+BATCH = 512  # decision points
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Adam (Kingma and Ba, ICLR 2015), ``epochs`` over all labels; ``decay``: pull back to where it began."""
+
+    epochs: int = 10
+    rate: float = 0.02
+    decay: float = 1e-3
+
+
+def loss_and_gradient(weights: Weights, labels: Labels) -> tuple[float, dict[str, Floats]]:
+    """Mean expected regret per decision point [hits], and its gradient by tensor, ``gate`` among them.
+
+    Linear and hidden policies; the pooled terms of a pointer need all that waits, which labels do not hold.
+    """
+    overall = labels.start[:, len(PAIR) : len(PAIR) + len(GLOBAL)]
+    score = labels.jobs @ (weights.base + weights.job)
+    margin = np.float64(weights.gate) - overall[:, DEMAND_SHARE] + labels.start @ weights.start
+    hidden = inputs = summed = None
+    if weights.kind == "hidden":
+        own = np.clip((labels.jobs - weights.centre) / weights.spread, -REACH, REACH)
+        inputs = np.hstack([own, overall])
+        summed = inputs @ weights.network["W1"] + weights.network["b1"]
+        hidden = summed / (1.0 + np.abs(summed))
+        score = score + hidden @ weights.network["out"]
+        margin = margin + hidden @ weights.network["out_start"]
+    value, by_score, by_margin = _expected(score, margin, labels)
+    gradient = {
+        "job": by_score @ labels.jobs, "start": by_margin @ labels.start, "gate": np.array([by_margin.sum()]),
+    }  # fmt: skip
+    if hidden is not None and inputs is not None and summed is not None:
+        network = weights.network
+        back = np.outer(by_score, network["out"]) + np.outer(by_margin, network["out_start"])
+        back /= (1.0 + np.abs(summed)) ** 2
+        gradient |= {
+            "out": by_score @ hidden, "out_start": by_margin @ hidden, "W1": inputs.T @ back, "b1": back.sum(axis=0),
+        }  # fmt: skip
+    return value, gradient
+
+
+def _expected(score: Floats, margin: Floats, labels: Labels) -> tuple[float, Floats, Floats]:
+    """Mean loss, and its derivatives by score and by margin."""
+    first = np.flatnonzero(np.diff(labels.point, prepend=-1))
+    sizes = np.diff(first, append=len(score))
+    spread = np.repeat(np.maximum.reduceat(score, first), sizes)
+    p = np.exp((score - spread) / HEAT)
+    p /= np.repeat(np.add.reduceat(p, first), sizes)
+    q = 0.5 * (1.0 + np.tanh(0.5 * margin / SLACK))
+    cost = q * labels.regret + (1.0 - q) * labels.hold
+    mean = np.add.reduceat(p * cost, first)
+    by_score = p * (cost - np.repeat(mean, sizes)) / HEAT / len(first)
+    by_margin = p * (labels.regret - labels.hold) * q * (1.0 - q) / SLACK / len(first)
+    return float(mean.mean()), by_score, by_margin
+
+
+def descend(
+    codec: Codec, x: Floats, labels: Labels, how: Descent, rng: np.random.Generator
+) -> tuple[Floats, float]:  # fmt: skip
+    """Search coordinates after the descent from ``x``, and the mean loss over its last epoch."""
+    began, m, v = x.copy(), np.zeros_like(x), np.zeros_like(x)
+    first = np.append(np.flatnonzero(np.diff(labels.point, prepend=-1)), len(labels.point))
+    step, losses = 0, [0.0]
+    for _ in range(how.epochs):
+        order, losses = rng.permutation(labels.points), []
+        for at in range(0, len(order), BATCH):
+            value, gradient = loss_and_gradient(codec.decode(x), _some(labels, first, order[at : at + BATCH]))
+            g = codec.gather(gradient) + how.decay * (x - began)
+            step += 1
+            m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+            x = x - how.rate * (m / (1.0 - 0.9**step)) / (np.sqrt(v / (1.0 - 0.999**step)) + 1e-8)
+            losses.append(value)
+    return x, float(np.mean(losses))
+
+
+def _some(labels: Labels, first: npt.NDArray[np.int64], points: npt.NDArray[np.int64]) -> Labels:
+    """The labels of these points."""
+    sizes = first[points + 1] - first[points]
+    number = np.repeat(np.arange(len(points)), sizes)
+    rows = (
+        np.arange(len(number)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(first[points], sizes)
+    )
+    taken: dict[str, Any] = {name: value[rows] for name, value in labels.arrays().items() if name != "point"}
+    return Labels(**taken, point=number)

@@ -1,0 +1,100 @@
+"""The pointer of PPO and SAC without PyTorch: its network in NumPy, asked through Views, and its card.
+
+Formulas: pointer.py, which this is tested to equal, decision by decision. Greedy: the action of the greatest logit.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.contract.view import Assign, View
+from eunomia.core.errors import ConfigError, RecordError
+from eunomia.learning.card import card_path_of, read_family_card, read_tensors, write_card
+from eunomia.learning.encodings import Choice, encoding
+from eunomia.learning.observation.plain import observe
+from eunomia.learning.observation.table import GLOBAL, HOPELESS, JOB, NEAR, VERSION
+
+Floats = npt.NDArray[np.float64]
+FAMILY = "pointer"
+REACH = 5.0  # inputs are clipped to +-REACH
+HELD = -8.0  # bias of holding: at first it is rare
+BOUND = 1000.0  # of the environment's features
+
+
+def shapes(units: int) -> dict[str, tuple[int, ...]]:
+    """Names and shapes of all tensors, as PyTorch has them: a layer is (out, in)."""
+    context = 2 * units + len(GLOBAL)
+    widths = {"inner.0": (units, len(JOB)), "inner.2": (units, units), "rho.0": (units, units + context),
+              "rho.2": (1, units), "hold.0": (units, context), "hold.2": (1, units)}  # fmt: skip
+    weights = {f"{name}.weight": shape for name, shape in widths.items()}
+    return weights | {f"{name}.bias": (shape[0],) for name, shape in widths.items()}
+
+
+class PointerPolicy:
+    """Chooses a sub-job or holds, one at a time; the accelerator is that of its earliest finish.
+
+    A policy in Python: for use in earnest, wrap it in ``Guarded``. Sees the ``most`` most urgent sub-jobs; when nothing
+    runs and it holds, the most urgent one starts. Raises ConfigError for a missing tensor or a wrong shape.
+    """
+
+    def __init__(self, tensors: dict[str, Floats], name: str = "pointer", most: int = 32) -> None:
+        self.tensors, self.name, self.most = tensors, name, most
+        units = len(tensors.get("inner.0.bias", ()))
+        for key, shape in shapes(units).items():
+            if key not in tensors or tensors[key].shape != shape:
+                found = tensors[key].shape if key in tensors else "missing"
+                raise ConfigError(f"pointer weights '{key}' are {found}; {shape} is needed")
+
+    def logits(self, jobs: Floats, overall: Floats) -> Floats:
+        """(N + 1,) for (N, JOB) and (GLOBAL,) features; the last one is to hold."""
+        seen, whole = np.clip(jobs, -REACH, REACH), np.clip(overall, -REACH, REACH)
+        hidden = np.maximum(self._layer("inner.2", np.maximum(self._layer("inner.0", seen), 0.0)), 0.0)
+        context = np.concatenate([hidden.mean(axis=0), hidden.max(axis=0), whole])
+        wide = np.hstack([hidden, np.repeat(context[None, :], len(jobs), axis=0)])
+        score = self._layer("rho.2", np.maximum(self._layer("rho.0", wide), 0.0))[:, 0]
+        score += -6.0 * jobs[:, NEAR] - 30.0 * jobs[:, HOPELESS]
+        hold = self._layer("hold.2", np.maximum(self._layer("hold.0", context), 0.0))[0] + HELD
+        return np.append(score, hold)
+
+    def _layer(self, name: str, x: Floats) -> Floats:
+        return np.asarray(x @ self.tensors[f"{name}.weight"].T + self.tensors[f"{name}.bias"], np.float64)
+
+    def __call__(self, view: View) -> list[Assign]:
+        """At most one start for a View."""
+        features, overall = observe(view)
+        ready = view.ready
+        jobs = np.lexsort([ready["sequence"], ready["request"], ready["deadline_s"]])[: self.most]
+        finish_s = (view.accelerators["free_in_s"] + view.latency_s[jobs]) * view.slowdown
+        idle = view.accelerators["request"] < 0
+        choice = Choice(np.isfinite(view.latency_s[jobs]), idle, finish_s)
+        clipped = np.clip(features[jobs], -BOUND, BOUND)
+        starts = encoding("priority_eft").decode(int(np.argmax(self.logits(clipped, overall))), choice)
+        if not starts and idle.all():
+            i, s = np.unravel_index(int(np.argmax(choice.can & idle)), choice.can.shape)
+            starts = [(int(i), int(s))]
+        return [view.assign(int(jobs[i]), s) for i, s in starts]
+
+
+def save_pointer(policy: PointerPolicy, path: str | Path, facts: dict[str, Any] | None = None) -> Path:
+    """Write card and tensors. Raises OutputError."""
+    features = {"version": VERSION, "job": JOB, "global": GLOBAL}
+    kind = {"kind": "pointer", "units": len(policy.tensors["inner.0.bias"]), "most": policy.most}
+    return write_card(path, FAMILY, policy.name, features, kind, policy.tensors, facts)
+
+
+def read_pointer_card(path: str | Path) -> dict[str, Any]:
+    """The card, checked. Raises RecordError."""
+    return read_family_card(path, FAMILY, VERSION)
+
+
+def load_pointer(path: str | Path) -> PointerPolicy:
+    """The policy of a card. Raises RecordError with the reason for refusal."""
+    card = read_pointer_card(path)
+    try:
+        return PointerPolicy(read_tensors(path, card), card["name"], card["policy"]["most"])
+    except ConfigError as error:
+        raise RecordError(f"{card_path_of(path)}: {error}") from None

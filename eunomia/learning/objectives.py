@@ -1,0 +1,141 @@
+"""What the operator wants, as one number per episode, more is better.
+
+    hit_rate    hits / measured requests
+    attainment  share of promised pairs that are at or above their target over the episode
+    near_attainment  the same with a ramp instead of a step: 1 at NEAR above the target, 0 at NEAR below
+    shortfall   - mean over promised pairs of max(0, target - indicator)
+    max_min     - largest shortfall of a promised pair, plus nothing else: 0 when all are served
+    fairness    - standard deviation over tenants of their hit rates
+    slowdown    - mean over measured requests of response / isolated best time; a dropped one counts 0, so use it
+                  with late = "last"
+
+An objective is a mixture ``{name: weight}``: attainment alone moves in steps of one pair, and a little of the
+others tells the search which way is down; ``PROMISED`` has the mixture for each promise. Only hit rates, drop rates
+and mean latencies can be promised here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.core.errors import ConfigError, UnknownNameError
+from eunomia.inference.kernel.layout import DROPPED, HIT
+from eunomia.inference.problem import SLI_KINDS
+from eunomia.inference.simulate import simulate_problem
+from eunomia.learning.episodes import Episode
+
+Floats = npt.NDArray[np.float64]
+JUDGED = ("hit_rate", "drop_rate", "latency_mean")
+TOLERANCE = 1e-12
+NEAR = 0.1  # of a hit rate
+
+
+def hit_rate(results: npt.NDArray[Any], episode: Episode) -> float:
+    """Hits over measured requests."""
+    rows = _measured(results, episode)
+    return float((results["outcome"][rows] == HIT).mean()) if len(rows) else 0.0
+
+
+def gaps(results: npt.NDArray[Any], episode: Episode) -> Floats:
+    """Signed gap of every promised pair that had requests, over the whole episode."""
+    rows, jobs = _measured(results, episode), episode.problem.jobs
+    pair, outcome = jobs.pair[rows], results["outcome"][rows]
+    size = len(jobs.model_of)
+    count = np.bincount(pair, minlength=size)
+    found = []
+    for p in np.flatnonzero((jobs.slo_kind >= 0) & (count > 0)):
+        kind, target = SLI_KINDS[jobs.slo_kind[p]], float(jobs.slo_target[p])
+        mine = pair == p
+        if kind == "hit_rate":
+            found.append(target - float((outcome[mine] == HIT).mean()))
+        elif kind == "drop_rate":
+            found.append(float((outcome[mine] == DROPPED).mean()) - target)
+        elif kind == "latency_mean":
+            done = rows[mine & (outcome < DROPPED)]
+            mean_s = (
+                float((results["finish_s"][done] - results["arrival_s"][done]).mean())
+                if len(done)
+                else np.inf
+            )
+            found.append(min(mean_s / target - 1.0, 1.0))
+        else:
+            raise ConfigError(f"training judges {', '.join(JUDGED)}; a pair is promised a {kind}")
+    return np.array(found)
+
+
+def attainment(results: npt.NDArray[Any], episode: Episode) -> float:
+    """Share of promised pairs at or above target; 1 without promises."""
+    gap = gaps(results, episode)
+    return float((gap <= TOLERANCE).mean()) if len(gap) else 1.0
+
+
+def near_attainment(results: npt.NDArray[Any], episode: Episode) -> float:
+    """Mean over promised pairs of 1/2 - gap / (2 NEAR), within 0..1; 1 without promises."""
+    gap = gaps(results, episode)
+    return float(np.clip(0.5 - gap / (2.0 * NEAR), 0.0, 1.0).mean()) if len(gap) else 1.0
+
+
+def shortfall(results: npt.NDArray[Any], episode: Episode) -> float:
+    """Minus the mean shortfall of promised pairs."""
+    gap = gaps(results, episode)
+    return -float(np.maximum(gap, 0.0).mean()) if len(gap) else 0.0
+
+
+def max_min(results: npt.NDArray[Any], episode: Episode) -> float:
+    """Minus the largest shortfall of a promised pair."""
+    gap = gaps(results, episode)
+    return -float(np.maximum(gap, 0.0).max()) if len(gap) else 0.0
+
+
+def fairness(results: npt.NDArray[Any], episode: Episode) -> float:
+    """Minus the standard deviation over tenants of their hit rates."""
+    rows, jobs = _measured(results, episode), episode.problem.jobs
+    tenant = jobs.tenant_of[jobs.pair[rows]]
+    count = np.bincount(tenant)
+    hits = np.bincount(tenant, weights=results["outcome"][rows] == HIT)
+    return -float((hits[count > 0] / count[count > 0]).std()) if len(rows) else 0.0
+
+
+def slowdown(results: npt.NDArray[Any], episode: Episode) -> float:
+    """Minus the mean of response over isolated time; unfinished requests count 0."""
+    rows, problem = _measured(results, episode), episode.problem
+    done = rows[results["outcome"][rows] < DROPPED]
+    iso_s = problem.graph.iso_best_s[problem.jobs.model_of[problem.jobs.pair[done]]]
+    ratio = (results["finish_s"][done] - results["arrival_s"][done]) / iso_s
+    return -float(ratio.sum()) / max(len(rows), 1)
+
+
+OBJECTIVES: dict[str, Callable[[npt.NDArray[Any], Episode], float]] = {
+    "hit_rate": hit_rate, "attainment": attainment, "shortfall": shortfall, "max_min": max_min,
+    "fairness": fairness, "near_attainment": near_attainment, "slowdown": slowdown,
+}  # fmt: skip
+
+# What a search climbs for each promise. The promise itself decides what becomes of the outcome.
+PROMISED: dict[str, dict[str, float]] = {
+    "attainment": {"near_attainment": 0.6, "attainment": 0.4, "hit_rate": 0.1},
+    "shortfall": {"shortfall": 1.0, "hit_rate": 0.05},
+    "max_min": {"max_min": 1.0, "shortfall": 0.5, "hit_rate": 0.05},
+}
+
+
+def check_objective(mixture: Mapping[str, float]) -> None:
+    """Raises UnknownNameError or ConfigError for an objective that cannot be computed."""
+    if not mixture or not all(np.isfinite(weight) for weight in mixture.values()):
+        raise ConfigError(f"objective {dict(mixture)} must weigh at least one of: {', '.join(OBJECTIVES)}")
+    for name in mixture:
+        if name not in OBJECTIVES:
+            raise UnknownNameError("objective", name, OBJECTIVES)
+
+
+def value(policy: Any, episode: Episode, mixture: Mapping[str, float]) -> float:
+    """One run, and the weighted sum of objectives."""
+    results = simulate_problem(episode.problem, policy, episode.options).results
+    return float(sum(weight * OBJECTIVES[name](results, episode) for name, weight in mixture.items()))
+
+
+def _measured(results: npt.NDArray[Any], episode: Episode) -> npt.NDArray[np.int64]:
+    return np.flatnonzero(results["arrival_s"] >= episode.warmup_s)

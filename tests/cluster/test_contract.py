@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.cluster_views import view_of
+from benchmarks.cluster.views import view_of
 from eunomia.cluster.job import TrainingJob, unique_jobs
 from eunomia.cluster.shares import isolated_shares, isolated_throughput, proportional_share
 from eunomia.cluster.throughput import ThroughputTable

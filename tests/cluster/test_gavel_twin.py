@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.cluster_views import random_view
+from benchmarks.cluster.views import random_view
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.problem import ClusterProblem, build_problem
 from eunomia.cluster.throughput import ThroughputTable
@@ -21,8 +21,8 @@ from eunomia.contract.cluster import Cluster
 from tests.shared_data import shared
 
 pytest.importorskip("ecos", reason="ecos is not installed")
-twin = pytest.importorskip("benchmarks.cluster_gavel_twin", reason="cvxpy is not installed")
-parity = pytest.importorskip("benchmarks.cluster_parity", reason="cvxpy is not installed")
+twin = pytest.importorskip("benchmarks.cluster.gavel_rules", reason="cvxpy is not installed")
+parity = pytest.importorskip("benchmarks.cluster.parity", reason="cvxpy is not installed")
 GAVEL = {"solver": "as_gavel"}
 
 

@@ -1,6 +1,6 @@
 """A learned correction of Tiresias' order, fitted on windows of a production trace, with a guard.
 
-The weights stand in ``eunomia/data/cluster_learned.json``, written by ``python -m benchmarks.cluster_peers learned``,
+The weights stand in ``eunomia/data/cluster_learned.json``, written by ``python -m benchmarks learned-order``,
 which also decides whether they are used: only if they beat the heuristic on windows they were not fitted on.
 """
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.cluster_views import random_view, view_of
+from benchmarks.cluster.views import random_view, view_of
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.throughput import ThroughputTable
 from eunomia.contract.allocation import ClusterView

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.cluster_views import view_of
+from benchmarks.cluster.views import view_of
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.policies.random_packing import normalised_sum
 from eunomia.contract.allocation import ClusterView

@@ -15,10 +15,6 @@ from eunomia.cluster.throughput import ThroughputTable
 from eunomia.contract.cluster import Cluster, DeviceType, Floats
 from eunomia.metrics.fairness import jain
 
-TRIALS = (1, 1, 1, 1, 2, 4, 8)  # drawn uniformly: 4 of 7 apps are single jobs
-GANGS = (1, 2, 4)
-HOURS = (0.5, 8.0)  # full length of a trial, log-uniform
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -31,13 +27,11 @@ class Setting:
     apps: int = 80
     load: float = 1.0
     devices: int = 64
-    per_server: int = 4
-    servers_per_rack: int = 4
     claims: float = 1.0  # one app in ten says that its rho is this many times what it is
     bid_error: float = 0.0  # every app misjudges its rho by a factor of its own in [1 - error, 1 + error]
-    trials: tuple[int, ...] = TRIALS
-    gangs: tuple[int, ...] = GANGS
-    hours: tuple[float, float] = HOURS
+    trials: tuple[int, ...] = (1, 1, 1, 1, 2, 4, 8)  # 4 of 7 apps are single jobs
+    gangs: tuple[int, ...] = (1, 2, 4)
+    hours: tuple[float, float] = (0.5, 8.0)
     live: bool = False
 
 
@@ -51,33 +45,25 @@ def sensitive_table(share: float, slowdown: float = 2.0) -> ThroughputTable:
     alone = np.array([[10.0 * scale] for _, scale in keys])
     suffers = np.array([names.index(name) < 10 * share and scale > 1 for name, scale in keys])
     spread = np.where(suffers[:, None], alone / slowdown, alone)
-    return ThroughputTable(
-        keys, ("v100",), alone, spread, source=f"{share:g} slowed {slowdown:g} times by spread"
-    )
+    source = f"{share:g} slowed {slowdown:g} times by spread"
+    return ThroughputTable(keys, ("v100",), alone, spread, source=source)
 
 
 def problem(table: ThroughputTable, setting: Setting, seed: int) -> ClusterProblem:
     """Apps with Poisson arrivals at the given load; trials are cut by successive halving."""
     rng = np.random.default_rng([seed, 41])
-    cluster = Cluster(
-        (DeviceType("v100", setting.devices, setting.per_server, 0.0, None, setting.servers_per_rack),)
-    )
+    cluster = Cluster((DeviceType("v100", setting.devices, 4, 0.0, None, 4),))
     made = [_app(table, rng, a, seed, setting) for a in range(setting.apps)]
     work_s = sum(_work_s(table, app, setting) for app in made)
     gap_s = work_s / setting.load / setting.devices / setting.apps
     arrival_s = np.cumsum(rng.exponential(gap_s, setting.apps))
     errors = np.random.default_rng([seed, 43]).uniform(-1.0, 1.0, setting.apps)
-    claims = (1.0 + setting.bid_error * errors) * np.where(
-        np.arange(setting.apps) % 10 == 3, setting.claims, 1.0
-    )
-    jobs = [
-        TrainingJob(
-            job.job_id, job.job_type, job.total_steps, job.scale_factor, float(arrival_s[a]),
-            app_id=job.app_id, traits={**job.traits, "claims": float(claims[a])},
-        )
-        for a, app in enumerate(made)
-        for job in app
-    ]  # fmt: skip
+    liars = np.where(np.arange(setting.apps) % 10 == 3, setting.claims, 1.0)
+    jobs = []
+    for app, at, claims in zip(
+        made, arrival_s.tolist(), (1.0 + setting.bid_error * errors) * liars, strict=True
+    ):
+        jobs += [replace(job, arrival_s=at, traits={**job.traits, "claims": float(claims)}) for job in app]
     return build_problem(jobs, cluster, table)
 
 
@@ -94,27 +80,21 @@ def _app(
     table: ThroughputTable, rng: np.random.Generator, number: int, seed: int, setting: Setting
 ) -> list[TrainingJob]:
     gang = int(rng.choice(setting.gangs))
-    kinds = [name for name in table.job_types if gang in table.scales(name)]
-    kind = str(rng.choice(kinds))
+    kind = str(rng.choice([name for name in table.job_types if gang in table.scales(name)]))
     alone, spread = _speed(table, TrainingJob("probe", kind, 1.0, gang))
     hours = float(np.exp(rng.uniform(*np.log(setting.hours))))
     steps = max(1.0, round(hours * 3600.0 * alone))
     slow = max(1.0, alone / spread) if spread > 0.0 else 1.0
     traits = {"slowdown_rack": slow, "slowdown_cross": slow, "skew": float(slow > 1.3)}
     traits |= {"loss_a": float(np.exp(rng.uniform(np.log(3.0), np.log(30.0)))) / steps, "loss_b": 1.0}
-    trials = int(rng.choice(setting.trials))
-    jobs = [
-        TrainingJob(f"{number}.{t}", kind, steps, gang, app_id=str(number), traits=traits)
-        for t in range(trials)
-    ]
+    trials, one = int(rng.choice(setting.trials)), {"app_id": str(number), "traits": traits}
+    jobs = [TrainingJob(f"{number}.{t}", kind, steps, gang, **one) for t in range(trials)]  # type: ignore[arg-type]
     if trials == 1:
         return jobs
     if not setting.live:
         return tuned(jobs, SuccessiveHalving(), seed * 1000 + number)
-    return [
-        replace(job, traits={**job.traits, "loss_a": 9.0 / steps, "loss_c": float(c)})
-        for job, c in zip(jobs, rng.random(trials), strict=True)
-    ]
+    curves = [{**traits, "loss_a": 9.0 / steps, "loss_c": float(c)} for c in rng.random(trials)]
+    return [replace(job, traits=curve) for job, curve in zip(jobs, curves, strict=True)]
 
 
 def _speed(table: ThroughputTable, job: TrainingJob) -> tuple[float, float]:
@@ -126,53 +106,48 @@ def _speed(table: ThroughputTable, job: TrainingJob) -> tuple[float, float]:
 
 def completion_h(run: ClusterRun) -> tuple[float, float]:
     """Mean completion time of the apps that may lie (one in ten) and of the others, h."""
-    p, g = run.problem, run.ledger
-    finish, arrival = np.zeros(int(p.app.max()) + 1), np.zeros(int(p.app.max()) + 1)
-    np.maximum.at(finish, p.app, g.finish_s)
-    arrival[p.app] = p.arrival_s
+    arrival, finish = lives(run)
     may = np.zeros(len(finish), bool)
-    may[p.app] = [int(job.app_id or 0) % 10 == 3 for job in p.jobs]
+    may[run.problem.app] = [int(job.app_id or 0) % 10 == 3 for job in run.problem.jobs]
     took = (finish - arrival) / 3600.0
     return float(took[may].mean()), float(took[~may].mean())
 
 
-@dataclass(frozen=True)
-class Fairness:
-    """One run, by app."""
-
-    max_rho: float
-    p90_rho: float
-    unfair: float  # share of apps with rho > 1.05
-    above_one: float  # share of apps with rho > 1
-    jain: float  # of rho
-    completion_h: float  # mean over apps, arrival to last trial
-    makespan_h: float
-    efficiency: float  # device time that made lasting progress at consolidated speed, over device time held
-    preemptions: float  # per job: preemptions and moves
-    solve_ms: float  # mean per question
+def lives(run: ClusterRun) -> tuple[Floats, Floats]:
+    """Arrival and end of each app, s."""
+    p = run.problem
+    arrival, finish = np.zeros((2, int(p.app.max()) + 1))
+    arrival[p.app] = p.arrival_s
+    np.maximum.at(finish, p.app, run.ledger.finish_s)
+    return arrival, finish
 
 
-def fairness(run: ClusterRun, steps: Floats | None = None) -> Fairness:
-    """rho = (finish - arrival) / T_id, T_id = time alone * max(1, N demand / C), N = mean apps over its life.
+def fairness(run: ClusterRun, steps: Floats | None = None) -> dict[str, float]:
+    """Measures of one run, by app. Raises AssertionError when one did not finish.
 
-    ``steps`` (N,): what the time alone is of, where it is not the jobs' own steps.
+    rho = (finish - arrival) / T_id, T_id = time alone * max(1, N demand / C), N = mean apps over its life; ``steps``
+    (N,): what the time alone is of, where it is not the jobs' own steps. ``unfair``, ``above_one``: shares of apps
+    with rho > 1.05 and > 1; ``efficiency``: device time that made lasting progress at consolidated speed, over device
+    time held; ``moves``: preemptions and moves per job; ``solve_ms``: mean per question.
     """
     p, g = run.problem, run.ledger
     assert not np.isnan(g.finish_s).any(), "an app did not finish"
-    apps = int(p.app.max()) + 1
-    arrival, finish, alone = np.zeros(apps), np.zeros(apps), np.zeros(apps)
-    arrival[p.app] = p.arrival_s
-    np.maximum.at(finish, p.app, g.finish_s)
+    arrival, finish = lives(run)
+    alone = np.zeros(len(finish))
     np.maximum.at(alone, p.app, (p.total_steps if steps is None else steps) / p.speed[:, 0])
-    demand = np.bincount(p.app, p.scale, apps)
+    demand = np.bincount(p.app, p.scale, len(finish))
     both = np.minimum(finish[:, None], finish[None, :]) - np.maximum(arrival[:, None], arrival[None, :])
     crowd = np.maximum(both, 0.0).sum(axis=1) / (finish - arrival)
-    gpus = float(p.cluster.counts.sum())
-    rho = (finish - arrival) / (alone * np.maximum(1.0, crowd * demand / gpus))
-    held = float(g.attained_s.sum())
-    return Fairness(
-        float(rho.max()), float(np.quantile(rho, 0.9)), float((rho > 1.05).mean()), float((rho > 1.0).mean()),
-        jain(rho), float((finish - arrival).mean() / 3600.0), float((finish.max() - arrival.min()) / 3600.0),
-        float(g.useful_s.sum()) / held, float((g.preemptions + g.moves).sum() / len(p)),
-        1000.0 * float(np.mean([asked.solve_s for asked in run.recorder.asked])),
-    )  # fmt: skip
+    rho = (finish - arrival) / (alone * np.maximum(1.0, crowd * demand / float(p.cluster.counts.sum())))
+    return {
+        "max_rho": float(rho.max()),
+        "p90_rho": float(np.quantile(rho, 0.9)),
+        "unfair": float((rho > 1.05).mean()),
+        "above_one": float((rho > 1.0).mean()),
+        "jain": jain(rho),
+        "completion_h": float((finish - arrival).mean() / 3600.0),
+        "makespan_h": float((finish.max() - arrival.min()) / 3600.0),
+        "efficiency": float(g.useful_s.sum()) / float(g.attained_s.sum()),
+        "moves": float((g.preemptions + g.moves).sum() / len(p)),
+        "solve_ms": 1000.0 * float(np.mean([asked.solve_s for asked in run.recorder.asked])),
+    }

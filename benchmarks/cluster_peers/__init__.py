@@ -1,1 +1,0 @@
-"""Studies of the cluster wing's peers: ``python -m benchmarks.cluster_peers [STUDY ...] [--write]``."""

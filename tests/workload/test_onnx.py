@@ -74,7 +74,7 @@ def test_quantized_convolution(tmp_path: Path) -> None:
     net = graph([conv], {"x": [1, 4, 8, 8]}, stored, kinds={"x": TensorProto.UINT8})
     (layer,) = read(tmp_path, net).layers
     assert layer.macs == 36 * 6 * 36
-    assert layer.weight_elements == 216
+    assert layer.weight_elements == 216 + 6
 
 
 @pytest.mark.parametrize(

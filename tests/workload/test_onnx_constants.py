@@ -76,7 +76,7 @@ def test_no_size_follows_from_a_float_that_no_whole_number_stands_for(tmp_path: 
         node("Relu", ["e"], ["y"]),
     ]
     net = graph(nodes, {"x": [1, 4]}, [numbers("c", [value, 4.0], np.float32)])
-    with pytest.raises(ModelError, match=r"net.onnx.*the shape of 'e' \(node 'e', Expand\) depends on data"):
+    with pytest.raises(ModelError, match=r"net.onnx.*node 'e' \(Expand\): the shape of 'e' depends on data"):
         read(tmp_path, net)
 
 

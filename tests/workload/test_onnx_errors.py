@@ -58,19 +58,22 @@ def _versionless() -> bytes:
         ([node("Relu", ["y"], ["y"])], "cycle"),
         ([node("Relu", ["nowhere"], ["y"])], "node 'y' \\(Relu\\) reads 'nowhere', which nothing writes"),
         ([node("Relu", ["x"], ["y"]), node("Neg", ["x"], ["y"], name="two")], "written twice.*node 'two'"),
-        ([node("Magic", ["x"], ["y"], name="n7")], "operator 'Magic' \\(domain 'ai.onnx'\\) of node 'n7'"),
+        (
+            [node("Magic", ["x"], ["y"], name="n7")],
+            "node 'n7' \\(Magic\\): operator 'Magic' of domain 'ai.onnx' is not supported",
+        ),
         (
             [node("Magic", ["x"], ["y"], domain="com.acme")],
-            "operator 'Magic' \\(domain 'com.acme'\\) of node 'y'",
+            "node 'y' \\(Magic\\): operator 'Magic' of domain 'com.acme'",
         ),
         ([node("NonZero", ["x"], ["y"])], "operator 'NonZero'"),
-        ([node("Conv", ["x", "w"], ["y"], pads=[1, 1])], "node 'y' \\(Conv\\) is not valid"),
+        ([node("Conv", ["x", "w"], ["y"], pads=[1, 1])], "node 'y' \\(Conv\\): it is not valid"),
         (
             [node("Conv", ["x", "v"], ["y"])],
             "'y' \\(Conv\\).*4 input channels, but weights for 1 groups of 3",
         ),
         ([node("Conv", ["x"], ["y"])], "'y' \\(Conv\\)"),
-        ([node("MatMul", ["x", "w"], ["y"])], "node 'y' \\(MatMul\\) is not valid"),
+        ([node("MatMul", ["x", "w"], ["y"])], "node 'y' \\(MatMul\\): it is not valid"),
         ([node("Einsum", ["x", "x", "x"], ["y"], equation="abcd,abcd,abcd->ab")], "3 operands"),
         ([node("Einsum", ["x"], ["y"], equation="abcc->ab")], "diagonal|not valid"),
         ([node("Einsum", ["x", "x"], ["y"], equation="abcd,efgh->abgh")], "sums \\['c', 'd', 'e', 'f'\\]"),
@@ -100,7 +103,7 @@ def test_control_flow_is_refused(tmp_path: Path, op: str) -> None:
     inputs = ["flag"] if op == "If" else ["count", "flag"]
     stored = [numbers("flag", True, bool), numbers("count", 3)]
     with pytest.raises(
-        ModelError, match=f"operator '{op}' .* of node 'branch' is not supported: control flow"
+        ModelError, match=f"node 'branch' .{op}.: operator '{op}' .* is not supported: control flow"
     ):
         read(tmp_path, graph([node(op, inputs, ["y"], name="branch", **branches)], X, stored))
 
@@ -134,7 +137,7 @@ def test_a_length_on_the_first_axis_is_not_taken_for_a_batch(tmp_path: Path) -> 
 def test_sizes_that_depend_on_data_are_refused(tmp_path: Path) -> None:
     nodes = [node("Reshape", ["x", "to"], ["r"]), node("Relu", ["r"], ["y"])]
     net = graph(nodes, {"x": [4, 8], "to": [2]}, kinds={"to": TensorProto.INT64})
-    with pytest.raises(ModelError, match="the shape of 'r' \\(node 'r', Reshape\\) depends on data"):
+    with pytest.raises(ModelError, match="node 'r' \\(Reshape\\): the shape of 'r' depends on data"):
         read(tmp_path, net)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from eunomia.workload.onnx.network import Shape
-
+Shape = tuple[int, ...]
 Shapes = list[Shape | None]
 Rule = Callable[[Shapes, dict[str, Any]], Shapes]
 
@@ -73,22 +72,22 @@ def _embedding(inputs: Shapes, attributes: dict[str, Any]) -> Shapes:
     return [None if ids is None or words is None else (*ids, words[1])]
 
 
-def _concat(inputs: Shapes, attributes: dict[str, Any]) -> Shapes:
-    """QLinearConcat: output scale and zero point, then triples of tensor, scale, zero point."""
-    parts = [shape for shape in inputs[2::3] if shape is not None]
-    axis = int(attributes["axis"])
-    joined = list(parts[0])
-    joined[axis] = sum(shape[axis] for shape in parts)
-    return [tuple(joined)]
-
-
-def _global_pool(inputs: Shapes, attributes: dict[str, Any]) -> Shapes:
+def _mean(inputs: Shapes, attributes: dict[str, Any]) -> Shapes:
     x = inputs[0]
-    return [None if x is None else (*x[:2], *(1 for _ in x[2:]))]
+    if x is None:
+        return []
+    axes = {axis % len(x) for axis in attributes.get("axes") or range(len(x))}
+    if attributes.get("keepdims", 1):
+        return [tuple(1 if axis in axes else size for axis, size in enumerate(x))]
+    return [tuple(size for axis, size in enumerate(x) if axis not in axes)]
 
 
-def _quantized_pair(inputs: Shapes, attributes: dict[str, Any]) -> Shapes:
-    return _broadcast([inputs[0], inputs[3]], {})
+def _lstm(inputs: Shapes, attributes: dict[str, Any]) -> Shapes:
+    x, r = inputs[0], inputs[2]
+    if x is None or r is None:
+        return []
+    last = (r[0], x[1], r[1])
+    return [(x[0], r[0], x[1], r[1]), last, last]
 
 
 def _norm(inputs: Shapes, attributes: dict[str, Any]) -> Shapes:
@@ -97,12 +96,10 @@ def _norm(inputs: Shapes, attributes: dict[str, Any]) -> Shapes:
 
 RULES: dict[tuple[str, str], Rule] = {
     **{("com.microsoft", op): _first for op in (
-        "Gelu", "FastGelu", "QuickGelu", "RotaryEmbedding", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax",
-        "QuantizeLinear", "DequantizeLinear", "GroupNorm",
+        "Gelu", "FastGelu", "QuickGelu", "RotaryEmbedding", "QuantizeLinear", "DequantizeLinear", "GroupNorm",
     )},
     **{("com.microsoft", op): _norm for op in ("LayerNormalization", "SimplifiedLayerNormalization")},
     **{("com.microsoft", op): _broadcast for op in ("BiasGelu", "BiasAdd", "BiasDropout")},
-    **{("com.microsoft", op): _quantized_pair for op in ("QLinearAdd", "QLinearMul")},
     **{("com.microsoft", op): _skip_norm for op in (
         "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "SkipGroupNorm",
     )},
@@ -112,8 +109,8 @@ RULES: dict[tuple[str, str], Rule] = {
     ("com.microsoft", "MatMulNBits"): _packed_matmul,
     ("com.microsoft", "Attention"): _packed_attention,
     ("com.microsoft", "EmbedLayerNormalization"): _embedding,
-    ("com.microsoft", "QLinearConcat"): _concat,
-    ("com.microsoft", "QLinearGlobalAveragePool"): _global_pool,
+    ("com.microsoft", "ReduceMean"): _mean,
+    ("com.microsoft", "DynamicQuantizeLSTM"): _lstm,
     ("", "SimplifiedLayerNormalization"): _norm,
     ("", "GroupNormalization"): _first,
     ("", "MeanVarianceNormalization"): _first,

@@ -39,6 +39,11 @@ class Value:
         return prod(self.shape)
 
 
+def as_weights(bias: Value | None) -> Value | None:
+    """A bias, which counts as weights also where quantization has made whole numbers of it."""
+    return bias if bias is None else replace(bias, learned=True)
+
+
 class Network:
     """Layers and edges while a graph is read; ``fuse`` merges what deployed networks merge."""
 
@@ -93,9 +98,18 @@ class Network:
         weightless = layer.kind == "gather" or (layer.has_macs and not layer.weight_elements)
         return None if weightless and any(weight.learned for weight in weights) else index
 
-    def absorb(self, index: int, ops: int, weights: Sequence[Value], *, linear: bool = False) -> None:
-        """Let layer ``index`` apply ``ops`` further operations, with further weights, to its result."""
+    def absorb(
+        self,
+        index: int,
+        ops: int,
+        weights: Sequence[Value],
+        *,
+        linear: bool = False,
+        inputs: Sequence[Value] = (),
+    ) -> None:
+        """Let layer ``index`` apply ``ops`` further operations to its result, with further weights and inputs."""
         layer = self.layers[index]
+        self._edges.update((p, index) for value in inputs for p in value.producers if p != index)
         if not layer.has_macs:
             self.layers[index] = replace(layer, ops=layer.ops + ops)
         for value in weights:
@@ -154,9 +168,7 @@ class Node:
         """A required input."""
         found = self.get(index)
         if found is None:
-            raise ModelError(
-                f"node '{self.name}' ({self.op}) has no input {index}, which the operator requires"
-            )
+            raise ModelError(f"it has no input {index}, which the operator requires")
         return found
 
     def get(self, index: int) -> Value | None:
@@ -167,10 +179,7 @@ class Node:
         """The shape of an output."""
         found = self.shapes[index] if index < len(self.shapes) else None
         if found is None:
-            raise ModelError(
-                f"the shape of '{self.outputs[index] if index < len(self.outputs) else index}' "
-                f"(node '{self.name}', {self.op}) depends on data, or the operator gives no rule for it"
-            )
+            raise unknown_shape(self.outputs[index] if index < len(self.outputs) else str(index))
         return found
 
     def attr(self, name: str, default: Any = None) -> Any:
@@ -181,9 +190,12 @@ class Node:
         """The inputs that are not the same in every run."""
         return [value for value in self.inputs if value is not None and not value.static]
 
-    def refuse(self, reason: str) -> ModelError:
-        """An error that names the node."""
-        return ModelError(f"node '{self.name}' ({self.op}): {reason}")
+
+def unknown_shape(name: str) -> ModelError:
+    """The error for a tensor ``name`` whose shape no rule has found."""
+    return ModelError(
+        f"the shape of '{name}' depends on data, or no rule for it is known; export the network with that size fixed"
+    )
 
 
 def image(shape: Shape) -> dict[str, int]:

@@ -7,7 +7,7 @@ from collections import deque
 import onnx
 
 from eunomia.core.errors import ModelError
-from eunomia.workload.onnx.shapes import label
+from eunomia.workload.onnx.node_errors import label
 
 
 def topological(graph: onnx.GraphProto, given: set[str]) -> list[onnx.NodeProto]:

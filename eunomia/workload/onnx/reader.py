@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 
 import onnx
-from onnx import helper
 
 from eunomia.core.errors import ConfigError, ModelError
 from eunomia.workload.model import DnnModel
-from eunomia.workload.onnx.contrib_shapes import RULES
 from eunomia.workload.onnx.dimensions import bind_inputs
+from eunomia.workload.onnx.equivalents import channels_first, equivalent
 from eunomia.workload.onnx.file import load_model
-from eunomia.workload.onnx.network import Network, Node, Shape, Value
-from eunomia.workload.onnx.operators import Handler, handler
+from eunomia.workload.onnx.network import Network, Node, Shape, Value, unknown_shape
+from eunomia.workload.onnx.node_errors import label, naming
+from eunomia.workload.onnx.node_types import attributes_of, domain_of, is_channels_last
+from eunomia.workload.onnx.operators import handler
 from eunomia.workload.onnx.order import live, topological
 from eunomia.workload.onnx.regions import private_tensors
-from eunomia.workload.onnx.shapes import SHAPE_ONLY, Shapes, label
+from eunomia.workload.onnx.shapes import SHAPE_ONLY, Shapes
 
 WINDOWED = ("Conv", "ConvInteger", "QLinearConv", "MaxPool", "AveragePool", "LpPool")
 
@@ -87,34 +89,34 @@ class _Reader:
 
     def read(self, name: str, source: str, word_bytes: int) -> DnnModel:
         for proto in self._nodes:
-            self._read_node(proto)
+            with naming(proto):
+                self._read_node(proto)
         if not self._net.layers:
             raise ModelError("the network holds no layer that computes anything from its input")
         return self._net.build(name, source, word_bytes)
 
     def _read_node(self, proto: onnx.NodeProto) -> None:
-        domain = "" if proto.domain == "ai.onnx" else proto.domain
         if _has_body(proto):
-            handler(domain, proto.op_type, label(proto))
+            handler(domain_of(proto.domain), proto.op_type)
         self._shapes.infer(proto)
         self._check_window(proto)
-        node = self._view(proto, domain)
+        node = self._view(proto)
         if node.op in SHAPE_ONLY or all(value is None or value.static for value in node.inputs):
             self._fixed(node)
             return
         layers = len(self._net.layers)
-        handle = handler(domain, node.op, node.name)  # even if it has nothing to do
+        handle = handler(node.domain, node.op)  # even if it has nothing to do
         shapes = [shape for shape in node.shapes if shape is not None]
         if shapes and all(prod(shape) == 0 for shape in shapes):
             producers = tuple(dict.fromkeys(p for value in node.activations() for p in value.producers))
         else:
-            producers = _handled(handle, node, self._net)
+            producers = handle(node, self._net)
         fresh = len(self._net.layers) > layers
-        alone = fresh or all(value.exclusive for value in node.activations())
-        for index, name in enumerate(node.outputs):
+        alone = fresh or all(value.exclusive for value in node.activations() if value.shape)
+        for name in proto.output:
             if self._needed(name):
                 exclusive = alone and self._exclusive(name)
-                self._values[name] = Value(name, node.shape(index), False, producers, exclusive)
+                self._values[name] = Value(name, self._known(name), False, producers, exclusive)
 
     def _check_window(self, proto: onnx.NodeProto) -> None:
         """Refuse a convolution or pooling whose window does not fit once into its padded input."""
@@ -124,46 +126,39 @@ class _Reader:
         sizes = self._shapes.sizes(proto.output[0])
         if all(source) and any(size is not None and size < 1 for size in sizes[2:]):
             raise ModelError(
-                f"node '{label(proto)}' ({proto.op_type}): its window is larger than its input of shape "
-                f"{source} with the padding around it"
+                f"its window is larger than its input of shape {source} with the padding around it"
             )
 
     def _fixed(self, node: Node) -> None:
         """Outputs that are the same in every run: computed once, before deployment."""
         roots = _roots(node)
-        for index, name in enumerate(node.outputs):
+        for name in node.outputs:
             if not self._needed(name):
                 continue
-            shape = node.shape(index)
+            shape = self._known(name)
             if node.op == "Constant" and prod(shape) > 1:  # a stored table; one number belongs to a formula
                 self._stored[name], roots = prod(shape), frozenset({name})
             learned = self._shapes.is_weight_type(name)
             self._values[name] = Value(name, shape, True, roots=roots, learned=learned)
 
-    def _view(self, proto: onnx.NodeProto, domain: str) -> Node:
-        inputs = [self._values[name] if name else None for name in proto.input]
-        attributes = {
-            a.name: helper.get_attribute_value(a)
-            for a in proto.attribute
-            if a.type not in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
-        }
-        rule = RULES.get((domain, proto.op_type))
-        if rule is not None and inputs:
-            self._apply(rule([None if v is None else v.shape for v in inputs], attributes), proto)
-        return Node(
-            label(proto), proto.op_type, domain, inputs, list(proto.output),
-            [self._shapes.shape(name) for name in proto.output], attributes,
-        )  # fmt: skip
-
-    def _apply(self, found: list[Shape | None], proto: onnx.NodeProto) -> None:
-        for name, shape in zip(proto.output, found, strict=False):
-            if name and shape is not None and self._shapes.shape(name) is None:
-                self._shapes.set_shape(name, shape, proto.input[0])
+    def _view(self, proto: onnx.NodeProto) -> Node:
+        """The node as the handlers see it: the plain operator, images with their channels first."""
+        names, domain, op = list(proto.input), domain_of(proto.domain), proto.op_type
+        plain = equivalent(domain, op)
+        if plain is not None:
+            names, domain, op = plain.of(names), plain.domain, plain.op
+        inputs = [self._values[name] if name else None for name in names]
+        shapes = [self._shapes.shape(name) for name in proto.output]
+        if plain is not None and is_channels_last(proto, plain):
+            first = inputs[0]
+            inputs[0] = None if first is None else replace(first, shape=channels_first(first.shape))
+            shapes = [None if shape is None else channels_first(shape) for shape in shapes]
+        return Node(label(proto), op, domain, inputs, list(proto.output), shapes, attributes_of(proto))
 
     def _known(self, name: str) -> Shape:
         shape = self._shapes.shape(name)
         if shape is None:
-            raise ModelError(f"the shape of '{name}' is not known")
+            raise unknown_shape(name)
         return shape
 
     def _needed(self, name: str) -> bool:
@@ -171,17 +166,6 @@ class _Reader:
 
     def _exclusive(self, name: str) -> bool:
         return name in self._private or (self._readers[name] == 1 and name not in self._outputs)
-
-
-def _handled(handle: Handler, node: Node, net: Network) -> tuple[int, ...]:
-    """Run a handler; inputs or attributes that make no sense to it become an error that names the node."""
-    try:
-        return handle(node, net)
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-        shapes = ", ".join("-" if value is None else str(value.shape) for value in node.inputs)
-        raise ModelError(
-            f"node '{node.name}' ({node.op}) has inputs {shapes} or attributes that do not fit it: {error}"
-        ) from error
 
 
 def _roots(node: Node) -> frozenset[str]:

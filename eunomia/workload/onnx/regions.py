@@ -6,6 +6,8 @@ from collections import defaultdict
 
 import onnx
 
+from eunomia.workload.onnx.equivalents import equivalent
+from eunomia.workload.onnx.node_types import domain_of
 from eunomia.workload.onnx.operators.pointwise import HANDLERS, pointwise
 from eunomia.workload.onnx.shapes import SHAPE_ONLY
 
@@ -46,7 +48,9 @@ def _region(
         waiting.remove(index)
         node = nodes[index]
         varying = set(filter(None, node.input)) - static
-        if node.op_type not in _POINTWISE or not varying <= inside or len(node.output) != 1:
+        plain = equivalent(domain_of(node.domain), node.op_type)
+        op = node.op_type if plain is None else plain.op
+        if op not in _POINTWISE or not varying <= inside or len(node.output) != 1:
             return set()
         members.add(index)
         inside.add(node.output[0])

@@ -9,10 +9,11 @@ from __future__ import annotations
 from math import prod
 
 import onnx
-from onnx import defs, helper, numpy_helper, shape_inference
+from onnx import helper, numpy_helper
 
 from eunomia.core.errors import ModelError
 from eunomia.workload.onnx.folding import can_fold, fold
+from eunomia.workload.onnx.node_types import Rules, Shape, domain_of, shape_of
 
 SHAPE_ONLY = ("Shape", "Size")  # operators that look at no element
 SMALL = 4096  # elements up to which a constant is kept
@@ -23,7 +24,7 @@ class Shapes:
 
     def __init__(self, model: onnx.ModelProto, inputs: dict[str, onnx.TypeProto]) -> None:
         self._opsets = list(model.opset_import)
-        self._versions = {_domain(opset.domain): opset.version for opset in model.opset_import}
+        self._rules = Rules(self._opsets)
         self._types = dict(inputs)
         self._declared = {entry.name: entry.type for entry in (*model.graph.value_info, *model.graph.output)}
         self._constants: dict[str, onnx.TensorProto] = {}
@@ -34,15 +35,9 @@ class Shapes:
                 sparse.values.data_type, list(sparse.dims)
             )
 
-    def shape(self, name: str) -> tuple[int, ...] | None:
+    def shape(self, name: str) -> Shape | None:
         """The shape of a tensor, None where it cannot be known without data."""
-        kind = self._types.get(name)
-        if kind is None or not kind.HasField("tensor_type") or not kind.tensor_type.HasField("shape"):
-            return None
-        dims = kind.tensor_type.shape.dim
-        if not all(dim.HasField("dim_value") and dim.dim_value >= 0 for dim in dims):
-            return None
-        return tuple(dim.dim_value for dim in dims)
+        return shape_of(self._types.get(name))
 
     def sizes(self, name: str) -> list[int | None]:
         """Sizes of the axes as inferred, None where one is not known; empty if not even their number is."""
@@ -50,12 +45,6 @@ class Shapes:
         if kind is None or not kind.tensor_type.HasField("shape"):
             return []
         return [dim.dim_value if dim.HasField("dim_value") else None for dim in kind.tensor_type.shape.dim]
-
-    def set_shape(self, name: str, shape: tuple[int, ...], like: str) -> None:
-        """Record a shape found by other rules, with the element type of tensor ``like``."""
-        kind = self._types.get(like)
-        element = kind.tensor_type.elem_type if kind is not None else onnx.TensorProto.FLOAT
-        self._types[name] = helper.make_tensor_type_proto(element, list(shape))
 
     def is_weight_type(self, name: str) -> bool:
         """Whether elements are numbers that a network may learn (float or 8-bit quantized), not indices."""
@@ -68,7 +57,7 @@ class Shapes:
 
     def infer(self, node: onnx.NodeProto) -> None:
         """Find the types of a node's outputs, and their values where the inputs are known."""
-        if node.op_type == "Constant" and _domain(node.domain) == "":
+        if node.op_type == "Constant" and domain_of(node.domain) == "":
             self._infer_constant(node)
             return
         self._infer_types(node)
@@ -78,29 +67,9 @@ class Shapes:
             self._fold(node)
 
     def _infer_types(self, node: onnx.NodeProto) -> None:
-        found: dict[str, onnx.TypeProto] = {}
-        domain = _domain(node.domain)
-        version = self._versions.get(domain)
-        if version is not None and defs.has(node.op_type, version, domain):
-            schema = defs.get_schema(node.op_type, version, domain)
-            types = {name: self._types[name] for name in node.input if name in self._types}
-            known = {name: self._constants[name] for name in node.input if name in self._constants}
-            if all(name in types for name in node.input if name):
-                try:
-                    found = shape_inference.infer_node_outputs(
-                        schema, node, types, known, opset_imports=self._opsets
-                    )
-                except (
-                    Exception
-                ) as error:  # the library's own InferenceError, and ValidationError, RuntimeError
-                    reason = " ".join(str(error).split())
-                    raise ModelError(
-                        f"node '{label(node)}' ({node.op_type}) is not valid: {reason}"
-                    ) from error
+        found = self._rules.infer(node, self._types, self._constants)
         for name in filter(None, node.output):
-            kind = found.get(name)
-            if kind is None and name in self._declared:
-                kind = self._declared[name]
+            kind = found.get(name, self._declared.get(name))
             if kind is not None:
                 self._types[name] = kind
 
@@ -150,25 +119,12 @@ class Shapes:
 
     def _can_fold(self, node: onnx.NodeProto) -> bool:
         known = all(name in self._constants for name in node.input if name)
-        if not (known and can_fold(node.op_type) and _domain(node.domain) == ""):
+        if not (known and can_fold(node.op_type) and domain_of(node.domain) == ""):
             return False
         shapes = [self.shape(name) for name in node.output if name]
         return all(shape is not None and prod(shape) <= SMALL for shape in shapes)
 
     def _fold(self, node: onnx.NodeProto) -> None:
-        try:
-            results = fold(node, self._constants, self._types, self._opsets)
-        except ModelError as error:
-            raise ModelError(f"node '{label(node)}' ({node.op_type}): {error}") from error
-        for tensor in results:
+        for tensor in fold(node, self._constants, self._types, self._opsets):
             if tensor is not None:
                 self._set_constant(tensor.name, tensor)
-
-
-def label(node: onnx.NodeProto) -> str:
-    """A name for messages: the node's own, else that of its first output."""
-    return node.name or next(filter(None, node.output), "") or node.op_type
-
-
-def _domain(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain

@@ -35,12 +35,14 @@ HANDLERS: dict[tuple[str, str], Handler] = {
 _CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 
-def handler(domain: str, op: str, name: str) -> Handler:
-    """The function for an operator; raises ModelError that says operator, domain and node ``name``."""
+def handler(domain: str, op: str) -> Handler:
+    """The function for an operator; raises ModelError that names its domain."""
     found = HANDLERS.get((domain, op))
     if found is None:
         why = "control flow has no fixed cost" if op in _CONTROL else "it is not known what it costs"
-        raise ModelError(
-            f"operator '{op}' (domain '{domain or 'ai.onnx'}') of node '{name}' is not supported: {why}"
-        )
+        if domain == "com.microsoft.nchwc":
+            why = (
+                "its layout is that of one processor; let ONNX Runtime write the file at ORT_ENABLE_EXTENDED"
+            )
+        raise ModelError(f"operator '{op}' of domain '{domain or 'ai.onnx'}' is not supported: {why}")
     return found

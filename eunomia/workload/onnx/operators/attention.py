@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eunomia.core.errors import ModelError
 from eunomia.workload.build import SOFTMAX_OPS
 from eunomia.workload.model import Layer
 from eunomia.workload.onnx.network import Network, Node, Value
@@ -29,7 +30,7 @@ def grouped_attention(node: Node, net: Network) -> tuple[int, ...]:
     """ONNX Runtime's MultiHeadAttention and GroupQueryAttention."""
     q, k, v = node.value(0), node.get(1), node.get(2)
     if k is None or v is None or len(q.shape) != 3:
-        raise node.refuse("packed queries, keys and values are not supported; export them separately")
+        raise ModelError("packed queries, keys and values are not supported; export them separately")
     heads = int(node.attr("num_heads"))
     kv_heads = int(node.attr("kv_num_heads", heads))
     past = node.get(3) if node.op == "GroupQueryAttention" else node.get(6)

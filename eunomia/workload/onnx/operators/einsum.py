@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from eunomia.core.errors import ModelError
 from eunomia.workload.onnx.network import Network, Node, Shape, plain_layer
 from eunomia.workload.onnx.operators.product import product
 
@@ -26,7 +27,7 @@ def einsum(node: Node, net: Network) -> tuple[int, ...]:
     first, second = set(terms[0]), set(terms[1])
     alone = (first ^ second) - set(result)
     if alone:
-        raise node.refuse(f"'{node.attr('equation')}' sums {sorted(alone)} over one operand; sum it before")
+        raise ModelError(f"'{node.attr('equation')}' sums {sorted(alone)} over one operand; sum it before")
 
     def count(labels: set[str]) -> int:
         return prod(sizes[label] for label in labels)
@@ -45,14 +46,12 @@ def _parse(node: Node) -> tuple[list[str], str]:
     left, arrow, result = text.partition("->")
     terms = left.split(",")
     if len(terms) > 2 or len(terms) != len(node.inputs):
-        raise node.refuse(
-            f"'{text}' has {len(terms)} operands; products of more than two must be written out"
-        )
+        raise ModelError(f"'{text}' has {len(terms)} operands; products of more than two must be written out")
     terms = [_expand(term, node.value(index).shape) for index, term in enumerate(terms)]
     if any(len(set(term)) != len(term) for term in terms):
-        raise node.refuse(f"'{text}' takes a diagonal (a repeated label), which is not supported")
+        raise ModelError(f"'{text}' takes a diagonal (a repeated label), which is not supported")
     if any(len(term) != len(node.value(index).shape) for index, term in enumerate(terms)):
-        raise node.refuse(f"'{text}' does not fit the ranks of its inputs")
+        raise ModelError(f"'{text}' does not fit the ranks of its inputs")
     labels = "".join(terms)
     if not arrow:
         kept = (label for label in set(labels) if label.isdigit() or labels.count(label) == 1)

@@ -82,7 +82,6 @@ HANDLERS = {
     ("", "Transpose"): transpose,
     ("", "Expand"): expand,
     ("", "Concat"): concat,
-    ("com.microsoft", "QLinearConcat"): concat,
     ("", "Gather"): gather,
     ("", "TopK"): selection,
 }

@@ -81,5 +81,4 @@ HANDLERS = {
         "SkipSimplifiedLayerNormalization", "GroupNorm", "SkipGroupNorm",
     )},
     **{("", op): softmax for op in ("Softmax", "LogSoftmax", "Hardmax")},
-    ("com.microsoft", "QLinearSoftmax"): softmax,
 }  # fmt: skip

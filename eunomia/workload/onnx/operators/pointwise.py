@@ -26,26 +26,35 @@ _REDUCTIONS = (
 )
 _RUNTIME = {  # ONNX Runtime's own
     "Gelu": 4, "FastGelu": 4, "BiasGelu": 5, "QuickGelu": 4, "BiasAdd": 1, "BiasDropout": 1,
-    "QLinearAdd": 1, "QLinearMul": 1, "QLinearSigmoid": 4, "QLinearLeakyRelu": 1,
 }  # fmt: skip
 
 OPS = {op: 1 for op in _SIMPLE.split()} | {op: 4 for op in _COSTLY.split()}
 
 
 def pointwise(node: Node, net: Network) -> tuple[int, ...]:
-    """Any function of single elements, with broadcasting."""
-    first, *rest = {value.name: value for value in node.activations()}.values()
+    """Any function of single elements, with broadcasting; of single numbers without axes it costs nothing."""
+    distinct = {value.name: value for value in node.activations()}.values()
+    first, *rest = sorted(distinct, key=lambda value: not value.shape)  # single numbers last
     fixed = [value for value in node.inputs if value is not None and _is_weight(value, node, net)]
     out = node.shape()
+    if net.fuse and not out and first.producers:
+        return tuple(dict.fromkeys(p for value in (first, *rest) for p in value.producers))
     ops = (_RUNTIME[node.op] if node.domain else OPS[node.op]) * prod(out)
     target = net.target(first, fixed)
-    alone = all(value.exclusive and value.producers == first.producers for value in rest)
-    if target is not None and alone and first.elements == prod(out):
-        net.absorb(target, ops, fixed, linear=node.op == "Add")
+    if target is not None and first.elements == prod(out) and all(_joins(value, first) for value in rest):
+        net.absorb(target, ops, fixed, linear=node.op == "Add", inputs=rest)
         return first.producers
     operand = sum(value.elements for value in rest)
     layer = plain_layer(node.name, "elementwise", first.shape, out, operand=operand, ops=ops)
     return net.add(layer, [first, *rest], weights=fixed)
+
+
+def _joins(value: Value, first: Value) -> bool:
+    """Whether a further input is at hand where ``first`` is written: another result of the same layer, or
+    one number (the scale of a dynamic quantization) that was known before."""
+    if not value.shape and max(value.producers, default=-1) < min(first.producers):
+        return True
+    return value.exclusive and value.producers == first.producers
 
 
 def _is_weight(value: Value, node: Node, net: Network) -> bool:
@@ -85,6 +94,7 @@ HANDLERS = {
     **{("", op): pointwise for op in OPS},
     **{("com.microsoft", op): pointwise for op in _RUNTIME},
     **{("", op): reduction for op in _REDUCTIONS.split()},
+    ("com.microsoft", "ReduceMean"): reduction,  # the one that QLinearReduceMean stands for
     ("", "RotaryEmbedding"): rotary,
     ("com.microsoft", "RotaryEmbedding"): rotary,
 }

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from math import prod
 
+from eunomia.core.errors import ModelError
 from eunomia.workload.model import Layer
-from eunomia.workload.onnx.network import Network, Node, Shape, Value
+from eunomia.workload.onnx.network import Network, Node, Shape, Value, as_weights
 
 
 def matmul(node: Node, net: Network) -> tuple[int, ...]:
-    """MatMul, MatMulInteger and FusedMatMul of any rank, with NumPy's broadcasting."""
-    a, b = node.value(0), node.value(1)
+    """MatMul and FusedMatMul of any rank, with NumPy's broadcasting; some quantized ones add a bias."""
+    a, b, bias = node.value(0), node.value(1), node.get(2)
     left, right = _matrices(a.shape, b.shape)
     if node.attr("transA", 0):
         left = (*left[:-2], left[-1], left[-2])
     if node.attr("transB", 0):
         right = (*right[:-2], right[-1], right[-2])
-    return _broadcast(node, net, a, b, left, right)
-
-
-def quantized_matmul(node: Node, net: Network) -> tuple[int, ...]:
-    """QLinearMatMul: data, scale and zero point of both factors."""
-    a, b = node.value(0), node.value(3)
-    return _broadcast(node, net, a, b, *_matrices(a.shape, b.shape))
+    rows, inner, columns = left[-2], left[-1], right[-1]
+    if right[-2] != inner:
+        raise ModelError(f"factors {left} and {right} do not fit")
+    if a.static:  # the transposed product has the weights on the right
+        a, b, left, right, rows, columns = b, a, right, left, columns, rows
+    batch = prod(_joined(left[:-2], right[:-2]))
+    if b.static and prod(right[:-2]) == 1:  # all products share the weights: one product of all rows
+        batch, rows = 1, batch * rows
+    return product(node, net, a, b, batch=batch, rows=rows, inner=inner, columns=columns, bias=bias)
 
 
 def gemm(node: Node, net: Network) -> tuple[int, ...]:
@@ -51,6 +54,7 @@ def product(
     bias: Value | None = None, name: str = "",
 ) -> tuple[int, ...]:  # fmt: skip
     """One layer of ``batch`` products rows x inner times inner x columns; ``b`` is weights if static."""
+    bias = as_weights(bias)
     stored = [v for v in (b, bias) if v is not None and v.static and b.static]
     operands = sum(v.elements for v in (b, bias) if v is not None and v not in stored)
     layer = Layer(
@@ -65,18 +69,6 @@ def _matrices(a: Shape, b: Shape) -> tuple[Shape, Shape]:
     return a if len(a) > 1 else (1, *a), b if len(b) > 1 else (*b, 1)
 
 
-def _broadcast(node: Node, net: Network, a: Value, b: Value, left: Shape, right: Shape) -> tuple[int, ...]:
-    rows, inner, columns = left[-2], left[-1], right[-1]
-    if right[-2] != inner:
-        raise node.refuse(f"factors {left} and {right} do not fit")
-    if a.static:  # the transposed product has the weights on the right
-        a, b, left, right, rows, columns = b, a, right, left, columns, rows
-    batch = prod(_joined(left[:-2], right[:-2]))
-    if b.static and prod(right[:-2]) == 1:  # all products share the weights: one product of all rows
-        batch, rows = 1, batch * rows
-    return product(node, net, a, b, batch=batch, rows=rows, inner=inner, columns=columns)
-
-
 def _joined(a: Shape, b: Shape) -> Shape:
     rank = max(len(a), len(b))
     a, b = (1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b
@@ -85,8 +77,6 @@ def _joined(a: Shape, b: Shape) -> Shape:
 
 HANDLERS = {
     ("", "MatMul"): matmul,
-    ("", "MatMulInteger"): matmul,
-    ("", "QLinearMatMul"): quantized_matmul,
     ("", "Gemm"): gemm,
     ("com.microsoft", "FusedMatMul"): matmul,
     ("com.microsoft", "FusedGemm"): gemm,

@@ -12,12 +12,26 @@ from eunomia.workload.model import Layer
 from eunomia.workload.onnx.network import Network, Node, Value
 from eunomia.workload.onnx.operators.product import product
 
-_GATE_OPS = {"LSTM": 25, "GRU": 18, "RNN": 5}  # per element of the state: activations, products, sums
+_GATE_OPS = {
+    "LSTM": 25,
+    "DynamicQuantizeLSTM": 25,
+    "GRU": 18,
+    "RNN": 5,
+}  # per element of the state: activations, products, sums
 
 
 def recurrent(node: Node, net: Network) -> tuple[int, ...]:
     """Per direction: a product of all inputs, a product of all states, and the gates."""
-    x, w, r, bias = node.value(0), node.value(1), node.value(2), node.get(3)
+    return _recurrent(node, net, node.value(1), node.value(2))
+
+
+def quantized_lstm(node: Node, net: Network) -> tuple[int, ...]:
+    """DynamicQuantizeLSTM: its weights are transposed, inputs before gates."""
+    return _recurrent(node, net, _turned(node.value(1)), _turned(node.value(2)))
+
+
+def _recurrent(node: Node, net: Network, w: Value, r: Value) -> tuple[int, ...]:
+    x, bias = node.value(0), node.get(3)
     directions, gates, inner = w.shape
     state = r.shape[2]
     rows = x.shape[0] * x.shape[1]
@@ -45,4 +59,12 @@ def _one(value: Value) -> Value:
     return replace(value, shape=value.shape[1:])
 
 
-HANDLERS = {("", op): recurrent for op in _GATE_OPS}
+def _turned(value: Value) -> Value:
+    """Weights of directions x inputs x gates as directions x gates x inputs."""
+    return replace(value, shape=(value.shape[0], *value.shape[:0:-1]))
+
+
+HANDLERS = {
+    **{("", op): recurrent for op in ("LSTM", "GRU", "RNN")},
+    ("com.microsoft", "DynamicQuantizeLSTM"): quantized_lstm,
+}

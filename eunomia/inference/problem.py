@@ -12,11 +12,12 @@ from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
 from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.workload.requests import RequestTable
+from eunomia.workload.tenant import SliKind
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-SLI_KINDS = ("hit_rate", "drop_rate", "latency_mean", "latency_percentile", "throughput")
+SLI_KINDS: tuple[SliKind, ...] = ("hit_rate", "drop_rate", "latency_mean", "latency_percentile", "throughput")
 
 
 class Costs(NamedTuple):

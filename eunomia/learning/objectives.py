@@ -10,12 +10,13 @@
                   with late = "last"
 
 An objective is a mixture ``{name: weight}``: attainment alone moves in steps of one pair, and a little of the
-others tells the search which way is down; ``PROMISED`` has the mixture for each promise. Only hit rates, drop rates
-and mean latencies can be promised here.
+others tells the search which way is down; ``PROMISED`` has the mixture for each promise. Every indicator can be
+promised; a latency or a throughput counts by its relative shortfall, of which more than WORST counts no more.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,13 +25,14 @@ import numpy.typing as npt
 
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.inference.kernel.layout import DROPPED, HIT
-from eunomia.inference.problem import SLI_KINDS
+from eunomia.inference.problem import SLI_KINDS, Jobs
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.episodes import Episode
+from eunomia.workload.tenant import Slo
 
 Floats = npt.NDArray[np.float64]
-JUDGED = ("hit_rate", "drop_rate", "latency_mean")
 TOLERANCE = 1e-12
+WORST = 1.0  # a latency of twice its target, and all that is slower
 NEAR = 0.1  # of a hit rate
 
 
@@ -41,30 +43,59 @@ def hit_rate(results: npt.NDArray[Any], episode: Episode) -> float:
 
 
 def gaps(results: npt.NDArray[Any], episode: Episode) -> Floats:
-    """Signed gap of every promised pair that had requests, over the whole episode."""
+    """Signed gap of every promised pair that had requests, over the whole episode, at most WORST.
+
+    As metrics/indicators.py judges a run: a latency of which nothing finished misses by WORST; a throughput is kept
+    where fewer requests arrived than it asks for, and the episode ends with its last arrival or departure.
+    """
     rows, jobs = _measured(results, episode), episode.problem.jobs
-    pair, outcome = jobs.pair[rows], results["outcome"][rows]
-    size = len(jobs.model_of)
-    count = np.bincount(pair, minlength=size)
+    pair = jobs.pair[rows]
+    count = np.bincount(pair, minlength=len(jobs.model_of))
     found = []
     for p in np.flatnonzero((jobs.slo_kind >= 0) & (count > 0)):
-        kind, target = SLI_KINDS[jobs.slo_kind[p]], float(jobs.slo_target[p])
-        mine = pair == p
-        if kind == "hit_rate":
-            found.append(target - float((outcome[mine] == HIT).mean()))
-        elif kind == "drop_rate":
-            found.append(float((outcome[mine] == DROPPED).mean()) - target)
-        elif kind == "latency_mean":
-            done = rows[mine & (outcome < DROPPED)]
-            mean_s = (
-                float((results["finish_s"][done] - results["arrival_s"][done]).mean())
-                if len(done)
-                else np.inf
-            )
-            found.append(min(mean_s / target - 1.0, 1.0))
+        slo = promised(jobs, int(p))
+        if slo.kind == "throughput":
+            found.append(_throughput_gap(slo, results, rows[pair == p], jobs.pair == p, episode.warmup_s))
         else:
-            raise ConfigError(f"training judges {', '.join(JUDGED)}; a pair is promised a {kind}")
+            mine = results[rows[pair == p]]
+            done = mine[mine["outcome"] < DROPPED]
+            value = indicator(slo, mine["outcome"], done["finish_s"] - done["arrival_s"])
+            found.append(WORST if np.isnan(value) else min(slo.gap(value), WORST))
     return np.array(found)
+
+
+def promised(jobs: Jobs, pair: int) -> Slo:
+    """What a pair is promised in an episode, drawn targets included."""
+    return Slo(
+        float(jobs.slo_target[pair]), SLI_KINDS[jobs.slo_kind[pair]], float(jobs.slo_percentile[pair]),
+        int(jobs.slo_window[pair]), float(jobs.slo_window_s[pair]),
+    )  # fmt: skip
+
+
+def indicator(slo: Slo, outcome: npt.NDArray[np.int64], response_s: Floats) -> float:
+    """A hit rate, drop rate or latency over requests that have left; nan for a latency of which nothing finished."""
+    if slo.kind == "hit_rate":
+        return float((outcome == HIT).mean())
+    if slo.kind == "drop_rate":
+        return float((outcome == DROPPED).mean())
+    if not len(response_s):
+        return np.nan
+    if slo.kind == "latency_mean":
+        return float(response_s.mean())
+    rank = max(math.ceil(slo.percentile / 100.0 * len(response_s)), 1)
+    return float(np.partition(response_s, rank - 1)[rank - 1])
+
+
+def _throughput_gap(
+    slo: Slo, results: npt.NDArray[Any], offered: npt.NDArray[np.int64], mine: npt.NDArray[np.bool_], warmup_s: float
+) -> float:  # fmt: skip
+    """1 - completions per second / target; 0 where the load ``offered`` does not reach the target."""
+    times_s = np.concatenate([results["arrival_s"], results["finish_s"]])
+    length_s = float(np.nanmax(times_s, initial=0.0, where=np.isfinite(times_s))) - warmup_s
+    if len(offered) < slo.target * length_s or length_s <= 0.0:
+        return 0.0
+    left = mine & (results["outcome"] < DROPPED) & (results["finish_s"] >= warmup_s)
+    return min(slo.gap(float(left.sum()) / length_s), WORST)
 
 
 def attainment(results: npt.NDArray[Any], episode: Episode) -> float:

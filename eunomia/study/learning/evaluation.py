@@ -1,4 +1,7 @@
-"""A learned policy against others on one scenario, by common random numbers, with what its guards did."""
+"""A learned policy against others on one scenario, by common random numbers, with what its guards did.
+
+Every number is the metric of ``eunomia run``, by the same functions: what a run accepts can be evaluated.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,11 @@ from typing import Any
 import numpy as np
 
 from eunomia.config import Scenario
-from eunomia.inference.simulate import simulate_problem
-from eunomia.learning.episodes import Episode
 from eunomia.learning.load import load_policy
-from eunomia.learning.objectives import attainment, hit_rate, max_min, shortfall
 from eunomia.learning.policy.weights import Floats
 from eunomia.metrics.statistics import Estimate, interval
 from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
-from eunomia.study.learning.training import scenario_episode
-from eunomia.study.run import seeds_from
+from eunomia.study.run import run_cell, seeds_from
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,12 +73,11 @@ class Evaluation:
 
 def evaluate(policy: str | Path, scenario: Scenario, against: Sequence[PolicyLike], seeds: int) -> Evaluation:
     """Run all policies on the same ``seeds`` traces. Raises RecordError for a checkpoint that cannot be used."""
-    learned = load_policy(policy)
-    episodes = [scenario_episode(scenario, seed) for seed in seeds_from(scenario.seed, seeds)]
-    table = {learned.name: _measure(learned, episodes)}
+    learned, numbers = load_policy(policy), seeds_from(scenario.seed, seeds)
+    table = {learned.name: _measure(learned, scenario, numbers)}
     counts = getattr(learned, "counts", {})  # policies in Python have no guards of their own
     for rival in against:
-        table.setdefault(policy_name(rival), _measure(resolve_policy(rival), episodes))
+        table.setdefault(policy_name(rival), _measure(resolve_policy(rival), scenario, numbers))
     ours, our_met = table[learned.name][:2]
     lines = []
     for name, (hits, met, short, worst) in table.items():
@@ -91,15 +89,12 @@ def evaluate(policy: str | Path, scenario: Scenario, against: Sequence[PolicyLik
     return Evaluation(learned.name, seeds, tuple(lines), counts)
 
 
-def _measure(policy: Any, episodes: Sequence[Episode]) -> Floats:
-    """(4, episodes): hit rate, attainment, mean and worst shortfall."""
-    columns = []
-    for episode in episodes:
-        results = simulate_problem(episode.problem, policy, episode.options).results
-        promised = bool((episode.problem.jobs.slo_kind >= 0).any())
-        columns.append([
-            hit_rate(results, episode), attainment(results, episode) if promised else math.nan,
-            -shortfall(results, episode) if promised else math.nan,
-            -max_min(results, episode) if promised else math.nan,
-        ])  # fmt: skip
-    return np.array(columns).T
+def _measure(policy: PolicyLike, scenario: Scenario, seeds: Sequence[int]) -> Floats:
+    """(4, seeds): hit rate, SLO attainment, mean and worst shortfall; nan where nothing is promised."""
+    rows = []
+    for seed in seeds:
+        result = run_cell(scenario, policy, seed, "requests")
+        shortfalls = [pair["shortfall"] for pair in result.pairs if pair["slo_kind"] is not None]
+        named = [result.metrics[name] for name in ("hit_rate", "slo_attainment", "slo_shortfall")]
+        rows.append([*named, max(shortfalls, default=math.nan)])
+    return np.array(rows).T

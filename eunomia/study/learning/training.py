@@ -212,7 +212,9 @@ def train_policy(
         later = Later(sampler, sum(done.generations for done in config.stage[:number]))
         told = None if tell is None else lambda progress, stage=stage: tell(stage, progress)
         if stage.trainer == "expert":
-            taught = _expert_settings(config, stage, weights, heuristic, about)
+            taught = _expert_settings(
+                config, stage, weights, _rollout_rule(stage, heuristic, episodes), about
+            )
             trained.append(train_by_expert(taught, later, place, workers, told))
         else:
             settings = _settings(config, stage, weights, tenants, searched, about)
@@ -263,10 +265,17 @@ def _settings(
     )  # fmt: skip
 
 
+def _rollout_rule(stage: StageConfig, heuristic: Heuristic, episodes: Sequence[Episode]) -> str:
+    """What rollouts follow: the heuristic of validation, or the best for hits where rollouts cannot follow that one."""
+    if stage.rule != "best":
+        return stage.rule
+    followed = heuristic.name in BASES
+    return heuristic.name if followed else best_heuristic(episodes, {"hit_rate": 1.0}, tenants=False).name
+
+
 def _expert_settings(
-    config: TrainingConfig, stage: StageConfig, start: Weights, heuristic: Heuristic, about: str
+    config: TrainingConfig, stage: StageConfig, start: Weights, rule: str, about: str
 ) -> ExpertSettings:
-    rule = heuristic.name if stage.rule == "best" else stage.rule
     return ExpertSettings(
         start, rule.replace("+any_idle", ""), stage.generations, stage.episodes, config.seed, stage.share, stage.price,
         stage.hold, objective=config.objective, about=about,

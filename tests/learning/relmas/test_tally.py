@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from eunomia.inference.kernel.layout import DROPPED, HIT, LATE, RESULT, SUBJOB, UNFINISHED
+from eunomia.inference.problem import SLI_KINDS
+from eunomia.inference.reference.indicators import Departure, read
 from eunomia.learning.agents.ddpg.episode import Exploration, explore, transitions
 from eunomia.learning.agents.ddpg.policy import RelmasPolicy
 from eunomia.learning.agents.ddpg.replay import Replay, discounted
@@ -23,6 +25,7 @@ from eunomia.learning.rewards import (
     r1,
     r5,
 )
+from eunomia.workload.tenant import Slo
 from tests.learning.agents.ddpg.actors import zero_actor
 from tests.learning.deployment import episode
 
@@ -38,6 +41,7 @@ def outcome() -> SimpleNamespace:
     jobs = SimpleNamespace(
         pair=np.array([0, 0, 1, 1]), model_of=np.array([0, 0]), tenant_of=np.array([0, 1]), slo_kind=np.array([0, -1]),
         slo_target=np.array([0.9, np.nan]), slo_window=np.array([100, 100]),
+        slo_percentile=np.array([95.0, 95.0]), slo_window_s=np.array([10.0, 10.0]),
     )  # fmt: skip
     problem = SimpleNamespace(
         jobs=jobs, graph=SimpleNamespace(offset=np.array([0, 1]), iso_best_s=np.array([2.0])), bandwidth_bytes_s=2.0,
@@ -63,6 +67,49 @@ def test_tallies_by_hand() -> None:
     assert r1(table[:-1], table[1:], RewardSettings()).tolist() == [0.25, -0.5, -0.25]
     tenants = r5(table[:-1], table[1:], RewardSettings(tenants=2.0))
     assert tenants.tolist() == [0.25 + 2.0, -0.5 - 2.0, -0.25]
+
+
+@pytest.mark.parametrize(
+    "slo",
+    [
+        Slo(0.6, "hit_rate", window_requests=5),
+        Slo(0.2, "drop_rate", window_requests=4),
+        Slo(1.3, "latency_mean", window_requests=3),
+        Slo(1.3, "latency_percentile", percentile=60.0, window_requests=6),
+        Slo(0.9, "throughput", window_s=4.0),
+    ],
+    ids=lambda slo: slo.kind,
+)
+def test_the_attainment_of_a_promise_is_that_of_the_indicator_as_the_reference_engine_reads_it(
+    slo: Slo,
+) -> None:
+    rng = np.random.default_rng(3)
+    results = np.zeros(40, RESULT)
+    results["arrival_s"] = np.sort(rng.uniform(0.0, 40.0, 40))
+    results["finish_s"] = results["arrival_s"] + rng.uniform(0.1, 3.0, 40)
+    results["outcome"] = rng.choice([HIT, LATE, DROPPED], 40)
+    made = outcome()
+    made.results, made.problem.jobs.pair = results, np.zeros(40, np.int64)
+    made.problem.jobs.slo_kind = np.array([SLI_KINDS.index(slo.kind), -1])
+    made.problem.jobs.slo_target = np.array([slo.target, np.nan])
+    made.problem.jobs.slo_window = np.array([slo.window_requests, 100])
+    made.problem.jobs.slo_percentile = np.array([slo.percentile, 95.0])
+    made.problem.jobs.slo_window_s = np.array([slo.window_s, 10.0])
+    times_s = np.arange(0.0, 45.0, 0.7)
+    table = tallies(made, times_s, np.full(40, len(times_s)))
+    met = []
+    for time_s in times_s:
+        gone = sorted((r for r in results if r["finish_s"] <= time_s), key=lambda r: float(r["finish_s"]))
+        history = [
+            Departure(
+                r["finish_s"], r["finish_s"] - r["arrival_s"], r["outcome"] == HIT, r["outcome"] == DROPPED
+            )
+            for r in gone
+        ]
+        reading = read(slo, history, time_s, None)
+        met.append(float(reading.samples > 0 and reading.gap <= 1e-12))
+    assert 0.0 < np.mean(met) < 1.0
+    assert table[:-1, ATTAINMENT].tolist() == met
 
 
 @pytest.mark.parametrize("period_layers", [0.0, 0.3])

@@ -14,7 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.inference.kernel.layout import DROPPED, HIT, UNFINISHED
+from eunomia.inference.problem import Jobs
 from eunomia.inference.simulate import Outcome
+from eunomia.learning.objectives import TOLERANCE, indicator, promised
 from eunomia.learning.rewards import (
     ATTAINMENT,
     DURATION,
@@ -27,10 +29,10 @@ from eunomia.learning.rewards import (
     SPREAD,
     no_tally,
 )
+from eunomia.workload.tenant import Slo
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
-TOLERANCE = 1e-12
 
 
 def tallies(outcome: Outcome, times_s: Floats, late_tick: Ints) -> Floats:
@@ -40,10 +42,8 @@ def tallies(outcome: Outcome, times_s: Floats, late_tick: Ints) -> Floats:
     left = np.where(gone, np.searchsorted(times_s, np.nan_to_num(results["finish_s"], nan=np.inf)), ticks)
     hit = results["outcome"] == HIT
     charged = np.minimum(left, late_tick)[~hit]
-    sli = _indicators(results, jobs, left, ticks)
-    pair = jobs.pair[~hit]
-    target = np.where(jobs.slo_kind[pair] >= 0, jobs.slo_target[pair], np.nan)
-    gap = np.nan_to_num(np.maximum(0.0, target - sli[np.maximum(charged - 1, 0), pair]))
+    gaps = _gaps(results, jobs, left, times_s)
+    gap = np.nan_to_num(np.maximum(0.0, gaps[np.maximum(charged - 1, 0), jobs.pair[~hit]]))
     slowdown = (results["finish_s"] - results["arrival_s"]) / outcome.problem.graph.iso_best_s[
         jobs.model_of[jobs.pair]
     ]
@@ -55,7 +55,7 @@ def tallies(outcome: Outcome, times_s: Floats, late_tick: Ints) -> Floats:
     ):  # fmt: skip
         table[:, column] = np.cumsum(np.bincount(at, weights=value, minlength=ticks + 1))
     table[:, OVERLOAD] = overload_until(outcome, np.append(times_s, np.inf))
-    table[:, ATTAINMENT] = _attainment(jobs, sli)
+    table[:, ATTAINMENT] = _attainment(gaps)
     table[:, SPREAD] = _spread(results, jobs, left, ticks)
     table[:, DURATION] = max(float(np.nanmax(results["arrival_s"], initial=0.0)), 1e-12)
     table[:, REQUESTS] = max(len(jobs.pair), 1)
@@ -77,27 +77,52 @@ def overload_until(outcome: Outcome, times_s: Floats) -> Floats:
     return np.interp(times_s, at_s, total) if len(at_s) else np.zeros(len(times_s))
 
 
-def _indicators(results: Any, jobs: Any, left: Ints, ticks: int) -> Floats:
-    """(T + 1, pairs) hit rate of each pair over its window, up to each tick; nan before its first outcome."""
-    sli = np.full((ticks + 1, len(jobs.model_of)), np.nan)
+def _gaps(results: Any, jobs: Jobs, left: Ints, times_s: Floats) -> Floats:
+    """(T + 1, pairs) gap of each promised pair over its window, up to each tick; nan before its first outcome."""
+    gaps = np.full((len(times_s) + 1, len(jobs.model_of)), np.nan)
     order = np.argsort(np.where(np.isnan(results["finish_s"]), np.inf, results["finish_s"]), kind="stable")
     order = order[results["outcome"][order] != UNFINISHED]
-    for p in range(sli.shape[1]):
-        mine = order[jobs.pair[order] == p]
-        hits = np.concatenate([[0], np.cumsum(results["outcome"][mine] == HIT)])
-        n = np.arange(1, len(hits))
-        window = np.minimum(n, max(int(jobs.slo_window[p]), 1))
-        rate = (hits[n] - hits[n - window]) / window
-        so_far = np.searchsorted(left[mine], np.arange(ticks + 1), side="right")
-        sli[so_far > 0, p] = rate[so_far[so_far > 0] - 1]
-    return sli
+    for p in np.flatnonzero(jobs.slo_kind >= 0):
+        slo, mine = promised(jobs, int(p)), order[jobs.pair[order] == p]
+        if slo.kind not in ("hit_rate", "drop_rate"):
+            mine = mine[results["outcome"][mine] != DROPPED]
+        if slo.kind == "throughput":
+            gaps[:, p] = _throughput_gaps(slo, results["finish_s"][mine], times_s)
+            continue
+        so_far = np.searchsorted(left[mine], np.arange(len(gaps)), side="right")
+        values = np.array([slo.gap(value) for value in _windowed(slo, results[mine])])
+        gaps[so_far > 0, p] = values[so_far[so_far > 0] - 1]
+    return gaps
 
 
-def _attainment(jobs: Any, sli: Floats) -> Floats:
+def _windowed(slo: Slo, rows: Any) -> Floats:
+    """(n,) the indicator over the window that ends with each of the pair's n outcomes, in order."""
+    n = np.arange(1, len(rows) + 1)
+    window = np.minimum(n, max(slo.window_requests, 1))
+    if slo.kind in ("hit_rate", "drop_rate"):
+        good = rows["outcome"] == (HIT if slo.kind == "hit_rate" else DROPPED)
+        sums = np.concatenate([[0], np.cumsum(good)])
+        return np.asarray((sums[n] - sums[n - window]) / window, np.float64)
+    outcome, response_s = rows["outcome"], rows["finish_s"] - rows["arrival_s"]
+    return np.array([
+        indicator(slo, outcome[last - size : last], response_s[last - size : last])
+        for last, size in zip(n, window, strict=True)
+    ])  # fmt: skip
+
+
+def _throughput_gaps(slo: Slo, finish_s: Floats, times_s: Floats) -> Floats:
+    """(T + 1,) gap of a throughput at each tick, and after the last finish; nan where the window is empty."""
+    at_s = np.append(times_s, max(float(finish_s.max(initial=0.0)), float(times_s[-1])))
+    count = np.searchsorted(finish_s, at_s, "right") - np.searchsorted(finish_s, at_s - slo.window_s, "right")
+    rate = count / np.minimum(slo.window_s, np.maximum(at_s, 1e-9))
+    return np.where(count > 0, [slo.gap(float(value)) for value in rate], np.nan)
+
+
+def _attainment(gaps: Floats) -> Floats:
     """(T + 1,) share of promised pairs with data that are at or above target."""
-    promised = (jobs.slo_kind >= 0)[None, :] & ~np.isnan(sli)
-    met = promised & (sli >= jobs.slo_target[None, :] - TOLERANCE)
-    return np.asarray(met.sum(axis=1) / np.maximum(promised.sum(axis=1), 1), np.float64)
+    known = ~np.isnan(gaps)
+    met = known & (gaps <= TOLERANCE)
+    return np.asarray(met.sum(axis=1) / np.maximum(known.sum(axis=1), 1), np.float64)
 
 
 def _spread(results: Any, jobs: Any, left: Ints, ticks: int) -> Floats:

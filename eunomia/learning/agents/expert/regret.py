@@ -87,10 +87,13 @@ def _expected(score: Floats, margin: Floats, labels: Labels) -> tuple[float, Flo
 def descend(
     codec: Codec, x: Floats, labels: Labels, how: Descent, rng: np.random.Generator
 ) -> tuple[Floats, float]:  # fmt: skip
-    """Search coordinates after the descent from ``x``, and the mean loss over its last epoch."""
+    """Search coordinates after the descent from ``x``, and the mean loss over its last epoch; ``x`` without labels."""
+    if labels.points == 0:
+        return x, 0.0
     began, m, v = x.copy(), np.zeros_like(x), np.zeros_like(x)
     first = np.append(np.flatnonzero(np.diff(labels.point, prepend=-1)), len(labels.point))
-    step, losses = 0, [0.0]
+    step = 0
+    losses: list[float] = []
     for _ in range(how.epochs):
         order, losses = rng.permutation(labels.points), []
         for at in range(0, len(order), BATCH):

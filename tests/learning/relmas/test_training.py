@@ -28,8 +28,8 @@ from eunomia.learning.card import family_of  # noqa: E402
 from eunomia.learning.load import card_of, load_policy  # noqa: E402
 from eunomia.study.inference.policy import resolve_policy  # noqa: E402
 from eunomia.study.learning.training import scenario_episode  # noqa: E402
-from tests.learning.agents.ddpg.actors import zero_actor  # noqa: E402
 from tests.learning.deployment import ToySampler, episode  # noqa: E402
+from tests.learning.relmas.actors import zero_actor  # noqa: E402
 
 SMALL = Settings(4, True, "R5", rates=Rates(units=8, batch=8), clone_episodes=1, clone_steps=4, iterations=3, updates=3,
                  critic_first=1, validate_every=2, imitation=0.5, period_layers=0.0)  # fmt: skip

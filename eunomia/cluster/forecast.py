@@ -16,9 +16,21 @@ from eunomia.contract.allocation import Allocation, Allocator, ClusterView, Hold
 from eunomia.core.errors import ConfigError
 
 ROWS = (
-    "throughput", "scale", "weight", "arrival_s", "total_steps", "steps_left", "attained_s", "isolated_s",
-    "deadline_s", "held", "first_start_s", "row", "tenant", "app",
-)  # fmt: skip
+    "throughput",
+    "scale",
+    "weight",
+    "arrival_s",
+    "total_steps",
+    "steps_left",
+    "attained_s",
+    "isolated_s",
+    "deadline_s",
+    "held",
+    "first_start_s",
+    "row",
+    "tenant",
+    "app",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -224,6 +224,10 @@ class GavelMode:
         row = place[unit]
         end = self.finish_s[row]
         engine.recorder.lease(
-            engine.floor.first[unit], engine.floor.kind[unit], engine.floor.held.server, engine.floor.held.count,
-            np.full(len(unit), now_s), end,
-        )  # fmt: skip
+            engine.floor.first[unit],
+            engine.floor.kind[unit],
+            engine.floor.held.server,
+            engine.floor.held.count,
+            np.full(len(unit), now_s),
+            end,
+        )

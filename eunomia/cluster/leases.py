@@ -42,7 +42,6 @@ class Leases:
         scale: Ints,
         held: Held | None,
         devices: Ints | None,
-        full: bool = True,
     ) -> None:
         """Put units on servers; charge what that costs each job."""
         engine, g = self.engine, self.engine.ledger
@@ -152,8 +151,13 @@ class Leases:
         held = floor.held.of(unit)
         row = held.unit
         engine.recorder.lease(
-            keys[row], engine.servers.type[held.server], held.server, held.count, self.lease_s[keys[row]], end_s[row]
-        )  # fmt: skip
+            keys[row],
+            engine.servers.type[held.server],
+            held.server,
+            held.count,
+            self.lease_s[keys[row]],
+            end_s[row],
+        )
         engine.unit_of[keys] = -1
         both = floor.second[unit] >= 0
         other = np.where(floor.first[unit] == keys, floor.second[unit], floor.first[unit])[both]

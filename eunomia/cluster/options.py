@@ -152,9 +152,16 @@ class SimulationOptions:
     def gavel(cls, seed: int = 0, drop_rule: bool = False, record: Recording = "all") -> SimulationOptions:
         """Gavel's simulator: 360 s rounds, ratio priorities, type by type, strided placement, nothing costs."""
         return cls(
-            mode="gavel", min_gap_s=GAVEL_MIN_GAP_S, priority="ratio", queue="per_type", placement="strided",
-            slowdown=Slowdown("none"), drop_rule=drop_rule, seed=seed, record=record,
-        )  # fmt: skip
+            mode="gavel",
+            min_gap_s=GAVEL_MIN_GAP_S,
+            priority="ratio",
+            queue="per_type",
+            placement="strided",
+            slowdown=Slowdown("none"),
+            drop_rule=drop_rule,
+            seed=seed,
+            record=record,
+        )
 
     def with_seed(self, seed: int) -> SimulationOptions:
         """The same with another seed."""

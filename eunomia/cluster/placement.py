@@ -70,9 +70,19 @@ class Servers:
         order = wanting[np.argsort(-scale[wanting], kind="stable")]
         out = np.empty((int(scale[wanting].sum()), 3), np.int64)
         rows = place(
-            order, kind, scale, before.pointer, before.server, before.count, free, self.start, self.end, self.rack,
-            STYLES[style], out,
-        )  # fmt: skip
+            order,
+            kind,
+            scale,
+            before.pointer,
+            before.server,
+            before.count,
+            free,
+            self.start,
+            self.end,
+            self.rack,
+            STYLES[style],
+            out,
+        )
         assert rows >= 0, f"unit {-1 - rows} was given devices that are not there"
         return Held.from_rows(len(kind), out[:rows, 0], out[:rows, 1], out[:rows, 2])
 

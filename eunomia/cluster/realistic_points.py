@@ -123,7 +123,7 @@ class Points(Leases):
             devices += mixed_gangs(units, chosen, throughput, scale, free)
             chosen[: len(rows)][(devices > 0).sum(axis=1) > 1] = MIXED
         engine.recorder.choice(now_s, units, chosen, chosen != -1, devices)  # who stays counts as served
-        self._stand(now_s, units.first, units.second, chosen, scale, None, devices, full)
+        self._stand(now_s, units.first, units.second, chosen, scale, None, devices)
 
     def _favour_standing(self, units: Units) -> None:
         """Credit for staying: turns become longer than a round."""

@@ -97,6 +97,13 @@ class Recorder:
         if gangs is not None:
             on[: len(gangs)] |= gangs > 0
         self.choices.append(
-            (now_s, units.first, units.second, on, units.priority.copy(), units.deficit.copy(),
-             units.share.copy())
-        )  # fmt: skip
+            (
+                now_s,
+                units.first,
+                units.second,
+                on,
+                units.priority.copy(),
+                units.deficit.copy(),
+                units.share.copy(),
+            )
+        )

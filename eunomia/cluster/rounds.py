@@ -39,8 +39,14 @@ class Units:
 class RoundQueue:
     """Shares, time received and deficits of every job; arrays by key (N, J), pairs in rows of their own."""
 
-    def __init__(self, jobs: int, types: int, round_s: float, priority: Literal["credit", "ratio"],
-                 stickiness: float = 0.0) -> None:  # fmt: skip
+    def __init__(
+        self,
+        jobs: int,
+        types: int,
+        round_s: float,
+        priority: Literal["credit", "ratio"],
+        stickiness: float = 0.0,
+    ) -> None:
         shape = (jobs, types)
         self.round_s, self.by_ratio = round_s, priority == "ratio"
         self.share, self.has_share = np.zeros(shape), np.zeros(jobs, np.bool_)
@@ -73,8 +79,11 @@ class RoundQueue:
         assert allocation.shares is not None
         self.share[active] = allocation.shares
         self.has_share[active] = True
-        for key, kept in zip(zip(self.pair_first.tolist(), self.pair_second.tolist(), strict=True),
-                             self.pair_deficit, strict=True):  # fmt: skip
+        for key, kept in zip(
+            zip(self.pair_first.tolist(), self.pair_second.tolist(), strict=True),
+            self.pair_deficit,
+            strict=True,
+        ):
             self._pair_memory[key] = kept
         pairs, types = allocation.pairs, self.share.shape[1]
         used = np.flatnonzero(pairs.shares.any(axis=1)) if pairs is not None else np.zeros(0, np.int64)

@@ -227,8 +227,11 @@ def _read_json(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
                 raise TraceError(f"{text} on '{name}' has no throughput alone (key \"null\")", path)
             for other, pair in entries.items():
                 numbers = [pair] if other == "null" else pair
-                if not (isinstance(numbers, list) and len(numbers) == (1 if other == "null" else 2)
-                        and all(isinstance(v, (int, float)) and 0.0 <= v < float("inf") for v in numbers)):  # fmt: skip
+                if not (
+                    isinstance(numbers, list)
+                    and len(numbers) == (1 if other == "null" else 2)
+                    and all(isinstance(v, (int, float)) and 0.0 <= v < float("inf") for v in numbers)
+                ):
                     raise TraceError(f"{text} on '{name}', \"{other}\": {pair!r} is not steps/s", path)
     return tables
 

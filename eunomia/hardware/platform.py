@@ -16,9 +16,15 @@ from eunomia.hardware.facts import presets, read_toml
 from eunomia.hardware.types import DeviceType, load_type, read_type
 
 CONTENTION = (
-    "none", "proportional", "max_min", "weighted", "moca_literal",
-    "roofline", "roofline_proportional", "roofline_static",
-)  # fmt: skip
+    "none",
+    "proportional",
+    "max_min",
+    "weighted",
+    "moca_literal",
+    "roofline",
+    "roofline_proportional",
+    "roofline_static",
+)
 
 
 class PlatformLike(Protocol):

@@ -8,6 +8,8 @@ takes 144 folds x 878 = 126,432 cycles; SCALE-Sim 3.0.0 reports 126,431.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from eunomia.hardware.accelerator import AcceleratorType
 from eunomia.hardware.layer_cost import Traffic
 from eunomia.hardware.nest import Nest
@@ -22,7 +24,7 @@ def systolic_weight(nest: Nest, kind: AcceleratorType) -> Traffic | None:
     reads = pixels * summed * folds_out * nest.groups * kind.word_bytes
     writes = nest.output_elements * folds_in * kind.psum_bytes
     spills = nest.output_elements * (folds_in - 1) * kind.psum_bytes
-    return _traffic(nest, kind, folds_in * folds_out, pixels, active, reads, spills, writes)
+    return _traffic(nest, kind, folds_in * folds_out, pixels, active, _Moved(reads, spills, writes))
 
 
 def systolic_output(nest: Nest, kind: AcceleratorType) -> Traffic | None:
@@ -32,26 +34,39 @@ def systolic_output(nest: Nest, kind: AcceleratorType) -> Traffic | None:
     active = min(pixels, kind.array_rows) * min(nest.k, kind.array_columns)
     reads = pixels * summed * folds_out * nest.groups * kind.word_bytes
     writes = nest.output_elements * kind.psum_bytes
-    weight_reads = nest.operand_elements * folds_in
-    return _traffic(nest, kind, folds_in * folds_out, summed, active, reads, 0.0, writes, weight_reads)
+    moved = _Moved(reads, 0.0, writes, nest.operand_elements * folds_in * kind.word_bytes)
+    return _traffic(nest, kind, folds_in * folds_out, summed, active, moved)
+
+
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """Bytes between buffer and array; ``weight_bytes``: of weights that are read again and again."""
+
+    input_bytes: float
+    spilled_bytes: float  # partial sums that come back
+    output_bytes: float
+    weight_bytes: float = 0.0
+
+    @property
+    def but_weights(self) -> float:
+        return self.input_bytes + self.spilled_bytes + self.output_bytes
 
 
 def _traffic(
-    nest: Nest, kind: AcceleratorType, folds: int, streamed: int, active: int,
-    reads: float, spills: float, writes: float, weight_elements: int = 0,
-) -> Traffic | None:  # fmt: skip
+    nest: Nest, kind: AcceleratorType, folds: int, streamed: int, active: int, moved: _Moved
+) -> Traffic | None:
     tiling = least_dram(nest, kind)
     if tiling is None:
         return None
     rows, columns = kind.array_rows, kind.array_columns
     per_fold = max(streamed, rows) if kind.pe_double_buffered else 2 * rows + columns + streamed - 2
     once = rows + columns - 2 if kind.pe_double_buffered else 0
-    weights = max(tiling.weight_bytes, weight_elements * kind.word_bytes)
+    weights = max(tiling.weight_bytes, moved.weight_bytes)
     busiest = max(
-        reads / kind.input_bus_bytes,
+        moved.input_bytes / kind.input_bus_bytes,
         weights / kind.weight_bus_bytes,
-        spills / kind.psum_read_bus_bytes,
-        writes / kind.psum_write_bus_bytes,
+        moved.spilled_bytes / kind.psum_read_bus_bytes,
+        moved.output_bytes / kind.psum_write_bus_bytes,
     )
     stored = 0.0 if kind.weights_bypass_buffer else weights + tiling.weight_bytes
     return Traffic(
@@ -60,8 +75,8 @@ def _traffic(
         dram_input_bytes=tiling.input_bytes,
         dram_weight_bytes=tiling.weight_bytes,
         dram_output_bytes=tiling.output_bytes,
-        buffer_bytes=reads + spills + writes + stored + tiling.input_bytes + tiling.output_bytes,
-        noc_bytes=reads + spills + writes + weights,
+        buffer_bytes=moved.but_weights + stored + tiling.input_bytes + tiling.output_bytes,
+        noc_bytes=moved.but_weights + weights,
         pe_bytes=nest.macs * 2 * (kind.word_bytes + kind.psum_bytes),
         macs=nest.macs,
         active_pes=active,

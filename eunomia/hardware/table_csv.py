@@ -118,8 +118,10 @@ def _numbers(row: dict[str, str], file: Path, line: int) -> dict[str, float]:
     if not text:
         raise TraceError(
             f"no time for layer '{row['layer']}' on '{row['type']}'; give seconds, or inf where it cannot run",
-            file, line, time,
-        )  # fmt: skip
+            file,
+            line,
+            time,
+        )
     cells["compute_s"] = math.inf if text.lower() == "inf" else _number(text, file, line, time)
     return cells
 

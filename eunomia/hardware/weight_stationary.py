@@ -59,14 +59,26 @@ def weight_stationary(nest: Nest, kind: AcceleratorType) -> Traffic | None:
         dram_weight_bytes=tiling.weight_bytes,
         dram_output_bytes=tiling.output_bytes,
         buffer_bytes=buffer_bytes,
-        noc_bytes=input_reads * used_k + psum_reads + psum_writes + tiling.weight_bytes
+        noc_bytes=input_reads * used_k
+        + psum_reads
+        + psum_writes
+        + tiling.weight_bytes
         + nest.output_elements * (used_c - 1) * kind.psum_bytes,
-        pe_bytes=nest.macs * (kind.word_bytes * (1 + 1 / kind.lanes_out) + 2 * kind.psum_bytes / kind.lanes_in),
+        pe_bytes=nest.macs
+        * (kind.word_bytes * (1 + 1 / kind.lanes_out) + 2 * kind.psum_bytes / kind.lanes_in),
         macs=nest.macs,
         active_pes=used_k * used_c * together,
-        mapping={"k": tiling.k, "c": tiling.c, "y": tiling.y, "x": tiling.x,
-                 "over_k": used_k, "over_c": used_c, "over_groups": together, "packed": packed},
-    )  # fmt: skip
+        mapping={
+            "k": tiling.k,
+            "c": tiling.c,
+            "y": tiling.y,
+            "x": tiling.x,
+            "over_k": used_k,
+            "over_c": used_c,
+            "over_groups": together,
+            "packed": packed,
+        },
+    )
 
 
 def _buffered(

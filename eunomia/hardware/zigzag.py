@@ -59,9 +59,14 @@ def zigzag_cost(
     try:
         with tempfile.TemporaryDirectory() as folder:
             answer = api.get_hardware_performance_zigzag(
-                _workload(nest, layer.dilation_h, layer.dilation_w), str(hardware), str(plan),
-                opt="latency", dump_folder=folder, lpf_limit=limit, loma_show_progress_bar=False,
-            )  # fmt: skip
+                _workload(nest, layer.dilation_h, layer.dilation_w),
+                str(hardware),
+                str(plan),
+                opt="latency",
+                dump_folder=folder,
+                lpf_limit=limit,
+                loma_show_progress_bar=False,
+            )
     except Exception as error:
         raise PlatformError(f"ZigZag cannot map layer '{layer.name}' on {template}: {error}") from error
     finally:

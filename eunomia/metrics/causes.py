@@ -90,9 +90,14 @@ def miss_reason(requests: Requests, horizon_s: float, drops: Literal["apart", "b
     With ``drops="by cause"`` dropped requests are judged by their lost time too.
     """
     parts = split(requests, horizon_s)
-    lost = np.stack([
-        parts.queueing_s, parts.contention_s, np.maximum(0.0, parts.service_s - requests.isolated_s), parts.switch_s
-    ])  # fmt: skip
+    lost = np.stack(
+        [
+            parts.queueing_s,
+            parts.contention_s,
+            np.maximum(0.0, parts.service_s - requests.isolated_s),
+            parts.switch_s,
+        ]
+    )
     reason = np.argmax(lost, axis=0).astype(np.int64) + QUEUEING if len(requests) else np.empty(0, np.int64)
     if drops == "apart":
         dropped = requests.outcome == DROPPED

@@ -93,8 +93,18 @@ class Requests:
         return np.where(self.finished, self.finish_s - self.arrival_s, np.nan)
 
 
-_NUMBERS = ("arrival_s", "deadline_s", "finish_s", "isolated_s", "running_s", "work_s", "stretch_s", "switch_s",
-            "energy_j", "priority")  # fmt: skip
+_NUMBERS = (
+    "arrival_s",
+    "deadline_s",
+    "finish_s",
+    "isolated_s",
+    "running_s",
+    "work_s",
+    "stretch_s",
+    "switch_s",
+    "energy_j",
+    "priority",
+)
 
 
 @dataclass(frozen=True)

@@ -95,10 +95,16 @@ def _row(
     slo = agreement.slo
     count = np.bincount(outcome, minlength=len(OUTCOMES)).tolist()
     row = {
-        "tenant": agreement.tenant, "model": agreement.model, "arrived": len(outcome), "hits": count[0],
-        "late": count[1], "dropped": count[2], "unfinished": count[3], "weight": agreement.weight,
+        "tenant": agreement.tenant,
+        "model": agreement.model,
+        "arrived": len(outcome),
+        "hits": count[0],
+        "late": count[1],
+        "dropped": count[2],
+        "unfinished": count[3],
+        "weight": agreement.weight,
         "priority": agreement.priority,
-    }  # fmt: skip
+    }
     if slo is None:
         return row
     value = sli(slo, outcome, response_s, departed, length_s)

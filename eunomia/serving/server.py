@@ -86,14 +86,24 @@ class Server:
         self.guard = Guarded(policy, fallback)
         clock = WallClock()
         self.pool = DevicePool(
-            options.devices, clock, self.guard, options.dispatch,
-            cache=options.cache, arena_bytes=options.arena_bytes, target_s=options.block_s,
-        )  # fmt: skip
+            options.devices,
+            clock,
+            self.guard,
+            options.dispatch,
+            cache=options.cache,
+            arena_bytes=options.arena_bytes,
+            target_s=options.block_s,
+        )
         self.service = Service(
-            clock, self.pool, Repository(self.pool, options.models_dir, options.networks), options.directory,
-            Limits(clock), anonymous=options.anonymous, min_deadline_s=options.min_deadline_s,
+            clock,
+            self.pool,
+            Repository(self.pool, options.models_dir, options.networks),
+            options.directory,
+            Limits(clock),
+            anonymous=options.anonymous,
+            min_deadline_s=options.min_deadline_s,
             regions=Regions(offered=options.shared_memory),
-        )  # fmt: skip
+        )
         named = options.policy if isinstance(options.policy, str) else policy_label(policy)
         self.service.policy_name = options.policy_label or named
         self.service.fallbacks = lambda: self.guard.counts
@@ -216,12 +226,17 @@ class Server:
         from eunomia.serving.fronts.grpc import GrpcFront
 
         largest = self.options.max_body_bytes
-        self._grpc = grpc.aio.server(options=[
-            ("grpc.max_receive_message_length", largest), ("grpc.max_send_message_length", largest),
-            ("grpc.max_metadata_size", 16384), ("grpc.so_reuseport", 0),
-            ("grpc.server_handshake_timeout_ms", int(self.options.connections.head_s * 1e3)),
-            ("grpc.keepalive_time_ms", 60_000), ("grpc.max_concurrent_streams", 1000),
-        ])  # fmt: skip
+        self._grpc = grpc.aio.server(
+            options=[
+                ("grpc.max_receive_message_length", largest),
+                ("grpc.max_send_message_length", largest),
+                ("grpc.max_metadata_size", 16384),
+                ("grpc.so_reuseport", 0),
+                ("grpc.server_handshake_timeout_ms", int(self.options.connections.head_s * 1e3)),
+                ("grpc.keepalive_time_ms", 60_000),
+                ("grpc.max_concurrent_streams", 1000),
+            ]
+        )
         stubs.add_GRPCInferenceServiceServicer_to_server(GrpcFront(self.service), self._grpc)
         address = f"{self.options.host}:{self.options.grpc_port}"
         try:

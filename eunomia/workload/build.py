@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TypedDict, Unpack
 
 from eunomia.core.errors import ModelError
 from eunomia.workload.model import DnnModel, Layer, LayerKind
@@ -17,6 +18,15 @@ SOFTMAX_OPS = 5  # per element: maximum, subtract, exponential, sum, divide
 NORM_OPS = 6  # per element: two for the mean and the variance, subtract, scale by deviation, scale, shift
 
 Size = int | tuple[int, int]
+
+
+class ConvForm(TypedDict, total=False):
+    """How a convolution differs from a plain one: one group, no dilation, with bias, without batch normalization."""
+
+    groups: int
+    dilation: Size
+    bias: bool
+    norm: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +95,36 @@ class NetworkBuilder:
         kernel: Size,
         stride: Size = 1,
         padding: Size | None = None,
-        *,
-        groups: int = 1,
-        dilation: Size = 1,
-        bias: bool = True,
-        norm: bool = False,
+        **form: Unpack[ConvForm],
     ) -> Tensor:
         """A convolution; ``padding`` None keeps the size at stride 1; ``norm`` folds a batch
         normalization into it (the convolution itself then has no bias)."""
-        (kh, kw), (sh, sw), (dh, dw) = pair(kernel), pair(stride), pair(dilation)
+        groups, norm = form.get("groups", 1), form.get("norm", False)
+        (kh, kw), (sh, sw), (dh, dw) = pair(kernel), pair(stride), pair(form.get("dilation", 1))
         ph, pw = (dh * (kh - 1) // 2, dw * (kw - 1) // 2) if padding is None else pair(padding)
         out_h = window_output(x.height, kh, sh, ph, dh, False)
         out_w = window_output(x.width, kw, sw, pw, dw, False)
         self._folded += channels if norm else 0
         layer = Layer(
-            name, "conv", 1, groups, x.channels, channels, x.height, x.width, out_h, out_w, kh, kw, sh, sw, dh, dw,
-            weight_elements=channels * (x.channels // groups) * kh * kw + (channels if bias or norm else 0),
-        )  # fmt: skip
+            name,
+            "conv",
+            1,
+            groups,
+            x.channels,
+            channels,
+            x.height,
+            x.width,
+            out_h,
+            out_w,
+            kh,
+            kw,
+            sh,
+            sw,
+            dh,
+            dw,
+            weight_elements=channels * (x.channels // groups) * kh * kw
+            + (channels if form.get("bias", True) or norm else 0),
+        )
         return self._append(layer, Tensor(channels, out_h, out_w), x)
 
     def up_conv(self, name: str, x: Tensor, channels: int, kernel: int) -> Tensor:
@@ -112,9 +135,16 @@ class NetworkBuilder:
         """
         results = channels * kernel * kernel
         layer = Layer(
-            name, "conv", in_channels=x.channels, out_channels=results, in_h=x.height, in_w=x.width,
-            out_h=x.height, out_w=x.width, weight_elements=x.channels * results + channels,
-        )  # fmt: skip
+            name,
+            "conv",
+            in_channels=x.channels,
+            out_channels=results,
+            in_h=x.height,
+            in_w=x.width,
+            out_h=x.height,
+            out_w=x.width,
+            weight_elements=x.channels * results + channels,
+        )
         return self._append(layer, Tensor(channels, x.height * kernel, x.width * kernel), x)
 
     def dense(
@@ -125,9 +155,14 @@ class NetworkBuilder:
         weights = x.channels * channels
         self._shared += weights if shared else 0
         layer = Layer(
-            name, "matmul", in_channels=x.channels, out_channels=channels, in_h=tokens, out_h=tokens,
+            name,
+            "matmul",
+            in_channels=x.channels,
+            out_channels=channels,
+            in_h=tokens,
+            out_h=tokens,
             weight_elements=weights + (channels if bias else 0),
-        )  # fmt: skip
+        )
         return self._append(layer, Tensor(channels, x.height, x.width), x)
 
     def attention_product(
@@ -136,9 +171,15 @@ class NetworkBuilder:
         """For every head, rows x inner times inner x columns; ``operands`` hold the second factor and
         may reach back to a cache, which is why its size is ``heads * inner * columns``."""
         layer = Layer(
-            name, "matmul", batch=heads, in_channels=inner, out_channels=columns, in_h=x.height, out_h=x.height,
+            name,
+            "matmul",
+            batch=heads,
+            in_channels=inner,
+            out_channels=columns,
+            in_h=x.height,
+            out_h=x.height,
             operand_elements=heads * inner * columns,
-        )  # fmt: skip
+        )
         return self._append(layer, Tensor(columns, x.height, heads), x, *operands)
 
     def pool(
@@ -149,9 +190,22 @@ class NetworkBuilder:
         out_h = window_output(x.height, kh, sh, ph, 1, ceil)
         out_w = window_output(x.width, kw, sw, pw, 1, ceil)
         layer = Layer(
-            name, "pool", 1, x.channels, x.channels, x.channels, x.height, x.width, out_h, out_w, kh, kw, sh, sw,
+            name,
+            "pool",
+            1,
+            x.channels,
+            x.channels,
+            x.channels,
+            x.height,
+            x.width,
+            out_h,
+            out_w,
+            kh,
+            kw,
+            sh,
+            sw,
             ops=x.channels * out_h * out_w * kh * kw,
-        )  # fmt: skip
+        )
         return self._append(layer, Tensor(x.channels, out_h, out_w), x)
 
     def global_pool(self, name: str, x: Tensor) -> Tensor:
@@ -181,9 +235,15 @@ class NetworkBuilder:
     def move(self, name: str, x: Tensor, channels: int, height: int, width: int) -> Tensor:
         """Elements copied to another shape or order: upsampling, reorganization."""
         layer = Layer(
-            name, "reshape", in_channels=x.channels, in_h=x.height, in_w=x.width,
-            out_channels=channels, out_h=height, out_w=width,
-        )  # fmt: skip
+            name,
+            "reshape",
+            in_channels=x.channels,
+            in_h=x.height,
+            in_w=x.width,
+            out_channels=channels,
+            out_h=height,
+            out_w=width,
+        )
         return self._append(layer, Tensor(channels, height, width), x)
 
     def embed(self, name: str, x: Tensor, rows: int, channels: int) -> Tensor:
@@ -217,10 +277,18 @@ class NetworkBuilder:
         weights: int = 0,
     ) -> Tensor:
         layer = Layer(
-            name, kind, in_channels=x.channels, out_channels=x.channels, in_h=x.height, in_w=x.width,
-            out_h=x.height, out_w=x.width, weight_elements=weights,
-            operand_elements=prod((len(others), x.elements)), ops=ops * x.elements,
-        )  # fmt: skip
+            name,
+            kind,
+            in_channels=x.channels,
+            out_channels=x.channels,
+            in_h=x.height,
+            in_w=x.width,
+            out_h=x.height,
+            out_w=x.width,
+            weight_elements=weights,
+            operand_elements=prod((len(others), x.elements)),
+            ops=ops * x.elements,
+        )
         return self._append(layer, x, x, *others)
 
     def _append(self, layer: Layer, shape: Tensor, *inputs: Tensor) -> Tensor:

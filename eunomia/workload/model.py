@@ -50,8 +50,22 @@ class Layer:
         if self.kind not in get_args(LayerKind):
             kinds = ", ".join(get_args(LayerKind))
             raise ModelError(f"layer '{self.name}' has unknown kind '{self.kind}'; choose one of: {kinds}")
-        for name in ("batch", "groups", "in_channels", "out_channels", "in_h", "in_w", "out_h", "out_w",
-                     "kernel_h", "kernel_w", "stride_h", "stride_w", "dilation_h", "dilation_w"):  # fmt: skip
+        for name in (
+            "batch",
+            "groups",
+            "in_channels",
+            "out_channels",
+            "in_h",
+            "in_w",
+            "out_h",
+            "out_w",
+            "kernel_h",
+            "kernel_w",
+            "stride_h",
+            "stride_w",
+            "dilation_h",
+            "dilation_w",
+        ):
             if getattr(self, name) < 1:
                 raise ModelError(
                     f"layer '{self.name}' has {name} = {getattr(self, name)}; it must be at least 1"

@@ -90,10 +90,11 @@ def run_deferrable(
         free[0] = left_over[now] - used[now]
         open_now = [j for j in jobs if start[number[j.name]] < 0 and j.known <= now <= j.latest]
         view = DeferrableView(
-            now, free,
+            now,
+            free,
             tuple(j for j in open_now if j.earliest <= now and now + j.slots <= slots),
             tuple(j for j in open_now if j.earliest > now),
-        )  # fmt: skip
+        )
         for job in policy(view) if view.waits else ():
             start[number[job.name]] = now
             used[now : now + job.slots] += job.devices
@@ -152,11 +153,16 @@ def features(view: DeferrableView) -> Floats:
         span = view.free[: job.slots]
         area = max(float(span.sum()), 1.0)
         soon = sum(j.devices * j.slots for j in view.upcoming if j.earliest < view.now + job.slots)
-        rows.append([
-            job.devices / max(float(span[0]), 1.0), job.slots / 8.0,
-            (job.latest - view.now) / max(job.latest - job.earliest, 1),
-            job.devices / max(float(span.min()), 1.0), min(demand / area, 4.0) / 4.0, min(soon / area, 4.0) / 4.0,
-        ])  # fmt: skip
+        rows.append(
+            [
+                job.devices / max(float(span[0]), 1.0),
+                job.slots / 8.0,
+                (job.latest - view.now) / max(job.latest - job.earliest, 1),
+                job.devices / max(float(span.min()), 1.0),
+                min(demand / area, 4.0) / 4.0,
+                min(soon / area, 4.0) / 4.0,
+            ]
+        )
     return np.array(rows).reshape(len(view.waits), len(FEATURES))
 
 

@@ -246,11 +246,13 @@ def drain(
         for job in sorted(source.jobs.values(), key=lambda job: (-job.memory_gib, job.name)):
             need = (job.cpu, job.memory_gib, float(job.devices))
             fitting = [
-                node for node in nodes
-                if node.number in room and node.ready_s <= now_s
+                node
+                for node in nodes
+                if node.number in room
+                and node.ready_s <= now_s
                 and (job.device is None or job.device == node.flavour.device)
                 and all(have >= want for have, want in zip(room[node.number], need, strict=True))
-            ]  # fmt: skip
+            ]
             if not fitting:
                 break
             target = min(fitting, key=lambda node: (room[node.number][1], node.number))

@@ -149,10 +149,19 @@ def run_pool(
     services = sum(1 for name in where if math.isinf(by_name[name].run_s))
     finished = len(turnaround_s) + services
     return PoolResult(
-        len(todo), finished, len(todo) - finished, pool.cost(), np.array(wait_s), np.array(turnaround_s),
-        np.array(decision_ms), pool.rented, pool.migrations, pool.failed, now_s,
+        len(todo),
+        finished,
+        len(todo) - finished,
+        pool.cost(),
+        np.array(wait_s),
+        np.array(turnaround_s),
+        np.array(decision_ms),
+        pool.rented,
+        pool.migrations,
+        pool.failed,
+        now_s,
         sum(pool.paid_s.values()) / 3600.0,
-    )  # fmt: skip
+    )
 
 
 def _place(
@@ -216,9 +225,10 @@ def _ending(pool: _Pool, now_s: float) -> Floats:
     if pool.options.scheduler == "least_requested":
         return np.zeros(2)
     nodes = [
-        node for node in _groups(pool.nodes)[1]
+        node
+        for node in _groups(pool.nodes)[1]
         if node.jobs and time_bin(node.remaining_s(now_s), pool.options.scale_s) == 0
-    ]  # fmt: skip
+    ]
     return np.array([sum(n.flavour.cpu for n in nodes), sum(n.flavour.memory_gib for n in nodes)], float)
 
 

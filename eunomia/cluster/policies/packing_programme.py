@@ -38,8 +38,12 @@ def best_packing(
     lp.integrality_ = [highspy.HighsVarType.kInteger] * len(gain)
     highs = highspy.Highs()  # type: ignore[no-untyped-call]
     for name, value in (
-        ("output_flag", False), ("threads", 1), ("random_seed", 0), ("mip_rel_gap", gap), ("time_limit", seconds),
-    ):  # fmt: skip
+        ("output_flag", False),
+        ("threads", 1),
+        ("random_seed", 0),
+        ("mip_rel_gap", gap),
+        ("time_limit", seconds),
+    ):
         highs.setOptionValue(name, value)
     highs.passModel(lp)
     highs.run()

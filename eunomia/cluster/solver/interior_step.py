@@ -87,9 +87,30 @@ def factor(n, s, a, b, live, slack, multiplier, room, price, inverse, matrix, ea
 
 @jitted
 def direction(  # type: ignore[no-untyped-def]
-    n, s, a, b, live, slack, multiplier, room, price, inverse, matrix, rd, rp, rc, ry, comp, comp_c, part,
-    first, d_slack, d_multiplier, d_room, d_price,
-):  # fmt: skip
+    n,
+    s,
+    a,
+    b,
+    live,
+    slack,
+    multiplier,
+    room,
+    price,
+    inverse,
+    matrix,
+    rd,
+    rp,
+    rc,
+    ry,
+    comp,
+    comp_c,
+    part,
+    first,
+    d_slack,
+    d_multiplier,
+    d_room,
+    d_price,
+):
     """Solve the Newton equations for these residuals; ``comp`` is what slack x multiplier must change by.
 
     The result replaces (``first``) or refines (else: is added to) the direction in the last four arrays. Returns dy.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -62,23 +63,29 @@ class ShareProgramme:
         return replace(self, **{name: getattr(self, name)[rows] for name in names})
 
 
+class Terms(TypedDict, total=False):
+    """Terms of a programme, see ``ShareProgramme``. Left out: ``norm`` and ``price`` 1, ``rowed`` true, others 0."""
+
+    norm: Floats | float
+    rise: Floats | float
+    floor: Floats | float
+    rowed: Bools | bool
+    value: Floats | float
+    price: Floats | float
+    reward: float
+    kind: Ints | None
+    beside: Floats | None
+
+
 def programme(
     speed: Floats,
     scale: Ints | Floats,
     capacity: Ints | Floats,
-    *,
-    norm: Floats | float = 1.0,
-    rise: Floats | float = 0.0,
-    floor: Floats | float = 0.0,
-    rowed: Bools | bool = True,
-    value: Floats | float = 0.0,
-    price: Floats | float = 1.0,
-    reward: float = 0.0,
-    kind: Ints | None = None,
-    beside: Floats | None = None,
+    **terms: Unpack[Terms],
 ) -> ShareProgramme:
-    """Build a programme; single numbers stand for every row (type)."""
+    """Build a programme; single numbers stand for every row (type). Terms that are left out: see ``Terms``."""
     rows, kinds = speed.shape
+    kind = terms.get("kind")
 
     def each(given: Floats | float, size: int = rows) -> Floats:
         return np.broadcast_to(np.asarray(given, float), (size,))
@@ -89,16 +96,16 @@ def programme(
         speed=np.where(there, speed, 0.0),
         scale=np.asarray(scale, float),
         capacity=np.where(there, devices, 1.0),  # of a type without devices nothing can be used anyway
-        norm=each(norm),
-        rise=each(rise),
-        floor=each(floor),
-        value=each(value),
-        price=each(price, kinds),
-        reward=reward,
-        rowed=np.broadcast_to(np.asarray(rowed, bool), (rows,)),
+        norm=each(terms.get("norm", 1.0)),
+        rise=each(terms.get("rise", 0.0)),
+        floor=each(terms.get("floor", 0.0)),
+        value=each(terms.get("value", 0.0)),
+        price=each(terms.get("price", 1.0), kinds),
+        reward=terms.get("reward", 0.0),
+        rowed=np.broadcast_to(np.asarray(terms.get("rowed", True), bool), (rows,)),
         count=np.ones(rows),
         kind=np.zeros(rows, np.int64) if kind is None else kind,
-        beside=beside,
+        beside=terms.get("beside"),
     )
 
 

@@ -18,9 +18,17 @@ from eunomia.workload.traces.exact import records
 from eunomia.workload.traces.table import MAX_ROWS
 
 COLUMNS = (
-    "job_name", "task_name", "inst_num", "status", "start_time", "end_time", "plan_cpu", "plan_mem", "plan_gpu",
+    "job_name",
+    "task_name",
+    "inst_num",
+    "status",
+    "start_time",
+    "end_time",
+    "plan_cpu",
+    "plan_mem",
+    "plan_gpu",
     "gpu_type",
-)  # fmt: skip
+)
 
 
 class _Job:
@@ -61,16 +69,22 @@ def read(path: Path, *, max_rows: int = MAX_ROWS) -> JobTrace:
     gpus_needed = np.maximum(np.ceil(asked - 1e-9), 1.0).astype(np.int64)
     rounded = int((np.abs(gpus_needed - asked) > 1e-9).sum())
     return of_durations(
-        "alibaba-pai", path, np.array([job.start_s for job in jobs.values()]), gpus_needed,
-        np.array([job.end_s - job.start_s for job in jobs.values()]), ("pai",), np.zeros(len(jobs), np.int32),
-        tuple(jobs), source="alibaba/clusterdata, cluster-trace-gpu-v2020 (Weng et al., NSDI 2022)",
+        "alibaba-pai",
+        path,
+        np.array([job.start_s for job in jobs.values()]),
+        gpus_needed,
+        np.array([job.end_s - job.start_s for job in jobs.values()]),
+        ("pai",),
+        np.zeros(len(jobs), np.int32),
+        ids=tuple(jobs),
+        source="alibaba/clusterdata, cluster-trace-gpu-v2020 (Weng et al., NSDI 2022)",
         licence="CC BY 4.0",
         notes=(
             "jobs name no network; arrival = start of the first task, as the table has no submission times",
             *([f"{rounded} jobs asked for a fraction of a GPU and hold whole ones here"] if rounded else []),
             *([f"{skipped} tasks without GPU or without both times left out"] if skipped else []),
         ),
-    )  # fmt: skip
+    )
 
 
 def _number(path: Path, line: int, column: str, cell: str) -> float | None:

@@ -18,9 +18,17 @@ from eunomia.cluster.traces.job_trace import JobTrace, JobTraceFormat, no_value,
 from eunomia.core.errors import TraceError
 
 CURRENT = (
-    "job type", "command", "directory", "steps argument", "needs data", "total steps", "scale factor",
-    "priority weight", "SLO", "arrival",
-)  # fmt: skip
+    "job type",
+    "command",
+    "directory",
+    "steps argument",
+    "needs data",
+    "total steps",
+    "scale factor",
+    "priority weight",
+    "SLO",
+    "arrival",
+)
 OLDER = ("job type", "command", "steps argument", "needs data", "total steps", "arrival", "scale factor")
 FORMS = {len(CURRENT): CURRENT, len(OLDER): OLDER}
 

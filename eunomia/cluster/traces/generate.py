@@ -7,7 +7,7 @@ and 20 %. ``static``: as continuous, all at time 0. Job types are uniform among 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -23,19 +23,30 @@ SLO_FACTORS = (1.2, 2.0, 10.0)
 URGENT_WEIGHT, URGENT_SHARE = 5.0, 0.2
 
 
+class Draws(TypedDict, total=False):
+    """What a generated trace draws besides. Left out: gangs of several workers, one tenant, no weights, no SLOs."""
+
+    multi_gpu: bool
+    priorities: bool
+    slos: bool
+    tenants: int
+
+
 def generate(
     table: ThroughputTable,
     reference: str,
     jobs: int,
     mean_gap_s: float = 1800.0,
     kind: Kind = "continuous",
-    multi_gpu: bool = True,
-    priorities: bool = False,
-    slos: bool = False,
-    tenants: int = 1,
+    *,
     seed: int = 0,
+    **draws: Unpack[Draws],
 ) -> JobTrace:
-    """A trace of ``jobs`` jobs whose durations are meant on ``reference``. Raises ConfigError, PlatformError."""
+    """A trace of ``jobs`` jobs whose durations are meant on ``reference``. Raises ConfigError, PlatformError.
+
+    ``draws``: what else is drawn, see ``Draws``.
+    """
+    tenants = draws.get("tenants", 1)
     if reference not in table.types:
         raise PlatformError(
             f"reference type '{reference}' has no throughputs; measured: {', '.join(table.types)}"
@@ -45,7 +56,7 @@ def generate(
     streams = [np.random.default_rng([seed, TRACE_STREAM, part]) for part in range(7)]
     gaps = np.concatenate([[0.0], streams[0].exponential(mean_gap_s, jobs - 1)])
     arrival_s = np.zeros(jobs) if kind == "static" else np.cumsum(gaps)
-    gpus = _sizes(streams[1], jobs, kind, multi_gpu)
+    gpus = _sizes(streams[1], jobs, kind, draws.get("multi_gpu", True))
     names, codes = _types(table, table.types.index(reference), gpus, streams[2].random(jobs))
     urgent = streams[4].random(jobs) < URGENT_SHARE
     slo = np.array(SLO_FACTORS)[streams[5].integers(0, len(SLO_FACTORS), jobs)]
@@ -61,8 +72,8 @@ def generate(
         job_type=codes,
         steps=no_value(jobs),
         duration_s=_durations(streams[3], jobs, kind),
-        weight=np.where(urgent, URGENT_WEIGHT, 1.0) if priorities else np.ones(jobs),
-        slo=slo if slos else no_value(jobs),
+        weight=np.where(urgent, URGENT_WEIGHT, 1.0) if draws.get("priorities", False) else np.ones(jobs),
+        slo=slo if draws.get("slos", False) else no_value(jobs),
     )
 
 

@@ -38,11 +38,18 @@ def read(path: Path, *, max_rows: int = MAX_ROWS) -> JobTrace:
         *([f"{left_out} CPU jobs or jobs that never ran left out"] if left_out else []),
     )
     return of_durations(
-        "helios", path, values["submit_time"][kept], values["gpu_num"][kept].astype(np.int64),
-        values["duration"][kept], values["vc"].names, values["vc"].codes[kept],
-        tuple(ids[row] for row in np.flatnonzero(kept)),
-        source="S-Lab-System-Group/HeliosData (Hu et al., SC 2021)", licence="CC BY 4.0", notes=notes,
-    )  # fmt: skip
+        "helios",
+        path,
+        values["submit_time"][kept],
+        values["gpu_num"][kept].astype(np.int64),
+        values["duration"][kept],
+        values["vc"].names,
+        values["vc"].codes[kept],
+        ids=tuple(ids[row] for row in np.flatnonzero(kept)),
+        source="S-Lab-System-Group/HeliosData (Hu et al., SC 2021)",
+        licence="CC BY 4.0",
+        notes=notes,
+    )
 
 
 FORMAT = JobTraceFormat(

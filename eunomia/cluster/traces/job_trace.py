@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -96,6 +97,15 @@ def no_value(count: int) -> Floats:
     return np.full(count, np.nan)
 
 
+class Told(TypedDict, total=False):
+    """What a reader may tell of a trace besides. Left out: rows are numbered, and nothing is known of its origin."""
+
+    ids: tuple[str, ...]
+    source: str
+    licence: str
+    notes: tuple[str, ...]
+
+
 def of_durations(
     format: str,
     path: Path,
@@ -104,17 +114,27 @@ def of_durations(
     duration_s: Floats,
     tenants: tuple[str, ...],
     tenant: Codes,
-    ids: tuple[str, ...] | None = None,
-    source: str = "",
-    licence: str = "",
-    notes: tuple[str, ...] = (),
+    **told: Unpack[Told],
 ) -> JobTrace:
     """A trace that names no networks and gives run times: sorted by arrival, from time 0."""
     count = len(arrival_s)
     return by_arrival(
         JobTrace(
-            format, str(path), ids or numbered(count), np.asarray(arrival_s, np.float64), gpus, tenants, tenant,
-            (), np.full(count, -1, np.int32), no_value(count), np.asarray(duration_s, np.float64),
-            np.ones(count), no_value(count), source, licence, notes,
+            format,
+            str(path),
+            told.get("ids") or numbered(count),
+            np.asarray(arrival_s, np.float64),
+            gpus,
+            tenants,
+            tenant,
+            (),
+            np.full(count, -1, np.int32),
+            no_value(count),
+            np.asarray(duration_s, np.float64),
+            np.ones(count),
+            no_value(count),
+            told.get("source", ""),
+            told.get("licence", ""),
+            told.get("notes", ()),
         )
-    )  # fmt: skip
+    )

@@ -31,10 +31,17 @@ def to_jobs(trace: JobTrace, table: ThroughputTable, reference: str, seed: int =
     names = _names(trace, table, column, seed)
     jobs = []
     rows = zip(
-        trace.ids, trace.arrival_s.tolist(), trace.gpus.tolist(), trace.steps.tolist(), trace.duration_s.tolist(),
-        trace.weight.tolist(), trace.slo.tolist(), (trace.tenants[c] for c in trace.tenant.tolist()), names,
+        trace.ids,
+        trace.arrival_s.tolist(),
+        trace.gpus.tolist(),
+        trace.steps.tolist(),
+        trace.duration_s.tolist(),
+        trace.weight.tolist(),
+        trace.slo.tolist(),
+        (trace.tenants[c] for c in trace.tenant.tolist()),
+        names,
         strict=True,
-    )  # fmt: skip
+    )
     for name, arrival_s, gpus, steps, duration_s, weight, slo, tenant, job_type in rows:
         if steps == steps and slo != slo:  # neither needs a throughput
             jobs.append(TrainingJob(name, job_type, steps, gpus, arrival_s, weight, tenant))

@@ -26,10 +26,17 @@ def read(path: Path, *, max_rows: int = MAX_ROWS) -> JobTrace:
     used = rows.select(kept)
     assert used.gpus is not None and used.duration_s is not None
     return of_durations(
-        "philly", path, used.arrival_s, np.asarray(used.gpus, np.int64), used.duration_s, used.tenants, used.tenant,
-        source=rows.source, licence=rows.licence,
+        "philly",
+        path,
+        used.arrival_s,
+        np.asarray(used.gpus, np.int64),
+        used.duration_s,
+        used.tenants,
+        used.tenant,
+        source=rows.source,
+        licence=rows.licence,
         notes=(*rows.notes, *((f"{left_out} jobs without GPU or run time left out",) if left_out else ())),
-    )  # fmt: skip
+    )
 
 
 FORMAT = JobTraceFormat(

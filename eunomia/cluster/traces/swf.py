@@ -15,10 +15,25 @@ from eunomia.cluster.traces.job_trace import JobTrace, JobTraceFormat, of_durati
 from eunomia.core.errors import TraceError
 
 FIELDS = (
-    "job", "submit_time", "wait_time", "run_time", "processors", "cpu_time", "memory", "requested_processors",
-    "requested_time", "requested_memory", "status", "user", "group", "executable", "queue", "partition",
-    "preceding_job", "think_time",
-)  # fmt: skip
+    "job",
+    "submit_time",
+    "wait_time",
+    "run_time",
+    "processors",
+    "cpu_time",
+    "memory",
+    "requested_processors",
+    "requested_time",
+    "requested_memory",
+    "status",
+    "user",
+    "group",
+    "executable",
+    "queue",
+    "partition",
+    "preceding_job",
+    "think_time",
+)
 
 
 def read(path: Path, *, max_rows: int = 20_000_000) -> JobTrace:
@@ -59,11 +74,17 @@ def read(path: Path, *, max_rows: int = 20_000_000) -> JobTrace:
     tenants = tuple(dict.fromkeys(users))
     place = {name: code for code, name in enumerate(tenants)}
     return of_durations(
-        "swf", path, np.array(arrival_s), np.array(processors_of, np.int64), np.array(duration_s), tenants,
-        np.array([place[user] for user in users], np.int32), ids,
+        "swf",
+        path,
+        np.array(arrival_s),
+        np.array(processors_of, np.int64),
+        np.array(duration_s),
+        tenants,
+        np.array([place[user] for user in users], np.int32),
+        ids=ids,
         source="Standard Workload Format; terms of use differ from log to log",
         notes=("jobs name no network", *([f"{skipped} jobs that never ran left out"] if skipped else [])),
-    )  # fmt: skip
+    )
 
 
 def _values(path: Path, line: int, cells: list[str]) -> list[float]:

@@ -69,11 +69,14 @@ def model_demand(
             )
             place.append(k)
     return ModelDemand(
-        np.array(work), np.array(volume), np.array(place, np.int64),
+        np.array(work),
+        np.array(volume),
+        np.array(place, np.int64),
         np.array([head[segment == k].min() for k in range(len(used))]),
         np.array([tail[segment == k].min() for k in range(len(used))]),
-        path_s, _chains(model),
-    )  # fmt: skip
+        path_s,
+        _chains(model),
+    )
 
 
 def least_costs(table: CostTable, columns: Ints, tolerance_s: float) -> tuple[Floats, Floats]:

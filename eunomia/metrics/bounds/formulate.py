@@ -33,9 +33,12 @@ class Parts:
         tail = np.concatenate([d.tail_s for d in instance.demands])
         base = np.cumsum([0, *(len(d.head_s) for d in instance.demands)])[instance.model][request]
         return cls(
-            request, segment, first, instance.start_s[request] + head[base + segment],
+            request,
+            segment,
+            first,
+            instance.start_s[request] + head[base + segment],
             instance.end_s[request] - tail[base + segment],
-        )  # fmt: skip
+        )
 
 
 def cut(instance: Instance, intervals: int | None) -> Floats:
@@ -88,17 +91,28 @@ def _shares(build: Builder, instance: Instance, y: Ints) -> Shares:
         g, t = np.tile(group, len(mine)), np.tile(kind, len(mine))
         column = build.columns(np.ones(len(request)))
         row = build.rows(np.zeros(len(mine) * len(demand.work_s)), np.zeros(len(mine) * len(demand.work_s)))
-        build.put(np.repeat(np.arange(len(mine)), len(group)) * len(demand.work_s) + g + (row[0] if len(row) else 0),
-                  column, 1.0)  # fmt: skip
+        build.put(
+            np.repeat(np.arange(len(mine)), len(group)) * len(demand.work_s)
+            + g
+            + (row[0] if len(row) else 0),
+            column,
+            1.0,
+        )
         build.put(row, np.repeat(y[mine], len(demand.work_s)), -1.0)
         pieces.append((column, request, demand.segment[g], t, demand.work_s[g, t], demand.dram_bytes[g, t]))
     return Shares(*(np.concatenate(part) for part in zip(*pieces, strict=True)))
 
 
 def _work(
-    build: Builder, instance: Instance, parts: Parts, y: Ints, share: Shares, unit_s: float,
-    overlap: tuple[Ints, Ints, Floats], points_s: Floats,
-) -> None:  # fmt: skip
+    build: Builder,
+    instance: Instance,
+    parts: Parts,
+    y: Ints,
+    share: Shares,
+    unit_s: float,
+    overlap: tuple[Ints, Ints, Floats],
+    points_s: Floats,
+) -> None:
     """W[r, k, t, i]: work of a part on a type in an interval.
 
     sum_i W = sum_q T f; sum W <= count_t * length_i; sum_t W <= width * y_r * |window and interval|.
@@ -134,9 +148,13 @@ def _at_once(build: Builder, y: Ints, room: Floats, index: Ints, column: Ints) -
 
 
 def _bytes(
-    build: Builder, parts: Parts, share: Shares, unit_bytes: float,
-    overlap: tuple[Ints, Ints, Floats], lengths: Floats,
-) -> None:  # fmt: skip
+    build: Builder,
+    parts: Parts,
+    share: Shares,
+    unit_bytes: float,
+    overlap: tuple[Ints, Ints, Floats],
+    lengths: Floats,
+) -> None:
     """b[r, k, i]: sum_i b = bytes of the part; b <= B * |window and interval|; sum b <= B * length_i."""
     part, interval, length = overlap
     column = build.columns(length)

@@ -77,10 +77,19 @@ def hit_bound(
     proven = given + min(program.proven(solution.multipliers), math.fsum(gain[instance.open]))
     value = float(math.floor(proven)) if whole else proven
     return Bound(
-        value, value / total if total else 1.0, proven, given + solution.value, solution.status,
-        solution.violation, time.perf_counter() - began, len(points_s) - 1, len(program.gain),
-        len(program.row_low), free, lost,
-    )  # fmt: skip
+        value,
+        value / total if total else 1.0,
+        proven,
+        given + solution.value,
+        solution.status,
+        solution.violation,
+        time.perf_counter() - began,
+        len(points_s) - 1,
+        len(program.gain),
+        len(program.row_low),
+        free,
+        lost,
+    )
 
 
 def attainment_bound(
@@ -124,9 +133,19 @@ def attainment_bound(
     proven = sure + min(solution.dual_bound, relaxed, float(len(asked)))
     value = float(math.floor(proven + 1e-6))
     return Bound(
-        value, value / pairs, proven, sure + solution.value, solution.status, solution.violation,
-        time.perf_counter() - began, len(points_s) - 1, len(program.gain), len(program.row_low), free, lost,
-    )  # fmt: skip
+        value,
+        value / pairs,
+        proven,
+        sure + solution.value,
+        solution.status,
+        solution.violation,
+        time.perf_counter() - began,
+        len(points_s) - 1,
+        len(program.gain),
+        len(program.row_low),
+        free,
+        lost,
+    )
 
 
 def _needed(requests: RequestTable, promised: list[int]) -> Ints:

@@ -92,9 +92,16 @@ def build_instance(
     contention = options.contention or platform.contention
     bandwidth = platform.dram_bytes_s if options.bandwidth_bytes_s is None else options.bandwidth_bytes_s
     return Instance(
-        np.flatnonzero(free), np.flatnonzero(lost), rows, start_s[rows], end_s[rows], model[rows], demands,
-        count, math.inf if contention in UNLIMITED else float(bandwidth),
-    )  # fmt: skip
+        np.flatnonzero(free),
+        np.flatnonzero(lost),
+        rows,
+        start_s[rows],
+        end_s[rows],
+        model[rows],
+        demands,
+        count,
+        math.inf if contention in UNLIMITED else float(bandwidth),
+    )
 
 
 def _demands(
@@ -109,11 +116,15 @@ def _demands(
         )
     return tuple(
         model_demand(
-            model, work_s[table.offsets[m] : table.offsets[m + 1]], volume[table.offsets[m] : table.offsets[m + 1]],
-            segments=options.segments, merge=options.merge, count_bytes=options.count_bytes,
+            model,
+            work_s[table.offsets[m] : table.offsets[m + 1]],
+            volume[table.offsets[m] : table.offsets[m + 1]],
+            segments=options.segments,
+            merge=options.merge,
+            count_bytes=options.count_bytes,
         )
         for m, model in enumerate(table.models)
-    )  # fmt: skip
+    )
 
 
 def _models(requests: RequestTable, table: CostTable) -> Ints:

@@ -52,10 +52,14 @@ def solve(program: Program, time_limit_s: float | None = None) -> Solution:
     x = np.array(solution.col_value) if solution.value_valid else np.empty(0)
     multipliers = np.array(solution.row_dual) if solution.dual_valid else np.zeros(len(program.row_low))
     return Solution(
-        status, float(program.gain @ x) if len(x) else math.nan, x, multipliers,
+        status,
+        float(program.gain @ x) if len(x) else math.nan,
+        x,
+        multipliers,
         float(info.mip_dual_bound) if len(program.integral) else math.inf,
-        program.violation(x) if len(x) else math.nan, seconds,
-    )  # fmt: skip
+        program.violation(x) if len(x) else math.nan,
+        seconds,
+    )
 
 
 def _load(program: Program, time_limit_s: float | None) -> Any:

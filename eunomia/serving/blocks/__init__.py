@@ -5,5 +5,13 @@ from eunomia.serving.blocks.optimise import Optimised, optimise
 from eunomia.serving.blocks.plan import Block, BlockPlan, plan_blocks
 
 __all__ = [
-    "Block", "BlockPlan", "Cut", "Optimised", "Segment", "cut_points", "optimise", "plan_blocks", "segment_model",
-]  # fmt: skip
+    "Block",
+    "BlockPlan",
+    "Cut",
+    "Optimised",
+    "Segment",
+    "cut_points",
+    "optimise",
+    "plan_blocks",
+    "segment_model",
+]

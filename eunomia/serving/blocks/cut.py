@@ -118,7 +118,19 @@ def _names_read(nodes: Sequence[Any]) -> set[str]:
 _ELEMENT = {
     f"tensor({name})": number
     for name, number in {
-        "float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "string": 8, "bool": 9,
-        "float16": 10, "double": 11, "uint32": 12, "uint64": 13, "bfloat16": 16,
+        "float": 1,
+        "uint8": 2,
+        "int8": 3,
+        "uint16": 4,
+        "int16": 5,
+        "int32": 6,
+        "int64": 7,
+        "string": 8,
+        "bool": 9,
+        "float16": 10,
+        "double": 11,
+        "uint32": 12,
+        "uint64": 13,
+        "bfloat16": 16,
     }.items()
-}  # fmt: skip
+}

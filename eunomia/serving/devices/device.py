@@ -35,9 +35,14 @@ class Device:
     """One worker process. ``on_message`` and ``on_death`` are called in the event loop."""
 
     def __init__(
-        self, index: int, spec: DeviceSpec, arena: Arena, cache: str,
-        on_message: Callable[[int, Message], None], on_death: Callable[[int], None],
-    ) -> None:  # fmt: skip
+        self,
+        index: int,
+        spec: DeviceSpec,
+        arena: Arena,
+        cache: str,
+        on_message: Callable[[int, Message], None],
+        on_death: Callable[[int], None],
+    ) -> None:
         self.index, self.spec = index, spec
         self.restarts = -1
         self._arena, self._cache = arena, cache
@@ -63,10 +68,16 @@ class Device:
         line, theirs = pair()
         self._line = line
         command = [
-            sys.executable, "-m", "eunomia.serving.devices.worker", str(theirs.fileno()),
-            str(self._arena.descriptor), str(self.index), ",".join(map(str, self.spec.cores)), str(self.spec.spin_s),
+            sys.executable,
+            "-m",
+            "eunomia.serving.devices.worker",
+            str(theirs.fileno()),
+            str(self._arena.descriptor),
+            str(self.index),
+            ",".join(map(str, self.spec.cores)),
+            str(self.spec.spin_s),
             self._cache,
-        ]  # fmt: skip
+        ]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
             command,

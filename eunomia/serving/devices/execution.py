@@ -141,12 +141,19 @@ class Execution:
     def send_run(self, device: int, run: Run, inputs: list[list[Message]] | None) -> None:
         """Tell a device, with tensors that lie in the arena or with none."""
         run.sent = True
-        self._devices[device].tell({
-            "kind": "run", "ticket": run.ticket, "request": run.job.number,
-            "model": self._loading.label(run.job.network), "first": run.first, "last": run.last, "inputs": inputs,
-            "whole": run.job.whole,
-            "room": [run.slot.offset, run.slot.size],
-        })  # fmt: skip
+        self._devices[device].tell(
+            {
+                "kind": "run",
+                "ticket": run.ticket,
+                "request": run.job.number,
+                "model": self._loading.label(run.job.network),
+                "first": run.first,
+                "last": run.last,
+                "inputs": inputs,
+                "whole": run.job.whole,
+                "room": [run.slot.offset, run.slot.size],
+            }
+        )
 
     def _room(self, job: Job) -> Slot:
         """Memory for the outputs; a full arena leaves none, and the outputs are fetched later."""
@@ -197,9 +204,12 @@ class Execution:
         """Tell the dispatcher; whether its requests met their deadlines, None when there is no answer yet."""
         start_s, end_s = (self._clock.of(stamp_s) for stamp_s in message["span_s"])
         job = self.dispatcher.done(
-            device, message["next"], follows.job if follows else None, span_s=(start_s, end_s),
+            device,
+            message["next"],
+            follows.job if follows else None,
+            span_s=(start_s, end_s),
             work_s=message["ends_s"][-1] - message["ends_s"][0],
-        )  # fmt: skip
+        )
         self.on_run(device, job, (start_s, end_s), message["next"] < run.last)
         if message["next"] < job.network.blocks:
             if job.cancelled:

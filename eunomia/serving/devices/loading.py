@@ -109,9 +109,14 @@ class Loading:
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._waiting[device.index, label] = answer
         message = {
-            "kind": "load", "model": label, "path": path, "shapes": dict(shapes), "target_s": self._target_s,
-            "whole_s": self._whole_s, "backend": device.spec.kind,
-        }  # fmt: skip
+            "kind": "load",
+            "model": label,
+            "path": path,
+            "shapes": dict(shapes),
+            "target_s": self._target_s,
+            "whole_s": self._whole_s,
+            "backend": device.spec.kind,
+        }
         try:
             device.tell(message)
             return await asyncio.wait_for(answer, LOAD_S)

@@ -26,9 +26,12 @@ class LoadedNetwork:
     _whole: Piece | None = None
 
     def __init__(
-        self, sessions: list[Any], names: list[tuple[list[str], list[str]]], ports: Message,
+        self,
+        sessions: list[Any],
+        names: list[tuple[list[str], list[str]]],
+        ports: Message,
         whole: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._pieces: list[Any] = [
             Piece(session, inputs, outputs)
             for session, (inputs, outputs) in zip(sessions, names, strict=True)

@@ -40,9 +40,16 @@ class DevicePool:
     """Owns the arena, the worker processes and the dispatcher."""
 
     def __init__(
-        self, specs: Sequence[DeviceSpec], clock: Clock, policy: Callable[[View], Sequence[Assign]],
-        options: DispatchOptions, *, cache: Path, arena_bytes: int, target_s: float,
-    ) -> None:  # fmt: skip
+        self,
+        specs: Sequence[DeviceSpec],
+        clock: Clock,
+        policy: Callable[[View], Sequence[Assign]],
+        options: DispatchOptions,
+        *,
+        cache: Path,
+        arena_bytes: int,
+        target_s: float,
+    ) -> None:
         self.arena = Arena.create(arena_bytes)
         self.costs = CostBook(len(specs))
         self._devices = [

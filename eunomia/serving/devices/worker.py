@@ -39,9 +39,12 @@ class Worker:
         self._live: dict[int, Live] = {}  # tensors alive at the request's block boundary
         self._next: Message | None = None  # read while looking what follows a run
         self._answers: dict[str, Any] = {
-            "load": self._load, "unload": self._unload, "run": self._run, "fetch": self._fetch,
+            "load": self._load,
+            "unload": self._unload,
+            "run": self._run,
+            "fetch": self._fetch,
             "forget": self._forget,
-        }  # fmt: skip
+        }
 
     def serve(self) -> None:
         """Answer messages until told to stop or until the front end is gone."""

@@ -22,9 +22,13 @@ class Guarded:
     """
 
     def __init__(
-        self, policy: Callable[[View], Sequence[Assign]], fallback: Callable[[View], Sequence[Assign]],
-        limit_s: float = 0.02, patience: int = 10, rest_s: float = 5.0,
-    ) -> None:  # fmt: skip
+        self,
+        policy: Callable[[View], Sequence[Assign]],
+        fallback: Callable[[View], Sequence[Assign]],
+        limit_s: float = 0.02,
+        patience: int = 10,
+        rest_s: float = 5.0,
+    ) -> None:
         self.policy, self.fallback = policy, fallback
         self.limit_s, self.patience, self.rest_s = limit_s, patience, rest_s
         self.counts: Counter[str] = Counter()
@@ -71,8 +75,12 @@ class Guarded:
         self._slow = self._slow + 1 if took_s > self.limit_s else 0
         if self._slow >= self.patience:
             self.counts["slow"] += 1
-            log.warning("the policy took %.1f ms, %d times in a row; the fallback serves for %g s",
-                        took_s * 1e3, self.patience, self.rest_s)  # fmt: skip
+            log.warning(
+                "the policy took %.1f ms, %d times in a row; the fallback serves for %g s",
+                took_s * 1e3,
+                self.patience,
+                self.rest_s,
+            )
             self._slow, self._until = 0, time.perf_counter() + self.rest_s
 
     def _complain(self, kind: str, message: str) -> None:

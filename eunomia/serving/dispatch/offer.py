@@ -14,9 +14,19 @@ _READY, _FLOATS = types.Array(from_dtype(READY), 1, "C"), types.Array(types.floa
 _NUMBERS, _FLAGS = types.Array(types.float64, 1, "C"), types.Array(types.boolean, 1, "C")
 _COUNTS = types.Array(types.int64, 1, "C")
 SIGNATURE = types.void(
-    _READY, _COUNTS, _FLAGS, types.int64, types.int64, _FLOATS, _FLOATS, types.float64, _NUMBERS, types.float64, _READY,
+    _READY,
+    _COUNTS,
+    _FLAGS,
+    types.int64,
+    types.int64,
     _FLOATS,
-)  # fmt: skip
+    _FLOATS,
+    types.float64,
+    _NUMBERS,
+    types.float64,
+    _READY,
+    _FLOATS,
+)
 
 
 @njit
@@ -35,9 +45,19 @@ def _relieve(ready: Any, now_s: float, served_s: Any, starve_s: float) -> None:
 
 
 def offer(
-    records: Any, rows_of_input: Any, offered: Any, end: int, ahead: int, indicators: Any, latency_s: Any, now_s: float,
-    served_s: Any, starve_s: float, ready: Any, ready_latency_s: Any,
-) -> None:  # fmt: skip
+    records: Any,
+    rows_of_input: Any,
+    offered: Any,
+    end: int,
+    ahead: int,
+    indicators: Any,
+    latency_s: Any,
+    now_s: float,
+    served_s: Any,
+    starve_s: float,
+    ready: Any,
+    ready_latency_s: Any,
+) -> None:
     """Fill ``ready`` (n,) READY and ``ready_latency_s`` (n, devices).
 
     ``records``, ``rows_of_input``, ``offered``: the table, how many rows each input has, and which requests to take, of

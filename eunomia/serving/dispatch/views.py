@@ -63,14 +63,38 @@ def facts_of(
     n, network, rows = job.block, job.network, job.rows
     best_s, mean_s = best[n] * rows, mean[n] * rows
     return (
-        job.number, n, network.first_row + n, network.index, tenant, job.pair, job.arrival_s, job.deadline_s,
+        job.number,
+        n,
+        network.first_row + n,
+        network.index,
+        tenant,
+        job.pair,
+        job.arrival_s,
+        job.deadline_s,
         now_s,  # ready_s
-        best_s, mean_s, best_s, mean_s,  # work and path: blocks form a chain
-        best[0] * rows, mean[0] * rows, 0.0,  # isolated time; bytes_left
-        job.attained_s, now_s if n else job.arrival_s, agreement.priority * job.urgency, agreement.weight,
-        agreement.slo.target if agreement.slo else math.nan, math.nan, 0.0, 0,  # sli, gap, sli_count
-        n, network.blocks, 0, 0, 0, device, -1,  # layers; deferrable, late, sequence; accelerator, bound
-    )  # fmt: skip
+        best_s,
+        mean_s,
+        best_s,
+        mean_s,  # work and path: blocks form a chain
+        best[0] * rows,
+        mean[0] * rows,
+        0.0,  # isolated time; bytes_left
+        job.attained_s,
+        now_s if n else job.arrival_s,
+        agreement.priority * job.urgency,
+        agreement.weight,
+        agreement.slo.target if agreement.slo else math.nan,
+        math.nan,
+        0.0,
+        0,  # sli, gap, sli_count
+        n,
+        network.blocks,
+        0,
+        0,
+        0,
+        device,
+        -1,  # layers; deferrable, late, sequence; accelerator, bound
+    )
 
 
 class Views:
@@ -100,14 +124,28 @@ class Views:
         table, block_s = self._waiting, self._costs.latency_s
         ready, latency_s = np.empty(len(table), READY), np.empty((len(table), len(self._lanes)))
         self._offer(
-            table.records, table.rows_of_input, table.offered, table.end, table.ahead, indicators.columns(now_s),
-            block_s, now_s, self._served_s, self._starve_s, ready, latency_s,
-        )  # fmt: skip
+            table.records,
+            table.rows_of_input,
+            table.offered,
+            table.end,
+            table.ahead,
+            indicators.columns(now_s),
+            block_s,
+            now_s,
+            self._served_s,
+            self._starve_s,
+            ready,
+            latency_s,
+        )
         nothing = np.zeros(latency_s.shape)
         view = View(
-            self._system_record(now_s, memory, starts, finished), ready, self._accelerators(now_s), latency_s, nothing,
+            self._system_record(now_s, memory, starts, finished),
+            ready,
+            self._accelerators(now_s),
+            latency_s,
             nothing,
-        )  # fmt: skip
+            nothing,
+        )
         for array in (ready, view.accelerators, latency_s, nothing):
             array.setflags(write=False)
         return view
@@ -129,9 +167,7 @@ class Views:
             else:
                 request, layer = job.number, lane.boundary(now_s) - 1
                 free_in_s = max(lane.due_s[layer - lane.first] - now_s, 1e-6)
-            table[device] = (
-                device, request, layer, free_in_s, 0.0, lane.last_request, 0, 0.0, lane.busy_s
-            )  # fmt: skip
+            table[device] = (device, request, layer, free_in_s, 0.0, lane.last_request, 0, 0.0, lane.busy_s)
         return table
 
     def _system_record(

@@ -74,9 +74,9 @@ class AdminFront:
 
     async def _keys(self, http: web.Request) -> web.Response:
         found = await _asked(self._directory(http).keys, _name(http))
-        return web.json_response([
-            {"hint": k.hint, "created_s": k.created_s, "expires_s": k.expires_s} for k in found
-        ])  # fmt: skip
+        return web.json_response(
+            [{"hint": k.hint, "created_s": k.created_s, "expires_s": k.expires_s} for k in found]
+        )
 
     async def _issue(self, http: web.Request) -> web.Response:
         content = only(read_json(await http.read() or b"{}"), "lifetime_s", what="a new key")

@@ -15,6 +15,8 @@ def caller_of(http: web.Request) -> Caller:
     bearer = key.strip() if scheme.lower() == "bearer" and key.strip() else None
     fairness = next((http.headers[name] for name in FAIRNESS if name in http.headers), None)
     return Caller(
-        bearer or http.headers.get("x-api-key"), fairness, http.headers.get("x-tenant-id"),
+        bearer or http.headers.get("x-api-key"),
+        fairness,
+        http.headers.get("x-tenant-id"),
         traceparent=http.headers.get("traceparent"),
-    )  # fmt: skip
+    )

@@ -107,8 +107,11 @@ class Connections:
             self._end(connection, "most")
 
     def _end_largest(self) -> None:
-        sizes = [(s.request.content.total_bytes, n, c) for n, (c, s) in enumerate(self._seen.items())
-                 if s.request is not None and _arriving(s)]  # fmt: skip
+        sizes = [
+            (s.request.content.total_bytes, n, c)
+            for n, (c, s) in enumerate(self._seen.items())
+            if s.request is not None and _arriving(s)
+        ]
         held = sum(size for size, _, _ in sizes)
         for size, _, connection in sorted(sizes, reverse=True):
             if held <= self.limits.buffered_bytes:

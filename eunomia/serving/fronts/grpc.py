@@ -36,10 +36,18 @@ from eunomia.serving.service import Caller, Service
 
 log = logging.getLogger("eunomia.serving")
 CONTENTS = {
-    "BOOL": "bool_contents", "UINT8": "uint_contents", "UINT16": "uint_contents", "UINT32": "uint_contents",
-    "UINT64": "uint64_contents", "INT8": "int_contents", "INT16": "int_contents", "INT32": "int_contents",
-    "INT64": "int64_contents", "FP32": "fp32_contents", "FP64": "fp64_contents",
-}  # fmt: skip
+    "BOOL": "bool_contents",
+    "UINT8": "uint_contents",
+    "UINT16": "uint_contents",
+    "UINT32": "uint_contents",
+    "UINT64": "uint64_contents",
+    "INT8": "int_contents",
+    "INT16": "int_contents",
+    "INT32": "int_contents",
+    "INT64": "int64_contents",
+    "FP32": "fp32_contents",
+    "FP64": "fp64_contents",
+}
 
 
 class GrpcFront(stubs.GRPCInferenceServiceServicer):  # type: ignore[misc]
@@ -93,10 +101,12 @@ class GrpcFront(stubs.GRPCInferenceServiceServicer):  # type: ignore[misc]
             ports = self.service.repository.ports_for(grant, request.name, request.version)
             metadata = pb.ModelMetadataResponse.TensorMetadata
             return pb.ModelMetadataResponse(
-                name=request.name, versions=[VERSION], platform="onnxruntime_onnx",
+                name=request.name,
+                versions=[VERSION],
+                platform="onnxruntime_onnx",
                 inputs=[metadata(**port) for port in ports["inputs"]],
                 outputs=[metadata(**port) for port in ports["outputs"]],
-            )  # fmt: skip
+            )
 
     async def ModelConfig(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
         from google.protobuf.json_format import ParseDict
@@ -121,10 +131,12 @@ class GrpcFront(stubs.GRPCInferenceServiceServicer):  # type: ignore[misc]
             grant = self.service.identify(caller_of(context))
             self.service.repository.rescan()
             index = pb.RepositoryIndexResponse.ModelIndex
-            return pb.RepositoryIndexResponse(models=[
-                index(name=e.name, version=VERSION, state=e.state, reason=e.reason)
-                for e in self.service.repository.entries_for(grant, ready_only=request.ready)
-            ])  # fmt: skip
+            return pb.RepositoryIndexResponse(
+                models=[
+                    index(name=e.name, version=VERSION, state=e.state, reason=e.reason)
+                    for e in self.service.repository.entries_for(grant, ready_only=request.ready)
+                ]
+            )
 
     async def RepositoryModelLoad(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
         async with answered(context):
@@ -198,9 +210,12 @@ def caller_of(context: Any) -> Caller:
     fairness = next((metadata[name] for name in FAIRNESS if name in metadata), None)
     left_s = context.time_remaining()
     return Caller(
-        bearer or metadata.get("x-api-key"), fairness, metadata.get("x-tenant-id"),
-        math.inf if left_s is None else max(left_s, 1e-3), metadata.get("traceparent"),
-    )  # fmt: skip
+        bearer or metadata.get("x-api-key"),
+        fairness,
+        metadata.get("x-tenant-id"),
+        math.inf if left_s is None else max(left_s, 1e-3),
+        metadata.get("traceparent"),
+    )
 
 
 def read_message(message: Any) -> InferRequest:

@@ -56,31 +56,35 @@ class HttpFront:
             "/v2/models/{model}/versions/{version}",
         ):  # first: looked at first
             app.add_routes([web.post(f"{prefix}/infer", self._infer)])
-        app.add_routes([
-            web.get("/v2/health/live", self._live),
-            web.get("/v2/health/ready", self._ready),
-            web.get("/v2", self._server),
-            web.post("/v2/repository/index", self._index),
-            web.post("/v2/repository/models/{model}/load", self._load),
-            web.post("/v2/repository/models/{model}/unload", self._unload),
-            web.get("/metrics", self._metrics),
-            web.get("/openapi.json", self._openapi),
-            web.get("/v2/models/stats", self._statistics),
-            web.get("/v2/systemsharedmemory/status", self._regions),
-            web.get("/v2/systemsharedmemory/region/{region}/status", self._regions),
-            web.post("/v2/systemsharedmemory/region/{region}/register", self._register),
-            web.post("/v2/systemsharedmemory/unregister", self._unregister),
-            web.post("/v2/systemsharedmemory/region/{region}/unregister", self._unregister),
-        ])  # fmt: skip
+        app.add_routes(
+            [
+                web.get("/v2/health/live", self._live),
+                web.get("/v2/health/ready", self._ready),
+                web.get("/v2", self._server),
+                web.post("/v2/repository/index", self._index),
+                web.post("/v2/repository/models/{model}/load", self._load),
+                web.post("/v2/repository/models/{model}/unload", self._unload),
+                web.get("/metrics", self._metrics),
+                web.get("/openapi.json", self._openapi),
+                web.get("/v2/models/stats", self._statistics),
+                web.get("/v2/systemsharedmemory/status", self._regions),
+                web.get("/v2/systemsharedmemory/region/{region}/status", self._regions),
+                web.post("/v2/systemsharedmemory/region/{region}/register", self._register),
+                web.post("/v2/systemsharedmemory/unregister", self._unregister),
+                web.post("/v2/systemsharedmemory/region/{region}/unregister", self._unregister),
+            ]
+        )
         for front in (AdminFront(self.service), LiveFront(self.service), PolicyFront(self.service)):
             app.add_routes(front.routes())
         for prefix in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
-            app.add_routes([
-                web.get(prefix, self._model),
-                web.get(f"{prefix}/ready", self._model_ready),
-                web.get(f"{prefix}/config", self._config),
-                web.get(f"{prefix}/stats", self._statistics),
-            ])  # fmt: skip
+            app.add_routes(
+                [
+                    web.get(prefix, self._model),
+                    web.get(f"{prefix}/ready", self._model_ready),
+                    web.get(f"{prefix}/config", self._config),
+                    web.get(f"{prefix}/stats", self._statistics),
+                ]
+            )
         return app
 
     # --- inference -------------------------------------------------------------------------------------
@@ -116,10 +120,15 @@ class HttpFront:
         grant = self.service.identify(caller_of(http))
         name, version = http.match_info["model"], http.match_info.get("version", "")
         ports = self.service.repository.ports_for(grant, name, version)
-        return web.json_response({
-            "name": name, "versions": [VERSION], "platform": "onnxruntime_onnx",
-            "inputs": ports["inputs"], "outputs": ports["outputs"],
-        })  # fmt: skip
+        return web.json_response(
+            {
+                "name": name,
+                "versions": [VERSION],
+                "platform": "onnxruntime_onnx",
+                "inputs": ports["inputs"],
+                "outputs": ports["outputs"],
+            }
+        )
 
     async def _model_ready(self, http: web.Request) -> web.Response:
         entry = self.service.repository.entry(http.match_info["model"], http.match_info.get("version", ""))
@@ -151,9 +160,9 @@ class HttpFront:
         content = read_json(await http.read() or b"{}")
         self.service.repository.rescan()
         entries = self.service.repository.entries_for(grant, ready_only=content.get("ready") is True)
-        return web.json_response([
-            {"name": e.name, "version": VERSION, "state": e.state, "reason": e.reason} for e in entries
-        ])  # fmt: skip
+        return web.json_response(
+            [{"name": e.name, "version": VERSION, "state": e.state, "reason": e.reason} for e in entries]
+        )
 
     async def _load(self, http: web.Request) -> web.Response:
         self.service.require_admin(caller_of(http))
@@ -251,15 +260,20 @@ def config_of(name: str, ports: dict[str, Any]) -> dict[str, Any]:
 
     def port(p: dict[str, Any], batched: bool) -> dict[str, Any]:
         return {
-            "name": p["name"], "data_type": kinds.get(p["datatype"], f"TYPE_{p['datatype']}"),
+            "name": p["name"],
+            "data_type": kinds.get(p["datatype"], f"TYPE_{p['datatype']}"),
             "dims": p["shape"][1:] if batched else p["shape"],
-        }  # fmt: skip
+        }
 
     batched = all(p["shape"][:1] == [-1] for p in (*ports["inputs"], *ports["outputs"]))
     return {
-        "name": name, "platform": "onnxruntime_onnx", "backend": "onnxruntime", "max_batch_size": 64 if batched else 0,
-        "input": [port(p, batched) for p in ports["inputs"]], "output": [port(p, batched) for p in ports["outputs"]],
-    }  # fmt: skip
+        "name": name,
+        "platform": "onnxruntime_onnx",
+        "backend": "onnxruntime",
+        "max_batch_size": 64 if batched else 0,
+        "input": [port(p, batched) for p in ports["inputs"]],
+        "output": [port(p, batched) for p in ports["outputs"]],
+    }
 
 
 def _header_length(http: web.Request) -> int | None:

@@ -17,8 +17,10 @@ SHOWN_S = 10.0  # of the device timeline
 SECURITY = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
-}  # fmt: skip
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
 
 
 class LiveFront:
@@ -30,8 +32,10 @@ class LiveFront:
     def routes(self) -> list[web.RouteDef]:
         """What to add to the application."""
         return [
-            web.get("/", self._page), web.get("/v2/eunomia/state", self._state), web.get("/v2/eunomia/twin", self._twin)
-        ]  # fmt: skip
+            web.get("/", self._page),
+            web.get("/v2/eunomia/state", self._state),
+            web.get("/v2/eunomia/twin", self._twin),
+        ]
 
     async def _page(self, _: web.Request) -> web.Response:
         text = resources.files("eunomia.serving.fronts").joinpath("live.html").read_text(encoding="utf-8")
@@ -65,23 +69,38 @@ def state_of(service: Service, grant: Grant, everything: bool) -> dict[str, Any]
     waiting = [dispatcher.agreements[job.pair].tenant for job in dispatcher.waiting.jobs()]
     runs = [r for r in service.history.runs if r.end_s > now_s - SHOWN_S]
     return {
-        "now_s": now_s, "policy": service.policy_name, "draining": service.draining,
+        "now_s": now_s,
+        "policy": service.policy_name,
+        "draining": service.draining,
         "pairs": [pair for pair in _pairs(service, waiting, now_s) if name(pair["tenant"]) == pair["tenant"]],
         "devices": [
-            {"name": device.spec.name, "alive": lane.alive, "restarts": max(device.restarts, 0), "busy_s": lane.busy_s,
-             "running": name(dispatcher.agreements[lane.job.pair].tenant) if lane.job else None}
+            {
+                "name": device.spec.name,
+                "alive": lane.alive,
+                "restarts": max(device.restarts, 0),
+                "busy_s": lane.busy_s,
+                "running": name(dispatcher.agreements[lane.job.pair].tenant) if lane.job else None,
+            }
             for device, lane in zip(service.pool.devices, dispatcher.lanes, strict=True)
         ],
         "runs": [
-            [r.device, name(r.tenant), r.model if name(r.tenant) == r.tenant else "", r.start_s, r.end_s, r.preempted]
+            [
+                r.device,
+                name(r.tenant),
+                r.model if name(r.tenant) == r.tenant else "",
+                r.start_s,
+                r.end_s,
+                r.preempted,
+            ]
             for r in runs
         ],
-        "waiting": len(waiting), "preemptions": dispatcher.preemptions,
+        "waiting": len(waiting),
+        "preemptions": dispatcher.preemptions,
         "arena_free_share": service.pool.arena.free_bytes / max(service.pool.arena.room_bytes, 1),
         "seconds": list(service.history.seconds),
         "misses": [m for m in reversed(service.history.misses) if name(m["tenant"]) == m["tenant"]],
         "fallbacks": dict(service.fallbacks()) if everything else {},
-    }  # fmt: skip
+    }
 
 
 def _pairs(service: Service, waiting: list[str], now_s: float) -> list[dict[str, Any]]:
@@ -90,11 +109,17 @@ def _pairs(service: Service, waiting: list[str], now_s: float) -> list[dict[str,
     for agreement, indicator in zip(dispatcher.agreements, dispatcher.indicators, strict=True):
         indicator.refresh(now_s)
         slo = agreement.slo
-        rows.append({
-            "tenant": agreement.tenant, "model": agreement.model, "weight": agreement.weight,
-            "kind": slo.kind if slo else "hit_rate", "target": slo.target if slo else None,
-            "sli": None if math.isnan(indicator.sli) else indicator.sli, "count": indicator.count,
-            "met": None if slo is None or math.isnan(indicator.sli) else indicator.gap <= 0.0,
-            "waiting": waiting.count(agreement.tenant),
-        })  # fmt: skip
+        rows.append(
+            {
+                "tenant": agreement.tenant,
+                "model": agreement.model,
+                "weight": agreement.weight,
+                "kind": slo.kind if slo else "hit_rate",
+                "target": slo.target if slo else None,
+                "sli": None if math.isnan(indicator.sli) else indicator.sli,
+                "count": indicator.count,
+                "met": None if slo is None or math.isnan(indicator.sli) else indicator.gap <= 0.0,
+                "waiting": waiting.count(agreement.tenant),
+            }
+        )
     return sorted(rows, key=lambda row: (row["tenant"], row["model"]))

@@ -93,9 +93,11 @@ class PolicyFront:
 
     def _facts(self, shelf: PolicyShelf) -> dict[str, Any]:
         return {
-            "policy": shelf.now.label, "now": _as_json(shelf.now), "earlier": [_as_json(p) for p in shelf.earlier],
+            "policy": shelf.now.label,
+            "now": _as_json(shelf.now),
+            "earlier": [_as_json(p) for p in shelf.earlier],
             "fallbacks": dict(self.service.fallbacks()),
-        }  # fmt: skip
+        }
 
 
 def read_placing(content: dict[str, Any]) -> tuple[str, dict[str, bytes], dict[str, Any], str | None]:

@@ -25,20 +25,33 @@ def summarise(samples: Samples, streams: Sequence[LoadStream], warmup_s: float =
     rows = []
     for n, stream in enumerate(streams):
         mine = counted & (samples.schedule.stream == n)
-        rows.append({"tenant": stream.tenant, "model": stream.model, "deadline_ms": stream.deadline_s * 1e3,
-                     **_numbers(samples, mine, np.full(mine.sum(), stream.deadline_s))})  # fmt: skip
+        rows.append(
+            {
+                "tenant": stream.tenant,
+                "model": stream.model,
+                "deadline_ms": stream.deadline_s * 1e3,
+                **_numbers(samples, mine, np.full(mine.sum(), stream.deadline_s)),
+            }
+        )
     deadlines = np.array([s.deadline_s for s in streams])[samples.schedule.stream[counted]]
     length_s = max(float(samples.schedule.time_s[-1]) - warmup_s, 1e-9)
     total = _numbers(samples, counted, deadlines)
     worst = min((r for r in rows if r["sent"]), key=lambda r: r["hit_rate"], default=None)
     return {
-        "streams": rows, "total": total, "wall_s": samples.wall_s, "measured_s": length_s,
-        "goodput_per_s": total["hits"] / length_s, "offered_per_s": total["sent"] / length_s,
-        "worst": {"tenant": worst["tenant"], "model": worst["model"], "hit_rate": worst["hit_rate"]} if worst else None,
+        "streams": rows,
+        "total": total,
+        "wall_s": samples.wall_s,
+        "measured_s": length_s,
+        "goodput_per_s": total["hits"] / length_s,
+        "offered_per_s": total["sent"] / length_s,
+        "worst": {"tenant": worst["tenant"], "model": worst["model"], "hit_rate": worst["hit_rate"]}
+        if worst
+        else None,
         "generator_lag_ms": {
-            "p99": float(np.percentile(samples.lag_s, 99) * 1e3), "max": float(samples.lag_s.max() * 1e3)
+            "p99": float(np.percentile(samples.lag_s, 99) * 1e3),
+            "max": float(samples.lag_s.max() * 1e3),
         },
-    }  # fmt: skip
+    }
 
 
 def _numbers(samples: Samples, mine: Any, deadline_s: Any) -> dict[str, Any]:
@@ -50,10 +63,13 @@ def _numbers(samples: Samples, mine: Any, deadline_s: Any) -> dict[str, Any]:
     )
     sent = int(mine.sum())
     return {
-        "sent": sent, "answered": int(answered.sum()), "hits": hits,
+        "sent": sent,
+        "answered": int(answered.sum()),
+        "hits": hits,
         "hit_rate": hits / sent if sent else math.nan,
-        "latency_ms": percentiles_ms(latency_s[answered]), "errors": dict(errors.most_common(10)),
-    }  # fmt: skip
+        "latency_ms": percentiles_ms(latency_s[answered]),
+        "errors": dict(errors.most_common(10)),
+    }
 
 
 def percentiles_ms(latency_s: Any) -> dict[str, float]:

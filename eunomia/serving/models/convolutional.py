@@ -29,9 +29,13 @@ class GraphBuilder:
         weight = self._weight(self._rng.standard_normal(shape, np.float32) * np.float32((2 / fan_in) ** 0.5))
         bias = self._weight(np.zeros(out, np.float32))
         return self._node(
-            "Conv", [x, weight, bias], kernel_shape=[size, size], strides=[stride, stride],
-            pads=[size // 2] * 4, group=groups,
-        )  # fmt: skip
+            "Conv",
+            [x, weight, bias],
+            kernel_shape=[size, size],
+            strides=[stride, stride],
+            pads=[size // 2] * 4,
+            group=groups,
+        )
 
     def dense(self, x: str, features: int, out: int) -> str:
         """Mean over the picture, then a fully connected layer."""
@@ -89,8 +93,14 @@ def mobilenet_v2(side: int = 224, classes: int = 1000, seed: int = 0) -> bytes:
     g = GraphBuilder(seed)
     x, channels = g.relu6(g.conv("image", 3, 32, 3, stride=2)), 32
     for expand, out, repeats, stride in (
-        (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)
-    ):  # fmt: skip
+        (1, 16, 1, 1),
+        (6, 24, 2, 2),
+        (6, 32, 3, 2),
+        (6, 64, 4, 2),
+        (6, 96, 3, 1),
+        (6, 160, 3, 2),
+        (6, 320, 1, 1),
+    ):
         for n in range(repeats):
             x, channels = _inverted_residual(g, x, channels, out, expand, stride if n == 0 else 1), out
     return g.file("mobilenet-v2", g.dense(g.relu6(g.conv(x, 320, 1280, 1)), 1280, classes), side, classes)

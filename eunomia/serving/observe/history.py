@@ -38,12 +38,20 @@ class History:
         hit = request.outcome == "hit"
         self.seconds[-1][1 if hit else 2] += 1
         if not hit:
-            self.misses.append({
-                "time_s": now_s, "tenant": request.tenant, "model": request.model, "outcome": request.outcome,
-                "response_ms": request.response_s * 1e3, "queue_ms": request.queue_s * 1e3,
-                "service_ms": request.service_s * 1e3, "deadline_ms": request.deadline_s * 1e3,
-                "preemptions": request.preemptions, "why": why(request),
-            })  # fmt: skip
+            self.misses.append(
+                {
+                    "time_s": now_s,
+                    "tenant": request.tenant,
+                    "model": request.model,
+                    "outcome": request.outcome,
+                    "response_ms": request.response_s * 1e3,
+                    "queue_ms": request.queue_s * 1e3,
+                    "service_ms": request.service_s * 1e3,
+                    "deadline_ms": request.deadline_s * 1e3,
+                    "preemptions": request.preemptions,
+                    "why": why(request),
+                }
+            )
 
 
 def why(request: Retired) -> str:

@@ -18,10 +18,18 @@ if TYPE_CHECKING:
 KEPT = 200_000  # requests; older ones are forgotten
 SLICE = 1000  # of them are written at a time: 1.5 ms
 FORMAT = 3
-ROW = np.dtype([
-    ("arrival_s", "f8"), ("deadline_s", "f8"), ("response_s", "f8"), ("queue_s", "f8"), ("batch", "i4"), ("who", "i4"),
-    ("reach_s", "f4"), ("answer_s", "f4"),
-])  # fmt: skip
+ROW = np.dtype(
+    [
+        ("arrival_s", "f8"),
+        ("deadline_s", "f8"),
+        ("response_s", "f8"),
+        ("queue_s", "f8"),
+        ("batch", "i4"),
+        ("who", "i4"),
+        ("reach_s", "f4"),
+        ("answer_s", "f4"),
+    ]
+)
 
 
 class Recording:
@@ -40,9 +48,15 @@ class Recording:
         """Note one."""
         who = self._who.setdefault((request.tenant, request.model, request.outcome), len(self._who))
         self._rows[self._count % len(self._rows)] = (
-            now_s - request.response_s, request.deadline_s, request.response_s, request.queue_s, request.batch, who,
-            request.reach_s, request.answer_s,
-        )  # fmt: skip
+            now_s - request.response_s,
+            request.deadline_s,
+            request.response_s,
+            request.queue_s,
+            request.batch,
+            who,
+            request.reach_s,
+            request.answer_s,
+        )
         self._count += 1
 
     def requests(self) -> list[list[Any]]:
@@ -91,19 +105,34 @@ def settings(service: Service) -> dict[str, Any]:
     """
     dispatcher, costs = service.pool.dispatcher, service.pool.costs
     return {
-        "format": FORMAT, "policy": service.policy_name, "lease_s": dispatcher.options.lease_s,
-        "late": dispatcher.options.late, "max_batch": dispatcher.options.max_batch,
+        "format": FORMAT,
+        "policy": service.policy_name,
+        "lease_s": dispatcher.options.lease_s,
+        "late": dispatcher.options.late,
+        "max_batch": dispatcher.options.max_batch,
         "devices": [device.spec.name for device in service.pool.devices],
         "networks": {
             name: np.where(np.isfinite(t := costs.mean_s[costs.rows(network)]), t, -1.0).tolist()
             for name, network in costs.networks.items()
         },
         "pairs": [
-            {"tenant": a.tenant, "model": a.model, "weight": a.weight, "priority": a.priority,
-             "slo": None if a.slo is None else {"target": a.slo.target, "kind": a.slo.kind,
-                                                "percentile": a.slo.percentile, "window_s": a.slo.window_s,
-                                                "window_requests": a.slo.window_requests}}
+            {
+                "tenant": a.tenant,
+                "model": a.model,
+                "weight": a.weight,
+                "priority": a.priority,
+                "slo": None
+                if a.slo is None
+                else {
+                    "target": a.slo.target,
+                    "kind": a.slo.kind,
+                    "percentile": a.slo.percentile,
+                    "window_s": a.slo.window_s,
+                    "window_requests": a.slo.window_requests,
+                },
+            }
             for a in dispatcher.agreements
         ],
-        "turn_s": dispatcher.overheads.turn_s, "spread": costs.spread,
-    }  # fmt: skip
+        "turn_s": dispatcher.overheads.turn_s,
+        "spread": costs.spread,
+    }

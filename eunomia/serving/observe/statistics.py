@@ -57,10 +57,17 @@ class ModelStatistics:
         """In the protocol's words."""
         none = {"count": 0, "ns": 0}
         return {
-            "name": name, "version": VERSION, "last_inference": self.last_ms, "inference_count": self.inferences,
-            "execution_count": self.executions, "batch_stats": [],
+            "name": name,
+            "version": VERSION,
+            "last_inference": self.last_ms,
+            "inference_count": self.inferences,
+            "execution_count": self.executions,
+            "batch_stats": [],
             "inference_stats": {
                 **{key: total.content() for key, total in self.sums.items()},
-                "compute_input": none, "compute_output": none, "cache_hit": none, "cache_miss": none,
+                "compute_input": none,
+                "compute_output": none,
+                "cache_hit": none,
+                "cache_miss": none,
             },
-        }  # fmt: skip
+        }

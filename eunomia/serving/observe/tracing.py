@@ -62,8 +62,9 @@ class Tracing:
         exporter = options.exporter or _otlp(options.endpoint)
         self._provider = TracerProvider(
             sampler=ParentBased(TraceIdRatioBased(options.sample)),
-            resource=Resource({"service.name": "eunomia"}), shutdown_on_exit=False,
-        )  # fmt: skip
+            resource=Resource({"service.name": "eunomia"}),
+            shutdown_on_exit=False,
+        )
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("eunomia.serving")
         self._trace, self._propagator = trace, TraceContextTextMapPropagator()
@@ -74,10 +75,12 @@ class Tracing:
         began_ns = time.time_ns()
         parent = self._propagator.extract({"traceparent": traceparent} if traceparent else {})
         span = self._tracer.start_span(
-            f"infer {job.network.name}", parent, self._trace.SpanKind.SERVER,
+            f"infer {job.network.name}",
+            parent,
+            self._trace.SpanKind.SERVER,
             {"eunomia.tenant": tenant, "eunomia.model": job.network.name, "eunomia.batch": job.batch},
             start_time=began_ns,
-        )  # fmt: skip
+        )
         if span.is_recording():
             self._open[job.number] = _Open(span, job.arrival_s, began_ns)
 

@@ -90,10 +90,14 @@ def read_request(model: str, version: str, body: memoryview, header_bytes: int |
     if len(raw):
         raise BadRequest(f"{len(raw)} bytes follow the last tensor; sum the sizes again")
     return InferRequest(
-        model, version, _text(content.get("id", ""), "id"), tuple(inputs),
+        model,
+        version,
+        _text(content.get("id", ""), "id"),
+        tuple(inputs),
         tuple(_read_wanted(entry) for entry in _entries(content, "outputs", missing=True)),
-        parameters.get("binary_data_output") is True, parameters,
-    )  # fmt: skip
+        parameters.get("binary_data_output") is True,
+        parameters,
+    )
 
 
 def read_json(content: bytes) -> Json:
@@ -172,9 +176,10 @@ def write_response(
         if want.name in in_regions:
             region = in_regions[want.name]
             entry["parameters"] = {
-                "shared_memory_region": region.region, "shared_memory_byte_size": array.nbytes,
+                "shared_memory_region": region.region,
+                "shared_memory_byte_size": array.nbytes,
                 **({"shared_memory_offset": region.offset} if region.offset else {}),
-            }  # fmt: skip
+            }
         elif want.binary:
             entry["parameters"] = {"binary_data_size": array.nbytes}
             raw.append(raw_bytes(array))

@@ -16,14 +16,19 @@ from eunomia.core.errors import ConfigError, OutputError
 from eunomia.serving.tenants.tables import TENANT
 
 DRIVERS = {
-    "sqlite": "sqlite", "sqlite+pysqlite": "sqlite", "postgresql": "postgresql+psycopg",
+    "sqlite": "sqlite",
+    "sqlite+pysqlite": "sqlite",
+    "postgresql": "postgresql+psycopg",
     "postgresql+psycopg": "postgresql+psycopg",
-}  # fmt: skip
+}
 # A PostgreSQL that has silently gone away is given up after seconds, not after the system's two hours.
 PATIENCE = {
-    "connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3,
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
-}  # fmt: skip
+}
 LOCK_MS = 5_000  # so long one change waits for another
 IDLE_MS = 30_000  # a server that stands still inside a change loses it, in PostgreSQL
 MIGRATION_LOCK = 0x65756E6F  # of PostgreSQL's advisory locks: any number that is ours

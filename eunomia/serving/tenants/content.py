@@ -12,8 +12,14 @@ from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.tenants.grants import Grant, Promise
 from eunomia.workload.tenant import Slo
 
-LIMITS = {"weight": float, "rate_per_s": float, "burst": float, "max_concurrency": int, "max_queue": int,
-          "max_request_bytes": int}  # fmt: skip
+LIMITS = {
+    "weight": float,
+    "rate_per_s": float,
+    "burst": float,
+    "max_concurrency": int,
+    "max_queue": int,
+    "max_request_bytes": int,
+}
 MOST = {"max_concurrency": 10**6, "max_queue": 10**6, "max_request_bytes": 2**40}
 ANY = 10**15  # below it, every number is one of a float and of either database
 PROMISE = frozenset({"deadline_s", "min_deadline_s", "priority", "slo"})
@@ -50,26 +56,33 @@ def read_grant(name: str, content: dict[str, Any]) -> Grant:
     if not isinstance(promises, dict):
         raise BadRequest("promises must be an object: network -> {deadline_s, min_deadline_s, priority, slo}")
     return Grant(
-        name, role, models=None if models is None else frozenset(map(_model, models)),
-        promises={model if model == "*" else _model(model): _promise(model, p) for model, p in promises.items()},
+        name,
+        role,
+        models=None if models is None else frozenset(map(_model, models)),
+        promises={
+            model if model == "*" else _model(model): _promise(model, p) for model, p in promises.items()
+        },
         **limits,
-    )  # fmt: skip
+    )
 
 
 def as_json(grant: Grant) -> dict[str, Any]:
     """A grant as administrators see it."""
     return {
-        "name": grant.name, "role": grant.role,
+        "name": grant.name,
+        "role": grant.role,
         **{key: (value if math.isfinite(value := getattr(grant, key)) else None) for key in LIMITS},
         "models": None if grant.models is None else sorted(grant.models),
         "promises": {
             model: {
-                "deadline_s": p.deadline_s, "min_deadline_s": p.min_deadline_s, "priority": p.priority,
+                "deadline_s": p.deadline_s,
+                "min_deadline_s": p.min_deadline_s,
+                "priority": p.priority,
                 "slo": {key: getattr(p.slo, key) for key in SLO} if p.slo else None,
             }
             for model, p in grant.promises.items()
         },
-    }  # fmt: skip
+    }
 
 
 def only(content: Mapping[str, Any], *known: str, what: str) -> Mapping[str, Any]:

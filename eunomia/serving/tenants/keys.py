@@ -95,6 +95,8 @@ def _end(db: Connection, wanted: ColumnElement[bool]) -> int:
 def _add_key(
     db: Connection, tenant: str, key_hash: str, hint: str, created_s: float, expires_s: float | None
 ) -> None:
-    db.execute(insert(API_KEY).values(
-        key_hash=key_hash, tenant=tenant, hint=hint, created_s=created_s, expires_s=expires_s
-    ))  # fmt: skip
+    db.execute(
+        insert(API_KEY).values(
+            key_hash=key_hash, tenant=tenant, hint=hint, created_s=created_s, expires_s=expires_s
+        )
+    )

@@ -20,8 +20,10 @@ def read_grants(db: Connection) -> dict[str, Grant]:
     promises: dict[str, dict[str, Promise]] = {}
     for row in db.execute(select(PROMISE)):
         promises.setdefault(row.tenant, {})[row.model] = _promise(row)
-    return {row.name: _grant(row, models.get(row.name, set()), promises.get(row.name, {}))
-            for row in db.execute(select(TENANT))}  # fmt: skip
+    return {
+        row.name: _grant(row, models.get(row.name, set()), promises.get(row.name, {}))
+        for row in db.execute(select(TENANT))
+    }
 
 
 def knows(db: Connection, tenant: str) -> bool:
@@ -56,10 +58,17 @@ def _forget_details(db: Connection, tenant: str) -> None:
 
 def _grant(row: Any, models: set[str], promises: dict[str, Promise]) -> Grant:
     return Grant(
-        row.name, row.role, row.weight, math.inf if row.rate_per_s is None else row.rate_per_s, row.burst,
-        row.max_concurrency, row.max_queue, row.max_request_bytes, None if row.all_models else frozenset(models),
+        row.name,
+        row.role,
+        row.weight,
+        math.inf if row.rate_per_s is None else row.rate_per_s,
+        row.burst,
+        row.max_concurrency,
+        row.max_queue,
+        row.max_request_bytes,
+        None if row.all_models else frozenset(models),
         promises,
-    )  # fmt: skip
+    )
 
 
 def _promise(row: Any) -> Promise:
@@ -71,19 +80,29 @@ def _promise(row: Any) -> Promise:
 
 def _tenant_row(grant: Grant) -> dict[str, Any]:
     return {
-        "name": grant.name, "role": grant.role, "weight": grant.weight,
-        "rate_per_s": grant.rate_per_s if math.isfinite(grant.rate_per_s) else None, "burst": grant.burst,
-        "max_concurrency": grant.max_concurrency, "max_queue": grant.max_queue,
-        "max_request_bytes": grant.max_request_bytes, "all_models": grant.models is None,
-    }  # fmt: skip
+        "name": grant.name,
+        "role": grant.role,
+        "weight": grant.weight,
+        "rate_per_s": grant.rate_per_s if math.isfinite(grant.rate_per_s) else None,
+        "burst": grant.burst,
+        "max_concurrency": grant.max_concurrency,
+        "max_queue": grant.max_queue,
+        "max_request_bytes": grant.max_request_bytes,
+        "all_models": grant.models is None,
+    }
 
 
 def _promise_row(tenant: str, model: str, promise: Promise) -> dict[str, Any]:
     slo = promise.slo
     return {
-        "tenant": tenant, "model": model, "deadline_s": promise.deadline_s, "priority": promise.priority,
-        "slo_kind": slo.kind if slo else None, "slo_target": slo.target if slo else None,
+        "tenant": tenant,
+        "model": model,
+        "deadline_s": promise.deadline_s,
+        "priority": promise.priority,
+        "slo_kind": slo.kind if slo else None,
+        "slo_target": slo.target if slo else None,
         "slo_percentile": slo.percentile if slo else None,
-        "slo_window_requests": slo.window_requests if slo else None, "slo_window_s": slo.window_s if slo else None,
+        "slo_window_requests": slo.window_requests if slo else None,
+        "slo_window_s": slo.window_s if slo else None,
         "min_deadline_s": promise.min_deadline_s,
-    }  # fmt: skip
+    }

@@ -20,9 +20,15 @@ METADATA = MetaData(
 )
 
 TENANT = Table(
-    "tenant", METADATA,
+    "tenant",
+    METADATA,
     Column("name", String(80), primary_key=True),
-    Column("role", String(10), CheckConstraint("role IN ('tenant', 'admin')", name="ck_tenant_role"), nullable=False),
+    Column(
+        "role",
+        String(10),
+        CheckConstraint("role IN ('tenant', 'admin')", name="ck_tenant_role"),
+        nullable=False,
+    ),
     Column("weight", Float, CheckConstraint("weight > 0", name="ck_tenant_weight"), nullable=False),
     Column("rate_per_s", Float),  # null = unlimited
     Column("burst", Float, nullable=False),
@@ -30,16 +36,18 @@ TENANT = Table(
     Column("max_queue", Integer, nullable=False),
     Column("max_request_bytes", BigInteger, nullable=False),
     Column("all_models", Boolean, nullable=False),
-)  # fmt: skip
+)
 
 MODEL = Table(
-    "tenant_model", METADATA,
+    "tenant_model",
+    METADATA,
     Column("tenant", String(80), ForeignKey("tenant.name", ondelete="CASCADE"), primary_key=True),
     Column("model", String(100), primary_key=True),
-)  # fmt: skip
+)
 
 PROMISE = Table(
-    "promise", METADATA,
+    "promise",
+    METADATA,
     Column("tenant", String(80), ForeignKey("tenant.name", ondelete="CASCADE"), primary_key=True),
     Column("model", String(100), primary_key=True),  # "*" = every other
     Column("deadline_s", Float, nullable=False),
@@ -50,25 +58,28 @@ PROMISE = Table(
     Column("slo_window_requests", Integer),
     Column("slo_window_s", Float),
     Column("min_deadline_s", Float),  # null = deadline_s
-)  # fmt: skip
+)
 
 API_KEY = Table(
-    "api_key", METADATA,
+    "api_key",
+    METADATA,
     Column("key_hash", String(64), primary_key=True),
     Column("tenant", String(80), ForeignKey("tenant.name", ondelete="CASCADE"), nullable=False, index=True),
     Column("hint", String(12), nullable=False),  # its first letters, to tell keys apart in a list
     Column("created_s", Float, nullable=False),
     Column("expires_s", Float),  # null = never
-)  # fmt: skip
+)
 
 ENDED_KEY = Table(  # outlives the tenant, so that a key whose hash stands in a file as well never comes back
-    "ended_key", METADATA,
+    "ended_key",
+    METADATA,
     Column("key_hash", String(64), primary_key=True),
     Column("ended_s", Float, nullable=False),
-)  # fmt: skip
+)
 
 STAMP = Table(  # one row, which differs after every change
-    "directory_stamp", METADATA,
+    "directory_stamp",
+    METADATA,
     Column("id", Integer, CheckConstraint("id = 1", name="ck_directory_stamp_one"), primary_key=True),
     Column("stamp", String(32), nullable=False),
-)  # fmt: skip
+)

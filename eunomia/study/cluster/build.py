@@ -19,7 +19,7 @@ from eunomia.cluster.problem import ClusterProblem, build_problem
 from eunomia.cluster.searches import as_searches
 from eunomia.cluster.throughput import ThroughputTable
 from eunomia.cluster.traces import JobTrace, read_jobs
-from eunomia.cluster.traces.generate import generate
+from eunomia.cluster.traces.generate import Draws, generate
 from eunomia.cluster.traces.jobs import extended, to_jobs
 from eunomia.config.cluster import (
     ClusterConfig,
@@ -204,10 +204,11 @@ def _job(job: JobConfig) -> TrainingJob:
 
 
 def _generated(given: GenerateConfig, table: ThroughputTable, cluster: Cluster, seed: int) -> JobTrace:
-    return generate(
-        table, given.reference or cluster.names[0], given.jobs, given.mean_gap_s, given.kind, given.multi_gpu,
-        given.priorities, given.slos, given.tenants, seed,
-    )  # fmt: skip
+    reference = given.reference or cluster.names[0]
+    draws = Draws(
+        multi_gpu=given.multi_gpu, priorities=given.priorities, slos=given.slos, tenants=given.tenants
+    )
+    return generate(table, reference, given.jobs, given.mean_gap_s, given.kind, seed=seed, **draws)
 
 
 def _read(given: TraceConfig) -> JobTrace:

@@ -30,8 +30,13 @@ def yolov2(size: int = 416) -> DnnModel:
     x = _image("yolov2", size)
     index = 0
     stages: tuple[tuple[int, ...], ...] = (
-        (32,), (64,), (128, 64, 128), (256, 128, 256), (512, 256, 512, 256, 512), (1024, 512, 1024, 512, 1024)
-    )  # fmt: skip
+        (32,),
+        (64,),
+        (128, 64, 128),
+        (256, 128, 256),
+        (512, 256, 512, 256, 512),
+        (1024, 512, 1024, 512, 1024),
+    )
     passed = x
     for stage, widths in enumerate(stages, start=1):
         if stage > 1:

@@ -1,0 +1,148 @@
+"""Check the words: retired words, long lines and long sentences in documents, and subjects of commits.
+
+    python checks/words.py            # everything that `make lint` asks
+    python checks/words.py FILE ...   # documents or sources of your choice, long sentences named too
+
+A word is retired where the field has a better one; ``docs/glossary.md`` gives the words in use. Sources are checked in
+docstrings, comments and messages, documents outside code. ``results/`` holds generated pages: their words come from
+the sources.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LONGEST_LINE, LONGEST_SUBJECT, LONGEST_SENTENCE = 120, 72, 25
+FIRST_SUBJECT = "da40d6d"  # subjects are checked from the commit after this one
+
+# pattern (case does not matter) -> what to write instead
+RETIRED = {
+    r"promises? (?:that (?:were|are) )?kept|kept promises?": "SLO attainment",
+    r"(?:plain|readable|slow|obvious|compiled|plain-python) twins?": "reference engine, or reference form",
+    r"(?:policy|trained|training|learned|shipped) cards?\b": "checkpoint",
+    r"\b(?:is|are|was|were|be) told\b": "say who passes what to whom",
+    r"\b(?:is|are|was|were) asked for\b": "say who needs it",
+    r"\bgives? way\b": "say which comes first",
+    r"\bthat which\b": "what, or the noun",
+    r"\bshare in time\b|\bhits in time\b|\bdone in time\b": "hit rate",
+    r"\bknows? (?:nothing|neither|no)\b": "say what it does not read or import",
+    r"\b(?:hand-written|handwritten) rules?\b": "rule",
+}
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+SENTENCE = re.compile(r"(?<=[.!?:;])\s+")
+
+
+def main(arguments: list[str]) -> int:
+    """Print one line per fault; 1 if there is any."""
+    paths = [Path(name) for name in arguments]
+    faults = list(in_files(paths or everything(), sentences=bool(paths)))
+    if not paths:
+        faults += subjects(messages(ROOT))
+    print("\n".join(faults), end="\n" if faults else "")
+    return 1 if faults else 0
+
+
+def everything() -> list[Path]:
+    """Documents and sources of the checkout."""
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    return sorted(documents) + sorted((ROOT / "eunomia").rglob("*.py"))
+
+
+def in_files(paths: Iterable[Path], *, sentences: bool) -> Iterator[str]:
+    """Faults of documents and sources, each as ``path:line: fault``."""
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        name = path.resolve().relative_to(ROOT) if path.resolve().is_relative_to(ROOT) else path
+        lines = prose_of_source(text) if path.suffix == ".py" else prose_of_document(text)
+        found = list(retired(lines))
+        if path.suffix == ".md":
+            found += long_lines(text)
+            found += long_sentences(lines) if sentences else []
+        yield from (f"{name}:{line}: {fault}" for line, fault in sorted(found))
+
+
+def prose_of_source(text: str) -> list[tuple[int, str]]:
+    """Line and text of every comment and string of a module."""
+    kinds = (tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING))
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    pieces = [(token.start[0], token.string) for token in tokens if token.type in kinds]
+    return [(line + n, part) for line, piece in pieces for n, part in enumerate(piece.split("\n"))]
+
+
+def prose_of_document(text: str) -> list[tuple[int, str]]:
+    """Lines of a document outside fenced code, without ``code`` in them."""
+    blanked = FENCE.sub(lambda fence: "\n" * fence[0].count("\n"), text)
+    return [(n, re.sub(r"`[^`]*`", "`x`", line)) for n, line in enumerate(blanked.split("\n"), 1)]
+
+
+def retired(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Retired words, with what to write instead."""
+    for number, line in lines:
+        for pattern, instead in RETIRED.items():
+            if found := re.search(pattern, line, re.IGNORECASE):
+                yield number, f"retired words '{found[0]}'; instead: {instead}"
+
+
+def long_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines of a document that are too long to read; rows of tables and code may be longer."""
+    kept = FENCE.sub(lambda fence: "\n" * fence[0].count("\n"), text)
+    for number, line in enumerate(kept.split("\n"), 1):
+        without_links = re.sub(r"\]\([^)]*\)", "]", line)
+        if len(without_links) > LONGEST_LINE and not line.startswith(("|", "[")):
+            yield number, f"a line of {len(without_links)} characters; at most {LONGEST_LINE}"
+
+
+def long_sentences(lines: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Sentences of more than 25 words; rows of tables are cut at their columns."""
+    paragraph: list[tuple[int, str]] = []
+    for number, line in [*lines, (0, "")]:
+        if line.strip() and not line.startswith(("|", "#", "* ", "- ")):
+            paragraph.append((number, line))
+            continue
+        yield from _long(paragraph)
+        yield from (
+            hit for part in re.split(r"\s\|\s", line.strip("| #*-")) for hit in _long([(number, part)])
+        )
+        paragraph = []
+
+
+def _long(paragraph: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    text = " ".join(line for _, line in paragraph)
+    for sentence in SENTENCE.split(text):
+        count = len(sentence.split())
+        if count > LONGEST_SENTENCE:
+            yield (
+                paragraph[0][0],
+                f"a sentence of {count} words; at most {LONGEST_SENTENCE}: {sentence[:60]} ...",
+            )
+
+
+def messages(checkout: Path) -> list[str]:
+    """Subjects of the commits since ``FIRST_SUBJECT``; of the last one alone where history is cut short."""
+    for commits in (f"{FIRST_SUBJECT}..HEAD", "-1"):
+        command = ["git", "-C", str(checkout), "log", "--no-merges", "--format=%h %s", commits]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode == 0:
+            return done.stdout.splitlines()
+    return []  # not a checkout: an unpacked source distribution has no commits
+
+
+def subjects(lines: Iterable[str]) -> Iterator[str]:
+    """Commits whose subject is too long, or ends like a sentence."""
+    for line in lines:
+        commit, _, subject = line.partition(" ")
+        if len(subject) > LONGEST_SUBJECT:
+            yield f"commit {commit}: a subject of {len(subject)} characters; at most {LONGEST_SUBJECT}: {subject}"
+        if subject.endswith("."):
+            yield f"commit {commit}: the subject ends with a full stop: {subject}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

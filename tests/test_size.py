@@ -1,0 +1,52 @@
+"""The product does not grow back: figures of :mod:`tests.size` stay below these ceilings, which are only lowered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.size import COUNTS, any_uses, format_skips, guide_words, learning_lines, wide_functions
+
+ROOT = Path(__file__).resolve().parent.parent
+
+CEILINGS = {
+    "lines of learning": 9_600,
+    "lines of benchmarks and studies": 12_450,
+    "functions with more than 8 parameters, not compiled": 30,
+    "functions with 8 or more parameters, compiled ones too": 88,
+    "uses of Any": 1_400,
+    "fmt: skip": 410,
+    "import circles": 2,
+    "guide words": 52_500,
+    "lines of the longest file": 369,
+}
+
+
+@pytest.mark.parametrize("what", list(CEILINGS))
+def test_it_does_not_grow(what: str) -> None:
+    assert COUNTS[what](ROOT) <= CEILINGS[what]
+
+
+def test_every_figure_has_a_ceiling() -> None:
+    assert set(COUNTS) == set(CEILINGS)
+
+
+def test_the_counts_are_what_they_say(tmp_path: Path) -> None:
+    package, docs = tmp_path / "eunomia", tmp_path / "docs"
+    (package / "learning").mkdir(parents=True)
+    (docs / "results").mkdir(parents=True)
+    nine = "a, b, c, d, e, f, g, *, h, i"
+    (package / "learning" / "one.py").write_text(
+        "from typing import Any\n\n\n"
+        f"def wide({nine}, **rest: Any) -> Any:\n    return a  # fmt: skip\n\n\n"
+        f"@jitted(inline=True)\ndef machine({nine}):\n    return a\n\n\n"
+        "def eight(a, b, c, d, e, f, g, h, *others):\n    return a\n"
+    )
+    (docs / "guide.md").write_text("# Four words in all\n")
+    (docs / "results" / "made.md").write_text("any number of words\n")
+    assert learning_lines(tmp_path) == 14
+    assert wide_functions(tmp_path) == 1
+    assert any_uses(tmp_path) == 2
+    assert format_skips(tmp_path) == 1
+    assert guide_words(tmp_path) == 5  # the mark of the heading stands between blanks, too

@@ -25,8 +25,9 @@ import numpy as np
 from benchmarks import synthetic
 from benchmarks.peers import heapq_engine, saturated_engine, simpy_engine
 from eunomia.inference.options import EngineOptions
+from eunomia.inference.outcome import Outcome
 from eunomia.inference.problem import build_problem
-from eunomia.inference.simulate import Outcome, simulate_problem
+from eunomia.inference.simulate import simulate_problem
 from eunomia.workload.requests import RequestTable
 
 LOADS = (0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.5)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.import_circles import circles, import_graph
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 PACKAGE = CHECKOUT / "eunomia"
 
@@ -39,7 +41,7 @@ EDGES: dict[str, tuple[str, ...]] = {
     "alembic": ("eunomia.serving.tenants",),
     "prometheus_client": ("eunomia.serving.observe.metrics",),
     "hdrh": ("eunomia.serving.load",),
-    "orjson": ("eunomia.serving.devices", "eunomia.serving.observe.recording"),
+    "orjson": ("eunomia.serving.devices", "eunomia.serving.observe.twin"),
     "uvloop": ("eunomia.cli.serve",),
     "clarabel": ("eunomia.cluster",),
     "cma": ("eunomia.learning", "eunomia.cluster"),
@@ -143,6 +145,24 @@ def test_nobody_inside_comes_through_the_front_door() -> None:
         if alias.name != "__version__" and not (PACKAGE / alias.name).is_dir()
     ]
     assert found == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports for types alone count: who needs a circle to name a type has it in the wrong file."""
+    assert circles(import_graph(CHECKOUT, ["eunomia"])) == []
+
+
+def test_a_planted_circle_of_types_is_caught(copy: Path) -> None:
+    target = copy / "eunomia" / "report" / "units.py"
+    hidden = "\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from eunomia.report import story\n"
+    target.write_text(target.read_text(encoding="utf-8") + hidden, encoding="utf-8")
+    (found,) = circles(import_graph(copy, ["eunomia"]))
+    assert {"eunomia.report.units", "eunomia.report.story"} <= set(found)
+
+
+def test_circles_are_the_sets_that_reach_each_other() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": {"d"}, "f": {"a"}, "g": set()}
+    assert circles(graph) == [["a", "b", "c"], ["d", "e"]]
 
 
 def test_import_is_light_and_quick() -> None:

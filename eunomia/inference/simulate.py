@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from eunomia.inference.kernel.setup import DECIDE, NO_BIND, STEP, Rules
 from eunomia.inference.kernel.signatures import compile_decide, compile_key
 from eunomia.inference.kernel.state import State, new_state
 from eunomia.inference.options import EngineOptions
+from eunomia.inference.outcome import Outcome
 from eunomia.inference.policies import load_policy
 from eunomia.inference.policies.knowledge import knowledge_of
 from eunomia.inference.policies.ordering import fcfs
@@ -27,28 +28,6 @@ from eunomia.inference.problem import Problem, build_problem
 from eunomia.workload.requests import RequestTable
 
 THROTTLED_MODES = ("proportional", "max_min")  # what a split by the policy may take the place of
-
-
-@dataclass
-class Outcome:
-    """What the engine has to say after a run, as arrays; ``tables`` turns it into records."""
-
-    problem: Problem
-    options: EngineOptions
-    results: npt.NDArray[Any]  # (n,) RESULT
-    subjobs: npt.NDArray[Any]  # (layers run,) SUBJOB
-    decisions: npt.NDArray[Any]  # (layers started,) DECISION
-    free_in_s: npt.NDArray[np.float64]  # (layers started, S)
-    busy_s: npt.NDArray[np.float64]  # (S,)
-    lanes: npt.NDArray[Any]  # (S,) LANE
-    estimate_s: npt.NDArray[np.float64]  # (rows, types) what the scheduler believed at the end
-    end_s: float
-    events: int  # layers completed
-    rounds: int  # decision points
-    saturated_s: float  # time with D > B
-    bytes_moved: float
-    wall_s: float
-    decision_wall_s: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # stepped: per ask
 
 
 class Engine:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +10,7 @@ import pyarrow as pa
 
 from eunomia.core.schemas import ACCELERATORS, COSTS, DECISIONS, REQUESTS, SUBJOBS
 from eunomia.inference.kernel.layout import OUTCOMES
-
-if TYPE_CHECKING:
-    from eunomia.inference.simulate import Outcome
+from eunomia.inference.outcome import Outcome
 
 Array = npt.NDArray[Any]
 

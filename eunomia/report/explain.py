@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,58 +13,10 @@ from eunomia.core.records import RunRecords, read_run
 from eunomia.report.history import History
 from eunomia.report.needs import needs
 from eunomia.report.ranking import Rule
+from eunomia.report.story import Explanation, LayerTime
 from eunomia.report.waits import Choice, Wait, last_instant, waits_of
 
 __all__ = ["Choice", "Explanation", "LayerTime", "Wait", "explain"]
-
-
-@dataclass(frozen=True)
-class LayerTime:
-    """One layer of the request; times in seconds, None = did not happen."""
-
-    layer: int
-    name: str
-    accelerator: str | None
-    ready_s: float
-    wait_s: float  # until it started, was dropped, or the run ended
-    start_s: float | None
-    work_s: float
-    stretch_s: float
-    switch_s: float
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """The story of one request as a value; ``text()`` tells it, ``to_dict()`` is JSON-able."""
-
-    request: int
-    tenant: str
-    model: str
-    policy: str
-    seed: int
-    outcome: str
-    arrival_s: float
-    deadline_s: float | None
-    finish_s: float | None
-    parts: tuple[tuple[str, float], ...]  # waiting, computing, contention, switching: seconds
-    layers: tuple[LayerTime, ...]
-    waits: tuple[Wait, ...]  # longest first
-    verdict: str
-    needed: tuple[str, ...]  # what would have met the deadline
-    decisions: int  # decisions taken while any layer of it waited
-    checked: int  # of these, how many were recomputed
-    agreed: int  # of these, how many came out as recorded
-    doubts: tuple[str, ...]  # what could not be recomputed, and why
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
-        return asdict(self)
-
-    def text(self) -> str:
-        """Plain text, at most 110 columns unless names are long."""
-        from eunomia.report.story import tell
-
-        return tell(self)
 
 
 def explain(

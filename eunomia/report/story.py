@@ -1,15 +1,61 @@
-"""An explanation as plain text."""
+"""An explanation of one request: as a value, and as plain text."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from eunomia.report.units import instant, percent, span
-
-if TYPE_CHECKING:
-    from eunomia.report.explain import Explanation, Wait
+from eunomia.report.waits import Wait
 
 _BAR = 28
+
+
+@dataclass(frozen=True)
+class LayerTime:
+    """One layer of the request; times in seconds, None = did not happen."""
+
+    layer: int
+    name: str
+    accelerator: str | None
+    ready_s: float
+    wait_s: float  # until it started, was dropped, or the run ended
+    start_s: float | None
+    work_s: float
+    stretch_s: float
+    switch_s: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The story of one request as a value; ``text()`` tells it, ``to_dict()`` is JSON-able."""
+
+    request: int
+    tenant: str
+    model: str
+    policy: str
+    seed: int
+    outcome: str
+    arrival_s: float
+    deadline_s: float | None
+    finish_s: float | None
+    parts: tuple[tuple[str, float], ...]  # waiting, computing, contention, switching: seconds
+    layers: tuple[LayerTime, ...]
+    waits: tuple[Wait, ...]  # longest first
+    verdict: str
+    needed: tuple[str, ...]  # what would have met the deadline
+    decisions: int  # decisions taken while any layer of it waited
+    checked: int  # of these, how many were recomputed
+    agreed: int  # of these, how many came out as recorded
+    doubts: tuple[str, ...]  # what could not be recomputed, and why
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        return asdict(self)
+
+    def text(self) -> str:
+        """Plain text, at most 110 columns unless names are long."""
+        return tell(self)
 
 
 def tell(e: Explanation) -> str:

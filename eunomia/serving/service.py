@@ -97,6 +97,15 @@ class Service:
         """Whether requests are welcome: a device lives and every wanted network is loaded."""
         return not self.draining and any(lane.alive for lane in self.pool.dispatcher.lanes)
 
+    async def metrics_page(self) -> bytes:
+        """What Prometheus reads: the counters, and how things stand now."""
+        ready = [entry.name for entry in self.repository.entries(ready_only=True)]
+        self.telemetry.show_devices(self.pool, ready, self.clock.now_s())
+        if self.connections is not None:
+            self.telemetry.show_connections(len(self.connections), self.connections.ended)
+        self.telemetry.show_fallbacks(self.fallbacks())
+        return await self.telemetry.page()
+
     # --- who asks --------------------------------------------------------------------------------------
 
     def identify(self, caller: Caller, parameters: Mapping[str, Any] | None = None) -> Grant:

@@ -8,8 +8,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import eunomia
-
 
 def file_stamps(content: Any) -> list[list[Any]]:
     """Path, size and time of every existing file that a text within ``content`` names.
@@ -30,7 +28,7 @@ def program_hash(without: tuple[str, ...] = ()) -> str:
 
     ``without``: packages directly below ``eunomia`` that the results in question do not depend on.
     """
-    root = Path(eunomia.__file__).parent
+    root = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256()
     for path in sorted(
         path for path in root.rglob("*") if path.is_file() and "__pycache__" not in path.parts

@@ -11,11 +11,12 @@ import numpy as np
 from hypothesis import reject
 
 from eunomia.inference import reference
+from eunomia.inference.outcome import Outcome
 from eunomia.inference.policies.balancing import Queueing
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.reference import Rule
 from eunomia.inference.reference.rules import QUEUE_RULES
-from eunomia.inference.simulate import Outcome, simulate_problem
+from eunomia.inference.simulate import simulate_problem
 from tests.inference.strategies import Case
 
 RELATIVE = 1e-9

@@ -14,11 +14,12 @@ from benchmarks import synthetic
 from eunomia.inference import reference
 from eunomia.inference.kernel import modes
 from eunomia.inference.options import EngineOptions, Estimator
+from eunomia.inference.outcome import Outcome
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.problem import Problem, build_problem
 from eunomia.inference.reference import Rule
 from eunomia.inference.reference.rules import STATIC
-from eunomia.inference.simulate import Outcome, simulate_problem
+from eunomia.inference.simulate import simulate_problem
 from tests.inference.agreement import compare_outcomes, compiled
 from tests.inference.strategies import Case, cases
 

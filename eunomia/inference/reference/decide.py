@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol
 
 from eunomia.contract.view import Assign, Policy
 from eunomia.core.errors import PolicyError
 from eunomia.inference.reference import rules
+from eunomia.inference.reference.decider import Decider
+from eunomia.inference.reference.engine import Engine
 from eunomia.inference.reference.rules import Rule
 from eunomia.inference.reference.state import Job, Lane
 from eunomia.inference.reference.view import build_view
-
-if TYPE_CHECKING:
-    from eunomia.inference.reference.engine import Engine
-
-
-class Decider(Protocol):
-    """How the engine asks its policy."""
-
-    def became_ready(self, job: Job) -> None:
-        """A sub-job waits from now on."""
-
-    def decide(self) -> None:
-        """Start sub-jobs (event-driven)."""
-
-    def tick(self) -> None:
-        """Fill the queues anew (periodic)."""
-
-    def start_queued(self) -> None:
-        """Let idle accelerators serve their queues (periodic)."""
 
 
 def make_decider(engine: Engine, policy: Rule | Policy) -> Decider:

@@ -4,31 +4,24 @@ from __future__ import annotations
 
 import math
 
-from eunomia.contract.view import Policy
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import Problem
 from eunomia.inference.reference.beliefs import Beliefs
-from eunomia.inference.reference.decide import Decider, make_decider
+from eunomia.inference.reference.decider import Decider
 from eunomia.inference.reference.indicators import Departure, Reading, read
 from eunomia.inference.reference.noise import jitter
 from eunomia.inference.reference.rates import Demand, progress
 from eunomia.inference.reference.records import Decision, Interval, Outcome, Run
-from eunomia.inference.reference.rules import Rule, Spot
+from eunomia.inference.reference.rules import Spot
 from eunomia.inference.reference.state import GRACE_S, Job, Lane, Request, Running
-
-
-def simulate(problem: Problem, policy: Rule | Policy, options: EngineOptions) -> Run:
-    """Run a problem to its end (or its horizon) and return every event. Raises PolicyError for illegal answers.
-
-    Takes time quadratic in the number of waiting sub-jobs: for tests, not for experiments.
-    """
-    return Engine(problem, policy, options).run()
 
 
 class Engine:
     """State of one run; each method is one step of docs/engine.md."""
 
-    def __init__(self, problem: Problem, policy: Rule | Policy, options: EngineOptions) -> None:
+    decider: Decider  # set before the run begins
+
+    def __init__(self, problem: Problem, options: EngineOptions) -> None:
         self.problem, self.options = problem, options
         self.now_s = 0.0
         self.bandwidth = problem.bandwidth_bytes_s
@@ -43,7 +36,6 @@ class Engine:
         self.decisions: list[Decision] = []
         self.sequence = self.binds = self.departed = self.rounds = self.next_tick = self.close_calls = 0
         self.scheduler_free_s = 0.0
-        self.decider: Decider = make_decider(self, policy)
 
     # -- time ---------------------------------------------------------------------------------
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from eunomia.contract.view import ACCELERATOR, READY, SYSTEM, View
+from eunomia.inference.reference.engine import Engine
 from eunomia.inference.reference.state import Job
-
-if TYPE_CHECKING:
-    from eunomia.inference.reference.engine import Engine
 
 _COPIED = ("request", "layer", "row", "arrival_s", "deadline_s", "ready_s", "work_best_s", "work_mean_s",
            "path_best_s", "path_mean_s", "iso_best_s", "iso_mean_s", "bytes_left", "attained_s", "last_run_s",

@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from eunomia.serving.devices.answers import Answers
 from eunomia.serving.devices.arena import Arena, ArenaFull
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.loading import Loading
 from eunomia.serving.devices.messages import Message
 from eunomia.serving.devices.run import NO_ROOM, Run
+from eunomia.serving.dispatch.dispatcher import Dispatcher
+from eunomia.serving.dispatch.jobs import Job
 
-if TYPE_CHECKING:
-    from eunomia.serving.devices.execution import Execution
+
+class Runs(Protocol):
+    """The runs of all devices, as far as moving tensors changes them: what :class:`.Execution` offers."""
+
+    queues: list[deque[Run]]
+    answers: Answers
+    dispatcher: Dispatcher
+
+    def send(self, device: int, run: Run) -> None:
+        """Tell a device about a run."""
+
+    def send_run(self, device: int, run: Run, inputs: list[list[Message]] | None) -> None:
+        """Tell a device about a run, with tensors that lie in the arena or with none."""
+
+    def gave_up(self, device: int) -> Job:
+        """Take the next run of a device back: its tensors are lost."""
+
+    def fail(self, run: Run, why: str) -> None:
+        """Fail every request of a run."""
 
 
 class Moving:
     """Asks devices for tensors, and passes them on. ``fetching``: request -> who holds its outputs, and their run."""
 
-    def __init__(
-        self, execution: Execution, arena: Arena, devices: Sequence[Device], loading: Loading
-    ) -> None:
+    def __init__(self, runs: Runs, arena: Arena, devices: Sequence[Device], loading: Loading) -> None:
         self.fetching: dict[int, tuple[int, Run]] = {}
-        self._execution, self._arena, self._devices, self._loading = execution, arena, devices, loading
+        self._runs, self._arena, self._devices, self._loading = runs, arena, devices, loading
 
     def fetch(self, run: Run, holder: int) -> None:
         """Ask a device to put a request's tensors into the room of this run."""
@@ -43,20 +62,20 @@ class Moving:
         if number in self.fetching:
             self._on_outputs(message)
             return
-        for device, queue in enumerate(self._execution.queues):
+        for device, queue in enumerate(self._runs.queues):
             if queue and queue[0].move_from >= 0 and queue[0].job.number == number:
                 self._on_moved(device, queue[0], message)
 
     def _fetch_again(self, holder: int, run: Run, size: int) -> bool:
         """Ask whoever holds the tensors for them, with room enough; the request fails if there is none."""
-        self._execution.answers.release(run.slot)
+        self._runs.answers.release(run.slot)
         run.slot = NO_ROOM
         try:
             run.slot = self._arena.allocate(size)
         except ArenaFull:
             self._devices[holder].tell({"kind": "forget", "request": run.job.number})
             self.fetching.pop(run.job.number, None)
-            self._execution.fail(run, f"no room for {size} bytes of tensors")
+            self._runs.fail(run, f"no room for {size} bytes of tensors")
             return False
         self.fetch(run, holder)
         return True
@@ -67,19 +86,18 @@ class Moving:
             self._fetch_again(holder, run, message["bytes"])
             return
         del self.fetching[message["request"]]
-        answers = self._execution.answers
+        answers = self._runs.answers
         answers.finish(run.job, message["tensors"], answers.leave(run.job))
         answers.release(run.slot)
 
     def _on_moved(self, device: int, run: Run, message: Message) -> None:
-        execution = self._execution
         if message["tensors"] is None:
             if not self._fetch_again(run.move_from, run, message["bytes"]):
-                execution.gave_up(device)
-                execution.dispatcher.decide()
+                self._runs.gave_up(device)
+                self._runs.dispatcher.decide()
             return
         run.move_from = -1
-        execution.send_run(device, run, [message["tensors"]])
-        for later in list(execution.queues[device])[1:]:
+        self._runs.send_run(device, run, [message["tensors"]])
+        for later in list(self._runs.queues[device])[1:]:
             if not later.sent:
-                execution.send(device, later)
+                self._runs.send(device, later)

@@ -150,7 +150,7 @@ class HttpFront:
     async def _metrics(self, http: web.Request) -> web.Response:
         if not self.service.anonymous:
             self.service.require_admin(caller_of(http))
-        page = await self.service.telemetry.page(self.service)
+        page = await self.service.metrics_page()
         return web.Response(body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
     # --- the repository --------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from eunomia.serving.fronts.caller import caller_of
-from eunomia.serving.observe.recording import exported
+from eunomia.serving.observe.twin import exported
 from eunomia.serving.service import Service
 from eunomia.serving.tenants.grants import Grant
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.models.repository import VERSION
 from eunomia.serving.observe.retired import Retired
-
-if TYPE_CHECKING:
-    from eunomia.serving.service import Service
 
 MAX_TENANTS = 100  # labels; further tenants are counted under "other"
 NO_MODEL = "(unknown)"  # label of all requests for networks that do not exist
@@ -130,19 +129,18 @@ class Telemetry:
         ]
         return *first, (self._seconds.labels(tenant, model), self._queue.labels(tenant, model), *one, *times)
 
-    async def page(self, service: Service) -> bytes:
+    async def page(self) -> bytes:
         """The text that a scrape gets; written beside the event loop: with hundreds of tenants it takes 50 ms."""
-        self._refresh(service)
         return bytes(await asyncio.to_thread(generate_latest, self._registry))
 
-    def _refresh(self, service: Service) -> None:
-        dispatcher, pool = service.pool.dispatcher, service.pool
-        waiting: dict[str, int] = {entry.name: 0 for entry in service.repository.entries(ready_only=True)}
+    def show_devices(self, pool: DevicePool, models: Iterable[str], now_s: float) -> None:
+        """Set who waits for which of ``models``, which objectives are met, and what the devices do."""
+        dispatcher = pool.dispatcher
+        waiting: dict[str, int] = dict.fromkeys(models, 0)
         for job in dispatcher.waiting.jobs():
             waiting[job.network.name] = waiting.get(job.network.name, 0) + 1
         for model, count in waiting.items():
             self._pending.labels(model, VERSION).set(count)
-        now_s = service.clock.now_s()
         for agreement, indicator in zip(dispatcher.agreements, dispatcher.indicators, strict=True):
             indicator.refresh(now_s)
             if agreement.slo is not None and not math.isnan(indicator.sli):
@@ -154,11 +152,16 @@ class Telemetry:
             self._alive.labels(device.spec.name).set(lane.alive)
             self._restarts.labels(device.spec.name).set(max(device.restarts, 0))
         self._memory.set(pool.arena.free_bytes)
-        if service.connections is not None:
-            self._connections.set(len(service.connections))
-            for reason, count in service.connections.ended.items():
-                self._ended.labels(reason).set(count)
-        for reason, count in service.fallbacks().items():
+
+    def show_connections(self, open_now: int, ended: Mapping[str, int]) -> None:
+        """Set how many HTTP connections are open, and how many were ended by the server, by reason."""
+        self._connections.set(open_now)
+        for reason, count in ended.items():
+            self._ended.labels(reason).set(count)
+
+    def show_fallbacks(self, fallbacks: Mapping[str, int]) -> None:
+        """Set how often the guard of the policy took its fallback, by reason."""
+        for reason, count in fallbacks.items():
             self._guard.labels(reason).set(count)
 
     def _tenant(self, name: str) -> str:

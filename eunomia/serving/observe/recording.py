@@ -1,23 +1,17 @@
-"""Recorded traffic and measured costs: what a digital twin is made of."""
+"""The last accepted requests: the traffic of a digital twin."""
 
 from __future__ import annotations
 
-import asyncio
 import math
-from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
-import orjson
 
 from eunomia.serving.observe.retired import Retired
 
-if TYPE_CHECKING:
-    from eunomia.serving.service import Service
-
 KEPT = 200_000  # requests; older ones are forgotten
 SLICE = 1000  # of them are written at a time: 1.5 ms
-FORMAT = 3
 ROW = np.dtype(
     [
         ("arrival_s", "f8"),
@@ -82,57 +76,3 @@ def _listed(row: tuple[Any, ...], names: list[tuple[str, str, str]]) -> list[Any
     tenant, model, outcome = names[who]
     due_s = deadline_s if math.isfinite(deadline_s) else None
     return [arrival_s, tenant, model, due_s, batch, outcome, response_s, queue_s, reach_s, answer_s]
-
-
-async def exported(service: Service) -> AsyncIterator[bytes]:
-    """A recording as JSON, piece by piece: at once a full one takes 0.7 s, in which nobody would be served."""
-    slices = service.recording.slices()
-    yield orjson.dumps(settings(service))[:-1] + b',"requests":['
-    between = b""
-    for rows in slices:
-        if rows:
-            yield between + orjson.dumps(rows)[1:-1]
-            between = b","
-        await asyncio.sleep(0)
-    yield b"]}"
-
-
-def settings(service: Service) -> dict[str, Any]:
-    """Everything that ``eunomia twin`` needs beside the traffic: devices, block times, promises, settings.
-
-    ``turn_s``: what a device loses with every change of request (dispatch/overheads.py); ``spread``: of block times.
-    What reading a request and sending its answer take is not in a recording.
-    """
-    dispatcher, costs = service.pool.dispatcher, service.pool.costs
-    return {
-        "format": FORMAT,
-        "policy": service.policy_name,
-        "lease_s": dispatcher.options.lease_s,
-        "late": dispatcher.options.late,
-        "max_batch": dispatcher.options.max_batch,
-        "devices": [device.spec.name for device in service.pool.devices],
-        "networks": {
-            name: np.where(np.isfinite(t := costs.mean_s[costs.rows(network)]), t, -1.0).tolist()
-            for name, network in costs.networks.items()
-        },
-        "pairs": [
-            {
-                "tenant": a.tenant,
-                "model": a.model,
-                "weight": a.weight,
-                "priority": a.priority,
-                "slo": None
-                if a.slo is None
-                else {
-                    "target": a.slo.target,
-                    "kind": a.slo.kind,
-                    "percentile": a.slo.percentile,
-                    "window_s": a.slo.window_s,
-                    "window_requests": a.slo.window_requests,
-                },
-            }
-            for a in dispatcher.agreements
-        ],
-        "turn_s": dispatcher.overheads.turn_s,
-        "spread": costs.spread,
-    }

@@ -21,9 +21,10 @@ import numpy as np
 from eunomia.config import Scenario
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.inference.options import EngineOptions
+from eunomia.inference.outcome import Outcome
 from eunomia.inference.policies.settings import Setting, call_name
 from eunomia.inference.problem import Problem, build_problem
-from eunomia.inference.simulate import Outcome, simulate_problem
+from eunomia.inference.simulate import simulate_problem
 from eunomia.study.inference.bench import prepare
 from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
 from eunomia.study.run import engine_options

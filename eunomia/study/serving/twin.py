@@ -16,8 +16,9 @@ import numpy.typing as npt
 from eunomia.core.errors import ConfigError
 from eunomia.hardware.table import CostTable
 from eunomia.inference.options import EngineOptions, Estimator, Late
+from eunomia.inference.outcome import Outcome
 from eunomia.inference.problem import Problem, build_problem
-from eunomia.inference.simulate import Outcome, simulate_problem
+from eunomia.inference.simulate import simulate_problem
 from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
 from eunomia.workload.model import DnnModel, Layer
 from eunomia.workload.requests import RequestTable

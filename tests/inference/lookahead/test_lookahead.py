@@ -15,9 +15,10 @@ from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.lookahead.policy import lookahead
 from eunomia.inference.lookahead.values import candidate_values
 from eunomia.inference.options import EngineOptions, Estimator
+from eunomia.inference.outcome import Outcome
 from eunomia.inference.policies import load_policy
 from eunomia.inference.problem import Problem, build_problem
-from eunomia.inference.simulate import Engine, Outcome, simulate_problem
+from eunomia.inference.simulate import Engine, simulate_problem
 from tests.inference.strategies import Case, cases
 from tests.metrics.tiny import Tiny, tiny
 

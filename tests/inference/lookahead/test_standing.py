@@ -14,8 +14,9 @@ from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.lookahead.companion import Companion
 from eunomia.inference.lookahead.policy import lookahead
 from eunomia.inference.options import EngineOptions
+from eunomia.inference.outcome import Outcome
 from eunomia.inference.problem import Problem, build_problem
-from eunomia.inference.simulate import Engine, Outcome, simulate_problem
+from eunomia.inference.simulate import Engine, simulate_problem
 from tests.inference.lookahead.test_lookahead import crowd, same
 from tests.metrics.tiny import tiny
 

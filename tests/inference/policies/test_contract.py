@@ -12,12 +12,13 @@ import pytest
 from eunomia.contract.view import Assign, View
 from eunomia.core.errors import ConfigError
 from eunomia.inference.options import EngineOptions
+from eunomia.inference.outcome import Outcome
 from eunomia.inference.policies import POLICIES, load_policy
 from eunomia.inference.policies.balancing import Queueing
 from eunomia.inference.policies.catalogue import GATED
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.ordering import ORDERS
-from eunomia.inference.simulate import Outcome, simulate_problem
+from eunomia.inference.simulate import simulate_problem
 from eunomia.workload.model import DnnModel
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement, Slo

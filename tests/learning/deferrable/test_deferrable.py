@@ -14,8 +14,9 @@ from eunomia.cli.main import app
 from eunomia.core.errors import ConfigError, RecordError, UnknownNameError
 from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.options import EngineOptions
+from eunomia.inference.outcome import Outcome
 from eunomia.inference.problem import build_problem
-from eunomia.inference.simulate import Outcome, simulate_problem
+from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.agents.deferrable.agent import DeferrableAgent, Settings, hit_rates
 from eunomia.learning.agents.deferrable.optimum import Run, busy_times, offline_optimum, runs_of
 from eunomia.learning.agents.deferrable.policy import (

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.inference.kernel.layout import DROPPED, HIT, UNFINISHED
+from eunomia.inference.outcome import Outcome
 from eunomia.inference.problem import Jobs
-from eunomia.inference.simulate import Outcome
 from eunomia.learning.objectives import TOLERANCE, indicator, promised
 from eunomia.learning.rewards import (
     ATTAINMENT,

@@ -1,0 +1,34 @@
+"""What a run of the engine gives, as arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.inference.options import EngineOptions
+from eunomia.inference.problem import Problem
+
+
+@dataclass
+class Outcome:
+    """What the engine has to say after a run, as arrays; ``tables`` turns it into records."""
+
+    problem: Problem
+    options: EngineOptions
+    results: npt.NDArray[Any]  # (n,) RESULT
+    subjobs: npt.NDArray[Any]  # (layers run,) SUBJOB
+    decisions: npt.NDArray[Any]  # (layers started,) DECISION
+    free_in_s: npt.NDArray[np.float64]  # (layers started, S)
+    busy_s: npt.NDArray[np.float64]  # (S,)
+    lanes: npt.NDArray[Any]  # (S,) LANE
+    estimate_s: npt.NDArray[np.float64]  # (rows, types) what the scheduler believed at the end
+    end_s: float
+    events: int  # layers completed
+    rounds: int  # decision points
+    saturated_s: float  # time with D > B
+    bytes_moved: float
+    wall_s: float
+    decision_wall_s: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # stepped: per ask

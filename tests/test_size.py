@@ -12,13 +12,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 CEILINGS = {
     "lines of learning": 9_600,
-    "lines of benchmarks and studies": 12_450,
-    "functions with more than 8 parameters, not compiled": 30,
-    "functions with 8 or more parameters, compiled ones too": 88,
+    "lines of benchmarks and studies": 12_200,
+    "functions with more than 8 parameters, not compiled": 24,
+    "functions with 8 or more parameters, compiled ones too": 83,
     "uses of Any": 1_400,
-    "fmt: skip": 410,
+    "fmt: skip": 290,
     "import circles": 2,
-    "guide words": 52_500,
+    "guide words": 51_000,
     "lines of the longest file": 369,
 }
 

@@ -1,7 +1,7 @@
 """How far the cost model is from silicon: ``python -m benchmarks.cost_model [--write]``.
 
 Prints the AlexNet table (used to choose the model's rules), the VGG-16 table (never used) and isolated
-costs of networks on the default types; ``--write`` puts them into docs/cost-model.md.
+costs of networks on the default types; ``--write`` puts them into results/cost-model.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from eunomia.hardware.layer_cost import LayerCost
 from eunomia.hardware.types import cost_of, load_type
 from eunomia.workload import zoo
 
-DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "cost-model.md"
+DOCUMENT = Path(__file__).resolve().parent.parent / "results" / "cost-model.md"
 BEGIN, END = "<!-- begin: python -m benchmarks.cost_model --write -->", "<!-- end -->"
 
 

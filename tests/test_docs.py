@@ -137,7 +137,7 @@ def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
 
 def test_the_readme_quotes_the_errors_of_the_cost_model() -> None:
     """The mean absolute errors stand in bold in the tables that the benchmark writes."""
-    page = (CHECKOUT / "docs" / "cost-model.md").read_text(encoding="utf-8")
+    page = (CHECKOUT / "results" / "cost-model.md").read_text(encoding="utf-8")
     means = [re.findall(r"\*\*([\d.]+)%\*\*", line) for line in page.splitlines() if "mean abs." in line]
     (alexnet_latency, alexnet_dram), (vgg_latency,) = means
     readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")

@@ -33,6 +33,18 @@ def models(
             "--dim", metavar="NAME=SIZE", help="Size of a free dimension of an ONNX file. Repeatable."
         ),
     ] = None,
+    branch: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--branch", metavar="NODE=then|else", help="Branch of an If of an ONNX file. Repeatable."
+        ),
+    ] = None,
+    trip_count: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trip-count", metavar="NODE=COUNT", help="Iterations of a Loop of an ONNX file. Repeatable."
+        ),
+    ] = None,
     as_json: opt.Json = False,
 ) -> None:
     """List the networks, or the layers of one: name or ONNX file."""
@@ -49,7 +61,9 @@ def models(
               "yes" if r["chain"] else "no", r["source"]] for r in rows],
         )  # fmt: skip
         return
-    model = _find_model(name, parse_dims(dim or []))
+    model = _find_model(
+        name, parse_dims(dim or []), parse_branches(branch or []), parse_trip_counts(trip_count or [])
+    )
     layers = [_layer_facts(model, index) for index in range(len(model.layers))]
     if as_json:
         print_json({**model_facts(model), "layers": layers})
@@ -77,15 +91,36 @@ def parse_dims(texts: list[str]) -> dict[str, int]:
     return {key: int(size) for key, _, size in pairs}
 
 
-def _find_model(name: str, dims: dict[str, int]) -> DnnModel:
+def parse_branches(texts: list[str]) -> dict[str, str]:
+    """``node=then`` texts as branches by node. Raises ConfigError."""
+    pairs = [text.rpartition("=") for text in texts]
+    for text, (key, _, taken) in zip(texts, pairs, strict=True):
+        if not key or taken not in ("then", "else"):
+            raise ConfigError(f"--branch {text}: write NODE=then or NODE=else")
+    return {key: taken for key, _, taken in pairs}
+
+
+def parse_trip_counts(texts: list[str]) -> dict[str, int]:
+    """``node=12`` texts as iterations by node. Raises ConfigError."""
+    pairs = [text.rpartition("=") for text in texts]
+    for text, (key, _, count) in zip(texts, pairs, strict=True):
+        if not key or not count.isdecimal():
+            raise ConfigError(f"--trip-count {text}: write NODE=COUNT, for example /decoder/Loop=12")
+    return {key: int(count) for key, _, count in pairs}
+
+
+def _find_model(
+    name: str, dims: dict[str, int], branches: dict[str, str], trip_counts: dict[str, int]
+) -> DnnModel:
     from eunomia.workload import zoo
 
     if name.endswith(".onnx") or Path(name).is_file():
         from eunomia.workload.onnx import read_onnx
 
-        return read_onnx(name, dims=dims)
-    if dims:
-        raise ConfigError(f"--dim is for ONNX files; the sizes of '{name}' are fixed")
+        return read_onnx(name, dims=dims, branches=branches, trip_counts=trip_counts)
+    for option, given in (("--dim", dims), ("--branch", branches), ("--trip-count", trip_counts)):
+        if given:
+            raise ConfigError(f"{option} is for ONNX files; the shapes of '{name}' are fixed")
     return zoo.load(name)
 
 

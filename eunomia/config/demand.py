@@ -65,6 +65,9 @@ class SloConfig(Section):
         return self
 
 
+TripCount = Annotated[int, Field(ge=0, le=1_000_000)]
+
+
 class ModelConfig(Section):
     """A network of a tenant: from the zoo or from an ONNX file, its deadline and its promise."""
 
@@ -73,6 +76,10 @@ class ModelConfig(Section):
     name: Name | None = None  # what an ONNX network is called; default: the file's name
     batch: Annotated[int, Field(ge=1, le=4096)] | None = None  # ONNX: value of a free batch dimension
     dims: dict[str, Count] = Field(default_factory=dict)  # ONNX: values of other free dimensions
+    branches: dict[str, Literal["then", "else"]] = Field(
+        default_factory=dict
+    )  # ONNX: what an If runs, by node
+    trip_counts: dict[str, TripCount] = Field(default_factory=dict)  # ONNX: how often a Loop runs, by node
     draw: Positive = 1.0  # weight of this network among those of the tenant
     deadline: Qos | None = None
     deadline_set: Literal["moca", "aurora"] = "moca"
@@ -91,8 +98,11 @@ class ModelConfig(Section):
             raise wrong(f"{' and '.join(given)} contradict each other; give one, or none for no deadline")
         if self.deadline_alpha is not None and self.deadline is None:
             raise wrong("deadline_alpha needs deadline = a QoS level, which it scales")
-        if self.onnx is None and (self.batch is not None or self.dims or self.name is not None):
-            raise wrong("name, batch and dims belong to onnx networks; those of the zoo have fixed shapes")
+        if self.onnx is None and any((self.name, self.batch, self.dims, self.branches, self.trip_counts)):
+            raise wrong(
+                "name, batch, dims, branches and trip_counts belong to onnx networks; "
+                "those of the zoo have fixed shapes"
+            )
         return self
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -327,3 +328,42 @@ def test_free_dimensions_are_given_by_name(shell: Shell) -> None:
     refused(shell("models", "net.onnx", "--dim", "seq"), "--dim seq", "NAME=SIZE")
     refused(shell("models", "resnet50", "--dim", "seq=8"), "for ONNX files")
     assert shell("models", "net.onnx", "--dim", "seq=128").code == 0
+
+
+def test_branches_and_loops_are_set_on_the_command_line(shell: Shell) -> None:
+    helper = onnx.helper
+    flag, x, y = (
+        helper.make_tensor_value_info(name, kind, shape)
+        for name, kind, shape in (("flag", onnx.TensorProto.BOOL, []), ("x", 1, [1, 4]), ("y", 1, [1, 4]))
+    )
+    ends = [onnx.ValueInfoProto(name="z")]
+    branches = {
+        f"{branch}_branch": helper.make_graph([node(kind, ["x"], ["z"])], branch, [], ends)
+        for branch, kind in (("then", "Softmax"), ("else", "Relu"))
+    }
+    going, state = onnx.ValueInfoProto(name="going"), onnx.ValueInfoProto(name="state")
+    body = helper.make_graph(
+        [node("Softmax", ["state"], ["next"])], "body", [onnx.ValueInfoProto(name="i"), going, state],
+        [going, onnx.ValueInfoProto(name="next")],
+    )  # fmt: skip
+    count = helper.make_tensor_value_info("count", onnx.TensorProto.INT64, [])
+    nodes = [
+        helper.make_node("If", ["flag"], ["p"], name="pick", **branches),
+        helper.make_node("Loop", ["count", "", "p"], ["y"], name="again", body=body),
+    ]
+    Path("net.onnx").write_bytes(
+        helper.make_model(helper.make_graph(nodes, "g", [flag, x, count], [y])).SerializeToString()
+    )
+    refused(shell("models", "net.onnx"), "net.onnx", "'pick' (If)", "--branch pick=then")
+    refused(shell("models", "net.onnx", "--branch", "pick=then"), "'again' (Loop)", "--trip-count again=12")
+    refused(shell("models", "net.onnx", "--branch", "pick"), "--branch pick", "NODE=then")
+    refused(shell("models", "net.onnx", "--branch", "pick=maybe"), "--branch pick=maybe", "NODE=then")
+    refused(
+        shell("models", "net.onnx", "--trip-count", "again=often"), "--trip-count again=often", "NODE=COUNT"
+    )
+    refused(shell("models", "net.onnx", "--branch", "pik=then"), "unknown branch 'pik'", "'pick'")
+    refused(shell("models", "resnet50", "--branch", "pick=then"), "--branch is for ONNX files")
+    refused(shell("models", "resnet50", "--trip-count", "again=3"), "--trip-count is for ONNX files")
+    done = shell("models", "net.onnx", "--branch", "pick=else", "--trip-count", "again=3", "--json")
+    kinds = [layer["kind"] for layer in json.loads(done.out)["layers"]]
+    assert kinds == ["elementwise", "softmax", "softmax", "softmax"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from eunomia.core.errors import ConfigError, EunomiaError, ModelError
 from eunomia.workload.onnx import file, read_onnx
@@ -18,7 +18,7 @@ X = {"x": [1, 4, 8, 8]}
 
 def test_files_that_are_no_network(tmp_path: Path) -> None:
     cases: dict[str, tuple[Callable[[Path], object], str]] = {
-        "missing": (lambda path: None, "cannot read .* No such file"),
+        "missing": (lambda path: None, "cannot be read: No such file"),
         "folder": (lambda path: path.mkdir(), "is a directory"),
         "empty": (lambda path: path.write_bytes(b""), "0 bytes"),
         "text": (
@@ -94,20 +94,6 @@ def test_attributes_that_make_no_sense_name_the_node(tmp_path: Path) -> None:
         read(tmp_path, graph([rotate], X, [weights("w", 6, 4, 3)], contrib=True))
 
 
-@pytest.mark.parametrize("op", ["If", "Loop"])
-def test_control_flow_is_refused(tmp_path: Path, op: str) -> None:
-    inner = helper.make_graph(
-        [node("Identity", ["x"], ["z"])], "inner", [], [helper.make_tensor_value_info("z", 1, [1, 4, 8, 8])]
-    )
-    branches = {"then_branch": inner, "else_branch": inner} if op == "If" else {"body": inner}
-    inputs = ["flag"] if op == "If" else ["count", "flag"]
-    stored = [numbers("flag", True, bool), numbers("count", 3)]
-    with pytest.raises(
-        ModelError, match=f"node 'branch' .{op}.: operator '{op}' .* is not supported: control flow"
-    ):
-        read(tmp_path, graph([node(op, inputs, ["y"], name="branch", **branches)], X, stored))
-
-
 def test_free_dimensions_are_named(tmp_path: Path) -> None:
     net = _relu()
     with pytest.raises(
@@ -118,11 +104,13 @@ def test_free_dimensions_are_named(tmp_path: Path) -> None:
         read(tmp_path, net, dims={"seq": 4})
     model = read(tmp_path, net, dims={"seq": 4, "x:2": 5}, batch=3)
     assert model.layers[0].output_elements == 60
-    with pytest.raises(EunomiaError, match="unknown free dimension 'sqe'; did you mean 'seq'"):
+    with pytest.raises(
+        EunomiaError, match="unknown free dimension 'sqe' in '.*net.onnx'; did you mean 'seq'"
+    ):
         read(tmp_path, net, dims={"sqe": 4, "x:2": 5, "seq": 4})
     with pytest.raises(ModelError, match="dimension 'seq' = -4"):
         read(tmp_path, net, dims={"seq": -4})
-    with pytest.raises(ConfigError, match="batch = 0"):
+    with pytest.raises(ConfigError, match="net.onnx': batch = 0"):
         read(tmp_path, net, batch=0)
     with pytest.raises(ModelError, match="no input has a free batch dimension.*with_batch\\(4\\)"):
         read(tmp_path, graph([node("Relu", ["x"], ["y"])], X), batch=4)

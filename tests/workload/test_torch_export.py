@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from eunomia.core.errors import ModelError
 from eunomia.workload.onnx import read_onnx
 
 torch = pytest.importorskip("torch")
@@ -145,3 +146,74 @@ def test_attention_masked_by_minus_infinity(tmp_path: Path, dynamo: bool) -> Non
         model = read_onnx(path, dims={"length": size})
         assert model.macs == counted_macs(network, *(x[:, :1].repeat(1, size) for x in example))
         assert model.params == parameters(network)
+
+
+class Branching(torch.nn.Module):  # type: ignore[misc]
+    """One product, then another one or two, as the data say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.left = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+        self.right = torch.nn.Linear(8, 8, bias=False)
+
+    def forward(self, x: Any) -> Any:
+        x = self.first(x)
+        return torch.cond(x.sum() > 0, self.left, lambda x: torch.relu(self.right(self.right(x))), (x,))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_branch_that_torch_exports(tmp_path: Path) -> None:
+    path = export(tmp_path, Branching(), (torch.zeros(2, 8),), dynamo=True)
+    with pytest.raises(ModelError, match="its condition depends on data") as caught:
+        read_onnx(path)
+    name = str(caught.value).partition("branches={'")[2].partition("'")[0]
+    for branch, products, params in (("then", 2, 2 * 72), ("else", 3, 72 + 64)):
+        model = read_onnx(path, branches={name: branch})
+        assert (model.macs, model.params) == (products * 2 * 64, params)
+
+
+class Repeating(torch.nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.step, self.out = torch.nn.Linear(8, 8), torch.nn.Linear(8, 1)
+
+    def forward(self, x: torch.Tensor, times: int) -> torch.Tensor:
+        for _ in range(times):
+            x = torch.relu(self.step(x))
+            if bool(x.sum() > 0):
+                x = self.step(x)
+        return self.out(x)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_scripted_loop_with_a_branch_in_it(tmp_path: Path) -> None:
+    network = torch.jit.script(Repeating())
+    path = export(tmp_path, network, (torch.zeros(2, 8), torch.tensor(3)), dynamo=False)
+    for times in (1, 4):
+        choices = {"trip_counts": {"/Loop": times}, "branches": {"/If": "then", "/Loop/0//If": "else"}}
+        model = read_onnx(path, **choices)
+        assert model.macs == (2 * times - 1) * 2 * 64 + 2 * 8
+        assert model.params == parameters(network)
+
+
+class Scanning(torch.nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.step = torch.nn.Linear(8, 8)
+
+    def forward(self, x: Any, start: Any) -> Any:
+        from torch._higher_order_ops.scan import scan
+
+        def one(state: Any, row: Any) -> tuple[Any, Any]:
+            new = torch.tanh(self.step(state) + row)
+            return new, new.clone()
+
+        return scan(one, start, x, dim=0)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_scan_that_torch_exports(tmp_path: Path) -> None:
+    network = Scanning()
+    model = read_onnx(export(tmp_path, network, (torch.zeros(5, 2, 8), torch.zeros(2, 8)), dynamo=True))
+    assert model.macs == 5 * 2 * 64
+    assert model.params == parameters(network)

@@ -58,7 +58,13 @@ def _network(config: ModelConfig) -> DnnModel:
     from eunomia.workload.onnx import read_onnx
 
     assert config.onnx is not None, "a model is from the zoo or from a file"
-    model = read_onnx(config.onnx, batch=config.batch or 1, dims=config.dims)
+    model = read_onnx(
+        config.onnx,
+        batch=config.batch or 1,
+        dims=config.dims,
+        branches=config.branches,
+        trip_counts=config.trip_counts,
+    )
     return replace(model, name=_model_name(config))
 
 

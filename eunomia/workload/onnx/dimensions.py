@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import onnx
 
 from eunomia.core.errors import ModelError, UnknownNameError
-from eunomia.workload.onnx.network import MAX_ELEMENTS
+from eunomia.workload.onnx.node_types import MAX_ELEMENTS, check_size, shape_of
 
 # what exporters call the batch; anything else must be named by the user
 _BATCH = re.compile(r"(n|b|bs|none|\?|-1|unk_.*|s\d+|d\d+|.*batch.*|dynamic_axes_\d+)", re.IGNORECASE)
@@ -56,6 +56,7 @@ def bind_inputs(model: onnx.ModelProto, batch: int, dims: Mapping[str, int]) -> 
             batched |= symbol not in dims and place not in dims
             dim.Clear()
             dim.dim_value = value
+        check_size(entry.name, shape_of(kind))
         types[entry.name] = kind
     for name in dims.keys() - used:
         raise UnknownNameError("free dimension", name, set(free) or {"(the file has none)"})

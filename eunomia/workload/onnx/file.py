@@ -13,54 +13,53 @@ LIMIT_BYTES = 2**31 - 1  # no protobuf message can be larger; bigger networks ke
 LIMIT_NODES = 200_000
 
 
-def load_model(path: str | Path) -> onnx.ModelProto:
+def load_model(path: Path) -> onnx.ModelProto:
     """The file as a message, functions of its own inlined, weights in other files left where they are.
 
     Raises ModelError for a missing, empty, too large, malformed or layerless file.
     """
-    path = Path(path)
-    model = _parse(path, _read(path))
+    model = _parse(_read(path))
     if not model.graph.node:
-        raise ModelError(f"'{path}' holds no network: its graph has no nodes; is it an ONNX file?")
+        raise ModelError("it holds no network: its graph has no nodes; is it an ONNX file?")
     if not model.opset_import:
-        raise ModelError(f"'{path}' does not say which operator set it uses; it is not a complete ONNX model")
+        raise ModelError("it does not say which operator set it uses; it is not a complete ONNX model")
     if len(model.graph.node) > LIMIT_NODES:
-        raise ModelError(f"'{path}' has {len(model.graph.node)} nodes; at most {LIMIT_NODES} are read")
+        raise ModelError(f"it has {len(model.graph.node)} nodes; at most {LIMIT_NODES} are read")
     if model.functions:
-        model = _inline(path, model)
+        model = _inline(model)
     return model
 
 
 def _read(path: Path) -> bytes:
     try:
         if path.is_dir():
-            raise ModelError(f"'{path}' is a directory, not an ONNX file")
+            raise ModelError("it is a directory, not an ONNX file")
         size = path.stat().st_size
         if size == 0:
-            raise ModelError(f"'{path}' is empty (0 bytes), not an ONNX file")
+            raise ModelError("it is empty (0 bytes), not an ONNX file")
         if size > LIMIT_BYTES:
             raise ModelError(
-                f"'{path}' has {size} bytes; an ONNX file has at most {LIMIT_BYTES}, "
+                f"it has {size} bytes; an ONNX file has at most {LIMIT_BYTES}, "
                 "larger networks must be saved with external data"
             )
         return path.read_bytes()
     except OSError as error:
-        raise ModelError(f"cannot read '{path}': {error.strerror or error}") from error
+        raise ModelError(f"cannot be read: {error.strerror or error}") from error
 
 
-def _parse(path: Path, data: bytes) -> onnx.ModelProto:
+def _parse(data: bytes) -> onnx.ModelProto:
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
     except (DecodeError, RecursionError, ValueError) as error:
-        raise ModelError(f"'{path}' is not an ONNX file: {error}") from error
+        raise ModelError(f"it is not an ONNX file: {error}") from error
     return model
 
 
-def _inline(path: Path, model: onnx.ModelProto) -> onnx.ModelProto:
+def _inline(model: onnx.ModelProto) -> onnx.ModelProto:
     from onnx.inliner import inline_local_functions
 
     try:
         return inline_local_functions(model)
     except Exception as error:  # the library raises bare RuntimeError and others for malformed functions
-        raise ModelError(f"'{path}': its functions cannot be inlined: {error}") from error
+        raise ModelError(f"its functions cannot be inlined: {error}") from error

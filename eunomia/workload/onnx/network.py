@@ -9,9 +9,7 @@ from typing import Any
 
 from eunomia.core.errors import ModelError
 from eunomia.workload.model import DnnModel, Layer
-
-Shape = tuple[int, ...]
-MAX_ELEMENTS = 2**48  # of one tensor; no machine holds more, and sums of products stay exact
+from eunomia.workload.onnx.node_types import Shape, check_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +25,7 @@ class Value:
     learned: bool = True  # of a type that a network may learn
 
     def __post_init__(self) -> None:
-        if self.elements > MAX_ELEMENTS:
-            raise ModelError(
-                f"tensor '{self.name}' of shape {self.shape} has {self.elements:.3g} elements; "
-                f"at most {MAX_ELEMENTS:.3g} can be costed"
-            )
+        check_size(self.name, self.shape)
 
     @property
     def elements(self) -> int:

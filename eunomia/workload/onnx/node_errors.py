@@ -9,25 +9,31 @@ import onnx
 
 from eunomia.core.errors import ModelError
 
-_REMEDY = "check the file with onnx.checker.check_model and export it again"
+REMEDY = "check the file with onnx.checker.check_model and export it again"
+
+
+class NodeError(ModelError):
+    """A ModelError that names its node already."""
 
 
 @contextmanager
-def naming(node: onnx.NodeProto) -> Iterator[None]:
-    """Let an error of the inner code name ``node``.
+def naming(node: onnx.NodeProto, path: str = "") -> Iterator[None]:
+    """Let an error of the inner code name ``node``, by its ``path`` where it stands in a branch or loop.
 
     A ModelError keeps its sentence. Any other exception comes from inputs or attributes that nobody
     foresaw, in our code or in a library's, and becomes a ModelError too.
     """
+    place = f"node '{path or label(node)}' ({node.op_type})"
     try:
         yield
+    except NodeError:
+        raise
     except ModelError as error:
-        raise ModelError(f"node '{label(node)}' ({node.op_type}): {error}") from error
+        raise NodeError(f"{place}: {error}") from error
     except Exception as error:
         reason = " ".join(str(error).split())
-        raise ModelError(
-            f"node '{label(node)}' ({node.op_type}) has inputs or attributes that do not fit it "
-            f"({type(error).__name__}: {reason}); {_REMEDY}"
+        raise NodeError(
+            f"{place} has inputs or attributes that do not fit it ({type(error).__name__}: {reason}); {REMEDY}"
         ) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import onnx
@@ -19,6 +20,7 @@ from eunomia.workload.onnx.equivalents import (
 )
 
 Shape = tuple[int, ...]
+MAX_ELEMENTS = 2**48  # of one tensor; no machine holds more, and sums of products stay exact
 Types = dict[str, onnx.TypeProto]
 _INTEGERS = (
     onnx.TensorProto.UINT8, onnx.TensorProto.INT8, onnx.TensorProto.UINT16, onnx.TensorProto.INT16,
@@ -109,6 +111,15 @@ def shape_of(kind: onnx.TypeProto | None) -> Shape | None:
     if not all(dim.HasField("dim_value") and dim.dim_value >= 0 for dim in dims):
         return None
     return tuple(dim.dim_value for dim in dims)
+
+
+def check_size(name: str, shape: Shape | None) -> None:
+    """Raise ModelError for a tensor that no machine holds."""
+    count = prod(shape or ())
+    if count > MAX_ELEMENTS:
+        raise ModelError(
+            f"tensor '{name}' of shape {shape} has {count:.3g} elements; at most {MAX_ELEMENTS:.3g} can be costed"
+        )
 
 
 def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 import onnx
 
 from eunomia.core.errors import ModelError
 from eunomia.workload.onnx.node_errors import label
+from eunomia.workload.onnx.subgraphs import reads
 
 
-def topological(graph: onnx.GraphProto, given: set[str]) -> list[onnx.NodeProto]:
+def topological(nodes: list[onnx.NodeProto], is_given: Callable[[str], bool]) -> list[onnx.NodeProto]:
     """The nodes, each after those it depends on, otherwise in the order of the file.
 
-    ``given`` names the tensors that no node writes. Raises ModelError for a cycle, for a tensor that
-    two nodes write and for one that nobody writes.
+    ``is_given`` tells the tensors that none of the nodes writes. Raises ModelError for a cycle, for a
+    tensor that two nodes write and for one that nobody writes.
     """
-    nodes = list(graph.node)
     writer: dict[str, int] = {}
     for index, node in enumerate(nodes):
         for name in filter(None, node.output):
-            if name in writer or name in given:
+            if name in writer or is_given(name):
                 raise ModelError(f"tensor '{name}' is written twice, the second time by node '{label(node)}'")
             writer[name] = index
     missing = [0] * len(nodes)
     readers: list[list[int]] = [[] for _ in nodes]
     for index, node in enumerate(nodes):
-        for name in set(filter(None, node.input)) - given:
+        for name in sorted(reads(node)):
+            if is_given(name):
+                continue
             if name not in writer:
                 raise ModelError(
                     f"node '{label(node)}' ({node.op_type}) reads '{name}', which nothing writes"
@@ -44,7 +47,7 @@ def live(nodes: list[onnx.NodeProto], outputs: set[str]) -> list[onnx.NodeProto]
         if needed.isdisjoint(node.output):
             continue
         kept.append(node)
-        needed.update(filter(None, node.input))
+        needed |= reads(node)
     return kept[::-1]
 
 

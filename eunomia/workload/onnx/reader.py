@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
 from pathlib import Path
 
 import onnx
 
-from eunomia.core.errors import ConfigError, ModelError
+from eunomia.core.errors import ConfigError, ModelError, UnknownNameError
 from eunomia.workload.model import DnnModel
+from eunomia.workload.onnx.choices import Choices
 from eunomia.workload.onnx.dimensions import bind_inputs
 from eunomia.workload.onnx.equivalents import channels_first, equivalent
 from eunomia.workload.onnx.file import load_model
-from eunomia.workload.onnx.network import Network, Node, Shape, Value, unknown_shape
-from eunomia.workload.onnx.node_errors import label, naming
-from eunomia.workload.onnx.node_types import attributes_of, domain_of, is_channels_last
+from eunomia.workload.onnx.network import Network, Node, Value, unknown_shape
+from eunomia.workload.onnx.node_errors import REMEDY, label, naming
+from eunomia.workload.onnx.node_types import Shape, attributes_of, domain_of, is_channels_last
 from eunomia.workload.onnx.operators import handler
 from eunomia.workload.onnx.order import live, topological
 from eunomia.workload.onnx.regions import private_tensors
 from eunomia.workload.onnx.shapes import SHAPE_ONLY, Shapes
+from eunomia.workload.onnx.subgraphs import stored_tensors
+from eunomia.workload.onnx.unrolling import Unrolling
 
 WINDOWED = ("Conv", "ConvInteger", "QLinearConv", "MaxPool", "AveragePool", "LpPool")
 
@@ -34,6 +38,8 @@ def read_onnx(
     fuse: bool = True,
     name: str | None = None,
     word_bytes: int = 1,
+    branches: Mapping[str, str] | None = None,
+    trip_counts: Mapping[str, int] | None = None,
 ) -> DnnModel:
     """The network in an ONNX file, weights not read.
 
@@ -44,33 +50,53 @@ def read_onnx(
     each. Shape computations and everything that is the same in every run cost nothing. ``word_bytes``
     is the size of an element as deployed, whatever the file stores.
 
+    ``branches`` says which branch of an If runs (``{"node": "then"}``) and ``trip_counts`` how often a
+    Loop does (``{"node": 12}``), where the file itself does not fix it; a node in a branch or a loop is
+    named by the path to it, ``outer/then/inner``.
+
     Raises ModelError for a file that cannot be read, a cyclic or empty graph, a free dimension
-    without a size, an unsupported operator (named, with its domain and node), and UnknownNameError
-    for a dimension that the file does not have.
+    without a size, a branch or loop that depends on data, an unsupported operator (named, with its
+    domain and node), and UnknownNameError for a dimension or node that the file does not have.
     """
-    if batch < 1:
-        raise ConfigError(f"batch = {batch}; it must be at least 1")
     path = Path(path)
-    model = load_model(path)
+    with _naming_file(path):
+        if batch < 1:
+            raise ConfigError(f"batch = {batch}; it must be at least 1")
+        choices = Choices(branches or {}, trip_counts or {})
+        model = load_model(path)
+        reader = _Reader(model, bind_inputs(model, batch, dims or {}), choices, fuse)
+        return reader.read(name or path.stem, f"ONNX file {path.name}", word_bytes)
+
+
+@contextmanager
+def _naming_file(path: Path) -> Iterator[None]:
+    """Let every error name the file, whatever raised it."""
     try:
-        return _Reader(model, batch, dims or {}, fuse).read(
-            name or path.stem, f"ONNX file {path.name}", word_bytes
-        )
-    except ModelError as error:
-        raise ModelError(f"'{path}': {error}") from error
+        yield
+    except UnknownNameError as error:
+        raise UnknownNameError(error.kind, error.name, error.choices, f" in '{path}'") from error
+    except (ConfigError, ModelError) as error:
+        kind = ConfigError if isinstance(error, ConfigError) else ModelError
+        raise kind(f"'{path}': {error}") from error
+    except Exception as error:  # of a library, or of ours, that no inner place has turned into a sentence
+        reason = " ".join(str(error).split())
+        raise ModelError(f"'{path}' cannot be read ({type(error).__name__}: {reason}); {REMEDY}") from error
 
 
 class _Reader:
-    """One pass over the graph: shapes, values and layers grow together."""
+    """Two passes over the graph: shapes while branches and loops are written out, then values and layers."""
 
-    def __init__(self, model: onnx.ModelProto, batch: int, dims: Mapping[str, int], fuse: bool) -> None:
+    def __init__(
+        self, model: onnx.ModelProto, inputs: dict[str, onnx.TypeProto], choices: Choices, fuse: bool
+    ) -> None:
         graph = model.graph
-        inputs = bind_inputs(model, batch, dims)
-        stored = {tensor.name: prod(tensor.dims) for tensor in graph.initializer}
-        stored |= {sparse.values.name: prod(sparse.dims) for sparse in graph.sparse_initializer}
+        choices.check_names(graph)
+        stored = {name: prod(tensor.dims) for name, tensor in stored_tensors(graph).items()}
         self._shapes = Shapes(model, inputs)
         self._outputs = {entry.name for entry in graph.output}
-        self._nodes = live(topological(graph, {*inputs, *stored}), self._outputs)
+        ordered = live(topological(list(graph.node), {*inputs, *stored}.__contains__), self._outputs)
+        opset = max((entry.version for entry in model.opset_import if not domain_of(entry.domain)), default=1)
+        self._nodes = live(Unrolling(self._shapes, choices, stored, opset).run(ordered), self._outputs)
         self._read = {name for node in self._nodes for name in node.input if name}
         self._readers = Counter(
             name for node in self._nodes if node.op_type not in SHAPE_ONLY for name in node.input if name
@@ -96,9 +122,6 @@ class _Reader:
         return self._net.build(name, source, word_bytes)
 
     def _read_node(self, proto: onnx.NodeProto) -> None:
-        if _has_body(proto):
-            handler(domain_of(proto.domain), proto.op_type)
-        self._shapes.infer(proto)
         self._check_window(proto)
         node = self._view(proto)
         if node.op in SHAPE_ONLY or all(value is None or value.static for value in node.inputs):
@@ -179,8 +202,3 @@ def _roots(node: Node) -> frozenset[str]:
         return node.value(0).roots
     weights = [value for value in node.inputs if value is not None and value.learned and value.shape]
     return frozenset(root for value in weights for root in value.roots)
-
-
-def _has_body(proto: onnx.NodeProto) -> bool:
-    """Whether a node runs a graph of its own, as loops and branches do."""
-    return any(a.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for a in proto.attribute)

@@ -13,7 +13,8 @@ from onnx import helper, numpy_helper
 
 from eunomia.core.errors import ModelError
 from eunomia.workload.onnx.folding import can_fold, fold
-from eunomia.workload.onnx.node_types import Rules, Shape, domain_of, shape_of
+from eunomia.workload.onnx.node_types import Rules, Shape, check_size, domain_of, shape_of
+from eunomia.workload.onnx.subgraphs import stored_tensors
 
 SHAPE_ONLY = ("Shape", "Size")  # operators that look at no element
 SMALL = 4096  # elements up to which a constant is kept
@@ -28,12 +29,24 @@ class Shapes:
         self._types = dict(inputs)
         self._declared = {entry.name: entry.type for entry in (*model.graph.value_info, *model.graph.output)}
         self._constants: dict[str, onnx.TensorProto] = {}
-        for tensor in model.graph.initializer:
-            self._set_constant(tensor.name, tensor)
-        for sparse in model.graph.sparse_initializer:
-            self._types[sparse.values.name] = helper.make_tensor_type_proto(
-                sparse.values.data_type, list(sparse.dims)
-            )
+        for name, tensor in stored_tensors(model.graph).items():
+            self.store(name, tensor)
+
+    def store(self, name: str, tensor: onnx.TensorProto | onnx.SparseTensorProto) -> None:
+        """Take over a tensor that the file holds."""
+        if isinstance(tensor, onnx.TensorProto):
+            self._set_constant(name, tensor)
+        else:
+            self._types[name] = helper.make_tensor_type_proto(tensor.values.data_type, list(tensor.dims))
+
+    def has(self, name: str) -> bool:
+        """Whether anything is known of a tensor."""
+        return name in self._types
+
+    def values(self, name: str) -> list[float] | None:
+        """The numbers of a small tensor, flattened, None where they depend on data."""
+        tensor = self._constants.get(name)
+        return None if tensor is None else list(numpy_helper.to_array(tensor).ravel().tolist())
 
     def shape(self, name: str) -> Shape | None:
         """The shape of a tensor, None where it cannot be known without data."""
@@ -72,6 +85,7 @@ class Shapes:
             kind = found.get(name, self._declared.get(name))
             if kind is not None:
                 self._types[name] = kind
+                check_size(name, shape_of(kind))
 
     def _infer_constant(self, node: onnx.NodeProto) -> None:
         attribute = node.attribute[0] if node.attribute else None
@@ -80,12 +94,8 @@ class Shapes:
         ):  # fmt: skip
             return
         value = helper.get_attribute_value(attribute)
-        if attribute.name == "value":
-            self._set_constant(node.output[0], value)
-        elif attribute.name == "sparse_value":
-            self._types[node.output[0]] = helper.make_tensor_type_proto(
-                value.values.data_type, list(value.dims)
-            )
+        if attribute.name in ("value", "sparse_value"):
+            self.store(node.output[0], value)
         else:
             kind = onnx.TensorProto.FLOAT if "float" in attribute.name else onnx.TensorProto.INT64
             values = list(value) if attribute.name.endswith("s") else [value]

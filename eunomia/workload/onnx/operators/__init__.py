@@ -32,14 +32,12 @@ HANDLERS: dict[tuple[str, str], Handler] = {
     key: h for module in _MODULES for key, h in module.HANDLERS.items()
 }
 
-_CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
-
 
 def handler(domain: str, op: str) -> Handler:
     """The function for an operator; raises ModelError that names its domain."""
     found = HANDLERS.get((domain, op))
     if found is None:
-        why = "control flow has no fixed cost" if op in _CONTROL else "it is not known what it costs"
+        why = "it is not known what it costs"
         if domain == "com.microsoft.nchwc":
             why = (
                 "its layout is that of one processor; let ONNX Runtime write the file at ORT_ENABLE_EXTENDED"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from eunomia.core.errors import ModelError
-from eunomia.workload.onnx.network import Network, Node, Shape, plain_layer
+from eunomia.workload.onnx.network import Network, Node, plain_layer
+from eunomia.workload.onnx.node_types import Shape
 from eunomia.workload.onnx.operators.product import product
 
 

@@ -6,7 +6,8 @@ from math import prod
 
 from eunomia.core.errors import ModelError
 from eunomia.workload.model import Layer
-from eunomia.workload.onnx.network import Network, Node, Shape, Value, as_weights
+from eunomia.workload.onnx.network import Network, Node, Value, as_weights
+from eunomia.workload.onnx.node_types import Shape
 
 
 def matmul(node: Node, net: Network) -> tuple[int, ...]:

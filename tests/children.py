@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -69,6 +70,15 @@ def started(
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+
+
+def first_line(process: subprocess.Popen[str]) -> str:
+    """The first line of its standard output; AssertionError when it ends without one."""
+    assert process.stdout is not None
+    assert select.select([process.stdout], [], [], PATIENCE_S)[0], f"no output in {PATIENCE_S:.0f} s"
+    line = process.stdout.readline()
+    assert line, f"the process ended with {process.wait()} and without output"
+    return line.strip()
 
 
 def interrupt(process: subprocess.Popen[Any]) -> None:

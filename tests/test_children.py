@@ -54,7 +54,7 @@ def test_nothing_of_a_child_is_left_after_its_block() -> None:
         children.python("-c", FAMILY), stdout=subprocess.PIPE, pass_fds=[theirs]
     ) as process:
         os.close(theirs)
-        assert process.stdout.readline() == "ready\n"
+        assert children.first_line(process) == "ready"
         assert not select.select([ours], [], [], 0)[0], "child and grandchild hold the other end"
     assert process.returncode == -signal.SIGKILL
     assert select.select([ours], [], [], PATIENCE_S)[0] and os.read(ours, 1) == b""

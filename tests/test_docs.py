@@ -8,17 +8,16 @@ shown, words may not; a line ``...`` stands for any lines.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import children
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted(
@@ -79,12 +78,10 @@ def _line(line: str) -> str:
 
 
 def run_console(body: str, folder: Path, where: str) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT), "NO_COLOR": "1"}
     for command, shown in commands(body):
         program, *arguments = shlex.split(command, comments=True)
         assert program == "eunomia", f"{where}: only eunomia is run here, not {program}"
-        call = [sys.executable, "-m", "eunomia", *arguments]
-        done = subprocess.run(call, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+        done = children.run(children.eunomia(*arguments), cwd=folder, env={"NO_COLOR": "1"})
         printed = (done.stdout + done.stderr).splitlines()
         failing = any(line.startswith("eunomia: ") for line in shown)  # a shown complaint is meant to fail
         assert (done.returncode != 0) == failing, f"{where}: $ {command}\n" + "\n".join(printed)

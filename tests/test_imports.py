@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests import children
 from tests.import_circles import circles, import_graph
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -54,8 +54,18 @@ EDGES: dict[str, tuple[str, ...]] = {
     "typer": ("eunomia.cli",),
     "rich": ("eunomia.cli",),
 }
-NOT_LOADED_BY_IMPORT = ("numba", "pyarrow", "pydantic", "onnx", "typer", "rich", "torch", "yaml")
-IMPORT_LIMIT_S = 0.3
+NOT_LOADED_BY_IMPORT = (
+    "numba",
+    "pyarrow",
+    "pydantic",
+    "onnx",
+    "typer",
+    "rich",
+    "torch",
+    "yaml",
+    "numpy",
+    "scipy",
+)
 
 
 def modules(package: Path) -> Iterator[tuple[str, Path]]:
@@ -88,8 +98,7 @@ def module_within(module: str, edges: tuple[str, ...]) -> bool:
 
 def lint(directory: Path) -> subprocess.CompletedProcess[str]:
     program = "from importlinter.cli import lint_imports_command as run; run()"
-    command = [sys.executable, "-c", program, "--no-cache"]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=120)
+    return children.run(children.python("-c", program, "--no-cache"), cwd=directory)
 
 
 @pytest.fixture
@@ -165,24 +174,11 @@ def test_circles_are_the_sets_that_reach_each_other() -> None:
     assert circles(graph) == [["a", "b", "c"], ["d", "e"]]
 
 
-def test_import_is_light_and_quick() -> None:
-    program = "import sys, eunomia; print(' '.join({name.partition('.')[0] for name in sys.modules}))"
-    runs = [
-        subprocess.run(
-            [sys.executable, "-X", "importtime", "-c", program], capture_output=True, text=True, cwd=CHECKOUT
-        )
-        for _ in range(3)
-    ]
-    assert runs[0].returncode == 0, runs[0].stderr
-    assert not set(NOT_LOADED_BY_IMPORT) & set(runs[0].stdout.split())
-    # the quickest of three: the others may have been delayed by whatever else runs here
-    assert min(import_s(run.stderr) for run in runs) < IMPORT_LIMIT_S
-
-
-def import_s(importtime: str) -> float:
-    """Cumulative seconds of the line of ``eunomia`` itself (self us | cumulative us | name)."""
-    for line in importtime.splitlines():
-        fields = line.removeprefix("import time:").split("|")
-        if len(fields) == 3 and fields[2].strip() == "eunomia":
-            return float(fields[1]) * 1e-6
-    raise AssertionError(f"no line for eunomia in:\n{importtime}")
+def test_import_is_light() -> None:
+    """``import eunomia`` loads itself and some of the standard library: 0.02 s, against 1 s with all that it offers."""
+    program = "import sys, eunomia; print(' '.join(sys.modules))"
+    done = children.run(children.python("-c", program), cwd=CHECKOUT)
+    assert done.returncode == 0, done.stderr
+    loaded = done.stdout.split()
+    assert not set(NOT_LOADED_BY_IMPORT) & {name.partition(".")[0] for name in loaded}
+    assert [name for name in loaded if name.startswith("eunomia")] == ["eunomia"]

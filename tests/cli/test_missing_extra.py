@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+
+from tests import children
 
 WITHOUT = """
 import sys
@@ -25,8 +24,6 @@ main()
     ],
 )
 def test_the_extra_is_named(absent: str, words: list[str], extra: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, absent, *words], capture_output=True, text=True, timeout=120
-    )
+    done = children.run(children.python("-c", WITHOUT, absent, *words))
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert f"pip install 'eunomia[{extra}]'" in done.stderr

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from tests import children
 
 SCRIPT = """
 import numba.core.caching as caching
@@ -22,5 +21,5 @@ print("fine")
 
 
 def test_without_a_folder_for_machine_code() -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60)
+    done = children.run(children.python("-c", SCRIPT))
     assert done.stdout.strip() == "fine", done.stderr

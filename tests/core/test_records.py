@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -30,6 +29,7 @@ from eunomia.core.records import (
     write_text,
 )  # fmt: skip
 from eunomia.core.schemas import SCHEMA_VERSION, TABLES
+from tests import children
 from tests.report.synthetic import run
 
 
@@ -129,8 +129,8 @@ def test_a_killed_writer_leaves_nothing_that_reads_as_a_run(tmp_path: Path) -> N
         "pq.write_table = write\n"
         f"write_run({str(tmp_path / 'a')!r}, toy.tables, toy.manifest)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, cwd=Path(__file__).parents[2])
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    done = children.run(children.python("-c", script))
+    assert done.returncode == -signal.SIGKILL, done.stderr
     (left,) = tmp_path.iterdir()
     assert left.name.startswith(".a.partial") and (left / "INCOMPLETE").exists()
     with pytest.raises(RecordError, match="incomplete"):

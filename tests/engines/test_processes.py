@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,9 +11,9 @@ import pytest
 from eunomia.core.errors import ConfigError, OutputError
 from eunomia.engines.processes import Cell, Interrupted, map_cells
 from eunomia.engines.store import CellStore, content_key
+from tests import children
 from tests.engines import work
-
-ROOT = Path(__file__).parents[2]
+from tests.patience import PATIENCE_S, until
 
 
 def cells(count: int) -> list[Cell]:
@@ -93,22 +90,18 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_a_stopped_process_leaves_whole_cells_and_can_be_resumed(tmp_path: Path, sent: int) -> None:
-    command = [sys.executable, "-m", "tests.engines.work", str(tmp_path)]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, start_new_session=True, text=True)
-    deadline = time.monotonic() + 20
-    while len(list(tmp_path.glob("key*.json"))) < 2:
-        assert time.monotonic() < deadline, "no cell finished"
-        time.sleep(0.02)
-    if sent == signal.SIGINT:
-        os.killpg(process.pid, sent)  # as a terminal does: parent and workers alike
-    else:
-        process.send_signal(sent)
-    _, errors = process.communicate(timeout=20)
-    assert process.returncode in (130, -signal.SIGKILL)
+    command = children.python("-m", "tests.engines.work", tmp_path)
+    with children.started(command, stderr=subprocess.PIPE) as process:
+        until(lambda: len(list(tmp_path.glob("key*.json"))) == 4, process)
+        if sent == signal.SIGINT:
+            children.interrupt(process)
+        else:
+            process.kill()
+        _, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == (130 if sent == signal.SIGINT else -signal.SIGKILL)
     assert "Traceback" not in errors
     outcomes = map_cells(cells(40), work.square, store=tmp_path)
-    reused = [o for o in outcomes if o.reused]
-    assert 2 <= len(reused) < 40
+    assert [o.cell.payload for o in outcomes if o.reused] == [0, 1, 2, 3]
     assert all(o.result == {"square": o.cell.payload**2} for o in outcomes)
 
 

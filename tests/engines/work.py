@@ -1,4 +1,4 @@
-"""Cells' functions, importable by worker processes; run as a program, a slow resumable sweep."""
+"""Cells' functions, importable by worker processes; run as a program, a resumable sweep that never ends."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ def square(value: int) -> dict[str, Any]:
     return {"square": value**2}
 
 
-def slow_square(value: int) -> dict[str, Any]:
-    time.sleep(0.1)
+def square_or_never(value: int) -> dict[str, Any]:
+    """Cells from the fourth on never end, so that a signal finds them at work."""
+    if value >= 4:
+        time.sleep(3600.0)
     return square(value)
 
 
@@ -45,7 +47,7 @@ def dies_at_one(value: int) -> dict[str, Any]:
 if __name__ == "__main__":
     try:
         map_cells(
-            [Cell(f"key{n}", f"cell {n}", n) for n in range(40)], slow_square, 2, store=Path(sys.argv[1])
+            [Cell(f"key{n}", f"cell {n}", n) for n in range(40)], square_or_never, 2, store=Path(sys.argv[1])
         )
     except Interrupted as stopped:
         sys.stderr.write(f"{stopped}\n")

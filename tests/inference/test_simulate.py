@@ -18,7 +18,9 @@ from eunomia.inference.simulate import simulate
 from eunomia.workload.model import DnnModel, Layer
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement
+from tests import children
 from tests.inference.strategies import ToyPlatform
+from tests.patience import PATIENCE_S
 
 
 def one_model(seconds: list[list[float]]) -> CostTable:
@@ -100,13 +102,10 @@ def test_ctrl_c_reaches_a_run_inside_compiled_code():
         options = EngineOptions(period_s=1e-9, period_mode="wait")
         simulate(requests([0.0, 0.0], 100.0), one_model([[10.0], [1.0]]), ONE, "edf", options)
     """)
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline().strip() == b"ready"
-        child.send_signal(signal.SIGINT)
-        assert child.wait(timeout=20) != 0
+    with children.started(children.python("-c", program), stdout=subprocess.PIPE) as child:
+        assert children.first_line(child) == "ready"
+        children.interrupt(child)
+        assert child.wait(PATIENCE_S) == -signal.SIGINT
 
 
 @pytest.mark.parametrize("place", ["any_idle", "first_idle", "pref", "eft"])

@@ -1,12 +1,9 @@
 """From a training file to a served policy, through the command line."""
 
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +17,8 @@ from eunomia.core.errors import ConfigError, RecordError, UnknownNameError
 from eunomia.learning.load import load_policy
 from eunomia.learning.objectives import value
 from eunomia.study.learning.training import Later, ScenarioSampler, best_heuristic
+from tests import children
+from tests.patience import PATIENCE_S, until
 
 SCENARIO = """
 name = "tiny"
@@ -253,25 +252,12 @@ def test_a_stage_of_expert_iteration_before_one_of_evolution(folder: Path) -> No
         load_training(folder / "no.toml")
 
 
-MAIN = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
-from eunomia.__main__ import main
-main()
-"""
-
-
 def interrupted(command: list[str], ready: Callable[[], bool]) -> tuple[int, str]:
     """Ctrl-C for a command, and for all its workers, as soon as it is ready: status and what it said."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", MAIN, *command], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
-        start_new_session=True,
-    )  # fmt: skip
-    until = time.monotonic() + 120.0
-    while not ready() and process.poll() is None and time.monotonic() < until:
-        time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGINT)
-    said = process.communicate(timeout=60.0)[1]
+    with children.started(children.eunomia(*command), stderr=subprocess.PIPE) as process:
+        until(ready, process)
+        children.interrupt(process)
+        said = process.communicate(timeout=PATIENCE_S)[1]
     return process.returncode, said
 
 
@@ -290,20 +276,18 @@ def test_ctrl_c_says_that_the_same_command_goes_on_and_it_does(folder: Path) -> 
         )
 
 
-def test_ctrl_c_before_the_first_step_says_that_nothing_is_kept(folder: Path) -> None:
-    where = folder / "soon"
-    command = [
-        "train",
-        str(folder / "train.toml"),
-        "--out",
-        str(where),
-        "--set",
-        "validation=100000",
-        "--quiet",
-    ]
-    began = time.monotonic()
-    code, said = interrupted(command, lambda: time.monotonic() > began + 4.0)
-    assert code == 130 and "nothing is kept, the same command begins anew" in said
+def test_ctrl_c_before_the_first_step_says_that_nothing_is_kept(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("eunomia.cli.learn._train", stopped)
+    words = ["eunomia", "train", str(folder / "train.toml"), "--out", str(folder / "soon")]
+    monkeypatch.setattr(sys, "argv", words)
+    assert status() == 130
+    said = capsys.readouterr().err
+    assert "nothing is kept, the same command begins anew" in " ".join(said.split())
 
 
 def generations(state: Path) -> int:

@@ -1,8 +1,5 @@
 """Policies that come with the package load without torch, know where they come from, and beat what they began with."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -15,6 +12,7 @@ from eunomia.learning.policy.bases import with_promise
 from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.learning.policy.weights import Weights
 from eunomia.study.learning.training import scenario_episode
+from tests import children
 from tests.learning.deployment import episode
 
 
@@ -70,7 +68,7 @@ def test_where_nothing_is_shared_its_heuristic_answers_without_a_gate(contention
 
 def test_serving_needs_no_torch() -> None:
     code = "import sys; from eunomia.learning.load import eunomia as e; e(); print('torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = children.run(children.python("-c", code))
     assert done.stdout.strip() == "False", done.stderr
 
 

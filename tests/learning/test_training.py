@@ -1,10 +1,6 @@
 """Evolution, objectives, and a training run that is killed, resumed and compared bit by bit."""
 
 import os
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +15,9 @@ from eunomia.learning.objectives import OBJECTIVES, check_objective
 from eunomia.learning.policy.bases import base_weights
 from eunomia.learning.state import FILE
 from eunomia.learning.workers import OnRay
+from tests import children
 from tests.learning.deployment import ToySampler, episode
+from tests.patience import until
 
 SETTINGS = Settings(
     base_weights("edf+f+eft+g1.0"), generations=4, population=4, episodes=2, validate_every=2, seed=3
@@ -180,13 +178,9 @@ if __name__ == "__main__":
 
 
 def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-c", LONG, str(tmp_path)])
-    until = time.monotonic() + 60.0
-    while not (tmp_path / FILE).exists() and time.monotonic() < until:
-        time.sleep(0.02)
-    time.sleep(0.1)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    with children.started(children.python("-c", LONG, tmp_path)) as process:
+        until((tmp_path / FILE).exists, process)
+        process.kill()
     from eunomia.learning.state import read_state
 
     settings = replace(SETTINGS, generations=1)

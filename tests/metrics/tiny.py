@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
-import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +11,7 @@ import numpy as np
 from eunomia.workload.model import DnnModel
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement, Slo
+from tests import children
 from tests.inference.strategies import ToyPlatform, layers, toy_table
 
 EPS = 1e-9
@@ -199,7 +198,5 @@ def by_cp_sat(case: Tiny) -> int:
             "requests": [[m, int(a), int(w)] for m, a, w in case.requests],
         }
     )
-    answer = subprocess.run(
-        [sys.executable, "-c", SOLVER], input=text, capture_output=True, text=True, check=True
-    )
+    answer = children.run(children.python("-c", SOLVER), input=text, check=True)
     return int(json.loads(answer.stdout))

@@ -125,11 +125,8 @@ def process(
             stdout=subprocess.PIPE, stderr=log,
         ) as child,
     ):  # fmt: skip
-        assert child.stdout is not None
-        line = child.stdout.readline()
-        assert line, "the server did not start"
         try:
-            yield Process(child, json.loads(line)["http"])
+            yield Process(child, json.loads(children.first_line(child))["http"])
         finally:
             child.send_signal(signal.SIGTERM)
             child.wait(PATIENCE_S)

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import signal
 import subprocess
-import sys
-import time
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -23,6 +19,7 @@ from eunomia.study.grid.plan import total
 from eunomia.study.grid.tasks import BRACKET_SEED, CALIBRATION_SEED, Spot
 from eunomia.study.grid.traces import ground
 from eunomia.study.inference.tuning import FIRST_VALIDATION_SEED
+from tests import children
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SAME = ("study.json", "study.csv", "results.md", "report.html")
@@ -148,27 +145,28 @@ def test_two_processes_give_the_same_bytes_as_one(finished: Path, tmp_path: Path
     assert content(tmp_path / "two") == content(finished)
 
 
+HELD = """
+import sys, time
+from pathlib import Path
+from eunomia.study.grid import load_study, run_study
+
+done = []
+
+def hold(outcome):
+    done.append(outcome)
+    if len(done) == 4:
+        print("held", flush=True)
+        time.sleep(3600.0)
+
+run_study(load_study(Path(sys.argv[1])), Path(sys.argv[2]), workers=1, on_done=hold)
+"""
+
+
 def test_a_killed_study_goes_on_and_gives_the_same_bytes(finished: Path, tmp_path: Path) -> None:
     file, out = file_of(tmp_path), tmp_path / "out"
-    command = [
-        sys.executable,
-        "-m",
-        "eunomia",
-        "study",
-        str(file),
-        "--out",
-        str(out),
-        "--workers",
-        "1",
-        "--quiet",
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
-    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL)
-    until = time.monotonic() + 60.0
-    while len(list(out.glob(".cells/*.json"))) < 4 and process.poll() is None and time.monotonic() < until:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    with children.started(children.python("-c", HELD, file, out), stdout=subprocess.PIPE) as process:
+        assert children.first_line(process) == "held"
+        process.kill()
     kept = {path.name: path.stat().st_mtime_ns for path in out.glob(".cells/*.json") if path.name != "0.json"}
     assert kept and not (out / "study.json").exists()
     reused: list[bool] = []

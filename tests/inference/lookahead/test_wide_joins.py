@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ from eunomia.inference.simulate import Engine
 from eunomia.workload.model import DnnModel
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement
+from tests import children
 from tests.inference.graphs import chain, dense, fan, open_fan
 from tests.inference.strategies import Case, ToyPlatform, cases, layers, toy_table
 from tests.workload.onnx_graphs import graph, node, weights
@@ -70,11 +69,7 @@ def densenet(blocks: tuple[int, ...], growth: int = 8) -> onnx.ModelProto:
 
 def run_child(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """Run Python in a process of its own: one that writes over its memory is stopped, and the tests must go on."""
-    root = str(Path(__file__).parents[3])
-    return subprocess.run(
-        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": root},
-    )  # fmt: skip
+    return children.run(children.python(*arguments), cwd=folder)
 
 
 def test_a_densenet_from_onnx_under_overload(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Waiting in tests: for a condition, never for a span of time.
 
 The bound only keeps a broken test from hanging; no test may pass or fail by it on a machine that is merely slow.
-``tests/test_clocks.py`` forbids clocks and sleeps elsewhere.
+``tests/test_slow_machines.py`` forbids clocks and sleeps elsewhere.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ import time
 from pathlib import Path
 
 def first(view):
-    while not Path("go").exists() and len(list(Path("grid/.cells").glob("*.json"))) >= 3:
-        time.sleep(0.01)
+    if len(list(Path("grid/.cells").glob("*.json"))) >= 3 and not Path("go").exists():
+        time.sleep(3600.0)
     return [view.assign(0, int(view.idle[0]))]
 """
 

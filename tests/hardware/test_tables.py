@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from eunomia.hardware.table import CostTable
 from eunomia.hardware.table_csv import read_cost_csv, write_cost_csv
 from eunomia.hardware.types import cost_of, load_type
 from eunomia.workload.model import DnnModel, Layer
+from tests import children
 
 
 def network(name: str = "net", layers: int = 4) -> DnnModel:
@@ -109,15 +110,20 @@ def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp
     assert cache.cache_dir() == tmp_path / "eunomia"
 
 
-def _build(_: int) -> list[list[float]]:
-    rows: list[list[float]] = build_table([network()], load_platform("simba3-eyeriss3")).latency_s.tolist()
-    return rows
+BUILD = """
+from eunomia.hardware.build import build_table
+from eunomia.hardware.platform import load_platform
+from tests.hardware.test_tables import network
+print(build_table([network()], load_platform("simba3-eyeriss3")).latency_s.tolist())
+"""
 
 
 def test_several_processes_share_the_folder(own_cache: Path) -> None:
-    with ProcessPoolExecutor(3) as pool:
-        found = list(pool.map(_build, range(6)))
-    assert all(rows == found[0] for rows in found)
+    with ThreadPoolExecutor(3) as pool:
+        found = list(
+            pool.map(lambda _: children.run(children.python("-c", BUILD), check=True).stdout, range(6))
+        )
+    assert found[0] and all(rows == found[0] for rows in found)
     assert all(
         path.suffix == ".json" for path in (own_cache / "costs").iterdir()
     )  # nothing half-written stays

@@ -20,6 +20,7 @@ from eunomia.serving.load.run import Samples, send_all, shorten
 from eunomia.workload.arrivals import Periodic, Poisson
 from tests.patience import PATIENCE_S
 from tests.serving.live import GOLD, PROMISED_S, SILVER, running
+from tests.simulated_time import run_simulated
 
 STREAMS = [
     LoadStream("gold", "small", Poisson(40.0), PROMISED_S, GOLD),
@@ -51,17 +52,29 @@ class Slow:
         """Nothing is open."""
 
 
+def sent(schedule: Schedule) -> Samples:
+    return run_simulated(lambda clock: send_all(schedule, Slow(), clock=clock))
+
+
 def test_latency_counts_from_the_intended_time() -> None:
     schedule = draw_schedule([LoadStream("t", "m", Periodic(0.01), 1.0)], 0.3, 0)
-    samples = asyncio.run(send_all(schedule, Slow()))
+    samples = sent(schedule)
     assert len(samples.latency_s) == 30 and not any(samples.error)
-    # The k-th answer leaves at (k + 1) * 20 ms at the earliest, its request came at k * 10 ms: the wait piles up.
-    assert samples.latency_s[-1] >= 30 * 0.02 - 0.3 and (np.diff(samples.latency_s) > 0).mean() > 0.8
+    # The k-th answer leaves at (k + 1) * 20 ms, its request came at k * 10 ms: the wait piles up.
+    np.testing.assert_allclose(samples.latency_s, 0.02 + 0.01 * np.arange(30))
+    np.testing.assert_allclose(samples.lag_s, 0.0, atol=1e-9)
+
+
+def test_who_has_no_answer_when_draining_ends_is_a_failure() -> None:
+    schedule = draw_schedule([LoadStream("t", "m", Periodic(0.01), 1.0)], 0.3, 0)
+    samples = run_simulated(lambda clock: send_all(schedule, Slow(), drain_s=0.1, clock=clock))
+    # The last leaves at 290 ms; until 390 ms, 19 are answered.
+    assert samples.error == [""] * 19 + ["no answer"] * 11
+    np.testing.assert_array_equal(np.isnan(samples.latency_s), [False] * 19 + [True] * 11)
 
 
 def test_failures_are_misses_and_are_counted_together() -> None:
-    schedule = Schedule(np.array([0.0, 0.01, 0.02]), np.array([0, 1, 1]))
-    samples = asyncio.run(send_all(schedule, Slow()))
+    samples = sent(Schedule(np.array([0.0, 0.01, 0.02]), np.array([0, 1, 1])))
     result = summarise(samples, [LoadStream(name, "m", Poisson(1.0), PROMISED_S) for name in "ab"])
     assert result["streams"][0]["hit_rate"] == 1.0
     assert result["streams"][1]["errors"] == {"failed after # ms": 2} and result["worst"]["tenant"] == "b"

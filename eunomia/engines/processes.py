@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from eunomia.core.errors import EunomiaError, OutputError
+from eunomia.core.workers import follow_parent
 from eunomia.engines.store import CellStore
 
 Result = dict[str, Any]
@@ -159,7 +160,7 @@ def _start(function: Callable[[Any], Result], kept: CellStore | None) -> _Worker
     context = mp.get_context("spawn")  # a fork would copy threads' locks of the libraries in use
     resource_tracker.ensure_running()  # here, as starting it lets Ctrl-C through again
     ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(theirs, function, kept), daemon=True)
+    process = context.Process(target=_work, args=(theirs, function, kept, os.getpid()), daemon=True)
     with _no_interrupt():
         process.start()
     theirs.close()
@@ -215,9 +216,9 @@ def _collect(
         return failed, _start(function, kept) if more else worker
 
 
-def _work(pipe: Connection, function: Callable[[Any], Result], kept: CellStore | None) -> None:
-    """A worker's life: take a cell, answer, until the parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+def _work(pipe: Connection, function: Callable[[Any], Result], kept: CellStore | None, parent: int) -> None:
+    """What a worker does: take a cell, answer, until the parent is gone."""
+    follow_parent(parent)
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - lives as long as the process
     while True:
         try:

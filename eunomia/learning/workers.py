@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing as mp
 import os
-import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.core.workers import follow_parent
 from eunomia.learning.agents.codec import Codec
 from eunomia.learning.episodes import Episode
 from eunomia.learning.objectives import value
@@ -49,7 +49,7 @@ class Workers:
             self._pool = _ray_pool(self.crew.count)
         elif self.crew > 1:
             context = mp.get_context("spawn")
-            self._pool = context.Pool(self.crew, _leave_interrupts_to_parent, (os.getpid(),))
+            self._pool = context.Pool(self.crew, follow_parent, (os.getpid(),))
         return self
 
     def __exit__(
@@ -93,16 +93,3 @@ def _column(task: tuple[Codec, dict[str, float], Floats, Episode]) -> list[float
     """Values of all candidates on one episode."""
     codec, mixture, candidates, episode = task
     return [value(LearnedPolicy(codec.decode(x), alarm=np.inf), episode, mixture) for x in candidates]
-
-
-def _leave_interrupts_to_parent(parent: int) -> None:
-    """Ctrl-C is the parent's business; a killed parent takes its workers along (where the system can)."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        import ctypes
-
-        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
-    except (OSError, AttributeError):
-        return
-    if os.getppid() != parent:
-        os._exit(1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import multiprocessing as mp
 import os
 import queue
-import signal
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ import torch
 from torch import Tensor
 
 from eunomia.core.errors import PolicyError
+from eunomia.core.workers import follow_parent
 from eunomia.inference.environments.edge_cloud.case import Case, Floats, draw
 from eunomia.inference.environments.edge_cloud.rules import measured
 from eunomia.learning.agents.a3c.learner import Settings, Worker, first_tensors, flat, unflat
@@ -48,9 +48,9 @@ class Shared:
 
 def _serve(orders: Any, answers: Any, shared: Shared, lock: Any, settings: Settings, cases: Any) -> None:
     """A process: plays its traces of an iteration, applies every gradient at once, says what was earned."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
-    torch.set_num_threads(1)
     parent = os.getppid()
+    follow_parent(parent)
+    torch.set_num_threads(1)
     while True:
         try:
             order = orders.get(timeout=5.0)

@@ -115,9 +115,13 @@ def test_targets_are_drawn_for_every_pair() -> None:
     assert (drawn.problem.jobs.slo_kind == 0).all()
 
 
-def test_training_gains_and_never_returns_worse_than_its_start() -> None:
-    trained = train(replace(SETTINGS, generations=8, population=8, episodes=3), ToySampler())
-    assert trained.gain > 0.0 and trained.error > 0.0 and len(trained.curve) == 8
+@pytest.mark.parametrize("seed", range(3))
+def test_training_gains_and_never_returns_worse_than_its_start(seed: int) -> None:
+    """The last deadline first misses one request in seven more than the first: far more than a seed's chance."""
+    last_first = replace(SETTINGS.start, base=-SETTINGS.start.base)
+    settings = replace(SETTINGS, start=last_first, generations=8, population=8, episodes=3, seed=seed)
+    trained = train(settings, ToySampler())
+    assert trained.gain > 0.05 > trained.error > 0.0 and len(trained.curve) == 8
     hopeless = train(replace(SETTINGS, generations=1, sigma=50.0), ToySampler())
     assert hopeless.gain >= 0.0
 

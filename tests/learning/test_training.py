@@ -9,7 +9,7 @@ import pytest
 
 from eunomia.core.errors import ConfigError, RecordError, UnknownNameError
 from eunomia.inference.kernel.layout import DROPPED, HIT, LATE
-from eunomia.learning.agents.cmaes import Settings, train
+from eunomia.learning.agents.cmaes import Progress, Settings, train
 from eunomia.learning.agents.evolution import Evolution, new_evolution
 from eunomia.learning.objectives import OBJECTIVES, check_objective
 from eunomia.learning.policy.bases import base_weights
@@ -145,7 +145,13 @@ def test_a_stage_of_sharing_moves_the_price_of_a_start_and_the_gate_alone() -> N
 
 def test_workers_and_interruptions_do_not_change_a_bit(tmp_path: Path) -> None:
     whole = train(SETTINGS, ToySampler())
-    train(replace(SETTINGS, generations=3), ToySampler(), tmp_path)
+
+    def stop(progress: Progress) -> None:
+        if progress.entry["generation"] == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(SETTINGS, ToySampler(), tmp_path, tell=stop)
     resumed = train(SETTINGS, ToySampler(), tmp_path, workers=2)
     for name, tensor in whole.weights.tensors().items():
         assert np.array_equal(tensor, resumed.weights.tensors()[name]), name

@@ -130,7 +130,8 @@ def train(
     """Run the remaining generations of a stage. With ``folder``, state is kept there after each generation.
 
     Equal settings give equal weights for any number of workers and of interruptions. ``generations`` may be raised
-    to go on with a finished run, whose last weights were validated and stay candidates. Raises RecordError where ``folder`` holds a run with other settings.
+    to go on with a finished run, whose last weights were validated and stay candidates.
+    Raises RecordError where ``folder`` holds a run with other settings.
     """
     codec = settings.codec
     state = read_state(folder, settings.hash) if folder is not None else None

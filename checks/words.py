@@ -27,7 +27,7 @@ RETIRED = {
     r"promises? (?:that (?:were|are) )?kept|kept promises?": "SLO attainment",
     r"(?:plain|readable|slow|obvious|compiled|plain-python) twins?": "reference engine, or reference form",
     r"(?:policy|trained|training|learned|shipped) cards?\b": "checkpoint",
-    r"\b(?:is|are|was|were|be) told\b": "say who passes what to whom",
+    r"\b(?:is|are|was|were|be) told\b(?! apart)": "say who passes what to whom",
     r"\b(?:is|are|was|were) asked for\b": "say who needs it",
     r"\bgives? way\b": "say which comes first",
     r"\bthat which\b": "what, or the noun",

@@ -138,5 +138,5 @@ def _print_verdict(verdict: Verdict) -> None:
         [r.name, f"{r.hit_rate:.2%}", f"{r.attainment:.0%}", f"{r.worst:.2%}"]
         for r in (verdict.serving, verdict.candidate)
     ]
-    print_table(["policy", "hits", "promises kept", "worst shortfall"], rows)
+    print_table(["policy", "hits", "SLO attainment", "worst shortfall"], rows)
     say(f"over {verdict.requests} recorded requests: {verdict.why}")

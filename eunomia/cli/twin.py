@@ -98,7 +98,7 @@ def _served(twin: Twin) -> Prediction | None:
 
 
 def note_left_out(twin: Twin) -> None:
-    """Say so when a recording has requests of networks that it knows nothing of."""
+    """Say so when a recording has requests of networks whose costs it does not hold."""
     if twin.left_out:
         lost = ", ".join(f"'{name:.100}' ({count})" for name, count in twin.left_out.items())
         note(f"requests left out, for the recording holds no block times of their networks: {lost}")

@@ -28,7 +28,7 @@ class LiveSearch:
     if all were compared at each rung (:class:`SuccessiveHalving`); what depends on the scheduler is how far the
     others run before that is known.
 
-    What schedulers are told of the work left is its expectation: steps up to the next rung, and those behind n further
+    Schedulers see the expected work left: steps up to the next rung, and those behind n further
     rungs with probability eta^-n. Does badly when a scheduler runs the trials of an app one after the other: then
     losers run long before anybody beats them.
     """

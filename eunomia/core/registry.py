@@ -13,7 +13,7 @@ from eunomia.core.errors import UnknownNameError
 class Registry:
     """A table ``name -> "package.module:attribute"``.
 
-    Nothing is imported until a name is asked for, so optional dependencies stay optional. Other
+    An entry is imported at its first use, so optional dependencies stay optional. Other
     packages add names with entry points of ``group``; a built-in name always wins over them.
     """
 

@@ -3,7 +3,7 @@
 time = max(FLOP / (peak x efficiency), bytes / (bandwidth x efficiency)) + launch overhead, with one
 efficiency per operator class. Nothing here was measured for Eunomia, so every cost carries the origin
 ``estimated``; a measured CSV table (``read_cost_csv``) takes its place. It does badly on small layers,
-whose time is launch and occupancy, and it knows nothing of L2 caches or fused kernels.
+whose time is launch and occupancy, and it has no L2 caches or fused kernels.
 """
 
 from __future__ import annotations

@@ -231,7 +231,7 @@ def _plain_name(policy: Greedy | Lookahead) -> str:
 
 
 def _lookaheads(start: _Candidate) -> list[Lookahead]:
-    """Lookahead over a rule, with no limit to its planning: it knows no arrivals to come, but breaks the pattern."""
+    """Lookahead over a rule, with no limit to its planning: it sees no arrivals to come, but breaks the pattern."""
     name = _plain_name(start.policy)
     priced = [lookahead(name, budget_us=0.0, price=price, price_of="mean", margin=0.0) for price in PRICES]
     return [*priced, lookahead(name, budget_us=0.0, margin=0.0)]

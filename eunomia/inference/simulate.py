@@ -171,7 +171,7 @@ def simulate_problem(
 ) -> Outcome:
     """Run one problem under one policy; the problem stays as it is.
 
-    A policy with ``prepare`` is told networks and platform, one with ``reset`` the seed; after each call, its
+    ``prepare`` hands networks and platform to a policy that has it, ``reset`` the seed; after each call, its
     ``charge_s`` [s], if it has one, is charged as scheduler time, unless measured time is. ``sharing`` names
     the contention mode of a policy that throttles memory traffic itself (MoCA's split), ``period_s`` and
     ``period_mode`` the ticks of one that decides periodically, where the options set none. Raises ConfigError for a

@@ -1,4 +1,4 @@
-"""Service that requests got: promises kept, response times, lateness, completions. Formulas: docs/metrics.md."""
+"""Service that requests got: SLO attainment, response times, lateness, completions. Formulas: docs/metrics.md."""
 
 from __future__ import annotations
 

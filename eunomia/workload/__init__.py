@@ -1,1 +1,1 @@
-"""What must be done: tenants, networks, requests. Knows nothing of hardware."""
+"""What must be done: tenants, networks, requests. Imports nothing of hardware."""

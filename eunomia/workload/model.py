@@ -181,7 +181,7 @@ class DnnModel:
     def with_batch(self, times: int) -> DnnModel:
         """The same network for ``times`` as many inputs in one inference, named ``name@times``."""
         if times < 1:
-            raise ModelError(f"model '{self.name}' was asked for a batch of {times}; it must be at least 1")
+            raise ModelError(f"model '{self.name}' has a batch of {times}; it must be at least 1")
         if times == 1:
             return self
         layers = tuple(layer.with_batch(times) for layer in self.layers)

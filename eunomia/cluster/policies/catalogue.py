@@ -1,4 +1,4 @@
-"""Cluster policies by name. One line per policy; nothing is imported until it is asked for."""
+"""Cluster policies by name. One line per policy; a policy is imported at its first use."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Elastic:
     divided by its least positive entry, raised to ``power``, and changed configurations are multiplied by
     r = (T - N S) / (T + S): age T, restarts N so far, ``restart_s`` S. max sum G A - lam * (1 - sum A), at
     most one choice per job, devices per type; ``lam`` is what it costs to leave a job without devices. Exact
-    by HiGHS within ``gap``; a solve that fails is told and falls back to greedy choice by G per device.
+    by HiGHS within ``gap``; a failed solve is noted and falls back to greedy choice by G per device.
 
     Sia's shipped settings differ from its paper (p = -0.5 against 0.5); ours is the paper's. Does badly where
     estimates at other scales are poor, and for rigid jobs, where only the type is left to choose.

@@ -13,7 +13,7 @@ LEAST = 1.0  # a pair whose normalised speeds sum to less is given up
 
 
 class RandomPacking:
-    """Pairs of equal scale factor drawn at random when more workers are asked for than there are devices.
+    """Pairs of equal scale factor drawn at random when the jobs need more workers than there are devices.
 
     A pair, once drawn, stays until one of its jobs ends or its normalised speed v_a / v_a alone + v_b / v_b alone,
     summed over all types, is below 1 (or it cannot share some type); that is looked at the next time shares are asked

@@ -173,7 +173,7 @@ def _as_gavel(problem: ShareProgramme) -> ShareSolution:
 
 
 def _by_one_system(problem: ShareProgramme) -> ShareSolution:
-    """The embedding without regard to structure: what pairs need, and the plain twin of the compiled one."""
+    """The embedding without regard to structure: for pairs, and as the reference form of the compiled one."""
     from eunomia.cluster.solver.embedding import Rows, solve_embedded
 
     built = assemble(problem, pair_columns(problem, whole=True), whole=True)

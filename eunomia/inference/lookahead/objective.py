@@ -1,4 +1,4 @@
-"""What a rollout is worth: hits, or promises kept (objectives of the operator)."""
+"""What a rollout is worth: hits, or SLO attainment and its like (objectives of the operator)."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class Queueing(Base):
         self.start_queued()
 
     def tick(self) -> None:
-        """Queueing rules know no period."""
+        """Queueing rules have no period."""
         raise PolicyError(
             f"placement '{self.rule.place}' binds sub-jobs at once; it cannot be used with a period"
         )

@@ -1,4 +1,4 @@
-"""Randomness as a hash of (seed, request, layer, stream): the same numbers in whatever order they are asked for."""
+"""Randomness as a hash of (seed, request, layer, stream): the same numbers in any order of use."""
 
 from __future__ import annotations
 

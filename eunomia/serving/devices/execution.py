@@ -42,7 +42,7 @@ class Execution:
         self.moving = Moving(self, arena, devices, loading)
 
     def connect(self, dispatcher: Dispatcher, answers: Answers) -> None:
-        """Who is told, and who has the answers."""
+        """Set the dispatcher that hears reports, and the holder of the answers."""
         self.dispatcher, self.answers = dispatcher, answers
 
     def running(self) -> list[Run]:

@@ -123,7 +123,7 @@ def _share_memory() -> bool:
     info = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
     try:
         ort.create_and_register_allocator(info, None)
-    except Exception:  # a runtime that knows no shared arena serves with one per block
+    except Exception:  # a runtime without a shared arena serves with one per block
         return False
     return True
 

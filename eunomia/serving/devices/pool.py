@@ -81,7 +81,7 @@ class DevicePool:
         self._spawn(self._watch())
 
     async def close(self) -> None:
-        """End every device; waiting requests are told that the server stops."""
+        """End every device; waiting requests fail with the reason that the server stops."""
         self._closing = True
         for task in list(self._tasks):
             task.cancel()

@@ -1,4 +1,4 @@
-"""A run that a device was told of."""
+"""A run that a device was ordered to make."""
 
 from __future__ import annotations
 

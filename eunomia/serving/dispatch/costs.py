@@ -12,9 +12,7 @@ import numpy.typing as npt
 from eunomia.core.errors import ModelError
 
 LEARN = 0.05  # weight of a new measurement; a block's time drifts with clock speed and neighbours
-LEARN_TWIN = (
-    0.005  # the same for what the digital twin is told: the mean of some 200 runs, not of the last 20
-)
+LEARN_TWIN = 0.005  # the same for the digital twin: the mean of some 200 runs, not of the last 20
 WILD = 0.7  # logarithms beyond it (a block that took twice as long) are an interruption, not the block's own spread
 
 

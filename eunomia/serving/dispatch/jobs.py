@@ -40,7 +40,7 @@ class Job:
     start_s: float = math.nan
     ended_s: float = 0.0  # when its last run ended
     attained_s: float = 0.0
-    reach_s: float = 0.0  # from its acceptance until the policy had seen it and devices were told
+    reach_s: float = 0.0  # from its acceptance until the policy had seen it and devices had their orders
     answer_s: float = 0.0  # from the end of its last run to its answer
     cancelled: bool = False
     retries: int = 0

@@ -11,7 +11,7 @@ from eunomia.serving.dispatch.jobs import Job
 
 @dataclass(frozen=True)
 class DispatchOptions:
-    """``lease_s``: the longest run that a device is told at once (0 = one block at a time).
+    """``lease_s``: the longest run that a device gets at once (0 = one block at a time).
     ``late``: what happens to waiting requests that can no longer meet their deadline: ``last`` or ``drop``.
     ``max_batch``: requests that may run together. ``bandwidth_bytes_s``: of the machine, for gated rules.
     ``ahead_s``: so long before a run ends, the policy is asked who is next, and the device told; 0 = only when it

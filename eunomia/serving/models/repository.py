@@ -71,7 +71,7 @@ class Repository:
         if entry is None:
             raise NotFound(f"unknown model '{name[:100]}'")
         if version not in ("", VERSION):
-            raise NotFound(f"model '{name}' has version {VERSION} only; '{version[:50]}' was asked for")
+            raise NotFound(f"model '{name}' has version {VERSION} only, not '{version[:50]}'")
         return entry
 
     def entries_for(self, grant: Grant, *, ready_only: bool = False) -> list[Entry]:

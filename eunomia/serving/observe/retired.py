@@ -18,7 +18,7 @@ class Retired:
     batch: int
     preemptions: int
     deadline_s: float  # relative; inf = none
-    reach_s: float = 0.0  # from its acceptance until devices were told
+    reach_s: float = 0.0  # from its acceptance until devices had their orders
     answer_s: float = 0.0  # from the end of its last run
 
     @property

@@ -194,7 +194,7 @@ def write_response(
 
 
 def _plain(array: npt.NDArray[Any]) -> list[Any]:
-    """Numbers for JSON, which knows neither NaN nor infinity: those become null."""
+    """Numbers for JSON, which has neither NaN nor infinity: those become null."""
     flat = array.ravel()
     if array.dtype.kind == "f" and not np.isfinite(flat).all():
         return [value if math.isfinite(value) else None for value in flat.tolist()]

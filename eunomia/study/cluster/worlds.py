@@ -21,7 +21,7 @@ class Worlds:
 
     @property
     def methods(self) -> list[str]:
-        """In the order they were asked for."""
+        """In the order of the request."""
         return list(self.figures)
 
     def estimate(self, method: str, figure: str) -> Estimate:

@@ -102,7 +102,7 @@ def standing(
     """Bracket the first ``requests`` requests of every seed, and run the policies on them alone.
 
     The platform is empty at first, so these windows are easier than what follows. Raises ConfigError for closed
-    loops, whose arrivals depend on the schedule, for jitter, and where fewer than one request is asked for.
+    loops, whose arrivals depend on the schedule, for jitter, and where the number of requests is below one.
     """
     if requests < 1:
         raise ConfigError(f"a bracket of {requests} requests; give at least 1")

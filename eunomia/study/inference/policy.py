@@ -89,7 +89,7 @@ class _Checked:
 
 
 class _Stateful(_Checked):
-    """The same for a policy that is told when a run begins."""
+    """The same for a policy with ``reset``."""
 
     def reset(self, seed: int) -> None:
         """A run begins."""

@@ -47,7 +47,7 @@ class Replayed:
 
     @property
     def attainment(self) -> float:
-        """Share of promises kept; 1 without promises."""
+        """SLO attainment; 1 without promises."""
         return float((self.gap <= TOLERANCE).mean()) if len(self.gap) else 1.0
 
     @property
@@ -146,7 +146,7 @@ def _equal(new: Replayed, old: Replayed) -> str:
     apart = int((new.hit != old.hit).sum())
     fare = f"{apart} of {len(new.hit)} requests fare" if apart else "not one request fares"
     return (
-        f"the recording cannot tell it from '{old.name}': the same promises kept, hit rates {new.hit_rate:.2%} and "
+        f"the recording cannot tell it from '{old.name}': equal SLO attainment, hit rates {new.hit_rate:.2%} and "
         f"{old.hit_rate:.2%}, {fare} differently; nothing in this traffic speaks for it"
     )
 

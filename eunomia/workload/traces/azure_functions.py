@@ -37,7 +37,7 @@ def read(
     seed: int = 0,  # of the times within the minutes, 2019
     tenants: Literal["app", "owner"] = "app",
 ) -> Trace:
-    """One row per call, sorted, from 0; the release is told by the header."""
+    """One row per call, sorted, from 0; the header names the release."""
     if tenants not in ("app", "owner"):
         raise ConfigError(f"azure-functions tenants is '{tenants}'; choose one of: app, owner")
     if "end_timestamp" in header(path):

@@ -38,7 +38,7 @@ class Goals:
 
 @dataclass(frozen=True)
 class Metrics:
-    """Of a finished trace. ``met``: share of tasks done in time; ``reward``: the sum."""
+    """Of a finished trace. ``met``: hit rate of the tasks; ``reward``: the sum."""
 
     requester: float
     provider: float

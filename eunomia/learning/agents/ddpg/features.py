@@ -1,4 +1,4 @@
-"""The features of ``table`` inside compiled code; tests/learning/agents/ddpg has the plain twin."""
+"""The features of ``table`` inside compiled code; tests/learning/agents/ddpg has the reference form."""
 
 from __future__ import annotations
 

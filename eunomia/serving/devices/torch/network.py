@@ -98,7 +98,7 @@ def device_of() -> Any:
 
 
 def synchronise(device: Any) -> None:
-    """Wait until the device has done all that it was told."""
+    """Wait until the device has done all its orders."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 

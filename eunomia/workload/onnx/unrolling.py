@@ -236,7 +236,9 @@ class Unrolling:
         """The nodes of a body that its outputs need, each after those it depends on."""
         known = {entry.name for entry in body.input}.union(names)
         nodes = [node for node in body.node if not _is_constant(node)]
-        ordered = topological(nodes, lambda name: name in known or self._shapes.has(name))
+        ordered = topological(
+            nodes, lambda name: name in known or name in self._written or self._shapes.has(name)
+        )
         return live(ordered, {entry.name for entry in body.output})
 
     def _truth(self, name: str) -> bool | None:

@@ -86,6 +86,9 @@ SYSTEM = np.dtype(
             "f8",
         ),  # > 0: asked at the ticks of this period, to queue sub-jobs; 0 = event-driven, to start them
         ("parameters", "f8", (8,)),  # constants of the policy
+        # where the arrays stand that the policy brings along, and their sizes: core/addresses.py writes and reads them
+        ("block_at", "u8", (8,)),
+        ("block_bytes", "i8", (8,)),
         # scratch of the policy: 0 at the start, kept for the run, the one thing it may write
         ("memory", "f8", (64,)),
     ],

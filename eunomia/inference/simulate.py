@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.contract.constants import give_constants
 from eunomia.contract.view import Assign, View
 from eunomia.core.errors import ConfigError, PolicyError
 from eunomia.hardware.platform import PlatformLike
@@ -196,8 +197,7 @@ def simulate_problem(
         rules = rules._replace(mode=STEP)
     asked_how = "decide" if options.period_s is None else "decide_tick"
     engine = Engine(problem, rules, options, getattr(chosen, "key", None), getattr(chosen, asked_how, None))
-    constants = getattr(chosen, "parameters", ())
-    engine.state["system"]["parameters"][0, : len(constants)] = constants
+    give_constants(chosen, engine.state["system"])
     if hasattr(chosen, "attach"):
         engine.companion = chosen.attach(engine)
     start = time.perf_counter()

@@ -44,6 +44,7 @@ class Guarded:
         self.limit_s, self.patience, self.rest, self._clock = limit_s, patience, rest, clock
         self.name = f"guarded {policy_name(inner)}"
         self.parameters = getattr(self.fallback, "parameters", ())
+        self.blocks = getattr(self.fallback, "blocks", ())
         self.reset(0)
 
     def reset(self, seed: int) -> None:

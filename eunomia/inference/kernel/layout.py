@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.contract.view import ACCELERATOR, READY, SYSTEM
+from eunomia.core.addresses import table_fields
 
 Records = npt.NDArray[Any]
 
@@ -276,8 +277,8 @@ ARRAYS: dict[str, np.dtype[Any]] = {  # every array of the kernel: name -> eleme
     "free_in": NUMBER,  # (decisions, S)
 }
 
-KERNEL = np.dtype(  # the one argument of every kernel function: addresses, sizes, counters, settings
-    [(name, "i8") for name in ARRAYS]
+KERNEL = np.dtype(  # the one argument of every kernel function: where arrays stand, sizes, counters, settings
+    table_fields(list(ARRAYS))
     + [
         ("num_lanes", "i8"),
         ("num_types", "i8"),

@@ -1,7 +1,7 @@
-"""Typed access to the kernel's arrays through one record of addresses.
+"""The kernel's arrays, by name and index, through the one record that tells of them.
 
 Passing thirty arrays to every function makes numba's compile time and call cost explode: each is
-seven machine words, unpacked in every function. Here each function gets one pointer, and
+seven machine words, unpacked in every function. Here each function gets one record, and
 ``slot_at(k, i)`` is a load and an addition.
 """
 
@@ -15,6 +15,7 @@ from llvmlite import ir
 from numba import from_dtype, types
 from numba.extending import intrinsic
 
+from eunomia.core.addresses import array_of, copy_fields, copy_items, item_at, record_of
 from eunomia.inference.kernel.layout import ARRAYS, KERNEL
 
 Kernel = Any  # a KERNEL record
@@ -22,94 +23,68 @@ Record = Any  # a record of one of the arrays
 KERNEL_TYPE = from_dtype(KERNEL)
 
 
-def _accessor(name: str, element: np.dtype[Any] | None = None) -> Callable[[Any, int], Any]:
-    """A jittable function (k, i) -> record i of array ``name``, without bounds check."""
-    dtype = ARRAYS[name] if element is None else element
-    record, size, offset = from_dtype(dtype), dtype.itemsize, KERNEL.fields[name][1]  # type: ignore[index]
-
-    @intrinsic
-    def at(typingctx, k, i):  # type: ignore[no-untyped-def]
-        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-            kernel, index = args
-            word, byte = ir.IntType(64), ir.IntType(8)
-            start = builder.bitcast(kernel, byte.as_pointer())
-            field = builder.gep(start, [word(offset)])
-            load = builder.load(builder.bitcast(field, word.as_pointer()))
-            load.set_metadata("invariant.load", builder.module.add_metadata([]))
-            index = context.cast(builder, index, signature.args[1], types.int64)
-            first = builder.inttoptr(load, byte.as_pointer())
-            address = builder.gep(first, [builder.mul(index, word(size))], inbounds=True)
-            return builder.bitcast(address, context.get_value_type(record))
-
-        if isinstance(i, types.Integer) and k == KERNEL_TYPE:
-            return record(k, i), codegen
-        return None
-
-    return at
+def _at(name: str) -> Callable[[Kernel, int], Record]:
+    return item_at(KERNEL, name, ARRAYS[name])
 
 
-cost_at = _accessor("costs")
-row_at = _accessor("rows")
-successor_at = _accessor("successors")
-model_at = _accessor("models")
-job_at = _accessor("jobs")
-pair_at = _accessor("pairs")
-ring_at = _accessor("ring")
-ranked_at = _accessor("ranked")
-result_at = _accessor("results")
-lane_at = _accessor("lanes")
-end_at = _accessor("ends")
-queue_at = _accessor("accelerators")
-type_at = _accessor("types")
-heap_at = _accessor("heaps")
-ranking_at = _accessor("ranking")
-class_estimate_at = _accessor("class_estimate")
-idle_finish_at = _accessor("idle_finish")
-busy_finish_at = _accessor("busy_finish")
-marked_at = _accessor("marked")
-think_at = _accessor("think")
-slot_at = _accessor("slots")
-pending_at = _accessor("pending")
-node_at = _accessor("nodes")
-facts_at = _accessor("ready")
-waiting_at = _accessor("waiting")
-fresh_at = _accessor("fresh")
-timer_at = _accessor("timers")
-view_node_at = _accessor("view_nodes")
-shown_at = _accessor("view_ready")
-view_latency_at = _accessor("view_latency")
-view_demand_at = _accessor("view_demand")
-view_energy_at = _accessor("view_energy")
-answer_at = _accessor("answer")
-answer_priority_at = _accessor("answer_priority")
-subjob_at = _accessor("subjobs")
-decision_at = _accessor("decisions")
-free_in_at = _accessor("free_in")
+def _copy(name: str) -> Callable[[Kernel, int, Kernel, int, int], None]:
+    return copy_items(KERNEL, name, ARRAYS[name])
 
 
-@intrinsic
-def pointer(typingctx, address):  # type: ignore[no-untyped-def]
-    """An address as an untyped pointer, for ``numba.carray``."""
+cost_at = _at("costs")
+row_at = _at("rows")
+successor_at = _at("successors")
+model_at = _at("models")
+job_at = _at("jobs")
+pair_at = _at("pairs")
+ring_at = _at("ring")
+ranked_at = _at("ranked")
+result_at = _at("results")
+lane_at = _at("lanes")
+end_at = _at("ends")
+queue_at = _at("accelerators")
+type_at = _at("types")
+heap_at = _at("heaps")
+ranking_at = _at("ranking")
+class_estimate_at = _at("class_estimate")
+idle_finish_at = _at("idle_finish")
+busy_finish_at = _at("busy_finish")
+marked_at = _at("marked")
+think_at = _at("think")
+slot_at = _at("slots")
+pending_at = _at("pending")
+node_at = _at("nodes")
+facts_at = _at("ready")
+waiting_at = _at("waiting")
+fresh_at = _at("fresh")
+timer_at = _at("timers")
+view_node_at = _at("view_nodes")
+shown_at = _at("view_ready")
+view_latency_at = _at("view_latency")
+view_demand_at = _at("view_demand")
+view_energy_at = _at("view_energy")
+answer_at = _at("answer")
+answer_priority_at = _at("answer_priority")
+subjob_at = _at("subjobs")
+decision_at = _at("decisions")
+free_in_at = _at("free_in")
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.inttoptr(args[0], context.get_value_type(types.voidptr))
+system_of = record_of(KERNEL, "system", ARRAYS["system"])
 
-    return types.voidptr(types.int64), codegen
+# As arrays of numba's own, (k, rows) or (k, rows, columns): what a policy is given.
+shown_of = array_of(KERNEL, "view_ready", ARRAYS["view_ready"])
+latency_of = array_of(KERNEL, "view_latency", ARRAYS["view_latency"], np.float64, 2)
+demand_of = array_of(KERNEL, "view_demand", ARRAYS["view_demand"], np.float64, 2)
+energy_of = array_of(KERNEL, "view_energy", ARRAYS["view_energy"], np.float64, 2)
+accelerators_of = array_of(KERNEL, "accelerators", ARRAYS["accelerators"])
+answers_of = array_of(KERNEL, "answer", ARRAYS["answer"], np.int64, 2)
+priorities_of = array_of(KERNEL, "answer_priority", ARRAYS["answer_priority"], np.float64)
 
-
-@intrinsic
-def system_of(typingctx, k):  # type: ignore[no-untyped-def]
-    """The SYSTEM record."""
-    record, offset = from_dtype(ARRAYS["system"]), KERNEL.fields["system"][1]  # type: ignore[index]
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        word, byte = ir.IntType(64), ir.IntType(8)
-        field = builder.gep(builder.bitcast(args[0], byte.as_pointer()), [word(offset)])
-        load = builder.load(builder.bitcast(field, word.as_pointer()))
-        load.set_metadata("invariant.load", builder.module.add_metadata([]))
-        return builder.inttoptr(load, context.get_value_type(record))
-
-    return record(k), codegen
+# (source, first, target, to, count): from one kernel's array to another's.
+copy_slots, copy_pending, copy_nodes = _copy("slots"), _copy("pending"), _copy("nodes")
+copy_facts, copy_waiting, copy_lanes = _copy("ready"), _copy("waiting"), _copy("lanes")
+copy_accelerators, copy_system = _copy("accelerators"), _copy("system")
+copy_scalars = copy_fields(KERNEL, "num_lanes")  # (source, target): sizes, counters, settings
 
 
 @intrinsic

@@ -7,9 +7,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import carray, types
+from numba import types
 
-from eunomia.contract.view import ACCELERATOR, READY
 from eunomia.inference.kernel.dispatch import (
     begin,
     bind,
@@ -38,12 +37,18 @@ from eunomia.inference.kernel.loop import (
 from eunomia.inference.kernel.memory import (
     KERNEL_TYPE,
     Kernel,
+    accelerators_of,
+    answers_of,
+    demand_of,
+    energy_of,
     facts_at,
     fresh_at,
+    latency_of,
     node_at,
-    pointer,
+    priorities_of,
     row_at,
     shown_at,
+    shown_of,
     system_of,
     view_node_at,
 )  # fmt: skip
@@ -128,13 +133,10 @@ def resume_view(k: Kernel, answers: int) -> int:
 @jitted
 def call_policy(k: Kernel, decide: Callable[..., int], shown: int) -> int:
     """Ask a compiled policy; returns the number of answers."""
-    shape = (shown, k.num_lanes)
+    lanes = k.num_lanes
     return decide(
-        carray(pointer(k.view_ready), shown, READY), carray(pointer(k.view_latency), shape, np.float64),
-        carray(pointer(k.view_demand), shape, np.float64), carray(pointer(k.view_energy), shape, np.float64),
-        carray(pointer(k.accelerators), k.num_lanes, ACCELERATOR), system_of(k),
-        carray(pointer(k.answer), (k.node_capacity, 2), np.int64),
-        carray(pointer(k.answer_priority), k.node_capacity, np.float64),
+        shown_of(k, shown), latency_of(k, shown, lanes), demand_of(k, shown, lanes), energy_of(k, shown, lanes),
+        accelerators_of(k, lanes), system_of(k), answers_of(k, k.node_capacity, 2), priorities_of(k, k.node_capacity),
     )  # fmt: skip
 
 
@@ -144,12 +146,9 @@ def dynamic_round(k: Kernel, key: Key) -> None:
     now_s = system_of(k).now_s
     while can_decide(k):
         shown = show_all(k, now_s)
-        shape = (shown, k.num_lanes)
         index, s = greedy_choice(
-            key, carray(pointer(k.view_ready), shown, READY),
-            carray(pointer(k.view_latency), shape, np.float64), carray(pointer(k.view_demand), shape, np.float64),
-            carray(pointer(k.accelerators), k.num_lanes, ACCELERATOR), system_of(k),
-            k.place, k.feasible == 1, k.gate,
+            key, shown_of(k, shown), latency_of(k, shown, k.num_lanes), demand_of(k, shown, k.num_lanes),
+            accelerators_of(k, k.num_lanes), system_of(k), k.place, k.feasible == 1, k.gate,
         )  # fmt: skip
         if index < 0:
             return

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.core.addresses import link
 from eunomia.inference.kernel.layout import ARRAYS, KERNEL, UNFINISHED, Records
 from eunomia.inference.kernel.setup import Rules, classes, followers, headroom, write_settings
 from eunomia.inference.options import EngineOptions
@@ -31,8 +32,7 @@ class State:
         self._link()
 
     def _link(self) -> None:
-        for name, array in self.arrays.items():
-            self.kernel[name] = array.ctypes.data
+        link(self.kernel, self.arrays)
 
     @property
     def k(self) -> Any:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from numba import carray
-
-from eunomia.contract.view import READY
 from eunomia.inference.kernel.dispatch import begin, bind, refresh_system
 from eunomia.inference.kernel.facts import is_late
 from eunomia.inference.kernel.indicators import show_indicator
@@ -18,9 +15,9 @@ from eunomia.inference.kernel.memory import (
     facts_at,
     lane_at,
     node_at,
-    pointer,
     queue_at,
     shown_at,
+    shown_of,
     slot_at,
     view_demand_at,
     view_energy_at,
@@ -37,7 +34,7 @@ def show(k: Kernel, count: int, now_s: float) -> None:
     refresh_system(k)
     for s in range(k.num_lanes):
         queue_at(k, s).free_in_s = time_left(k, s)
-    shown = carray(pointer(k.view_ready), count, READY)
+    shown = shown_of(k, count)
     for i in range(count):
         node = view_node_at(k, i).value
         shown[i] = facts_at(k, node)

@@ -10,13 +10,13 @@ from eunomia.inference.lookahead.deliberate import deliberate
 from eunomia.inference.lookahead.futures import count_arrivals
 from eunomia.inference.lookahead.keys import order_key
 from eunomia.inference.lookahead.memory import (
-    ADDRESS,
+    BLOCK,
     NORMAL,
     Workspace,
     level_at,
     planned_at,
     rule_at,
-    workspace_at,
+    workspace_of,
 )
 from eunomia.inference.lookahead.standing import correct_plan, meet_arrivals
 
@@ -31,7 +31,7 @@ def refresh_plan(ws: Workspace, system: Any) -> None:
         _install(ws)
     if arrived != ws.seen:
         ws.seen = arrived
-        count_arrivals(ws, ws.live)
+        count_arrivals(ws)
         meet_arrivals(ws)
     if ws.moves_left == 0:
         return
@@ -55,11 +55,11 @@ def choose_by_plan(ready, latency_s, demand, energy, accelerators, system, answe
     """The first sub-job of the plan that is given an idle accelerator; without an engine, the base rule's."""
     if len(ready) == 0:
         return 0
-    address = int(system.memory[ADDRESS])
+    planned = system.block_bytes[BLOCK] > 0  # an engine is behind the View
     order, place = int(system.parameters[0]), int(system.parameters[1])
     feasible, gate = system.parameters[2] == 1.0, system.parameters[3]
-    if address != 0:
-        ws = workspace_at(address)
+    if planned:
+        ws = workspace_of(system)
         refresh_plan(ws, system)
         rule = rule_at(ws, ws.rule)
         order, place, feasible, gate = rule.order, rule.place, rule.feasible == 1, rule.gate
@@ -69,7 +69,7 @@ def choose_by_plan(ready, latency_s, demand, energy, accelerators, system, answe
     best, best_s, best_late, best_level, best_key = -1, -1, 0, 0, 0.0
     for i in range(len(ready)):
         late = ready[i].late if tiered else 0
-        level = level_at(workspace_at(address), ready[i].request).value if address != 0 else NORMAL
+        level = level_at(workspace_of(system), ready[i].request).value if planned else NORMAL
         key = order_key(order, ready[i], system)
         if best >= 0:
             if late != best_late:

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from eunomia.core.addresses import give_blocks, link, share
 from eunomia.core.errors import PolicyError
 from eunomia.inference.kernel.setup import GREEDY, PLACEMENTS, Rules, width
 from eunomia.inference.kernel.state import State, new_state
 from eunomia.inference.lookahead.keys import ORDERS
-from eunomia.inference.lookahead.memory import ADDRESS, ARRAYS, WORKSPACE
+from eunomia.inference.lookahead.memory import ARRAYS, BLOCK, WORKSPACE
 from eunomia.inference.options import Estimator
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.problem import SLI_KINDS, Problem
@@ -81,7 +82,7 @@ def believed(problem: Problem, futures: int) -> Problem:
 
 
 def attach(engine: Any, settings: Settings, portfolio: tuple[Greedy, ...]) -> Companion:
-    """Allocate the memory and leave its address where the compiled policy finds it.
+    """Allocate the memory and leave it where the compiled policy finds it.
 
     ``engine``: an Engine (inference/simulate.py) that has not begun to run.
     """
@@ -89,16 +90,16 @@ def attach(engine: Any, settings: Settings, portfolio: tuple[Greedy, ...]) -> Co
     snapshot, trial = _twin_states(engine, believed(problem, settings.futures), settings.futures)
     arrays = _arrays(problem, settings, portfolio, len(trial["nodes"]))
     workspace = np.zeros(1, WORKSPACE)
+    states = {"live": engine.state.kernel, "snapshot": snapshot.kernel, "trial": trial.kernel}
+    link(workspace, {**states, **arrays})
     values = {
-        **asdict(settings), **{name: array.ctypes.data for name, array in arrays.items()},
-        "live": engine.state.kernel.ctypes.data, "snapshot": snapshot.kernel.ctypes.data,
-        "trial": trial.kernel.ctypes.data, "num_rules": len(portfolio), "num_requests": len(problem.jobs.pair),
-        "most_known": KNOWN, "num_rows": len(problem.costs.latency_s), "num_pairs": len(problem.jobs.model_of),
+        **asdict(settings), "num_rules": len(portfolio), "num_requests": len(problem.jobs.pair), "most_known": KNOWN,
+        "num_rows": len(problem.costs.latency_s), "num_pairs": len(problem.jobs.model_of),
         "future_capacity": FUTURE, "learning": options.estimator.mode == "ewma",
     }  # fmt: skip
     for name, value in values.items():
         workspace[name] = value
-    engine.state["system"]["memory"][0, ADDRESS] = float(workspace.ctypes.data)
+    give_blocks(engine.state["system"], [workspace], BLOCK)
     return Companion(workspace, arrays, (snapshot, trial))
 
 
@@ -118,9 +119,8 @@ def _twin_states(engine: Any, model: Problem, futures: int) -> tuple[State, Stat
         new_state(model, Rules(GREEDY), inner, slots=slots, nodes_per_slot=width(model)) for _ in range(2)
     )
     for state in (snapshot, trial):
-        for name in SHARED:
-            state.kernel[name] = snapshot.kernel[name]
-        state.kernel["rows"] = engine.state.kernel["rows"]  # what remains, as estimated now
+        share(state.kernel, snapshot.kernel, SHARED)
+        share(state.kernel, engine.state.kernel, ["rows"])  # what remains, as estimated now
     return snapshot, trial
 
 

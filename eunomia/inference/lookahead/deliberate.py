@@ -18,10 +18,10 @@ from eunomia.inference.lookahead.memory import (
     LAST,
     NORMAL,
     Workspace,
-    kernel_at,
     level_at,
     pair_state_at,
     planned_at,
+    snapshot_of,
 )
 from eunomia.inference.lookahead.objective import HITS, clear_tally, worth
 from eunomia.inference.lookahead.rollout import roll_out
@@ -32,7 +32,7 @@ from eunomia.inference.lookahead.snapshot import take_snapshot
 def evaluate(ws: Workspace, rule: int, to_beat: float) -> float:
     """Value of the planned levels under a rule, summed over the sampled futures; -inf = cut off."""
     clear_tally(ws)
-    k = kernel_at(ws.snapshot)
+    k = snapshot_of(ws)
     for slot in range(k.used_slots):
         planned_at(ws, slot_at(k, slot).request).lost_now = 0
     ws.allowed = np.inf
@@ -54,8 +54,8 @@ def spent(ws: Workspace) -> bool:
 @jitted
 def prepare(ws: Workspace) -> None:
     """Snapshot, horizon and futures."""
-    take_snapshot(ws, ws.live)
-    k = kernel_at(ws.snapshot)
+    take_snapshot(ws)
+    k = snapshot_of(ws)
     ws.price_per_s = ws.price / priced_share_s(ws, k)
     from_s, last_s = system_of(k).now_s, 0.0
     for slot in range(k.used_slots):
@@ -66,7 +66,7 @@ def prepare(ws: Workspace) -> None:
     if last_s > from_s:
         ws.until_s = min(ws.until_s, last_s)
     if ws.futures > 0:
-        draw_futures(ws, ws.live)
+        draw_futures(ws)
 
 
 @jitted
@@ -91,7 +91,7 @@ def deliberate(ws: Workspace) -> None:
     ws.used, ws.limit = 0, ws.budget
     ws.deliberations += 1
     prepare(ws)
-    k = kernel_at(ws.snapshot)
+    k = snapshot_of(ws)
     touched = False
     for slot in range(k.used_slots):
         request = slot_at(k, slot).request
@@ -113,7 +113,7 @@ def deliberate(ws: Workspace) -> None:
 @jitted
 def _try_plan_in_force(ws: Workspace, best: float) -> tuple[int, float]:
     """Keep to the plan in force if it promises more than the base."""
-    k = kernel_at(ws.snapshot)
+    k = snapshot_of(ws)
     for slot in range(k.used_slots):
         request = slot_at(k, slot).request
         planned_at(ws, request).value = level_at(ws, request).value
@@ -144,7 +144,7 @@ def _try_rules(ws: Workspace, best_rule: int, best: float) -> tuple[int, float]:
 @jitted
 def note_lost(ws: Workspace) -> None:
     """Remember which requests the plan that was just rolled out loses."""
-    k = kernel_at(ws.snapshot)
+    k = snapshot_of(ws)
     for slot in range(k.used_slots):
         level = planned_at(ws, slot_at(k, slot).request)
         level.lost = level.lost_now
@@ -170,7 +170,7 @@ def _try_requests(ws: Workspace, rule: int, best: float) -> float:
 @jitted
 def _try_moves(ws: Workspace, rule: int, best: float, lost: int, level: int) -> float:
     """Move each request that is (not) lost to one level."""
-    k = kernel_at(ws.snapshot)
+    k = snapshot_of(ws)
     for slot in range(k.used_slots):
         plan = planned_at(ws, slot_at(k, slot).request)
         before = plan.value

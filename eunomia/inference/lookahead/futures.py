@@ -7,15 +7,15 @@ import math
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import job_at, system_of
 from eunomia.inference.kernel.noise import uniform
-from eunomia.inference.lookahead.memory import Workspace, kernel_at, pair_state_at
+from eunomia.inference.lookahead.memory import Workspace, live_of, pair_state_at, snapshot_of
 
 _STREAM = 1 << 20  # apart from the engine's streams of random numbers
 
 
 @jitted
-def count_arrivals(ws: Workspace, live_address: int) -> None:
+def count_arrivals(ws: Workspace) -> None:
     """Learn rates and relative deadlines from requests that have arrived since the last look."""
-    live = kernel_at(live_address)
+    live = live_of(ws)
     while ws.seen_open < live.next_open:
         job = job_at(live, ws.seen_open)
         state = pair_state_at(ws, job.pair)
@@ -25,9 +25,9 @@ def count_arrivals(ws: Workspace, live_address: int) -> None:
 
 
 @jitted
-def draw_futures(ws: Workspace, live_address: int) -> None:
+def draw_futures(ws: Workspace) -> None:
     """Poisson arrivals until the horizon, at the mean rates so far; a fresh draw for every deliberation."""
-    k, now_s = kernel_at(ws.snapshot), system_of(kernel_at(live_address)).now_s
+    k, now_s = snapshot_of(ws), system_of(live_of(ws)).now_s
     seed = system_of(k).seed
     ws.drawn += 1
     ws.future_count = 0

@@ -1,7 +1,7 @@
-"""The workspace of one lookahead: a record of addresses, counters and settings beside the engine's own.
+"""The workspace of one lookahead: a record of counters and settings beside the engine's own, and of where all stands.
 
-The compiled policy is handed this record's address through the scratch memory of the View's SYSTEM record;
-from it the engine's live state, the snapshot and the trial state are reached. All three are KERNEL records.
+The compiled policy finds it as a block of the View's SYSTEM record; from it the engine's live state, the snapshot and
+the trial state are reached. All three are KERNEL records.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import from_dtype, types
-from numba.core.cgutils import raw_memcpy
-from numba.extending import intrinsic
+from numba import from_dtype
 
-from eunomia.inference.kernel.memory import KERNEL_TYPE
+from eunomia.contract.view import SYSTEM
+from eunomia.core.addresses import block_record, item_at, record_of, table_fields
+from eunomia.inference.kernel.layout import KERNEL
 
 Workspace = Any  # a WORKSPACE record
-ADDRESS = 63  # word of SYSTEM.memory that holds the workspace's address; 0 = no engine behind the View
+BLOCK = 7  # of the SYSTEM record: the workspace; there is none where no engine is behind the View
 
 RULE = np.dtype(  # one rule of the portfolio
     [
@@ -66,8 +65,9 @@ ARRAYS: dict[str, np.dtype[Any]] = {
     "agenda": ENTRY,
 }
 
+STATES = ("live", "snapshot", "trial")
 WORKSPACE = np.dtype(
-    [(name, "i8") for name in ("live", "snapshot", "trial", *ARRAYS)]
+    table_fields([*STATES, *ARRAYS])
     + [
         ("num_rules", "i8"),
         ("num_requests", "i8"),
@@ -126,61 +126,16 @@ WORKSPACE = np.dtype(
     align=True,
 )
 WORKSPACE_TYPE = from_dtype(WORKSPACE)
+workspace_of = block_record(SYSTEM, BLOCK, WORKSPACE)
+live_of, snapshot_of, trial_of = (record_of(WORKSPACE, name, KERNEL) for name in STATES)
 
 
-def _record_at(record: Any) -> Callable[[int], Any]:
-    @intrinsic
-    def at(typingctx, address):  # type: ignore[no-untyped-def]
-        """The record at an address."""
-
-        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-            return builder.inttoptr(args[0], context.get_value_type(record))
-
-        return record(types.int64), codegen
-
-    return at  # type: ignore[no-any-return]
+def _at(name: str) -> Callable[[Workspace, int], Any]:
+    return item_at(WORKSPACE, name, ARRAYS[name])
 
 
-kernel_at = _record_at(KERNEL_TYPE)
-workspace_at = _record_at(WORKSPACE_TYPE)
-
-
-def _accessor(name: str) -> Callable[[Workspace, int], Any]:
-    """A jittable function (workspace, i) -> record i of array ``name``, without bounds check."""
-    dtype = ARRAYS[name]
-    record, size, offset = from_dtype(dtype), dtype.itemsize, WORKSPACE.fields[name][1]  # type: ignore[index]
-
-    @intrinsic
-    def at(typingctx, workspace, i):  # type: ignore[no-untyped-def]
-        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-            base, index = args
-            word, byte = ir.IntType(64), ir.IntType(8)
-            field = builder.gep(builder.bitcast(base, byte.as_pointer()), [word(offset)])
-            load = builder.load(builder.bitcast(field, word.as_pointer()))
-            index = context.cast(builder, index, signature.args[1], types.int64)
-            address = builder.add(load, builder.mul(index, word(size)))
-            return builder.inttoptr(address, context.get_value_type(record))
-
-        return record(workspace, i), codegen
-
-    return at  # type: ignore[no-any-return]
-
-
-@intrinsic
-def copy_words(typingctx, source, target, count):  # type: ignore[no-untyped-def]
-    """``count`` words of eight bytes from one address to another."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        start, end, words = args
-        byte = ir.IntType(8).as_pointer()
-        raw_memcpy(builder, builder.inttoptr(end, byte), builder.inttoptr(start, byte), words, 8)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), codegen
-
-
-rule_at = _accessor("portfolio")
-pair_state_at = _accessor("pairs")
-level_at = _accessor("levels")
-planned_at = _accessor("planned")
-entry_at = _accessor("agenda")
+rule_at = _at("portfolio")
+pair_state_at = _at("pairs")
+level_at = _at("levels")
+planned_at = _at("planned")
+entry_at = _at("agenda")

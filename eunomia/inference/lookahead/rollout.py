@@ -36,10 +36,11 @@ from eunomia.inference.lookahead.agenda import enter_fresh, find_hopeless, open_
 from eunomia.inference.lookahead.memory import (
     Workspace,
     entry_at,
-    kernel_at,
     pair_state_at,
     planned_at,
     rule_at,
+    snapshot_of,
+    trial_of,
 )
 from eunomia.inference.lookahead.snapshot import restore
 
@@ -54,7 +55,7 @@ def roll_out(ws: Workspace, rule: int, future: int) -> bool:
     Tallies hits and misses per pair; ``ws.loss`` goes on counting from where it stands.
     """
     restore(ws)
-    k = kernel_at(ws.trial)
+    k = trial_of(ws)
     ws.used += ROLLOUT
     ws.most_ends = ws.limit - ws.used if ws.limit > 0 else UNLIMITED
     k.next_open = ws.num_requests + future * ws.future_capacity
@@ -70,7 +71,7 @@ def roll_out(ws: Workspace, rule: int, future: int) -> bool:
 @jitted
 def pass_time(ws: Workspace, rule: int, until_s: float) -> None:
     """Move the snapshot forward: what will have happened under the plan in force when the next one is ready."""
-    k = kernel_at(ws.snapshot)
+    k = snapshot_of(ws)
     k.next_open = k.num_open = 0
     ws.allowed, ws.most_ends = np.inf, UNLIMITED
     _follow(ws, k, rule, until_s)

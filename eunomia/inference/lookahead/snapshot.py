@@ -9,12 +9,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from eunomia.contract.view import ACCELERATOR, READY, SYSTEM
 from eunomia.inference.kernel.facts import is_late
 from eunomia.inference.kernel.jit import jitted
-from eunomia.inference.kernel.layout import KERNEL, LANE, NODE, RUNNING, SLOT
+from eunomia.inference.kernel.layout import RUNNING
 from eunomia.inference.kernel.memory import (
     Kernel,
+    copy_accelerators,
+    copy_facts,
+    copy_lanes,
+    copy_nodes,
+    copy_pending,
+    copy_scalars,
+    copy_slots,
+    copy_system,
+    copy_waiting,
     cost_at,
     facts_at,
     lane_at,
@@ -27,18 +35,13 @@ from eunomia.inference.kernel.memory import (
 )
 from eunomia.inference.kernel.placement import time_left
 from eunomia.inference.kernel.pools import link_waiting
-from eunomia.inference.lookahead.memory import Workspace, copy_words, kernel_at, pair_state_at
-
-_SCALARS = KERNEL.fields["num_lanes"][1] // 8  # type: ignore[index]  # words of a KERNEL that hold addresses
-_WORDS = KERNEL.itemsize // 8 - _SCALARS
-_SLOT_WORDS, _NODE_WORDS, _READY_WORDS = SLOT.itemsize // 8, NODE.itemsize // 8, READY.itemsize // 8
-_LANE_WORDS, _QUEUE_WORDS, _SYSTEM_WORDS = LANE.itemsize // 8, ACCELERATOR.itemsize // 8, SYSTEM.itemsize // 8
+from eunomia.inference.lookahead.memory import Workspace, live_of, pair_state_at, snapshot_of, trial_of
 
 
 @jitted
-def take_snapshot(ws: Workspace, live_address: int) -> None:
+def take_snapshot(ws: Workspace) -> None:
     """Fill the snapshot from the live engine; ``ws.known`` requests are in it."""
-    live, k = kernel_at(live_address), kernel_at(ws.snapshot)
+    live, k = live_of(ws), snapshot_of(ws)
     _copy_settings(ws, live, k)
     _copy_running(ws, live, k)
     for i in range(live.num_waiting):
@@ -90,10 +93,8 @@ def _copy_slot(live: Kernel, k: Kernel, slot: int) -> int:
     """A new slot of the snapshot for a live one; companion.py has made room for all that are ever copied."""
     mine: int = k.used_slots
     k.used_slots += 1
-    copy_words(live.slots + slot * 8 * _SLOT_WORDS, k.slots + mine * 8 * _SLOT_WORDS, _SLOT_WORDS)
-    copy_words(
-        live.pending + slot * 8 * live.num_layers, k.pending + mine * 8 * k.num_layers, live.num_layers
-    )
+    copy_slots(live, slot, k, mine, 1)
+    copy_pending(live, slot * live.num_layers, k, mine * k.num_layers, live.num_layers)
     slot_at(k, mine).first_waiting = -1
     return mine
 
@@ -103,7 +104,7 @@ def _node_for(live: Kernel, k: Kernel, node: int, slot: int) -> int:
     """A node of the snapshot with the facts of a live one."""
     mine: int = k.used_nodes
     k.used_nodes += 1
-    copy_words(live.ready + node * 8 * _READY_WORDS, k.ready + mine * 8 * _READY_WORDS, _READY_WORDS)
+    copy_facts(live, node, k, mine, 1)
     node_at(k, mine).sequence, node_at(k, mine).slot = node_at(live, node).sequence, slot
     node_at(k, mine).bound = -1
     facts = facts_at(k, mine)
@@ -181,13 +182,13 @@ def _copy_beliefs(ws: Workspace, live: Kernel, k: Kernel) -> None:
 @jitted
 def restore(ws: Workspace) -> None:
     """Set the trial state to the snapshot."""
-    source, k = kernel_at(ws.snapshot), kernel_at(ws.trial)
-    copy_words(ws.snapshot + 8 * _SCALARS, ws.trial + 8 * _SCALARS, _WORDS)
-    copy_words(source.slots, k.slots, source.used_slots * _SLOT_WORDS)
-    copy_words(source.pending, k.pending, source.used_slots * source.num_layers)
-    copy_words(source.nodes, k.nodes, source.used_nodes * _NODE_WORDS)
-    copy_words(source.ready, k.ready, source.used_nodes * _READY_WORDS)
-    copy_words(source.waiting, k.waiting, source.num_waiting)
-    copy_words(source.lanes, k.lanes, source.num_lanes * _LANE_WORDS)
-    copy_words(source.accelerators, k.accelerators, source.num_lanes * _QUEUE_WORDS)
-    copy_words(source.system, k.system, _SYSTEM_WORDS)
+    source, k = snapshot_of(ws), trial_of(ws)
+    copy_scalars(source, k)
+    copy_slots(source, 0, k, 0, source.used_slots)
+    copy_pending(source, 0, k, 0, source.used_slots * source.num_layers)
+    copy_nodes(source, 0, k, 0, source.used_nodes)
+    copy_facts(source, 0, k, 0, source.used_nodes)
+    copy_waiting(source, 0, k, 0, source.num_waiting)
+    copy_lanes(source, 0, k, 0, source.num_lanes)
+    copy_accelerators(source, 0, k, 0, source.num_lanes)
+    copy_system(source, 0, k, 0, 1)

@@ -19,10 +19,10 @@ from eunomia.inference.lookahead.memory import (
     LAST,
     NORMAL,
     Workspace,
-    kernel_at,
     level_at,
     planned_at,
     rule_at,
+    snapshot_of,
 )
 from eunomia.inference.lookahead.objective import HITS
 from eunomia.inference.lookahead.rollout import pass_time
@@ -63,7 +63,7 @@ def _set_length(ws: Workspace) -> bool:
 
     A slice is as long as some rollouts of the plan in force; longer, up to the budget, if no layer ends meanwhile.
     """
-    k = kernel_at(ws.snapshot)
+    k = snapshot_of(ws)
     from_s = system_of(k).now_s + ws.snapshot_s
     pass_time(ws, ws.rule, from_s + ws.usual_slice * ws.unit_s)
     length = ws.slice_rollouts * ws.usual_rollout
@@ -111,7 +111,7 @@ def forget_tries(ws: Workspace) -> None:
 @jitted
 def _keep_levels(ws: Workspace) -> bool:
     """The levels in force become the planned ones; returns whether any is not normal."""
-    k, touched = kernel_at(ws.snapshot), False
+    k, touched = snapshot_of(ws), False
     for slot in range(k.used_slots):
         request = slot_at(k, slot).request
         planned_at(ws, request).value = level_at(ws, request).value
@@ -124,7 +124,7 @@ def _try_base(ws: Workspace, best: float) -> float:
     """Back to the base rule without levels, unless the plan in force is better."""
     if not _keep_levels(ws) and ws.rule == 0:
         return best
-    k = kernel_at(ws.snapshot)
+    k = snapshot_of(ws)
     for slot in range(k.used_slots):
         planned_at(ws, slot_at(k, slot).request).value = NORMAL
     value = evaluate(ws, 0, -np.inf)
@@ -173,7 +173,7 @@ def _try_rules(ws: Workspace, best: float) -> float:
 @jitted
 def _try_level(ws: Workspace, best: float, move: int, lost: int, level: int) -> float:
     """One kind of move: each request that is (not) lost to a level, if this round has not tried it."""
-    k = kernel_at(ws.snapshot)
+    k = snapshot_of(ws)
     for slot in range(k.used_slots):
         plan = planned_at(ws, slot_at(k, slot).request)
         before, untried = plan.value, (plan.tried >> move) & 1 == 0

@@ -15,7 +15,7 @@ from eunomia.inference.kernel.memory import node_at, slot_at, waiting_at
 from eunomia.inference.lookahead.companion import Companion
 from eunomia.inference.lookahead.deliberate import evaluate, prepare
 from eunomia.inference.lookahead.futures import count_arrivals
-from eunomia.inference.lookahead.memory import FIRST, NORMAL, kernel_at, planned_at, workspace_at
+from eunomia.inference.lookahead.memory import FIRST, NORMAL, WORKSPACE_TYPE, planned_at, snapshot_of
 
 
 @dataclass(frozen=True)
@@ -45,18 +45,18 @@ def candidate_values(companion: Companion) -> Candidates:
     stays as it is, and so does the engine. With sampled futures the values are sums over the same futures.
     """
     out = np.zeros((2 + companion.known, 2))
-    count = _compiled()(int(companion.workspace.ctypes.data), out)
+    count = _compiled()(companion.workspace, out)
     rows = out[2:count][np.argsort(out[2:count, 0])]
     return Candidates(rows[:, 0].astype(np.int64), rows[:, 1].copy(), float(out[0, 1]), float(out[1, 1]))
 
 
-def _evaluate_all(address, out):  # type: ignore[no-untyped-def]
+def _evaluate_all(workspaces, out):  # type: ignore[no-untyped-def]
     """Rows (request, value): base, hold, then the candidates; returns their number."""
-    ws = workspace_at(address)
+    ws = workspaces[0]
     ws.limit = 0
-    count_arrivals(ws, ws.live)
+    count_arrivals(ws)
     prepare(ws)
-    k = kernel_at(ws.snapshot)
+    k = snapshot_of(ws)
     for slot in range(k.used_slots):
         planned_at(ws, slot_at(k, slot).request).value = NORMAL
     count = 2
@@ -81,7 +81,7 @@ def _evaluate_all(address, out):  # type: ignore[no-untyped-def]
 
 @cache
 def _compiled() -> Any:
-    signature = types.int64(types.int64, types.Array(types.float64, 2, "C"))
+    signature = types.int64(types.Array(WORKSPACE_TYPE, 1, "C"), types.Array(types.float64, 2, "C"))
     return compile_cached(
         _evaluate_all,
         signature,

@@ -9,10 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import carray
 
 from eunomia.inference.kernel.jit import jitted
-from eunomia.inference.kernel.memory import pointer
 from eunomia.learning.distill.inputs import GLOBAL_AT as Z_AT
 from eunomia.learning.distill.inputs import PAIR_AT as Y_AT
 from eunomia.learning.distill.inputs import SHARE_AT as V_AT
@@ -22,10 +20,8 @@ from eunomia.learning.observation.pairs import describe_pair, finish_times
 from eunomia.learning.observation.sharing import describe_share, lost_work
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, SHARE
 from eunomia.learning.policy.decide import (
-    ADDRESS,
     ANY_IDLE,
     EFT_CA,
-    LENGTH,
     TRIED,
     already_decided,
     next_job,
@@ -33,6 +29,7 @@ from eunomia.learning.policy.decide import (
     running_demand,
     score_all,
     set_tiers,
+    weights_of,
 )
 from eunomia.learning.policy.guards import is_strange, note_ranges
 from eunomia.learning.policy.weights import (
@@ -160,9 +157,7 @@ def decide(ready, latency_s, demand, energy, accelerators, system, answer, prior
     n = len(ready)
     if n == 0 or already_decided(ready, system):
         return 0
-    block = carray(
-        pointer(np.int64(system.parameters[ADDRESS])), np.int64(system.parameters[LENGTH]), np.float64
-    )
+    block = weights_of(system)
     block[COUNTERS + DECISIONS] += 1.0
     jobs, overall = np.empty((n, N_JOB)), np.empty(N_GLOBAL)
     score, unused = np.empty(n), np.empty(n)

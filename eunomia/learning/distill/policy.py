@@ -1,4 +1,4 @@
-"""Rules as the engine takes them: compiled, passed by address like a learned policy."""
+"""Rules as the engine takes them: compiled, with their trees in a block of the View."""
 
 from __future__ import annotations
 

@@ -7,22 +7,22 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import carray, types
+from numba import types
 
-from eunomia.contract.view import ACCELERATOR, READY
 from eunomia.inference.kernel import modes
 from eunomia.inference.kernel.jit import compile_cached, jitted
 from eunomia.inference.kernel.layout import DROPPED, HIT, UNFINISHED
 from eunomia.inference.kernel.loop import ASK
 from eunomia.inference.kernel.memory import (
     KERNEL_TYPE,
+    accelerators_of,
     answer_at,
     job_at,
     model_at,
     pair_at,
-    pointer,
     result_at,
     shown_at,
+    shown_of,
     system_of,
     view_demand_at,
     view_latency_at,
@@ -107,8 +107,7 @@ def _observe(
 ) -> None:
     """Padded features of the most urgent waiting sub-jobs; ``rows``: their places in the view, -1 = padding."""
     shown, lanes, most = k.shown, k.num_lanes, len(rows)
-    ready = carray(pointer(k.view_ready), shown, READY)
-    accelerators = carray(pointer(k.accelerators), lanes, ACCELERATOR)
+    ready, accelerators = shown_of(k, shown), accelerators_of(k, lanes)
     system = system_of(k)
     whole, order = np.empty((shown, N_JOB)), np.empty(shown, np.int64)
     layer_s = observe(ready, accelerators, system, whole, overall)

@@ -15,10 +15,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import carray
 
+from eunomia.contract.view import SYSTEM
+from eunomia.core.addresses import block_of
 from eunomia.inference.kernel.jit import jitted
-from eunomia.inference.kernel.memory import pointer
 from eunomia.learning.observation.compiled import observe
 from eunomia.learning.observation.pairs import describe_pair, finish_times
 from eunomia.learning.observation.sharing import describe_share, lost_work
@@ -52,7 +52,7 @@ from eunomia.learning.policy.weights import (
 TRIED = 16
 N_JOB, N_PAIR, N_GLOBAL, N_SHARE = len(JOB), len(PAIR), len(GLOBAL), len(SHARE)
 ANY_IDLE, EFT, EFT_CA = range(len(PLACES))
-ADDRESS, LENGTH = 0, 1  # places in system.parameters: where the block stands, and how long it is
+weights_of = block_of(SYSTEM, 0, np.float64)  # the policy's numbers, as weights.py lays them out
 NOW, STARTED, LEFT, FINISHED = range(4)  # places in system.memory: the last instant that was decided
 FIRST, USUAL, LAST = -1, 0, 1  # tiers
 
@@ -251,9 +251,7 @@ def decide(ready, latency_s, demand, energy, accelerators, system, answer, prior
     n = len(ready)
     if n == 0 or already_decided(ready, system):
         return 0
-    block = carray(
-        pointer(np.int64(system.parameters[ADDRESS])), np.int64(system.parameters[LENGTH]), np.float64
-    )
+    block = weights_of(system)
     counters = block[COUNTERS:]
     counters[DECISIONS] += 1.0
     jobs, overall = np.empty((n, N_JOB)), np.empty(N_GLOBAL)

@@ -1,4 +1,4 @@
-"""A learned policy as the engine takes it: compiled, with its weights passed by address."""
+"""A learned policy as the engine takes it: compiled, with its weights in a block of the View."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def compiled_decision() -> Any:
 class LearnedPolicy:
     """Runs inside the event loop and, unchanged, in stepped mode.
 
-    The weights stand in one block outside the engine; ``system.parameters`` holds its address (below 2^53, so a float
-    holds it exactly) and its length. The policy must live as long as the runs that it decides. Pickling copies the
-    weights and forgets the counts. ``shared``: it learned where accelerators share bandwidth; where they do not, its
-    heuristic answers, without the gate, which could only hold back what harms nobody.
+    The weights stand in one block, which the View's SYSTEM record points to (core/addresses.py). The policy must live
+    as long as the runs that it decides. Pickling copies the weights and forgets the counts. ``shared``: it learned
+    where accelerators share bandwidth; where they do not, its heuristic answers, without the gate, which could only
+    hold back what harms nobody.
     """
 
     rules = Rules(DECIDE)
@@ -83,9 +83,9 @@ class LearnedPolicy:
         return compiled_decision()
 
     @property
-    def parameters(self) -> tuple[float, ...]:
-        """Where the block is."""
-        return float(self.block.ctypes.data), float(len(self.block))
+    def blocks(self) -> tuple[Floats, ...]:
+        """Arrays that the compiled function reads and writes."""
+        return (self.block,)
 
     @property
     def counts(self) -> dict[str, int]:

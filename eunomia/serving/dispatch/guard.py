@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from eunomia.contract.constants import give_constants
 from eunomia.contract.view import Assign, View
 
 log = logging.getLogger("eunomia.serving")
@@ -91,9 +92,7 @@ class Guarded:
 
 def asked(policy: Callable[[View], Sequence[Assign]], view: View) -> Sequence[Assign]:
     """A policy's answer; it finds its own constants in the View, as it does in the simulator."""
-    own, place = getattr(policy, "parameters", ()), view.system["parameters"]
-    place[: len(own)] = own
-    place[len(own) :] = 0.0
+    give_constants(policy, view.system)
     return policy(view)
 
 

@@ -80,6 +80,7 @@ class _Checked:
     def __init__(self, policy: Any, what: str) -> None:
         self._policy, self._what = policy, what
         self.parameters = getattr(policy, "parameters", ())
+        self.blocks = getattr(policy, "blocks", ())
 
     def __call__(self, view: View) -> Sequence[Assign]:
         answer = self._policy(view)

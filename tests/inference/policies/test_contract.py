@@ -71,7 +71,17 @@ class Watched:
 
     def __init__(self, name: str) -> None:
         self.policy = load_policy(name)
-        for fact in ("rules", "key", "parameters", "sharing", "prepare", "reset", "attach", "decide_tick"):
+        for fact in (
+            "rules",
+            "key",
+            "parameters",
+            "blocks",
+            "sharing",
+            "prepare",
+            "reset",
+            "attach",
+            "decide_tick",
+        ):
             if hasattr(self.policy, fact):
                 setattr(self, fact, getattr(self.policy, fact))
         self.asked = 0

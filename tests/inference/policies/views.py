@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from eunomia.contract.constants import give_constants
 from eunomia.contract.view import ACCELERATOR, READY, SYSTEM, View
 from eunomia.inference.policies import load_policy
 
@@ -59,8 +60,7 @@ def make_view(
     table = np.zeros(1, SYSTEM)
     table["now_s"], table["bandwidth_bytes_s"], table["demand_bytes_s"] = now_s, bandwidth, running_demand
     table["live"], table["late_last"] = count, 1
-    constants = getattr(policy, "parameters", None) or ()
-    table["parameters"][0, : len(constants)] = constants
+    give_constants(policy, table)
     for name, value in system.items():
         table[name] = value
     shape = (count, lanes)

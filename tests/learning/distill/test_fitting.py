@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from eunomia.contract.constants import give_constants
 from eunomia.core.errors import ConfigError, RecordError
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.distill.file import as_toml, load_rules, save_rules
@@ -89,7 +90,7 @@ def test_the_teacher_in_numpy_decides_as_the_compiled_one(kind: str, way: str) -
     policy.block[WAY] = WAYS.index(way)
 
     def both(view):  # type: ignore[no-untyped-def]
-        view.system["parameters"][:2] = policy.parameters
+        give_constants(policy, view.system)
         ours, twin = policy(view), decide(view, source, way=WAYS.index(way))
         asked.append(len(ours))
         assert ours == twin or not ours

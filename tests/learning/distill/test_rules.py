@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from eunomia.contract.constants import give_constants
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.distill.inputs import MAY_ASK, MEANINGS, NAMES, PARTS
@@ -124,7 +125,7 @@ def test_the_plain_twin_starts_the_same() -> None:
         policy, asked = RulePolicy(rules, alarm=np.inf), []
 
         def both(view, policy=policy, rules=rules, asked=asked):  # type: ignore[no-untyped-def]
-            view.system["parameters"][:2] = policy.parameters
+            give_constants(policy, view.system)
             ours, twin = policy(view), decide(view, ByRules(rules))
             asked.append(len(ours))
             assert ours == twin or not ours  # asked again at one instant, the compiled form answers once

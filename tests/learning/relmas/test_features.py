@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from eunomia.contract.constants import give_constants
 from eunomia.contract.view import View
 from eunomia.inference.kernel.setup import STEP, Rules
 from eunomia.inference.policies.knowledge import knowledge_of
@@ -56,7 +57,7 @@ def test_compiled_features_equal_the_plain_ones(promises: bool) -> None:
     log, _ = explore(policy, made, Exploration(0.0), np.random.default_rng(0))
     width, layer_s = inputs(4, promises), mean_layer_s(knowledge_of(made.problem))
     engine, answer, row = Engine(made.problem, Rules(STEP), made.options), -1, 0
-    engine.state["system"]["parameters"][0, :2] = policy.parameters
+    give_constants(policy, engine.state["system"])
     tick = 0
     while engine.advance(answer):
         view = engine.view()

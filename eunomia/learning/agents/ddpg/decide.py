@@ -16,14 +16,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import carray
 
+from eunomia.contract.view import SYSTEM
+from eunomia.core.addresses import block_of
 from eunomia.inference.kernel.jit import jitted
-from eunomia.inference.kernel.memory import pointer
 from eunomia.learning.agents.ddpg.features import describe_all
 from eunomia.learning.agents.ddpg.network import (
     COUNTERS,
-    COUNTS_AT,
     HELD,
     HOLD,
     INVALID,
@@ -32,17 +31,10 @@ from eunomia.learning.agents.ddpg.network import (
     LOGGED_ROWS,
     LOGGED_TICKS,
     MODE,
-    NOISE_AT,
-    NOISE_LENGTH,
     NOISE_USED,
     PROMISES,
-    REQUESTS_AT,
-    ROW_ROOM,
-    ROWS_AT,
     SUBJOBS,
-    TICK_ROOM,
     TICKS,
-    TIMES_AT,
     UNITS,
     WEIGHTS,
 )
@@ -53,7 +45,13 @@ from eunomia.learning.policy.decide import FINISHED, LEFT, NOW, STARTED, already
 
 SERVE, EXPLORE, TEACH = range(3)  # modes
 N_JOB, N_EACH, N_OVERALL, N_PROMISE = len(JOB), len(EACH), len(OVERALL), len(PROMISE)
-ADDRESS, LENGTH = 0, 1  # places in system.parameters: where the block stands, and how long it is
+# Blocks of the View: the actor's numbers; where it explores, noise and the log (episode.py).
+actor_of = block_of(SYSTEM, 0, np.float64)
+noise_of = block_of(SYSTEM, 1, np.float64)
+times_of = block_of(SYSTEM, 2, np.float64)
+counts_of = block_of(SYSTEM, 3, np.int64)
+rows_of = block_of(SYSTEM, 4, np.float32)
+requests_of = block_of(SYSTEM, 5, np.int64)
 
 
 @jitted
@@ -96,9 +94,8 @@ def act(rows: Any, block: Any, actions: Any) -> None:
 
 
 @jitted
-def _disturb(actions: Any, block: Any) -> None:
+def _disturb(actions: Any, block: Any, noise: Any) -> None:
     """a <- clip(keep a + noise, -1, 1), noise from the given stream, used up in turn."""
-    noise = carray(pointer(np.int64(block[NOISE_AT])), np.int64(block[NOISE_LENGTH]), np.float64)
     used, keep = int(block[NOISE_USED]), block[KEEP]
     for n in range(len(actions)):
         for a in range(actions.shape[1]):
@@ -108,17 +105,15 @@ def _disturb(actions: Any, block: Any) -> None:
 
 
 @jitted
-def _log(ready: Any, order: Any, rows: Any, actions: Any, block: Any, now_s: float) -> None:
-    """Append one tick: time, number of rows, and per row features, action, request and hopelessness."""
-    counters = block[COUNTERS:]
+def _log(ready: Any, order: Any, rows: Any, actions: Any, counters: Any, system: Any) -> None:
+    """Append one tick, if there is room: time, number of rows; per row features, action and request."""
+    times_s, counts, request = times_of(system), counts_of(system), requests_of(system)
     tick, row = int(counters[LOGGED_TICKS]), int(counters[LOGGED_ROWS])
     n, width, outs = len(rows), rows.shape[1], actions.shape[1]
-    if tick >= block[TICK_ROOM] or row + n > block[ROW_ROOM]:
+    if tick >= len(times_s) or row + n > len(request):
         return
-    carray(pointer(np.int64(block[TIMES_AT])), int(block[TICK_ROOM]), np.float64)[tick] = now_s
-    carray(pointer(np.int64(block[COUNTS_AT])), int(block[TICK_ROOM]), np.int64)[tick] = n
-    space = carray(pointer(np.int64(block[ROWS_AT])), (int(block[ROW_ROOM]), width + outs), np.float32)
-    request = carray(pointer(np.int64(block[REQUESTS_AT])), int(block[ROW_ROOM]), np.int64)
+    times_s[tick], counts[tick] = system.now_s, n
+    space = rows_of(system).reshape((len(request), width + outs))
     for j in range(n):
         for f in range(width):
             space[row + j, f] = rows[j, f]
@@ -187,7 +182,7 @@ def start_idle(order: Any, actions: Any, latency_s: Any, accelerators: Any, hold
         if actions[j, 0] < hold and not (stands_still and rank == 0):
             break
         s = _best(actions[j], latency_s[order[j]])
-        if idle[s]:
+        if s >= 0 and idle[s]:
             answer[count, 0], answer[count, 1] = order[j], s
             idle[s] = False
             count += 1
@@ -199,9 +194,7 @@ def decide(ready, latency_s, demand, energy, accelerators, system, answer, prior
     n = len(ready)
     if n == 0 or (system.period_s == 0.0 and already_decided(ready, system)):
         return 0
-    block = carray(
-        pointer(np.int64(system.parameters[ADDRESS])), np.int64(system.parameters[LENGTH]), np.float64
-    )
+    block = actor_of(system)
     lanes, promises, mode, counters = (
         len(accelerators),
         block[PROMISES] == 1.0,
@@ -218,8 +211,8 @@ def decide(ready, latency_s, demand, energy, accelerators, system, answer, prior
     else:
         act(rows, block, actions)
     if mode != SERVE:
-        _disturb(actions, block)
-        _log(ready, order, rows, actions, block, system.now_s)
+        _disturb(actions, block, noise_of(system))
+        _log(ready, order, rows, actions, counters, system)
     for j in range(n):
         if not _check(actions[j], latency_s[order[j]]):
             counters[INVALID] += 1.0

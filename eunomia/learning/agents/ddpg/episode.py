@@ -13,20 +13,12 @@ from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.agents.ddpg.decide import EXPLORE, SERVE, TEACH
 from eunomia.learning.agents.ddpg.network import (
     COUNTERS,
-    COUNTS_AT,
     KEEP,
     LAYER_S,
     LOGGED_ROWS,
     LOGGED_TICKS,
     MODE,
-    NOISE_AT,
-    NOISE_LENGTH,
     NOISE_USED,
-    REQUESTS_AT,
-    ROW_ROOM,
-    ROWS_AT,
-    TICK_ROOM,
-    TIMES_AT,
 )
 from eunomia.learning.agents.ddpg.policy import RelmasPolicy
 from eunomia.learning.agents.ddpg.table import JOB, inputs
@@ -94,21 +86,13 @@ def explore(
     times_s, counts = np.empty(ticks), np.empty(ticks, np.int64)
     rows, request = np.empty((room, width), np.float32), np.empty(room, np.int64)
     block = policy.block
-    block[MODE], block[KEEP] = TEACH if how.teacher else EXPLORE, how.keep
-    block[NOISE_LENGTH], block[NOISE_USED], block[TICK_ROOM], block[ROW_ROOM] = NOISE, 0, ticks, room
+    block[MODE], block[KEEP], block[NOISE_USED] = TEACH if how.teacher else EXPLORE, how.keep, 0
     block[COUNTERS + LOGGED_TICKS] = block[COUNTERS + LOGGED_ROWS] = 0
-    for place, array in (
-        (NOISE_AT, noise),
-        (TIMES_AT, times_s),
-        (COUNTS_AT, counts),
-        (ROWS_AT, rows),
-        (REQUESTS_AT, request),
-    ):
-        block[place] = array.ctypes.data
+    policy.log = (noise, times_s, counts, rows, request)
     try:
         outcome = simulate_problem(problem, policy, replace(episode.options, record="all"))
     finally:
-        block[MODE] = SERVE  # the arrays below are about to go
+        block[MODE], policy.log = SERVE, ()
     t, r = int(block[COUNTERS + LOGGED_TICKS]), int(block[COUNTERS + LOGGED_ROWS])
     if t == 0:
         raise PolicyError(f"episode '{episode.name}' has no tick at which anything waits; give it requests")

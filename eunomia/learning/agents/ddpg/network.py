@@ -21,10 +21,9 @@ from eunomia.learning.agents.ddpg.table import inputs
 Floats = npt.NDArray[np.float64]
 MOST_UNITS = 512
 
-# Head of the block; the last five are addresses of arrays, or 0.
-(LANES, UNITS, PROMISES, LAYER_S, HOLD, MODE, KEEP, NOISE_LENGTH, NOISE_USED, TICK_ROOM, ROW_ROOM) = range(11)
-(NOISE_AT, TIMES_AT, COUNTS_AT, ROWS_AT, REQUESTS_AT) = range(11, 16)
-COUNTERS = 16
+# Head of the block.
+(LANES, UNITS, PROMISES, LAYER_S, HOLD, MODE, KEEP, NOISE_USED) = range(8)
+COUNTERS = 8
 COUNTED = ("ticks", "subjobs", "held", "invalid", "logged_ticks", "logged_rows")
 (TICKS, SUBJOBS, HELD, INVALID, LOGGED_TICKS, LOGGED_ROWS) = range(len(COUNTED))
 WEIGHTS = COUNTERS + len(COUNTED)

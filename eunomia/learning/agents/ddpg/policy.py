@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from eunomia.contract.view import Assign, View
 from eunomia.core.errors import PlatformError
@@ -56,6 +57,9 @@ class RelmasPolicy:
         self.period_mode = period_mode
         self.period_s = 0.0
         self.block = actor.pack(hold)
+        self.log: tuple[
+            npt.NDArray[Any], ...
+        ] = ()  # of one who explores: noise and what is written down (episode.py)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RelmasPolicy, (self.actor, self.name, self.period_layers, self.hold, self.period_mode)
@@ -79,9 +83,9 @@ class RelmasPolicy:
     decide_tick = decide
 
     @property
-    def parameters(self) -> tuple[float, ...]:
-        """Where the block is."""
-        return float(self.block.ctypes.data), float(len(self.block))
+    def blocks(self) -> tuple[npt.NDArray[Any], ...]:
+        """Arrays that the compiled function reads and writes."""
+        return (self.block, *self.log)
 
     @property
     def counts(self) -> dict[str, int]:

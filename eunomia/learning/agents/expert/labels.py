@@ -19,31 +19,30 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import carray
 
+from eunomia.contract.view import SYSTEM
+from eunomia.core.addresses import block_of
 from eunomia.inference.kernel.jit import compile_cached, jitted
-from eunomia.inference.kernel.memory import pointer, slot_at
+from eunomia.inference.kernel.memory import slot_at
 from eunomia.inference.kernel.noise import uniform
 from eunomia.inference.kernel.setup import DECIDE, Rules
 from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE
 from eunomia.inference.lookahead.deliberate import evaluate, prepare
 from eunomia.inference.lookahead.futures import count_arrivals
-from eunomia.inference.lookahead.memory import ADDRESS as WORKSPACE
-from eunomia.inference.lookahead.memory import FIRST, NORMAL, kernel_at, planned_at, rule_at, workspace_at
+from eunomia.inference.lookahead.memory import FIRST, NORMAL, planned_at, rule_at, snapshot_of, workspace_of
 from eunomia.inference.lookahead.policy import lookahead
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.episodes import Episode
 from eunomia.learning.observation.compiled import observe
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, START, START_JOB
 from eunomia.learning.policy.decide import (
-    ADDRESS,
-    LENGTH,
     already_decided,
     decide,
     next_job,
     place_job,
     score_all,
     set_tiers,
+    weights_of,
 )
 from eunomia.learning.policy.learned import FOLDERS, LearnedPolicy
 from eunomia.learning.policy.weights import Weights
@@ -52,7 +51,7 @@ Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
 
 MOST = 8  # candidates per decision point
-NOTES, NOTES_LENGTH = 2, 3  # places in system.parameters
+notes_of = block_of(SYSTEM, 1, np.float64)
 SHARE, SEED, ASKED, POINTS, ROWS, ROOM = range(6)  # head of the notes
 HEAD = 6
 N_JOB, N_PAIR, N_GLOBAL, N_START = len(JOB), len(PAIR), len(GLOBAL), len(START)
@@ -115,9 +114,9 @@ class Labeller(LearnedPolicy):
         return _compiled()
 
     @property
-    def parameters(self) -> tuple[float, ...]:
-        """Where weights and notes are."""
-        return *super().parameters, float(self.notes.ctypes.data), float(len(self.notes))
+    def blocks(self) -> tuple[Floats, ...]:
+        """Weights and notes."""
+        return *super().blocks, self.notes
 
     def attach(self, engine: Any) -> Any:
         """Memory for rollouts beside the engine."""
@@ -194,9 +193,9 @@ def _candidates(
 @jitted
 def _value(ws: Any, rows: Any, requests: Any, count: int) -> None:
     """Fill the worth of the candidates and of holding."""
-    count_arrivals(ws, ws.live)
+    count_arrivals(ws)
     prepare(ws)
-    k = kernel_at(ws.snapshot)
+    k = snapshot_of(ws)
     for slot in range(k.used_slots):
         planned_at(ws, slot_at(k, slot).request).value = NORMAL
     ws.hold = 1
@@ -223,7 +222,7 @@ def _note(
     for s in range(len(accelerators)):
         if accelerators[s].request >= 0:
             running += 1
-    ws = workspace_at(int(system.memory[WORKSPACE]))
+    ws = workspace_of(system)
     open_to_start = system.demand_bytes_s <= rule_at(ws, 0).gate * system.bandwidth_bytes_s
     if running == 0 or running == len(accelerators) or not open_to_start:
         return
@@ -243,10 +242,7 @@ def _note(
 def _decide_and_note(ready, latency_s, demand, energy, accelerators, system, answer, priority):  # type: ignore[no-untyped-def]
     """The policy, as the kernel calls it."""
     if len(ready) > 0 and not already_decided(ready, system):
-        parameters = system.parameters
-        block = carray(pointer(np.int64(parameters[ADDRESS])), np.int64(parameters[LENGTH]), np.float64)
-        notes = carray(pointer(np.int64(parameters[NOTES])), np.int64(parameters[NOTES_LENGTH]), np.float64)
-        _note(ready, latency_s, demand, accelerators, system, block, notes)
+        _note(ready, latency_s, demand, accelerators, system, weights_of(system), notes_of(system))
     return _decide(ready, latency_s, demand, energy, accelerators, system, answer, priority)  # type: ignore[no-untyped-call]
 
 

@@ -75,7 +75,7 @@ class Recorder:
     def __init__(self, driver: Any, source: Source, teacher: ByTeacher, share: float, seed: int) -> None:
         self._driver, self._source, self._teacher, self._share = driver, source, teacher, share
         self._rng = np.random.default_rng([seed, 0x7EE])
-        self.parameters = driver.parameters
+        self.blocks = driver.blocks
         self._way = PROPORTIONAL
         self.found: dict[str, list[Samples]] = {part: [] for part in PARTS}
 

@@ -8,9 +8,15 @@ from typing import Literal, get_args
 from eunomia.core.errors import ConfigError
 
 Contention = Literal[
-    "none", "proportional", "max_min", "weighted", "moca_literal",
-    "roofline", "roofline_proportional", "roofline_static",
-]  # fmt: skip
+    "none",
+    "proportional",
+    "max_min",
+    "weighted",
+    "moca_literal",
+    "roofline",
+    "roofline_proportional",
+    "roofline_static",
+]
 Late = Literal["last", "run", "drop"]
 DropWhen = Literal["hopeless", "expired"]
 PeriodMode = Literal["wait", "patch"]

@@ -76,10 +76,12 @@ class Engine:
         state, count = self.state, int(self.state.k["shown"])
         self._order = np.argsort(state["view_ready"]["sequence"][:count], kind="stable")
         arrays = (
-            state["view_ready"][self._order], state["accelerators"].copy(),
-            state.numbers("view_latency")[self._order], state.numbers("view_demand")[self._order],
+            state["view_ready"][self._order],
+            state["accelerators"].copy(),
+            state.numbers("view_latency")[self._order],
+            state.numbers("view_demand")[self._order],
             state.numbers("view_energy")[self._order],
-        )  # fmt: skip
+        )
         for array in arrays:
             array.setflags(write=False)
         ready, accelerators, latency_s, demand, energy_j = arrays
@@ -131,10 +133,23 @@ class Engine:
         if len(running) and self.options.record == "all":
             subjobs = np.concatenate([subjobs, self._still_running(running)])
         return Outcome(
-            self.problem, self.options, state["results"], subjobs, decisions, free_in, busy_s, state["lanes"],
-            state["costs"]["estimate_s"], self.now_s, int(k["events"]), int(k["rounds"]),
-            float(k["saturated_s"]), float(k["bytes_moved"]), wall_s, np.array(decision_wall_s),
-        )  # fmt: skip
+            self.problem,
+            self.options,
+            state["results"],
+            subjobs,
+            decisions,
+            free_in,
+            busy_s,
+            state["lanes"],
+            state["costs"]["estimate_s"],
+            self.now_s,
+            int(k["events"]),
+            int(k["rounds"]),
+            float(k["saturated_s"]),
+            float(k["bytes_moved"]),
+            wall_s,
+            np.array(decision_wall_s),
+        )
 
     def _write_unfinished(self) -> None:
         """Results so far of requests that a horizon cut off, dropped ones that run on included."""
@@ -276,6 +291,12 @@ def simulate(
         build_problem(requests, table, platform, options), policy, options, stepped=stepped
     )
     return Result(
-        tabulate(outcome), outcome.events, outcome.rounds, outcome.end_s, outcome.saturated_s,
-        outcome.bytes_moved, outcome.wall_s, outcome.decision_wall_s,
-    )  # fmt: skip
+        tabulate(outcome),
+        outcome.events,
+        outcome.rounds,
+        outcome.end_s,
+        outcome.saturated_s,
+        outcome.bytes_moved,
+        outcome.wall_s,
+        outcome.decision_wall_s,
+    )

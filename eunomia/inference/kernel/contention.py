@@ -6,9 +6,15 @@ from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Kernel, cost_at, lane_at, system_of
 
 MODES = (
-    "none", "proportional", "max_min", "weighted", "moca_literal",
-    "roofline", "roofline_proportional", "roofline_static",
-)  # fmt: skip
+    "none",
+    "proportional",
+    "max_min",
+    "weighted",
+    "moca_literal",
+    "roofline",
+    "roofline_proportional",
+    "roofline_static",
+)
 NONE, PROPORTIONAL, MAX_MIN, WEIGHTED, MOCA_LITERAL, ROOFLINE, ROOFLINE_PROPORTIONAL, ROOFLINE_STATIC = range(
     8
 )

@@ -18,7 +18,7 @@ from eunomia.inference.kernel.memory import (
     queue_at,
     ranking_at,
     system_of,
-)  # fmt: skip
+)
 from eunomia.inference.kernel.placement import bind_target, choose, may_start, refresh_types, sieve, time_left
 from eunomia.inference.kernel.ranking import head, insert, mark, refresh_ranking, remove_head
 from eunomia.inference.kernel.setup import GREEDY, STEP

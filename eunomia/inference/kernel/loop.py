@@ -38,7 +38,7 @@ from eunomia.inference.kernel.memory import (
     system_of,
     think_at,
     timer_at,
-)  # fmt: skip
+)
 from eunomia.inference.kernel.pools import link_waiting, new_node, release_node, release_slot
 from eunomia.inference.kernel.setup import DROP_LATE, GRACE_S, INSTANTS_BETWEEN_PAUSES
 

@@ -20,7 +20,7 @@ from eunomia.inference.kernel.memory import (
     system_of,
     view_node_at,
     waiting_at,
-)  # fmt: skip
+)
 from eunomia.inference.kernel.placement import least_finish_queue
 from eunomia.inference.kernel.pools import release_node
 from eunomia.inference.kernel.ranking import insert

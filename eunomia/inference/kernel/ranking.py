@@ -22,7 +22,7 @@ from eunomia.inference.kernel.memory import (
     marked_at,
     node_at,
     ranking_at,
-)  # fmt: skip
+)
 from eunomia.inference.kernel.pools import release_node
 from eunomia.inference.kernel.setup import GRACE_S
 

@@ -41,19 +41,33 @@ def write_settings(kernel: Records, problem: Problem, rules: Rules, options: Eng
     """Put engine options and rules into the KERNEL record."""
     estimator = options.estimator
     values = {
-        "mode": rules.mode, "place": rules.place, "bind": rules.bind, "feasible": rules.feasible,
+        "mode": rules.mode,
+        "place": rules.place,
+        "bind": rules.bind,
+        "feasible": rules.feasible,
         "types_wanted": rules.place in (EFT, EFT_CA),
         "demand_wanted": rules.place in (EFT, EFT_CA) or rules.gate < math.inf or options.record == "all",
         "sieved": rules.place == EFT and estimator.mode != "ewma",
-        "tiered": rules.feasible or options.late == "last", "throttle": rules.throttle, "gate": rules.gate,
-        "contention": MODES.index(problem.contention), "late": ("run", "last", "drop").index(options.late),
-        "drop_expired": options.drop_when == "expired", "patch": options.period_mode == "patch",
-        "period_cap": options.period_cap, "refill": options.refill, "record": options.record == "all",
-        "seed": options.seed, "headroom": headroom(problem), "period_s": options.period_s or 0.0,
-        "switch_s": options.switch_s, "decision_s": options.decision_s, "jitter": estimator.jitter,
-        "learn": estimator.alpha if estimator.mode == "ewma" else 0.0, "sli_ewma": options.sli_ewma or 0.0,
+        "tiered": rules.feasible or options.late == "last",
+        "throttle": rules.throttle,
+        "gate": rules.gate,
+        "contention": MODES.index(problem.contention),
+        "late": ("run", "last", "drop").index(options.late),
+        "drop_expired": options.drop_when == "expired",
+        "patch": options.period_mode == "patch",
+        "period_cap": options.period_cap,
+        "refill": options.refill,
+        "record": options.record == "all",
+        "seed": options.seed,
+        "headroom": headroom(problem),
+        "period_s": options.period_s or 0.0,
+        "switch_s": options.switch_s,
+        "decision_s": options.decision_s,
+        "jitter": estimator.jitter,
+        "learn": estimator.alpha if estimator.mode == "ewma" else 0.0,
+        "sli_ewma": options.sli_ewma or 0.0,
         "horizon_s": math.inf if options.horizon_s is None else options.horizon_s,
-    }  # fmt: skip
+    }
     for name, value in values.items():
         kernel[name] = value
 
@@ -90,14 +104,21 @@ def followers(problem: Problem) -> npt.NDArray[np.int64]:
 def may_sprint(problem: Problem, rules: Rules, options: EngineOptions) -> bool:
     """Whether an accelerator may go on with the same request without anybody else being concerned (sprint.py)."""
     return (
-        rules.mode == GREEDY and rules.bind == NO_BIND and options.period_s is None
-        and rules.place in (ANY_IDLE, FIRST_IDLE) and rules.gate == math.inf and options.record == "requests"
+        rules.mode == GREEDY
+        and rules.bind == NO_BIND
+        and options.period_s is None
+        and rules.place in (ANY_IDLE, FIRST_IDLE)
+        and rules.gate == math.inf
+        and options.record == "requests"
         and problem.contention in ("none", "proportional")
-        and options.estimator.mode != "ewma" and options.estimator.jitter == 0.0
-        and options.switch_s == 0.0 and not options.refill
-        and options.decision_s == 0.0 and not options.charge_measured
+        and options.estimator.mode != "ewma"
+        and options.estimator.jitter == 0.0
+        and options.switch_s == 0.0
+        and not options.refill
+        and options.decision_s == 0.0
+        and not options.charge_measured
         and (options.late != "drop" or options.drop_when == "expired")
-    )  # fmt: skip
+    )
 
 
 def classes(problem: Problem, rules: Rules, options: EngineOptions) -> tuple[npt.NDArray[np.int64], int]:

@@ -22,10 +22,15 @@ _floats = types.Array(types.float64, 2, "C", readonly=True)
 
 KEY_SIGNATURE = types.float64(READY_TYPE, SYSTEM_TYPE)
 DECIDE_SIGNATURE = types.int64(
-    types.Array(READY_TYPE, 1, "C", readonly=True), _floats, _floats, _floats,
-    types.Array(ACCELERATOR_TYPE, 1, "C", readonly=True), SYSTEM_TYPE,
-    types.Array(types.int64, 2, "C"), types.Array(types.float64, 1, "C"),
-)  # fmt: skip
+    types.Array(READY_TYPE, 1, "C", readonly=True),
+    _floats,
+    _floats,
+    _floats,
+    types.Array(ACCELERATOR_TYPE, 1, "C", readonly=True),
+    SYSTEM_TYPE,
+    types.Array(types.int64, 2, "C"),
+    types.Array(types.float64, 1, "C"),
+)
 KEY_TYPE = types.FunctionType(KEY_SIGNATURE)
 DECIDE_TYPE = types.FunctionType(DECIDE_SIGNATURE)
 

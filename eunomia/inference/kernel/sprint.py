@@ -31,7 +31,7 @@ from eunomia.inference.kernel.memory import (
     system_of,
     think_at,
     timer_at,
-)  # fmt: skip
+)
 from eunomia.inference.kernel.setup import GRACE_S, INSTANTS_BETWEEN_PAUSES
 
 Key = Callable[[Any, Any], float]

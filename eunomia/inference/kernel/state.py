@@ -15,9 +15,21 @@ from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import SLI_KINDS, Problem
 
 GROWING = (
-    "slots", "pending", "nodes", "ready", "waiting", "fresh", "timers", "view_nodes", "view_ready",
-    "view_latency", "view_demand", "view_energy", "answer", "answer_priority",
-)  # fmt: skip
+    "slots",
+    "pending",
+    "nodes",
+    "ready",
+    "waiting",
+    "fresh",
+    "timers",
+    "view_nodes",
+    "view_ready",
+    "view_latency",
+    "view_demand",
+    "view_energy",
+    "answer",
+    "answer_priority",
+)
 
 
 class State:
@@ -74,29 +86,66 @@ def new_state(
     records = int(np.diff(problem.graph.offset)[problem.jobs.model_of[problem.jobs.pair]].sum())
     records = records if options.record == "all" else 0
     shapes: dict[str, Any] = {
-        "system": 1, "costs": (len(row_class), types), "rows": len(row_class),
-        "successors": len(problem.graph.successor), "models": len(problem.table.models),
-        "jobs": len(problem.jobs.pair), "pairs": pairs, "ring": (pairs, ring), "ranked": (pairs, ring),
-        "results": len(problem.jobs.pair), "lanes": lanes, "ends": lanes, "accelerators": lanes, "types": types,
-        "heaps": heaps, "ranking": heaps, "marked": heaps,
+        "system": 1,
+        "costs": (len(row_class), types),
+        "rows": len(row_class),
+        "successors": len(problem.graph.successor),
+        "models": len(problem.table.models),
+        "jobs": len(problem.jobs.pair),
+        "pairs": pairs,
+        "ring": (pairs, ring),
+        "ranked": (pairs, ring),
+        "results": len(problem.jobs.pair),
+        "lanes": lanes,
+        "ends": lanes,
+        "accelerators": lanes,
+        "types": types,
+        "heaps": heaps,
+        "ranking": heaps,
+        "marked": heaps,
         "class_estimate": (types, heaps),
-        "idle_finish": heaps, "busy_finish": heaps, "think": len(problem.jobs.pair) - problem.jobs.num_open + 1,
-        "slots": slots, "pending": (slots, layers), "nodes": nodes, "ready": nodes, "waiting": nodes, "fresh": nodes,
-        "timers": nodes, "view_nodes": nodes, "view_ready": nodes, "view_latency": (nodes, lanes),
-        "view_demand": (nodes, lanes), "view_energy": (nodes, lanes), "answer": nodes, "answer_priority": nodes,
-        "subjobs": records, "decisions": records, "free_in": (records, lanes),
-    }  # fmt: skip
+        "idle_finish": heaps,
+        "busy_finish": heaps,
+        "think": len(problem.jobs.pair) - problem.jobs.num_open + 1,
+        "slots": slots,
+        "pending": (slots, layers),
+        "nodes": nodes,
+        "ready": nodes,
+        "waiting": nodes,
+        "fresh": nodes,
+        "timers": nodes,
+        "view_nodes": nodes,
+        "view_ready": nodes,
+        "view_latency": (nodes, lanes),
+        "view_demand": (nodes, lanes),
+        "view_energy": (nodes, lanes),
+        "answer": nodes,
+        "answer_priority": nodes,
+        "subjobs": records,
+        "decisions": records,
+        "free_in": (records, lanes),
+    }
     arrays = {name: np.zeros(shapes[name], dtype) for name, dtype in ARRAYS.items()}
     kernel = np.zeros(1, KERNEL)
     _write_problem(arrays, problem, row_class)
     _write_start(arrays, problem, options)
     write_settings(kernel, problem, rules, options)
     sizes = {
-        "num_lanes": lanes, "num_types": types, "num_layers": layers, "num_pairs": pairs, "ring_length": ring,
-        "num_open": problem.jobs.num_open, "num_heaps": heaps, "slot_capacity": slots, "node_capacity": nodes,
-        "free_slot": -1, "free_node": -1, "common_rate": 1.0, "next_late_s": np.inf,
+        "num_lanes": lanes,
+        "num_types": types,
+        "num_layers": layers,
+        "num_pairs": pairs,
+        "ring_length": ring,
+        "num_open": problem.jobs.num_open,
+        "num_heaps": heaps,
+        "slot_capacity": slots,
+        "node_capacity": nodes,
+        "free_slot": -1,
+        "free_node": -1,
+        "common_rate": 1.0,
+        "next_late_s": np.inf,
         "idle_mask": (1 << min(lanes, 62)) - 1,
-    }  # fmt: skip
+    }
     for name, value in sizes.items():
         kernel[name] = value
     return State(arrays, kernel)

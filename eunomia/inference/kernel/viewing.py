@@ -24,7 +24,7 @@ from eunomia.inference.kernel.memory import (
     view_latency_at,
     view_node_at,
     waiting_at,
-)  # fmt: skip
+)
 from eunomia.inference.kernel.placement import time_left
 
 

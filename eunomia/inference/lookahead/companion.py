@@ -93,10 +93,15 @@ def attach(engine: Any, settings: Settings, portfolio: tuple[Greedy, ...]) -> Co
     states = {"live": engine.state.kernel, "snapshot": snapshot.kernel, "trial": trial.kernel}
     link(workspace, {**states, **arrays})
     values = {
-        **asdict(settings), "num_rules": len(portfolio), "num_requests": len(problem.jobs.pair), "most_known": KNOWN,
-        "num_rows": len(problem.costs.latency_s), "num_pairs": len(problem.jobs.model_of),
-        "future_capacity": FUTURE, "learning": options.estimator.mode == "ewma",
-    }  # fmt: skip
+        **asdict(settings),
+        "num_rules": len(portfolio),
+        "num_requests": len(problem.jobs.pair),
+        "most_known": KNOWN,
+        "num_rows": len(problem.costs.latency_s),
+        "num_pairs": len(problem.jobs.model_of),
+        "future_capacity": FUTURE,
+        "learning": options.estimator.mode == "ewma",
+    }
     for name, value in values.items():
         workspace[name] = value
     give_blocks(engine.state["system"], [workspace], BLOCK)
@@ -111,9 +116,15 @@ def _twin_states(engine: Any, model: Problem, futures: int) -> tuple[State, Stat
     functions want a free one; nodes for all their layers that can be ready at once.
     """
     inner = replace(
-        engine.options, late="run", record="requests", horizon_s=None, decision_s=0.0, charge_measured=False,
-        period_s=None, estimator=Estimator(),
-    )  # fmt: skip
+        engine.options,
+        late="run",
+        record="requests",
+        horizon_s=None,
+        decision_s=0.0,
+        charge_measured=False,
+        period_s=None,
+        estimator=Estimator(),
+    )
     slots = KNOWN + len(model.type_of) + (FUTURE if futures > 0 else 0) + 1
     snapshot, trial = (
         new_state(model, Rules(GREEDY), inner, slots=slots, nodes_per_slot=width(model)) for _ in range(2)
@@ -129,9 +140,12 @@ def _arrays(
 ) -> dict[str, Any]:
     requests = len(problem.jobs.pair) + settings.futures * FUTURE
     lengths = {
-        "portfolio": len(portfolio), "pairs": len(problem.jobs.model_of), "levels": requests, "planned": requests,
+        "portfolio": len(portfolio),
+        "pairs": len(problem.jobs.model_of),
+        "levels": requests,
+        "planned": requests,
         "agenda": nodes,
-    }  # fmt: skip
+    }
     arrays = {name: np.zeros(lengths[name], dtype) for name, dtype in ARRAYS.items()}
     _write_portfolio(arrays["portfolio"], portfolio)
     promised = problem.jobs.slo_kind == SLI_KINDS.index("hit_rate")

@@ -8,9 +8,19 @@ from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.policies import ordering
 
 ORDERS = (
-    "edf", "llf", "sjf", "edf_bytes", "fcfs", "sjf_mean", "llf_mean", "heft", "priority",
-    "laxity_ratio", "deficit_edf", "deficit_llf",
-)  # fmt: skip
+    "edf",
+    "llf",
+    "sjf",
+    "edf_bytes",
+    "fcfs",
+    "sjf_mean",
+    "llf_mean",
+    "heft",
+    "priority",
+    "laxity_ratio",
+    "deficit_edf",
+    "deficit_llf",
+)
 _FIRST_DYNAMIC = ORDERS.index("laxity_ratio")
 
 _edf, _llf, _sjf = jitted(ordering.edf), jitted(ordering.llf), jitted(ordering.sjf)

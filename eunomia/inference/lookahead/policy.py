@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from dataclasses import dataclass
 from functools import cache
@@ -92,49 +93,71 @@ def _compiled_tick() -> Any:
     )
 
 
-def lookahead(
-    base: str = "edf+f+eft+g0.9",
-    portfolio: str = "default",
-    objective: str = "hits",
-    budget_us: float = 500.0,
-    horizon_ms: float = math.inf,
-    price: float = 0.9,
-    price_of: str = "largest",
-    margin: float = 0.3,
-    futures: int = 0,
-    singles: bool = True,
-    charge: bool = False,
-    slice_rollouts: float = 3.0,
-    ends_per_us: float = 8.0,
-) -> Lookahead:
+@dataclass(frozen=True)
+class Choices:
+    """What a user may set of lookahead; names and defaults are those of ``lookahead(key=value)``."""
+
+    base: str = "edf+f+eft+g0.9"  # the rule that plans must beat
+    portfolio: str = "default"  # more rules, ``;`` between them; ``default`` or ``none``
+    objective: str = "hits"  # hits, attainment, shortfall or max_min
+    budget_us: float = 500.0  # time per plan, counted as simulated layer ends; 0 = no limit
+    horizon_ms: float = math.inf  # how far rollouts go, at most to the last known deadline
+    price: float = 0.9  # hits that the work of one request must bring
+    price_of: str = "largest"  # that request: the ``largest``, or a ``mean`` one
+    margin: float = 0.3  # hits by which a change must be better
+    futures: int = 0  # sampled futures per rollout; 0 = known requests alone
+    singles: bool = True  # move single requests
+    charge: bool = (
+        False  # a standing plan, corrected in slices that take effect after the time that they took
+    )
+    slice_rollouts: float = 3.0  # length of a slice in rollouts, at most the budget
+    ends_per_us: float = 8.0  # simulated layer ends per microsecond
+
+    def __post_init__(self) -> None:
+        if self.objective not in OBJECTIVES:
+            raise UnknownNameError("objective", self.objective, OBJECTIVES)
+        if not 0.0 < self.ends_per_us < math.inf:
+            raise PolicyError(
+                f"lookahead: ends_per_us is {self.ends_per_us}; it must be positive (8 is usual)"
+            )
+        if self.price_of not in ("largest", "mean"):
+            raise UnknownNameError("request that has the price", self.price_of, ("largest", "mean"))
+
+    def settings(self) -> Settings:
+        """The same in the planner's units: seconds, layer ends, indices."""
+        unit = 1.0 if self.objective == "hits" else TIE
+        return Settings(
+            objective=OBJECTIVES.index(self.objective),
+            budget=_ends(self.budget_us, self.ends_per_us),
+            horizon_s=1e-3 * self.horizon_ms,
+            price=self.price,
+            mean_price=self.price_of == "mean",
+            margin=self.margin * unit,
+            futures=self.futures,
+            singles=self.singles,
+            charged=self.charge,
+            slice_rollouts=self.slice_rollouts,
+            unit_s=1e-6 / self.ends_per_us,
+            snapshot_s=1e-6 * SNAPSHOT_US,
+        )
+
+
+class _Builder:
     """Rollouts of rules and of single requests put first or last, at every arrival; free unless ``charge``.
 
-    See docs/lookahead.md. ``base``: the rule that plans must beat; ``portfolio``: more rules, ``;`` between them,
-    ``default`` or ``none``.
-    ``objective``: hits, attainment, shortfall or max_min. ``budget_us``: time per plan (0 = no limit), counted as
-    simulated layer ends, ``ends_per_us`` of them per microsecond; ``charge``: a standing plan, corrected in slices that
-    take effect only after the time that they took, each as long as ``slice_rollouts`` rollouts and at most the
-    budget. ``horizon_ms``: how far rollouts go (at most to the last known deadline). ``price``: hits that the work
-    of the ``largest`` request must bring (``price_of``: or of a ``mean`` one). ``margin``: hits by which a
-    change must be better. ``futures``: sampled futures per rollout (0 = known requests alone). ``singles``: move
-    single requests.
+    ``lookahead(base="edf+f", futures=2)``: keys, defaults and meanings are the fields of :class:`Choices`;
+    docs/lookahead.md explains them.
     """
-    names = [base, *_more_rules(portfolio)]
-    rules = tuple(_rule(name) for name in dict.fromkeys(names))
-    if objective not in OBJECTIVES:
-        raise UnknownNameError("objective", objective, OBJECTIVES)
-    if not 0.0 < ends_per_us < math.inf:
-        raise PolicyError(f"lookahead: ends_per_us is {ends_per_us}; it must be positive (8 is usual)")
-    if price_of not in ("largest", "mean"):
-        raise UnknownNameError("request that has the price", price_of, ("largest", "mean"))
-    unit = 1.0 if objective == "hits" else TIE
-    settings = Settings(
-        objective=OBJECTIVES.index(objective), budget=_ends(budget_us, ends_per_us), horizon_s=1e-3 * horizon_ms,
-        price=price, mean_price=price_of == "mean", margin=margin * unit,
-        futures=futures, singles=singles, charged=charge, slice_rollouts=slice_rollouts,
-        unit_s=1e-6 / ends_per_us, snapshot_s=1e-6 * SNAPSHOT_US,
-    )  # fmt: skip
-    return Lookahead(rules, settings)
+
+    __signature__ = inspect.signature(Choices)
+
+    def __call__(self, base: str = Choices.base, **more: float | str) -> Lookahead:
+        chosen = Choices(base=base, **more)  # type: ignore[arg-type]  # names and types are checked by the grammar
+        names = [chosen.base, *_more_rules(chosen.portfolio)]
+        return Lookahead(tuple(_rule(name) for name in dict.fromkeys(names)), chosen.settings())
+
+
+lookahead = _Builder()
 
 
 def _more_rules(portfolio: str) -> list[str]:

@@ -67,10 +67,26 @@ POLICIES = Registry(
 )
 
 GATED = (
-    "prema", "herald", "magma", "magma_10k", "planaria", "moca", "moca_split", "aurora", "dream", "dysta",
-    "virtual_deadlines", "veltair", "layerweaver", "pressure", "triage", "gap_first", "worst_first", "shift",
+    "prema",
+    "herald",
+    "magma",
+    "magma_10k",
+    "planaria",
+    "moca",
+    "moca_split",
+    "aurora",
+    "dream",
+    "dysta",
+    "virtual_deadlines",
+    "veltair",
+    "layerweaver",
+    "pressure",
+    "triage",
+    "gap_first",
+    "worst_first",
+    "shift",
     "weighted_fair",
-)  # fmt: skip
+)
 
 
 def met() -> Greedy:

@@ -66,9 +66,15 @@ def ask(policy: _Deciding, view: View) -> list[Assign]:
     priority = np.zeros(len(answer))
     decide = policy.decide_tick if view.system["period_s"] > 0.0 else policy.decide
     count = decide(
-        view.ready, view.latency_s, view.demand_bytes_s, view.energy_j, view.accelerators, view.system,
-        answer, priority,
-    )  # fmt: skip
+        view.ready,
+        view.latency_s,
+        view.demand_bytes_s,
+        view.energy_j,
+        view.accelerators,
+        view.system,
+        answer,
+        priority,
+    )
     return [view.assign(int(i), int(s), float(priority[n])) for n, (i, s) in enumerate(answer[:count])]
 
 

@@ -93,9 +93,16 @@ class Greedy:
             tiered = self.feasible or view.system["late_last"] == 1
             return queue_all(self.key, view, tiered=tiered, queues=self.place in ("eft", "eft_ca"))
         index, s = _choose()(
-            self.key, view.ready, view.latency_s, view.demand_bytes_s, view.accelerators, view.system,
-            PLACEMENTS.index(self.place), self.feasible, float(self.gate),
-        )  # fmt: skip
+            self.key,
+            view.ready,
+            view.latency_s,
+            view.demand_bytes_s,
+            view.accelerators,
+            view.system,
+            PLACEMENTS.index(self.place),
+            self.feasible,
+            float(self.gate),
+        )
         return [view.assign(index, s)] if index >= 0 else []
 
 

@@ -42,11 +42,20 @@ def independent(latency_s: Floats, demand_bytes_s: Floats, bandwidth_bytes_s: fl
     count, lanes = latency_s.shape
     none = np.empty(0, np.int64)
     return Group(
-        np.ascontiguousarray(latency_s, np.float64), np.ascontiguousarray(demand_bytes_s, np.float64),
-        np.zeros(count, np.int64), np.zeros(count + 1, np.int64), none, np.zeros(count, np.int64),
-        np.empty(0), np.full(lanes, -1, np.int64), np.zeros(lanes), np.zeros(lanes), float(bandwidth_bytes_s),
-        np.inf, count,
-    )  # fmt: skip
+        np.ascontiguousarray(latency_s, np.float64),
+        np.ascontiguousarray(demand_bytes_s, np.float64),
+        np.zeros(count, np.int64),
+        np.zeros(count + 1, np.int64),
+        none,
+        np.zeros(count, np.int64),
+        np.empty(0),
+        np.full(lanes, -1, np.int64),
+        np.zeros(lanes),
+        np.zeros(lanes),
+        float(bandwidth_bytes_s),
+        np.inf,
+        count,
+    )
 
 
 @jitted

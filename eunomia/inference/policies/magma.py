@@ -171,12 +171,14 @@ class Magma:
         now_s = view.now_s
         return (
             Frontier(
-                start, np.array([layer for layer, _ in flat], np.int64), np.array([s for _, s in flat], np.int64),
+                start,
+                np.array([layer for layer, _ in flat], np.int64),
+                np.array([s for _, s in flat], np.int64),
                 np.array([seen[request][0] for request in urgent], np.int64),
                 np.array([seen[request][1] - now_s for request in urgent]),
             ),
             urgent,
-        )  # fmt: skip
+        )
 
     def _first_genomes(
         self, group: Group, keys: list[Key], count: int, rng: np.random.Generator
@@ -224,9 +226,13 @@ def _of_view(view: View, order: Ints) -> Knowledge:
     after_s = np.maximum(view.ready["path_best_s"][order] - best_s, 0.0)
     rows = np.arange(len(view) + 1)
     return Knowledge(
-        np.ascontiguousarray(view.latency_s[order]), np.ascontiguousarray(view.demand_bytes_s[order]),
-        after_s, np.array([0, len(view)]), np.zeros(len(rows), np.int64), np.empty(0, np.int64),
-    )  # fmt: skip
+        np.ascontiguousarray(view.latency_s[order]),
+        np.ascontiguousarray(view.demand_bytes_s[order]),
+        after_s,
+        np.array([0, len(view)]),
+        np.zeros(len(rows), np.int64),
+        np.empty(0, np.int64),
+    )
 
 
 def _group(view: View, knowledge: Knowledge, jobs: Gathered, gate: float) -> Group:
@@ -236,11 +242,20 @@ def _group(view: View, knowledge: Knowledge, jobs: Gathered, gate: float) -> Gro
     bandwidth = float(view.system["bandwidth_bytes_s"])
     busy = view.accelerators["request"] >= 0
     return Group(
-        np.ascontiguousarray(knowledge.latency_s[jobs.row]), np.ascontiguousarray(knowledge.demand_bytes_s[jobs.row]),
-        jobs.indegree, jobs.successor_start, jobs.successor, jobs.request, jobs.deadline_s, running,
+        np.ascontiguousarray(knowledge.latency_s[jobs.row]),
+        np.ascontiguousarray(knowledge.demand_bytes_s[jobs.row]),
+        jobs.indegree,
+        jobs.successor_start,
+        jobs.successor,
+        jobs.request,
+        jobs.deadline_s,
+        running,
         np.where(busy, np.maximum(view.accelerators["free_in_s"], 1e-12), 0.0),
-        np.where(busy, view.accelerators["demand_bytes_s"], 0.0), bandwidth, gate * bandwidth, int(jobs.genes),
-    )  # fmt: skip
+        np.where(busy, view.accelerators["demand_bytes_s"], 0.0),
+        bandwidth,
+        gate * bandwidth,
+        int(jobs.genes),
+    )
 
 
 def magma(budget_s: float = 20e-6, samples: int = 10_000, jobs: int = 100, gate: float = math.inf) -> Magma:

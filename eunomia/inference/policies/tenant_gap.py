@@ -125,9 +125,17 @@ _DEFAULTS: dict[str, tuple[float, ...]] = {
 }
 _KEYS: dict[str, Callable[[Any, Any], float]] = {
     key.__name__: key
-    for key in (gap_first_edf, gap_first_sjf, shift_edf, shift_sjf,
-                triage_edf, triage_sjf, worst_first_edf, worst_first_sjf)
-}  # fmt: skip
+    for key in (
+        gap_first_edf,
+        gap_first_sjf,
+        shift_edf,
+        shift_sjf,
+        triage_edf,
+        triage_sjf,
+        worst_first_edf,
+        worst_first_sjf,
+    )
+}
 
 
 def tenant_order(rule: str, base: str = "edf", *constants: float) -> Order:

@@ -8,9 +8,27 @@ from eunomia.contract.view import ACCELERATOR, READY, SYSTEM, View
 from eunomia.inference.reference.engine import Engine
 from eunomia.inference.reference.state import Job
 
-_COPIED = ("request", "layer", "row", "arrival_s", "deadline_s", "ready_s", "work_best_s", "work_mean_s",
-           "path_best_s", "path_mean_s", "iso_best_s", "iso_mean_s", "bytes_left", "attained_s", "last_run_s",
-           "priority", "layers_done", "sequence", "accelerator")  # fmt: skip
+_COPIED = (
+    "request",
+    "layer",
+    "row",
+    "arrival_s",
+    "deadline_s",
+    "ready_s",
+    "work_best_s",
+    "work_mean_s",
+    "path_best_s",
+    "path_mean_s",
+    "iso_best_s",
+    "iso_mean_s",
+    "bytes_left",
+    "attained_s",
+    "last_run_s",
+    "priority",
+    "layers_done",
+    "sequence",
+    "accelerator",
+)
 
 
 def build_view(engine: Engine, jobs: list[Job]) -> View:
@@ -65,11 +83,17 @@ def _accelerators(engine: Engine) -> np.ndarray:
 def _system(engine: Engine) -> np.void:
     table = np.zeros(1, SYSTEM)
     facts = {
-        "now_s": engine.now_s, "bandwidth_bytes_s": engine.bandwidth, "demand_bytes_s": engine.estimated_demand(),
-        "starts": len(engine.decisions), "binds": engine.binds, "live": len(engine.live),
-        "finished": engine.departed, "seed": engine.options.seed, "late_last": engine.options.late == "last",
+        "now_s": engine.now_s,
+        "bandwidth_bytes_s": engine.bandwidth,
+        "demand_bytes_s": engine.estimated_demand(),
+        "starts": len(engine.decisions),
+        "binds": engine.binds,
+        "live": len(engine.live),
+        "finished": engine.departed,
+        "seed": engine.options.seed,
+        "late_last": engine.options.late == "last",
         "period_s": engine.options.period_s or 0.0,
-    }  # fmt: skip
+    }
     for name, value in facts.items():
         table[name] = value
     record: np.void = table[0]

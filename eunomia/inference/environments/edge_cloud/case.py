@@ -101,10 +101,21 @@ def draw(
     mean_run_s = float((work_s[:, None] / speed[None, :]).mean())
     arrival_s = np.sort(rng.uniform(0.0, 0.9 * span_s, tasks))
     return Case(
-        arrival_s, arrival_s + rng.uniform(2.0, 8.0, tasks) * mean_run_s, work_s,
-        rng.choice([1.0, 2.0, 4.0, 8.0], tasks, p=[0.4, 0.3, 0.2, 0.1]), rng.choice([1.0, 2.0, 4.0], tasks),
-        rng.integers(0, tenants, tasks), rng.integers(0, 3, tasks), kind, speed, np.array([4.0, 8.0, 16.0])[kind],
-        join_s, join_s + share * span_s, rng.uniform(0.0, 1.0, (tenants, devices)),
-        rng.uniform(0.0, 1.0, (devices, tenants)), rng.random((tenants, 3)) < bars,
-        rng.random((devices, tenants)) < bars, rng.random((devices, 3)) < bars,
-    )  # fmt: skip
+        arrival_s,
+        arrival_s + rng.uniform(2.0, 8.0, tasks) * mean_run_s,
+        work_s,
+        rng.choice([1.0, 2.0, 4.0, 8.0], tasks, p=[0.4, 0.3, 0.2, 0.1]),
+        rng.choice([1.0, 2.0, 4.0], tasks),
+        rng.integers(0, tenants, tasks),
+        rng.integers(0, 3, tasks),
+        kind,
+        speed,
+        np.array([4.0, 8.0, 16.0])[kind],
+        join_s,
+        join_s + share * span_s,
+        rng.uniform(0.0, 1.0, (tenants, devices)),
+        rng.uniform(0.0, 1.0, (devices, tenants)),
+        rng.random((tenants, 3)) < bars,
+        rng.random((devices, tenants)) < bars,
+        rng.random((devices, 3)) < bars,
+    )

@@ -31,8 +31,12 @@ def _best(world: World, known: dict[tuple[object, ...], float]) -> float:
     """Greatest reward still to be earned."""
     if world.done:
         return 0.0
-    state = (world.now_s, tuple(world.waiting), tuple(np.maximum(world.free_s, world.now_s).tolist()),
-             tuple(sorted(end for end in world._ends if end > world.now_s)))  # fmt: skip
+    state = (
+        world.now_s,
+        tuple(world.waiting),
+        tuple(np.maximum(world.free_s, world.now_s).tolist()),
+        tuple(sorted(end for end in world._ends if end > world.now_s)),
+    )
     if state not in known:
         best = -np.inf
         for row, device in np.argwhere(world.mask()).tolist() if world.waiting else []:

@@ -110,10 +110,15 @@ class RandomRule:
 
 
 RULES: dict[str, Callable[[], Rule]] = {
-    "random": RandomRule, "first_fit": lambda: first_fit, "best_fit": lambda: best_fit,
-    "least_loaded": lambda: least_loaded, "earliest_finish": lambda: earliest_finish,
-    "preference": lambda: preference, "greedy_gain": lambda: greedy_gain, "matching": lambda: matching,
-}  # fmt: skip
+    "random": RandomRule,
+    "first_fit": lambda: first_fit,
+    "best_fit": lambda: best_fit,
+    "least_loaded": lambda: least_loaded,
+    "earliest_finish": lambda: earliest_finish,
+    "preference": lambda: preference,
+    "greedy_gain": lambda: greedy_gain,
+    "matching": lambda: matching,
+}
 
 
 def find_rule(name: str) -> Rule:

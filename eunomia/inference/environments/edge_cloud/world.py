@@ -168,6 +168,8 @@ class World:
         return Metrics(
             float(liked.sum()) / self._total,
             float((c.device_likes[device, tenant] * run_s).sum()) / served if served else 0.0,
-            served / c.offered_s, float(met.sum()) / max(len(c.arrival_s), 1),
-            float(shares.min()) if len(shares) else 1.0, self.reward,
-        )  # fmt: skip
+            served / c.offered_s,
+            float(met.sum()) / max(len(c.arrival_s), 1),
+            float(shares.min()) if len(shares) else 1.0,
+            self.reward,
+        )

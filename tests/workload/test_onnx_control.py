@@ -232,6 +232,9 @@ def test_a_loop_without_end_is_asked_for(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(ModelError, match="it has not ended after 50 iterations; say how often it runs"):
         read(tmp_path, net)
     assert kinds(read(tmp_path, net, trip_counts={"again": 60})) == ["matmul"] * 60
+    huge = graph([repeated()], X, [weights("w", 8, 8), numbers("n", 2**62)])
+    with pytest.raises(ModelError, match="it has not ended after 50 iterations; say how often it runs"):
+        read(tmp_path, huge)
     monkeypatch.setattr(unrolling, "LIMIT_NODES", 100)
     with pytest.raises(ModelError, match="with its loops written out the network has more than 100 nodes"):
         read(tmp_path, net, trip_counts={"again": 60})

@@ -23,7 +23,7 @@ from eunomia.workload.onnx.order import live, topological
 from eunomia.workload.onnx.shapes import Shapes
 from eunomia.workload.onnx.subgraphs import Spot, bodies, stored_tensors
 
-LIMIT_TURNS = 10_000  # of a loop that neither the file nor the user ends
+LIMIT_TURNS = 10_000  # of a loop of which only the file says how often it runs
 
 Names = Mapping[str, str]  # how the tensors that a graph can see are called in the list
 
@@ -256,7 +256,7 @@ def _goes_on(spot: Spot, turn: int, count: int | None, chosen: int | None, truth
     if chosen is None:
         if not ends and truth is None:
             raise Choices.missing_trip_count(spot, "its condition depends on data")
-        if not ends and count is None and turn >= LIMIT_TURNS:
+        if not ends and turn >= LIMIT_TURNS:
             raise Choices.missing_trip_count(spot, f"it has not ended after {turn} iterations")
         return not ends
     if ends and turn < chosen:

@@ -55,7 +55,7 @@ def _packed_attention(inputs: Shapes, attributes: dict[str, Any]) -> Shapes:
 
 
 def _grouped_attention(inputs: Shapes, attributes: dict[str, Any]) -> Shapes:
-    q, k, v, *_ = [*inputs, None, None]
+    q, k, v = (*inputs, None, None)[:3]
     if q is None or k is None or v is None or len(q) != 3:
         return []
     heads = int(attributes["num_heads"])

@@ -47,6 +47,7 @@ CASES = {
     "hit": (request("a", "m", 0.0, 5.0, 5.0, "hit"), None),
     "no deadline": (request("a", "m", 0.0, None, 50.0, "hit"), None),
     "less time than iso": (request("a", "m", 0.0, 0.9, 5.0, "late", isolated_s=1.0), "hopeless on arrival"),
+    "less time than iso, late": (request("a", "m", 100.0, 100.9, 105.0, "late", isolated_s=1.0), "hopeless on arrival"),
     "hopeless and dropped": (request("a", "m", 0.0, 0.9, 0.0, "dropped", isolated_s=1.0), "hopeless on arrival"),
     "dropped before": (request("a", "m", 0.0, 5.0, 4.5, "dropped"), "dropped as hopeless"),
     "dropped at the deadline": (request("a", "m", 0.0, 5.0, 5.0, "dropped"), "dropped as expired"),

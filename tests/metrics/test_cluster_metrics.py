@@ -53,6 +53,29 @@ TABLES = {
 FACTS = {"end_s": 230.0, "first_arrival_s": 0.0, "solve_median_s": 0.2, "solve_p95_s": 0.3}
 
 
+def test_hours_lost_by_hand() -> None:
+    m = summarise_cluster(TABLES, FACTS)
+    assert m["overhead_h"] == pytest.approx(30.0 / 3600.0) and m["lost_h"] == pytest.approx(40.0 / 3600.0)
+
+
+@pytest.mark.parametrize("end_s, late", [(149.0, math.nan), (150.0, 1.0), (151.0, 1.0)])
+def test_an_unfinished_job_is_late_from_its_deadline_on(end_s: float, late: float) -> None:
+    """Job c has not finished and is due at 150 s."""
+    np.testing.assert_equal(job_columns(JOBS, end_s).late[2], late)
+
+
+def test_a_job_as_quick_as_alone_is_not_above_one() -> None:
+    same = JOBS.set_column(JOBS.column_names.index("isolated_s"), "isolated_s", pa.array([100.0, 200.0, 0.0]))
+    m = summarise_cluster({**TABLES, "jobs": same}, FACTS)
+    assert (m["rho_mean"], m["above_one"]) == (1.0, 0.0)
+
+
+def test_no_device_at_any_time_is_used_by_no_share() -> None:
+    never = pa.table({"available_s": [0.0], "busy_s": [0.0], "count": [0]})
+    m = summarise_cluster({**TABLES, "devices": never}, FACTS)
+    assert math.isnan(m["busy"]) and math.isnan(m["useful"])
+
+
 def test_figures_by_hand() -> None:
     m = summarise_cluster(TABLES, FACTS)
     assert list(m) == list(CLUSTER_METRICS)

@@ -35,6 +35,24 @@ def test_turnaround_and_throughput_by_hand() -> None:
     assert math.isnan(efficiency.stp(r, 0.0))
 
 
+def test_throughput_over_less_than_a_second() -> None:
+    r = requests(*four())
+    assert efficiency.stp(r.where(r.finished), 0.5) == 8.0
+
+
+def test_overheads_of_less_than_a_joule() -> None:
+    rows = [
+        request("a", "m", 0.0, 9.0, 1.0, "hit", energy_j=0.25),
+        request("a", "m", 0.0, 9.0, 1.0, "hit", energy_j=0.25),
+    ]
+    r = requests(*rows)
+    assert efficiency.scheduler_energy_overhead(r, 0.1) == pytest.approx(0.2)
+    assert efficiency.rival_energy_overhead(r, r) == 0.0
+    nothing = requests(request("a", "m", 0.0, 9.0, 1.0, "hit", energy_j=0.0))
+    assert math.isnan(efficiency.scheduler_energy_overhead(nothing, 0.1))
+    assert math.isnan(efficiency.rival_energy_overhead(nothing, nothing))
+
+
 @given(st.integers(0, 500))
 def test_stp_is_the_time_average_of_progress_in_the_system(seed: int) -> None:
     r = Requests.read(many(seed, 30))

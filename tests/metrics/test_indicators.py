@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from eunomia.core.schemas import PAIRS
-from eunomia.metrics.indicators import pair_table, slo_attainment, slo_shortfall
+from eunomia.metrics.indicators import pair_table, sli, slo_attainment, slo_shortfall
 from eunomia.workload.tenant import Agreement, Slo
 from tests.metrics.toy import four, request, requests_table
 
@@ -62,6 +63,29 @@ def test_each_kind_by_hand(slo: Slo, sli: float, shortfall: float) -> None:
     found = row(slo, *TEN)
     assert found["sli"] == pytest.approx(sli) and found["met"] == (shortfall == 0.0)
     assert found["shortfall"] == pytest.approx(shortfall)
+
+
+def test_late_requests_count_in_latencies_and_dropped_ones_do_not() -> None:
+    rows = [
+        request("a", "m", 0.0, 2.0, 1.0, "hit"), request("a", "m", 0.0, 2.0, 3.0, "late"),
+        request("a", "m", 0.0, 2.0, 9.0, "dropped"),
+    ]  # fmt: skip
+    assert row(Slo(5.0, "latency_mean"), *rows)["sli"] == 2.0
+    assert row(Slo(5.0, "latency_percentile", percentile=95.0), *rows)["sli"] == 3.0
+
+
+def test_throughput_in_less_than_a_second_and_in_no_time() -> None:
+    slo, nothing = Slo(4.0, "throughput"), np.empty(0)
+    assert sli(slo, nothing, nothing, departed=3, length_s=0.5) == 6.0
+    assert math.isnan(sli(slo, nothing, nothing, departed=3, length_s=0.0))
+
+
+def test_a_pair_of_a_known_tenant_and_an_unknown_network_has_no_requests() -> None:
+    rows = [request("a", "m", 0.0, 9.0, 1.0, "hit"), request("a", "n", 0.0, 9.0, 1.0, "hit"),
+            request("b", "m", 0.0, 9.0, 1.0, "hit")]  # fmt: skip
+    for tenant, model in (("b", "other"), ("other", "m"), ("other", "other")):
+        assert row(Slo(0.5), *rows, tenant=tenant, model=model)["arrived"] == 0
+    assert row(Slo(0.5), *rows, tenant="b")["arrived"] == 1
 
 
 def test_three_of_ten_meet_three_tenths() -> None:

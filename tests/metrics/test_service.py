@@ -30,6 +30,13 @@ def test_rates_by_hand() -> None:
     assert service.pair_rates(r) == {("a", "m"): 1.0, ("a", "n"): 1.0, ("b", "m"): 0.0}
 
 
+def test_rates_over_half_a_second_and_over_no_time() -> None:
+    r = requests(*four())
+    done = r.where(r.finished)
+    assert (service.throughput_per_s(done, 0.5), service.goodput_per_s(done, 0.5)) == (6.0, 4.0)
+    assert math.isnan(service.throughput_per_s(done, 0.0)) and math.isnan(service.goodput_per_s(done, 0.0))
+
+
 def test_latency_slowdown_and_progress_by_hand() -> None:
     r = requests(*four())
     assert service.response_s(r).tolist() == [2.0, 4.0, 6.0]  # the dropped one has no response

@@ -438,6 +438,20 @@ def test_the_urgent_are_remembered_for_five_to_ten_minutes_however_rarely_somebo
     assert calm.allows(50.0, 0.01, seen_s + 601.0)
 
 
+@pytest.mark.parametrize("seen_s, looks_s, allowed", [
+    (550.0, [610.0], False),  # remembered for 300 s at the least, though a spell ended meanwhile
+    (550.0, [849.0], False), (550.0, [610.0, 901.0], True),
+    (0.0, [601.0], True),  # two spells have ended unnoticed
+    (0.0, [299.0, 300.0, 599.0], False), (0.0, [300.0, 600.0], True),
+])  # fmt: skip
+def test_spells_of_remembering_end_at_multiples_of_five_minutes(
+    seen_s: float, looks_s: list[float], allowed: bool
+) -> None:
+    calm = Calm(0.0, 100.0)
+    calm.arrived(deadline_s=0.1, own_s=0.01, now_s=seen_s)
+    assert [calm.allows(50.0, 0.01, now_s) for now_s in looks_s][-1] == allowed
+
+
 def test_a_lease_goes_on_when_the_newcomer_can_wait() -> None:
     replay = Replay(load_policy("edf"), np.ones((6, 1)), [5, 1], DispatchOptions(lease_s=100.0))
     for n in range(2):

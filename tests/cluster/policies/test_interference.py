@@ -41,6 +41,35 @@ def test_least_predicted_interference() -> None:
     assert _partner(InterferencePlacement("coscheml"), _view(0.5)) is None  # 0.5 + 0.5 gains nothing
 
 
+@pytest.mark.parametrize("kind, host", [(0, 0), (1, 1)])
+def test_pairs_run_on_the_type_of_the_first(kind: int, host: int) -> None:
+    """Job 0 holds a device of type a, job 1 one of type b. A pair with job 2 runs on one of the types alone."""
+    beside = np.zeros((3, 3, 2))
+    beside[:, :, kind] = 0.9
+    view = view_of(
+        Cluster.of({"a": 1, "b": 1}, 1), [[1.0, 1.0]] * 3, [9.0] * 3, row=[0, 1, 2], beside=beside,
+        holdings=[(0, 0, 1), (1, 1, 1)], first_start_s=[0.0, 1.0, np.nan],
+    )  # fmt: skip
+    answer = InterferencePlacement("coscheml").allocate(view)
+    assert answer.pairs is not None
+    assert (answer.pairs.first.tolist(), answer.pairs.second.tolist()) == ([host], [2])
+    assert answer.pairs.shares.tolist() == [[1.0, 0.0] if kind == 0 else [0.0, 1.0]]
+
+
+def test_nobody_waits_or_nobody_runs() -> None:
+    beside = np.full((2, 2, 1), 0.9)
+    policy = InterferencePlacement("coscheml")
+    for scale in ([1, 1], [4, 4]):  # both find free devices; neither fits
+        view = view_of(TWO, [[1.0]] * 2, [9.0] * 2, scale=scale, row=[0, 1], beside=beside)
+        assert policy.allocate(view).pairs is None
+
+
+def test_horus_takes_the_partner_with_the_least_utilisation() -> None:
+    for busy, partner in (([0.3, 0.2, 0.4], 1), ([0.2, 0.3, 0.4], 0), ([0.6, 0.5, 0.4], 1)):
+        view = _view(traits={"utilisation": busy})
+        assert _partner(InterferencePlacement("horus", cap=1.0), view) == partner
+
+
 def test_horus_adds_utilisations() -> None:
     view = _view(traits={"utilisation": [0.8, 0.5, 0.4]})
     assert _partner(InterferencePlacement("horus", cap=1.0), view) == 1

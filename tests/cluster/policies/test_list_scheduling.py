@@ -13,6 +13,7 @@ from eunomia.cluster.policies.list_scheduling import (
     list_schedule,
     longest_first,
     max_min,
+    mct,
     met,
     min_min,
     olb,
@@ -60,6 +61,28 @@ def test_met_piles_up_and_olb_ignores_speed() -> None:
     time_s = np.array([[1.0, 1.5]] * 4)
     assert in_order(time_s, np.zeros(2), np.arange(4), met).makespan_s == 4.0
     assert in_order(np.array([[1.0, 50.0]] * 2), np.zeros(2), np.arange(2), olb).makespan_s == 50.0
+
+
+def test_mct_weighs_the_queue_against_the_speed() -> None:
+    """Task 0: 1 on machine 0. Task 1 would end there at 2, on machine 1 at 1.5. Task 2: 2 against 3."""
+    plan = in_order(np.array([[1.0, 1.5]] * 3), np.zeros(2), np.arange(3), mct)
+    assert (plan.machine.tolist(), plan.finish_s.tolist()) == ([0, 1, 0], [1.0, 1.5, 2.0])
+    busy = in_order(np.array([[1.0, 1.5]]), np.array([1.0, 0.0]), np.arange(1), mct)
+    assert (busy.machine.tolist(), busy.finish_s.tolist()) == ([1], [1.5])
+
+
+def test_a_plan_of_nothing_and_of_one_machine() -> None:
+    nothing = in_order(np.empty((0, 2)), np.zeros(2), np.arange(0), met)
+    assert nothing.makespan_s == 0.0 and len(nothing.machine) == 0
+    for rule in (min_min, sufferage):  # with one machine nobody loses by the second best: in order of arrival
+        plan = rule(np.array([[3.0], [3.0]]), np.array([1.0]))
+        assert (plan.machine.tolist(), plan.finish_s.tolist()) == ([0, 0], [4.0, 7.0])
+
+
+def test_sufferage_looks_at_the_second_best_of_three() -> None:
+    """Both want machine 0. Task 0 would lose 0.9 (9 by the third), task 1 would lose 2: it goes first."""
+    plan = sufferage(np.array([[1.0, 1.9, 10.0], [1.0, 3.0, 3.5]]), np.zeros(3))
+    assert plan.machine.tolist() == [1, 0] and plan.finish_s.tolist() == [1.9, 1.0]
 
 
 @settings(max_examples=25, deadline=None)

@@ -50,6 +50,22 @@ def test_a_small_batch_counts_for_more() -> None:
     assert _scale(Pollux(), view)[0] == 1
 
 
+def test_speedups_over_an_equal_part_by_hand() -> None:
+    """6 devices of type a and 2 of b, 4 jobs: an equal part is 2 devices, at the average (6 a + 2 b) / 8 of the types.
+
+    Job 0 has (6 x 2 + 2 x 3) / 8 = 2.25 at 2 devices. Job 1 can use one only, and no b: 6 x 2 / 8 = 1.5. Job 2 needs 4:
+    (6 x 4 + 2 x 8) / 8 = 5. Job 3 can run nowhere.
+    """
+    cluster = Cluster.of({"a": 6, "b": 2}, 2)
+    speed = np.zeros((4, 3, 2))  # job, scale, type
+    speed[0] = [[1.0, 2.0], [2.0, 3.0], [3.0, 6.0]]
+    speed[1, 0] = [2.0, 0.0]
+    speed[2, 2] = [4.0, 8.0]
+    view = view_of(cluster, [[1.0, 1.0]] * 4, [9.0] * 4, elastic=Elastic(SCALES, speed))
+    found = Pollux().speedups(view, np.tile(SCALES, (4, 1)), speed)
+    np.testing.assert_allclose(found, speed / np.array([2.25, 1.5, 5.0, 1.0])[:, None, None])
+
+
 def test_the_mean_is_fair_and_the_sum_is_not() -> None:
     """4 devices, 2 jobs; only job 0 scales, and job 1 must have 2: (2, 2) gives 1 and 1, (4, 0) gives 2 and idle."""
     view = view_of(FOUR, [[1.0]] * 2, [9.0] * 2, elastic=_offered([[1.0, 2.0, 6.0], [0.0, 1.0, 1.0]]))
@@ -117,8 +133,14 @@ def test_rigid_jobs_and_an_empty_view() -> None:
 
 @pytest.mark.parametrize(
     ("given", "says"),
-    [({"power": 0.0}, "power is 0"), ({"idle": 0.0}, "idle is 0"), ({"population": 1}, "at least 4")],
+    [
+        ({"power": 0.0}, "power is 0"),
+        ({"idle": 0.0}, "idle is 0"),
+        ({"population": 3}, "at least 4"),
+        ({"generations": 0}, "and 1"),
+    ],
 )
 def test_bad_settings(given: dict[str, float], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         allocator("pollux", **given)
+    allocator("pollux", population=4, generations=1)

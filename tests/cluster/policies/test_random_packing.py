@@ -17,6 +17,7 @@ from eunomia.contract.cluster import Cluster
 from eunomia.core.errors import ConfigError
 from tests.cluster.peers import violation
 from tests.cluster.plain import small_view
+from tests.cluster.policies import peer_views
 
 
 def crowd(parts: float, jobs: int = 4, types: int = 1, **facts: object) -> ClusterView:
@@ -111,3 +112,13 @@ def test_answers_are_feasible_and_time_is_equal(seed: int, jobs: int, kinds: int
 def test_a_table_without_pairs_is_refused() -> None:
     with pytest.raises(ConfigError, match="needs throughputs of pairs"):
         allocator("gandiva_packed").allocate(view_of(Cluster.of({"a": 1}), [[1.0]]))
+
+
+def test_the_sum_of_slow_jobs_by_hand() -> None:
+    """0.5 and 0.25 steps/s alone; together 0.3 and 0.2: 0.6 + 0.8. A job that cannot run alone there counts 0."""
+    beside = np.zeros((2, 2, 1))
+    beside[0, 1, 0], beside[1, 0, 0] = 0.3, 0.2
+    gpu = Cluster.of({"gpu": 1}, 1)
+    for alone, expected in (([[0.5], [0.25]], 1.4), ([[0.5], [0.0]], 0.0)):
+        view = peer_views.view_of(gpu, alone, [9.0] * 2, row=[0, 1], beside=beside)
+        assert normalised_sum(view, 0, 1) == pytest.approx(expected)

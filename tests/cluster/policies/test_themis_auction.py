@@ -40,6 +40,26 @@ def _random(rng: np.random.Generator) -> tuple[Bids, Offer]:
     return Bids(np.maximum(value, best * 1e-3), np.zeros((bidders, machines), np.int64)), offer
 
 
+class Lot:
+    """A generator whose next number is known."""
+
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+    def random(self) -> float:
+        return self.number
+
+
+@pytest.mark.parametrize("amount, unit, most, number, expected", [
+    (5.5, 2, 16, 0.74, 6), (5.5, 2, 16, 0.75, 4), (5.5, 2, 16, 0.76, 4),  # 2.75 units
+    (4.0, 2, 16, 0.0, 4), (5.5, 2, 5, 0.1, 5), (0.5, 1, 9, 0.4, 1), (0.5, 1, 9, 0.6, 0), (5.5, 2, 16, None, 4),
+])  # fmt: skip
+def test_whole_gpus_by_lot(amount: float, unit: int, most: int, number: float | None, expected: int) -> None:
+    """The part of a unit that is left over is the chance of one more."""
+    lot = None if number is None else Lot(number)
+    assert rounded(amount, unit, most, lot) == expected  # type: ignore[arg-type]
+
+
 def test_one_bidder_keeps_all() -> None:
     outcome = auction(_linear(1, 16), _offer([16]))
     assert outcome.kept.tolist() == [1.0]

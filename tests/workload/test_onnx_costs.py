@@ -350,6 +350,9 @@ def test_normalizations(tmp_path: Path) -> None:
     assert (local.kind, *costs(local)) == ("norm", 0, 12 * 120, 0, 0)
     batch = one(tmp_path, "BatchNormalization", {"x": [2, 4, 5, 3]}, *((name, [4]) for name in "gbmv"))
     assert (batch.kind, *costs(batch)) == ("norm", 0, 2 * 120, 8, 0)
+    tied = node("BatchNormalization", ["x", "g", "g", "m", "v"], ["y"])
+    net = graph([tied], {"x": [2, 4, 5, 3]}, [weights(name, 4) for name in "gmv"])
+    assert read(tmp_path, net).params == 4  # scale and shift; mean and variance are no parameters
     for op in ("Softmax", "LogSoftmax", "Hardmax"):
         assert costs(one(tmp_path, op, {"x": [2, 5, 8]})) == (0, 5 * 80, 0, 0)
 

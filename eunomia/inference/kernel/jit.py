@@ -14,9 +14,11 @@ from typing import Any, TypeVar
 from numba import config, njit
 
 from eunomia.core.errors import ConfigError
+from eunomia.inference.kernel.bounds import refuse_negative_indices
 from eunomia.inference.kernel.machine_code import MachineCode
 from eunomia.inference.kernel.parts import WholeCompiler, part
 
+refuse_negative_indices()
 STARTED_S = time.time()  # sources that are younger are not what this process runs
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -39,7 +39,8 @@ class MachineCode(FunctionCache):  # type: ignore[misc]
         self._stamp = _sum(repr((stamp, numba.__version__, self._impl.locator.get_source_stamp())).encode())
 
     def _file(self, signature: Any, codegen: Any) -> Path:
-        key = _sum(repr((self._identity, str(signature), codegen.magic_tuple())).encode()).hex()
+        how = numba.config.BOUNDSCHECK or 0, int(numba.config.OPT)  # code with checks is kept apart
+        key = _sum(repr((self._identity, str(signature), codegen.magic_tuple(), how)).encode()).hex()
         return Path(self._cache_path) / f"{self._impl.filename_base}.{key[:24]}.nbc"
 
     def _load_overload(self, signature: Any, target_context: Any) -> Any:

@@ -37,7 +37,7 @@ lint: $(VENV)/.test ## check format, style, spelling, types and who imports whom
 	@$(BIN)/lint-imports --no-logo >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
 bench: $(VENV)/.test ## measure the engine against its peers
-	@$(BIN)/python -m benchmarks.engine
+	@$(BIN)/python -m benchmarks engine
 
 # Exact versions with hashes, for Python 3.11 to 3.13 on every system. Needs uv; nothing else here does.
 lock: ## write requirements/*.txt anew from pyproject.toml

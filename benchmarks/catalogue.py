@@ -23,6 +23,34 @@ BENCHMARKS: dict[str, tuple[str, str]] = {  # name -> (module, what it measures)
     "deferrable-jobs": ("cluster.deferrable", "OSDEC: deferrable jobs in what is left over"),
     "learned-order": ("cluster.order", "a learned order of cluster jobs on production traces"),
     "colocation": ("cluster.colocation", "placing by predicted interference: Horus and Co-scheML"),
+    "learned": ("inference.learned", "what learning is worth on networks that no policy was trained on"),
+    "learned-tenants": (
+        "inference.tenants",
+        "promises to tenants: policies trained for them against tenant rules",
+    ),
+    "learned-speed": ("inference.speed", "time and energy of a learned decision"),
+    "cold-start": (
+        "inference.cold_start",
+        "from nothing to a policy that passes the gate on a new deployment",
+    ),
+    "relmas": ("inference.relmas", "RELMAS, re-implemented, against its likely rivals and the strong rules"),
+    "trainers": ("inference.trainers", "CMA-ES, PPO, SAC and branching Q at one small task"),
+    "engine": ("inference.engine", "speed of the engine beside heapq and SimPy programs, start-up times"),
+    "cost-model": (
+        "silicon",
+        "the cost model against measurements of the Eyeriss chip; isolated costs of networks",
+    ),
+    "gate": ("inference.gate", "where the bandwidth gate helps under every way of sharing"),
+    "tuning": ("inference.tuning", "every scheduler tuned alike; writes the choices behind NAME+tuned"),
+    "magma": ("inference.magma", "MAGMA's search on groups of independent jobs, and online"),
+    "lookahead": ("inference.lookahead", "lookahead between the best rule and the best clairvoyant schedule"),
+    "lookahead-tenants": (
+        "inference.lookahead_tenants",
+        "lookahead with promises against tenant-aware rules",
+    ),
+    "distill": ("inference.distill", "what rules keep of a learned policy, against their leaves"),
+    "deferrable": ("inference.deferrable", "when work that may wait should start"),
+    "placement": ("inference.placement", "learned placement under preferences against rules and the optimum"),
 }
 
 

@@ -109,9 +109,11 @@ def _episodes_from(checkpoint: Checkpoint, on: Path | None) -> TrainingConfig:
 
 
 def _named_training(checkpoint: Checkpoint) -> Path | None:
+    """The training file of the card's command, where it was or, of a shipped policy, in ``studies/training``."""
     words = shlex.split(str(checkpoint.facts.get("command", "")))
-    named = [Path(word) for word in words if word.endswith(".toml")]
-    return named[0] if named and named[0].is_file() else None
+    named = [Path(word) for word in words if word.endswith(".toml")][:1]
+    places = [place for path in named for place in (path, Path("studies") / "training" / path.name)]
+    return next((place for place in places if place.is_file()), None)
 
 
 def _facts(

@@ -1,0 +1,1 @@
+"""What is measured of the inference wing and of what it learned."""

@@ -1,0 +1,110 @@
+"""The gain that rules keep, against their leaves. ``--set terms=8,4``: terms of a rule.
+
+The shipped policy `eunomia` is distilled on its own training scenarios (other traces than it was trained on). For each
+replication, rules are found once with most leaves, and grown again on the same data with fewer; the division of the
+leaves is chosen in closed loop on validation traces. Test traces are seen once, by the chosen rules. Finished
+replications are kept in runs/ and found again. The quick run has one replication with few traces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from benchmarks.inference.contest import FILES
+from benchmarks.kept import kept_all
+from benchmarks.table import Cell, Options, Table, table
+from eunomia.config.training import load_training
+from eunomia.engines.processes import Result
+from eunomia.learning.distill.fitting.fidelity import agreement
+from eunomia.learning.distill.fitting.fit import FitOptions, Fitted, closed_loop, distil, fit_rules
+from eunomia.learning.distill.policy import RulePolicy
+from eunomia.learning.distill.rules import RuleSet
+from eunomia.learning.load import card_of, checkpoint_of
+from eunomia.learning.objectives import value
+from eunomia.metrics.statistics import Floats, interval
+from eunomia.study.learning.distilling import TEST_GENERATION, closed_loop_values
+from eunomia.study.learning.training import ScenarioSampler
+
+LEAVES = (64, 32, 16)
+Size = tuple[int, int, int]  # requests, validation traces, test traces
+FULL, QUICK = (200, 18, 36), (40, 2, 2)
+
+
+def replication(task: tuple[int, int, str, Size]) -> Result:
+    """Distil once; for each number of leaves, what became of it."""
+    terms, seed, _, (requests, validations, tests) = task
+    checkpoint = checkpoint_of("eunomia")
+    changes = (f"seed={seed}", f"validation={validations}", f"requests={requests}")
+    sampler = ScenarioSampler(load_training(FILES / "general.toml", changes))
+    options = FitOptions(leaves=LEAVES[0], terms=terms, seed=seed, rounds=2, share=0.02)
+    fitted = distil(checkpoint.weights, "rules", sampler, options, print)
+    episodes = sampler.training(TEST_GENERATION, tests)
+    heuristic = checkpoint.facts["validation"]["heuristic"]
+    values = closed_loop_values(checkpoint, fitted.rules, heuristic, episodes, options.objective)
+    rows = []
+    for leaves in LEAVES:
+        rules = fitted.rules if leaves == LEAVES[0] else fewer(fitted, leaves, sampler, options)
+        if leaves < LEAVES[0]:
+            policy = RulePolicy(rules, alarm=np.inf)
+            values["rules"] = np.array([value(policy, episode, options.objective) for episode in episodes])
+        found: dict[str, Any] = {name: values[name].tolist() for name in ("heuristic", "teacher", "rules")}
+        found["division"] = "/".join(str(rules.trees[part].leaves) for part in ("order", "place", "start"))
+        found["agreement"] = list(agreement(checkpoint.weights, rules, episodes[:1], options).values())
+        rows.append({"terms": terms, "seed": seed, "leaves": leaves, **found})
+    return {"rows": rows}
+
+
+def fewer(fitted: Fitted, leaves: int, sampler: ScenarioSampler, options: FitOptions) -> RuleSet:
+    """Trees of fewer leaves on the same data; closed-loop validation chooses their division."""
+    made = [fit_rules(fitted.rules, fitted.samples, leaves, priority) for priority in options.priorities]
+    return max(made, key=lambda rules: float(closed_loop(rules, sampler, options.objective).mean()))
+
+
+def gains(row: Mapping[str, Any]) -> tuple[Floats, Floats]:
+    """Teacher's and rules' gain over the heuristic on every test trace."""
+    over = np.array(row["heuristic"])
+    return np.array(row["teacher"]) - over, np.array(row["rules"]) - over
+
+
+def ratio(part: float | np.floating, whole: float | np.floating) -> float:
+    """A share; nan of nothing."""
+    return float(part / whole) if whole else np.nan
+
+
+def measure(options: Options) -> Iterator[Table]:
+    """The share of the gain against leaves; then every replication."""
+    card, terms = card_of("eunomia"), options.given.get("terms", "8").split(",")
+    size = QUICK if options.quick else FULL
+    seeds = options.seeds_or(5)
+    tasks = [(int(t), seed, card["card_sha256"], size) for t in terms for seed in seeds]
+    rows = [
+        row for found in kept_all("distill", replication, tasks, options.workers) for row in found["rows"]
+    ]
+    lines: list[list[Cell]] = []
+    for key in dict.fromkeys((row["terms"], row["leaves"]) for row in rows):
+        each = [gains(row) for row in rows if (row["terms"], row["leaves"]) == key]
+        shares = interval([ratio(rules.mean(), teacher.mean()) for teacher, rules in each])
+        whole = ratio(np.mean([rules for _, rules in each]), np.mean([teacher for teacher, _ in each]))
+        lines.append([*key, whole, shares, len(each)])
+    about = (
+        f"Teacher: `eunomia`, card {card['card_sha256'][:12]}; heuristic: `{card['validation']['heuristic']}`, the "
+        f"best "
+        f"on the teacher's validation traces. Rules are chosen on {size[1]} validation traces and tested on {size[2]}, "
+        f"of {size[0]} requests each; {len(seeds)} seeds."
+    )
+    columns = "terms; most leaves; share of the gain kept|.0%; by seed, mean and 95 %|.0%; seeds"
+    yield table("leaves", columns, lines, [about])
+    lines = []
+    for row in rows:
+        teacher, rules = (interval(each) for each in gains(row))
+        named: list[Cell] = [row["terms"], str(row["seed"]), row["leaves"], row["division"]]
+        figures = [float(np.mean(row["heuristic"])), teacher, rules, ratio(rules.mean, teacher.mean)]
+        lines.append([*named, *figures, *row["agreement"]])
+    columns = (
+        "terms; seed; most leaves; order/place/start; heuristic|.2p; teacher - it|+.2p; rules - it|+.2p; share|.0%; "
+        "order, first|.3f; order, tau|.3f; place, first|.3f; start|.3f"
+    )
+    yield table("replications", columns, lines)

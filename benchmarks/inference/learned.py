@@ -1,0 +1,272 @@
+"""What learning is worth. Parts: rows, trainers.
+
+Deployments: MoCA's light, heavy and mixed sets (none of whose networks any policy was trained on) on 4 Simba-like and
+4 Eyeriss-like accelerators with 24 GB/s (no policy was trained on that bandwidth either), loads 0.85 to 1.3, three ways
+of sharing, hopeless requests dropped. For each of these places the rival is the best of all orders x placements x
+gates, and of the published schedulers with gates, on validation traces of the place. On test traces stand beside it
+the replications of its training (seed 0 is the shipped policy itself), the same orders without a gate, and the best
+schedule that a clairvoyant search found. Replications whose cards are missing under ``runs`` are trained first. All of
+it is kept there as it is finished, and found again: the command may be stopped at any moment.
+
+``trainers``: CMA-ES alone (general.toml), expert iteration from lookahead alone (expert.toml), the same with the worth
+of holding learned, too (expert_hold.toml), and expert iteration as the start of CMA-ES (taught.toml).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.inference.contest import (
+    PUBLISHED,
+    SETS,
+    best,
+    by_qos,
+    contest,
+    lanes,
+    scenario,
+    trained,
+    validation,
+)
+from benchmarks.kept import kept_all
+from benchmarks.table import Cell, Options, Table, table
+from eunomia.engines.processes import Result
+from eunomia.inference.clairvoyant import SearchOptions, search_schedule
+from eunomia.learning.episodes import Episode
+from eunomia.learning.load import card_of
+from eunomia.metrics.bounds import hit_bound
+from eunomia.metrics.statistics import Floats, interval
+from eunomia.study.learning.training import BASES, scenario_episode
+
+LOADS = (0.85, 1.0, 1.15, 1.3)
+CONTENTIONS = ("proportional", "max_min", "weighted")
+BANDWIDTH_GB_S, REQUESTS = 24.0, 400
+TESTS, VALIDATIONS = 4, 2  # traces per place
+SEARCH = 1500  # evaluations
+GATED = tuple(f"{name}+g{gate}" for name in PUBLISHED for gate in ("1.0", "0.9", "0.75"))
+BARE = tuple(dict.fromkeys(name.rpartition("+g")[0] for name in (*BASES, *GATED)))
+FILES = {
+    "CMA-ES": "general",
+    "expert iteration": "expert",
+    "expert iteration, holding too": "expert_hold",
+    "expert iteration, then CMA-ES": "taught",
+}
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Place:
+    """Three tenants with tight, usual and loose deadlines (QoS-H, M, L at 3 isolated times)."""
+
+    mix: str
+    load: float
+    contention: str = "proportional"
+    bandwidth_gb_s: float = BANDWIDTH_GB_S
+
+    def episode(self, seed: int, requests: int | None = REQUESTS) -> Episode:
+        """One trace."""
+        models, duration_s = SETS[self.mix]
+        platform = lanes(4, self.bandwidth_gb_s, self.contention)
+        made = scenario(self.mix, by_qos(models), platform, self.load, duration_s)
+        return scenario_episode(made, seed, requests)
+
+
+PLACES = tuple(Place(mix, load, c) for c in CONTENTIONS for mix in SETS for load in LOADS)
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """Test hit rates at one place. ``rival``: the best rule on validation, ``unheld``: the best without a gate."""
+
+    place: Place
+    rival: str
+    rule: Floats  # (traces,)
+    bare: Floats  # (traces,)
+    ours: Floats  # (replications, traces)
+    found: Floats  # (traces,) by the search, or by any policy of the row where that is better
+    bound: Floats  # (traces,)
+
+    @property
+    def gain(self) -> Floats:
+        """(replications, traces) difference to the rule."""
+        return np.asarray(self.ours - self.rule)
+
+
+def searched(task: tuple[Place, int, int]) -> Result:
+    """The best schedule found on a trace, and the bound."""
+    place, seed, evaluations = task
+    episode = place.episode(seed)
+    p = episode.problem
+    options = SearchOptions(evaluations, seed=seed)
+    found = search_schedule(p.requests, p.table, _Machine(p), episode.options, options)
+    return {
+        "found": found.share,
+        "bound": hit_bound(p.requests, p.table, _Machine(p)).value / len(p.requests),
+    }
+
+
+class _Machine:
+    """A problem's accelerators, as searches and bounds want them."""
+
+    def __init__(self, problem: object) -> None:
+        self.types: tuple[str, ...] = problem.table.types  # type: ignore[attr-defined]
+        self.type_of, self.dram_bytes_s = problem.type_of, problem.bandwidth_bytes_s  # type: ignore[attr-defined]
+        self.contention: str = problem.contention  # type: ignore[attr-defined]
+
+
+def rivals(places: Sequence[Place], workers: int) -> dict[Place, tuple[str, str]]:
+    """Per place, on validation traces: the best rule, a gate or none, and the best without one."""
+    names = (*BASES, *GATED, *BARE)
+    found, _ = contest("learned", places, validation(VALIDATIONS), names, workers=workers)
+    return {place: (best([found[place]], names), best([found[place]], BARE)) for place in places}
+
+
+def rows(
+    places: Sequence[Place], cards: Sequence[str], tests: int, search: int, workers: int
+) -> tuple[list[Row], dict[str, int]]:
+    """All rows, and what the guards of the first policy counted."""
+    chosen = rivals(places, workers)
+    rules, _ = contest("learned", places, range(tests), chosen, workers=workers)
+    runs = [contest("learned", places, range(tests), (card,), workers=workers) for card in cards]
+    tasks = [(place, seed, search) for place in places for seed in range(tests)]
+    limits = kept_all("learned-search", searched, tasks, workers)
+    made = []
+    for n, place in enumerate(places):
+        rule, bare = (rules[place][name][:, 0] for name in chosen[place])
+        ours = np.array([found[place][card][:, 0] for card, (found, _) in zip(cards, runs, strict=True)])
+        mine = limits[n * tests : (n + 1) * tests]
+        known = np.vstack([ours, rule, bare, [one["found"] for one in mine]]).max(axis=0)
+        made.append(
+            Row(place, chosen[place][0], rule, bare, ours, known, np.array([one["bound"] for one in mine]))
+        )
+    return made, runs[0][1]
+
+
+# --- sentences -------------------------------------------------------------------------------------------
+
+
+def closed(rows: Sequence[Row], replication: int | None = None) -> float:
+    """Share of the gap between the rule and the best schedule found, all rows together; None = mean replication."""
+    ours = [row.ours.mean(axis=0) if replication is None else row.ours[replication] for row in rows]
+    gap = sum(float((row.found - row.rule).sum()) for row in rows)
+    gained = sum(float((one - row.rule).sum()) for one, row in zip(ours, rows, strict=True))
+    return gained / gap if gap > 0.0 else 1.0
+
+
+def drawn_again(rows: Sequence[Row]) -> tuple[Floats, Floats]:
+    """95 %: the mean gain with replications and traces drawn again; the share closed by the shipped with rows so."""
+    gains, rng = np.stack([row.gain for row in rows], axis=1), np.random.default_rng(0)
+    seeds, places, traces = gains.shape
+    means = []
+    for _ in range(RESAMPLES):
+        some = gains[rng.integers(0, seeds, seeds)]
+        means.append(some[:, np.arange(places)[:, None], rng.integers(0, traces, (places, traces))].mean())
+    rng = np.random.default_rng(1)
+    shares = [closed([rows[i] for i in rng.integers(0, places, places)], 0) for _ in range(RESAMPLES)]
+    low_high = (0.025, 0.975)
+    return np.quantile(means, low_high), np.quantile(shares, low_high)
+
+
+def below(rows: Sequence[Row], shipped: bool) -> str:
+    """Rows at which the shipped policy, or the mean replication, is significantly below the rule."""
+    places = [
+        row.place for row in rows if interval(row.gain[0] if shipped else row.gain.mean(axis=0)).high < 0.0
+    ]
+    return ", ".join(f"{p.contention} {p.mix} load {p.load:g}" for p in places) or "nowhere"
+
+
+def sentences(rows: Sequence[Row], counts: dict[str, int]) -> Iterator[str]:
+    """What the rows say together."""
+    gains = np.stack([row.gain for row in rows], axis=1)
+    (low, high), (least, most) = 100 * drawn_again(rows)[0], 100 * drawn_again(rows)[1]
+    tests = f"95 % over {gains.shape[2]} traces, no correction for {len(rows)} tests"
+    if len(gains) > 1:
+        each, over = interval(gains.mean(axis=(1, 2))), interval(gains.mean(axis=(0, 2)))
+        shares = interval([closed(rows, r) for r in range(len(gains))])
+        by_seed = ", ".join(f"{100 * gain:+.2f}" for gain in gains.mean(axis=(1, 2)))
+        yield (
+            f"{len(gains)} replications of training (seed 0 is the shipped policy):\n"
+            f"* replications - best rule: **{100 * each.mean:+.2f} points**; over seeds and traces {low:+.2f} to "
+            f"{high:+.2f} (bootstrap, 95 %), over seeds alone ±{100 * each.half_width:.2f}, over rows "
+            f"±{100 * over.half_width:.2f}; by seed {by_seed}.\n"
+            f"* share of the gap between the best rule and the best schedule found: **{100 * shares.mean:.0f} % "
+            f"±{100 * shares.half_width:.0f}** (over seeds).\n"
+            f"* their mean is significantly below the rule ({tests}): {below(rows, False)}."
+        )
+        parts = []
+        for name in dict.fromkeys(row.place.contention for row in rows):
+            some = [row for row in rows if row.place.contention == name]
+            gain, share = (
+                interval([row.gain.mean() for row in some]),
+                np.mean([closed(some, r) for r in range(len(gains))]),
+            )
+            parts.append(
+                f"{name} {100 * gain.mean:+.2f} ±{100 * gain.half_width:.2f} points, {100 * share:.0f} %"
+            )
+        yield f"By way of sharing (gain with its interval over rows, share closed): {'; '.join(parts)}."
+    shipped, gate = (
+        interval([row.gain[0].mean() for row in rows]),
+        interval([(r.rule - r.bare).mean() for r in rows]),
+    )
+    yield (
+        f"The shipped policy:\n* eunomia - best rule: **{100 * shipped.mean:+.2f} ±{100 * shipped.half_width:.2f} "
+        f"points** (95 % over rows); share of the gap closed **{100 * closed(rows, 0):.0f} %** ({least:.0f} to "
+        f"{most:.0f}, bootstrap over rows).\n* significantly below the rule ({tests}): {below(rows, True)}.\n"
+        f"* what the gate alone gives (best rule - best rule without gate): {100 * gate.mean:+.2f} "
+        f"±{100 * gate.half_width:.2f} points.\n"
+        f"* guards over all test runs: {', '.join(f'{name} {count}' for name, count in counts.items())}."
+    )
+
+
+COLUMNS = (
+    "sharing; set; load|g; best rule on validation; without gate|.1p; rule|.1p; eunomia|.1p; eunomia - rule|+.1p; "
+    "replications - rule|+.1p; found|.1p; bound|.1p; place in the bracket|.0%"
+)
+
+
+def cells(row: Row) -> list[Cell]:
+    """A row of the table."""
+    gap = float((row.found - row.rule).mean())
+    place = float(row.gain[0].mean()) / gap if gap > 0.0 else None
+    means = [float(values.mean()) for values in (row.bare, row.rule, row.ours[0])]
+    gains = [interval(row.gain[0]), interval(row.gain.mean(axis=0))]
+    where: list[Cell] = [row.place.contention, row.place.mix, row.place.load, row.rival]
+    return [*where, *means, *gains, float(row.found.mean()), float(row.bound.mean()), place]
+
+
+def trainers(seeds: range, workers: int) -> Table:
+    """Means over seeds with their intervals over seeds."""
+    chosen = rivals(PLACES, workers)
+    rules, _ = contest("learned", PLACES, range(TESTS), chosen, workers=workers)
+    rule = float(np.mean([rules[place][chosen[place][0]] for place in PLACES]))
+    lines: list[list[Cell]] = []
+    for name, file in FILES.items():
+        cards = [trained(file, seed, workers=workers) for seed in seeds]
+        facts = [card_of(card) for card in cards]
+        test = []
+        for card in cards:
+            found, _ = contest("learned", PLACES, range(TESTS), (str(card),), workers=workers)
+            test.append(float(np.mean([figures[str(card)] for figures in found.values()])) - rule)
+        gains = interval([fact["validation"]["gain"] for fact in facts])
+        heuristic = f"{sum(fact['validation']['kept_heuristic'] for fact in facts)} of {len(seeds)}"
+        lines.append(
+            [name, gains, heuristic, interval(test), float(np.mean([fact["cpu_s"] for fact in facts]))]
+        )
+    columns = (
+        "trainer; gain on validation, points|+.2p; heuristic kept; gain on test, points|+.2p; processor s|.0f"
+    )
+    return table("trainers", columns, lines)
+
+
+def measure(options: Options) -> Iterator[Table]:
+    """The rows; then, not in the quick run, the trainers. The quick run has one place and the shipped policy."""
+    if options.wants("rows"):
+        places, tests, search = (PLACES[3:4], 2, 20) if options.quick else (PLACES, TESTS, SEARCH)
+        seeds = options.seeds_or(5)
+        cards = ["eunomia", *(str(trained("sharing", seed, workers=options.workers)) for seed in seeds[1:])]
+        made, counts = rows(places, cards, tests, search, options.workers)
+        yield table("rows", COLUMNS, map(cells, made), sentences(made, counts))
+    if options.wants("trainers") and not options.quick:
+        yield trainers(options.seeds_or(5), options.workers)

@@ -1,0 +1,307 @@
+"""Promises to tenants. Parts: verdicts, gains, loads, replications, means, feasibility, equality, first look.
+
+21 mixes of 2 to 6 tenants with networks that no policy here was trained on, loads 0.85 to 1.3, a hit rate between 0.5
+and 0.95 promised to every (tenant, network) pair, drawn anew for every trace. For each objective the rival is the best
+gated tenant rule (triage, gap first, shift, worst first; by deadline and by size; any idle accelerator or earliest
+finish; three gates) of each set and load on validation traces of the mixes. Beside it stand five replications of the
+policy trained for the objective, the shipped policy with the terms set by hand, and the best policies that know no
+promises. Replications that are missing under ``runs`` are trained first. Finished cells are found again.
+
+``first look``: one trace of every mix at loads 1.15 and 1.3 with rules fixed beforehand: about a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from benchmarks.inference.contest import PUBLISHED, best, contest, gated, trained, validation
+from benchmarks.inference.mixes import EQUAL_PLACES, LOADS, PLACES, REQUESTS, Place
+from benchmarks.kept import kept_all
+from benchmarks.table import Cell, Options, Table, table, text
+from eunomia.engines.processes import Result
+from eunomia.metrics.bounds import BoundOptions, attainment_bound
+from eunomia.metrics.statistics import Estimate, Floats, interval
+from eunomia.study.inference.bench import prepare
+from eunomia.study.learning.training import first_requests
+from eunomia.study.run import engine_options
+from eunomia.workload.requests import RequestTable
+from eunomia.workload.tenant import Slo
+
+Values = dict[str, Floats]  # by label: (mixes, loads, measures), points, positive
+PROMISES = ("attainment", "shortfall", "max_min")
+MEASURES = (*PROMISES, "hit_rate", "fairness")
+SIGNS = np.array(
+    [1.0, -1.0, -1.0, 1.0, -1.0]
+)  # of the objectives, so that the page shows positive percentages
+HITS, FAIRNESS = 3, 4
+HAND = {"attainment": "keep", "shortfall": "mend", "max_min": "level"}
+STRENGTHS = (0.5, 1.0, 2.0, 4.0)
+GATES, PLACEMENTS = ("1", "0.9", "0.75"), ("+any_idle", "+eft")
+BASES = tuple(
+    f"{rule}_{base}" for rule in ("triage", "gap_first", "shift", "worst_first") for base in ("edf", "sjf")
+)
+TENANT_RULES = gated(BASES, PLACEMENTS, GATES)
+PLAIN_RULES = gated(("edf", "sjf", "llf", "edf_bytes"), PLACEMENTS, GATES)
+PLAIN_RULES += tuple(f"{name}+g{gate}" for name in PUBLISHED for gate in GATES)
+NO_PROMISES, FOR_HITS = "best rule without promises", "best rule for hits"
+FIRST_RULES = "triage_sjf+f+eft+g1 triage_edf+f+eft+g0.9 gap_first_sjf+f+eft+g0.9 worst_first_edf+f+eft+g0.9"
+FIRST_RULES += " shift_edf+f+eft+g0.9 dysta+g0.9 sjf+f+eft+g0.9 edf+f+eft+g0.9"
+FIRST_LOADS = (1.15, 1.3)
+TESTS, VALIDATIONS = 2, 2  # traces per place
+OVERLOAD = [load > 1.0 for load in LOADS]
+ALL = [True] * len(LOADS)
+
+
+def bounded(task: tuple[Place, int]) -> Result:
+    """The share of the promises of a trace that anybody could have kept, at most."""
+    place, seed = task
+    made = place.scenario()
+    bench, targets = prepare(made), place.episode(seed).problem.jobs.slo_target
+    r = first_requests(bench.requests(seed), REQUESTS)
+    promised = tuple(replace(a, slo=Slo(float(t))) for a, t in zip(r.agreements, targets, strict=True))
+    asked = RequestTable(promised, r.pair, r.arrival_s, r.relative_deadline_s, r.priority, r.deferrable)
+    mode = engine_options(made, seed, "requests").contention
+    options = BoundOptions(contention=mode, intervals=60, time_limit_s=20.0)
+    return {"share": attainment_bound(asked, bench.machine.table, bench.machine, options).share}
+
+
+def gathered(
+    places: Sequence[Place], names: Mapping[str, str | Mapping[Place, str]], tests: int, workers: int
+) -> Values:
+    """Points by label, averaged over the traces; a label stands for one policy, or for one of each place."""
+    of = {p: [name if isinstance(name, str) else name[p] for name in names.values()] for p in places}
+    found, _ = contest("tenants", places, range(tests), of, MEASURES, workers)
+    loads = len(dict.fromkeys(place.load for place in places))
+    values: Values = {}
+    for n, label in enumerate(names):
+        points = [100.0 * SIGNS * found[place][of[place][n]].mean(axis=0) for place in places]
+        values[label] = np.array(points).reshape(-1, loads, len(MEASURES))
+    return values
+
+
+def chosen_rules(workers: int) -> dict[str, dict[Place, str]]:
+    """For every place what validation traces of its set and load chose: a rule for each promise, and without."""
+    found, _ = contest(
+        "tenants", PLACES, validation(VALIDATIONS), (*TENANT_RULES, *PLAIN_RULES), MEASURES, workers
+    )
+    chosen: dict[str, dict[Place, str]] = {}
+    for place in PLACES:
+        mine = [found[p] for p in PLACES if (p.kind, p.load) == (place.kind, place.load)]
+        for m, promise in enumerate(PROMISES):
+            chosen.setdefault(f"best rule for {promise}", {})[place] = best(mine, TENANT_RULES, m)
+        chosen.setdefault(NO_PROMISES, {})[place] = best(mine, PLAIN_RULES, 0)
+        chosen.setdefault(FOR_HITS, {})[place] = best(mine, PLAIN_RULES, HITS)
+    return chosen
+
+
+def cards(seeds: range, workers: int, promises: Sequence[str] = PROMISES) -> dict[str, str]:
+    """The replications by label, ``PROMISE SEED``."""
+    return {
+        f"{p} {seed}": str(
+            trained(f"tenants_for_{p}", seed, label=f"eunomia-{p.replace('_', '-')}", workers=workers)
+        )
+        for p in promises
+        for seed in seeds
+    }
+
+
+def with_means(values: Values) -> Values:
+    """Beside all policies, the mean over the replications of each promise."""
+    made = dict(values)
+    for promise in PROMISES:
+        each = [table for name, table in values.items() if name.startswith(f"{promise} ")]
+        if each:
+            made[f"trained for {promise}"] = np.mean(each, axis=0)
+    return made
+
+
+def by_mix(points: Floats, measure: int, loads: Sequence[bool] = ALL) -> Floats:
+    """(mixes,) averaged over the chosen loads."""
+    return np.asarray(points[:, list(loads), measure].mean(axis=1))
+
+
+def gain(values: Values, one: str, other: str, measure: int, loads: Sequence[bool] = ALL) -> Estimate:
+    """Paired difference in points over mixes."""
+    return interval(by_mix(values[one], measure, loads) - by_mix(values[other], measure, loads))
+
+
+def share(values: Values, one: str, other: str, measure: int) -> float:
+    """How much less or more than the other's."""
+    return float(by_mix(values[one], measure).mean() / max(by_mix(values[other], measure).mean(), 1e-9) - 1.0)
+
+
+# --- tables ------------------------------------------------------------------------------------------------
+
+
+def means(values: Values) -> Table:
+    """One row per policy, and its price: hits given up against ``eunomia`` without promises."""
+    rows: list[list[Cell]] = []
+    for name, points in values.items():
+        if name.rpartition(" ")[0] not in PROMISES:
+            price = None if name == "eunomia" else gain(values, "eunomia", name, HITS)
+            rows.append([name, *(float(by_mix(points, m).mean()) for m in range(5)), price])
+    columns = "policy; attainment %|.2f; mean shortfall %|.2f; worst shortfall %|.2f; hits %|.2f; std over tenants|.2f"
+    return table("means", f"{columns}; price|+.2f", rows)
+
+
+def gains(values: Values) -> Table:
+    """Each objective: trained and hand-set against the rival, against each other, against no promises."""
+    rows: list[list[Cell]] = []
+    for m, promise in enumerate(PROMISES):
+        ours, hand, rival = f"trained for {promise}", f"{HAND[promise]} 2", f"best rule for {promise}"
+        for one, other in (
+            (ours, rival),
+            (hand, rival),
+            (ours, hand),
+            (ours, "eunomia"),
+            (ours, NO_PROMISES),
+        ):
+            less = "" if m == 0 else " (less is better)"
+            both = gain(values, one, other, m), share(values, one, other, m)
+            rows.append([f"{promise}{less}", one, other, *both, gain(values, one, other, HITS)])
+    return table(
+        "gains", "objective; policy; against; difference|+.2f; share of the rival's|+.0%; hits|+.2f", rows
+    )
+
+
+def by_load(values: Values) -> Iterator[Table]:
+    """The objective by load: trained, hand-set, rival; and overload against policies without promises."""
+    rows: list[list[Cell]] = []
+    for m, promise in enumerate(PROMISES):
+        for name in (
+            f"trained for {promise}",
+            f"{HAND[promise]} 2",
+            f"best rule for {promise}",
+            "eunomia",
+            NO_PROMISES,
+        ):
+            rows.append([promise, name, *values[name][:, :, m].mean(axis=0).tolist()])
+    columns = "".join(f"; load {load:g}|.1f" for load in LOADS)
+    yield table("loads", f"objective; policy{columns}", rows)
+    pairs = [
+        (one, to) for one in ("trained for attainment", "keep 2") for to in (NO_PROMISES, FOR_HITS, "eunomia")
+    ]
+    rows = [[one, to, *(gain(values, one, to, m, OVERLOAD) for m in (0, HITS))] for one, to in pairs]
+    yield table("overload", "policy; against; attainment|+.2f; hits|+.2f", rows)
+
+
+def replications(values: Values) -> Table:
+    """Each replication against the rival of its objective."""
+    rows: list[list[Cell]] = []
+    for m, promise in enumerate(PROMISES):
+        rival = f"best rule for {promise}"
+        for label in [name for name in values if name.startswith(f"{promise} ")]:
+            both = [gain(values, label, rival, measure) for measure in (m, HITS)]
+            rows.append([promise, label.split(" ")[-1], float(by_mix(values[label], m).mean()), *both])
+    columns = "objective; replication; value %|.2f; against the best rule|+.2f; hits against it|+.2f"
+    return table("replications", columns, rows)
+
+
+def feasibility(values: Values, bounds: Floats) -> Table:
+    """The bracket of attainment on the first trace of each place: best policy trace by trace, and the bound."""
+    rows = {"nobody keeps more than (bound)": 100.0 * bounds}
+    rows["best of all policies here, trace by trace"] = np.max(
+        [points[:, :, 0] for points in values.values()], axis=0
+    )
+    rows |= {
+        name: values[name][:, :, 0]
+        for name in ("trained for attainment", "keep 2", "best rule for attainment")
+    }
+    columns = "".join(f"; load {load:g}|.1f" for load in LOADS)
+    lines = [[name, *share.mean(axis=0).tolist(), float(share.mean())] for name, share in rows.items()]
+    return table("feasibility", f"share of promises kept, %{columns}; all|.1f", lines)
+
+
+def equality(values: Values) -> Table:
+    """The same target for all: spread over tenants."""
+    rows: list[list[Cell]] = []
+    for name, points in values.items():
+        spread, worst, hits = (float(by_mix(points, m).mean()) for m in (FAIRNESS, 2, HITS))
+        of = 1.0 + share(values, name, "relmas", FAIRNESS)
+        rows.append([name, spread, of, worst, hits, gain(values, name, "relmas", FAIRNESS)])
+    columns = (
+        "policy; std over tenants|.2f; of relmas'|.0%; worst shortfall %|.1f; hits %|.1f; std - relmas'|+.2f"
+    )
+    return table("equality", columns, rows)
+
+
+def verdicts(values: Values, equal: Values) -> Table:
+    """What was asked, what was measured."""
+    rows: list[tuple[str, str, str]] = []
+
+    def judged(asked: str, measured: str, met: bool) -> None:
+        rows.append((asked, measured, "met" if met else "**not met**"))
+
+    for m, promise in enumerate(PROMISES):
+        name, rival = f"trained for {promise}", f"best rule for {promise}"
+        better, hits = gain(values, name, rival, m), gain(values, name, rival, HITS)
+        sure = better.low > 0.0 if m == 0 else better.high < 0.0
+        judged(
+            f"{promise}: significantly better than the best tenant rule",
+            f"{text(better, '+.2f')} ({name})",
+            sure,
+        )
+        if m == 0:
+            judged("by 5 points", f"{better.mean:+.2f}", better.mean >= 5.0)
+        if m == 1:
+            less = share(values, name, rival, m)
+            judged("a third less", text(less, "+.0%"), less <= -1.0 / 3.0)
+        judged("at a loss of at most 2 hit points", text(hits, "+.2f"), hits.mean >= -2.0)
+    for rival in (NO_PROMISES, "eunomia"):
+        over = gain(values, "trained for attainment", rival, 0, OVERLOAD)
+        judged(f"overload: 10 points of attainment above {rival}", text(over, "+.2f"), over.mean >= 10.0)
+    half = 1.0 + share(equal, "trained for max_min", "relmas", FAIRNESS)
+    asked = "equal targets: at most half of relmas' deviation over tenants"
+    judged(asked, f"{text(half, '.0%')} (trained for max_min)", half <= 0.5)
+    return table("verdicts", "asked; measured; ", rows)
+
+
+def first_look(seeds: range, mixes: int, workers: int) -> Iterator[Table]:
+    """Overload alone, one trace, rules fixed beforehand; differences of the trained policies to all others."""
+    places = [place for place in PLACES if place.load in FIRST_LOADS][: mixes * len(FIRST_LOADS)]
+    ours = cards(seeds, workers, PROMISES[:2]) if seeds else {}
+    names = {"eunomia": "eunomia", **{f"{terms} 2": f"eunomia {terms} 2" for terms in HAND.values()}, **ours}
+    values = gathered(places, names | {name: name for name in FIRST_RULES.split()}, 1, workers)
+    averaged = {name: points.mean(axis=1) for name, points in values.items()}
+    rows = [[name, *points.mean(axis=0)[:4].tolist()] for name, points in averaged.items()]
+    columns = "policy; attainment %|.2f; mean shortfall %|.2f; worst shortfall %|.2f; hits %|.2f"
+    yield table("first look", columns, rows)
+    lines: list[list[Cell]] = []
+    for one in ours:
+        m = PROMISES.index(one.split(" ")[0])
+        for other in [name for name in values if name not in ours]:
+            both = [interval((averaged[one] - averaged[other])[:, measure]) for measure in (m, HITS)]
+            lines.append([PROMISES[m], one, other, *both])
+    yield table("first gains", "objective; policy; against; difference|+.2f; hits|+.2f", lines)
+
+
+def measure(options: Options) -> Iterator[Table]:
+    """All parts; the quick run takes a first look at three mixes with the shipped policy."""
+    if options.quick or options.only == ("first look",):
+        yield from first_look(range(0 if options.quick else 1), 2 if options.quick else 21, options.workers)
+        return
+    ours, chosen = cards(options.seeds_or(5), options.workers), chosen_rules(options.workers)
+    hand = {f"{terms} {x:g}": f"eunomia {terms} {x:g}" for terms in HAND.values() for x in STRENGTHS}
+    labels: dict[str, str | Mapping[Place, str]] = {**chosen, "eunomia": "eunomia", **hand, **ours}
+    values = with_means(gathered(PLACES, labels, TESTS, options.workers))
+    first = with_means(gathered(PLACES, labels, 1, options.workers))
+    results = kept_all("tenants-bound", bounded, [(place, 0) for place in PLACES], options.workers)
+    bounds = np.array([one["share"] for one in results]).reshape(-1, len(LOADS))
+    same = {"relmas": "relmas", "eunomia": "eunomia", "level 2": "eunomia level 2"}
+    same |= {name: card for name, card in ours.items() if name.startswith("max_min")}
+    same |= {"worst first": "worst_first_edf+f+eft+g0.9", "edf": "edf+f+eft+g0.9"}
+    equal = with_means(gathered(EQUAL_PLACES, same, TESTS, options.workers))
+    used = {
+        label: ", ".join(f"`{name}`" for name in sorted(set(by.values()))) for label, by in chosen.items()
+    }
+    yield verdicts(values, equal)
+    yield gains(values)
+    yield from by_load(values)
+    yield replications(values)
+    yield means(values)
+    yield feasibility(first, bounds)
+    yield equality(equal)
+    yield table("rules", "chosen on validation; rules", used.items())

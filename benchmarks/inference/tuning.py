@@ -1,0 +1,115 @@
+"""Tune every scheduler alike, on the same validation traces. Parts: the families, such as prema or edf.
+
+Every published scheduler, and every order with every placement, gets a grid of at most 24 settings, gate included,
+and the best mean hit rate over the validation traces wins. Writes the choices to
+eunomia/inference/policies/tuned.json, from where ``NAME+tuned`` reads them. The quick run has one short trace and
+two families.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from benchmarks.inference.contest import sized
+from benchmarks.page import ROOT, stored
+from benchmarks.table import Cell, Options, Table, table
+from eunomia.inference.policies.tuned import TUNED
+from eunomia.metrics.statistics import mean, paired_difference
+from eunomia.study.inference.tuning import (
+    Choice,
+    ValidationProblem,
+    choose,
+    grid,
+    problems_of,
+    score,
+    validation_seeds,
+)
+
+SETS, LOADS, BANDWIDTH_GB_S = ("moca-light", "moca-heavy", "moca-mixed"), (0.85, 1.15), 16.0
+GATES = (math.inf, 1.0, 0.9, 0.8, 0.7, 0.6)
+PLACES = ("any_idle", "pref", "eft", "eft_ca")
+MAGMA = (
+    (20e-6, (100, 30, 10)),
+    (10e-6, (50, 25, 10)),
+    (5e-6, (25, 10, 5)),
+)  # two, seven and twenty or ten samples
+
+
+def _families() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Name and settings, the published ones first."""
+    for name in ("prema", "planaria", "moca", "moca_split"):
+        yield name, grid(name, place=PLACES, gate=GATES)
+    for name in ("aurora", "pressure"):
+        yield name, grid(name, gate=GATES)
+    yield "herald", grid("herald", theta=(0.5, 0.0, 0.25, 1.0), gate=GATES)
+    yield "dream", grid("dream", alpha=(50.0, 0.5, 5.0, 500.0), gate=GATES)
+    yield "dream_drop", grid("dream", drop=(True,), alpha=(50.0, 0.5, 5.0, 500.0), gate=GATES)
+    yield "dysta", grid("dysta", beta=(0.01, 0.001, 0.1, 1.0), gate=GATES)
+    yield "virtual_deadlines", grid("virtual_deadlines", mix=(0.0, 0.33, 0.67, 1.0), gate=GATES)
+    yield "veltair", grid("veltair", layers=(4.0, 1.0, 8.0, 16.0), gate=GATES)
+    yield "layerweaver", grid("layerweaver", window=(0.5, 0.0, 0.25, 1.0), gate=GATES)
+    tried = (grid("magma", budget_s=(budget,), jobs=jobs, gate=(math.inf, 1.0)) for budget, jobs in MAGMA)
+    yield "magma", tuple(name for names in tried for name in names)
+    for order in ("fcfs", "edf", "sjf", "llf", "heft", "edf_bytes"):
+        placed = (f"{order}+f" + ("" if place == "any_idle" else f"+{place}") for place in PLACES)
+        yield order, tuple(name for names in placed for name in grid(names, gate=GATES))
+
+
+FAMILIES = dict(_families())
+
+
+def problems(
+    seeds: Sequence[int], points: Sequence[tuple[str, float]], requests: int
+) -> list[ValidationProblem]:
+    """Traces of about ``requests`` requests of every workload set at every load."""
+    return [
+        p
+        for models, load in points
+        for p in problems_of(sized(models, load, BANDWIDTH_GB_S, requests), seeds)
+    ]
+
+
+def row(family: str, choice: Choice, default: Sequence[float], chosen: Sequence[float]) -> list[Cell]:
+    """The choice on validation, and default and choice on the test traces, paired."""
+    named: list[Cell] = [family, len(choice.scores), f"`{choice.name}`"]
+    validated = [choice.mean(FAMILIES[family][0]), choice.score]
+    return [*named, *validated, mean(default), mean(chosen), paired_difference(chosen, default)]
+
+
+def fact(family: str, choice: Choice) -> dict[str, object]:
+    """For the data file: name and validation scores."""
+    default = FAMILIES[family][0]
+    return {
+        "policy": choice.name,
+        "validation_hit_rate": round(choice.score, 4),
+        "default": default,
+        "default_validation_hit_rate": round(choice.mean(default), 4),
+        "settings_tried": len(choice.scores),
+    }
+
+
+def measure(options: Options) -> Iterator[Table]:
+    """One table; families that are left out by --only keep their rows."""
+    points = [(name, load) for name in SETS for load in LOADS][: 1 if options.quick else None]
+    requests = 100 if options.quick else 500
+    validation = problems(validation_seeds(1), points, requests)
+    test = problems(range(1 if options.quick else 3), points, requests)
+    rows, facts = {}, json.loads(TUNED.read_text(encoding="utf-8")) if options.only else {}
+    if options.only and "all" in stored("tuning"):
+        rows = {str(line[0]): list(line) for line in stored("tuning")["all"].rows}
+    for family in options.chosen(FAMILIES)[: 2 if options.quick else None]:
+        choice = choose(FAMILIES[family], validation)
+        names = (FAMILIES[family][0], choice.name)
+        scores = {name: [score(name, problem) for problem in test] for name in dict.fromkeys(names)}
+        rows[family] = row(family, choice, *(scores[name] for name in names))
+        facts[family] = fact(family, choice)
+        print(f"{family:18} {choice.name:32} {choice.score:.3f}", flush=True)
+    columns = (
+        "scheduler; settings tried; chosen; validation: default|.1p; chosen|.1p; test: default|.1p; chosen|.1p; "
+        "gain|+.1p"
+    )
+    found = table("all", columns, sorted(rows.values(), key=lambda line: float(str(line[6])), reverse=True))
+    yield replace(found, files={str(TUNED.relative_to(ROOT)): json.dumps(facts, indent=1) + "\n"})

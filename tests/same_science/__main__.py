@@ -102,7 +102,7 @@ def cluster_commands(work: Path, checkout: Path) -> list[Command]:
         str(folder),
     )
     return [
-        *_clusters(work, clusters.small()),
+        *_clusters(work, clusters.small(SHARED / "data" / "gavel")),
         *(Command(name, arguments) for name, arguments in asked.items()),
         Command("searches", search, str(folder)),
     ]

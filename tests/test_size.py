@@ -11,14 +11,14 @@ from tests.size import COUNTS, any_uses, format_skips, guide_words, learning_lin
 ROOT = Path(__file__).resolve().parent.parent
 
 CEILINGS = {
-    "lines of learning": 9_600,
+    "lines of learning": 9_577,
     "lines of benchmarks and studies": 12_200,
-    "functions with more than 8 parameters, not compiled": 24,
+    "functions with more than 8 parameters, not compiled": 23,
     "functions with 8 or more parameters, compiled ones too": 83,
-    "uses of Any": 1_400,
-    "fmt: skip": 290,
+    "uses of Any": 1_423,
+    "fmt: skip": 250,
     "import circles": 2,
-    "guide words": 51_000,
+    "guide words": 48_000,
     "lines of the longest file": 369,
 }
 

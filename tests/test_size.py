@@ -15,7 +15,7 @@ CEILINGS = {
     "lines of benchmarks and studies": 12_200,
     "functions with more than 8 parameters, not compiled": 23,
     "functions with 8 or more parameters, compiled ones too": 83,
-    "uses of Any": 1_423,
+    "uses of Any": 1_440,
     "fmt: skip": 250,
     "import circles": 2,
     "guide words": 48_000,

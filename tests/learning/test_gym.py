@@ -8,9 +8,10 @@ import pytest
 pytest.importorskip("gymnasium")
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 
-from eunomia.core.errors import UnknownNameError  # noqa: E402
+from eunomia.core.errors import PolicyError, UnknownNameError  # noqa: E402
 from eunomia.inference.simulate import simulate_problem  # noqa: E402
 from eunomia.learning.encodings import ENCODINGS  # noqa: E402
+from eunomia.learning.gym.batch import Batch  # noqa: E402
 from eunomia.learning.gym.env import SchedulingEnv  # noqa: E402
 from eunomia.learning.gym.vector import SchedulingVectorEnv  # noqa: E402
 from eunomia.learning.observation.table import JOB  # noqa: E402
@@ -151,3 +152,12 @@ def test_unknown_names_are_refused() -> None:
         SchedulingEnv(draw, "pairs")
     with pytest.raises(UnknownNameError, match="reward 'R9'"):
         SchedulingEnv(draw, reward="R9")
+
+
+@pytest.mark.parametrize("row", [-1, 4, 1 << 40])
+def test_a_row_that_the_observation_lacks_is_refused(row: int) -> None:
+    begun = episode(0, requests=6)
+    batch = Batch(1, 4, len(begun.problem.type_of), 6)
+    batch.start(0, begun)
+    with pytest.raises(PolicyError, match="what is not possible"):
+        batch.step({0: [(row, 0)]})

@@ -40,9 +40,13 @@ def _map(ready: Any, latency_s: Any, accelerators: Any, system: Any, answer: Any
                 finish = (free_s[s] + latency_s[order[j], s]) * slow
                 if finish < best:
                     best_s, best = s, finish
+            if best_s < 0:  # no accelerator can run it
+                continue
             better = best > chosen_finish if largest else best < chosen_finish
             if chosen < 0 or better:
                 chosen, chosen_s, chosen_finish = j, best_s, best
+        if chosen < 0:
+            break
         left[chosen] = False
         if startable[chosen_s]:
             answer[answers, 0] = order[chosen]

@@ -102,6 +102,9 @@ def unrolled(decide: Callable[..., int]) -> Callable[..., int]:
             gone[:count] = False
             for n in range(starts):
                 i, s = started[n, 0], started[n, 1]
+                if not (0 <= i < count and 0 <= s < len(lanes)):  # the engine says what is wrong with it
+                    answer[queued, 0], answer[queued, 1] = row[i] if 0 <= i < count else -1, s
+                    return queued + 1
                 _book(i, s, left, times, demands, lanes, clock)
                 answer[queued, 0], answer[queued, 1], priority[queued] = row[i], s, float(total - queued)
                 gone[i] = True

@@ -156,7 +156,8 @@ def _step(kernels, run, key, decide, starts, counts, status, rows, jobs, pairs, 
         before_s, excess = system_of(k).now_s, 0.0
         bandwidth = system_of(k).bandwidth_bytes_s
         for n in range(counts[e]):
-            answer_at(k, n).index = rows[e, starts[e, n, 0]]
+            i = starts[e, n, 0]
+            answer_at(k, n).index = rows[e, i] if 0 <= i < rows.shape[1] else -1  # -1: the engine refuses it
             answer_at(k, n).accelerator = starts[e, n, 1]
         if counts[e] >= 0:
             excess = max(0.0, system_of(k).demand_bytes_s / bandwidth - 1.0)

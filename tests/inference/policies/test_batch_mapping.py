@@ -1,5 +1,7 @@
 """Min-min and max-min by hand."""
 
+import math
+
 from eunomia.inference.policies.batch_mapping import max_min, min_min
 from tests.inference.policies.views import ask, job
 
@@ -17,3 +19,9 @@ def test_a_booked_accelerator_is_busy_for_those_that_follow() -> None:
     # Max-min books accelerator 0 until 4 for the second; the first then ends there at 5, elsewhere at 9: it waits.
     assert ask(min_min(), [job(), job()], [[1.0, 9.0], [4.0, 4.0]]) == [(0, 0), (1, 1)]
     assert ask(max_min(), [job(), job()], [[1.0, 9.0], [4.0, 5.0]]) == [(1, 0)]
+
+
+def test_what_no_accelerator_can_run_is_left_alone() -> None:
+    for policy in (min_min(), max_min()):
+        assert ask(policy, [job(), job()], [[math.inf, math.inf], [math.inf, 2.0]]) == [(1, 1)]
+        assert ask(policy, [job()], [[math.inf, math.inf]]) == []

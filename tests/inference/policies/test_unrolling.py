@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
+import numpy as np
+import pytest
+
+from eunomia.core.errors import PolicyError
 from eunomia.inference.options import EngineOptions
+from eunomia.inference.policies.compiled import Compiled
 from eunomia.inference.policies.prema import prema
 from eunomia.inference.problem import build_problem
 from eunomia.inference.simulate import simulate_problem
@@ -51,3 +56,29 @@ def test_one_tick_serves_all_accelerators_in_the_engine() -> None:
         2.0,
         2.0,
     ]
+
+
+def no_such_accelerator(ready, latency_s, demand, energy, accelerators, system, answer, priority):  # type: ignore[no-untyped-def]
+    """Takes 'none' for an accelerator."""
+    answer[0, 0], answer[0, 1] = 0, -1
+    return 1
+
+
+def no_such_job(ready, latency_s, demand, energy, accelerators, system, answer, priority):  # type: ignore[no-untyped-def]
+    """Takes 'none' for a sub-job."""
+    answer[0, 0], answer[0, 1] = -1, 0
+    return 1
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [(no_such_accelerator, "on accelerator -1; there are 2"), (no_such_job, "sub-job -1 of a view")],
+)
+@pytest.mark.parametrize("period_s", [None, 10.0])
+def test_answers_that_name_nothing_are_refused(function: Any, said: str, period_s: float | None) -> None:
+    table = toy_table([DnnModel("one", layers(1), ())], ("a",), np.ones((1, 1)))
+    requests = RequestTable((Agreement("t", "one"),), np.zeros(4, np.int64), np.zeros(4), np.full(4, 9.0))
+    options = EngineOptions(period_s=period_s)
+    problem = build_problem(requests, table, ToyPlatform(("a",), np.zeros(2, np.int64)), options)
+    with pytest.raises(PolicyError, match=said):
+        simulate_problem(problem, Compiled(function, "astray"), options)

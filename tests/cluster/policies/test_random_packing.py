@@ -122,3 +122,5 @@ def test_the_sum_of_slow_jobs_by_hand() -> None:
     for alone, expected in (([[0.5], [0.25]], 1.4), ([[0.5], [0.0]], 0.0)):
         view = peer_views.view_of(gpu, alone, [9.0] * 2, row=[0, 1], beside=beside)
         assert normalised_sum(view, 0, 1) == pytest.approx(expected)
+    view = peer_views.view_of(gpu, [[0.5], [0.25]], [9.0] * 2, row=[0, 1], beside=0.0 * beside)
+    assert normalised_sum(view, 0, 1) == 0.0

@@ -7,10 +7,7 @@ Its machine code is compiled with little optimisation, and kept apart from that 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numba
@@ -27,12 +24,12 @@ from eunomia.inference.simulate import simulate_problem
 from eunomia.workload.model import DnnModel
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement, Slo
+from tests import children
 from tests.inference.graphs import chain, dense, fan, open_fan
 from tests.inference.strategies import ToyPlatform, toy_table
 from tests.learning.distill.test_rules import random_rules
 from tests.learning.test_policy import random_weights
 
-ROOT = Path(__file__).parents[2]
 SUITES = (
     "tests/inference/test_bounds.py",
     "tests/inference/test_engine_vs_reference.py",
@@ -47,11 +44,11 @@ checked = pytest.mark.skipif(not CHECKED, reason="run in the child process, with
 
 @pytest.mark.skipif(CHECKED, reason="starts the child process")
 def test_no_index_leaves_its_array() -> None:
-    plain = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))}
-    child = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", *SUITES],
-        cwd=ROOT, env={**plain, "NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "1", "HYPOTHESIS_PROFILE": "bounds"},
-        capture_output=True, text=True,
+    plain = {name: "" for name in os.environ if name.startswith(("PYTEST_", "COV_"))}
+    child = children.run(
+        children.python("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", *SUITES),
+        cwd=children.ROOT, timeout=None,  # it compiles for minutes
+        env={**plain, "NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "1", "HYPOTHESIS_PROFILE": "bounds"},
     )  # fmt: skip
     assert child.returncode == 0, child.stdout + child.stderr
     assert "1 skipped" in child.stdout and "failed" not in child.stdout

@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench lock clean system
+.PHONY: help demo test lint bench pictures lock clean system
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -37,7 +37,10 @@ lint: $(VENV)/.test ## check format, style, spelling, types and who imports whom
 	@$(BIN)/lint-imports --no-logo >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
 bench: $(VENV)/.test ## measure the engine against its peers
-	@$(BIN)/python -m benchmarks engine
+	@$(BIN)/python -m benchmarks engine --print
+
+pictures: $(VENV)/.test ## draw every published picture anew (needs Chromium)
+	@$(BIN)/python -m benchmarks pictures
 
 # Exact versions with hashes, for Python 3.11 to 3.13 on every system. Needs uv; nothing else here does.
 lock: ## write requirements/*.txt anew from pyproject.toml

@@ -24,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--list", action="store_true", help="name the benchmarks")
     parser.add_argument("--about", action="store_true", help="say what NAME measures, and its parts")
     parser.add_argument("--quick", action="store_true", help="seconds of work; prints, and writes nothing")
+    parser.add_argument("--print", action="store_true", help="print, and write nothing")
     parser.add_argument("--seeds", type=int, help="seeds or trainings, instead of the benchmark's own number")
     parser.add_argument(
         "--workers", type=int, default=2, help="processes at once, where the benchmark has several"
@@ -48,18 +49,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         given = dict(word.partition("=")[::2] for word in asked.set)
         options = Options(asked.quick, asked.seeds, asked.workers, tuple(asked.only), given)
-        run(asked.name, options, [word for word in words if word != "--quick"])
+        run(asked.name, options, words, writes=not (asked.quick or asked.print))
 
 
-def run(name: str, options: Options, words: Sequence[str]) -> list[Table]:
-    """Measure, print each table when it is there; store it and write its pages unless the run is quick."""
+def run(name: str, options: Options, words: Sequence[str], writes: bool) -> list[Table]:
+    """Measure, print each table when it is there; store it and write its pages if it ``writes``."""
     source, found = page.measured(words), []
     for one in find(name)(options):
         print(f"\n{one.key}\n\n{one}", flush=True)
         found.append(replace(one, measured=source))
-        if not options.quick:
+        if writes:
             page.store(name, found[-1:])
-    for shown in page.pages_of(name) if not options.quick else []:
+    for shown in page.pages_of(name) if writes else []:
         print(page.write(shown))
     faults = [note for one in found for note in one.notes if note.startswith("Not as promised")]
     if faults:

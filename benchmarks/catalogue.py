@@ -51,6 +51,20 @@ BENCHMARKS: dict[str, tuple[str, str]] = {  # name -> (module, what it measures)
     "distill": ("inference.distill", "what rules keep of a learned policy, against their leaves"),
     "deferrable": ("inference.deferrable", "when work that may wait should start"),
     "placement": ("inference.placement", "learned placement under preferences against rules and the optimum"),
+    "serving-conformance": (
+        "serving.conformance",
+        "stock clients, made-up requests and roles against a real server",
+    ),
+    "serving-cost": ("serving.cost", "what the server costs against a bare ONNX Runtime loop"),
+    "serving-isolation": ("serving.isolation", "whether one tenant's flood hurts another"),
+    "serving-preemption": ("serving.preemption", "how soon an urgent request starts behind a long network"),
+    "serving-fidelity": ("serving.fidelity", "the simulator against the server"),
+    "serving-learned": ("serving.learned", "a policy trained on the twin, live under overload"),
+    "serving-faults": ("serving.faults", "what the server does when things break, under load"),
+    "serving-connections": ("serving.connections", "10,000 slow, silent and half-open connections"),
+    "serving-soak": ("serving.soak", "half an hour of load with killed workers, and memory all the while"),
+    "serving-batching": ("serving.batching", "whether batching across a tenant's requests pays"),
+    "serving-peers": ("serving.peers", "other servers at the same rates"),
 }
 
 

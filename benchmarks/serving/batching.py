@@ -1,23 +1,24 @@
-"""Does batching across a tenant's requests pay? ``python -m benchmarks.serving.batching``.
+"""Does batching across a tenant's requests pay?
 
 One tenant, eight users in a closed loop, each network alone, ``max_batch`` 1, 4 and 8: a run of blocks takes what waits
 when it starts. Three servers run at once and are asked in turn, so that what else the machine does hits all alike.
-Requests per second, and latency. ``--small``, ``--write`` as elsewhere.
+Requests per second, and latency.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
 from benchmarks.serving.clients import Stock, closed_loop
-from benchmarks.serving.command import options, publish
+from benchmarks.serving.command import part
 from benchmarks.serving.live import NETWORKS, Live, server_table, serving
 from benchmarks.serving.machine import Watch, cores, pin
 from benchmarks.serving.page import table
+from benchmarks.table import Options, Table
 from eunomia.metrics.statistics import interval
 
 SIZES = (1, 4, 8)
@@ -65,15 +66,9 @@ def report(found: dict[tuple[str, int], list[tuple[float, float]]]) -> list[str]
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point."""
-    chosen = options(__doc__).parse_args(arguments)
+def measure(options: Options) -> Iterator[Table]:
+    """One part of the page of the live server."""
     pin(cores().front)
     watch = Watch()
-    found = run(*((2.0, 1) if chosen.small else (5.0, 5)), watch)
-    title = "Batching across a tenant's requests"
-    publish("batching", title, ["", *report(found)], watch, write=chosen.write)
-
-
-if __name__ == "__main__":
-    main()
+    found = run(*((2.0, 1) if options.quick else (5.0, 5)), watch)
+    yield part(["", *report(found)], watch)

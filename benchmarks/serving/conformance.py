@@ -1,16 +1,15 @@
-"""Do stock clients work, and does anything made up break the server? ``python -m benchmarks.serving.conformance``.
+"""Do stock clients work, and does anything made up break the server?
 
 Real server processes throughout. Stock tritonclient: HTTP and gRPC, synchronous and asynchronous, every call that it
 offers, answers compared bit for bit with the whole network's. Requests made up from the OpenAPI document, from
 grammars, by mutation and by coverage. Every endpoint and RPC with no key, a wrong one, a tenant's and an
-administrator's. ``--small``, ``--write`` as elsewhere; ends with status 1 when anything is not as promised.
+administrator's.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -19,13 +18,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from benchmarks.serving import fuzz, made_up, roles, stock, stock_calls, streams, tally
-from benchmarks.serving.command import options, publish
+from benchmarks.serving.command import part
 from benchmarks.serving.machine import Watch
 from benchmarks.serving.made_up import LATER, Seen
 from benchmarks.serving.page import table
 from benchmarks.serving.stage import KEY, SHAPE, SMALL, Stage, call, stage
 from benchmarks.serving.streams import server_counts
 from benchmarks.serving.tally import printed
+from benchmarks.table import Options, Table
 
 LIBRARIES = ("tritonclient", "grpcio", "aiohttp", "geventhttpclient", "schemathesis", "hypothesis", "atheris")
 
@@ -204,20 +204,15 @@ def versions(*names: str) -> str:
     return ", ".join(found)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point."""
-    chosen = options(__doc__).parse_args(arguments)
-    effort, watch = LITTLE if chosen.small else Effort(), Watch()
+def measure(options: Options) -> Iterator[Table]:
+    """One part of the page of the live server."""
+    effort, watch = LITTLE if options.quick else Effort(), Watch()
     lines, faults = [versions(*LIBRARIES) + "."], []
-    for part in (clients, lambda: operations(effort), lambda: bodies(effort), doors):
-        text, wrong = part()
+    for measured in (clients, lambda: operations(effort), lambda: bodies(effort), doors):
+        text, wrong = measured()
         lines += ["", *text]
         faults += wrong
         watch.look()
-    publish("conformance", "Conformance and fuzzing", lines, watch, write=chosen.write)
+    yield part(lines, watch)
     if faults:
-        sys.exit("\n".join(["not as promised:", *faults]))
-
-
-if __name__ == "__main__":
-    main()
+        yield Table("faults", notes=("\n".join(["Not as promised:", *faults]),))

@@ -1,4 +1,4 @@
-"""10,000 slow, silent and half-open connections, under load: ``python -m benchmarks.serving.connections``.
+"""10,000 slow, silent and half-open connections, under load:
 
 A quarter of them says nothing at all, a quarter half a header, a quarter a header and a few bytes of a large body, and
 a quarter opens the port of gRPC and says nothing. Meanwhile a tenant sends small pictures at an even pace. Counted:
@@ -9,19 +9,20 @@ server has ended when its limits (here 10 s for a header, 10 s for a body) have 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import resource
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from benchmarks.serving.command import part
 from benchmarks.serving.machine import Watch, memory_bytes
-from benchmarks.serving.page import machine_line, table, write_part
+from benchmarks.serving.page import table
 from benchmarks.serving.stage import KEY, Count, Scale, Stage, call, stage, steady
+from benchmarks.table import Options, Table
 
 LIMIT_S = 10.0
 KINDS = ("says nothing", "half a header", "part of a body", "silent on gRPC")
@@ -108,42 +109,13 @@ async def run(s: Stage, count: int, seconds: float) -> list[list[str]]:
 def merged(parts: Sequence[Count]) -> Count:
     """Sums of several counts."""
     whole = Count()
-    for part in parts:
+    for one in parts:
         whole.sent, whole.answered, whole.silent = (
-            whole.sent + part.sent, whole.answered + part.answered, whole.silent + part.silent
+            whole.sent + one.sent, whole.answered + one.answered, whole.silent + one.silent
         )  # fmt: skip
-        whole.latency_s += part.latency_s
-        whole.reasons += part.reasons
+        whole.latency_s += one.latency_s
+        whole.reasons += one.reasons
     return whole
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--connections", type=int, default=10_000)
-    parser.add_argument("--small", action="store_true")
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args(arguments)
-    count, seconds = (500, 3.0) if options.small else (options.connections, 10.0)
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    watch = Watch()
-    with stage(Scale(20.0), head_s=LIMIT_S, body_s=LIMIT_S) as s:
-        rows = asyncio.run(run(s, count, seconds))
-        metrics = call_metrics(s)
-    watch.look()
-    head = ["", "sent", "answered", "no answer", "p50, ms", "p99, ms", "front end's memory, MiB", ""]
-    lines = [
-        machine_line(),
-        watch.verdict,
-        "",
-        *table(head, rows),
-        "",
-        f"The server's own count of ends: {metrics}.",
-    ]
-    print("\n".join(lines))
-    if options.write:
-        write_part("connections", f"{count:,} slow, silent and half-open connections, under load", lines)
 
 
 def call_metrics(s: Stage) -> str:
@@ -158,5 +130,15 @@ def call_metrics(s: Stage) -> str:
     return ", ".join(line.partition("{")[2].replace("}", "").replace("reason=", "") for line in found)
 
 
-if __name__ == "__main__":
-    main()
+def measure(options: Options) -> Iterator[Table]:
+    """One part of the page of the live server."""
+    count, seconds = (500, 3.0) if options.quick else (int(options.given.get("connections", 10_000)), 10.0)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    watch = Watch()
+    with stage(Scale(20.0), head_s=LIMIT_S, body_s=LIMIT_S) as s:
+        rows = asyncio.run(run(s, count, seconds))
+        metrics = call_metrics(s)
+    watch.look()
+    head = ["", "sent", "answered", "no answer", "p50, ms", "p99, ms", "front end's memory, MiB", ""]
+    yield part(["", *table(head, rows), "", f"The server's own count of ends: {metrics}."], watch)

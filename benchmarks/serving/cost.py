@@ -1,4 +1,4 @@
-"""What does the server cost, against a bare ONNX Runtime loop? ``python -m benchmarks.serving.cost``.
+"""What does the server cost, against a bare ONNX Runtime loop?
 
 Throughput: four requests under way at any time, against the bare loop on the same core; slices of both alternate, and
 the ratio is taken slice by slice. Latency: one request under way; the median, less that of the bare loop, is what
@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from benchmarks.serving.bare import Bare
 from benchmarks.serving.clients import TRANSPORTS, Stock, closed_loop
-from benchmarks.serving.command import options, publish
+from benchmarks.serving.command import part
 from benchmarks.serving.empty import Empty, empty_server
 from benchmarks.serving.live import CACHE, NETWORKS, Live, server_table, serving
 from benchmarks.serving.machine import Cores, Watch, cores, cpu_time, pin
 from benchmarks.serving.page import table
 from benchmarks.serving.pieces import Pieces
+from benchmarks.table import Options, Table
 from eunomia.metrics.statistics import interval
 from eunomia.serving.models.builtin import builtin_file
 
@@ -67,7 +68,7 @@ class Slices:
 Found = dict[tuple[str, str, int], list[Slice]]
 
 
-def measure(
+def measured(
     live: Live, empty: Empty, bare: Bare, model: str, transport: str, users: int, scale: Scale
 ) -> list[Slice]:
     """Alternating slices of all."""
@@ -121,7 +122,7 @@ def run(scale: Scale, where: Cores, pieces: Pieces) -> Found:
                         for transport, users in itertools.product(transports, (1, USERS)):
                             found[model, transport + kind, users] = pieces.do(
                                 f"{model}, {transport}{kind}, {users}", Slices,
-                                lambda: Slices(measure(live, empty, bare, model, transport, users, scale)),  # noqa: B023
+                                lambda: Slices(measured(live, empty, bare, model, transport, users, scale)),  # noqa: B023
                             ).of  # fmt: skip
                 finally:
                     bare.close()
@@ -178,14 +179,9 @@ def _latency(found: Found) -> list[str]:
     return [*table(head, rows), "", note]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point."""
-    chosen = options(__doc__, resume=True).parse_args(arguments)
-    watch, pieces = Watch(), Pieces("cost", resume=chosen.resume)
-    found = run(SMALL if chosen.small else Scale(), cores(), pieces)
+def measure(options: Options) -> Iterator[Table]:
+    """One part of the page of the live server."""
+    watch, pieces = Watch(), Pieces("cost", resume="resume" in options.given)
+    found = run(SMALL if options.quick else Scale(), cores(), pieces)
     pieces.finish()
-    publish("cost", "Cost against a bare ONNX Runtime loop", ["", *report(found)], watch, write=chosen.write)
-
-
-if __name__ == "__main__":
-    main()
+    yield part(["", *report(found)], watch)

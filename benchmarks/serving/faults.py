@@ -1,4 +1,4 @@
-"""What does the server do when things break, under load? ``python -m benchmarks.serving.faults``.
+"""What does the server do when things break, under load?
 
 A tenant sends small pictures all the time; meanwhile one thing breaks. Counted: requests sent, answered, refused or
 failed with a reason, and those without any answer (there must be none), how soon a lost worker serves again, and
@@ -16,14 +16,14 @@ import signal
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from textwrap import shorten
 from typing import Any
 
 import numpy as np
 
 from benchmarks.serving.broken import WallClockJumps, postgres
-from benchmarks.serving.command import options, publish
+from benchmarks.serving.command import part
 from benchmarks.serving.live import start, stop
 from benchmarks.serving.machine import Watch, cores, memory_bytes
 from benchmarks.serving.page import table
@@ -39,6 +39,7 @@ from benchmarks.serving.stage import (
     under_load,
     worker_back,
 )
+from benchmarks.table import Options, Table
 
 # --- the faults ----------------------------------------------------------------------------------------
 
@@ -265,20 +266,13 @@ def run_one(name: str, scale: Scale) -> list[str]:
             "yes" if s.fine else "no"]  # fmt: skip
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point."""
-    parser = options(__doc__)
-    parser.add_argument("--only", action="append", choices=sorted(FAULTS))
-    chosen = parser.parse_args(arguments)
-    scale, watch = SMALL if chosen.small else Scale(), Watch()
+def measure(options: Options) -> Iterator[Table]:
+    """One part of the page of the live server."""
+    scale, watch = SMALL if options.quick else Scale(), Watch()
     rows = []
-    for name in chosen.only or FAULTS:
+    for name in options.chosen(FAULTS):
         rows.append(run_one(name, scale))
         print(" | ".join(rows[-1]), flush=True)
         watch.look()
     head = ["fault", "sent", "answered", "told why not", "no answer", "what was seen", "as promised"]
-    publish("faults", "Faults under load", ["", *table(head, rows)], watch, write=chosen.write)
-
-
-if __name__ == "__main__":
-    main()
+    yield part(["", *table(head, rows)], watch)

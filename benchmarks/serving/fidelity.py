@@ -1,4 +1,4 @@
-"""Does the simulator tell what the server does? ``python -m benchmarks.serving.fidelity``.
+"""Does the simulator tell what the server does?
 
 Three tenants on two networks at 50, 90 and 130 % of the device's capacity, which a closed loop measures first. Then
 the server's recording of that very traffic is replayed by the simulator under the same policy: hit rate and 95th
@@ -10,7 +10,7 @@ was cut off, ``--write`` fills results/serving.md.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.serving.clients import Stock, closed_loop
-from benchmarks.serving.command import options, publish
+from benchmarks.serving.command import part
 from benchmarks.serving.live import NETWORKS, Live, server_table, serving
 from benchmarks.serving.machine import Cores, Watch, cores, pin
 from benchmarks.serving.offered import Stream, offer
 from benchmarks.serving.page import table
 from benchmarks.serving.pieces import Pieces
+from benchmarks.table import Options, Table
 from eunomia.study.serving.twin import replayed, twin_of
 
 LOADS = (0.5, 0.9, 1.3)
@@ -166,14 +167,9 @@ def apart_over_seeds(replays: list[Replay], tenant: str) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point."""
-    chosen = options(__doc__, resume=True).parse_args(arguments)
-    scale, watch, where = SMALL if chosen.small else Scale(), Watch(), cores()
+def measure(options: Options) -> Iterator[Table]:
+    """One part of the page of the live server."""
+    scale, watch, where = SMALL if options.quick else Scale(), Watch(), cores()
     pin(where.front)
-    found = run(scale, where, watch, Pieces("fidelity", resume=chosen.resume))
-    publish("fidelity", "The simulator against the server", ["", *report(found)], watch, write=chosen.write)
-
-
-if __name__ == "__main__":
-    main()
+    found = run(scale, where, watch, Pieces("fidelity", resume="resume" in options.given))
+    yield part(["", *report(found)], watch)

@@ -1,4 +1,4 @@
-"""Does one tenant's flood hurt another? ``python -m benchmarks.serving.isolation``.
+"""Does one tenant's flood hurt another?
 
 Gold sends 10 requests/s with 50 ms to answer, bronze 2/s with a second, silver floods: on gold's own network, on
 another network that takes nine times as long, and as a client that cheats: it claims deadlines of four times its
@@ -15,19 +15,20 @@ is a quick run, ``--resume`` goes on with one that was cut off, ``--write`` fill
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from benchmarks.serving.clients import Stock, closed_loop
-from benchmarks.serving.command import options, publish
+from benchmarks.serving.command import part
 from benchmarks.serving.live import Live, server_table, serving
 from benchmarks.serving.machine import Cores, Watch, cores, pin
 from benchmarks.serving.offered import Seen, Stream, offer
 from benchmarks.serving.page import table
 from benchmarks.serving.pieces import Pieces
+from benchmarks.table import Options, Table
 from eunomia.metrics.statistics import interval
 
 POLICIES = ("edf+f", "weighted_fair")  # others by --policy
@@ -109,7 +110,7 @@ def tenants(believed: bool) -> dict[str, dict[str, Any]]:
     return {**TENANTS, "silver": {"promise": promises}}
 
 
-def measure(live: Live, scale: Scale, seed: int, cases: Sequence[str]) -> Outcomes:
+def measured(live: Live, scale: Scale, seed: int, cases: Sequence[str]) -> Outcomes:
     """Some cases on one server."""
     found = []
     small_per_s, large_per_s = (capacity(live, m, scale.seconds / 4) for m in (SMALL_NET, LARGE_NET))
@@ -131,7 +132,7 @@ def run(scale: Scale, where: Cores, watch: Watch, pieces: Pieces) -> dict[str, d
         cases, name = tuple(CHEATS) if more else CASES, f"`{policy}`{more}"
         with serving(server_table(where, tenants(bool(more)), policy=policy), where.front) as live:
             seeds = [
-                pieces.do(f"{name}, {seed}", Outcomes, lambda: measure(live, scale, seed, cases)).of  # noqa: B023
+                pieces.do(f"{name}, {seed}", Outcomes, lambda: measured(live, scale, seed, cases)).of  # noqa: B023
                 for seed in range(scale.seeds)
             ]
         found[name] = {case: [outcomes[n] for outcomes in seeds] for n, case in enumerate(cases)}
@@ -169,18 +170,12 @@ def report(found: dict[str, dict[str, list[Outcome]]]) -> list[str]:
     return [*lines, f"The generator was late by {lag * 1e3:.0f} ms at most (p99 of a stream)."]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point."""
-    parser = options(__doc__, resume=True)
-    parser.add_argument("--policy", action="append", help="instead of all; repeatable")
-    chosen = parser.parse_args(arguments)
-    scale = SMALL if chosen.small else Scale()
-    if chosen.policy:
-        scale = Scale(scale.seconds, scale.seeds, tuple(chosen.policy), scale.flood_per_s)
+def measure(options: Options) -> Iterator[Table]:
+    """One part of the page of the live server."""
+    scale = SMALL if options.quick else Scale()
+    if "policies" in options.given:
+        named = tuple(options.given["policies"].split(","))
+        scale = Scale(scale.seconds, scale.seeds, named, scale.flood_per_s)
     watch = Watch()
-    lines = report(run(scale, cores(), watch, Pieces("isolation", resume=chosen.resume)))
-    publish("isolation", "Isolation of tenants", ["", *lines], watch, write=chosen.write)
-
-
-if __name__ == "__main__":
-    main()
+    lines = report(run(scale, cores(), watch, Pieces("isolation", resume="resume" in options.given)))
+    yield part(["", *lines], watch)

@@ -1,4 +1,4 @@
-"""A policy trained on the twin against EDF-feasible and weighted-fair, live: ``python -m benchmarks.serving.learned``.
+"""A policy trained on the twin against EDF-feasible and weighted-fair, live:
 
 Three tenants ask two networks, with a promised hit rate for each of the six pairs. First (``--train``; alone, or when
 no card is there yet) a server is recorded at 85 % of its capacity, and ``eunomia train --twin`` trains on the
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.serving.clients import Stock, closed_loop
-from benchmarks.serving.command import options, publish
+from benchmarks.serving.command import part
 from benchmarks.serving.live import CACHE, Live, server_table, serving
 from benchmarks.serving.machine import Watch, cores, pin
 from benchmarks.serving.offered import Seen, Stream, offered
 from benchmarks.serving.page import table
+from benchmarks.table import Options, Table
 from eunomia.metrics.statistics import interval
 from eunomia.serving.tenants.grants import hash_key
 
@@ -248,23 +249,13 @@ def _label(policy: str) -> str:
     return "learned on the twin" if policy.endswith(".json") else policy
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point."""
-    parser = options(__doc__)
-    parser.add_argument("--train", action="store_true", help="record and train only")
-    parser.add_argument("--overload", type=float, default=1.3)
-    chosen = parser.parse_args(arguments)
-    scale, watch = SMALL if chosen.small else Scale(), Watch()
+def measure(options: Options) -> Iterator[Table]:
+    """One part of the page of the live server."""
+    scale, watch = SMALL if options.quick else Scale(), Watch()
+    overload = float(options.given.get("overload", 1.3))
     pin(cores().front)
-    if chosen.train or not (FOLDER / "learned.json").exists():
+    if "train" in options.given or not (FOLDER / "learned.json").exists():
         print("\n".join(train(scale, watch)), flush=True)
-        if chosen.train:
-            return
-    found, speed = compare(scale, chosen.overload, watch)
+    found, speed = compare(scale, overload, watch)
     trained = (FOLDER / "training.txt").read_text()
-    lines = ["", trained, "", *report(found, speed, chosen.overload)]
-    publish("learned", "A policy trained on the twin, live under overload", lines, watch, write=chosen.write)
-
-
-if __name__ == "__main__":
-    main()
+    yield part(["", trained, "", *report(found, speed, overload)], watch)

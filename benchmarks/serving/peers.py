@@ -1,4 +1,4 @@
-"""Against other servers at the same offered rates: ``python -m benchmarks.serving.peers --peers FOLDER``.
+"""Against other servers at the same offered rates:
 
 Three tenants on two networks, Poisson, at 70, 100 and 130 % of what a bare ONNX Runtime loop can do with that mix;
 stock gRPC client, one core for the network and one for everything else, ONNX Runtime with one thread everywhere.
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.serving.bare import Bare
-from benchmarks.serving.command import options, publish
+from benchmarks.serving.command import part
 from benchmarks.serving.fidelity import SHARES, streams
 from benchmarks.serving.live import CACHE, NETWORKS, server_table, serving
 from benchmarks.serving.machine import Cores, Watch, cores, pin
@@ -27,6 +27,7 @@ from benchmarks.serving.offered import Seen, Stream, seen
 from benchmarks.serving.page import table
 from benchmarks.serving.peer_servers import PEERS, Peer
 from benchmarks.serving.pieces import Pieces
+from benchmarks.table import Options, Table
 from eunomia.metrics.statistics import interval
 from eunomia.serving.load.client import TritonClient
 from eunomia.serving.load.plan import LoadStream, draw_schedule
@@ -212,20 +213,11 @@ def report(found: Results, seconds: float) -> list[str]:
     return [*lines, f"The generator was late by {lag * 1e3:.0f} ms at most (p99 of a stream)."]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point."""
-    parser = options(__doc__, resume=True)
-    parser.add_argument(
-        "--peers", type=Path, metavar="FOLDER", help="virtual environments triton, mlserver, ray"
-    )
-    chosen = parser.parse_args(arguments)
-    scale, watch = SMALL if chosen.small else Scale(), Watch(crowded=True)
-    pieces = Pieces("peers", resume=chosen.resume)
-    found, notes = run(scale, cores(), chosen.peers, watch, pieces)
+def measure(options: Options) -> Iterator[Table]:
+    """One part of the page of the live server."""
+    scale, watch = SMALL if options.quick else Scale(), Watch(crowded=True)
+    pieces = Pieces("peers", resume="resume" in options.given)
+    folder = Path(options.given["peers"]) if "peers" in options.given else None
+    found, notes = run(scale, cores(), folder, watch, pieces)
     pieces.finish()
-    lines = [*notes, "", *report(found, scale.seconds)]
-    publish("peers", "Other servers at the same rates", lines, watch, write=chosen.write)
-
-
-if __name__ == "__main__":
-    main()
+    yield part([*notes, "", *report(found, scale.seconds)], watch)

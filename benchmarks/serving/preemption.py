@@ -1,4 +1,4 @@
-"""How soon does an urgent request start behind a long network? ``python -m benchmarks.serving.preemption``.
+"""How soon does an urgent request start behind a long network?
 
 Bulk keeps ResNet-50 running without a break; urgent sends MobileNetV2 with a deadline a hundred times nearer, 10 a
 second, 40 to 160 ms apart, so that none waits for another urgent one. The queue times (arrival to the first block, by
@@ -11,18 +11,19 @@ server ever sees meets a network in one piece; it stands apart, and counts in p9
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from benchmarks.serving.clients import Stock, closed_loop
-from benchmarks.serving.command import options, publish
+from benchmarks.serving.command import part
 from benchmarks.serving.live import Live, server_table, serving
 from benchmarks.serving.machine import Cores, Watch, cores, pin
 from benchmarks.serving.offered import Stream, offered
 from benchmarks.serving.page import table
 from benchmarks.serving.pieces import Pieces
+from benchmarks.table import Options, Table
 from eunomia.metrics.statistics import interval
 from eunomia.workload.arrivals import Periodic
 
@@ -66,7 +67,7 @@ async def _load(live: Live, urgent: Stream, seconds: float, seed: int) -> float:
         return (await closed).rate
 
 
-def measure(where: Cores, block_ms: float, urgent: Stream, scale: Scale) -> Waits:
+def measured(where: Cores, block_ms: float, urgent: Stream, scale: Scale) -> Waits:
     """One block length."""
     queue_ms: list[list[float]] = []
     rates: list[float] = []
@@ -106,26 +107,20 @@ def report(found: dict[str, Waits]) -> list[str]:
     return table(head, rows)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point."""
-    chosen = options(__doc__, resume=True).parse_args(arguments)
-    watch, where, pieces = Watch(), cores(), Pieces("preemption", resume=chosen.resume)
+def measure(options: Options) -> Iterator[Table]:
+    """One part of the page of the live server."""
+    watch, where, pieces = Watch(), cores(), Pieces("preemption", resume="resume" in options.given)
     pin(where.front)
-    scale = SMALL if chosen.small else Scale()
+    scale = SMALL if options.quick else Scale()
     found = {}
-    rarely = RARELY_SMALL if chosen.small else RARELY
+    rarely = RARELY_SMALL if options.quick else RARELY
     cases = {
         "whole network" if ms > 100 else f"{ms:g} ms": (ms, URGENT, scale)
-        for ms in ((DEFAULT_MS, 1000.0) if chosen.small else BLOCKS_MS)
+        for ms in ((DEFAULT_MS, 1000.0) if options.quick else BLOCKS_MS)
     }
     cases[f"{DEFAULT_MS:g} ms, one urgent request in 12 s"] = DEFAULT_MS, RARE, rarely
     for name, case in cases.items():
-        found[name] = pieces.do(name, Waits, lambda: measure(where, *case))  # noqa: B023
+        found[name] = pieces.do(name, Waits, lambda: measured(where, *case))  # noqa: B023
         watch.look()
     pieces.finish()
-    title = "An urgent request behind a long network"
-    publish("preemption", title, ["", *report(found)], watch, write=chosen.write)
-
-
-if __name__ == "__main__":
-    main()
+    yield part(["", *report(found)], watch)

@@ -1,4 +1,4 @@
-"""Half an hour of load with killed workers, and memory all the while: ``python -m benchmarks.serving.soak``.
+"""Half an hour of load with killed workers, and memory all the while:
 
 Small pictures at an even pace; a worker is killed every 20 s; every 30 s a network is loaded anew, a slow connection
 is opened and a policy is put in. Memory of the front end and of the worker (anonymous pages) every 5 s, drawn in
@@ -8,21 +8,22 @@ memory: the slope of a line through the second half of the run. ``--minutes M``,
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import os
 import signal
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.serving.command import part
 from benchmarks.serving.machine import CpuTime, Watch, cpu_time, memory_bytes
-from benchmarks.serving.page import machine_line, write_part
 from benchmarks.serving.stage import BACK_S, Scale, Stage, call, ledger_lines, stage, steady, worker_back
+from benchmarks.table import Options, Table
 
 PLOT = Path(__file__).parents[2] / "docs" / "images" / "serving-soak.svg"
 EVERY_S, KILL_S, CHANGE_S = 5.0, 20.0, 30.0
@@ -143,24 +144,12 @@ def report(
     ]  # fmt: skip
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--small", action="store_true")
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args(arguments)
-    minutes, watch = 1.0 if options.small else options.minutes, Watch()
+def measure(options: Options) -> Iterator[Table]:
+    """One part of the page of the live server."""
+    minutes, watch = 1.0 if options.quick else float(options.given.get("minutes", 30.0)), Watch()
     with stage(Scale(rate_per_s=20.0)) as s:
         samples, away, rounds = asyncio.run(run(s, minutes * 60.0))
         lines = report(s, samples, away, rounds, minutes)
     watch.look()
-    lines = [machine_line(), watch.verdict, "", *lines]
-    print("\n".join(lines))
-    if options.write:
-        PLOT.write_text(svg(samples))
-        write_part("soak", "Soak", [*lines, "", f"![memory](../images/{PLOT.name})"])
-
-
-if __name__ == "__main__":
-    main()
+    made = part(["", *lines, "", f"![memory](../docs/images/{PLOT.name})"], watch)
+    yield replace(made, files={f"docs/images/{PLOT.name}": svg(samples)})

@@ -68,10 +68,24 @@ def study(
 
 
 def _write_page(result: StudyRun, page: Path, file: Path) -> Path:
+    """The page; below its title stand command, commit, date and machine, as on every page of results."""
+    from datetime import date
+
     from eunomia.core.atomic import write_text
+    from eunomia.core.provenance import environment
     from eunomia.report.study.markdown import render_markdown
 
-    write_text(page, render_markdown(result.table, result.timings, f"eunomia study {file} --page {page}"))
+    facts = environment()
+    machine = "{processor}, {cores} cores".format(**facts["machine"])
+    source = (
+        f"`eunomia study {file} --page {page}`",
+        str(facts["commit"])[:7],
+        date.today().isoformat(),
+        machine,
+    )
+    title, _, rest = render_markdown(result.table, result.timings).partition("\n\n")
+    head = "| command | commit | date | machine |\n| --- | --- | --- | --- |"
+    write_text(page, f"{title}\n\n{head}\n| {' | '.join(source)} |\n\n{rest}")
     return page
 
 

@@ -14,6 +14,9 @@ from benchmarks.table import Measured, Table, load, table, text
 from eunomia.metrics.statistics import interval
 
 PAGES = sorted(path.stem for path in page.TEXTS.glob("*.md"))
+PUBLISHED = sorted(
+    path.stem for path in page.RESULTS.glob("*.md") if path.stem != "README"
+)  # a reading of them all
 
 
 def sources(content: str) -> list[list[str]]:
@@ -29,12 +32,16 @@ def test_a_page_is_what_its_text_and_its_data_make(name: str) -> None:
     assert (page.RESULTS / f"{name}.md").read_text(encoding="utf-8") == page.render(name)
 
 
-@pytest.mark.parametrize("name", PAGES)
+def test_every_page_is_made_by_a_benchmark_or_by_a_study() -> None:
+    assert set(PUBLISHED) == {*PAGES, "baselines"}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_a_page_names_command_commit_date_and_machine(name: str) -> None:
     found = sources((page.RESULTS / f"{name}.md").read_text(encoding="utf-8"))
     assert found
     for command, commit, date, machine in found:
-        words = shlex.split(command.strip("`"))
+        words = shlex.split(command.split("`")[1])
         if words[:3] == ["python", "-m", "benchmarks"]:
             assert words[3] in BENCHMARKS, command
         else:

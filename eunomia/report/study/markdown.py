@@ -12,13 +12,10 @@ from eunomia.report.study.table import StudyTable, Where
 from eunomia.report.study.words import percent, plural, points, table_text, verdict
 
 
-def render_markdown(
-    table: StudyTable, timings: Mapping[str, Mapping[str, Any]] | None = None, command: str | None = None
-) -> str:
+def render_markdown(table: StudyTable, timings: Mapping[str, Mapping[str, Any]] | None = None) -> str:
     """The page. Without ``timings`` it holds nothing that a second run would not repeat to the byte."""
     parts = [
         f"# Results of the study '{table.name}'",
-        f"Written by `{command}`; change nothing here by hand." if command else "",
         table.description.strip(),
         "## In short",
         "\n".join(f"* {sentence}" for sentence in verdict(table)),

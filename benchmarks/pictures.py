@@ -1,0 +1,93 @@
+"""Every published picture, made anew: ``python -m benchmarks pictures``.
+
+``docs/images/report.png`` is the page that ``eunomia demo`` writes, as Chromium shows it without a window; the fronts
+of the tenants' page are drawn from its stored tables. The memory of the soak (docs/images/serving-soak.svg) is drawn
+by ``python -m benchmarks serving-soak``, which alone has its samples.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.inference.tenants import HAND, PROMISES, STRENGTHS
+from benchmarks.page import RESULTS, ROOT, stored
+from benchmarks.table import Table
+from eunomia.core.atomic import write_text
+from eunomia.report.study.front import Axis, Point, front_chart
+
+WIDTH, HEIGHT = 1280, 1000
+HITS = 3  # column of the measures below
+PANELS = (
+    Axis(0, "promises kept, %"),
+    Axis(1, "mean shortfall, points", False),
+    Axis(2, "worst shortfall, points", False),
+)
+HEADLESS = (
+    "--headless --no-sandbox --disable-gpu --hide-scrollbars --no-first-run --disable-background-networking"
+)
+HEADLESS += " --disable-component-update --disable-sync"
+
+
+def draw() -> None:
+    """All of them."""
+    tables = stored("learned-tenants")
+    write_text(RESULTS / "learned_tenants.svg", tenants(tables["means"]))
+    write_text(RESULTS / "learned_tenants_quick.svg", first_look(tables["first look"]))
+    report(ROOT / "docs" / "images" / "report.png")
+
+
+def measures(table: Table) -> dict[str, list[float]]:
+    """Attainment, shortfalls and hits by policy."""
+    return {str(row[0]): [float(str(cell)) for cell in row[1:5]] for row in table.rows}
+
+
+def tenants(table: Table) -> str:
+    """Hits against promises, the families of policies as lines."""
+    points = []
+    for promise, terms in HAND.items():
+        ends = (STRENGTHS[0], STRENGTHS[-1])
+        points += [
+            Point(f"{terms} {x:g}", "terms set by hand", terms, None if x in ends else "") for x in STRENGTHS
+        ]
+        points.append(Point(f"trained for {promise}", "trained", label=promise))
+        points.append(Point(f"best rule for {promise}", "tenant rules", label=promise))
+    rest = {"eunomia": None, "best rule without promises": "attainment", "best rule for hits": "hits"}
+    points += [Point(name, "no promises", label=label) for name, label in rest.items()]
+    return front_chart(points, measures(table), Axis(HITS, "hits, %"), PANELS)
+
+
+def first_look(table: Table) -> str:
+    """Hits against promises in overload."""
+    found, points = measures(table), []
+    for name in found:
+        family = "tenant rules" if name.startswith(("triage", "gap", "worst", "shift")) else "no promises"
+        family = "terms set by hand" if name.split(" ")[0] in HAND.values() else family
+        family = "trained" if name.split(" ")[0] in PROMISES else family
+        points.append(Point(name, family, label=name.split("+")[0].removesuffix(" 2").removesuffix(" 0")))
+    points.sort(key=lambda point: ("terms", "trained", "tenant", "no").index(point.family.split(" ")[0]))
+    return front_chart(points, found, Axis(HITS, "hits, %"), PANELS)
+
+
+def report(picture: Path) -> None:
+    """What ``eunomia demo`` writes, as a browser shows it."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        sys.exit("the picture of the report needs Chromium: apt-get install chromium")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        command = [sys.executable, "-m", "eunomia", "demo", "--out", str(folder / "demo")]
+        subprocess.run(command, check=True, cwd=folder)
+        (page,) = (folder / "demo").rglob("report.html")
+        flags = [
+            *HEADLESS.split(),
+            f"--user-data-dir={folder / 'profile'}",
+            f"--window-size={WIDTH},{HEIGHT}",
+        ]
+        subprocess.run(
+            [browser, *flags, f"--screenshot={folder / 'page.png'}", page.as_uri()], check=True, cwd=folder
+        )
+        shutil.copy(folder / "page.png", picture)

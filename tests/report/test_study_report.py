@@ -120,8 +120,8 @@ def test_numbers_as_people_read_them() -> None:
 
 
 def test_the_markdown_tables_are_rectangular() -> None:
-    text = render_markdown(table(), {"plain": {"us": 1.5, "alone": True}}, "eunomia study x")
-    assert "Written by `eunomia study x`" in text and "1.50 *" in text and "What it says." in text
+    text = render_markdown(table(), {"plain": {"us": 1.5, "alone": True}})
+    assert "1.50 *" in text and "What it says." in text
     for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
         assert len({line.count("|") for line in block.splitlines()}) == 1
 

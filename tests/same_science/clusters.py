@@ -97,7 +97,7 @@ def small(gavel: Path) -> list[Case]:
     """
     pairs: Table = {
         "name": "small",
-        "device": [{"type": kind, "count": 8, "per_server": 4} for kind in TYPES],
+        "device": [{"type": kind, "count": 8, "per_server": 4, "cost_per_hour": 1.0} for kind in TYPES],
         "throughputs": {"gavel": str(gavel / "simulation_throughputs.json")},
         "generate": {"jobs": 20, "mean_gap_s": 600.0, "reference": "v100", "slos": True},
     }

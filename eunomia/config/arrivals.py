@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from eunomia.config.section import FilePath, Name, NotNegative, Positive, Section, Share, wrong
+from eunomia.config.section import FilePath, Name, NameOrFile, NotNegative, Positive, Section, Share, wrong
+from eunomia.core.own_file import split_file
 from eunomia.workload.processes import ARRIVALS
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -103,10 +104,12 @@ class AuroraConfig(Section):
 class TraceConfig(Section):
     """Arrival times of a recorded trace, ``speedup`` times as fast, from ``skip_s`` of trace time on.
 
+    ``trace``: a format by name, or ``FILE.py:NAME``.
+
     ``window``: which piece of a trace that is longer than the run; ``random`` draws it per seed.
     """
 
-    trace: Name
+    trace: NameOrFile
     path: FilePath
     tenant: Name | None = None  # only the rows of this tenant of the trace
     speedup: Positive = 1.0
@@ -116,10 +119,10 @@ class TraceConfig(Section):
 
 
 class PluginConfig(Section):
-    """A process that an installed package registers (entry points of ``eunomia.arrivals``)."""
+    """A process without a section here: of an installed package, of ``FILE.py:NAME``, or new in the table."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
-    process: Name
+    process: NameOrFile
 
     @model_validator(mode="before")
     @classmethod
@@ -152,12 +155,12 @@ def _known(value: Any) -> Any:
     """Refuse a table that names neither a process nor a trace, with the nearest name."""
     if not isinstance(value, dict) or "trace" in value:
         return value
-    known = [*PROCESSES, *sorted(ARRIVALS.plugins())]
+    known = ARRIVALS.names()
     ask = f"give process = one of {', '.join(known)}, or trace = a format with path = a file"
     if "process" not in value:
         raise wrong(ask)
     name = str(value["process"])
-    if name in known:
+    if name in known or split_file(name) is not None:
         return value
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean '{near[0]}'? " if near else ""

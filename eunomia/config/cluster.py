@@ -12,7 +12,17 @@ from pydantic import Field, ValidationError, model_validator
 from eunomia.config.complaints import config_error
 from eunomia.config.load import read_table
 from eunomia.config.overrides import Table, apply_overrides, flatten, parse_override
-from eunomia.config.section import FilePath, Name, NotNegative, PolicyText, Positive, Section, Share, wrong
+from eunomia.config.section import (
+    FilePath,
+    Name,
+    NameOrFile,
+    NotNegative,
+    PolicyText,
+    Positive,
+    Section,
+    Share,
+    wrong,
+)
 
 Whole = Annotated[int, Field(ge=1, le=10_000_000)]
 Values = Annotated[list[Any], Field(min_length=1)]
@@ -86,7 +96,7 @@ class TraceConfig(Section):
     """Jobs from a file; ``reference`` is the type that its run times are meant on."""
 
     path: FilePath
-    format: Name = "auto"
+    format: NameOrFile = "auto"
     reference: Name | None = None  # None = the first device type
     max_jobs: Whole | None = None
     max_gpus: Whole | None = None  # jobs that ask for more are left out, and counted

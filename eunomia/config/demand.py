@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from eunomia.config.arrivals import ArrivalsConfig, Count
-from eunomia.config.section import FilePath, Name, NotNegative, Positive, Section, Share, wrong
+from eunomia.config.section import FilePath, Name, NameOrFile, NotNegative, Positive, Section, Share, wrong
 from eunomia.workload.tenant import SliKind, Slo
 
 INDICATORS: dict[str, tuple[SliKind, float, float]] = {  # key -> kind, to SI units, percentile
@@ -71,7 +71,7 @@ TripCount = Annotated[int, Field(ge=0, le=1_000_000)]
 class ModelConfig(Section):
     """A network of a tenant: from the zoo or from an ONNX file, its deadline and its promise."""
 
-    model: Name | None = None
+    model: NameOrFile | None = None
     onnx: FilePath | None = None
     name: Name | None = None  # what an ONNX network is called; default: the file's name
     batch: Annotated[int, Field(ge=1, le=4096)] | None = None  # ONNX: value of a free batch dimension

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from eunomia.config.section import FilePath, Name, Positive, Section, wrong
+from eunomia.config.section import FilePath, Name, NameOrFile, Positive, Section, wrong
 
 Contention = Literal[
     "none", "proportional", "max_min", "weighted", "moca_literal",
@@ -17,7 +17,7 @@ Contention = Literal[
 class AcceleratorConfig(Section):
     """Several equal accelerators: ``{ type = "simba", count = 4 }``, or a data file of one's own."""
 
-    type: Name | None = None
+    type: NameOrFile | None = None
     file: FilePath | None = None
     count: Annotated[int, Field(ge=1, le=4096)] = 1
 

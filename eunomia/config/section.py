@@ -9,6 +9,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
+from eunomia.core.own_file import split_file
+
 MAX_COUNT = 1_000_000
 
 
@@ -52,11 +54,20 @@ def _absolute(value: Any, info: ValidationInfo) -> Any:
     return str(beside.resolve())
 
 
+def _own_file_absolute(value: Any, info: ValidationInfo) -> Any:
+    """The same for the file of ``FILE.py:NAME``; other names stay."""
+    own = split_file(value) if isinstance(value, str) else None
+    return value if own is None else f"{_absolute(str(own[0]), info)}:{own[1]}"
+
+
 FilePath = Annotated[str, Field(min_length=1), BeforeValidator(_absolute)]
 Positive = Annotated[float, Field(gt=0.0)]
 NotNegative = Annotated[float, Field(ge=0.0)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Name = Annotated[str, Field(min_length=1, max_length=80)]
+NameOrFile = Annotated[
+    str, Field(min_length=1, max_length=1000), BeforeValidator(_own_file_absolute)
+]  # a registered name, or FILE.py:NAME beside the scenario
 PolicyText = Annotated[
     str, Field(min_length=1, max_length=1000)
 ]  # a name with its settings, or FILE.py:FUNCTION

@@ -1,13 +1,14 @@
-"""Names to import paths: loaded on first use, extended by entry points of installed packages."""
+"""Names to import paths: loaded on first use, extended by entry points and by files of one's own."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from eunomia.core.errors import UnknownNameError
+from eunomia.core.errors import ConfigError, EunomiaError, UnknownNameError
+from eunomia.core.own_file import from_file, split_file
 
 
 class Registry:
@@ -41,7 +42,7 @@ class Registry:
         return iter(self.names())
 
     def path(self, name: str) -> str:
-        """Where a name comes from, without importing it."""
+        """Where a name comes from, without importing it. Raises UnknownNameError."""
         if name in self._table:
             return self._table[name]
         if name in self.plugins():
@@ -49,8 +50,39 @@ class Registry:
         raise UnknownNameError(self.kind, name, self.names())
 
     def load(self, name: str) -> Any:
-        """Import and return the object behind ``name``; raises UnknownNameError."""
+        """Import and return the object behind a registered name.
+
+        Raises UnknownNameError, and ConfigError for an entry point that cannot be imported.
+        """
         if name not in self._table and name in self.plugins():
-            return self.plugins()[name].load()
+            return self._plugin(self.plugins()[name])
         module, _, attribute = self.path(name).partition(":")
         return getattr(importlib.import_module(module), attribute)
+
+    def resolve(self, text: str) -> Any:
+        """``load`` of a name that the user of this machine wrote: ``FILE.py:NAME`` as well, which runs the file."""
+        own = split_file(text)
+        return self.load(text) if own is None else from_file(*own, self.kind)
+
+    def _plugin(self, entry: EntryPoint) -> Any:
+        try:
+            return entry.load()
+        except EunomiaError:
+            raise
+        except (Exception, SystemExit) as error:  # whatever a foreign package raises
+            package = entry.dist.name if entry.dist is not None else "an installed package"
+            raise ConfigError(
+                f"{self.kind} '{entry.name}' of {package} ({entry.value}) cannot be loaded: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+
+def made(found: Any, settings: Mapping[str, Any], what: str) -> Any:
+    """What a class or function gives for keyword settings. Raises ConfigError for settings that it does not take."""
+    if not callable(found):
+        raise ConfigError(f"{what} is {found!r}, which cannot be called; it must be a class or a function")
+    try:
+        return found(**settings)
+    except TypeError as error:
+        given = ", ".join(f"{key}={value!r}" for key, value in settings.items())
+        raise ConfigError(f"{what} cannot be set up with ({given}): {error}") from error

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from eunomia.core.errors import PlatformError, UnknownNameError
+from eunomia.core.own_file import split_file
+from eunomia.core.registry import Registry, made
 from eunomia.hardware.accelerator import AcceleratorType, accelerator_from_table
 from eunomia.hardware.dataflow import layer_cost
 from eunomia.hardware.facts import presets, read_toml
@@ -16,26 +17,33 @@ from eunomia.hardware.layer_cost import LayerCost
 from eunomia.workload.model import Layer
 
 DeviceType = AcceleratorType | GpuType
-GROUP = "eunomia.accelerators"  # entry points: name -> callable that returns a DeviceType
+# Names beside the presets: a type, or a function that returns one
+TYPES = Registry("accelerator type", "eunomia.accelerators", {})
 
 
 def type_names() -> list[str]:
     """All known types, built-in first."""
     built_in = presets("types")
-    return [*built_in, *sorted(e.name for e in entry_points(group=GROUP) if e.name not in built_in)]
+    return [*built_in, *(name for name in TYPES.names() if name not in built_in)]
+
+
+def load_type(name: str) -> DeviceType:
+    """The type of that name, or of ``FILE.py:NAME``. Raises UnknownNameError with the nearest name."""
+    built_in = presets("types")
+    if name in built_in:
+        return _preset(name)
+    if name not in TYPES and split_file(name) is None:
+        raise UnknownNameError("accelerator type", name, type_names())
+    found, what = TYPES.resolve(name), f"accelerator type '{name}'"
+    kind = found if isinstance(found, DeviceType) else made(found, {}, what)
+    if not isinstance(kind, DeviceType):
+        raise PlatformError(f"{what} is made by a function that returned {type(kind).__name__}, not a type")
+    return kind
 
 
 @cache
-def load_type(name: str) -> DeviceType:
-    """The type of that name; raises UnknownNameError with the nearest name."""
-    built_in = presets("types")
-    if name in built_in:
-        return read_type(built_in[name])
-    for entry in entry_points(group=GROUP):
-        if entry.name == name:
-            found: DeviceType = entry.load()()
-            return found
-    raise UnknownNameError("accelerator type", name, type_names())
+def _preset(name: str) -> DeviceType:
+    return read_type(presets("types")[name])
 
 
 def read_type(path: str | Path) -> DeviceType:

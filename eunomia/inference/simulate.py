@@ -22,7 +22,7 @@ from eunomia.inference.kernel.signatures import compile_decide, compile_key
 from eunomia.inference.kernel.state import State, new_state
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.outcome import Outcome
-from eunomia.inference.policies import load_policy
+from eunomia.inference.policies import load_policy, policy_name
 from eunomia.inference.policies.knowledge import knowledge_of
 from eunomia.inference.policies.ordering import fcfs
 from eunomia.inference.problem import Problem, build_problem
@@ -241,8 +241,17 @@ def _drive(engine: Engine, policy: Callable[[View], Sequence[Assign]], options: 
         if charge_s > 0.0:
             free_s = max(engine.now_s, float(engine.state.k["scheduler_free_s"]))
             engine.state.kernel["scheduler_free_s"] = free_s + charge_s
+        _check_answer(policy, assigns)
         running = engine.advance(engine.answer(view, assigns))
     return asked
+
+
+def _check_answer(policy: Any, assigns: Any) -> None:
+    """Raises PolicyError for an answer that is no list of Assign."""
+    if not isinstance(assigns, list | tuple) or not all(isinstance(entry, Assign) for entry in assigns):
+        text = repr(assigns)
+        shown = text if len(text) <= 80 else f"{text[:77]}..."
+        raise PolicyError(f"policy '{policy_name(policy)}' must return a list of Assign; it returned {shown}")
 
 
 def _row_of(view: View, assign: Assign) -> int:

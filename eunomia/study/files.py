@@ -8,6 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from eunomia.core.own_file import split_file
+
 
 def file_stamps(content: Any) -> list[list[Any]]:
     """Path, size and time of every existing file that a text within ``content`` names.
@@ -15,7 +17,7 @@ def file_stamps(content: Any) -> list[list[Any]]:
     Part of every key under which results are kept, so that a changed network, trace or table is read again.
     """
     stamps = []
-    for path in sorted({text for text in _texts(content) if os.sep in text or "." in text}):
+    for path in sorted({_path(text) for text in _texts(content) if os.sep in text or "." in text}):
         if os.path.isfile(path):
             found = os.stat(path)
             stamps.append([path, found.st_size, found.st_mtime_ns])
@@ -43,6 +45,12 @@ def program_hash(without: tuple[str, ...] = ()) -> str:
 def content_hash(path: str) -> str | None:
     """Hash of a file's content; None where there is none."""
     return hashlib.sha256(Path(path).read_bytes()).hexdigest() if os.path.isfile(path) else None
+
+
+def _path(text: str) -> str:
+    """The file of ``FILE.py:NAME``; other texts as they are."""
+    own = split_file(text)
+    return text if own is None else str(own[0])
 
 
 def _texts(value: Any) -> list[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ Floats = npt.NDArray[np.float64]
 BLOCK = 1024  # draws at a time; even; part of the seeded stream, so changing it changes every run
 
 
+@runtime_checkable
 class ArrivalProcess(Protocol):
     """What ``generate`` asks of an open arrival process."""
 

@@ -222,11 +222,12 @@ class Rule:
     ("name", "words"),
     [
         (":exits", ["'exits'", "sys.exit(0)"]),
-        (":none", ["'none' of mine.py must return a list of Assign", "it returned None"]),
-        (":numbers", ["'numbers' of mine.py must return a list of Assign", "it returned [1, 2]"]),
+        (":none", ["policy 'none' must return a list of Assign", "it returned None"]),
+        (":numbers", ["policy 'numbers' must return a list of Assign", "it returned [1, 2]"]),
         (":two", ["'two' of mine.py takes (view, other)", "one argument"]),
         (":value", ["'value' of mine.py is 3", "cannot be called"]),
-        (":Rule", ["'Rule' of mine.py is a class", "instance"]),
+        (":Rule", ["must start one"]),
+        (":Rule(speed=2)", ["unknown setting 'speed' of policy 'Rule'"]),
         ("", ["mine.py:FUNCTION"]),
     ],
 )

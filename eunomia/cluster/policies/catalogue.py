@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from eunomia.contract.allocation import Allocator
 from eunomia.core.errors import ConfigError
-from eunomia.core.registry import Registry
+from eunomia.core.registry import Registry, made
 
-# name -> a callable that builds the allocator from keyword settings: a dataclass, a class or a function
+# name -> an allocator, or a class or function that makes one from keyword settings
 ALLOCATORS = Registry(
     "cluster policy",
     "eunomia.cluster_policies",
@@ -69,9 +70,21 @@ def allocator(name: str, **settings: Any) -> Allocator:
 
     Raises UnknownNameError with the nearest name, ConfigError for a setting that the policy does not have.
     """
-    build = ALLOCATORS.load(name)
-    try:
-        made: Allocator = build(**settings)
-    except TypeError as error:
-        raise ConfigError(f"cluster policy '{name}' cannot be set up with {settings}: {error}") from error
-    return made
+    return as_allocator(ALLOCATORS.load(name), settings, f"cluster policy '{name}'")
+
+
+def own_allocator(text: str, **settings: Any) -> Allocator:
+    """The same for a name that the user of this machine wrote: ``FILE.py:NAME`` as well, which runs the file."""
+    return as_allocator(ALLOCATORS.resolve(text), settings, f"cluster policy '{text}'")
+
+
+def as_allocator(found: Any, settings: Mapping[str, Any], what: str) -> Allocator:
+    """An allocator, or what makes one from settings: a class or a function. Raises ConfigError for anything else."""
+    policy = found
+    if isinstance(found, type) or not isinstance(found, Allocator):
+        policy = made(found, settings, what)
+    elif settings:
+        raise ConfigError(f"{what} is set up already; it takes no settings")
+    if not isinstance(policy, Allocator):
+        raise ConfigError(f"{what} is {policy!r}; an allocator has needs, reset(seed) and allocate(view)")
+    return policy

@@ -7,9 +7,10 @@ and its settings in parentheses: ``herald(theta=0.2)+g0.9``. ``prema+tuned`` has
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from eunomia.core.errors import ConfigError, EunomiaError, PolicyError, UnknownNameError
 from eunomia.core.registry import Registry
@@ -19,10 +20,12 @@ from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.moca import MOCA
 from eunomia.inference.policies.ordering import ORDERS
 from eunomia.inference.policies.planaria import PLANARIA
-from eunomia.inference.policies.settings import call_name, split_call, with_settings
+from eunomia.inference.policies.settings import call_name, split_call
+from eunomia.inference.policies.supplied import as_policy
 from eunomia.inference.policies.tenant_gap import TENANT_ORDERS
 from eunomia.inference.policies.tuned import tuned_name
 
+OWN_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)(?P<call>\(.*\))?")
 ORDERS.update({order.name: order for order in (PLANARIA, MOCA, DYSTA, *TENANT_ORDERS)})
 
 POLICIES = Registry(
@@ -64,28 +67,6 @@ POLICIES = Registry(
         "relmas": "eunomia.learning.agents.ddpg.card:relmas",
         "relmas-slo": "eunomia.learning.agents.ddpg.card:relmas_slo",
     },
-)
-
-GATED = (
-    "prema",
-    "herald",
-    "magma",
-    "magma_10k",
-    "planaria",
-    "moca",
-    "moca_split",
-    "aurora",
-    "dream",
-    "dysta",
-    "virtual_deadlines",
-    "veltair",
-    "layerweaver",
-    "pressure",
-    "triage",
-    "gap_first",
-    "worst_first",
-    "shift",
-    "weighted_fair",
 )
 
 
@@ -131,7 +112,7 @@ def _queueing(bind: str) -> Any:
 
 
 def load_policy(policy: str | Callable[..., Any]) -> Any:
-    """A policy object from its name; objects and functions pass through.
+    """A policy object from its registered name; objects and functions pass through.
 
     Raises UnknownNameError, and ConfigError that names the policy where a setting in the name is out of range.
     """
@@ -143,25 +124,60 @@ def load_policy(policy: str | Callable[..., Any]) -> Any:
         raise ConfigError(f"policy '{policy}': {error}") from error
 
 
+def own_policy(policy: str | Callable[..., Any]) -> Any:
+    """What the user of this machine calls a policy: a name, ``FILE.py:NAME[(key=value,...)]``, a class or an object.
+
+    Importing runs the file. Raises what ``load_policy`` raises, and ConfigError for what is no policy.
+    """
+    if not isinstance(policy, str):
+        return as_policy(policy, f"policy '{policy_name(policy)}'")
+    file, name, call = _own_file(policy)
+    if not file:
+        return load_policy(policy)
+    what = f"policy '{name}' of {file}"
+    settings = split_call(f"{name}{call}", fold=False) if call else None
+    try:
+        return as_policy(POLICIES.resolve(f"{file}:{name}"), what, settings[1] if settings else None)
+    except PolicyError as error:
+        raise ConfigError(f"{what}: {error}") from error
+
+
+def _own_file(policy: str) -> tuple[str, str, str]:
+    """(file, name, settings in parentheses) of ``FILE.py:NAME(...)``; three times nothing for a registered name."""
+    found = OWN_FILE.fullmatch(policy.strip())
+    return (found["file"], found["name"], found["call"] or "") if found else ("", "", "")
+
+
 def _named(policy: str) -> Any:
+    what = f"policy '{policy}'"
     if policy in POLICIES:
-        return POLICIES.load(policy)()
+        return as_policy(POLICIES.load(policy), what)
     family, plus, _ = policy.strip().lower().rpartition("+tuned")
     if plus:
         return load_policy(tuned_name(family))
     call = split_call(policy)
     if call is not None:
-        return with_settings(policy, _scheduler(call[0]), call[1])
+        return as_policy(POLICIES.load(_registered(policy, call[0])), what, call[1])
     name, plus, gate = policy.strip().lower().rpartition("+g")
-    if plus and name in GATED and re.fullmatch(r"\d*\.?\d+", gate):
-        return POLICIES.load(name)(gate=float(gate))
+    if plus and re.fullmatch(r"\d*\.?\d+", gate) and takes_gate(name):
+        return as_policy(POLICIES.load(name), what, {"gate": float(gate)})
     return _greedy_by_grammar(policy)
 
 
-def _scheduler(name: str) -> Callable[..., Any]:
+def takes_gate(name: str) -> bool:
+    """Whether a registered policy has the bandwidth gate as a setting: ``prema+g0.9``."""
     if name not in POLICIES:
+        return False
+    found = POLICIES.load(name)
+    return callable(found) and "gate" in inspect.signature(found).parameters
+
+
+def _registered(policy: str, name: str) -> str:
+    """The registered spelling of a name with settings. Raises UnknownNameError."""
+    spelling = {known.lower(): known for known in POLICIES.names()}.get(name)
+    if spelling is None:
         raise UnknownNameError("policy with settings", name, POLICIES.names())
-    return cast("Callable[..., Any]", POLICIES.load(name))
+    return spelling
 
 
 def policy_name(policy: str | Callable[..., Any]) -> str:
@@ -169,6 +185,9 @@ def policy_name(policy: str | Callable[..., Any]) -> str:
     if isinstance(policy, str):
         if policy in POLICIES or policy.endswith("+tuned"):
             return policy
+        _, own, settings = _own_file(policy)
+        if own:
+            return own + settings.replace(" ", "")
         try:
             call = split_call(policy)
             if call is not None:
@@ -176,7 +195,8 @@ def policy_name(policy: str | Callable[..., Any]) -> str:
             return str(getattr(load_policy(policy), "name", policy))
         except EunomiaError:
             return policy  # said where it is loaded
-    return str(getattr(policy, "name", None) or getattr(policy, "__name__", type(policy).__name__))
+    name = getattr(policy, "name", None) or getattr(policy, "__name__", None) or type(policy).__name__
+    return str(name).replace("<lambda>", "lambda").replace("/", "-")
 
 
 def _greedy_by_grammar(name: str) -> Greedy:

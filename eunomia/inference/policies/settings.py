@@ -5,18 +5,23 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 from eunomia.core.errors import ConfigError, UnknownNameError
 
-CALL = re.compile(r"(?P<name>\w+)\((?P<settings>[^()]*)\)(?:\+g(?P<gate>\d*\.?\d+))?")
+CALL = re.compile(r"(?P<name>[\w-]+)\((?P<settings>[^()]*)\)(?:\+g(?P<gate>\d*\.?\d+))?")
 Setting = float | bool | str
+VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-def split_call(name: str) -> tuple[str, dict[str, Setting]] | None:
-    """(scheduler, settings) of ``name(key=value,...)[+gX]``; None for a name of another form. Raises ConfigError."""
-    found = CALL.fullmatch(name.strip().lower().replace(" ", ""))
+def split_call(name: str, fold: bool = True) -> tuple[str, dict[str, Setting]] | None:
+    """(scheduler, settings) of ``name(key=value,...)[+gX]``; None for a name of another form. Raises ConfigError.
+
+    ``fold``: upper case counts as lower case.
+    """
+    text = name.strip().replace(" ", "")
+    found = CALL.fullmatch(text.lower() if fold else text)
     if found is None:
         return None
     settings: dict[str, Setting] = {}
@@ -42,23 +47,35 @@ def call_name(name: str, settings: dict[str, Setting]) -> str:
     return f"{text}+g{gate:g}" if isinstance(gate, float) and math.isfinite(gate) else text
 
 
-def with_settings(name: str, scheduler: Callable[..., Any], settings: dict[str, Setting]) -> Any:
-    """The scheduler with these settings. Raises UnknownNameError for a setting that it does not have."""
-    known = inspect.signature(scheduler).parameters
+def checked_settings(
+    what: str, known: Mapping[str, inspect.Parameter], settings: Mapping[str, Setting]
+) -> dict[str, Setting]:
+    """The settings as arguments of a function with these parameters; ``what`` names it in errors.
+
+    A value must be like the default; without a default anything goes, and a whole number where ``int`` is annotated.
+    Raises UnknownNameError for a setting that the function does not have, ConfigError for one that it lacks.
+    """
     for key in settings:
         if key not in known:
-            raise UnknownNameError("setting", key, known, f" of policy '{name}'")
-    for key, value in settings.items():
-        default = known[key].default
+            raise UnknownNameError("setting", key, known, f" of {what}")
+    for key, parameter in known.items():
+        if parameter.default is parameter.empty and parameter.kind not in VARIADIC and key not in settings:
+            raise ConfigError(f"{what} needs {key}; write it as {key}=VALUE in parentheses")
+    return {key: _checked(what, key, value, known[key]) for key, value in settings.items()}
+
+
+def _checked(what: str, key: str, value: Setting, parameter: inspect.Parameter) -> Setting:
+    default, whole = parameter.default, parameter.annotation in (int, "int")
+    if default is not parameter.empty:
         numeric = isinstance(default, int | float) and not isinstance(default, bool)
         if type(value) is not type(default) and not (numeric and isinstance(value, float)):
-            raise ConfigError(f"policy '{name}': {key} is {_text(value)}; it must be like {_text(default)}")
+            raise ConfigError(f"{what}: {key} is {_text(value)}; it must be like {_text(default)}")
         if isinstance(value, float) and math.isnan(value):
-            raise ConfigError(f"policy '{name}': {key} is nan; it must be a number such as {_text(default)}")
-        if type(default) is int and not float(value).is_integer():
-            raise ConfigError(f"policy '{name}': {key} is {_text(value)}; it must be a whole number")
-    whole = {key: int(value) for key, value in settings.items() if type(known[key].default) is int}
-    return scheduler(**{**settings, **whole})
+            raise ConfigError(f"{what}: {key} is nan; it must be a number such as {_text(default)}")
+        whole = type(default) is int
+    if whole and not (isinstance(value, float) and value.is_integer()):
+        raise ConfigError(f"{what}: {key} is {_text(value)}; it must be a whole number")
+    return int(value) if whole else value
 
 
 def _value(text: str) -> Setting:
@@ -70,7 +87,7 @@ def _value(text: str) -> Setting:
         return text
 
 
-def _text(value: Setting) -> str:
+def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return value if isinstance(value, str) else f"{value:g}"
+    return f"{value:g}" if isinstance(value, int | float) else str(value)

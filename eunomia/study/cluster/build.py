@@ -14,7 +14,7 @@ from eunomia.cluster.analytical import Peak, StepWork, steps_per_s
 from eunomia.cluster.forecast import Forecast, WithForecast
 from eunomia.cluster.job import TrainingJob
 from eunomia.cluster.options import Estimates, Failures, Recording, Restart, SimulationOptions, Slowdown
-from eunomia.cluster.policies.catalogue import allocator
+from eunomia.cluster.policies.catalogue import own_allocator
 from eunomia.cluster.problem import ClusterProblem, build_problem
 from eunomia.cluster.searches import as_searches
 from eunomia.cluster.throughput import ThroughputTable
@@ -33,7 +33,6 @@ from eunomia.config.overrides import parse_value
 from eunomia.contract.allocation import Allocator
 from eunomia.contract.cluster import Cluster, DeviceType, Floats
 from eunomia.core.errors import ConfigError
-from eunomia.study.inference.policy import from_file
 
 WITH_SETTINGS = re.compile(r"(?P<name>[^()]+)\((?P<settings>.*)\)")
 
@@ -66,7 +65,7 @@ def prepare_cluster(config: ClusterConfig, seed: int, record: Recording = "all")
 
 
 def build_policy(config: ClusterConfig, name: str, problem: ClusterProblem) -> Allocator:
-    """A policy by name, ``name(setting=value)`` or ``FILE.py:CLASS``, with the forecast where there is one."""
+    """A policy by name, ``name(setting=value)`` or ``FILE.py:NAME``, with the forecast where there is one."""
     found = resolve_allocator(name)
     expected = config.simulation.forecast
     if expected is None:
@@ -77,19 +76,10 @@ def build_policy(config: ClusterConfig, name: str, problem: ClusterProblem) -> A
 
 def resolve_allocator(name: str) -> Allocator:
     """The policy object. Raises UnknownNameError, ConfigError."""
-    path, colon, attribute = name.rpartition(":")
-    if colon and path.endswith(".py"):
-        made = from_file(Path(path), attribute)
-        made = made() if isinstance(made, type) else made
-        if not isinstance(made, Allocator):
-            raise ConfigError(
-                f"'{name}' is not a cluster policy: it needs needs, reset(seed) and allocate(view)"
-            )
-        return made
     match = WITH_SETTINGS.fullmatch(name)
     if match is None:
-        return allocator(name)
-    return allocator(match["name"].strip(), **_settings(name, match["settings"]))
+        return own_allocator(name)
+    return own_allocator(match["name"].strip(), **_settings(name, match["settings"]))
 
 
 def _settings(name: str, text: str) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def _network(config: ModelConfig) -> DnnModel:
 
 def _model_name(config: ModelConfig) -> str:
     if config.model is not None:
-        return zoo.canonical(config.model)
+        return zoo.load(config.model).name
     return config.name or Path(config.onnx or "").stem
 
 
@@ -162,10 +162,10 @@ def arrivals_of(config: ArrivalsConfig) -> Arrivals:
 
 def _replay(config: TraceConfig) -> Replay:
     if config.trace != "auto":
-        TRACES.path(config.trace)  # a wrong name is said before a missing file
+        TRACES.resolve(config.trace)  # a wrong name is said before a missing file
     if not Path(config.path).is_file():
         raise ConfigError(missing_trace(config))
-    times = _times(config.trace, config.path, config.tenant, str(file_stamps(config.path)))
+    times = _times(config.trace, config.path, config.tenant, str(file_stamps([config.trace, config.path])))
     return Replay(times, config.speedup, config.loop, config.skip_s, config.window)
 
 

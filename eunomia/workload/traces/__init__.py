@@ -30,13 +30,13 @@ TRACES = Registry(
 
 
 def open(format: str, path: str | Path, **options: Any) -> Trace:
-    """Read a trace; ``format`` is a registered name or ``auto``, ``options`` are the reader's own.
+    """Read a trace; ``format``: a registered name, ``FILE.py:NAME`` or ``auto``; ``options`` are the reader's own.
 
     All readers take ``max_rows``. Raises UnknownNameError for the format, ConfigError for an option
     that its reader does not have, TraceError for the file.
     """
     path = Path(path)
-    chosen: TraceFormat = TRACES.load(detect(path) if format == "auto" else format)
+    chosen = find_format(detect(path) if format == "auto" else format)
     known = [name for name in inspect.signature(chosen.read).parameters if name != "path"]
     unknown = [name for name in options if name not in known]
     if unknown:
@@ -44,6 +44,21 @@ def open(format: str, path: str | Path, **options: Any) -> Trace:
             f"trace format '{chosen.name}' has no option '{unknown[0]}'; it has: {', '.join(known)}"
         )
     return chosen.read(path, **options)
+
+
+def find_format(name: str) -> TraceFormat:
+    """A format by its registered name or by ``FILE.py:NAME``; a function that reads a file is one without headers.
+
+    Raises UnknownNameError, and ConfigError for something else.
+    """
+    found = TRACES.resolve(name)
+    if isinstance(found, TraceFormat):
+        return found
+    if not inspect.isfunction(found):
+        raise ConfigError(
+            f"trace format '{name}' is {found!r}; it must be a TraceFormat, or a function of a path"
+        )
+    return TraceFormat(name, (inspect.getdoc(found) or "").partition("\n")[0], (), found)
 
 
 def read_arrivals(format: str, path: str | Path, **options: Any) -> npt.NDArray[np.float64]:
@@ -63,7 +78,7 @@ def detect(path: str | Path) -> str:
     if starts_as_json(path):
         return "philly"
     names = set(header(path))
-    needs = [(need, name) for name in TRACES for need in TRACES.load(name).headers]
+    needs = [(need, name) for name in TRACES for need in find_format(name).headers]
     fitting = [(len(need), name) for need, name in needs if need <= names]
     if fitting:
         return max(fitting)[1]

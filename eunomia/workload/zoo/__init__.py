@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from eunomia.core.errors import ConfigError, ModelError
-from eunomia.core.registry import Registry
+from eunomia.core.errors import ModelError
+from eunomia.core.own_file import split_file
+from eunomia.core.registry import Registry, made
 from eunomia.workload.model import DnnModel
 
 _HERE = "eunomia.workload.zoo"
@@ -47,8 +48,10 @@ def names() -> list[str]:
 def canonical(name: str) -> str:
     """The registered spelling of a name; case, ``-``, ``_``, ``.`` and spaces do not matter.
 
-    Raises UnknownNameError with the nearest name.
+    ``FILE.py:NAME`` stays as it is. Raises UnknownNameError with the nearest name.
     """
+    if split_file(name) is not None:
+        return name
     known = {_squash(registered): registered for registered in reversed(MODELS.names())}
     found = known.get(_squash(name), name)
     MODELS.path(found)
@@ -56,26 +59,22 @@ def canonical(name: str) -> str:
 
 
 def load(name: str, **settings: int | str | bool) -> DnnModel:
-    """The network of that name; ``settings`` go to its function, e.g. ``load("bert-base", seq=384)``.
+    """The network of that name, or of ``FILE.py:NAME``; ``settings``: of its function, as ``seq=384``.
 
-    Equal calls return the same object. Raises UnknownNameError, and ConfigError for a setting that
-    the network does not have.
+    Equal calls return the same object while the file is the same. Raises UnknownNameError, and ConfigError for a
+    setting that the network does not have.
     """
-    return _load(canonical(name), tuple(sorted(settings.items())))
+    own = split_file(name)
+    changed_ns = own[0].stat().st_mtime_ns if own is not None and own[0].is_file() else 0
+    return _load(canonical(name), tuple(sorted(settings.items())), changed_ns)
 
 
 @lru_cache(maxsize=256)
-def _load(name: str, settings: tuple[tuple[str, Any], ...]) -> DnnModel:
-    build = MODELS.load(name)
-    try:
-        model = build(**dict(settings))
-    except TypeError as error:
-        given = ", ".join(f"{key}={value!r}" for key, value in settings)
-        raise ConfigError(f"model '{name}' cannot be built with ({given}): {error}") from error
+def _load(name: str, settings: tuple[tuple[str, Any], ...], changed_ns: int) -> DnnModel:
+    found, what = MODELS.resolve(name), f"model '{name}'"
+    model = found if isinstance(found, DnnModel) and not settings else made(found, dict(settings), what)
     if not isinstance(model, DnnModel):
-        raise ModelError(
-            f"model '{name}' ({MODELS.path(name)}) returned {type(model).__name__}, not a DnnModel"
-        )
+        raise ModelError(f"{what} is made by a function that returned {type(model).__name__}, not a DnnModel")
     return model
 
 

@@ -15,7 +15,7 @@ from eunomia.inference.options import EngineOptions
 from eunomia.inference.outcome import Outcome
 from eunomia.inference.policies import POLICIES, load_policy
 from eunomia.inference.policies.balancing import Queueing
-from eunomia.inference.policies.catalogue import GATED
+from eunomia.inference.policies.catalogue import takes_gate
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.ordering import ORDERS
 from eunomia.inference.simulate import simulate_problem
@@ -35,7 +35,7 @@ NAMES = [
     for name in (
         *(name for name in POLICIES.names() if name not in PINNED),
         *(f"{order}+f+eft+g0.8" for order in ORDERS),
-        *(f"{name}+g0.8" for name in GATED),
+        *(f"{name}+g0.8" for name in POLICIES.names() if takes_gate(name)),
     )
 ]
 every_policy = pytest.mark.parametrize("name", NAMES)

@@ -1,0 +1,93 @@
+"""What a policy may declare beside its answers: every trait once, with its default and what follows from it.
+
+A trait is an attribute of the policy, read anew wherever it is needed, as some change during a run. A policy declares
+those that it has and leaves out the rest. ``STEADY.of(policy)`` is the one way to read a trait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy.typing as npt
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Trait(Generic[T]):
+    """An attribute that a policy may have: its name, what holds without it, and what it means."""
+
+    name: str
+    default: T
+    meaning: str
+
+    def of(self, policy: object) -> T:
+        """The policy's value, or the default."""
+        value: T = getattr(policy, self.name, self.default)
+        return value
+
+
+NAME: Trait[str | None] = Trait("name", None, "what tables and reports call it")
+RESET: Trait[Callable[[int], Any] | None] = Trait(
+    "reset", None, "called with the seed before each run: forget everything, draw from this seed"
+)
+PREPARE: Trait[Callable[[Any], Any] | None] = Trait(
+    "prepare", None, "called before each run with networks and costs (policies/knowledge.py)"
+)
+CHARGE_S: Trait[float] = Trait(
+    "charge_s", 0.0, "scheduler time [s] that its last answer cost; the engine charges it"
+)
+PERIOD_S: Trait[float] = Trait(
+    "period_s", 0.0, "it decides at ticks of this period [s], where the engine sets none"
+)
+PERIOD_MODE: Trait[Any] = Trait("period_mode", "patch", "what happens between its ticks: wait or patch")
+SHARING: Trait[str | None] = Trait(
+    "sharing", None, "contention model that its own split of the bandwidth stands for"
+)
+PARAMETERS: Trait[tuple[float, ...]] = Trait(
+    "parameters", (), "at most 8 constants that it finds in ``view.system``"
+)
+BLOCKS: Trait[tuple[npt.NDArray[Any], ...]] = Trait(
+    "blocks", (), "arrays that its compiled function finds there"
+)
+RULES: Trait[Any] = Trait(
+    "rules", None, "how compiled code runs it (kernel/setup.py); without, Python is asked"
+)
+KEY: Trait[Any] = Trait("key", None, "compiled key of an order, least first")
+DECIDE: Trait[Any] = Trait("decide", None, "compiled answer at events")
+DECIDE_TICK: Trait[Any] = Trait("decide_tick", None, "compiled answer at ticks")
+ATTACH: Trait[Callable[[Any], Any] | None] = Trait(
+    "attach", None, "called with the engine when a run begins; what it returns lives as long as the run"
+)
+WORK_CONSERVING: Trait[bool] = Trait(
+    "work_conserving", False, "it never leaves a device idle while something waits that the device can run"
+)
+STEADY: Trait[bool] = Trait(
+    "steady", False, "on one device, only arrivals change its choice among what runs and waits"
+)
+GENERATION: Trait[int] = Trait(
+    "generation", 0, "another number means: the memory in the View is no longer its own"
+)
+COUNTS: Trait[Mapping[str, int]] = Trait("counts", {}, "how often each of its guards acted")
+WARM_UP: Trait[Callable[[], Any] | None] = Trait(
+    "warm_up", None, "of an allocator: called before any time is taken, to compile"
+)
+
+TRAITS: tuple[Trait[Any], ...] = (
+    NAME, RESET, PREPARE, CHARGE_S, PERIOD_S, PERIOD_MODE, SHARING, PARAMETERS, BLOCKS, RULES, KEY, DECIDE, DECIDE_TICK,
+    ATTACH, WORK_CONSERVING, STEADY, GENERATION, COUNTS, WARM_UP,
+)  # fmt: skip
+
+
+def title(policy: object) -> str:
+    """What a policy object is called: its name, or that of its function or class."""
+    return str(NAME.of(policy) or getattr(policy, "__name__", None) or type(policy).__name__)
+
+
+def forget(policy: object, seed: int) -> None:
+    """A run begins: reset a policy that remembers."""
+    reset = RESET.of(policy)
+    if reset is not None:
+        reset(seed)

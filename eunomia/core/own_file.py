@@ -1,0 +1,42 @@
+"""``FILE.py:NAME``: what a Python file of the user's calls a name.
+
+Importing runs the file, so that a name that came over the network must never get here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from eunomia.core.errors import ConfigError, UnknownNameError
+
+FILE_AND_NAME = re.compile(r"(?P<path>.+\.py):(?P<name>\w+)")
+
+
+def split_file(text: str) -> tuple[Path, str] | None:
+    """(file, name) of ``FILE.py:NAME``; None for a text of another form."""
+    found = FILE_AND_NAME.fullmatch(text)
+    return (Path(found["path"]), found["name"]) if found else None
+
+
+def from_file(path: Path, name: str, kind: str) -> Any:
+    """What a Python file calls ``name``; ``kind``: what it should be. Raises ConfigError, UnknownNameError."""
+    if not path.is_file():
+        raise ConfigError(f"there is no {kind} file {path}")
+    module_name = f"eunomia_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None and spec.loader is not None, "a .py file has a loader"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # whatever the user's file raises
+        raise ConfigError(f"{kind} file {path} cannot be loaded: {type(error).__name__}: {error}") from error
+    if not hasattr(module, name):
+        known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        raise UnknownNameError(f"function in {path}", name, known)
+    return getattr(module, name)

@@ -11,6 +11,7 @@ from eunomia.cluster.options import SimulationOptions
 from eunomia.cluster.problem import ClusterProblem
 from eunomia.cluster.recorder import Recorder
 from eunomia.contract.allocation import Allocator
+from eunomia.contract.traits import WARM_UP
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,7 @@ def simulate_cluster(
     compilation. Raises PolicyError for an illegal answer, ConfigError for options that do not go together.
     """
     chosen = options or SimulationOptions()
-    warm_up = getattr(allocator, "warm_up", None)
+    warm_up = WARM_UP.of(allocator)
     if warm_up is not None:
         warm_up()
     began = time.perf_counter()

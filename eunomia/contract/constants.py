@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from eunomia.contract.traits import BLOCKS, PARAMETERS
 from eunomia.core.addresses import give_blocks
 
 
@@ -12,8 +13,8 @@ def give_constants(policy: Any, system: Any) -> None:
 
     ``system``: a SYSTEM record or an array (1,) of one. The policy must live as long as the record is read.
     """
-    numbers, place = getattr(policy, "parameters", ()), system["parameters"]
+    numbers, place = PARAMETERS.of(policy), system["parameters"]
     place[..., : len(numbers)] = numbers
     place[..., len(numbers) :] = 0.0
     system["block_at"], system["block_bytes"] = 0, 0  # those of another policy may be gone
-    give_blocks(system, getattr(policy, "blocks", ()))
+    give_blocks(system, BLOCKS.of(policy))

@@ -47,7 +47,7 @@ SHARING: Trait[str | None] = Trait(
     "sharing", None, "contention model that its own split of the bandwidth stands for"
 )
 PARAMETERS: Trait[tuple[float, ...]] = Trait(
-    "parameters", (), "at most 8 constants that it finds in ``view.system``"
+    "parameters", (), "at most 8 constants, found in the system record of its View"
 )
 BLOCKS: Trait[tuple[npt.NDArray[Any], ...]] = Trait(
     "blocks", (), "arrays that its compiled function finds there"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -152,11 +151,3 @@ class View:
 
 
 Policy = Callable[[View], Sequence[Assign]]
-
-
-@runtime_checkable
-class Resettable(Protocol):
-    """A policy that remembers: ``reset(seed)`` is called before each run."""
-
-    def reset(self, seed: int) -> Any:
-        """Forget everything; draw from ``seed`` from now on."""

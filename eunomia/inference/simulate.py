@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.contract import traits
 from eunomia.contract.constants import give_constants
 from eunomia.contract.view import Assign, View
 from eunomia.core.errors import ConfigError, PolicyError
@@ -194,27 +195,26 @@ def simulate_problem(
     policy that cannot decide at ticks: queueing rules, and compiled ones without ``decide_tick``.
     """
     chosen = load_policy(policy)
-    if hasattr(chosen, "sharing") and problem.contention in THROTTLED_MODES:
-        problem = problem._replace(contention=chosen.sharing)
-    if hasattr(chosen, "prepare"):
-        chosen.prepare(knowledge_of(problem))
-    if options.period_s is None and getattr(chosen, "period_s", 0.0) > 0.0:
-        options = replace(options, period_s=chosen.period_s, period_mode=chosen.period_mode)
-    if hasattr(chosen, "reset"):
-        chosen.reset(options.seed)
-    rules: Rules = getattr(chosen, "rules", Rules(STEP))
+    if (sharing := traits.SHARING.of(chosen)) is not None and problem.contention in THROTTLED_MODES:
+        problem = problem._replace(contention=sharing)
+    if (prepare := traits.PREPARE.of(chosen)) is not None:
+        prepare(knowledge_of(problem))
+    if options.period_s is None and (period_s := traits.PERIOD_S.of(chosen)) > 0.0:
+        options = replace(options, period_s=period_s, period_mode=traits.PERIOD_MODE.of(chosen))
+    traits.forget(chosen, options.seed)
+    rules: Rules = traits.RULES.of(chosen) or Rules(STEP)
     if options.period_s is not None and not _decides_at_ticks(chosen, rules):
         raise ConfigError(
-            f"policy '{getattr(chosen, 'name', policy)}' cannot decide at the ticks of a period; take another policy, "
+            f"policy '{policy_name(chosen)}' cannot decide at the ticks of a period; take another policy, "
             f"or leave out period_s ({options.period_s:g})"
         )
     if stepped or options.charge_measured:  # only asking from Python can be timed, and all are timed alike
         rules = rules._replace(mode=STEP)
-    asked_how = "decide" if options.period_s is None else "decide_tick"
-    engine = Engine(problem, rules, options, getattr(chosen, "key", None), getattr(chosen, asked_how, None))
+    decide = traits.DECIDE if options.period_s is None else traits.DECIDE_TICK
+    engine = Engine(problem, rules, options, traits.KEY.of(chosen), decide.of(chosen))
     give_constants(chosen, engine.state["system"])
-    if hasattr(chosen, "attach"):
-        engine.companion = chosen.attach(engine)
+    if (attach := traits.ATTACH.of(chosen)) is not None:
+        engine.companion = attach(engine)
     start = time.perf_counter()
     asked = _drive(engine, chosen, options)
     return engine.outcome(time.perf_counter() - start, asked)
@@ -222,7 +222,7 @@ def simulate_problem(
 
 def _decides_at_ticks(policy: Any, rules: Rules) -> bool:
     """Whether a tick's answer is defined: not of rules that bind earlier, nor of functions made for events alone."""
-    return rules.bind == NO_BIND and (rules.mode != DECIDE or hasattr(policy, "decide_tick"))
+    return rules.bind == NO_BIND and (rules.mode != DECIDE or traits.DECIDE_TICK.of(policy) is not None)
 
 
 def _drive(engine: Engine, policy: Callable[[View], Sequence[Assign]], options: EngineOptions) -> list[float]:
@@ -231,13 +231,13 @@ def _drive(engine: Engine, policy: Callable[[View], Sequence[Assign]], options: 
     running = engine.advance()
     while running:
         view = engine.view()
-        if not asked and options.charge_measured and not hasattr(policy, "reset"):
+        if not asked and options.charge_measured and traits.RESET.of(policy) is None:
             policy(engine.view())  # the first call compiles; that is not scheduling
         began = time.perf_counter()
         assigns = policy(view)
         asked.append(time.perf_counter() - began)
         engine.state["system"]["memory"] = view.system["memory"]
-        charge_s = asked[-1] if options.charge_measured else getattr(policy, "charge_s", 0.0)
+        charge_s = asked[-1] if options.charge_measured else traits.CHARGE_S.of(policy)
         if charge_s > 0.0:
             free_s = max(engine.now_s, float(engine.state.k["scheduler_free_s"]))
             engine.state.kernel["scheduler_free_s"] = free_s + charge_s

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from eunomia.contract.traits import BLOCKS, PARAMETERS, forget
 from eunomia.contract.view import Assign, View
 from eunomia.core.errors import ConfigError
 from eunomia.inference.policies import load_policy, policy_name
@@ -43,8 +44,8 @@ class Guarded:
         self.inner, self.fallback = inner, load_policy(fallback)
         self.limit_s, self.patience, self.rest, self._clock = limit_s, patience, rest, clock
         self.name = f"guarded {policy_name(inner)}"
-        self.parameters = getattr(self.fallback, "parameters", ())
-        self.blocks = getattr(self.fallback, "blocks", ())
+        self.parameters = PARAMETERS.of(self.fallback)
+        self.blocks = BLOCKS.of(self.fallback)
         self.reset(0)
 
     def reset(self, seed: int) -> None:
@@ -52,8 +53,7 @@ class Guarded:
         self.counts = dict.fromkeys(("decisions", "raised", "invalid", "slow", "rested", "fallback"), 0)
         self._slow_in_row, self._resting = 0, 0
         for policy in (self.inner, self.fallback):
-            if hasattr(policy, "reset"):
-                policy.reset(seed)
+            forget(policy, seed)
 
     def __call__(self, view: View) -> list[Assign]:
         """The inner policy's answer if it is good and in time, else the fallback's."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from aiohttp import web
 
+from eunomia.contract.traits import title
 from eunomia.contract.view import Assign, View
 from eunomia.core.errors import ConfigError, ModelError, OutputError
 from eunomia.inference.policies import load_policy
@@ -273,4 +274,4 @@ class Server:
 
 def policy_label(policy: Any) -> str:
     """What to call a policy that was given as an object."""
-    return str(getattr(policy, "name", None) or getattr(policy, "__name__", None) or type(policy).__name__)
+    return title(policy)

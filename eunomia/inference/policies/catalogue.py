@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from eunomia.contract.traits import NAME, title
 from eunomia.core.errors import ConfigError, EunomiaError, PolicyError, UnknownNameError
 from eunomia.core.registry import Registry
 from eunomia.inference.kernel.setup import PLACEMENTS
@@ -192,11 +193,10 @@ def policy_name(policy: str | Callable[..., Any]) -> str:
             call = split_call(policy)
             if call is not None:
                 return call_name(*call)
-            return str(getattr(load_policy(policy), "name", policy))
+            return str(NAME.of(load_policy(policy)) or policy)
         except EunomiaError:
             return policy  # said where it is loaded
-    name = getattr(policy, "name", None) or getattr(policy, "__name__", None) or type(policy).__name__
-    return str(name).replace("<lambda>", "lambda").replace("/", "-")
+    return title(policy).replace("<lambda>", "lambda").replace("/", "-")
 
 
 def _greedy_by_grammar(name: str) -> Greedy:

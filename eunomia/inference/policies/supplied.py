@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from eunomia.contract.traits import RULES
 from eunomia.core.errors import ConfigError
 from eunomia.inference.policies.settings import Setting, checked_settings
 
@@ -51,7 +52,7 @@ def _with_arguments(function: Any, what: str, settings: Mapping[str, Setting]) -
 
 def _check_takes_view(policy: Any, what: str) -> None:
     """Raises ConfigError for what cannot be called with one argument."""
-    if hasattr(policy, "rules") and not inspect.isclass(policy):
+    if RULES.of(policy) is not None and not inspect.isclass(policy):
         return
     if not callable(policy):
         raise ConfigError(f"{what} is {policy!r}, which cannot be called; it must be a function of a View")

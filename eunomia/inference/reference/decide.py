@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from eunomia.contract.traits import forget
 from eunomia.contract.view import Assign, Policy
 from eunomia.core.errors import PolicyError
 from eunomia.inference.reference import rules
@@ -169,9 +170,7 @@ class Asked(Base):
     def __init__(self, engine: Engine, policy: Policy) -> None:
         super().__init__(engine, feasible=False)
         self.policy = policy
-        reset = getattr(policy, "reset", None)
-        if reset is not None:
-            reset(engine.options.seed)
+        forget(policy, engine.options.seed)
 
     def became_ready(self, job: Job) -> None:
         """Between ticks: the request's last priority, on the accelerator of least c' (patch)."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from eunomia.contract.constants import give_constants
+from eunomia.contract.traits import STEADY, WORK_CONSERVING
 from eunomia.contract.view import Assign, View
 
 log = logging.getLogger("eunomia.serving")
@@ -45,12 +46,12 @@ class Guarded:
     @property
     def work_conserving(self) -> bool:
         """Whether both say so of themselves: while the policy rests, the fallback decides."""
-        return all(getattr(p, "work_conserving", False) for p in (self.policy, self.fallback))
+        return all(WORK_CONSERVING.of(p) for p in (self.policy, self.fallback))
 
     @property
     def steady(self) -> bool:
         """Whether both say so of themselves."""
-        return all(getattr(p, "steady", False) for p in (self.policy, self.fallback))
+        return all(STEADY.of(p) for p in (self.policy, self.fallback))
 
     def __call__(self, view: View) -> Sequence[Assign]:
         """A legal answer."""

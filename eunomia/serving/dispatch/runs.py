@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from itertools import accumulate
 
+from eunomia.contract.traits import WORK_CONSERVING
 from eunomia.serving.dispatch.jobs import RUNNING, Job
 from eunomia.serving.dispatch.lanes import NEVER, Claim
 from eunomia.serving.dispatch.state import State
@@ -13,7 +14,7 @@ from eunomia.serving.dispatch.state import State
 def lone(state: State) -> Job | None:
     """The only request on the only device, when the policy never leaves a device idle: no decision is needed."""
     one = len(state.lanes) == 1 and len(state.waiting) == 1
-    if not one or not getattr(state.policy, "work_conserving", False):
+    if not one or not WORK_CONSERVING.of(state.policy):
         return None
     job = state.waiting.first()
     return job if state.costs.latency_s[job.network.first_row + job.block, 0] < math.inf else None

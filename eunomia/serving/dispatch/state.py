@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.contract.traits import GENERATION, STEADY
 from eunomia.contract.view import Assign, View
 from eunomia.serving.dispatch.calm import Calm
 from eunomia.serving.dispatch.clock import Clock
@@ -76,7 +77,7 @@ class State:
 
         Jobs that turn late while they run, or starve, are noticed at the next ``look_again``.
         """
-        return len(self.lanes) == 1 and getattr(self.policy, "steady", False)
+        return len(self.lanes) == 1 and STEADY.of(self.policy)
 
     def rest_s(self, job: Job) -> float:
         """Its remaining blocks on the best device of each, for all rows of its input."""
@@ -107,7 +108,7 @@ class State:
     def view(self, at_s: float) -> View:
         """What the policy sees when it decides at that time."""
         self.rounds += 1
-        generation = getattr(self.policy, "generation", 0)
+        generation = GENERATION.of(self.policy)
         if generation != self.generation:  # another policy: the notes of the old one mean nothing to it
             self.generation, self.memory = generation, np.zeros(64)
         return self.views.view(at_s, self.table, self.memory, self.starts, self.finished)

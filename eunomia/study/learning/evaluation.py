@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from eunomia.config import Scenario
+from eunomia.contract.traits import COUNTS
 from eunomia.learning.load import load_policy
 from eunomia.learning.policy.weights import Floats
 from eunomia.metrics.statistics import Estimate, interval
@@ -75,7 +76,7 @@ def evaluate(policy: str | Path, scenario: Scenario, against: Sequence[PolicyLik
     """Run all policies on the same ``seeds`` traces. Raises RecordError for a checkpoint that cannot be used."""
     learned, numbers = load_policy(policy), seeds_from(scenario.seed, seeds)
     table = {learned.name: _measure(learned, scenario, numbers)}
-    counts = getattr(learned, "counts", {})  # policies in Python have no guards of their own
+    counts = dict(COUNTS.of(learned))  # policies in Python have no guards of their own
     for rival in against:
         table.setdefault(policy_name(rival), _measure(resolve_policy(rival), scenario, numbers))
     ours, our_met = table[learned.name][:2]

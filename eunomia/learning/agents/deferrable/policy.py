@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.contract.traits import PREPARE, forget
 from eunomia.contract.view import Assign, View
 from eunomia.core.errors import ConfigError, RecordError, UnknownNameError
 from eunomia.inference.policies.knowledge import Knowledge
@@ -70,8 +71,7 @@ class Deferring:
     def reset(self, seed: int) -> None:
         """A run begins."""
         self._at, self._until_s = {}, {}
-        if hasattr(self._base, "reset"):
-            self._base.reset(seed)
+        forget(self._base, seed)
 
     def prepare(self, knowledge: Knowledge) -> None:
         """Take the run times of whole networks; inf where some layer cannot run."""
@@ -79,8 +79,9 @@ class Deferring:
         rows = [slice(knowledge.offset[m], knowledge.offset[m + 1]) for m in range(models)]
         self._run_s = np.array([knowledge.latency_s[r].sum(axis=0) for r in rows])
         self._usual_s = float(self._run_s[np.isfinite(self._run_s)].mean())
-        if hasattr(self._base, "prepare"):
-            self._base.prepare(knowledge)
+        prepare = PREPARE.of(self._base)
+        if prepare is not None:
+            prepare(knowledge)
 
     def __call__(self, view: View) -> list[Assign]:
         """Go on with what runs, then on-demand requests, then one deferrable start."""

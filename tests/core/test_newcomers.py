@@ -140,8 +140,8 @@ def test_what_is_no_policy_is_refused(policy: Any, says: str) -> None:
 def test_settings_of_a_file_are_checked(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     shutil.copyfile(HERE / "newcomers.py", path)
-    with pytest.raises(UnknownNameError, match="unknown setting 'skipp' of policy 'Patient'"):
-        own_policy(f"{path}:Patient(skipp=1)")
+    with pytest.raises(UnknownNameError, match="unknown setting 'skap' of policy 'Patient'"):
+        own_policy(f"{path}:Patient(skap=1)")
     with pytest.raises(ConfigError, match="skip is 0.5; it must be a whole number"):
         own_policy(f"{path}:last_first(skip=0.5)")
     with pytest.raises(ConfigError, match="is set up already"):

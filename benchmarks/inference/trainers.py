@@ -8,6 +8,7 @@ The quick run trains once, for one iteration.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -75,14 +76,15 @@ def measure(options: Options) -> Iterator[Table]:
     for name, values in (means | rivals).items():
         facts = [card_of(card) for card in cards.get(name, [])]
         cpu_s = float(np.mean([one["cpu_s"] for one in facts])) if facts else None
-        gains = [float(one["validation"]["gain"]) for one in facts]
+        gates = [one["validation"] for one in facts]
+        ends = [(gate.get("start_mean", math.nan), gate["heuristic_mean"] + gate["gain"]) for gate in gates]
         spread = (
             interval([float(found[card].mean()) for card in cards[name]]) if facts else float(values.mean())
         )
         less = [
             paired_difference(values, rival) if other != name else None for other, rival in rivals.items()
         ]
-        rows.append([name, cpu_s, float(np.mean(gains)) if gains else None, spread, *less])
+        rows.append([name, cpu_s, *(np.mean(ends, axis=0).tolist() if ends else (None, None)), spread, *less])
     notes = [
         f"`{rule}` is the best of {len(GATED)} gated rules on validation. {len(seeds)} seeds of each trainer."
     ]
@@ -94,7 +96,7 @@ def measure(options: Options) -> Iterator[Table]:
             f"{text(paired_difference(means[one], means[other]), '+.1p')} "
             f"points paired by trace, {text(paired_difference(*seeded), '+.1p')} paired by seed."
         )
-    columns = "trainer; processor s|.0f; gain on validation|+.1p; test|.1p" + "".join(
+    columns = "trainer; processor s|.0f; validation, start|.1p; best|.1p; test|.1p" + "".join(
         f"; less `{n}`|+.1p" for n in names
     )
     yield table("small task", columns, rows, notes)

@@ -16,6 +16,7 @@ import numpy as np
 
 from benchmarks.inference.learned import Place
 from benchmarks.table import Cell, Options, Table, table
+from eunomia.contract.constants import give_constants
 from eunomia.contract.view import View
 from eunomia.inference.kernel.setup import STEP, Rules
 from eunomia.inference.options import EngineOptions
@@ -46,7 +47,7 @@ def crowded_view(least: int) -> View:
 def times_us(policy: LearnedPolicy, view: View, calls: int) -> list[float]:
     """Of a decision: median and 99th percentile of wall time, 99th percentile of processor time."""
     answer, priority, system = np.zeros((512, 2), np.int64), np.zeros(512), view.system
-    system["parameters"][:2] = policy.parameters
+    give_constants(policy, system)
     facts = (view.ready, view.latency_s, view.demand_bytes_s, view.energy_j, view.accelerators)
     took, worked = np.empty(calls), np.empty(calls)
     for n in range(calls):

@@ -97,3 +97,14 @@ def test_the_quick_run_of_a_benchmark_writes_nothing(
     main(["--list"])
     assert set(BENCHMARKS) <= {line.split()[0] for line in capsys.readouterr().out.splitlines()}
     assert find("pool").__module__ == "benchmarks.cluster.pool"
+
+
+@pytest.mark.parametrize("name, row", [("gate", "| `edf+eft` |"), ("deferrable-jobs", "| rolling plan |")])
+def test_a_quick_run_prints_its_tables(
+    name: str, row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from benchmarks.__main__ import main
+
+    monkeypatch.chdir(tmp_path)
+    main([name, "--quick"])
+    assert row in capsys.readouterr().out

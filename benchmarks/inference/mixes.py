@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.inference.contest import SETS, lanes, scenario, tenant
 from eunomia.config import Scenario
 from eunomia.learning.episodes import Episode
-from eunomia.study.learning.training import scenario_episode
+from eunomia.study.learning.scenarios import scenario_episode
 from eunomia.workload.sets import workload_set
 
 LEVELS = {"tight": 2.4, "usual": 3.0, "loose": 3.6}  # isolated times until the deadline: QoS-H, M, L at 3

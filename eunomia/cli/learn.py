@@ -14,12 +14,10 @@ from eunomia.cli.console import note, print_json, say, stderr
 from eunomia.core.errors import EunomiaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from eunomia.config.training import StageConfig, TrainingConfig
-    from eunomia.learning.agents.cmaes import Progress
+    from eunomia.config.training import TrainingConfig
+    from eunomia.learning.loop import Progress
     from eunomia.learning.workers import Crew
-    from eunomia.study.learning.training import Outcome
+    from eunomia.study.learning.training import Outcome, Tell
 
 PolicyCard = Annotated[
     str, typer.Argument(metavar="POLICY", help="A shipped policy, or the card of one (.json).")
@@ -75,32 +73,26 @@ def train(
     quiet: opt.Quiet = False,
 ) -> None:
     """Train a policy. A stopped or killed training goes on where it left off, to the same bits."""
+    from eunomia.core.errors import ConfigError
     from eunomia.learning.board import Board
     from eunomia.learning.workers import OnRay
 
     changes = tuple(sets or ())
     checked = _twin_config(twin, config, changes) if twin is not None else _config(config, changes)
+    if checked.algorithm is not None and on_ray:
+        raise ConfigError(
+            f"--ray spreads a search; algorithm '{checked.algorithm.name}' trains in one process"
+        )
     folder = out or Path("runs") / f"train-{checked.name}"
     curve = Board(folder) if board else None
     command = f"eunomia train {config or ''}".rstrip() + (f" --twin {twin.name}" if twin is not None else "")
     command += "".join(f" --set {text}" for text in sets or ())
-    if checked.algorithm is not None:
-        from eunomia.cli.algorithm import train_with_algorithm
-        from eunomia.core.errors import ConfigError
 
-        if on_ray:
-            raise ConfigError(
-                f"--ray spreads a search; algorithm '{checked.algorithm.name}' trains in one process"
-            )
-        with resumable(folder):
-            train_with_algorithm(checked, folder, curve, command, as_json, quiet)
-        return
-
-    def tell(stage: StageConfig, progress: Progress) -> None:
+    def tell(name: str, progress: Progress) -> None:
         if curve is not None:
-            curve.add(stage.stage, progress.entry)
+            curve.add(name, progress.entry)
         if not (quiet or as_json):
-            stderr().print(progress_line(stage.stage, progress))
+            stderr().print(progress_line(name, progress))
 
     count = workers or opt.cores()
     with resumable(folder):
@@ -127,9 +119,8 @@ def _twin_config(twin: Path, config: Path | None, changes: tuple[str, ...]) -> T
 
 
 def _train(
-    checked: TrainingConfig, twin: Path | None, command: str, folder: Path, workers: Crew,
-    tell: Callable[[StageConfig, Progress], None],
-) -> Outcome:  # fmt: skip
+    checked: TrainingConfig, twin: Path | None, command: str, folder: Path, workers: Crew, tell: Tell
+) -> Outcome:
     if twin is None:
         from eunomia.study.learning.training import train_policy
 
@@ -139,16 +130,27 @@ def _train(
     return train_on_twin(twin, checked, folder, workers, tell, command)
 
 
-def progress_line(stage: str, progress: Progress) -> str:
+SHOWN = {  # what a line shows of an iteration: name in the curve -> (name in the line, factor, format)
+    "mean": ("mean", 100.0, ".2f"),
+    "best": ("best", 100.0, ".2f"),
+    "points": ("labels", 1.0, ".0f"),
+    "hit_rate": ("hit_rate", 1.0, ".4g"),
+    "reward": ("reward", 1.0, ".4g"),
+    "critic": ("critic", 1.0, ".4g"),
+    "loss": ("loss", 1.0, ".4g"),
+    "entropy": ("entropy", 1.0, ".4g"),
+    "epsilon": ("epsilon", 1.0, ".4g"),
+    "sigma": ("sigma", 1.0, ".2f"),
+}
+
+
+def progress_line(name: str, progress: Progress) -> str:
     """``linear 12/60  mean 81.20  best 83.10  sigma 0.31  validation 82.40 (+1.10)  2 min left``, values x 100."""
     entry = progress.entry
-    text = f"{stage} {entry['generation']:.0f}/{progress.generations}"
-    if "points" in entry:
-        text += f"  {entry['points']:.0f} labels  regret {100 * entry['loss']:.2f}"
-    else:
-        text += (
-            f"  mean {100 * entry['mean']:.2f}  best {100 * entry['best']:.2f}  sigma {entry['sigma']:.2f}"
-        )
+    text = f"{name} {entry['iteration']:.0f}/{progress.iterations}"
+    for key, (shown, factor, form) in SHOWN.items():
+        if key in entry:
+            text += f"  {shown} {factor * entry[key]:{form}}"
     if "validation" in entry:
         text += f"  validation {100 * entry['validation']:.2f} ({100 * entry['gain']:+.2f})"
     left = f"{progress.left_s:.0f} s" if progress.left_s < 120.0 else f"{progress.left_s / 60.0:.0f} min"
@@ -157,25 +159,32 @@ def progress_line(stage: str, progress: Progress) -> str:
 
 def outcome_facts(outcome: Outcome) -> dict[str, Any]:
     """What came of a training, as plain data."""
-    return {
-        "policy": outcome.checkpoint.name,
+    heuristic = float(outcome.heuristic.values.mean())
+    facts = {
+        "policy": outcome.name,
         "heuristic": outcome.heuristic.name,
-        "heuristic_value": float(outcome.heuristic.values.mean()),
+        "heuristic_value": heuristic,
         "gain": outcome.gain,
         "error": outcome.error,
-        "kept_heuristic": outcome.kept_heuristic,
-        "cpu_s": outcome.checkpoint.facts["cpu_s"],
+        "cpu_s": round(outcome.cpu_s, 1),
     }
+    if outcome.kept_heuristic is None:
+        return {**facts, "start_gain": float(outcome.trained[0].start_values.mean()) - heuristic}
+    return {**facts, "kept_heuristic": outcome.kept_heuristic}
 
 
 def _print_outcome(outcome: Outcome) -> None:
     facts = outcome_facts(outcome)
+    began = "" if outcome.kept_heuristic is not None else f"began {100 * facts['start_gain']:+.2f}, "
     say(
-        f"validation: {facts['heuristic']} {100 * facts['heuristic_value']:.2f}; learned {100 * outcome.gain:+.2f} "
-        f"(standard error {100 * outcome.error:.2f}) after {facts['cpu_s']:.0f} s of processor time"
+        f"validation: {facts['heuristic']} {100 * facts['heuristic_value']:.2f}; {began}learned "
+        f"{100 * outcome.gain:+.2f} (standard error {100 * outcome.error:.2f}) after {facts['cpu_s']:.0f} s of "
+        "processor time"
     )
     if outcome.kept_heuristic:
         note("nothing was learned beyond the error of the comparison: the policy is the heuristic itself")
+    elif not outcome.gain > outcome.error:
+        note(f"it does not beat {facts['heuristic']} by more than the error of the comparison")
     say(f"policy   -> {outcome.path}")
     say(f"evaluate -> eunomia evaluate {outcome.path} SCENARIO")
 

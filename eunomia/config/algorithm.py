@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -117,10 +117,32 @@ class PlacementAlgorithm(Section):
     units: Units = 32
     rate: Positive = 1e-3
     entropy: NotNegative = 0.01
+    hidden: bool = False  # ablation: likes are not seen
+    penalty: NotNegative = 0.0  # > 0: nothing is masked; an illegal pair costs this and counts as deferring
+    period: NotNegative = 0.0  # > 0: decisions at its multiples, in mean run times
     validate_every: Count = 5
 
 
+class OwnAlgorithm(Section):
+    """An agent of your own: ``FILE.py:NAME``, or the name of an entry point of the group ``eunomia.agents``.
+
+    It is made as ``NAME(section, context)``; ``settings`` are for it alone.
+    """
+
+    name: Literal["own"]
+    agent: Annotated[str, Field(min_length=1)]
+    iterations: Count = 20
+    validate_every: Count = 5
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+
 Algorithm = Annotated[
-    RelmasAlgorithm | PpoAlgorithm | SacAlgorithm | BdqAlgorithm | DeferrableAlgorithm | PlacementAlgorithm,
+    RelmasAlgorithm
+    | PpoAlgorithm
+    | SacAlgorithm
+    | BdqAlgorithm
+    | DeferrableAlgorithm
+    | PlacementAlgorithm
+    | OwnAlgorithm,
     Field(discriminator="name"),
 ]

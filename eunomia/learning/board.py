@@ -9,7 +9,7 @@ from eunomia.core.errors import ConfigError
 
 
 class Board:
-    """Appends one point per generation to an event file in ``folder``. Raises ConfigError without the package."""
+    """Appends one point per iteration to an event file in ``folder``. Raises ConfigError without the package."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -22,10 +22,8 @@ class Board:
         self._writer: Any = EventFileWriter(str(folder))
 
     def add(self, stage: str, entry: dict[str, float]) -> None:
-        """The values of one generation, under ``stage/name``."""
+        """The values of one iteration, under ``stage/name``."""
         values = [self._summary.Value(tag=f"{stage}/{name}", simple_value=value)
-                  for name, value in entry.items() if name != "generation"]  # fmt: skip
-        self._writer.add_event(
-            self._event(summary=self._summary(value=values), step=int(entry["generation"]))
-        )
+                  for name, value in entry.items() if name != "iteration"]  # fmt: skip
+        self._writer.add_event(self._event(summary=self._summary(value=values), step=int(entry["iteration"])))
         self._writer.flush()

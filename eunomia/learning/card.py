@@ -1,69 +1,107 @@
-"""A learned policy of any family on disk: tensors in ``NAME.safetensors``, the card in ``NAME.json``.
+"""A checkpoint of a learned policy: tensors in ``NAME.safetensors``, what they mean in the card ``NAME.json``.
 
-Refused, with the reason: files that are missing, cut short or changed (SHA-256), another format, family or feature
-version, numbers that are not finite. Nothing in them is code.
+The card says what the numbers mean (features and their version, network), what they come from (training, hardware,
+loads, seeds, versions, processor time) and how they did (evaluation); it holds the SHA-256 of the tensor file and of
+itself. Every family of policies is one line of ``FAMILIES``: a class with ``FAMILY``, ``VERSION``, ``parts()`` and
+``of_card(card, tensors)``. Refused, with the reason: files that are missing, cut short or changed, another format,
+family or feature version, numbers that are not finite. Nothing in them is code.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from eunomia.core.atomic import write_bytes, write_text
-from eunomia.core.errors import RecordError
+from eunomia.core.errors import ConfigError, RecordError
 
 FORMAT = 1
 Floats = npt.NDArray[np.float64]
+Card = dict[str, Any]  # parsed JSON
+FAMILIES = {
+    "eunomia": "eunomia.learning.policy.checkpoint:Checkpoint",
+    "relmas": "eunomia.learning.agents.ddpg.policy:RelmasPolicy",
+    "pointer": "eunomia.learning.agents.pointer_policy:PointerPolicy",
+    "deferrable": "eunomia.learning.agents.deferrable.policy:Deferring",
+    "placement": "eunomia.learning.agents.a3c.policy:PreferencePlacement",
+    "branching": "eunomia.learning.agents.bdq.policy:BranchingPolicy",
+}
+KNOWN = ("format", "family", "name", "features", "policy", "sha256", "card_sha256")  # the rest are facts
 
 
-def write_card(
-    path: str | Path, family: str, name: str, features: Mapping[str, Any], policy: Mapping[str, Any],
-    tensors: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any] | None = None,
-) -> Path:  # fmt: skip
-    """Write both files; ``path`` ends in .json or in nothing. ``features``: version and names. Raises OutputError."""
-    from safetensors.numpy import save
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What a policy puts on its card: names of features, the network, and its tensors."""
 
-    place = card_path_of(path)
-    content = save({key: np.array(value, np.float64, order="C") for key, value in tensors.items()})
+    features: Mapping[str, Any]
+    policy: Mapping[str, Any]
+    tensors: Mapping[str, npt.NDArray[Any]]
+
+
+class Saved(Protocol):
+    """A policy that can be saved."""
+
+    FAMILY: str
+    VERSION: int  # of the features
+
+    @property
+    def name(self) -> str:
+        """What the card calls it."""
+
+    def parts(self) -> Parts:
+        """What its card says of it."""
+
+
+def save(policy: Saved, path: str | Path, facts: Mapping[str, Any] | None = None) -> Path:
+    """Write both files; ``path`` ends in .json or in nothing. ``facts``: more for the card. Raises OutputError."""
+    from safetensors.numpy import save as packed
+
+    place, parts = card_path_of(path), policy.parts()
+    content = packed({key: np.array(value, np.float64, order="C") for key, value in parts.tensors.items()})
     card = {
-        "format": FORMAT, "family": family, "name": name, "features": dict(features), "policy": dict(policy),
-        "sha256": hashlib.sha256(content).hexdigest(), **(facts or {}),
-    }  # fmt: skip
+        "format": FORMAT,
+        "family": policy.FAMILY,
+        "name": policy.name,
+        "features": {"version": policy.VERSION, **parts.features},
+        "policy": dict(parts.policy),
+        "sha256": hashlib.sha256(content).hexdigest(),
+        **(facts or {}),
+    }
     card = json.loads(json.dumps(card))
     write_bytes(place.with_suffix(".safetensors"), content)
     write_text(place, json.dumps({**card, "card_sha256": card_hash(card)}, indent=1) + "\n")
     return place
 
 
-def family_of(path: str | Path) -> str | None:
-    """The family that a card names; None for what cannot be read."""
+def load(path: str | Path, family: str | None = None) -> Any:
+    """The policy of a checkpoint; ``family``: refuse others. Raises RecordError with the reason for refusal."""
+    card = read_card(path, family)
+    kind = _class_of(card["family"])
     try:
-        card = json.loads(card_path_of(path).read_bytes())
-    except (OSError, ValueError):
-        return None
-    return str(card.get("family")) if isinstance(card, dict) else None
+        return kind.of_card(card, read_tensors(path, card, getattr(kind, "BOUNDS", ())))
+    except (ConfigError, KeyError, TypeError, ValueError) as error:
+        raise RecordError(f"{card_path_of(path)}: {error}") from None
 
 
-def read_family_card(
-    path: str | Path,
-    family: str,
-    version: int,
-    readable: Callable[[dict[str, Any]], bool] = lambda card: False,
-) -> dict[str, Any]:
-    """The card, checked. ``readable``: cards of another feature version that are read as well. Raises RecordError."""
+def read_card(path: str | Path, family: str | None = None) -> Card:
+    """The card alone, checked. Raises RecordError."""
     place = card_path_of(path)
     try:
         card = json.loads(read_file(place))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise RecordError(f"{place} is not a policy's card: {error}; it was damaged or cut short") from None
-    if not isinstance(card, dict) or card.get("family") != family:
-        raise RecordError(f"{place} is not the card of a '{family}' policy")
+    found = card.get("family") if isinstance(card, dict) else None
+    if found not in FAMILIES or (family is not None and found != family):
+        wanted = f"a '{family}' policy" if family else f"a policy of a known family ({', '.join(FAMILIES)})"
+        raise RecordError(f"{place} is not the card of {wanted}")
     if card.get("format") != FORMAT:
         raise RecordError(f"{place} has format {card.get('format')}; this version reads format {FORMAT}")
     stated = card.pop("card_sha256", None)
@@ -71,24 +109,28 @@ def read_family_card(
         raise RecordError(
             f"{place} was changed after it was written (SHA-256 differs); train the policy again"
         )
-    if card["features"]["version"] != version and not readable(card):
+    kind, version = _class_of(found), card["features"]["version"]
+    if version != kind.VERSION and not getattr(kind, "reads", lambda card: False)(card):
         raise RecordError(
-            f"{place} was trained on feature version {card['features']['version']}, this version computes {version}; "
+            f"{place} was trained on feature version {version}, this version computes {kind.VERSION}; "
             "train it again with: eunomia train"
         )
     return {**card, "card_sha256": stated}
 
 
-def read_tensors(
-    path: str | Path, card: Mapping[str, Any], bounds: Collection[str] = ()
-) -> dict[str, Floats]:
+def facts_of(card: Card) -> Card:
+    """What a card says beside the policy: training, hardware, evaluation."""
+    return {key: value for key, value in card.items() if key not in KNOWN}
+
+
+def read_tensors(path: str | Path, card: Card, bounds: tuple[str, ...] = ()) -> dict[str, Floats]:
     """The tensors of a checked card; those named in ``bounds`` may be infinite. Raises RecordError."""
     from safetensors import SafetensorError
-    from safetensors.numpy import load
+    from safetensors.numpy import load as unpacked
 
     place, content = tensor_path_of(path), read_content(path, card)
     try:
-        tensors = {name: np.array(value, np.float64) for name, value in load(content).items()}
+        tensors = {name: np.array(value, np.float64) for name, value in unpacked(content).items()}
     except (SafetensorError, ValueError) as error:
         raise RecordError(f"{place} cannot be read: {error}") from None
     for name, value in tensors.items():
@@ -99,7 +141,7 @@ def read_tensors(
     return tensors
 
 
-def read_content(path: str | Path, card: Mapping[str, Any]) -> bytes:
+def read_content(path: str | Path, card: Card) -> bytes:
     """The file of tensors as it was written with a checked card. Raises RecordError."""
     place = tensor_path_of(path)
     content = read_file(place)
@@ -124,7 +166,7 @@ def card_path_of(path: str | Path) -> Path:
     return path.with_suffix(".json") if path.suffix == ".safetensors" else Path(f"{path}.json")
 
 
-def card_hash(card: Mapping[str, Any]) -> str:
+def card_hash(card: Card) -> str:
     """SHA-256 over a card's content, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
 
@@ -137,3 +179,23 @@ def read_file(path: Path) -> bytes:
         raise RecordError(
             f"cannot read {path}: {error.strerror}; a policy is a .json card beside a .safetensors file"
         ) from None
+
+
+def check_tensors(
+    what: str, tensors: Mapping[str, Floats], shapes: Mapping[str, tuple[int, ...]], finite: bool = False
+) -> None:
+    """Raises ConfigError for a tensor that is missing, of a wrong shape, or (if asked) not finite."""
+    for name, shape in shapes.items():
+        value = tensors.get(name)
+        if value is None or value.shape != shape:
+            found = "missing" if value is None else f"of shape {value.shape}"
+            raise ConfigError(f"{what} weights '{name}' are {found}; shape {shape} is needed")
+        if finite and not np.isfinite(value).all():
+            raise ConfigError(
+                f"{what} weights '{name}' hold a value that is not a finite number; train it again"
+            )
+
+
+def _class_of(family: str) -> Any:
+    module, _, name = FAMILIES[family].partition(":")
+    return getattr(import_module(module), name)

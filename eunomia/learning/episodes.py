@@ -1,9 +1,10 @@
-"""An episode: one problem, how the engine runs it, and which of its requests are measured."""
+"""An episode: one problem, how the engine runs it, and which of its requests are measured; where episodes come from."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,17 +30,34 @@ class Episode:
         jobs = self.problem.jobs
         pairs = len(jobs.model_of)
         promised = jobs._replace(
-            slo_kind=np.full(pairs, HIT_RATE, np.int64), slo_target=rng.uniform(low, high, pairs),
+            slo_kind=np.full(pairs, HIT_RATE, np.int64),
+            slo_target=rng.uniform(low, high, pairs),
             slo_window=np.full(pairs, window, np.int64),
-        )  # fmt: skip
+        )
         return replace(self, problem=self.problem._replace(jobs=promised))
 
 
 class Sampler(Protocol):
     """Where episodes come from; equal arguments give equal episodes, in any process and after any interruption."""
 
-    def training(self, generation: int, count: int) -> list[Episode]:
-        """Episodes of one generation, the same for its whole population."""
+    def training(self, generation: int, count: int) -> Sequence[Any]:
+        """Episodes of one iteration, the same for its whole population."""
 
-    def validation(self) -> list[Episode]:
+    def validation(self) -> Sequence[Any]:
         """Episodes on which policies are chosen; never trained on."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is trained for: episodes, and ``worth(policy, episode)``, of which more is better."""
+
+    sampler: Sampler
+    worth: Callable[[Any, Any], float]
+
+    def training(self, generation: int, count: int) -> Sequence[Any]:
+        """Episodes of one iteration."""
+        return self.sampler.training(generation, count)
+
+    def validation(self) -> Sequence[Any]:
+        """Episodes on which policies are chosen."""
+        return self.sampler.validation()

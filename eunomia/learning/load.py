@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import math
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from eunomia.core.errors import UnknownNameError
-from eunomia.learning.card import family_of, read_content
-from eunomia.learning.checkpoint import Checkpoint, load, read_card
+from eunomia.core.errors import ConfigError, UnknownNameError
+from eunomia.learning import card as cards
 from eunomia.learning.policy.bases import TERMS, with_promise
+from eunomia.learning.policy.checkpoint import Checkpoint
 from eunomia.learning.policy.learned import APART, LearnedPolicy
 
 SHIPPED = Path(__file__).parent / "checkpoints"
-FAMILIES = {  # family of a card -> module, and its functions that load a policy and read a card
-    "relmas": ("eunomia.learning.agents.ddpg.card", "load_relmas", "read_relmas_card"),
-    "pointer": ("eunomia.learning.agents.pointer_policy", "load_pointer", "read_pointer_card"),
-    "deferrable": ("eunomia.learning.agents.deferrable.policy", "load_deferring", "read_deferring_card"),
-    "placement": ("eunomia.learning.agents.a3c.policy", "refuse_engine", "read_placement_card"),
-    "branching": (
-        "eunomia.learning.agents.bdq.policy",
-        "load_branching_policy",
-        "read_branching_card",
-    ),
-}
 ALARM = 0.5  # share of decision points unlike those of training above which the heuristic takes over
 
 
@@ -37,16 +25,17 @@ def load_policy(name: str | Path, starve: float = math.inf, alarm: float = ALARM
     """A policy by its name or by the path of its card, ready for the engine; its guards are on.
 
     ``starve``: requests older than this many isolated times go before all others (inf = never). ``alarm``: see
-    policy/guards.py (inf = never). Raises UnknownNameError, or RecordError with the reason for refusal.
+    policy/guards.py (inf = never). Raises UnknownNameError, RecordError with the reason for refusal, or ConfigError for
+    a policy of another environment.
     """
-    path = _find(name)
-    other = FAMILIES.get(family_of(path) or "")
-    if other is not None:
-        return getattr(import_module(other[0]), other[1])(path)
-    checkpoint = load(path)
-    seen = checkpoint.facts.get("contention", [])
+    found = cards.load(path := _find(name))
+    if not isinstance(found, Checkpoint):
+        if not getattr(found, "answers_views", True):
+            raise ConfigError(f"{path}: {found.refusal}")
+        return found
+    seen = found.facts.get("contention", [])
     shared = bool(seen) and not set(seen) & set(APART)
-    return LearnedPolicy(checkpoint.weights, checkpoint.name, starve, alarm, shared)
+    return LearnedPolicy(found.weights, found.name, starve, alarm, shared)
 
 
 def _find(name: str | Path) -> Path:
@@ -62,18 +51,18 @@ def _find(name: str | Path) -> Path:
 
 def checkpoint_of(name: str | Path) -> Checkpoint:
     """Weights and card of a policy, shipped or elsewhere. Raises what ``load_policy`` raises."""
-    return load(_find(name))
+    found: Checkpoint = cards.load(_find(name), Checkpoint.FAMILY)
+    return found
 
 
-def card_of(name: str | Path) -> dict[str, Any]:
-    """The card of a policy, shipped or elsewhere, as plain data; its tensors are there, and those it was written for.
+def card_of(name: str | Path) -> cards.Card:
+    """The card of a policy, shipped or elsewhere; its tensors are there, and those it was written for.
 
     Raises what ``load_policy`` raises.
     """
     path = _find(name)
-    other = FAMILIES.get(family_of(path) or "")
-    card: dict[str, Any] = getattr(import_module(other[0]), other[2])(path) if other else read_card(path)
-    read_content(path, card)
+    card = cards.read_card(path)
+    cards.read_content(path, card)
     return card
 
 
@@ -97,3 +86,19 @@ def eunomia(
         return policy
     weights = with_promise(policy.weights, TERMS.get(promise, promise), strength)
     return LearnedPolicy(weights, f"eunomia, promises: {promise}", starve, alarm, policy.shared)
+
+
+def relmas() -> Any:
+    """RELMAS, re-implemented: an LSTM gives every waiting sub-job a priority and an accelerator; DDPG.
+
+    Trained on MoCA's mixed set for the six accelerators of simba3-eyeriss3; refused on another number of them.
+    """
+    return load_policy("relmas")
+
+
+def relmas_slo() -> Any:
+    """RELMAS with Fair/Firm's features and reward: sees target and indicator of every (tenant, network) pair.
+
+    Trained as ``relmas`` is, on targets drawn per episode; refused on another number of accelerators than six.
+    """
+    return load_policy("relmas-slo")

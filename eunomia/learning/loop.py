@@ -1,47 +1,65 @@
-"""One loop for trainers that play and learn in iterations: progress, validation, the best policy, resuming to the bit.
+"""The one training loop: progress, validation, the best policy so far, and a state on disk after every iteration.
 
-An ``Agent`` is one algorithm. Its state after an iteration is all that the next one depends on; it replaces the old
-one on disk in one step, so that a kill loses at most one iteration.
+An :class:`Agent` is one algorithm; :mod:`eunomia.learning.agents` has the table of them. A :class:`Task` says where
+episodes come from and what a policy is worth on one. Policies are chosen on validation episodes alone. Equal settings
+give equal bits for any number of workers, however often a training was stopped.
 """
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import torch
 
 from eunomia.core.errors import ConfigError
-from eunomia.learning.agents.torch_state import Arrays
-from eunomia.learning.episodes import Sampler
-from eunomia.learning.objectives import check_objective, value
-from eunomia.learning.state import read_arrays, write_arrays
-
-Floats = npt.NDArray[np.float64]
+from eunomia.learning.episodes import Task
+from eunomia.learning.state import Arrays, Entry, Floats, Pieces, State, read_state, write_state
+from eunomia.learning.workers import Crew, Workers
 
 
-class Agent(Protocol):
-    """One algorithm, as the loop sees it."""
+class Agent(ABC):
+    """One algorithm. What it learns are named *tensors*; ``policy`` turns them into a policy for the engine."""
 
-    def iterate(self, number: int) -> dict[str, float]:
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+    def begin(self, crew: Workers) -> Entry:
+        """What comes before the first iteration, if anything; what the curve shows of it."""
+        return {}
+
+    @abstractmethod
+    def iterate(self, number: int, crew: Workers) -> Entry:
         """Play and learn; what the curve shows of it. ``number`` counts from 1."""
 
+    @abstractmethod
     def arrays(self) -> Arrays:
-        """Everything that the next iteration depends on."""
+        """Everything that the next iteration depends on, but for ``pieces``."""
 
-    def restore(self, arrays: Arrays) -> None:
-        """Go on from ``arrays()``."""
+    def pieces(self) -> Pieces:
+        """Large parts of the state that never change, by name."""
+        return {}
 
-    def tensors(self) -> dict[str, Floats]:
+    @abstractmethod
+    def restore(self, arrays: Arrays, pieces: Pieces, crew: Workers) -> None:
+        """Go on from ``arrays()`` and ``pieces()``."""
+
+    @abstractmethod
+    def tensors(self) -> Arrays:
         """The policy as it is now, as numbers."""
 
-    def validate(self, tensors: dict[str, Floats]) -> Floats:
-        """The objective of a policy on every validation episode."""
+    @abstractmethod
+    def policy(self, tensors: Arrays, name: str = "") -> Any:
+        """The policy with these numbers, ready to be valued, served and saved."""
+
+    def close(self) -> None:  # noqa: B027 - most agents have nothing to end
+        """Free what the agent holds: processes of its own."""
 
 
 @dataclass(frozen=True)
@@ -50,108 +68,139 @@ class Plan:
 
     iterations: int = 20
     validate_every: int = 5
-    objective: dict[str, float] = field(default_factory=lambda: {"hit_rate": 1.0})
     identity: str = ""
 
     def __post_init__(self) -> None:
-        check_objective(self.objective)
         if min(self.iterations, self.validate_every) < 1:
-            raise ConfigError("iterations and validate_every must be at least 1")
+            raise ConfigError(
+                f"iterations is {self.iterations} and validate_every {self.validate_every}; both must be at least 1"
+            )
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What is known after an iteration."""
+    """What is known after an iteration. ``entry``: its line of the curve."""
 
-    entry: dict[str, float]
+    entry: Entry
     iterations: int
     left_s: float
 
 
+Tell = Callable[[Progress], None]
+
+
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """The best policy on validation with its values there, and those of the untrained start."""
+    """The best policy on validation with its values there, and those of the start: one number per episode."""
 
-    tensors: dict[str, Floats]
+    tensors: Arrays
     values: Floats
     start_values: Floats
     cpu_s: float
-    curve: tuple[dict[str, float], ...]
+    curve: tuple[Entry, ...]
+
+    @property
+    def gain(self) -> float:
+        """Mean paired difference to the start."""
+        return float((self.values - self.start_values).mean())
+
+    @property
+    def error(self) -> float:
+        """Standard error of the gain over validation episodes."""
+        return paired_error(self.values - self.start_values, alone=float("inf"))
 
 
-@dataclass(frozen=True, eq=False)
-class _State:
-    agent: Arrays
-    best: dict[str, Floats]
-    values: Floats
-    start_values: Floats
-    iteration: int = 0
-    cpu_s: float = 0.0
-    curve: tuple[dict[str, float], ...] = ()
-
-
-def valued(policy: Any, sampler: Sampler, objective: Mapping[str, float]) -> Floats:
-    """The objective of a policy on every validation episode."""
-    return np.array([value(policy, episode, objective) for episode in sampler.validation()])
+def paired_error(difference: Floats, alone: float = 0.0) -> float:
+    """Standard error of a mean paired difference; ``alone`` where there is one episode only."""
+    many = len(difference) > 1
+    return float(difference.std(ddof=1) / np.sqrt(len(difference))) if many else alone
 
 
 def train(
-    agent: Agent, plan: Plan, folder: Path | None = None, tell: Callable[[Progress], None] | None = None
+    agent: Agent, plan: Plan, folder: Path | None = None, workers: Crew = 1, tell: Tell | None = None
 ) -> Trained:
-    """Run what is left. Equal plans give equal bits, however often the run was stopped. Raises RecordError."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)  # sums in the same order on every machine; these networks are small
+    """Run what is left of a training. With ``folder``, its state is kept there after every iteration.
+
+    ``iterations`` may be raised to go on with a finished training. Raises RecordError where ``folder`` holds a training
+    with another identity.
+    """
     try:
-        state = _read(folder, plan.identity) if folder is not None else None
-        if state is None:
-            start = agent.tensors()
-            values = agent.validate(start)
-            state = _State(agent.arrays(), start, values, values)
-        else:
-            agent.restore(state.agent)
-        began, first = time.perf_counter(), state.iteration
-        while state.iteration < plan.iterations:
-            state = _iterate(agent, plan, state)
-            if folder is not None:
-                _write(state, folder, plan.identity)
-            if tell is not None:
-                each_s = (time.perf_counter() - began) / (state.iteration - first)
-                tell(Progress(state.curve[-1], plan.iterations, each_s * (plan.iterations - state.iteration)))
+        with _one_thread(), Workers(workers) as crew:
+            state = read_state(folder, plan.identity) if folder is not None else None
+            if state is None:
+                state = _begin(agent, crew)
+                if folder is not None:
+                    write_state(state, folder, plan.identity)
+            else:
+                agent.restore(state.agent, state.pieces, crew)
+            began, first = time.perf_counter(), state.iteration
+            while state.iteration < plan.iterations:
+                state = _iterate(agent, plan, state, crew)
+                if folder is not None:
+                    write_state(state, folder, plan.identity)
+                if tell is not None:
+                    each_s = (time.perf_counter() - began) / (state.iteration - first)
+                    left = plan.iterations - state.iteration
+                    tell(Progress(state.curve[-1], plan.iterations, each_s * left))
     finally:
-        torch.set_num_threads(before)
+        agent.close()
     return Trained(state.best, state.values, state.start_values, state.cpu_s, state.curve)
 
 
-def _iterate(agent: Agent, plan: Plan, state: _State) -> _State:
-    began, number = time.process_time(), state.iteration + 1
-    entry = {"iteration": float(number), **agent.iterate(number)}
+def _begin(agent: Agent, crew: Workers) -> State:
+    began = time.process_time() + crew.away_s
+    entry = agent.begin(crew)
+    tensors = agent.tensors()
+    values = worth_of(agent, tensors, crew)
+    curve = ({"iteration": 0.0, **entry, "validation": float(values.mean())},) if entry else ()
+    cpu_s = time.process_time() + crew.away_s - began
+    return State(agent.arrays(), tensors, values, values, cpu_s=cpu_s, curve=curve, pieces=agent.pieces())
+
+
+def _iterate(agent: Agent, plan: Plan, state: State, crew: Workers) -> State:
+    began, number = time.process_time() + crew.away_s, state.iteration + 1
+    entry = {"iteration": float(number), **agent.iterate(number, crew)}
     best, values = state.best, state.values
     if number == plan.iterations or number % plan.validate_every == 0:
         tensors = agent.tensors()
-        found = agent.validate(tensors)
+        found = worth_of(agent, tensors, crew)
         entry["validation"] = float(found.mean())
+        entry["gain"] = entry["validation"] - float(state.start_values.mean())
         if found.mean() > values.mean():
             best, values = tensors, found
-    cpu_s = state.cpu_s + time.process_time() - began
-    return _State(agent.arrays(), best, values, state.start_values, number, cpu_s, (*state.curve, entry))
+    cpu_s = state.cpu_s + time.process_time() + crew.away_s - began + entry.get("workers_cpu_s", 0.0)
+    return State(
+        agent.arrays(), best, values, state.start_values, number, cpu_s, (*state.curve, entry), agent.pieces()
+    )
 
 
-def _write(state: _State, folder: Path, identity: str) -> None:
-    arrays = {f"agent.{name}": value for name, value in state.agent.items()}
-    arrays |= {f"best.{name}": value for name, value in state.best.items()}
-    arrays |= {"values": state.values, "start_values": state.start_values}
-    notes = {"iteration": state.iteration, "cpu_s": state.cpu_s, "curve": state.curve}
-    write_arrays(arrays, notes, folder, identity)
+def worth_of(agent: Agent, tensors: Arrays, crew: Workers) -> Floats:
+    """What the policy with these numbers is worth on every validation episode."""
+    policy, task = agent.policy(tensors), agent.task
+    return np.array(crew.map(_worth, [(task.worth, policy, episode) for episode in task.validation()]))
 
 
-def _read(folder: Path, identity: str) -> _State | None:
-    found = read_arrays(folder, identity)
-    if found is None:
-        return None
-    arrays, notes = found
+def _worth(task: tuple[Callable[[Any, Any], float], Any, Any]) -> float:
+    worth, policy, episode = task
+    return worth(policy, episode)
 
-    def part(name: str) -> dict[str, Any]:
-        return {key.removeprefix(name): value for key, value in arrays.items() if key.startswith(name)}
 
-    return _State(part("agent."), part("best."), arrays["values"], arrays["start_values"], notes["iteration"],
-                  notes["cpu_s"], tuple(notes["curve"]))  # fmt: skip
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """PyTorch, where it is in use, sums in the same order on every machine; these networks are small."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def mean_of(told: Sequence[Entry]) -> Entry:
+    """Means by name over the updates of an iteration; names that some updates lack are averaged over the others."""
+    names = dict.fromkeys(name for one in told for name in one)
+    return {name: float(np.mean([one[name] for one in told if name in one])) for name in names}

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.inference.kernel.layout import DROPPED, HIT
 from eunomia.inference.problem import SLI_KINDS, Jobs
 from eunomia.inference.simulate import simulate_problem
-from eunomia.learning.episodes import Episode
+from eunomia.learning.episodes import Episode, Sampler, Task
 from eunomia.workload.tenant import Slo
 
 Floats = npt.NDArray[np.float64]
@@ -160,6 +161,12 @@ def check_objective(mixture: Mapping[str, float]) -> None:
     for name in mixture:
         if name not in OBJECTIVES:
             raise UnknownNameError("objective", name, OBJECTIVES)
+
+
+def task_of(sampler: Sampler, objective: Mapping[str, float]) -> Task:
+    """Episodes of ``sampler``, valued by a mixture of objectives. Raises UnknownNameError or ConfigError."""
+    check_objective(objective)
+    return Task(sampler, partial(value, mixture=dict(objective)))
 
 
 def value(policy: Any, episode: Episode, mixture: Mapping[str, float]) -> float:

@@ -1,7 +1,8 @@
-"""The state of a training run on disk: replaced in one step, so that a kill loses at most one generation.
+"""The state of a training on disk: replaced in one step, so that a kill loses at most one iteration.
 
-One safetensors file holds the search's arrays and the best weights so far, its metadata the curve and the settings'
-hash. A run is resumed only with the settings that it was begun with.
+``training.safetensors`` holds the arrays of the agent and of the best policy so far; its metadata holds the curve and
+the identity of the training. What is large and never changes (an episode in a replay memory) stands beside it as a
+*piece*: one file, written before the state that names it and removed after it.
 """
 
 from __future__ import annotations
@@ -17,74 +18,95 @@ import numpy.typing as npt
 
 from eunomia.core.atomic import write_bytes
 from eunomia.core.errors import RecordError
-from eunomia.learning.agents.evolution import Evolution
 
 Floats = npt.NDArray[np.float64]
-FILE = "training.safetensors"
+Arrays = dict[str, npt.NDArray[Any]]
+Pieces = Mapping[str, Arrays]
+Entry = dict[str, float]
+FILE, PIECES = "training.safetensors", "pieces"
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingState:
-    """Everything that the next generation depends on."""
+class State:
+    """Everything that the next iteration depends on."""
 
-    evolution: Evolution
-    best: Floats  # coordinates of the best mean so far, by validation
-    best_value: float
+    agent: Arrays
+    best: Arrays  # tensors of the best policy so far, by validation
+    values: Floats  # of the best policy, per validation episode
+    start_values: Floats  # of the policy that the training began with
+    iteration: int = 0
     cpu_s: float = 0.0
-    curve: tuple[dict[str, float], ...] = field(default_factory=tuple)  # one entry per generation
+    curve: tuple[Entry, ...] = ()  # one entry per iteration
+    pieces: Pieces = field(default_factory=dict)
 
 
-def write_state(state: TrainingState, folder: Path, settings_hash: str) -> None:
+def write_state(state: State, folder: Path, identity: str) -> None:
     """Replace the state on disk. Raises OutputError."""
-    arrays = {f"search.{name}": value for name, value in state.evolution.arrays().items()}
-    notes = {"best_value": state.best_value, "cpu_s": state.cpu_s, "curve": state.curve}
-    write_arrays({**arrays, "best": state.best}, notes, folder, settings_hash)
-
-
-def read_state(folder: Path, settings_hash: str) -> TrainingState | None:
-    """The state that was written last; None if the run has not begun. Raises RecordError."""
-    found = read_arrays(folder, settings_hash)
-    if found is None:
-        return None
-    arrays, notes = found
-    search = {
-        name.removeprefix("search."): value for name, value in arrays.items() if name.startswith("search.")
+    for name, arrays in state.pieces.items():
+        if not (folder / PIECES / f"{name}.safetensors").exists():
+            _write(folder / PIECES / f"{name}.safetensors", arrays, {}, identity)
+    arrays = {f"agent.{name}": value for name, value in state.agent.items()}
+    arrays |= {f"best.{name}": value for name, value in state.best.items()}
+    notes = {
+        "iteration": state.iteration,
+        "cpu_s": state.cpu_s,
+        "curve": state.curve,
+        "pieces": list(state.pieces),
     }
-    return TrainingState(
-        Evolution.from_arrays(search),
-        arrays["best"],
-        notes["best_value"],
+    _write(
+        folder / FILE, {**arrays, "values": state.values, "start_values": state.start_values}, notes, identity
+    )
+    for path in (folder / PIECES).glob("*.safetensors"):
+        if path.stem not in state.pieces:
+            path.unlink()
+
+
+def read_state(folder: Path, identity: str) -> State | None:
+    """The state that was written last; None if the training has not begun. Raises RecordError."""
+    if not (folder / FILE).exists():
+        return None
+    arrays, notes = _read(folder / FILE, identity)
+    if "pieces" not in notes:
+        raise RecordError(
+            f"{folder / FILE} was written by an older version; remove it to train from the beginning"
+        )
+
+    def part(name: str) -> Arrays:
+        return {key.removeprefix(name): value for key, value in arrays.items() if key.startswith(name)}
+
+    pieces = {name: _read(folder / PIECES / f"{name}.safetensors", identity)[0] for name in notes["pieces"]}
+    return State(
+        part("agent."),
+        part("best."),
+        arrays["values"],
+        arrays["start_values"],
+        notes["iteration"],
         notes["cpu_s"],
         tuple(notes["curve"]),
+        pieces,
     )
 
 
-def write_arrays(
-    arrays: Mapping[str, Floats], notes: Mapping[str, Any], folder: Path, settings_hash: str
-) -> None:
-    """Replace the state of any trainer: arrays, plain notes, and whose they are. Raises OutputError."""
+def _write(path: Path, arrays: Arrays, notes: Mapping[str, Any], identity: str) -> None:
     from safetensors.numpy import save
 
-    metadata = {"settings": settings_hash, "notes": json.dumps(notes)}
-    content = save({name: np.array(value, order="C") for name, value in arrays.items()}, metadata)
-    write_bytes(folder / FILE, content)
+    plain = {name: np.array(value, order="C") for name, value in arrays.items()}
+    write_bytes(path, save(plain, {"settings": identity, "notes": json.dumps(notes)}))
 
 
-def read_arrays(folder: Path, settings_hash: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """What ``write_arrays`` wrote; None if nothing was written. Raises RecordError."""
+def _read(path: Path, identity: str) -> tuple[Arrays, dict[str, Any]]:
     from safetensors import SafetensorError, safe_open
 
-    path = folder / FILE
-    if not path.exists():
-        return None
     try:
         with safe_open(path, "numpy") as file:
             metadata: dict[str, str] = file.metadata() or {}
-            arrays: dict[str, Any] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            arrays: Arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
-        raise RecordError(f"{path} cannot be read ({error}); remove it to train from the beginning") from None
-    if metadata.get("settings", metadata.get("identity")) != settings_hash:  # the older name
+        raise RecordError(
+            f"{path} cannot be read ({error}); remove {path.parent} to train from the beginning"
+        ) from None
+    if metadata.get("settings", metadata.get("identity")) != identity:  # the older name
         raise RecordError(
             f"{path} belongs to a run with other settings; choose another folder with --out, or remove it"
         )
-    return arrays, json.loads(metadata["notes"])
+    return arrays, json.loads(metadata.get("notes", "{}"))

@@ -1,25 +1,18 @@
-"""Values of candidates on episodes, on all cores or on a Ray cluster; the same numbers for any number of processes."""
+"""Work on all cores or on a Ray cluster; the same results, in the same order, for any number of processes."""
 
 from __future__ import annotations
 
 import multiprocessing as mp
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any, TypeVar
 
 from eunomia.core.workers import follow_parent
-from eunomia.learning.agents.codec import Codec
-from eunomia.learning.episodes import Episode
-from eunomia.learning.objectives import value
-from eunomia.learning.policy.learned import LearnedPolicy
 
-Floats = npt.NDArray[np.float64]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -37,11 +30,11 @@ Crew = int | OnRay  # a number of local processes, 1 = this one
 
 
 class Workers:
-    """A crew of processes that value candidates. Use it in a ``with`` block."""
+    """A crew of processes. Use it in a ``with`` block."""
 
-    def __init__(self, codec: Codec, mixture: Mapping[str, float], crew: Crew = 1) -> None:
-        self.codec, self.mixture, self.crew = codec, dict(mixture), crew
-        self.cpu_s = 0.0  # processor time of all values so far
+    def __init__(self, crew: Crew = 1) -> None:
+        self.crew = crew
+        self.away_s = 0.0  # processor time spent in other processes so far
         self._pool: Any = None
 
     def __enter__(self) -> Workers:
@@ -59,16 +52,12 @@ class Workers:
             self._pool.terminate()
             self._pool.join()
 
-    def values(self, candidates: Floats, episodes: Sequence[Episode]) -> Floats:
-        """(candidates, episodes) value of every candidate on every episode."""
-        tasks = [(self.codec, self.mixture, candidates, episode) for episode in episodes]
-        return np.array(self.map(_column, tasks)).T
-
-    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+    def map(self, function: Callable[[Any], Result], tasks: Sequence[Any]) -> list[Result]:
         """``function`` of every task, in order; both must be picklable."""
-        timed = [(function, task) for task in tasks]
-        done = list(self._pool.map(_timed, timed, chunksize=1) if self._pool else map(_timed, timed))
-        self.cpu_s += sum(cpu_s for _, cpu_s in done)
+        if self._pool is None:
+            return [function(task) for task in tasks]
+        done = self._pool.map(_timed, [(function, task) for task in tasks], chunksize=1)
+        self.away_s += sum(cpu_s for _, cpu_s in done)
         return [result for result, _ in done]
 
 
@@ -82,14 +71,8 @@ def _ray_pool(count: int) -> Any:
     return Pool(processes=count)
 
 
-def _timed(task: tuple[Callable[[Any], Any], Any]) -> tuple[Any, float]:
+def _timed(task: tuple[Callable[[Any], Result], Any]) -> tuple[Result, float]:
     """A result, and the processor time that it took."""
     function, argument = task
     began = time.process_time()
     return function(argument), time.process_time() - began
-
-
-def _column(task: tuple[Codec, dict[str, float], Floats, Episode]) -> list[float]:
-    """Values of all candidates on one episode."""
-    codec, mixture, candidates, episode = task
-    return [value(LearnedPolicy(codec.decode(x), alarm=np.inf), episode, mixture) for x in candidates]

@@ -7,11 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eunomia.core.errors import RecordError
-from eunomia.learning import checkpoint as ck
+from eunomia.config import load_scenario
+from eunomia.core.errors import ConfigError, RecordError
+from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.card import card_hash, card_path_of
-from eunomia.learning.checkpoint import Checkpoint, load, save
+from eunomia.learning.card import load as load_card
+from eunomia.learning.load import load_policy
+from eunomia.learning.policy import checkpoint as ck
+from eunomia.learning.policy.checkpoint import Checkpoint, load, save
 from eunomia.learning.policy.weights import Weights
+from eunomia.study.inference.policy import resolve_policy
+from eunomia.study.learning.scenarios import scenario_episode
 from tests.learning.test_policy import random_weights
 
 FACTS = {"training": {"seed": 3, "cpu_s": 1.5}, "evaluation": {"gain": 0.01}}
@@ -36,7 +42,7 @@ def test_a_linear_policy_of_version_1_is_read_with_nothing_learned_about_what_is
 ) -> None:
     weights, old = random_weights(1), (28, 23)
     with monkeypatch.context() as then:
-        then.setattr(ck, "VERSION", 1)
+        then.setattr(Checkpoint, "VERSION", 1)
         then.setattr(ck, "JOB", ck.JOB[: old[0]])
         then.setattr(ck, "START", ck.START[: old[1]])
         then.setattr(Weights, "tensors", lambda self: shortened(self, *old))
@@ -109,7 +115,7 @@ def test_a_changed_or_shortened_card_is_refused(kept: Path) -> None:
 
 
 def test_other_features_or_formats_are_refused(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ck, "VERSION", 99)
+    monkeypatch.setattr(Checkpoint, "VERSION", 99)
     with pytest.raises(RecordError, match="trained on feature version 2, this version computes 99"):
         load(kept)
     monkeypatch.undo()
@@ -127,3 +133,26 @@ def test_weights_that_are_not_numbers_are_refused(tmp_path: Path) -> None:
     broken = replace(random_weights(1), job=np.full(len(ck.JOB), np.nan))
     with pytest.raises(RecordError, match="'job' hold a value that is not a finite number"):
         load(save(Checkpoint("broken", broken), tmp_path / "broken"))
+
+
+CARDS = Path(__file__).parent / "cards"
+DECISIONS = json.loads((CARDS / "decisions.json").read_text())
+
+
+@pytest.mark.parametrize("name", DECISIONS)
+def test_cards_of_every_family_that_were_written_before_decide_as_they_did(name: str) -> None:
+    """Outcomes of every request under cards and shipped policies, as the version that wrote them had them."""
+    shipped = name.startswith("shipped ")
+    scenario = load_scenario(
+        CARDS / ("defer.toml" if name == "deferrable" else "six.toml" if shipped else "slo.toml")
+    )
+    made = scenario_episode(scenario, 7, 200) if shipped else scenario_episode(scenario, 5, 60)
+    policy = resolve_policy(name.removeprefix("shipped ") if shipped else str(CARDS / f"{name}.json"))
+    results = simulate_problem(made.problem, policy, made.options).results
+    assert results["outcome"].tolist() == DECISIONS[name]
+
+
+def test_a_card_of_the_placement_environment_that_was_written_before_is_read() -> None:
+    assert load_card(CARDS / "a2c").units == 8
+    with pytest.raises(ConfigError, match="cannot schedule layers"):
+        load_policy(CARDS / "a2c.json")

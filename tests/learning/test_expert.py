@@ -1,18 +1,18 @@
 """Expert iteration: labels are rollouts' values, the gradient is the loss's, and a run is resumed to the same bits."""
 
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from eunomia.config.training import StageConfig
 from eunomia.contract.view import Assign, View
-from eunomia.core.errors import ConfigError, PolicyError, RecordError
+from eunomia.core.errors import ConfigError, PolicyError
 from eunomia.inference.lookahead.values import candidate_values
 from eunomia.inference.simulate import simulate_problem
+from eunomia.learning.agents import Context, make_agent
 from eunomia.learning.agents.codec import Codec
-from eunomia.learning.agents.expert.agent import ExpertSettings, train_by_expert
+from eunomia.learning.agents.expert.agent import Expert
 from eunomia.learning.agents.expert.labels import (
     HEAD,
     HOLD,
@@ -26,6 +26,8 @@ from eunomia.learning.agents.expert.labels import (
     together,
 )
 from eunomia.learning.agents.expert.regret import Descent, descend, loss_and_gradient
+from eunomia.learning.loop import Plan, train
+from eunomia.learning.objectives import task_of
 from eunomia.learning.observation.table import JOB, START
 from eunomia.learning.policy.bases import base_weights
 from eunomia.learning.policy.learned import LearnedPolicy
@@ -33,7 +35,14 @@ from eunomia.learning.policy.weights import Weights
 from tests.learning.deployment import ToySampler, episode
 
 RULE = "edf+f+eft+g1.0"
-SETTINGS = ExpertSettings(base_weights(RULE), RULE, rounds=3, episodes=2, share=0.5, seed=3)
+STAGE = StageConfig(trainer="expert", episodes=2, share=0.5)
+
+
+def expert(start: Weights, rule: str = RULE, **keys: object) -> Expert:
+    stage = StageConfig(**{**STAGE.model_dump(), **keys})  # type: ignore[arg-type]
+    made = make_agent("expert", stage, Context(task_of(ToySampler(), {"hit_rate": 1.0}), 3, start, rule=rule))
+    assert isinstance(made, Expert)
+    return made
 
 
 class Spy(Labeller):
@@ -124,29 +133,14 @@ def test_descent_finds_the_feature_that_tells_good_from_bad() -> None:
     assert loss < 0.2 and np.argmax(codec.decode(x).job) == 2
 
 
-def test_a_round_is_never_lost_and_resuming_changes_no_bit(tmp_path: Path) -> None:
-    whole = train_by_expert(SETTINGS, ToySampler())
-    train_by_expert(replace(SETTINGS, rounds=2), ToySampler(), tmp_path)
-    resumed = train_by_expert(SETTINGS, ToySampler(), tmp_path, workers=2)
-    assert whole.gain >= 0.0 and len(whole.curve) == 3
-    for name, tensor in whole.weights.tensors().items():
-        assert np.array_equal(tensor, resumed.weights.tensors()[name]), name
-    with pytest.raises(RecordError, match="other settings"):
-        train_by_expert(replace(SETTINGS, price=0.5), ToySampler(), tmp_path)
-
-
 def test_a_hidden_layer_is_taught_too_and_holding_where_asked() -> None:
-    start = SETTINGS.start.with_network("hidden", 3, 1)
-    taught = train_by_expert(replace(SETTINGS, start=start, rounds=1, hold=True), ToySampler())
-    assert taught.weights.kind == "hidden" and taught.gain >= 0.0
+    agent = expert(base_weights(RULE).with_network("hidden", 3, 1), hold=True)
+    taught = train(agent, Plan(1, 1))
+    assert agent.weights(taught.tensors).kind == "hidden" and taught.gain >= 0.0
 
 
 def test_what_cannot_be_taught_is_refused() -> None:
     with pytest.raises(ConfigError, match="pointer"):
-        replace(SETTINGS, start=SETTINGS.start.with_network("pointer", 3, 1))
-    with pytest.raises(ConfigError, match="share"):
-        replace(SETTINGS, share=0.0)
-    with pytest.raises(ConfigError, match="rounds"):
-        replace(SETTINGS, rounds=0)
+        expert(base_weights(RULE).with_network("pointer", 3, 1))
     with pytest.raises(PolicyError, match="cannot roll out"):
-        train_by_expert(replace(SETTINGS, rule="dysta+g0.9"), ToySampler())
+        train(expert(base_weights(RULE), "dysta+g0.9"), Plan(1, 1))

@@ -16,7 +16,8 @@ from eunomia.config.training import load_training
 from eunomia.core.errors import ConfigError, RecordError, UnknownNameError
 from eunomia.learning.load import load_policy
 from eunomia.learning.objectives import value
-from eunomia.study.learning.training import Later, ScenarioSampler, best_heuristic
+from eunomia.study.learning.scenarios import Later, ScenarioSampler
+from eunomia.study.learning.training import best_heuristic
 from tests import children
 from tests.patience import PATIENCE_S, until
 

@@ -20,7 +20,8 @@ from eunomia.learning.load import checkpoint_of, load_policy, shipped
 from eunomia.learning.objectives import NEAR, OBJECTIVES, PROMISED, gaps
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, START
 from eunomia.learning.policy.bases import TERMS, base_weights, with_promise
-from eunomia.study.learning.training import objectives, scenario_episode, train_policy
+from eunomia.study.learning.scenarios import scenario_episode
+from eunomia.study.learning.training import objectives, train_policy
 from tests.learning.deployment import episode
 from tests.learning.test_lifecycle import SCENARIO
 
@@ -118,7 +119,7 @@ def test_training_goes_on_from_a_shipped_policy_with_the_terms_set_by_hand(file:
     facts = json.loads(outcome.path.read_text())
     assert facts["started_from"]["name"] == "eunomia" and facts["training"]["promise"] == "shortfall"
     assert facts["validation"]["kept_heuristic"] == outcome.kept_heuristic
-    trained = outcome.checkpoint.weights
+    trained = checkpoint_of(outcome.path).weights
     if outcome.kept_heuristic:
         assert not trained.learned
     else:

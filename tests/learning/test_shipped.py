@@ -13,7 +13,7 @@ from eunomia.learning.objectives import hit_rate
 from eunomia.learning.policy.bases import with_promise
 from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.learning.policy.weights import Weights
-from eunomia.study.learning.training import scenario_episode
+from eunomia.study.learning.scenarios import scenario_episode
 from tests import children
 from tests.learning.deployment import episode
 

@@ -7,21 +7,49 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eunomia.config.training import StageConfig
 from eunomia.core.errors import ConfigError, RecordError, UnknownNameError
 from eunomia.inference.kernel.layout import DROPPED, HIT, LATE
-from eunomia.learning.agents.cmaes import Progress, Settings, train
+from eunomia.learning.agents import Context, make_agent
+from eunomia.learning.agents.cmaes import Search
+from eunomia.learning.agents.codec import Codec
 from eunomia.learning.agents.evolution import Evolution, new_evolution
-from eunomia.learning.objectives import OBJECTIVES, check_objective
+from eunomia.learning.loop import Plan, Progress, Tell, Trained, train
+from eunomia.learning.objectives import OBJECTIVES, check_objective, task_of
 from eunomia.learning.policy.bases import base_weights
-from eunomia.learning.state import FILE
-from eunomia.learning.workers import OnRay
+from eunomia.learning.policy.weights import Weights
+from eunomia.learning.state import FILE, read_state
+from eunomia.learning.workers import Crew, OnRay
 from tests import children
 from tests.learning.deployment import ToySampler, episode
 from tests.patience import until
 
-SETTINGS = Settings(
-    base_weights("edf+f+eft+g1.0"), generations=4, population=4, episodes=2, validate_every=2, seed=3
-)
+START = base_weights("edf+f+eft+g1.0")
+STAGE = StageConfig(generations=4, population=4, episodes=2, validate_every=2)
+TASK = task_of(ToySampler(), {"hit_rate": 1.0})
+
+
+def search(stage: StageConfig = STAGE, start: Weights = START, seed: int = 3) -> Search:
+    made = make_agent("evolution", stage, Context(TASK, seed, start))
+    assert isinstance(made, Search)
+    return made
+
+
+def trained(
+    stage: StageConfig = STAGE,
+    start: Weights = START,
+    folder: Path | None = None,
+    workers: Crew = 1,
+    who: str = "x",
+    tell: Tell | None = None,
+    seed: int = 3,
+) -> Trained:
+    plan = Plan(stage.generations, stage.validate_every, who)
+    return train(search(stage, start, seed), plan, folder, workers, tell)
+
+
+def changed(**keys: object) -> StageConfig:
+    return StageConfig(**{**STAGE.model_dump(), **keys})  # type: ignore[arg-type]
 
 
 def rosenbrock(x: np.ndarray) -> np.ndarray:
@@ -101,11 +129,17 @@ def test_objectives_and_settings_that_cannot_be_are_refused() -> None:
         check_objective({"hits": 1.0})
     with pytest.raises(ConfigError, match="must weigh at least one"):
         check_objective({})
-    for key, value in {"generations": 0, "population": 3, "sigma": 0.0, "stage": "deep"}.items():
-        with pytest.raises(ConfigError):
-            replace(SETTINGS, **{key: value})
+    for key, value in {"generations": 0, "sigma": 0.0, "stage": "deep"}.items():
+        with pytest.raises(ValueError, match=key):
+            changed(**{key: value})
+    with pytest.raises(ConfigError, match="population is 3"):
+        search(changed(population=3))
+    with pytest.raises(ConfigError, match="cannot train a hidden policy"):
+        search(start=START.with_network("hidden", 2, 1))
     with pytest.raises(UnknownNameError, match="trained tensor 'W9'"):
-        train(replace(SETTINGS, trained=("W9",)), ToySampler())
+        Codec(START, ("W9",), False)
+    with pytest.raises(ConfigError, match="at least 1"):
+        Plan(0, 1)
 
 
 def test_targets_are_drawn_for_every_pair() -> None:
@@ -118,48 +152,47 @@ def test_targets_are_drawn_for_every_pair() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_training_gains_and_never_returns_worse_than_its_start(seed: int) -> None:
     """The last deadline first misses one request in seven more than the first: far more than a seed's chance."""
-    last_first = replace(SETTINGS.start, base=-SETTINGS.start.base)
-    settings = replace(SETTINGS, start=last_first, generations=8, population=8, episodes=3, seed=seed)
-    trained = train(settings, ToySampler())
-    assert trained.gain > 0.05 > trained.error > 0.0 and len(trained.curve) == 8
-    hopeless = train(replace(SETTINGS, generations=1, sigma=50.0), ToySampler())
-    assert hopeless.gain >= 0.0
+    last_first = replace(START, base=-START.base)
+    done = trained(changed(generations=8, population=8, episodes=3), last_first, seed=seed)
+    assert done.gain > 0.05 > done.error > 0.0 and len(done.curve) == 8
+    assert trained(changed(generations=1, sigma=50.0)).gain >= 0.0
 
 
 @pytest.mark.parametrize("stage", ["hidden", "pointer"])
 def test_later_stages_begin_with_the_earlier_one(stage: str) -> None:
-    start = SETTINGS.start.with_network(stage, 3, 1)
-    trained = train(replace(SETTINGS, start=start, stage=stage, diagonal=True, generations=2), ToySampler())
-    assert trained.weights.kind == stage and trained.gain >= 0.0
+    start = START.with_network(stage, 3, 1)
+    settings = changed(stage=stage, diagonal=True, generations=2)
+    done = trained(settings, start)
+    assert search(settings, start).weights(done.tensors).kind == stage and done.gain >= 0.0
 
 
 def test_a_stage_of_sharing_moves_the_price_of_a_start_and_the_gate_alone() -> None:
-    start = replace(SETTINGS.start, job=np.linspace(-0.1, 0.1, len(SETTINGS.start.job)))
-    settings = replace(SETTINGS, start=start, stage="sharing")
-    assert settings.codec.size == len(start.share) + 1
-    moved = settings.codec.decode(np.ones(settings.codec.size))
-    changed = {n for n, v in moved.tensors().items() if not np.array_equal(v, start.tensors()[n])}
-    assert changed == {"share"} and moved.gate != start.gate
-    assert train(replace(settings, generations=2), ToySampler()).gain >= 0.0
+    start = replace(START, job=np.linspace(-0.1, 0.1, len(START.job)))
+    settings = changed(stage="sharing", generations=2)
+    codec = search(settings, start).codec
+    assert codec.size == len(start.share) + 1
+    moved = codec.decode(np.ones(codec.size))
+    names = {n for n, v in moved.tensors().items() if not np.array_equal(v, start.tensors()[n])}
+    assert names == {"share"} and moved.gate != start.gate
+    assert trained(settings, start).gain >= 0.0
 
 
 def test_workers_and_interruptions_do_not_change_a_bit(tmp_path: Path) -> None:
-    whole = train(SETTINGS, ToySampler())
+    whole = trained()
 
     def stop(progress: Progress) -> None:
-        if progress.entry["generation"] == 3:
+        if progress.entry["iteration"] == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(SETTINGS, ToySampler(), tmp_path, tell=stop)
-    resumed = train(SETTINGS, ToySampler(), tmp_path, workers=2)
-    for name, tensor in whole.weights.tensors().items():
-        assert np.array_equal(tensor, resumed.weights.tensors()[name]), name
+        trained(folder=tmp_path, tell=stop)
+    resumed = trained(folder=tmp_path, workers=2)
+    assert np.array_equal(whole.tensors["x"], resumed.tensors["x"]) and whole.tensors["x"].any()
     with pytest.raises(RecordError, match="other settings"):
-        train(replace(SETTINGS, seed=4), ToySampler(), tmp_path)
+        trained(folder=tmp_path, who="y")
     (tmp_path / FILE).write_bytes((tmp_path / FILE).read_bytes()[:100])
     with pytest.raises(RecordError, match="cannot be read"):
-        train(SETTINGS, ToySampler(), tmp_path)
+        trained(folder=tmp_path)
 
 
 def test_a_ray_cluster_does_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,23 +200,18 @@ def test_a_ray_cluster_does_not_change_a_bit(monkeypatch: pytest.MonkeyPatch) ->
     root = str(Path(__file__).parents[2])
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]))
     try:
-        spread = train(SETTINGS, ToySampler(), workers=OnRay(2))
+        spread = trained(workers=OnRay(2))
     finally:
         ray.shutdown()
-    alone = train(SETTINGS, ToySampler())
-    for name, tensor in alone.weights.tensors().items():
-        np.testing.assert_array_equal(spread.weights.tensors()[name], tensor)
+    np.testing.assert_array_equal(spread.tensors["x"], trained().tensors["x"])
 
 
 LONG = """
 import sys
-from dataclasses import replace
 from pathlib import Path
-from eunomia.learning.agents.cmaes import train
-from tests.learning.deployment import ToySampler
-from tests.learning.test_training import SETTINGS
+from tests.learning.test_training import changed, trained
 if __name__ == "__main__":
-    train(replace(SETTINGS, generations=100_000), ToySampler(), Path(sys.argv[1]))
+    trained(changed(generations=100_000), folder=Path(sys.argv[1]))
 """
 
 
@@ -191,12 +219,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path: Path) -> None:
     with children.started(children.python("-c", LONG, tmp_path)) as process:
         until((tmp_path / FILE).exists, process)
         process.kill()
-    from eunomia.learning.state import read_state
-
-    settings = replace(SETTINGS, generations=1)
-    reached = read_state(tmp_path, settings.hash)
-    assert reached is not None and reached.evolution.generation >= 1
-    total = replace(settings, generations=reached.evolution.generation + 2)
-    resumed, whole = train(total, ToySampler(), tmp_path), train(total, ToySampler())
-    for name, tensor in whole.weights.tensors().items():
-        assert np.array_equal(tensor, resumed.weights.tensors()[name]), name
+    reached = read_state(tmp_path, "x")
+    assert reached is not None
+    total = changed(generations=reached.iteration + 2)
+    np.testing.assert_array_equal(trained(total, folder=tmp_path).tensors["x"], trained(total).tensors["x"])

@@ -15,8 +15,8 @@ import pytest
 from eunomia.cli.main import status
 from eunomia.core.errors import ConfigError, OutputError
 from eunomia.inference.policies import load_policy
-from eunomia.learning.checkpoint import Checkpoint, save
 from eunomia.learning.policy.bases import base_weights
+from eunomia.learning.policy.checkpoint import Checkpoint, save
 from eunomia.serving.dispatch.guard import Guarded
 from eunomia.serving.dispatch.shelf import DEPTH, Placed, PolicyShelf, stamped
 from eunomia.study.serving.promotion import Replayed, _decide, interval, judge, write_served

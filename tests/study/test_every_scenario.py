@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from eunomia.study.learning.algorithms import train_by_algorithm
 
 from eunomia.config import Scenario, demo_scenario, load_scenario, scenario_from, to_toml, with_values
 from eunomia.config.load import read_table
@@ -16,7 +17,6 @@ from eunomia.inference.simulate import simulate_problem
 from eunomia.inference.tabulate import tabulate
 from eunomia.learning.objectives import OBJECTIVES, WORST, gaps
 from eunomia.metrics.indicators import pair_table
-from eunomia.study.learning.algorithms import train_by_algorithm
 from eunomia.study.learning.evaluation import evaluate
 from eunomia.study.learning.training import scenario_episode, train_policy
 from eunomia.study.run import run

@@ -65,8 +65,8 @@ POLICIES = Registry(
         "weighted_fair": "eunomia.inference.policies.weighted_fair:weighted_fair",
         "deferring": "eunomia.learning.agents.deferrable.policy:deferring",
         "eunomia": "eunomia.learning.load:eunomia",
-        "relmas": "eunomia.learning.agents.ddpg.card:relmas",
-        "relmas-slo": "eunomia.learning.agents.ddpg.card:relmas_slo",
+        "relmas": "eunomia.learning.load:relmas",
+        "relmas-slo": "eunomia.learning.load:relmas_slo",
     },
 )
 

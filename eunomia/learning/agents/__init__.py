@@ -1,1 +1,70 @@
-"""Gradient trainers for comparison, one file per algorithm, over the vector environment."""
+"""The table of training algorithms: name -> a function ``(settings, context)`` that makes an agent of the loop.
+
+Other packages add agents by entry points of the group ``eunomia.agents``; a training file may name ``FILE.py:NAME``.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eunomia.core.errors import ConfigError
+from eunomia.core.registry import Registry
+from eunomia.learning.episodes import Task
+
+if TYPE_CHECKING:
+    from eunomia.learning.loop import Agent
+    from eunomia.learning.policy.weights import Weights
+
+AGENTS = Registry(
+    "training algorithm",
+    "eunomia.agents",
+    {
+        "evolution": "eunomia.learning.agents.cmaes:Search",
+        "expert": "eunomia.learning.agents.expert.agent:Expert",
+        "ddpg": "eunomia.learning.agents.ddpg.agent:Relmas",
+        "td3": "eunomia.learning.agents.ddpg.agent:Relmas",
+        "ppo": "eunomia.learning.agents.ppo:PPO",
+        "sac": "eunomia.learning.agents.sac:SAC",
+        "bdq": "eunomia.learning.agents.bdq.agent:BranchingAgent",
+        "deferrable": "eunomia.learning.agents.deferrable.agent:DeferrableAgent",
+        "a3c": "eunomia.learning.agents.a3c.agent:PlacementAgent",
+        "a2c": "eunomia.learning.agents.a3c.agent:PlacementAgent",
+    },
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What an agent is given beside its own settings."""
+
+    task: Task
+    seed: int = 0
+    start: Weights | None = None  # stages: the weights to begin with
+    tenants: bool = False  # whether features of promises are seen (and, in stages, trained)
+    promises: bool = False  # stages: train them alone
+    rule: str = ""  # stages by experts: what rollouts follow
+
+
+def make_agent(name: str, settings: Any, context: Context) -> Agent:
+    """The agent of a name. Raises UnknownNameError or ConfigError."""
+    file, colon, attribute = name.rpartition(":")
+    made = _from_file(Path(file), attribute) if colon and file.endswith(".py") else AGENTS.load(name)
+    agent: Agent = made(settings, context)
+    return agent
+
+
+def _from_file(path: Path, attribute: str) -> Any:
+    """``attribute`` of a Python file. Raises ConfigError."""
+    spec = spec_from_file_location(f"eunomia_agent_{path.stem}", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ConfigError(f"cannot read {path}; give FILE.py:NAME of a training algorithm")
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # so that what it defines can be pickled
+    spec.loader.exec_module(module)
+    if not hasattr(module, attribute):
+        raise ConfigError(f"{path} has no '{attribute}'; give FILE.py:NAME of a training algorithm")
+    return getattr(module, attribute)

@@ -9,14 +9,21 @@ starts at 0. time_left' is the feature ``near``. Masked actions get -1e9, never 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from eunomia.learning.agents.pointer_policy import HELD, REACH, shapes
+from eunomia.learning.agents.pointer_policy import HELD, REACH, PointerPolicy, shapes
+from eunomia.learning.agents.torch_state import TorchAgent
 from eunomia.learning.observation.table import GLOBAL, HOPELESS, JOB, NEAR
+from eunomia.learning.state import Arrays
+
+if TYPE_CHECKING:
+    from eunomia.config.algorithm import PpoAlgorithm, SacAlgorithm
 
 MASKED = -1e9
 
@@ -58,12 +65,27 @@ class Pointer(nn.Module):
 KEYS = ("jobs", "overall", "waiting", "mask")
 
 
-def tensors(seen: dict[str, np.ndarray[Any, Any]]) -> dict[str, Tensor]:
+def tensors(seen: Mapping[str, npt.NDArray[Any]]) -> dict[str, Tensor]:
     """What the network reads of an observation; ``pairs`` is not read, as placement is by earliest finish."""
     return {name: torch.from_numpy(np.asarray(seen[name])) for name in KEYS}
 
 
-def served(network: Pointer) -> dict[str, np.ndarray[Any, Any]]:
+def served(network: Pointer) -> Arrays:
     """The tensors that a policy without PyTorch needs: all but those of the value."""
     kept = network.state_dict()
     return {name: kept[name].detach().numpy().astype(np.float64) for name in shapes(network.units)}
+
+
+class PointerAgent(TorchAgent):
+    """An agent whose policy is the pointer in ``network``."""
+
+    network: Pointer
+    settings: PpoAlgorithm | SacAlgorithm
+
+    def tensors(self) -> Arrays:
+        """The pointer as numbers."""
+        return served(self.network)
+
+    def policy(self, tensors: Arrays, name: str = "") -> PointerPolicy:
+        """The pointer without PyTorch."""
+        return PointerPolicy(tensors, name or "pointer", self.settings.most)

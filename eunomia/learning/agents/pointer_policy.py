@@ -5,21 +5,16 @@ Formulas: pointer.py, which this is tested to equal, decision by decision. Greed
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from eunomia.contract.view import Assign, View
-from eunomia.core.errors import ConfigError, RecordError
-from eunomia.learning.card import card_path_of, read_family_card, read_tensors, write_card
+from eunomia.learning.card import Card, Parts, check_tensors
 from eunomia.learning.encodings import Choice, encoding
 from eunomia.learning.observation.plain import observe
 from eunomia.learning.observation.table import GLOBAL, HOPELESS, JOB, NEAR, VERSION
 
 Floats = npt.NDArray[np.float64]
-FAMILY = "pointer"
 REACH = 5.0  # inputs are clipped to +-REACH
 HELD = -8.0  # bias of holding: at first it is rare
 BOUND = 1000.0  # of the environment's features
@@ -41,13 +36,12 @@ class PointerPolicy:
     runs and it holds, the most urgent one starts. Raises ConfigError for a missing tensor or a wrong shape.
     """
 
+    FAMILY, VERSION = "pointer", VERSION
+
     def __init__(self, tensors: dict[str, Floats], name: str = "pointer", most: int = 32) -> None:
         self.tensors, self.name, self.most = tensors, name, most
         units = len(tensors.get("inner.0.bias", ()))
-        for key, shape in shapes(units).items():
-            if key not in tensors or tensors[key].shape != shape:
-                found = tensors[key].shape if key in tensors else "missing"
-                raise ConfigError(f"pointer weights '{key}' are {found}; {shape} is needed")
+        check_tensors("pointer", tensors, shapes(units))
 
     def logits(self, jobs: Floats, overall: Floats) -> Floats:
         """(N + 1,) for (N, JOB) and (GLOBAL,) features; the last one is to hold."""
@@ -78,23 +72,12 @@ class PointerPolicy:
             starts = [(int(i), int(s))]
         return [view.assign(int(jobs[i]), s) for i, s in starts]
 
+    def parts(self) -> Parts:
+        """What its card says of it."""
+        kind = {"kind": "pointer", "units": len(self.tensors["inner.0.bias"]), "most": self.most}
+        return Parts({"job": JOB, "global": GLOBAL}, kind, self.tensors)
 
-def save_pointer(policy: PointerPolicy, path: str | Path, facts: dict[str, Any] | None = None) -> Path:
-    """Write card and tensors. Raises OutputError."""
-    features = {"version": VERSION, "job": JOB, "global": GLOBAL}
-    kind = {"kind": "pointer", "units": len(policy.tensors["inner.0.bias"]), "most": policy.most}
-    return write_card(path, FAMILY, policy.name, features, kind, policy.tensors, facts)
-
-
-def read_pointer_card(path: str | Path) -> dict[str, Any]:
-    """The card, checked. Raises RecordError."""
-    return read_family_card(path, FAMILY, VERSION)
-
-
-def load_pointer(path: str | Path) -> PointerPolicy:
-    """The policy of a card. Raises RecordError with the reason for refusal."""
-    card = read_pointer_card(path)
-    try:
-        return PointerPolicy(read_tensors(path, card), card["name"], card["policy"]["most"])
-    except ConfigError as error:
-        raise RecordError(f"{card_path_of(path)}: {error}") from None
+    @classmethod
+    def of_card(cls, card: Card, tensors: dict[str, Floats]) -> PointerPolicy:
+        """The policy of a checked card."""
+        return cls(tensors, card["name"], card["policy"]["most"])

@@ -9,47 +9,27 @@ hundreds of thousands.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from eunomia.core.errors import ConfigError
-from eunomia.learning.agents.pointer import KEYS, Pointer, served, tensors
-from eunomia.learning.agents.pointer_policy import PointerPolicy
-from eunomia.learning.agents.replay import Play
-from eunomia.learning.agents.torch_state import Arrays, kept, put_back
-from eunomia.learning.episodes import Sampler
-from eunomia.learning.gym.stage import Stage
-from eunomia.learning.loop import Floats, valued
+from eunomia.learning.agents.pointer import KEYS, Pointer, PointerAgent, tensors
+from eunomia.learning.agents.replay import stage_of
+from eunomia.learning.agents.torch_state import descend
+from eunomia.learning.loop import mean_of
+from eunomia.learning.state import Entry
+from eunomia.learning.workers import Workers
 
+if TYPE_CHECKING:
+    from eunomia.config.algorithm import PpoAlgorithm
+    from eunomia.learning.agents import Context
+    from eunomia.learning.gym.stage import Stage
 
-@dataclass(frozen=True)
-class Settings:
-    """Numbers of the algorithm."""
-
-    epochs: int = 4
-    minibatch: int = 256
-    rate: float = 3e-4
-    gamma: float = 0.997
-    trace: float = 0.95  # lambda
-    clip: float = 0.2
-    entropy_weight: float = 0.003
-    value_weight: float = 0.5
-    gradient: float = 0.5  # greatest norm
-    units: int = 64
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "minibatch", "rate", "clip", "gradient", "units"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be positive")
-        for name in ("gamma", "trace"):
-            if not 0.0 < getattr(self, name) <= 1.0:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must lie in (0, 1]")
+TRACE = 0.95  # lambda
+CLIP = 0.2
+VALUE_WEIGHT = 0.5
+GRADIENT = 0.5  # greatest norm
 
 
 def advantages(rewards: Tensor, values: Tensor, ends: Tensor, gamma: float, trace: float) -> Tensor:
@@ -65,16 +45,21 @@ def advantages(rewards: Tensor, values: Tensor, ends: Tensor, gamma: float, trac
     return result
 
 
-class PPO:
-    """Network and optimiser. The environment's encoding must be ``priority_eft``."""
+class PPO(PointerAgent):
+    """An iteration is whole episodes, then all epochs over them. The encoding is ``priority_eft``."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    PARTS = ("network", "optimiser", "generator")
+    COUNTERS = ("done",)
+    settings: PpoAlgorithm
+
+    def __init__(self, settings: PpoAlgorithm, context: Context) -> None:
+        super().__init__(settings, context)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(settings.seed)
+            torch.manual_seed(context.seed)
             self.network = Pointer(settings.units)
         self.optimiser = torch.optim.Adam(self.network.parameters(), settings.rate)
-        self.generator = torch.Generator().manual_seed(settings.seed)
+        self.generator = torch.Generator().manual_seed(context.seed)
+        self.done = 0
 
     def act(self, seen: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Sampled actions, their log-probabilities, values."""
@@ -84,10 +69,37 @@ class PPO:
         action = torch.multinomial(odds, 1, generator=self.generator)
         return action[:, 0], logits.log_softmax(dim=1).gather(1, action)[:, 0], value
 
-    def learn(self, roll: dict[str, Any]) -> dict[str, float]:
+    def iterate(self, number: int, crew: Workers) -> Entry:
+        """Play and learn."""
+        stage = stage_of(self.settings, self.task, number)
+        roll = self.roll_out(stage)
+        self.done += int(roll["live"].sum())
+        entry = {"decisions": float(self.done), "hit_rate": float(stage.hit_rates.mean())}
+        return entry | self.learn(roll)
+
+    def roll_out(self, stage: Stage) -> dict[str, Any]:
+        """All episodes of a stage to their ends: (T, E) tables, T that of the longest; ``live`` = real decisions."""
+        table: dict[str, list[Tensor]] = {
+            name: [] for name in ("actions", "odds", "values", "live", "rewards", "ends")
+        }
+        views: dict[str, list[Tensor]] = {name: [] for name in KEYS}
+        while stage.live.any():
+            now, live = tensors(stage.seen), torch.from_numpy(stage.live)
+            action, odds, value = self.act(now)
+            reward = torch.from_numpy(self.settings.scale * stage.step(action.numpy())).float()
+            step = (action, odds, value, live, reward, torch.from_numpy(~stage.live).float())
+            for column, given in zip(table.values(), step, strict=True):
+                column.append(given)
+            for name in KEYS:
+                views[name].append(now[name])
+        table["values"].append(torch.zeros_like(table["values"][0]))
+        roll: dict[str, Any] = {name: torch.stack(column) for name, column in table.items()}
+        return {**roll, "seen": {name: torch.stack(each) for name, each in views.items()}}
+
+    def learn(self, roll: dict[str, Any]) -> Entry:
         """All epochs over one rollout; returns means of the losses."""
         s, told = self.settings, []
-        advantage = advantages(roll["rewards"], roll["values"], roll["ends"], s.gamma, s.trace)
+        advantage = advantages(roll["rewards"], roll["values"], roll["ends"], s.gamma, TRACE)
         goal = (advantage + roll["values"][:-1]).flatten()
         kept = roll["live"].flatten().nonzero()[:, 0]  # a step that only begins an episode is no decision
         advantage = advantage.flatten()
@@ -99,87 +111,17 @@ class PPO:
             for rows in order.split(s.minibatch):
                 given = {name: value[rows] for name, value in seen.items()}
                 told.append(self._step(given, action[rows], before[rows], advantage[rows], goal[rows]))
-        return {name: float(np.mean([one[name] for one in told])) for name in told[0]}
+        return mean_of(told)
 
     def _step(
         self, seen: dict[str, Tensor], action: Tensor, before: Tensor, advantage: Tensor, goal: Tensor
-    ) -> dict[str, float]:
-        s = self.settings
+    ) -> Entry:
         logits, value = self.network(seen)
         log = logits.log_softmax(dim=1)
         ratio = (log.gather(1, action[:, None])[:, 0] - before).exp()
-        policy = -torch.minimum(ratio * advantage, ratio.clamp(1.0 - s.clip, 1.0 + s.clip) * advantage).mean()
+        policy = -torch.minimum(ratio * advantage, ratio.clamp(1.0 - CLIP, 1.0 + CLIP) * advantage).mean()
         worth = ((value - goal) ** 2).mean()
         entropy = -(log.exp() * log).sum(dim=1).mean()
-        loss = policy + s.value_weight * worth - s.entropy_weight * entropy
-        self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.network.parameters(), s.gradient)
-        self.optimiser.step()
+        loss = policy + VALUE_WEIGHT * worth - self.settings.entropy * entropy
+        descend(loss, self.optimiser, self.network, GRADIENT)
         return {"policy": policy.item(), "value": worth.item(), "entropy": entropy.item()}
-
-
-def roll_out(agent: PPO, stage: Stage, scale: float) -> dict[str, Any]:
-    """All episodes of a stage to their ends: (T, E) tables, T that of the longest; ``live`` marks real decisions."""
-    kept: dict[str, list[Any]] = {
-        name: [] for name in ("actions", "odds", "values", "rewards", "ends", "live")
-    }
-    views: dict[str, list[Tensor]] = {name: [] for name in KEYS}
-    while stage.live.any():
-        now, live = tensors(stage.seen), stage.live
-        action, odds, value = agent.act(now)
-        reward = scale * stage.step(action.numpy())
-        for name, given in (("actions", action), ("odds", odds), ("values", value),
-                            ("live", torch.from_numpy(live)), ("rewards", torch.from_numpy(reward).float()),
-                            ("ends", torch.from_numpy(~stage.live).float())):  # fmt: skip
-            kept[name].append(given)
-        for name in KEYS:
-            views[name].append(now[name])
-    kept["values"].append(torch.zeros_like(kept["values"][0]))
-    roll: dict[str, Any] = {name: torch.stack(values) for name, values in kept.items()}
-    return {**roll, "seen": {name: torch.stack(each) for name, each in views.items()}}
-
-
-class PPOAgent:
-    """PPO for the loop of loop.py: an iteration is whole episodes, then all epochs over them."""
-
-    def __init__(
-        self, settings: Settings, play: Play, sampler: Sampler, objective: Mapping[str, float]
-    ) -> None:
-        self.settings, self.play, self.sampler, self.objective = settings, play, sampler, objective
-        self.ppo, self._done = PPO(settings), 0.0
-
-    def iterate(self, number: int) -> dict[str, float]:
-        """Play and learn."""
-        stage = self.play.stage(self.sampler, number)
-        roll = roll_out(self.ppo, stage, self.play.scale)
-        self._done += float(roll["live"].sum())
-        return {
-            "decisions": self._done,
-            "hit_rate": float(stage.hit_rates.mean()),
-            **self.ppo.learn(roll),
-        }
-
-    def _parts(self) -> dict[str, Any]:
-        return {
-            "network": self.ppo.network,
-            "optimiser": self.ppo.optimiser,
-            "generator": self.ppo.generator,
-        }
-
-    def arrays(self) -> Arrays:
-        """Network, optimiser, random numbers."""
-        return kept(self._parts()) | {"done": np.array(self._done)}
-
-    def restore(self, arrays: Arrays) -> None:
-        """Go on from ``arrays()``."""
-        put_back(self._parts(), arrays)
-        self._done = float(arrays["done"])
-
-    def tensors(self) -> dict[str, Floats]:
-        """The pointer as numbers."""
-        return served(self.ppo.network)
-
-    def validate(self, tensors: dict[str, Floats]) -> Floats:
-        """The objective on every validation episode."""
-        return valued(PointerPolicy(tensors, most=self.play.most), self.sampler, self.objective)

@@ -15,7 +15,6 @@ from eunomia.config.load import read_table
 from eunomia.config.training import TrainingConfig, load_training
 from eunomia.core.errors import ConfigError
 from eunomia.inference.simulate import simulate_problem
-from eunomia.learning.checkpoint import Checkpoint
 from eunomia.learning.distill.file import save_rules
 from eunomia.learning.distill.fitting.fidelity import agreement
 from eunomia.learning.distill.fitting.fit import FitOptions, distil
@@ -26,10 +25,11 @@ from eunomia.learning.load import checkpoint_of
 from eunomia.learning.objectives import attainment, hit_rate
 from eunomia.learning.objectives import value as worth
 from eunomia.learning.policy.bases import base_weights
+from eunomia.learning.policy.checkpoint import Checkpoint
 from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.learning.policy.weights import Floats
 from eunomia.metrics.statistics import interval
-from eunomia.study.learning.training import ScenarioSampler
+from eunomia.study.learning.scenarios import ScenarioSampler
 
 TEST_GENERATION = 50_000  # of training seeds: no training reaches it
 TESTS = 24

@@ -1,41 +1,43 @@
-"""Training and evaluating learned policies on scenarios: where episodes come from, and what becomes of the result."""
+"""Training from a file: which agents, compared with the best heuristic on the same episodes, to a card.
+
+A training is a list of stages, or one algorithm in their place: each is an agent of the loop
+(:mod:`eunomia.learning.agents`). A search in stages keeps the heuristic where it did not win by more than the error of
+the comparison; an algorithm keeps its own policy, and the card says how it did.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from eunomia.config import Scenario, as_table, load_scenario, with_values
+from eunomia.config.algorithm import DeferrableAlgorithm, OwnAlgorithm, PlacementAlgorithm
 from eunomia.config.training import NETWORKS, StageConfig, TrainingConfig
+from eunomia.core.errors import ConfigError
 from eunomia.hardware.table import CostTable
-from eunomia.inference.problem import build_problem
 from eunomia.inference.simulate import simulate_problem
-from eunomia.learning.agents.cmaes import Progress, Settings, Trained, train
-from eunomia.learning.agents.expert.agent import ExpertSettings, train_by_expert
+from eunomia.learning import card as cards
+from eunomia.learning.agents import Context, make_agent
+from eunomia.learning.agents.cmaes import WeightsAgent
 from eunomia.learning.card import card_path_of
-from eunomia.learning.checkpoint import Checkpoint, save
-from eunomia.learning.episodes import Episode, Sampler
+from eunomia.learning.episodes import Episode, Task
 from eunomia.learning.load import checkpoint_of, shipped
-from eunomia.learning.objectives import PROMISED, check_objective, value
+from eunomia.learning.loop import Plan, Progress, Trained, paired_error, train
+from eunomia.learning.objectives import PROMISED, task_of, value
 from eunomia.learning.policy.bases import TERMS, base_weights, with_promise
+from eunomia.learning.policy.checkpoint import Checkpoint, save
 from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.learning.policy.weights import Floats, Weights
 from eunomia.learning.workers import Crew
-from eunomia.study.files import file_stamps
-from eunomia.study.inference.bench import prepare
-from eunomia.study.inference.tuning import FIRST_VALIDATION_SEED
-from eunomia.study.run import engine_options, provenance
-from eunomia.workload.requests import RequestTable
+from eunomia.study.learning.scenarios import Later, ScenarioSampler, Source
+from eunomia.study.run import provenance
 
-FIRST_TRAINING_SEED = 1_000_000_000  # apart from those of tests and of validation
-SEEDS_PER_GENERATION = 10_000
 FIRST_ROUND, FINALISTS = 8, 12  # episodes, and bases for promises that see the rest of validation
 STRENGTH = 2.0  # of the terms for a promise, where a search for it begins
 BASES = tuple(
@@ -56,89 +58,7 @@ TENANT_BASES = tuple(
     for gate in (1.0, 0.9, 0.75)
 )
 
-Tell = Callable[[StageConfig, Progress], None]
-
-
-class Source(Sampler, Protocol):
-    """A sampler that says what its episodes depend on."""
-
-    @property
-    def about(self) -> str:
-        """Part of the training's identity."""
-
-
-class ScenarioSampler:
-    """Episodes of scenarios: each takes the next combination of scenario and varied values, in a shuffled order."""
-
-    def __init__(self, config: TrainingConfig) -> None:
-        self.config = config
-        self.scenarios = tuple(
-            with_values(scenario, dict(zip(config.vary, values, strict=True)))
-            for scenario in map(load_scenario, config.scenarios)
-            for values in itertools.product(*config.vary.values())
-        )
-        self._kept: list[Episode] | None = None
-
-    @property
-    def about(self) -> str:
-        """What episodes depend on, as text."""
-        tables = [as_table(scenario) for scenario in self.scenarios]
-        return json.dumps([tables, [file_stamps(table) for table in tables], self.config.targets, self.config.requests,
-                           self.config.validation, self.config.seed], sort_keys=True)  # fmt: skip
-
-    def training(self, generation: int, count: int) -> list[Episode]:
-        """Episodes of one generation."""
-        first = FIRST_TRAINING_SEED + SEEDS_PER_GENERATION * generation
-        return [self._episode(generation * count + i, first + i) for i in range(count)]
-
-    def validation(self) -> list[Episode]:
-        """The same episodes at every call, drawn once."""
-        if self._kept is None:
-            self._kept = [self._episode(i, FIRST_VALIDATION_SEED + i) for i in range(self.config.validation)]
-        return self._kept
-
-    def _episode(self, index: int, seed: int) -> Episode:
-        lap, place = divmod(index, len(self.scenarios))
-        order = np.random.default_rng([self.config.seed, lap]).permutation(len(self.scenarios))
-        made = scenario_episode(self.scenarios[order[place]], seed, self.config.requests)
-        if self.config.targets is None:
-            return made
-        low, high = self.config.targets
-        return made.with_targets(low, high, np.random.default_rng([self.config.seed, seed]))
-
-
-@dataclass(frozen=True, eq=False)
-class Later:
-    """The same sampler for a later stage: training begins after ``first`` generations, on traces not yet seen."""
-
-    sampler: Sampler
-    first: int
-
-    def training(self, generation: int, count: int) -> list[Episode]:
-        """Episodes of one generation of the stage."""
-        return self.sampler.training(self.first + generation, count)
-
-    def validation(self) -> list[Episode]:
-        """Those of all stages."""
-        return self.sampler.validation()
-
-
-def scenario_episode(scenario: Scenario, seed: int, most: int | None = None) -> Episode:
-    """One trace of a scenario, its first ``most`` requests, measured after its warm-up."""
-    bench = prepare(scenario)
-    requests = first_requests(bench.requests(seed), most)
-    options = engine_options(scenario, seed, "requests")
-    problem = build_problem(requests, bench.machine.table, bench.machine, options)
-    return Episode(problem, options, f"{scenario.name}, load {scenario.load}, seed {seed}", scenario.warmup_s)
-
-
-def first_requests(requests: RequestTable, most: int | None) -> RequestTable:
-    """The first ``most`` rows; closed-loop tables stay whole."""
-    if most is None or len(requests) <= most or (requests.after >= 0).any():
-        return requests
-    r = requests
-    return RequestTable(r.agreements, r.pair[:most], r.arrival_s[:most], r.relative_deadline_s[:most],
-                        r.priority[:most], r.deferrable[:most])  # fmt: skip
+Tell = Callable[[str, Progress], None]  # name of the stage or algorithm, what is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,58 +99,207 @@ def _rule(name: str) -> LearnedPolicy | str:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """A finished training: the checkpoint, and whether the policy passed the gate against the heuristic."""
+    """A finished training beside the best heuristic on the same validation episodes."""
 
-    checkpoint: Checkpoint
+    name: str
     path: Path
     heuristic: Heuristic
+    trained: tuple[Trained, ...]  # one per stage
     gain: float  # over the heuristic, mean paired difference on validation
     error: float  # its standard error over episodes
-    kept_heuristic: bool
+    kept_heuristic: bool | None  # None: an algorithm, whose policy is kept in any case
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time of all stages."""
+        return sum(trained.cpu_s for trained in self.trained)
 
 
 def train_policy(
-    config: TrainingConfig, folder: Path, workers: Crew = 1, tell: Tell | None = None, command: str = "",
+    config: TrainingConfig,
+    folder: Path,
+    workers: Crew = 1,
+    tell: Tell | None = None,
+    command: str = "",
     source: Source | None = None,
-) -> Outcome:  # fmt: skip
-    """Train all stages, keep the heuristic if it was not beaten by more than the paired error, write a checkpoint.
+) -> Outcome:
+    """Train, compare, write the card. A stopped training goes on where it was, from its state in ``folder``.
 
-    ``source``: where episodes come from, in place of the file's scenarios. The state of each stage stands in
-    ``folder``; a stopped training goes on where it was. Raises ConfigError, RecordError, OutputError.
+    ``source``: where episodes come from, in place of the file's scenarios. Raises ConfigError, RecordError,
+    OutputError.
     """
-    searched, judged = objectives(config)
-    check_objective(searched)
-    sampler = source or ScenarioSampler(config)
-    episodes = sampler.validation()
-    tenants = config.targets is not None or any((e.problem.jobs.slo_kind >= 0).any() for e in episodes)
-    heuristic = best_heuristic(episodes, judged, tenants)
-    weights, trained = _start(config, heuristic), []
-    for number, stage in enumerate(config.stage):
-        if stage.stage in NETWORKS and weights.kind == "linear":
-            weights = weights.with_network(stage.stage, stage.units, config.seed)
-        about, place = f"{number} {sampler.about}", folder / f"stage-{number}"
-        later = Later(sampler, sum(done.generations for done in config.stage[:number]))
-        told = None if tell is None else lambda progress, stage=stage: tell(stage, progress)
-        if stage.trainer == "expert":
-            taught = _expert_settings(
-                config, stage, weights, _rollout_rule(stage, heuristic, episodes), about
+    run = _Run(config, folder, workers, tell, command)
+    return run.stages(source) if config.algorithm is None else run.algorithm(source)
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """One training: the file, where its state stands, who works, who is told."""
+
+    config: TrainingConfig
+    folder: Path
+    workers: Crew
+    tell: Tell | None
+    command: str
+
+    def train(
+        self, name: str, settings: Any, context: Context, plan: Plan, place: str
+    ) -> tuple[Any, Trained]:
+        """One agent in the loop."""
+        agent = make_agent(name, settings, context)
+        shown, tell = getattr(settings, "stage", name), self.tell
+        told = None if tell is None else partial(tell, shown)
+        return agent, train(agent, plan, self.folder / place, self.workers, told)
+
+    def stages(self, source: Source | None) -> Outcome:
+        """The search in stages: each goes on from the weights of the one before."""
+        config, (searched, judged) = self.config, objectives(self.config)
+        sampler = source or ScenarioSampler(config)
+        task_of(sampler, searched)  # complains before anything runs
+        episodes = sampler.validation()
+        tenants = is_promised(config, episodes)
+        heuristic = best_heuristic(episodes, judged, tenants)
+        weights, trained = _start(config, heuristic), []
+        for number, stage in enumerate(config.stage):
+            if stage.stage in NETWORKS and weights.kind == "linear":
+                weights = weights.with_network(stage.stage, stage.units, config.seed)
+            later = Later(sampler, sum(done.generations for done in config.stage[:number]))
+            expert = stage.trainer == "expert"
+            task = task_of(later, config.objective if expert else searched)
+            promises = config.promise is not None
+            rule = _rollout_rule(stage, heuristic, episodes) if expert else ""
+            context = Context(task, config.seed, weights, tenants, promises, rule)
+            about = (
+                stage.model_dump(exclude={"generations"}),
+                dict(searched),
+                [tenants, promises, rule],
+                f"{number} {sampler.about}",
             )
-            trained.append(train_by_expert(taught, later, place, workers, told))
-        else:
-            settings = _settings(config, stage, weights, tenants, searched, about)
-            trained.append(train(settings, later, place, workers, told))
-        weights = trained[-1].weights
-    values = trained[-1].values
-    if judged != searched:
-        values = np.array([value(LearnedPolicy(weights, alarm=np.inf), e, judged) for e in episodes])
+            identity = _hash(about, weights.pack().tobytes())
+            plan = Plan(stage.generations, 1 if expert else stage.validate_every, identity)
+            agent, done = self.train(stage.trainer, stage, context, plan, f"stage-{number}")
+            assert isinstance(agent, WeightsAgent), "stages search coordinates of weights"
+            weights = agent.weights(done.tensors)
+            trained.append(done)
+        values = trained[-1].values
+        if judged != searched:
+            values = np.array([value(LearnedPolicy(weights, alarm=np.inf), e, judged) for e in episodes])
+        gain, error = _gain(values, heuristic)
+        kept = not gain > error
+        facts = self.facts({"algorithm"}, heuristic, gain, error, episodes)
+        facts |= {**_beginning(config), "generations": [len(done.curve) for done in trained]}
+        facts["cpu_s"] = round(sum(done.cpu_s for done in trained), 1)
+        facts["validation"]["kept_heuristic"] = kept
+        weights = base_weights(heuristic.name) if kept else _with_ranges(weights, episodes)
+        path = save(Checkpoint(config.name, weights, facts), self.folder / config.name)
+        return Outcome(config.name, path, heuristic, tuple(trained), gain, error, kept)
+
+    def algorithm(self, source: Source | None) -> Outcome:
+        """One algorithm in place of the stages."""
+        config, settings = self.config, self.config.algorithm
+        assert settings is not None, "asked for with a table [algorithm]"
+        task, about, rivals = _task(config, source)
+        context = Context(task, config.seed, tenants=config.targets is not None)
+        plan = Plan(
+            settings.iterations,
+            settings.validate_every,
+            _hash((settings.model_dump(), dict(config.objective), about)),
+        )
+        name = settings.agent if isinstance(settings, OwnAlgorithm) else settings.name
+        agent, done = self.train(name, settings, context, plan, "state")
+        heuristic = rivals(task.validation())
+        gain, error = _gain(done.values, heuristic)
+        episodes = [] if isinstance(settings, PlacementAlgorithm) else task.validation()
+        facts = self.facts({"stage"}, heuristic, gain, error, episodes)
+        facts |= {"iterations": int(done.curve[-1]["iteration"]), "cpu_s": round(done.cpu_s, 1)}
+        facts["validation"] |= {
+            "episodes": len(done.values),
+            "start_mean": float(done.start_values.mean()),
+        }
+        path = cards.save(agent.policy(done.tensors, config.name), self.folder / config.name, facts)
+        return Outcome(config.name, path, heuristic, (done,), gain, error, None)
+
+    def facts(
+        self, without: set[str], heuristic: Heuristic, gain: float, error: float, episodes: Sequence[Episode]
+    ) -> dict[str, Any]:
+        """What the card says beside the weights."""
+        exclude = {"scenarios", "start_from", *without}
+        return {
+            "command": self.command,
+            "training": self.config.model_dump(mode="json", exclude=exclude),
+            **(episode_facts(episodes) if episodes else {}),
+            "validation": {
+                "episodes": len(episodes),
+                "heuristic": heuristic.name,
+                "heuristic_mean": float(heuristic.values.mean()),
+                "gain": gain,
+                "error": error,
+            },
+        }
+
+
+def _rollout_rule(stage: StageConfig, heuristic: Heuristic, episodes: Sequence[Episode]) -> str:
+    """What rollouts follow: the heuristic of validation, or the best for hits where rollouts cannot follow that one."""
+    if stage.rule != "best":
+        return stage.rule
+    followed = heuristic.name in BASES
+    return heuristic.name if followed else best_heuristic(episodes, {"hit_rate": 1.0}, tenants=False).name
+
+
+def _gain(values: Floats, heuristic: Heuristic) -> tuple[float, float]:
+    """Mean paired difference to the heuristic, and its standard error."""
     difference = values - heuristic.values
-    gain = float(difference.mean())
-    error = float(difference.std(ddof=1) / np.sqrt(len(difference))) if len(difference) > 1 else 0.0
-    kept = not gain > error
-    weights = base_weights(heuristic.name) if kept else _with_ranges(weights, episodes)
-    facts = _facts(config, heuristic, trained, gain, error, kept, episodes, command)
-    checkpoint = Checkpoint(config.name, weights, facts)
-    return Outcome(checkpoint, save(checkpoint, folder / config.name), heuristic, gain, error, kept)
+    return float(difference.mean()), paired_error(difference)
+
+
+def _hash(about: Any, content: bytes = b"") -> str:
+    """Identity of a training: everything that its numbers depend on."""
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode() + content).hexdigest()
+
+
+def _task(
+    config: TrainingConfig, source: Source | None
+) -> tuple[Task, str, Callable[[Sequence[Any]], Heuristic]]:
+    """What an algorithm is trained for, what its episodes depend on, and the best of its rivals on given episodes."""
+    settings = config.algorithm
+    if isinstance(settings, PlacementAlgorithm):
+        from eunomia.inference.environments.edge_cloud.rules import RULES, find_rule
+        from eunomia.learning.agents.a3c.agent import placement_task
+
+        task = placement_task(settings, config.validation, config.seed)
+        return task, repr(task.sampler), partial(_best_of, {name: find_rule(name) for name in RULES}, task)
+    sampler = source or ScenarioSampler(config)
+    if isinstance(settings, DeferrableAlgorithm):
+        from eunomia.learning.agents.deferrable.agent import worth
+        from eunomia.learning.agents.deferrable.policy import RULES as STARTS
+        from eunomia.learning.agents.deferrable.policy import deferring
+
+        if not any(episode.problem.jobs.deferrable.any() for episode in sampler.validation()):
+            raise ConfigError(
+                "no request of these scenarios is deferrable; give a tenant defer_s = [shortest, longest]"
+            )
+        task = Task(sampler, partial(worth, share=settings.share))
+        rules = [deferring(when, settings.base) for when in STARTS]
+        return task, sampler.about, partial(_best_of, {rule.name: rule for rule in rules}, task)
+    task = task_of(sampler, config.objective)
+
+    def rivals(episodes: Sequence[Episode]) -> Heuristic:
+        return best_heuristic(episodes, config.objective, is_promised(config, episodes))
+
+    return task, sampler.about, rivals
+
+
+def is_promised(config: TrainingConfig, episodes: Sequence[Episode]) -> bool:
+    """Whether anything is promised to anybody."""
+    return config.targets is not None or any((e.problem.jobs.slo_kind >= 0).any() for e in episodes)
+
+
+def _best_of(rules: Mapping[str, Any], task: Task, episodes: Sequence[Any]) -> Heuristic:
+    """The rule of the greatest mean worth."""
+    found = [
+        Heuristic(name, np.array([task.worth(rule, e) for e in episodes])) for name, rule in rules.items()
+    ]
+    return max(found, key=lambda heuristic: float(heuristic.values.mean()))
 
 
 def objectives(config: TrainingConfig) -> tuple[Mapping[str, float], Mapping[str, float]]:
@@ -255,33 +324,6 @@ def _started_from(text: str) -> Checkpoint:
     return checkpoint_of(name if name in shipped() and not card_path_of(text).is_file() else text)
 
 
-def _settings(
-    config: TrainingConfig, stage: StageConfig, start: Weights, tenants: bool, objective: Mapping[str, float],
-    about: str,
-) -> Settings:  # fmt: skip
-    return Settings(
-        start, stage.stage, stage.generations, stage.population, stage.episodes, stage.sigma, config.seed,
-        stage.validate_every, objective, tenants, config.promise is not None, stage.diagonal, about=about,
-    )  # fmt: skip
-
-
-def _rollout_rule(stage: StageConfig, heuristic: Heuristic, episodes: Sequence[Episode]) -> str:
-    """What rollouts follow: the heuristic of validation, or the best for hits where rollouts cannot follow that one."""
-    if stage.rule != "best":
-        return stage.rule
-    followed = heuristic.name in BASES
-    return heuristic.name if followed else best_heuristic(episodes, {"hit_rate": 1.0}, tenants=False).name
-
-
-def _expert_settings(
-    config: TrainingConfig, stage: StageConfig, start: Weights, rule: str, about: str
-) -> ExpertSettings:
-    return ExpertSettings(
-        start, rule.replace("+any_idle", ""), stage.generations, stage.episodes, config.seed, stage.share, stage.price,
-        stage.hold, objective=config.objective, about=about,
-    )  # fmt: skip
-
-
 def _with_ranges(weights: Weights, episodes: Sequence[Episode]) -> Weights:
     """The ranges of job features on validation episodes, which the alarm of the served policy compares with."""
     policy = LearnedPolicy(weights, alarm=np.inf)
@@ -290,26 +332,6 @@ def _with_ranges(weights: Weights, episodes: Sequence[Episode]) -> Weights:
         simulate_problem(episode.problem, policy, episode.options)
     low, high = policy.seen
     return replace(weights, low=low, high=high)
-
-
-def _facts(
-    config: TrainingConfig, heuristic: Heuristic, trained: Sequence[Trained], gain: float, error: float, kept: bool,
-    episodes: Sequence[Episode], command: str,
-) -> dict[str, Any]:  # fmt: skip
-    """What the card says beside the weights."""
-    return {
-        "command": command,
-        "training": config.model_dump(mode="json", exclude={"scenarios", "start_from", "algorithm"}),
-        **_beginning(config),
-        **episode_facts(episodes),
-        "generations": [len(t.curve) for t in trained],
-        "cpu_s": round(sum(t.cpu_s for t in trained), 1),
-        "validation": {
-            "episodes": len(episodes), "heuristic": heuristic.name,
-            "heuristic_mean": float(heuristic.values.mean()), "gain": gain, "error": error,
-            "kept_heuristic": kept,
-        },
-    }  # fmt: skip
 
 
 def _beginning(config: TrainingConfig) -> dict[str, Any]:

@@ -11,7 +11,8 @@ import os
 import queue
 import time
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,13 +20,78 @@ from torch import Tensor
 
 from eunomia.core.errors import PolicyError
 from eunomia.core.workers import follow_parent
-from eunomia.inference.environments.edge_cloud.case import Case, Floats, draw
+from eunomia.inference.environments.edge_cloud.case import Case, draw
 from eunomia.inference.environments.edge_cloud.rules import measured
-from eunomia.learning.agents.a3c.learner import Settings, Worker, first_tensors, flat, unflat
+from eunomia.inference.environments.edge_cloud.world import Goals
+from eunomia.learning.agents.a3c.learner import DECAY, FOLLOW, Worker, first_tensors, flat, goals_of, unflat
 from eunomia.learning.agents.a3c.policy import PreferencePlacement
-from eunomia.learning.agents.torch_state import Arrays
+from eunomia.learning.episodes import Task
+from eunomia.learning.loop import Agent
+from eunomia.learning.state import Arrays, Entry, Pieces
+from eunomia.learning.workers import Workers
 
-FIRST_TRAINING_SEED, FIRST_VALIDATION_SEED = 1_000_000, 900_000  # apart from those of tests
+if TYPE_CHECKING:
+    from eunomia.config.algorithm import PlacementAlgorithm
+    from eunomia.learning.agents import Context
+
+FIRST_TRAINING_SEED, FIRST_VALIDATION_SEED = 1_000_000, 900_000
+
+
+@dataclass(frozen=True)
+class Cases:
+    """Where traces come from: ``draw`` with these arguments. Seeds are apart from those of tests."""
+
+    tasks: int = 40
+    devices: int = 6
+    tenants: int = 4
+    load: float = 1.0
+    bars: float = 0.15
+    traces: int = 2
+    kept: int = 24  # for validation
+    seed: int = 0
+
+    def training(self, generation: int, count: int) -> list[Case]:
+        """The traces of an iteration, ``traces`` for each of ``count`` workers."""
+        return [case for worker in range(count) for case in self.of_worker(generation, worker)]
+
+    def of_worker(self, number: int, worker: int) -> list[Case]:
+        """The traces of one worker in an iteration."""
+        first = FIRST_TRAINING_SEED * (1 + self.seed) + number * 10_000 + worker * 100
+        return [self.one(first + n) for n in range(self.traces)]
+
+    def validation(self) -> list[Case]:
+        """The same at every call."""
+        return [self.one(FIRST_VALIDATION_SEED + n) for n in range(self.kept)]
+
+    def one(self, seed: int) -> Case:
+        """One trace."""
+        return draw(seed, self.tasks, self.devices, self.tenants, self.load, self.bars)
+
+
+@dataclass(frozen=True)
+class Player:
+    """What makes the worker of a number in an iteration: its traces, its random numbers."""
+
+    settings: PlacementAlgorithm
+    cases: Cases
+    seed: int
+
+    def __call__(self, number: int, worker: int) -> Worker:
+        """A worker at its first decision."""
+        rng = np.random.default_rng([self.seed, 0xA3C, number, worker])
+        return Worker(self.settings, self.cases.of_worker(number, worker), rng)
+
+
+def placement_task(settings: PlacementAlgorithm, validation: int, seed: int) -> Task:
+    """Traces drawn as the settings say, valued by the reward of their goals."""
+    a = settings
+    cases = Cases(a.tasks, a.devices, a.tenants, a.load, a.bars, a.traces, validation, seed)
+    return Task(cases, partial(reward_of, goals=goals_of(a)))
+
+
+def reward_of(policy: Any, case: Case, goals: Goals) -> float:
+    """What a policy earns on a trace."""
+    return measured(case, policy, goals).reward
 
 
 class Shared:
@@ -37,101 +103,52 @@ class Shared:
         for shared in (self.theta, self.square, self.rho):
             shared.share_memory_()  # type: ignore[no-untyped-call]
 
-    def apply(self, gradient: Tensor, reward: float, tau: float, s: Settings) -> None:
+    def apply(self, gradient: Tensor, reward: float, tau: float, rate: float) -> None:
         """One step of RMSprop, and of rho."""
         with torch.no_grad():
-            self.square.mul_(s.decay).addcmul_(gradient, gradient, value=1.0 - s.decay)
-            self.theta.addcdiv_(gradient, (self.square + 1e-5).sqrt(), value=-s.rate)
+            self.square.mul_(DECAY).addcmul_(gradient, gradient, value=1.0 - DECAY)
+            self.theta.addcdiv_(gradient, (self.square + 1e-5).sqrt(), value=-rate)
             if tau > 0.0:
-                self.rho.add_(s.follow * (reward - float(self.rho) * tau))
+                self.rho.add_(FOLLOW * (reward - float(self.rho) * tau))
 
 
-def _serve(orders: Any, answers: Any, shared: Shared, lock: Any, settings: Settings, cases: Any) -> None:
+def _serve(orders: Any, answers: Any, lock: Any, shared: Shared, player: Player) -> None:
     """A process: plays its traces of an iteration, applies every gradient at once, says what was earned."""
-    parent = os.getppid()
-    follow_parent(parent)
+    follow_parent(os.getppid())
     torch.set_num_threads(1)
-    while True:
-        try:
-            order = orders.get(timeout=5.0)
-        except queue.Empty:
-            if os.getppid() != parent:
-                return  # the parent was killed
-            continue
-        if order is None:
-            return
-        began = time.process_time()
-        number, worker = order
-        player = Worker(settings, cases(number, worker), _rng(settings, number, worker))
-        while (done := player.segment(shared.theta.clone(), float(shared.rho))) is not None:
+    while (order := orders.get()) is not None:
+        began, worker = time.process_time(), player(*order)
+        while (done := worker.segment(shared.theta.clone(), float(shared.rho))) is not None:
             with lock:
-                shared.apply(*done, settings)
-        answers.put((player.rewards, time.process_time() - began))
+                shared.apply(*done, player.settings.rate)
+        answers.put((worker.rewards, time.process_time() - began))
 
 
-@dataclass(frozen=True)
-class Cases:
-    """Where traces come from: ``draw`` with these arguments."""
+class PlacementAgent(Agent):
+    """A3C or A2C on the environment edge_cloud; the task's episodes are ``Cases``."""
 
-    tasks: int = 40
-    devices: int = 6
-    tenants: int = 4
-    load: float = 1.0
-    bars: float = 0.15
-    traces: int = 2
-    validation: int = 24
-    seed: int = 0
-
-    def __call__(self, number: int, worker: int) -> list[Case]:
-        """The traces of a worker in an iteration."""
-        first = FIRST_TRAINING_SEED * (1 + self.seed) + number * 10_000 + worker * 100
-        return [self.one(first + n) for n in range(self.traces)]
-
-    def validating(self) -> list[Case]:
-        """The same at every call."""
-        return [self.one(FIRST_VALIDATION_SEED + n) for n in range(self.validation)]
-
-    def one(self, seed: int) -> Case:
-        """One trace."""
-        return draw(seed, self.tasks, self.devices, self.tenants, self.load, self.bars)
-
-
-def _rng(settings: Settings, number: int, worker: int) -> np.random.Generator:
-    return np.random.default_rng([settings.seed, 0xA3C, number, worker])
-
-
-class PlacementAgent:
-    """A3C or A2C for the loop of loop.py. Use it in a ``with`` block: A3C has processes to end."""
-
-    def __init__(self, settings: Settings, cases: Cases) -> None:
-        self.settings, self.cases = settings, cases
-        self.shared = Shared(flat(first_tensors(settings.units, settings.seed)))
+    def __init__(self, settings: PlacementAlgorithm, context: Context) -> None:
+        super().__init__(context.task)
+        self.settings = settings
+        cases = context.task.sampler
+        assert isinstance(cases, Cases), "placement is trained on drawn traces"
+        self.player = Player(settings, cases, context.seed)
+        self.shared = Shared(flat(first_tensors(settings.units, context.seed)))
         self._crew: list[tuple[Any, Any]] = []
         self._answers: Any = None
         self._lock: Any = None
 
-    def __enter__(self) -> PlacementAgent:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for process, orders in self._crew:
-            orders.put(None)
-            process.join(5.0)
-            if process.is_alive():
-                process.terminate()
-        self._crew = []
-
-    def iterate(self, number: int) -> dict[str, float]:
+    def iterate(self, number: int, crew: Workers) -> Entry:
         """All workers play their traces."""
-        rewards, cpu_s = (self._together if self.settings.together else self._apart)(number)
+        rewards, cpu_s = (self._together if self.settings.name == "a2c" else self._apart)(number)
         return {"reward": float(np.mean(rewards)), "rho": float(self.shared.rho), "workers_cpu_s": cpu_s}
 
     def _together(self, number: int) -> tuple[list[float], float]:
         s = self.settings
-        crew = [Worker(s, self.cases(number, w), _rng(s, number, w)) for w in range(s.workers)]
+        crew = [self.player(number, worker) for worker in range(s.workers)]
         while found := [d for d in (w.segment(self.shared.theta, float(self.shared.rho)) for w in crew) if d]:
             mean = torch.stack([gradient for gradient, _, _ in found]).mean(0)
-            self.shared.apply(mean, sum(r for _, r, _ in found), sum(t for _, _, t in found), s)
+            self.shared.apply(mean, sum(r for _, r, _ in found), sum(t for _, _, t in found), s.rate)
         return [reward for worker in crew for reward in worker.rewards], 0.0
 
     def _apart(self, number: int) -> tuple[list[float], float]:
@@ -162,7 +179,7 @@ class PlacementAgent:
         )  # kept: a process opens them when it is up
         for _ in range(self.settings.workers):
             orders = context.Queue()
-            given = (orders, self._answers, self.shared, self._lock, self.settings, self.cases)
+            given = (orders, self._answers, self._lock, self.shared, self.player)
             process = context.Process(target=_serve, args=given, daemon=True)
             process.start()
             self._crew.append((process, orders))
@@ -171,18 +188,24 @@ class PlacementAgent:
         """Weights, squares, rho."""
         return {name: getattr(self.shared, name).numpy().copy() for name in ("theta", "square", "rho")}
 
-    def restore(self, arrays: Arrays) -> None:
+    def restore(self, arrays: Arrays, pieces: Pieces, crew: Workers) -> None:
         """Go on from ``arrays()``."""
         for name in ("theta", "square", "rho"):
             getattr(self.shared, name).copy_(torch.from_numpy(arrays[name].copy()))
 
-    def tensors(self) -> dict[str, Floats]:
+    def tensors(self) -> Arrays:
         """The policy as numbers."""
         return {n: v.numpy().copy() for n, v in unflat(self.shared.theta, self.settings.units).items()}
 
-    def validate(self, tensors: dict[str, Floats]) -> Floats:
-        """Reward of every validation trace, by the likeliest choices."""
-        policy = PreferencePlacement(tensors, hidden=self.settings.hidden)
-        return np.array(
-            [measured(case, policy, self.settings.goals).reward for case in self.cases.validating()]
-        )
+    def policy(self, tensors: Arrays, name: str = "") -> PreferencePlacement:
+        """A policy of the environment by the likeliest choices."""
+        return PreferencePlacement(tensors, name or "placement", self.settings.hidden)
+
+    def close(self) -> None:
+        """End the processes of A3C."""
+        for process, orders in self._crew:
+            orders.put(None)
+            process.join(5.0)
+            if process.is_alive():
+                process.terminate()
+        self._crew = []

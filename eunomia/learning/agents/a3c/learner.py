@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from eunomia.core.errors import ConfigError
 from eunomia.inference.environments.edge_cloud.case import Case, Floats
 from eunomia.inference.environments.edge_cloud.world import Goals, World
 from eunomia.learning.agents.a3c.policy import (
@@ -30,42 +29,18 @@ from eunomia.learning.agents.a3c.policy import (
     shapes,
 )
 
+if TYPE_CHECKING:
+    from eunomia.config.algorithm import PlacementAlgorithm
 
-@dataclass(frozen=True)
-class Settings:
-    """Numbers of the algorithm. ``hidden``, ``penalty``, ``period``: ablations (docs/placement.md)."""
+DECAY = 0.99  # of RMSprop
+GRADIENT = 5.0  # greatest norm
+VALUE_WEIGHT = 0.25
+FOLLOW = 0.02  # of rho
 
-    workers: int = 4
-    together: bool = False  # A2C
-    traces: int = 2  # per worker and iteration
-    steps: int = 24  # decisions per gradient
-    units: int = 32
-    rate: float = 1e-3
-    decay: float = 0.99  # of RMSprop
-    gradient: float = 5.0  # greatest norm
-    entropy_weight: float = 0.01
-    value_weight: float = 0.25
-    follow: float = 0.02  # of rho
-    hidden: bool = False  # likes are not seen
-    penalty: float = 0.0  # > 0: nothing is masked; an illegal pair costs this and counts as deferring
-    period: float = 0.0  # > 0: decisions at its multiples, in mean run times
-    goals: Goals = field(default_factory=Goals)
-    seed: int = 0
 
-    def __post_init__(self) -> None:
-        if min(self.workers, self.traces, self.steps, self.units) < 1 or not (
-            self.rate > 0.0 and self.gradient > 0.0
-        ):
-            raise ConfigError(
-                "workers, traces, steps and units must be at least 1, rate and gradient positive"
-            )
-        if (
-            min(self.entropy_weight, self.value_weight, self.penalty, self.period) < 0.0
-            or not 0.0 < self.decay < 1.0
-        ):
-            raise ConfigError(
-                "weights, penalty and period must not be negative, and decay must lie in (0, 1)"
-            )
+def goals_of(settings: PlacementAlgorithm) -> Goals:
+    """What a training is rewarded for."""
+    return Goals(settings.requester, settings.provider, settings.utilisation, settings.waiting)
 
 
 def first_tensors(units: int, seed: int) -> dict[str, Floats]:
@@ -114,7 +89,7 @@ class _Walk:
 class Worker:
     """Plays traces in segments and turns each into a gradient."""
 
-    def __init__(self, settings: Settings, cases: Sequence[Case], rng: np.random.Generator) -> None:
+    def __init__(self, settings: PlacementAlgorithm, cases: Sequence[Case], rng: np.random.Generator) -> None:
         self.settings, self._cases, self._rng = settings, list(cases), rng
         self._world: World | None = None
         self.rewards: list[float] = []  # of finished traces
@@ -137,7 +112,7 @@ class Worker:
     def _at(self) -> World:
         if self._world is None:
             case = self._cases.pop(0)
-            self._world = World(case, self.settings.goals, self.settings.period * case.mean_run_s)
+            self._world = World(case, goals_of(self.settings), self.settings.period * case.mean_run_s)
         return self._world
 
     def _mask(self) -> Any:
@@ -177,7 +152,7 @@ class Worker:
         return reward, tau_s
 
 
-def _gradient(theta: Tensor, walk: _Walk, after: float, rho: float, s: Settings) -> Tensor:
+def _gradient(theta: Tensor, walk: _Walk, after: float, rho: float, s: PlacementAlgorithm) -> Tensor:
     """Of the loss of a segment, at ``theta``."""
     most = max(max(len(x) for x, _ in walk.seen), 1)
     x = torch.zeros(len(walk.action), most, len(PAIR), dtype=torch.float64)
@@ -193,10 +168,10 @@ def _gradient(theta: Tensor, walk: _Walk, after: float, rho: float, s: Settings)
     advantage = (goal - value).detach()
     entropy = -(log.exp() * log.clamp(min=-1e3)).sum(1)
     taken = log.gather(1, action[:, None])[:, 0]
-    loss = (-taken * advantage - s.entropy_weight * entropy + s.value_weight * (goal - value) ** 2).mean()
+    loss = (-taken * advantage - s.entropy * entropy + VALUE_WEIGHT * (goal - value) ** 2).mean()
     (gradient,) = torch.autograd.grad(loss, leaf)
     norm = float(gradient.norm())
-    return gradient * min(1.0, s.gradient / max(norm, 1e-12))
+    return gradient * min(1.0, GRADIENT / max(norm, 1e-12))
 
 
 def returns(reward: Sequence[float], tau: Sequence[float], after: float, rho: float) -> Floats:

@@ -11,18 +11,15 @@ as (ours). Any number of tasks, devices and tenants.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from eunomia.core.errors import ConfigError, RecordError
 from eunomia.inference.environments.edge_cloud.case import Floats
 from eunomia.inference.environments.edge_cloud.rules import Answer
 from eunomia.inference.environments.edge_cloud.world import World
-from eunomia.learning.card import card_path_of, read_family_card, read_tensors, write_card
+from eunomia.learning.card import Card, Parts, check_tensors
 
-FAMILY, VERSION = "placement", 1
 BASE, DEFER = 4.0, -2.0
 PAIR = (
     "tenant_likes",
@@ -89,13 +86,14 @@ class Decision:
 class PreferencePlacement:
     """A placement policy; a rule as those of rules.py. Raises ConfigError for a missing tensor or a wrong shape."""
 
+    FAMILY, VERSION = "placement", 1
+    answers_views = False
+    refusal = "it places whole tasks on devices (environments/edge_cloud); it cannot schedule layers"
+
     def __init__(self, tensors: dict[str, Floats], name: str = "placement", hidden: bool = False) -> None:
         self.tensors, self.name, self.hidden = tensors, name, hidden
         self.units = len(tensors.get("b1", ()))
-        for key, shape in shapes(self.units).items():
-            if key not in tensors or tensors[key].shape != shape:
-                found = tensors[key].shape if key in tensors else "missing"
-                raise ConfigError(f"placement weights '{key}' are {found}; {shape} is needed")
+        check_tensors("placement", tensors, shapes(self.units))
 
     def decision(self, world: World, mask: np.ndarray[Any, Any] | None = None) -> Decision:
         """Odds over legal pairs and deferring; ``mask``: other pairs than the legal ones."""
@@ -122,35 +120,15 @@ class PreferencePlacement:
         row, device = found.pairs[choice].tolist()
         return row, device
 
+    def parts(self) -> Parts:
+        """What its card says of it."""
+        kind = {"kind": "placement", "units": self.units, "hidden": self.hidden}
+        return Parts({"pair": PAIR, "global": GLOBAL}, kind, self.tensors)
 
-def save_placement(
-    policy: PreferencePlacement, path: str | Path, facts: dict[str, Any] | None = None
-) -> Path:
-    """Write card and tensors. Raises OutputError."""
-    features = {"version": VERSION, "pair": PAIR, "global": GLOBAL}
-    kind = {"kind": "placement", "units": policy.units, "hidden": policy.hidden}
-    return write_card(path, FAMILY, policy.name, features, kind, policy.tensors, facts)
-
-
-def read_placement_card(path: str | Path) -> dict[str, Any]:
-    """The card, checked. Raises RecordError."""
-    return read_family_card(path, FAMILY, VERSION)
-
-
-def load_placement(path: str | Path) -> PreferencePlacement:
-    """The policy of a card. Raises RecordError with the reason for refusal."""
-    card = read_placement_card(path)
-    try:
-        return PreferencePlacement(read_tensors(path, card), card["name"], bool(card["policy"]["hidden"]))
-    except ConfigError as error:
-        raise RecordError(f"{card_path_of(path)}: {error}") from None
-
-
-def refuse_engine(path: str | Path) -> Any:
-    """What asks for a policy of the engine is told that this is none. Raises ConfigError."""
-    raise ConfigError(
-        f"{path} places whole tasks on devices (eunomia.learning.agents.a3c); it cannot schedule layers"
-    )
+    @classmethod
+    def of_card(cls, card: Card, tensors: dict[str, Floats]) -> PreferencePlacement:
+        """The policy of a checked card."""
+        return cls(tensors, card["name"], bool(card["policy"]["hidden"]))
 
 
 def _relu(values: Floats) -> Floats:

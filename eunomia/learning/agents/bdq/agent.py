@@ -10,90 +10,59 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
-from eunomia.core.errors import ConfigError
 from eunomia.learning.agents.bdq.choose import asked_branches, resolve
 from eunomia.learning.agents.bdq.network import AUXILIARIES, BranchingQ, Observed
 from eunomia.learning.agents.bdq.policy import BranchingPolicy, BranchingWeights
-from eunomia.learning.agents.replay import SHOWN, Play, Recall
-from eunomia.learning.agents.torch_state import Arrays, kept, put_back
-from eunomia.learning.episodes import Sampler
-from eunomia.learning.loop import Floats, valued
+from eunomia.learning.agents.replay import SHOWN, Drawn, ReplayAgent
+from eunomia.learning.agents.torch_state import descend
+from eunomia.learning.gym.stage import Seen
+from eunomia.learning.state import Arrays, Entry
+from eunomia.learning.workers import Workers
+
+if TYPE_CHECKING:
+    from eunomia.config.algorithm import BdqAlgorithm
+    from eunomia.learning.agents import Context
+
+EPSILON = (1.0, 0.05)  # share of random choices, at first and at last
+GRADIENT = 10.0  # greatest norm
 
 
-@dataclass(frozen=True)
-class BranchingSettings:
-    """``auxiliaries``: names of heads, weighed by ``auxiliary`` (0.05 to 0.5); ``every`` steps, one update."""
+class BranchingAgent(ReplayAgent):
+    """Branching Q. The encoding is ``branch``."""
 
-    iterations: int = 20
-    units: int = 32
-    shared: bool = True
-    gamma: float = 0.99
-    rate: float = 1e-3
-    batch: int = 64
-    memory: int = 20_000
-    every: int = 2
-    copy_every: int = 200  # updates
-    epsilon: tuple[float, float] = (1.0, 0.05)
-    auxiliaries: tuple[str, ...] = ()
-    auxiliary: float = 0.1
-    seed: int = 0
+    PARTS = ("network", "slow", "optimizer")
+    ENCODING = "branch"
+    STREAM = 0xBD9
+    settings: BdqAlgorithm
 
-    def __post_init__(self) -> None:
-        if min(self.iterations, self.units, self.batch, self.every, self.copy_every) < 1:
-            raise ConfigError("iterations, units, batch, every and copy_every must be at least 1")
-        if not (0.0 <= self.gamma <= 1.0 and self.rate > 0.0 and self.memory >= self.batch):
-            raise ConfigError(
-                "gamma must be within 0 and 1, the rate positive, and the memory at least one batch"
-            )
+    def __init__(self, settings: BdqAlgorithm, context: Context) -> None:
+        super().__init__(settings, context)
+        lanes = len(self.task.validation()[0].problem.type_of)
+        self.network = BranchingQ(lanes, settings.units, settings.shared, settings.auxiliaries, context.seed)
+        self.slow = copy.deepcopy(self.network)
+        self.optimizer = torch.optim.Adam(self.network.parameters(), settings.rate)
 
     def epsilon_at(self, number: int) -> float:
         """Linear over the iterations, which count from 1."""
-        share = (number - 1) / max(self.iterations - 1, 1)
-        return self.epsilon[0] + share * (self.epsilon[1] - self.epsilon[0])
+        share = (number - 1) / max(self.settings.iterations - 1, 1)
+        return EPSILON[0] + share * (EPSILON[1] - EPSILON[0])
 
+    def act(self, seen: Seen, number: int, rng: np.random.Generator) -> npt.NDArray[Any]:
+        """Greedy choices, and random ones."""
+        return choose(self.network, seen, self.epsilon_at(number), rng)
 
-class BranchingAgent:
-    """Branching Q for the loop of loop.py. The encoding of ``play`` must be ``branch``."""
-
-    def __init__(
-        self, settings: BranchingSettings, play: Play, sampler: Sampler, objective: Mapping[str, float]
-    ) -> None:
-        s = self.settings = settings
-        self.play, self.sampler, self.objective = play, sampler, objective
-        lanes = len(sampler.validation()[0].problem.type_of)
-        self.network = BranchingQ(lanes, s.units, s.shared, s.auxiliaries, s.seed)
-        self.slow = copy.deepcopy(self.network)
-        self.optimizer = torch.optim.Adam(self.network.parameters(), s.rate)
-        self.recall = Recall(sampler, play, s.memory, SHOWN)
-        self._done, self._steps, self._updates = 0.0, 0, 0
-
-    def iterate(self, number: int) -> dict[str, float]:
+    def iterate(self, number: int, crew: Workers) -> Entry:
         """Play and learn."""
-        s, rng = self.settings, np.random.default_rng([self.settings.seed, 0xBD9, number])
-        losses: list[float] = []
+        return {**super().iterate(number, crew), "epsilon": self.epsilon_at(number)}
 
-        def learn() -> None:
-            self._steps += 1
-            if self.recall.ring.count < s.batch or self._steps % s.every:
-                return
-            losses.append(self.update(self.recall.ring.sample(s.batch, rng)))
-
-        epsilon = s.epsilon_at(number)
-        decisions, rate = self.recall.iterate(
-            number, lambda seen: act(self.network, seen, epsilon, rng), learn
-        )
-        self._done += decisions
-        loss = float(np.mean(losses)) if losses else float("nan")
-        return {"decisions": self._done, "hit_rate": rate, "epsilon": epsilon, "loss": loss}
-
-    def update(self, drawn: tuple[Any, ...]) -> float:
-        """One step of the optimizer; returns the loss."""
+    def update(self, drawn: Drawn) -> Entry:
+        """One step of the optimiser; returns the loss."""
         s, (first, actions, rewards, second, done) = self.settings, drawn
         now, later = _observed(first), _observed(second)
         with torch.no_grad():
@@ -107,43 +76,24 @@ class BranchingAgent:
         if forecasts is not None:
             facts = later[2][:, [AUXILIARIES[name] for name in s.auxiliaries]]
             loss = loss + s.auxiliary * (((forecasts - facts) ** 2).mean(-1) * (1.0 - done)).mean()
-        self.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 10.0)
-        self.optimizer.step()
-        self._updates += 1
-        if self._updates % s.copy_every == 0:
+        descend(loss, self.optimizer, self.network, GRADIENT)
+        if self.updates % s.copy_every == 0:
             self.slow.load_state_dict(self.network.state_dict())
-        return float(loss.detach())
+        return {"loss": float(loss.detach())}
 
-    def _parts(self) -> dict[str, Any]:
-        return {"network": self.network, "slow": self.slow, "optimizer": self.optimizer}
-
-    def arrays(self) -> Arrays:
-        """Networks, optimiser, counters, and the actions behind the replay."""
-        counters = np.array([self._done, self._steps, self._updates])
-        return kept(self._parts()) | self.recall.arrays() | {"counters": counters}
-
-    def restore(self, arrays: Arrays) -> None:
-        """Go on from ``arrays()``; the replay is played again."""
-        put_back(self._parts(), arrays)
-        self.recall.restore(arrays)
-        done, steps, updates = arrays["counters"].tolist()
-        self._done, self._steps, self._updates = done, int(steps), int(updates)
-
-    def tensors(self) -> dict[str, Floats]:
+    def tensors(self) -> Arrays:
         """The network as numbers."""
-        return self.network.weights().tensors
+        return dict(self.network.weights().tensors)
 
-    def validate(self, tensors: dict[str, Floats]) -> Floats:
-        """The objective on every validation episode."""
+    def policy(self, tensors: Arrays, name: str = "") -> BranchingPolicy:
+        """The network without PyTorch."""
         weights = BranchingWeights(self.network.units, self.network.heads, tensors)
-        return valued(BranchingPolicy(weights, most=self.play.most), self.sampler, self.objective)
+        return BranchingPolicy(weights, name or "branching", self.settings.most)
 
 
-def act(
+def choose(
     network: BranchingQ, seen: Mapping[str, Any], epsilon: float, rng: np.random.Generator
-) -> np.ndarray[Any, Any]:
+) -> npt.NDArray[Any]:
     """(E, S) actions without conflicts; random values stand in for a branch's own with probability epsilon."""
     with torch.no_grad():
         q = network(_observed({k: torch.as_tensor(seen[k]) for k in SHOWN}))[0].numpy().astype(np.float64)

@@ -10,20 +10,17 @@ accelerators apart, and any number of them will do). Features are clipped to +-R
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from eunomia.contract.view import Assign, View
-from eunomia.core.errors import ConfigError, RecordError
+from eunomia.core.errors import ConfigError
 from eunomia.learning.agents.bdq.choose import Flags, Floats, duel, resolve
-from eunomia.learning.card import card_path_of, read_family_card, read_tensors, write_card
+from eunomia.learning.card import Card, Parts, check_tensors
 from eunomia.learning.observation.plain import observe, pair_features
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, TIME_LEFT, VERSION
 
 REACH = 8.0
-FAMILY = "branching"
 
 
 def shapes(units: int, heads: int) -> dict[str, tuple[int, ...]]:
@@ -45,13 +42,7 @@ class BranchingWeights:
     tensors: dict[str, Floats]
 
     def __post_init__(self) -> None:
-        for name, shape in shapes(self.units, self.heads).items():
-            value = self.tensors.get(name)
-            if value is None or value.shape != shape:
-                found = "missing" if value is None else f"of shape {value.shape}"
-                raise ConfigError(f"branching weights '{name}' are {found}; {shape} is needed")
-            if not np.isfinite(value).all():
-                raise ConfigError(f"branching weights '{name}' hold a value that is not a finite number")
+        check_tensors("branching", self.tensors, shapes(self.units, self.heads), finite=True)
 
     @property
     def parameters(self) -> int:
@@ -80,6 +71,8 @@ class BranchingPolicy:
     A policy in Python: for use in earnest, wrap it in ``Guarded``. Sees the ``most`` most urgent sub-jobs.
     """
 
+    FAMILY, VERSION = "branching", VERSION
+
     def __init__(self, weights: BranchingWeights, name: str = "branching", most: int = 64) -> None:
         self.weights, self.name, self.most = weights, name, most
 
@@ -105,29 +98,17 @@ class BranchingPolicy:
             starts = [view.assign(int(jobs[i]), int(np.argmin(view.latency_s[jobs[i]])))]
         return starts
 
+    def parts(self) -> Parts:
+        """What its card says of it."""
+        w = self.weights
+        kind = {"kind": "branching", "units": w.units, "heads": w.heads, "most": self.most}
+        return Parts({"job": JOB, "pair": PAIR, "global": GLOBAL}, kind, w.tensors)
 
-def save_branching(policy: BranchingPolicy, path: str | Path, facts: dict[str, Any] | None = None) -> Path:
-    """Write card and tensors. Raises OutputError."""
-    weights = policy.weights
-    features = {"version": VERSION, "job": JOB, "pair": PAIR, "global": GLOBAL}
-    kind = {"kind": "branching", "units": weights.units, "heads": weights.heads, "most": policy.most}
-    return write_card(path, FAMILY, policy.name, features, kind, weights.tensors, facts)
-
-
-def read_branching_card(path: str | Path) -> dict[str, Any]:
-    """The card, checked. Raises RecordError."""
-    return read_family_card(path, FAMILY, VERSION)
-
-
-def load_branching_policy(path: str | Path) -> BranchingPolicy:
-    """The policy of a card. Raises RecordError with the reason for refusal."""
-    card = read_branching_card(path)
-    policy = card["policy"]
-    try:
-        weights = BranchingWeights(policy["units"], policy["heads"], read_tensors(path, card))
-    except ConfigError as error:
-        raise RecordError(f"{card_path_of(path)}: {error}") from None
-    return BranchingPolicy(weights, card["name"], policy["most"])
+    @classmethod
+    def of_card(cls, card: Card, tensors: dict[str, Floats]) -> BranchingPolicy:
+        """The policy of a checked card."""
+        policy = card["policy"]
+        return cls(BranchingWeights(policy["units"], policy["heads"], tensors), card["name"], policy["most"])
 
 
 def _relu(values: Floats) -> Floats:

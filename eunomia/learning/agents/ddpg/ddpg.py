@@ -23,71 +23,53 @@ extrapolates to actions that nobody took, which shows as a falling hit rate unde
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from eunomia.core.errors import ConfigError
-from eunomia.learning.agents.ddpg.network import MOST_UNITS
 from eunomia.learning.agents.ddpg.networks import ActorNet, CriticNet, mask_of
 from eunomia.learning.agents.ddpg.replay import Batch
-from eunomia.learning.agents.torch_state import Arrays, kept, put_back
+from eunomia.learning.agents.torch_state import descend, kept, put_back
+from eunomia.learning.state import Arrays, Entry
+
+if TYPE_CHECKING:
+    from eunomia.config.algorithm import RelmasAlgorithm
 
 SHARPNESS = 5.0  # of the softmax over scores in cloning
 
 
-@dataclass(frozen=True)
-class Rates:
-    """Numbers of the algorithm (D15)."""
-
-    units: int = 64
-    gamma: float = 0.99
-    tau: float = 0.005
-    actor_rate: float = 1e-4
-    critic_rate: float = 1e-3
-    clone_rate: float = 3e-3
-    batch: int = 128
-    clip: float = 1.0  # greatest norm of a gradient
-    twin: bool = False  # TD3
-    target_noise: float = 0.2  # TD3: its standard deviation, clipped at 0.5
-    delay: int = 2  # TD3: critic updates per actor update
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.units <= MOST_UNITS:
-            raise ConfigError(f"units is {self.units}; it must be 1 to {MOST_UNITS}")
-        for name in ("gamma", "tau"):
-            if not 0.0 < getattr(self, name) <= 1.0:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must lie in (0, 1]")
-        for name in ("actor_rate", "critic_rate", "clone_rate", "batch", "clip", "delay"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it must be positive")
+TAU = 0.005
+ACTOR_RATE, CRITIC_RATE, CLONE_RATE = 1e-4, 1e-3, 3e-3
+BATCH = 128
+CLIP = 1.0  # greatest norm of a gradient
+TARGET_NOISE = 0.2  # TD3: its standard deviation, clipped at 0.5
+DELAY = 2  # TD3: critic updates per actor update
 
 
 class Learner:
     """Networks, their targets and optimisers. Equal seeds and batches give equal weights, bit for bit."""
 
-    def __init__(self, lanes: int, promises: bool, rates: Rates, seed: int) -> None:
-        self.rates, self.updates = rates, 0
+    def __init__(self, lanes: int, promises: bool, settings: RelmasAlgorithm, seed: int) -> None:
+        self.gamma, self.twin, self.updates = settings.gamma, settings.name == "td3", 0
         self.generator = torch.Generator().manual_seed(seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.actor = ActorNet(lanes, promises, rates.units)
+            self.actor = ActorNet(lanes, promises, settings.units)
             self.critics = nn.ModuleList(
-                CriticNet(lanes, promises, rates.units) for _ in range(2 if rates.twin else 1)
+                CriticNet(lanes, promises, settings.units) for _ in range(2 if self.twin else 1)
             )
         self.targets = copy.deepcopy(nn.ModuleList([self.actor, *self.critics])).requires_grad_(False)
-        self.actor_step = torch.optim.Adam(self.actor.parameters(), rates.actor_rate)
-        self.critic_step = torch.optim.Adam(self.critics.parameters(), rates.critic_rate)
-        self.clone_step = torch.optim.Adam(self.actor.parameters(), rates.clone_rate)
+        self.actor_step = torch.optim.Adam(self.actor.parameters(), ACTOR_RATE)
+        self.critic_step = torch.optim.Adam(self.critics.parameters(), CRITIC_RATE)
+        self.clone_step = torch.optim.Adam(self.actor.parameters(), CLONE_RATE)
 
     def clone(self, batch: Batch) -> float:
         """One step towards the actions of a batch that the teacher took; returns the loss."""
         seen, action, count = map(torch.from_numpy, (batch.seen, batch.action, batch.count))
         loss = _distance(self.actor(seen), action, count)
-        self._descend(loss, self.clone_step, self.actor)
+        descend(loss, self.clone_step, self.actor, CLIP)
         return loss.item()
 
     def follow_actor(self) -> None:
@@ -102,10 +84,10 @@ class Learner:
         loss = torch.stack(
             [((critic(seen, action, count) - returns) ** 2).mean() for critic in self.critics]
         ).sum()
-        self._descend(loss, self.critic_step, self.critics)
+        descend(loss, self.critic_step, self.critics, CLIP)
         return loss.item()
 
-    def update(self, batch: Batch, imitation: Batch | None = None, weight: float = 0.0) -> dict[str, float]:
+    def update(self, batch: Batch, imitation: Batch | None = None, weight: float = 0.0) -> Entry:
         """One step of the critics and, when it is due, of the actor and the targets."""
         seen, action, count, reward, gap, then, then_count = map(
             torch.from_numpy,
@@ -114,14 +96,14 @@ class Learner:
         with torch.no_grad():
             best = self._smooth(self.targets[0](then))
             values = [critic(then, best, then_count) for critic in self.targets[1:]]
-            goal = reward + self.rates.gamma**gap * torch.stack(values).amin(dim=0)
+            goal = reward + self.gamma**gap * torch.stack(values).amin(dim=0)
         loss = torch.stack(
             [((critic(seen, action, count) - goal) ** 2).mean() for critic in self.critics]
         ).sum()
-        self._descend(loss, self.critic_step, self.critics)
+        descend(loss, self.critic_step, self.critics, CLIP)
         self.updates += 1
         told = {"critic": loss.item(), "target": goal.mean().item()}
-        if not self.rates.twin or self.updates % self.rates.delay == 0:
+        if not self.twin or self.updates % DELAY == 0:
             told["value"] = self._move_actor(seen, count, imitation, weight)
             self._follow()
         return told
@@ -134,26 +116,20 @@ class Learner:
                 torch.from_numpy, (imitation.seen, imitation.action, imitation.count)
             )
             loss = loss + weight * _distance(self.actor(taught), action, number)
-        self._descend(loss, self.actor_step, self.actor)
+        descend(loss, self.actor_step, self.actor, CLIP)
         return float(value.item())
 
     def _smooth(self, action: Tensor) -> Tensor:
         """TD3's clipped noise on the target's action."""
-        if not self.rates.twin:
+        if not self.twin:
             return action
-        noise = self.rates.target_noise * torch.randn(action.shape, generator=self.generator)
+        noise = TARGET_NOISE * torch.randn(action.shape, generator=self.generator)
         return (action + noise.clamp(-0.5, 0.5)).clamp(-1.0, 1.0)
-
-    def _descend(self, loss: Tensor, step: torch.optim.Optimizer, network: nn.Module) -> None:
-        step.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(network.parameters(), self.rates.clip)
-        step.step()
 
     def _follow(self) -> None:
         with torch.no_grad():
             own: list[Tensor] = [*self.actor.parameters(), *self.critics.parameters()]
-            torch._foreach_lerp_(list(self.targets.parameters()), own, self.rates.tau)
+            torch._foreach_lerp_(list(self.targets.parameters()), own, TAU)
 
     def _parts(self) -> dict[str, Any]:
         names = ("actor", "critics", "targets", "actor_step", "critic_step", "clone_step", "generator")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.core.errors import PolicyError
+from eunomia.core.errors import PolicyError, UnknownNameError
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.agents.ddpg.decide import EXPLORE, SERVE, TEACH
 from eunomia.learning.agents.ddpg.network import (
@@ -26,6 +26,7 @@ from eunomia.learning.agents.ddpg.tally import tallies
 from eunomia.learning.episodes import Episode
 from eunomia.learning.rewards import RewardSettings
 from eunomia.learning.rewards import reward as find_reward
+from eunomia.learning.state import Arrays
 
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
@@ -57,6 +58,23 @@ class Transitions:
 
     def __len__(self) -> int:
         return len(self.rewards)
+
+    def arrays(self) -> Arrays:
+        """All arrays by name."""
+        return {"rows": self.rows, "start": self.start, "rewards": self.rewards, "gaps": self.gaps}
+
+
+@dataclass(frozen=True)
+class Rewarded:
+    """``scale`` times a named reward of learning/rewards.py: R1, R2, R5 or R6. Raises UnknownNameError."""
+
+    name: str = "R2"
+    settings: RewardSettings = field(default_factory=RewardSettings)
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.name not in OFFERED:
+            raise UnknownNameError("reward of periodic training", self.name, OFFERED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,19 +118,18 @@ def explore(
 
 
 def transitions(
-    policy: RelmasPolicy, episode: Episode, how: Exploration, reward: str, settings: RewardSettings,
-    rng: np.random.Generator, scale: float = 1.0,
-) -> Transitions:  # fmt: skip
-    """Run an episode and reward each period: ``scale`` times the named reward of learning/rewards.py."""
+    policy: RelmasPolicy, episode: Episode, how: Exploration, rewarded: Rewarded, rng: np.random.Generator
+) -> Transitions:
+    """Run an episode and reward each period."""
     log, outcome = explore(policy, episode, how, rng)
     late = np.full(len(episode.problem.jobs.pair), len(log.times_s), np.int64)
     hopeless = log.rows[:, HOPELESS] > 0.0
     np.minimum.at(late, log.request[hopeless], log.tick[hopeless])
     table = tallies(outcome, log.times_s, late)
-    rewards = find_reward(reward)(table[:-1], table[1:], settings)
+    rewards = find_reward(rewarded.name)(table[:-1], table[1:], rewarded.settings)
     start = np.concatenate([[0], np.cumsum(log.counts)])
     gaps_s = np.diff(np.append(log.times_s, max(outcome.end_s, log.times_s[-1])))
     unit_s = policy.period_s if policy.period_s > 0.0 else float(policy.block[LAYER_S])
     return Transitions(
-        log.rows, start, (scale * rewards).astype(np.float32), (gaps_s / unit_s).astype(np.float32)
+        log.rows, start, (rewarded.scale * rewards).astype(np.float32), (gaps_s / unit_s).astype(np.float32)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any
 
@@ -9,13 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.contract.view import Assign, View
-from eunomia.core.errors import PlatformError
+from eunomia.core.errors import ConfigError, PlatformError
 from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.setup import DECIDE, Rules
 from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE
 from eunomia.inference.policies.knowledge import Knowledge
 from eunomia.learning.agents.ddpg.decide import decide
-from eunomia.learning.agents.ddpg.network import COUNTED, COUNTERS, LAYER_S, Actor
+from eunomia.learning.agents.ddpg.network import COUNTED, COUNTERS, LAYER_S, Actor, Floats
+from eunomia.learning.agents.ddpg.table import VERSION, names
+from eunomia.learning.card import Card, Parts
 
 FOLDERS = (
     "inference/kernel",
@@ -47,6 +50,7 @@ class RelmasPolicy:
     another number of accelerators than in training.
     """
 
+    FAMILY, VERSION = "relmas", VERSION
     rules = Rules(DECIDE)
 
     def __init__(
@@ -101,3 +105,20 @@ class RelmasPolicy:
             priority,
         )  # fmt: skip
         return [view.assign(int(i), int(s), float(priority[n])) for n, (i, s) in enumerate(answer[:count])]
+
+    def parts(self) -> Parts:
+        """What its card says of it."""
+        a = self.actor
+        kind = {"kind": "lstm", "lanes": a.lanes, "units": a.units, "promises": a.promises}
+        kind |= {"period_layers": self.period_layers, "period_mode": self.period_mode, "hold": self.hold}
+        return Parts({"job": names(a.lanes, a.promises)}, kind, a.tensors())
+
+    @classmethod
+    def of_card(cls, card: Card, tensors: dict[str, Floats]) -> RelmasPolicy:
+        """The policy of a checked card. Raises ConfigError for numbers that cannot be."""
+        policy = card["policy"]
+        period_layers = policy["period_layers"]
+        if not (math.isfinite(period_layers) and period_layers >= 0.0):
+            raise ConfigError(f"period_layers is {period_layers}; it must be at least 0")
+        actor = Actor(policy["lanes"], policy["promises"], **tensors)
+        return cls(actor, card["name"], period_layers, policy["hold"], policy["period_mode"])

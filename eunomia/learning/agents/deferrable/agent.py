@@ -1,4 +1,4 @@
-"""Weights for deferrable requests by CMA-ES on whole episodes, in the common loop of loop.py.
+"""Weights for deferrable requests by CMA-ES on whole episodes.
 
 What is sought: share x hit rate of deferrable requests + hit rate of on-demand ones, each over measured requests. A
 start before its window closes is a hit, unless contention makes it late; the search begins at ``first_fit``.
@@ -6,36 +6,22 @@ start before its window closes is a hit, unless contention makes it late; the se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eunomia.core.errors import ConfigError
 from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.simulate import simulate_problem
-from eunomia.learning.agents.deferrable.policy import RULES, Deferring, Floats
+from eunomia.learning.agents.deferrable.policy import RULES, Deferring
 from eunomia.learning.agents.evolution import Evolution, new_evolution
-from eunomia.learning.agents.torch_state import Arrays
-from eunomia.learning.episodes import Episode, Sampler
+from eunomia.learning.episodes import Episode
+from eunomia.learning.loop import Agent
+from eunomia.learning.state import Arrays, Entry, Pieces
+from eunomia.learning.workers import Workers
 
-
-@dataclass(frozen=True)
-class Settings:
-    """``share``: worth of a deferrable hit rate of 1 against an on-demand one of 1."""
-
-    base: str = "edf+f+eft"
-    share: float = 0.5
-    population: int = 8
-    episodes: int = 3  # per generation, shared by its population
-    sigma: float = 1.0
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.population < 4 or self.episodes < 1 or not (self.sigma > 0.0 and self.share >= 0.0):
-            raise ConfigError(
-                "population must be at least 4, episodes 1, sigma positive and share not negative"
-            )
+if TYPE_CHECKING:
+    from eunomia.config.algorithm import DeferrableAlgorithm
+    from eunomia.learning.agents import Context
 
 
 def hit_rates(policy: Any, episode: Episode) -> tuple[float, float]:
@@ -54,25 +40,21 @@ def worth(policy: Any, episode: Episode, share: float) -> float:
     return on_demand + share * deferrable
 
 
-class DeferrableAgent:
-    """One iteration is one generation."""
+class DeferrableAgent(Agent):
+    """One iteration is one generation. The task's worth is ``worth`` with the settings' share."""
 
-    def __init__(self, settings: Settings, sampler: Sampler) -> None:
-        self.settings, self.sampler = settings, sampler
+    def __init__(self, settings: DeferrableAlgorithm, context: Context) -> None:
+        super().__init__(context.task)
+        self.settings = settings
         start = np.array(RULES["first_fit"])
-        self.search = new_evolution(start, settings.sigma, settings.population, settings.seed)
+        self.search = new_evolution(start, settings.sigma, settings.population, context.seed)
 
-    def policy(self, weights: Floats) -> Deferring:
-        """These weights as a policy."""
-        return Deferring(self.settings.base, tuple(weights.tolist()))
-
-    def iterate(self, number: int) -> dict[str, float]:
+    def iterate(self, number: int, crew: Workers) -> Entry:
         """Ask, value, tell."""
         candidates = self.search.ask()
-        episodes = self.sampler.training(number, self.settings.episodes)
-        values = np.array([
-            np.mean([worth(self.policy(x), e, self.settings.share) for e in episodes]) for x in candidates
-        ])  # fmt: skip
+        episodes = self.task.training(number, self.settings.episodes)
+        tasks = [(self.task.worth, self.policy({"weights": x}), episodes) for x in candidates]
+        values = np.array(crew.map(_mean_worth, tasks))
         self.search = self.search.tell(candidates, values)
         return {"mean": float(values.mean()), "best": float(values.max()), "sigma": self.search.sigma}
 
@@ -80,17 +62,19 @@ class DeferrableAgent:
         """The search."""
         return dict(self.search.arrays())
 
-    def restore(self, arrays: Arrays) -> None:
+    def restore(self, arrays: Arrays, pieces: Pieces, crew: Workers) -> None:
         """Go on from ``arrays()``."""
         self.search = Evolution.from_arrays(arrays)
 
-    def tensors(self) -> dict[str, Floats]:
+    def tensors(self) -> Arrays:
         """The mean of the search."""
         return {"weights": self.search.mean}
 
-    def validate(self, tensors: dict[str, Floats]) -> Floats:
-        """Worth on every validation episode."""
-        policy = self.policy(tensors["weights"])
-        return np.array(
-            [worth(policy, episode, self.settings.share) for episode in self.sampler.validation()]
-        )
+    def policy(self, tensors: Arrays, name: str = "") -> Deferring:
+        """These weights as a policy."""
+        return Deferring(self.settings.base, tuple(tensors["weights"].tolist()), name or "deferring")
+
+
+def _mean_worth(task: tuple[Any, Any, Any]) -> float:
+    worth, policy, episodes = task
+    return float(np.mean([worth(policy, episode) for episode in episodes]))

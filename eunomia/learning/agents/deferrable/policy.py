@@ -16,7 +16,6 @@ Does badly: it cannot pause what it has started, so that one long run before a b
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,12 +23,11 @@ import numpy.typing as npt
 
 from eunomia.contract.traits import PREPARE, forget
 from eunomia.contract.view import Assign, View
-from eunomia.core.errors import ConfigError, RecordError, UnknownNameError
+from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.inference.policies.knowledge import Knowledge
-from eunomia.learning.card import card_path_of, read_family_card, read_tensors, write_card
+from eunomia.learning.card import Card, Parts
 
 Floats = npt.NDArray[np.float64]
-FAMILY, VERSION = "deferrable", 1
 FEATURES = (
     "urgency",  # share of the start window on its best accelerator that is over
     "length",  # run time / mean run time of the deployed networks, at most 4
@@ -50,6 +48,8 @@ RULES: dict[str, tuple[float, ...]] = {  # weights in the order of FEATURES, the
 
 class Deferring:
     """A policy in Python. ``base``: name of the policy for on-demand requests; ``weights``: see above."""
+
+    FAMILY, VERSION = "deferrable", 1
 
     def __init__(self, base: str, weights: tuple[float, ...], name: str = "deferring") -> None:
         if len(weights) != len(FEATURES) + 1 or not np.isfinite(weights).all():
@@ -180,34 +180,19 @@ class Deferring:
             + w[2] * np.log(run_s[s] / run_s.min()) + w[7] * min(max(0.0, demand / bandwidth - 1.0), 4.0)
         )  # fmt: skip
 
+    def parts(self) -> Parts:
+        """What its card says of it."""
+        kind = {"kind": "deferring", "base": self.base}
+        return Parts({"names": FEATURES}, kind, {"weights": np.array(self.weights)})
+
+    @classmethod
+    def of_card(cls, card: Card, tensors: dict[str, Floats]) -> Deferring:
+        """The policy of a checked card."""
+        return cls(card["policy"]["base"], tuple(tensors["weights"].tolist()), card["name"])
+
 
 def deferring(when: str = "first_fit", base: str = "edf+f+eft") -> Deferring:
     """Deferrable requests run whole, in what the base policy leaves over; ``when``: first_fit, late or spare."""
     if when not in RULES:
         raise UnknownNameError("rule for deferrable requests", when, RULES)
     return Deferring(base, RULES[when], f"deferring(base={base},when={when})")
-
-
-def save_deferring(policy: Deferring, path: str | Path, facts: dict[str, Any] | None = None) -> Path:
-    """Write card and weights. Raises OutputError."""
-    kind = {"kind": "deferring", "base": policy.base}
-    tensors = {"weights": np.array(policy.weights)}
-    return write_card(
-        path, FAMILY, policy.name, {"version": VERSION, "names": FEATURES}, kind, tensors, facts
-    )
-
-
-def read_deferring_card(path: str | Path) -> dict[str, Any]:
-    """The card, checked. Raises RecordError."""
-    return read_family_card(path, FAMILY, VERSION)
-
-
-def load_deferring(path: str | Path) -> Deferring:
-    """The policy of a card. Raises RecordError with the reason for refusal."""
-    card = read_deferring_card(path)
-    try:
-        return Deferring(
-            card["policy"]["base"], tuple(read_tensors(path, card)["weights"].tolist()), card["name"]
-        )
-    except (ConfigError, KeyError) as error:
-        raise RecordError(f"{card_path_of(path)}: {error}") from None

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,27 +13,32 @@ torch.set_num_threads(1)
 from typer.testing import CliRunner  # noqa: E402
 
 from eunomia.cli.main import app  # noqa: E402
-from eunomia.core.errors import ConfigError  # noqa: E402
+from eunomia.config.algorithm import PlacementAlgorithm  # noqa: E402
 from eunomia.inference.environments.edge_cloud.case import draw  # noqa: E402
 from eunomia.inference.environments.edge_cloud.rules import find_rule, measured, run  # noqa: E402
 from eunomia.inference.environments.edge_cloud.world import World  # noqa: E402
-from eunomia.learning.agents.a3c.agent import Cases, PlacementAgent  # noqa: E402
+from eunomia.learning.agents import Context  # noqa: E402
+from eunomia.learning.agents.a3c import learner  # noqa: E402
+from eunomia.learning.agents.a3c.agent import Cases, PlacementAgent, placement_task, reward_of  # noqa: E402
 from eunomia.learning.agents.a3c.learner import (  # noqa: E402
-    Settings,
     Worker,
     _gradient,
     _Walk,
     evaluate,
     first_tensors,
     flat,
+    goals_of,
     returns,
     unflat,
 )
 from eunomia.learning.agents.a3c.policy import PreferencePlacement, observe, shapes  # noqa: E402
-from eunomia.learning.loop import Plan, Progress, train  # noqa: E402
+from eunomia.learning.episodes import Task  # noqa: E402
+from eunomia.learning.loop import Plan, train  # noqa: E402
+from eunomia.learning.workers import Workers  # noqa: E402
 
-SMALL = Settings(workers=2, together=True, traces=1, steps=6, units=4, rate=0.01, seed=3)
-CASES = Cases(tasks=6, devices=2, tenants=2, traces=1, validation=3)
+SMALL = PlacementAlgorithm(
+    name="a2c", workers=2, traces=1, steps=6, units=4, rate=0.01, tasks=6, devices=2, tenants=2
+)
 
 
 def test_returns_by_hand() -> None:
@@ -68,9 +74,12 @@ def test_it_begins_as_the_greedy_rule() -> None:
 
 
 @pytest.mark.parametrize("reward", [1.0, -1.0])
-def test_a_step_makes_likelier_what_was_better_than_expected(reward: float) -> None:
+def test_a_step_makes_likelier_what_was_better_than_expected(
+    reward: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """At the start every value is 0, so that the reward is the surprise."""
-    settings = replace(SMALL, entropy_weight=0.0, value_weight=0.0)
+    monkeypatch.setattr(learner, "VALUE_WEIGHT", 0.0)
+    settings = SMALL.model_copy(update={"entropy": 0.0})
     world = World(draw(4, tasks=6, devices=3, bars=0.0))
     start = first_tensors(4, 1)
     found = PreferencePlacement(start).decision(world)
@@ -85,7 +94,9 @@ def test_a_step_makes_likelier_what_was_better_than_expected(reward: float) -> N
 
 
 def test_a_worker_ends_with_its_traces() -> None:
-    worker = Worker(replace(SMALL, steps=50), [draw(4, tasks=6, devices=2)], np.random.default_rng(0))
+    worker = Worker(
+        SMALL.model_copy(update={"steps": 50}), [draw(4, tasks=6, devices=2)], np.random.default_rng(0)
+    )
     theta = flat(first_tensors(4, 1))
     found = worker.segment(theta, 0.0)
     assert (
@@ -94,23 +105,6 @@ def test_a_worker_ends_with_its_traces() -> None:
         and worker.segment(theta, 0.0) is None
         and len(worker.rewards) == 1
     )
-
-
-def test_a_training_stopped_anywhere_ends_in_the_same_bits(tmp_path: Path) -> None:
-    plan = Plan(4, 2, identity="x")
-    whole = train(PlacementAgent(SMALL, CASES), plan)
-
-    def interrupt(progress: Progress) -> None:
-        if progress.entry["iteration"] == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(PlacementAgent(SMALL, CASES), plan, tmp_path, interrupt)
-    agent = PlacementAgent(SMALL, CASES)
-    resumed = train(agent, plan, tmp_path)
-    assert resumed.curve == whole.curve
-    assert all(value.tobytes() == whole.tensors[name].tobytes() for name, value in resumed.tensors.items())
-    assert not np.array_equal(agent.tensors()["W2"], first_tensors(4, 3)["W2"])
 
 
 def test_it_learns_to_wait_where_waiting_pays() -> None:
@@ -125,19 +119,23 @@ def test_it_learns_to_wait_where_waiting_pays() -> None:
                 tenant_likes=np.array([[0.15, 1.0]]), device_likes=np.ones((2, 1)),
             )  # fmt: skip
 
-    cases = Poor(traces=4, validation=2)
-    s = replace(SMALL, traces=4, steps=4, units=8, rate=0.02, entropy_weight=0.02)
-    done = train(PlacementAgent(s, cases), Plan(60, 10, identity="x"))
+    s = SMALL.model_copy(update={"steps": 4, "units": 8, "rate": 0.02, "entropy": 0.02})
+    task = Task(Poor(traces=4, kept=2), partial(reward_of, goals=goals_of(s)))
+    done = train(PlacementAgent(s, Context(task, 3)), Plan(60, 10))
     assert done.values.mean() > done.start_values.mean() + 0.5
 
 
 def test_workers_in_processes_of_their_own() -> None:
-    with PlacementAgent(replace(SMALL, together=False), CASES) as agent:
+    settings = SMALL.model_copy(update={"name": "a3c"})
+    agent = PlacementAgent(settings, Context(placement_task(settings, 3, 0), 3))
+    try:
         before = agent.tensors()
-        entry = agent.iterate(1)
+        entry = agent.iterate(1, Workers())
         assert np.isfinite(entry["reward"]) and entry["workers_cpu_s"] > 0.0
         assert any(not np.array_equal(before[name], value) for name, value in agent.tensors().items())
         assert all(np.isfinite(value).all() for value in agent.tensors().values())
+    finally:
+        agent.close()
     assert agent._crew == []
 
 
@@ -161,11 +159,5 @@ workers = 2
     card = json.loads((tmp_path / "r" / "places.json").read_text())
     assert card["family"] == "placement" and card["validation"]["gain"] == facts["gain"]
     policy = PreferencePlacement(first_tensors(32, 0))
-    start = [measured(case, policy).reward for case in Cases(5, 2, traces=2, validation=2).validating()]
+    start = [measured(case, policy).reward for case in Cases(5, 2, traces=2, kept=2).validation()]
     assert card["validation"]["start_mean"] == pytest.approx(np.mean(start))
-
-
-def test_wrong_settings_are_one_sentence() -> None:
-    for wrong in ({"workers": 0}, {"decay": 1.0}, {"penalty": -1.0}, {"rate": 0.0}):
-        with pytest.raises(ConfigError, match="must"):
-            Settings(**wrong)

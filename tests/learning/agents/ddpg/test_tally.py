@@ -8,7 +8,7 @@ import pytest
 from eunomia.inference.kernel.layout import DROPPED, HIT, LATE, RESULT, SUBJOB, UNFINISHED
 from eunomia.inference.problem import SLI_KINDS
 from eunomia.inference.reference.indicators import Departure, read
-from eunomia.learning.agents.ddpg.episode import Exploration, explore, transitions
+from eunomia.learning.agents.ddpg.episode import Exploration, Rewarded, explore, transitions
 from eunomia.learning.agents.ddpg.policy import RelmasPolicy
 from eunomia.learning.agents.ddpg.replay import Replay, discounted
 from eunomia.learning.agents.ddpg.table import inputs
@@ -116,23 +116,20 @@ def test_the_attainment_of_a_promise_is_that_of_the_indicator_as_the_reference_e
 def test_rewards_of_an_episode_add_up(period_layers: float) -> None:
     made, policy = episode(5), RelmasPolicy(zero_actor(4, 2, True), period_layers=period_layers)
     how = Exploration(0.1, teacher=True)
-    seen = transitions(policy, made, how, "R1", RewardSettings(), np.random.default_rng(1), scale=120.0)
+    seen = transitions(policy, made, how, Rewarded("R1", scale=120.0), np.random.default_rng(1))
     _, done = explore(policy, made, how, np.random.default_rng(1))
     hits = int((done.results["outcome"] == HIT).sum())
     assert seen.rewards.sum() == pytest.approx(hits - (120 - hits), abs=1e-3)
     assert seen.rows.shape == (seen.start[-1], inputs(4, True) + 5) and (seen.gaps >= 0.0).all()
     assert len(seen) == len(seen.start) - 1 == len(seen.gaps)
-    again = transitions(policy, made, how, "R1", RewardSettings(), np.random.default_rng(1), scale=120.0)
+    again = transitions(policy, made, how, Rewarded("R1", scale=120.0), np.random.default_rng(1))
     assert again.rows.tobytes() == seen.rows.tobytes() and again.rewards.tobytes() == seen.rewards.tobytes()
 
 
 def test_replay_samples_what_happened() -> None:
     made, policy = episode(5, requests=30), RelmasPolicy(zero_actor(4, 2, False), period_layers=0.0)
     width, rng = inputs(4, False), np.random.default_rng(2)
-    episodes = [
-        transitions(policy, made, Exploration(0.3, teacher=True), "R2", RewardSettings(), rng)
-        for _ in range(3)
-    ]
+    episodes = [transitions(policy, made, Exploration(0.3, teacher=True), Rewarded(), rng) for _ in range(3)]
     replay = Replay(len(episodes[1]) + len(episodes[2]), width, 0.9)
     for number, one in enumerate(episodes):
         replay.add(number, one)

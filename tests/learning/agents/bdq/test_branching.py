@@ -9,17 +9,19 @@ from eunomia.learning.agents.bdq.choose import duel, resolve, target
 from eunomia.learning.agents.bdq.policy import (
     BranchingPolicy,
     BranchingWeights,
-    load_branching_policy,
-    save_branching,
     shapes,
 )
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR
 from tests.learning.deployment import episode
 
 torch = pytest.importorskip("torch")
-from eunomia.learning.agents.bdq.agent import BranchingAgent, BranchingSettings  # noqa: E402
+from eunomia.config.algorithm import BdqAlgorithm  # noqa: E402
+from eunomia.learning.agents import Context  # noqa: E402
+from eunomia.learning.agents.bdq.agent import BranchingAgent  # noqa: E402
 from eunomia.learning.agents.bdq.network import BranchingQ  # noqa: E402
-from eunomia.learning.agents.replay import Play  # noqa: E402
+from eunomia.learning.card import load, save  # noqa: E402
+from eunomia.learning.objectives import task_of  # noqa: E402
+from eunomia.learning.workers import Workers  # noqa: E402
 from tests.learning.deployment import ToySampler  # noqa: E402
 
 ALL = np.ones((2, 3), np.bool_)
@@ -120,9 +122,18 @@ def test_any_weights_give_legal_schedules() -> None:
 
 def test_auxiliary_losses_are_heard_by_the_trunk() -> None:
     def after(*auxiliaries: str) -> np.ndarray:
-        settings = BranchingSettings(2, 8, batch=16, every=4, auxiliaries=auxiliaries)
-        agent = BranchingAgent(settings, Play("branch", 1, 8), ToySampler(), {"hit_rate": 1.0})
-        assert np.isfinite(agent.iterate(1)["loss"])
+        settings = BdqAlgorithm(
+            name="bdq",
+            iterations=2,
+            units=8,
+            batch=16,
+            every=4,
+            auxiliaries=list(auxiliaries),
+            episodes=1,
+            most=8,
+        )
+        agent = BranchingAgent(settings, Context(task_of(ToySampler(), {"hit_rate": 1.0})))
+        assert np.isfinite(agent.iterate(1, Workers())["loss"])
         return agent.tensors()["W1"]
 
     plain = after()
@@ -132,16 +143,14 @@ def test_auxiliary_losses_are_heard_by_the_trunk() -> None:
 def test_what_cannot_be_is_refused(tmp_path) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(UnknownNameError, match="auxiliary loss 'demand'"):
         BranchingQ(2, auxiliaries=("demand",))
-    with pytest.raises(ConfigError, match="at least 1"):
-        BranchingSettings(iterations=0)
     with pytest.raises(ConfigError, match="'W1' are missing"):
         BranchingWeights(4, 1, {})
     broken = {name: np.zeros(shape) for name, shape in shapes(4, 1).items()} | {"bv": np.array([np.nan])}
     with pytest.raises(ConfigError, match="not a finite number"):
         BranchingWeights(4, 1, broken)
     policy = BranchingPolicy(BranchingQ(2, 4).weights(), "mine", 16)
-    path = save_branching(policy, tmp_path / "mine")
-    read = load_branching_policy(path)
+    path = save(policy, tmp_path / "mine")
+    read = load(path)
     assert (read.name, read.most) == ("mine", 16)
     assert all(
         np.array_equal(read.weights.tensors[name], value) for name, value in policy.weights.tensors.items()
@@ -149,4 +158,4 @@ def test_what_cannot_be_is_refused(tmp_path) -> None:  # type: ignore[no-untyped
     tensors = path.with_suffix(".safetensors")
     tensors.write_bytes(tensors.read_bytes()[:-9])
     with pytest.raises(RecordError, match="cut short"):
-        load_branching_policy(path)
+        load(path)

@@ -3,36 +3,34 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 
 pytest.importorskip("torch").set_num_threads(1)  # small networks; more threads only wait for each other
+from eunomia.config.algorithm import RelmasAlgorithm  # noqa: E402
 from eunomia.config.load import scenario_from  # noqa: E402
 from eunomia.core.errors import (  # noqa: E402
-    ConfigError,
-    EunomiaError,
     PlatformError,
     RecordError,
-    UnknownNameError,
 )
 from eunomia.inference.kernel.layout import HIT  # noqa: E402
 from eunomia.inference.simulate import simulate_problem  # noqa: E402
-from eunomia.learning.agents.ddpg.agent import Progress, Settings, train  # noqa: E402
-from eunomia.learning.agents.ddpg.card import FAMILY, load_relmas, save_relmas  # noqa: E402
-from eunomia.learning.agents.ddpg.ddpg import Learner, Rates  # noqa: E402
+from eunomia.learning.agents.ddpg.ddpg import Learner  # noqa: E402
 from eunomia.learning.agents.ddpg.policy import RelmasPolicy  # noqa: E402
 from eunomia.learning.agents.ddpg.replay import Batch  # noqa: E402
 from eunomia.learning.agents.ddpg.table import inputs  # noqa: E402
-from eunomia.learning.card import family_of  # noqa: E402
+from eunomia.learning.card import save  # noqa: E402
 from eunomia.learning.load import card_of, load_policy  # noqa: E402
 from eunomia.study.inference.policy import resolve_policy  # noqa: E402
-from eunomia.study.learning.training import scenario_episode  # noqa: E402
-from tests.learning.deployment import ToySampler, episode  # noqa: E402
-from tests.learning.relmas.actors import zero_actor  # noqa: E402
+from eunomia.study.learning.scenarios import scenario_episode  # noqa: E402
+from tests.learning.agents.ddpg.actors import zero_actor  # noqa: E402
+from tests.learning.deployment import episode  # noqa: E402
 
-SMALL = Settings(4, True, "R5", rates=Rates(units=8, batch=8), clone_episodes=1, clone_steps=4, iterations=3, updates=3,
-                 critic_first=1, validate_every=2, imitation=0.5, period_layers=0.0)  # fmt: skip
+
+def learner_of(name: Literal["ddpg", "td3"] = "ddpg", seed: int = 5) -> Learner:
+    return Learner(4, False, RelmasAlgorithm(name=name, units=8, gamma=0.99), seed)
 
 
 def batch(seed: int, n: int = 5, size: int = 6) -> Batch:
@@ -49,7 +47,7 @@ def batch(seed: int, n: int = 5, size: int = 6) -> Batch:
 @pytest.mark.parametrize("twin", [False, True])
 def test_a_step_is_reproducible_and_padding_is_not_seen(twin: bool) -> None:
     def steps(spoil: bool) -> dict[str, np.ndarray]:
-        learner = Learner(4, False, Rates(units=8, twin=twin), seed=5)
+        learner = learner_of("td3" if twin else "ddpg")
         for n in range(4):
             given = batch(n)
             if spoil:
@@ -68,7 +66,8 @@ def test_a_step_is_reproducible_and_padding_is_not_seen(twin: bool) -> None:
 
 
 def test_the_actor_climbs_its_critic_and_the_critic_learns_its_returns() -> None:
-    learner, given = Learner(4, False, Rates(units=8, critic_rate=0.01), seed=1), batch(3)
+    learner, given = learner_of(seed=1), batch(3)
+    learner.critic_step.param_groups[0]["lr"] = 0.01
     losses = [learner.regress(given) for _ in range(150)]
     assert losses[-1] < 0.2 * losses[0]
     learner.follow_actor()
@@ -78,43 +77,20 @@ def test_the_actor_climbs_its_critic_and_the_critic_learns_its_returns() -> None
     assert values[-1] > values[0] + 0.1
 
 
-def test_a_training_stopped_anywhere_ends_in_the_same_bits(tmp_path: Path) -> None:
-    whole = train(SMALL, ToySampler())
-    for stop in (1, 2):
-        folder = tmp_path / str(stop)
-
-        def interrupt(progress: Progress, at: int = stop) -> None:
-            if progress.entry["iteration"] == at:
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            train(SMALL, ToySampler(), folder, interrupt)
-        resumed = train(SMALL, ToySampler(), folder)
-        assert resumed.curve == whole.curve
-        for name, value in resumed.actor.tensors().items():
-            assert value.tobytes() == whole.actor.tensors()[name].tobytes()
-    assert whole.values.mean() >= whole.clone_values.mean()  # the clone is among those to choose from
-    with pytest.raises(RecordError, match="other settings"):
-        train(replace(SMALL, seed=1), ToySampler(), folder)
-    (folder / "relmas.safetensors").write_bytes(b"cut short")
-    with pytest.raises(RecordError, match="remove its folder"):
-        train(SMALL, ToySampler(), folder)
-
-
 @pytest.fixture
 def card(tmp_path: Path) -> Path:
     rng, plain = np.random.default_rng(0), zero_actor(4, 8, True)
     weights = replace(
         plain, **{name: rng.standard_normal(value.shape) for name, value in plain.tensors().items()}
     )
-    return save_relmas(RelmasPolicy(weights, "mine", 0.25, -0.4, "wait"), tmp_path / "mine", {"cpu_s": 3})
+    return save(RelmasPolicy(weights, "mine", 0.25, -0.4, "wait"), tmp_path / "mine", {"cpu_s": 3})
 
 
 def test_a_card_gives_the_same_policy_back(card: Path) -> None:
-    again, made = load_relmas(card), episode(0)
+    again, made = load_policy(card), episode(0)
     assert (again.name, again.period_layers, again.hold, again.period_mode) == ("mine", 0.25, -0.4, "wait")
-    assert family_of(card) == FAMILY and family_of(card.with_name("nothing.json")) is None
-    runs = [simulate_problem(made.problem, load_relmas(card), made.options).results for _ in range(2)]
+    assert card_of(card)["family"] == "relmas"
+    runs = [simulate_problem(made.problem, load_policy(card), made.options).results for _ in range(2)]
     assert runs[0].tobytes() == runs[1].tobytes()
 
 
@@ -128,38 +104,26 @@ def test_damaged_cards_are_refused(card: Path) -> None:
     ):
         card.write_text(json.dumps({**facts, **change}))
         with pytest.raises(RecordError, match=reason):
-            load_relmas(card)
+            load_policy(card)
     card.write_text(text[:50])
     with pytest.raises(RecordError, match="not a policy's card"):
-        load_relmas(card)
+        load_policy(card)
     card.write_text(text)
     content = tensors.read_bytes()
     tensors.write_bytes(content[:-8])
     with pytest.raises(RecordError, match="SHA-256 differs"):
-        load_relmas(card)
+        load_policy(card)
     tensors.unlink()
     with pytest.raises(RecordError, match="cannot read"):
-        load_relmas(card)
+        load_policy(card)
 
 
 def test_weights_that_are_not_finite_are_refused(card: Path) -> None:
-    policy = load_relmas(card)
+    policy = load_policy(card)
     policy.actor.tensors()["bias"][3] = np.nan  # after the check: as a damaged training would write it
-    save_relmas(policy, card)
+    save(policy, card)
     with pytest.raises(RecordError, match="not a finite number"):
-        load_relmas(card)
-
-
-def test_wrong_settings_are_one_sentence() -> None:
-    for change, kind in (
-        ({"reward": "R3"}, UnknownNameError), ({"updates": 0}, ConfigError), ({"sigma": 0.0}, ConfigError),
-        ({"period_mode": "now"}, ConfigError), ({"period_layers": -1.0}, ConfigError),
-    ):  # fmt: skip
-        with pytest.raises(kind):
-            replace(SMALL, **change)
-    for change in ({"units": 0}, {"gamma": 1.5}, {"batch": 0}):
-        with pytest.raises(EunomiaError):
-            Rates(**change)  # type: ignore[arg-type]
+        load_policy(card)
 
 
 def test_the_shipped_policy_and_cards_are_found(card: Path) -> None:

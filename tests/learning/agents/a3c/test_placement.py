@@ -16,10 +16,9 @@ from eunomia.inference.environments.edge_cloud.rules import RULES, assignment, f
 from eunomia.inference.environments.edge_cloud.world import Goals, World
 from eunomia.learning.agents.a3c.policy import (
     PreferencePlacement,
-    load_placement,
-    save_placement,
     shapes,
 )
+from eunomia.learning.card import load, save
 from eunomia.learning.load import card_of, load_policy
 
 NONE = np.zeros((2, 2), np.bool_)
@@ -150,15 +149,15 @@ def test_the_policy_does_not_depend_on_the_order_of_devices() -> None:
 
 
 def test_cards_and_what_cannot_be(tmp_path: Path) -> None:
-    path = save_placement(weights(2), tmp_path / "mine", {"cpu_s": 1})
-    again = load_placement(path)
+    path = save(weights(2), tmp_path / "mine", {"cpu_s": 1})
+    again = load(path)
     assert run(draw(1), again).reward == run(draw(1), weights(2)).reward and card_of(path)["cpu_s"] == 1
     with pytest.raises(ConfigError, match="cannot schedule layers"):
         load_policy(path)
     tensors = path.with_suffix(".safetensors")
     tensors.write_bytes(tensors.read_bytes()[:-4])
     with pytest.raises(RecordError, match="cut short"):
-        load_placement(path)
+        load(path)
     with pytest.raises(ConfigError, match="'W1' are missing"):
         PreferencePlacement({})
     for wrong in ({"tenant_likes": HAND.tenant_likes + 1.0}, {"leave_s": HAND.join_s}, {"speed": np.ones(3)},

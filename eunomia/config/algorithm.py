@@ -10,6 +10,7 @@ from eunomia.config.section import NotNegative, Positive, Section, Share
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Units = Annotated[int, Field(ge=1, le=256)]
+Auxiliary = Literal["next_demand", "next_waiting", "next_hopeless"]
 
 
 class RelmasAlgorithm(Section):
@@ -77,7 +78,7 @@ class BdqAlgorithm(_Played):
     copy_every: Count = 200
     rate: Positive = 1e-3
     gamma: Share = 0.99
-    auxiliaries: list[Literal["next_demand", "next_waiting", "next_hopeless"]] = Field(default_factory=list)
+    auxiliaries: list[Auxiliary] = Field(default_factory=list)
     auxiliary: Share = 0.1
 
 

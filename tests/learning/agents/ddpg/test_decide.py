@@ -16,8 +16,8 @@ from eunomia.learning.agents.ddpg.policy import RelmasPolicy
 from eunomia.learning.agents.ddpg.table import inputs
 from eunomia.learning.agents.ddpg.teacher import teach
 from eunomia.workload.requests import RequestTable
+from tests.learning.agents.ddpg.actors import zero_actor
 from tests.learning.deployment import episode
-from tests.learning.relmas.actors import zero_actor
 
 
 def actor(lanes: int = 4, units: int = 8, promises: bool = False, seed: int = 0) -> Actor:

@@ -11,8 +11,8 @@ from eunomia.inference.simulate import Engine
 from eunomia.learning.agents.ddpg.episode import Exploration, explore
 from eunomia.learning.agents.ddpg.policy import RelmasPolicy, mean_layer_s
 from eunomia.learning.agents.ddpg.table import inputs, names
+from tests.learning.agents.ddpg.actors import zero_actor
 from tests.learning.deployment import episode
-from tests.learning.relmas.actors import zero_actor
 
 
 def plain(view: View, layer_s: float) -> np.ndarray:

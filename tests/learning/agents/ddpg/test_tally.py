@@ -26,8 +26,8 @@ from eunomia.learning.rewards import (
     r5,
 )
 from eunomia.workload.tenant import Slo
+from tests.learning.agents.ddpg.actors import zero_actor
 from tests.learning.deployment import episode
-from tests.learning.relmas.actors import zero_actor
 
 
 def outcome() -> SimpleNamespace:

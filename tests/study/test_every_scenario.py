@@ -18,7 +18,8 @@ from eunomia.inference.tabulate import tabulate
 from eunomia.learning.objectives import OBJECTIVES, WORST, gaps
 from eunomia.metrics.indicators import pair_table
 from eunomia.study.learning.evaluation import evaluate
-from eunomia.study.learning.training import scenario_episode, train_policy
+from eunomia.study.learning.scenarios import scenario_episode
+from eunomia.study.learning.training import train_policy
 from eunomia.study.run import run
 from tests.shared_data import shared
 

@@ -24,7 +24,7 @@ from eunomia.learning.episodes import Episode
 from eunomia.learning.load import card_of
 from eunomia.learning.load import load_policy as load_learned
 from eunomia.metrics.statistics import Floats, interval, paired_difference
-from eunomia.study.learning.training import scenario_episode
+from eunomia.study.learning.scenarios import scenario_episode
 
 BASE, SHARE = "edf+f+eft+g1.0", 0.5
 TESTS, LOADS, REQUESTS = 8, (0.5, 0.8), 120  # loads of on-demand and deferrable requests together

@@ -26,7 +26,7 @@ from eunomia.learning.load import card_of, checkpoint_of
 from eunomia.learning.objectives import value
 from eunomia.metrics.statistics import Floats, interval
 from eunomia.study.learning.distilling import TEST_GENERATION, closed_loop_values
-from eunomia.study.learning.training import ScenarioSampler
+from eunomia.study.learning.scenarios import ScenarioSampler
 
 LEAVES = (64, 32, 16)
 Size = tuple[int, int, int]  # requests, validation traces, test traces

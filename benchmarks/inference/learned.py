@@ -38,7 +38,8 @@ from eunomia.learning.episodes import Episode
 from eunomia.learning.load import card_of
 from eunomia.metrics.bounds import hit_bound
 from eunomia.metrics.statistics import Floats, interval
-from eunomia.study.learning.training import BASES, scenario_episode
+from eunomia.study.learning.scenarios import scenario_episode
+from eunomia.study.learning.training import BASES
 
 LOADS = (0.85, 1.0, 1.15, 1.3)
 CONTENTIONS = ("proportional", "max_min", "weighted")

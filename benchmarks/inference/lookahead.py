@@ -32,7 +32,7 @@ from eunomia.metrics.bounds import hit_bound
 from eunomia.metrics.statistics import Estimate, interval
 from eunomia.study.inference.bench import Bench, prepare
 from eunomia.study.inference.tuning import ValidationProblem, choose, validation_seeds
-from eunomia.study.learning.training import first_requests
+from eunomia.study.learning.scenarios import first_requests
 
 SETS, LOADS = ("moca-light", "moca-heavy", "moca-mixed"), (0.85, 1.0, 1.15, 1.3)
 BARE = tuple(

@@ -8,56 +8,56 @@ quick run trains A3C for one iteration.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from benchmarks.kept import kept_all
 from benchmarks.table import Cell, Options, Table, table
+from eunomia.config.algorithm import PlacementAlgorithm
 from eunomia.engines.processes import Result
 from eunomia.inference.environments.edge_cloud.case import Case, draw
 from eunomia.inference.environments.edge_cloud.optimum import optimum
 from eunomia.inference.environments.edge_cloud.rules import RULES, Rule, find_rule, run
-from eunomia.learning.agents.a3c.agent import Cases, PlacementAgent
-from eunomia.learning.agents.a3c.learner import Settings
+from eunomia.learning.agents import Context
+from eunomia.learning.agents.a3c.agent import PlacementAgent, placement_task
 from eunomia.learning.agents.a3c.policy import PreferencePlacement
 from eunomia.learning.loop import Plan, train
 from eunomia.metrics.statistics import Floats, interval, paired_difference
 
 SEEDS, TESTS, SMALL_TESTS, ITERATIONS = 5, 60, 40, 40
-CASES = Cases(tasks=30, devices=6, tenants=4, load=1.0, bars=0.15, traces=3, validation=16)
+VALIDATIONS = 16
 KINDS = ("reward", "requester", "provider", "utilisation", "met", "worst_tenant")
-A2C = Settings(workers=2, together=True, traces=3)
+A2C = PlacementAlgorithm(name="a2c", workers=2, tasks=30, devices=6, tenants=4, load=1.0, bars=0.15, traces=3)
 
 
 @dataclass(frozen=True)
 class Variant:
     """One way to train."""
 
-    settings: Settings
+    settings: PlacementAlgorithm
     about: str
 
 
 VARIANTS = {
-    "A3C": Variant(replace(A2C, together=False), "two processes, gradients as they come"),
+    "A3C": Variant(A2C.model_copy(update={"name": "a3c"}), "two processes, gradients as they come"),
     "A2C": Variant(A2C, "the same in step"),
-    "A2C, likes hidden": Variant(replace(A2C, hidden=True), "does not see preferences"),
+    "A2C, likes hidden": Variant(A2C.model_copy(update={"hidden": True}), "does not see preferences"),
     "A2C, penalty": Variant(
-        replace(A2C, penalty=1.0), "nothing masked in training; an illegal pair costs 1 / tasks"
+        A2C.model_copy(update={"penalty": 1.0}), "nothing masked in training; an illegal pair costs 1 / tasks"
     ),
     "A2C, periodic": Variant(
-        replace(A2C, period=0.5), "decides every half mean run time, in training and test"
+        A2C.model_copy(update={"period": 0.5}), "decides every half mean run time, in training and test"
     ),
 }
 
 
-def learn(task: tuple[Settings, Cases, int]) -> Result:
+def learn(task: tuple[PlacementAlgorithm, int, int]) -> Result:
     """One training."""
-    settings, cases, iterations = task
-    with PlacementAgent(settings, cases) as agent:
-        done = train(agent, Plan(iterations, 5, identity="benchmark"))
-    cpu_s = done.cpu_s + sum(entry["workers_cpu_s"] for entry in done.curve)
-    return {"cpu_s": cpu_s, "tensors": {name: tensor.tolist() for name, tensor in done.tensors.items()}}
+    settings, seed, iterations = task
+    context = Context(placement_task(settings, VALIDATIONS, seed), seed)
+    done = train(PlacementAgent(settings, context), Plan(iterations, 5))
+    return {"cpu_s": done.cpu_s, "tensors": {name: tensor.tolist() for name, tensor in done.tensors.items()}}
 
 
 def play(rule: Rule, cases: Sequence[Case], period: float = 0.0) -> Floats:
@@ -86,7 +86,7 @@ def measure(options: Options) -> Iterator[Table]:
     names = [name for name in VARIANTS if name == "A3C" or (options.wants(name) and not options.quick)]
     seeds, iterations = options.seeds_or(SEEDS), 1 if options.quick else ITERATIONS
     cases = [
-        draw(seed, CASES.tasks, CASES.devices, CASES.tenants, CASES.load, CASES.bars)
+        draw(seed, A2C.tasks, A2C.devices, A2C.tenants, A2C.load, A2C.bars)
         for seed in range(4 if options.quick else TESTS)
     ]
     tables: dict[str, Floats] = {}  # (traces, KINDS)
@@ -95,7 +95,7 @@ def measure(options: Options) -> Iterator[Table]:
     policies: list[PreferencePlacement] = []
     for name in names:
         settings = VARIANTS[name].settings
-        tasks = [(replace(settings, seed=s), replace(CASES, seed=s), iterations) for s in seeds]
+        tasks = [(settings, seed, iterations) for seed in seeds]
         trained = kept_all("placement", learn, tasks)
         made = []
         for one in trained:

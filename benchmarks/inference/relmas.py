@@ -21,7 +21,7 @@ from benchmarks.table import Cell, Options, Table, table, text
 from eunomia.learning.episodes import Episode
 from eunomia.learning.load import SHIPPED, card_of
 from eunomia.metrics.statistics import Estimate, Floats, paired_difference
-from eunomia.study.learning.training import scenario_episode
+from eunomia.study.learning.scenarios import scenario_episode
 
 LOADS, REQUESTS, TARGETS = (0.7, 1.0, 1.3), 200, (0.5, 0.95)
 TESTS, VALIDATIONS = 6, 2  # traces per load

@@ -21,7 +21,7 @@ from benchmarks.table import Cell, Options, Table, table, text
 from eunomia.learning.episodes import Episode
 from eunomia.learning.load import card_of
 from eunomia.metrics.statistics import Floats, interval, paired_difference
-from eunomia.study.learning.training import scenario_episode
+from eunomia.study.learning.scenarios import scenario_episode
 
 SEEDS, TESTS, VALIDATIONS, REQUESTS = 5, 6, 3, 30
 AUXILIARIES = 'algorithm.auxiliaries=["next_demand","next_waiting","next_hopeless"]'

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.memory import Record
 from eunomia.learning.distill.inputs import GLOBAL_AT as Z_AT
 from eunomia.learning.distill.inputs import PAIR_AT as Y_AT
 from eunomia.learning.distill.inputs import SHARE_AT as V_AT
@@ -45,12 +47,15 @@ from eunomia.learning.policy.weights import (
     WAY,
 )
 
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
 N_JOB, N_PAIR, N_GLOBAL, N_SHARE = len(JOB), len(PAIR), len(GLOBAL), len(SHARE)
 ORDER_TREE, PLACE_TREE, START_TREE = NETWORK, NETWORK + 1, NETWORK + 2  # where the offsets of the trees stand
 
 
 @jitted
-def ask_tree(block: Any, root: Any, x: Any, y: Any, z: Any, v: Any) -> float:
+def ask_tree(block: Floats, root: Any, x: Floats, y: Floats, z: Floats, v: Floats) -> float:
     """Value of the tree whose offset stands at ``root``, for features of a sub-job, a pair, the platform, a start."""
     at = np.int64(block[root])
     place = at
@@ -70,9 +75,22 @@ def ask_tree(block: Any, root: Any, x: Any, y: Any, z: Any, v: Any) -> float:
 
 @jitted
 def _best_lane(
-    job: Any, x: Any, z: Any, latency_s: Any, demand: Any, free_s: Any, running: float, layer_s: float,
-    accelerators: Any, system: Any, block: Any, ruled: bool, finish_s: Any, y: Any, chosen_y: Any,
-) -> int:  # fmt: skip
+    job: Record,
+    x: Floats,
+    z: Floats,
+    latency_s: Floats,
+    demand: Floats,
+    free_s: Floats,
+    running: float,
+    layer_s: float,
+    accelerators: Record,
+    system: Record,
+    block: Floats,
+    ruled: bool,
+    finish_s: Floats,
+    y: Floats,
+    chosen_y: Floats,
+) -> int:
     """The accelerator for one sub-job, busy or not; -1 = none. Leaves its pair features in ``chosen_y``."""
     bandwidth = system.bandwidth_bytes_s
     slow = max(1.0, running / bandwidth)
@@ -101,9 +119,19 @@ def _best_lane(
 
 @jitted
 def _start_by_rules(
-    ready: Any, latency_s: Any, demand: Any, accelerators: Any, system: Any, block: Any, ruled: bool, jobs: Any,
-    overall: Any, layer_s: float, score: Any, answer: Any,
-) -> int:  # fmt: skip
+    ready: Record,
+    latency_s: Floats,
+    demand: Floats,
+    accelerators: Record,
+    system: Record,
+    block: Floats,
+    ruled: bool,
+    jobs: Floats,
+    overall: Floats,
+    layer_s: float,
+    score: Floats,
+    answer: Ints,
+) -> int:
     """The pass over sub-jobs; returns the number of answers."""
     n, lanes = len(ready), len(accelerators)
     tier, open_ = np.empty(n, np.int64), np.ones(n, np.bool_)

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from numba import types
 
 from eunomia.inference.kernel import modes
@@ -15,6 +16,7 @@ from eunomia.inference.kernel.layout import DROPPED, HIT, UNFINISHED
 from eunomia.inference.kernel.loop import ASK
 from eunomia.inference.kernel.memory import (
     KERNEL_TYPE,
+    Record,
     accelerators_of,
     answer_at,
     job_at,
@@ -46,12 +48,15 @@ from eunomia.learning.rewards import (
     SPREAD,
 )
 
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
 N_JOB, N_PAIR, N_GLOBAL = len(JOB), len(PAIR), len(GLOBAL)
 CHARGED, COUNTED = 1, 2  # marks of a request: its miss was charged; its outcome is known
 
 
 @jitted
-def _charge(k: Any, request: int, marks: Any, tally: Any) -> None:
+def _charge(k: Record, request: int, marks: npt.NDArray[np.uint8], tally: Floats) -> None:
     """One inevitable miss, weighted by what its pair lacks now."""
     if marks[request] & CHARGED:
         return
@@ -61,7 +66,7 @@ def _charge(k: Any, request: int, marks: Any, tally: Any) -> None:
 
 
 @jitted
-def _count_outcomes(k: Any, requests: int, marks: Any, tally: Any) -> None:
+def _count_outcomes(k: Record, requests: int, marks: npt.NDArray[np.uint8], tally: Floats) -> None:
     """Requests that have left since the last call."""
     for r in range(requests):
         result = result_at(k, r)
@@ -78,7 +83,7 @@ def _count_outcomes(k: Any, requests: int, marks: Any, tally: Any) -> None:
 
 
 @jitted
-def _judge_tenants(k: Any, requests: int, marks: Any, tally: Any) -> None:
+def _judge_tenants(k: Record, requests: int, marks: npt.NDArray[np.uint8], tally: Floats) -> None:
     """Share of pairs at target, and spread of the tenants' hit rates, over the outcomes so far."""
     met, promised, tenants = 0, 0, 0
     for p in range(k.num_pairs):
@@ -103,7 +108,14 @@ def _judge_tenants(k: Any, requests: int, marks: Any, tally: Any) -> None:
 
 @jitted
 def _observe(
-    k: Any, rows: Any, jobs: Any, pairs: Any, overall: Any, finish_s: Any, can: Any, idle: Any
+    k: Record,
+    rows: Floats,
+    jobs: Floats,
+    pairs: Floats,
+    overall: Floats,
+    finish_s: Floats,
+    can: Flags,
+    idle: Flags,
 ) -> None:
     """Padded features of the most urgent waiting sub-jobs; ``rows``: their places in the view, -1 = padding."""
     shown, lanes, most = k.shown, k.num_lanes, len(rows)
@@ -134,7 +146,9 @@ def _observe(
 
 
 @jitted
-def _tally_view(k: Any, marks: Any, jobs: Any, overall: Any, tally: Any) -> None:
+def _tally_view(
+    k: Record, marks: npt.NDArray[np.uint8], jobs: Floats, overall: Floats, tally: Floats
+) -> None:
     """Hopeless ones are charged; levels that rewards compare."""
     for i in range(k.shown):
         if shown_at(k, i).late == 1:

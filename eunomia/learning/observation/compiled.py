@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.memory import Record
 from eunomia.learning.observation import table as f
 from eunomia.learning.observation.groups import (
     AHEAD_EDF,
@@ -26,6 +27,8 @@ from eunomia.learning.observation.groups import (
     gather,
     sum_ahead,
 )
+
+Floats = npt.NDArray[np.float64]
 
 TINY_S = 1e-15
 MARGIN, LOST_GAP, FAR = f.MARGIN, f.LOST_GAP, f.FAR
@@ -50,7 +53,7 @@ def _pressure(need_s: float, laxity_s: float, layer_s: float) -> float:
 
 
 @jitted
-def _promise(job: Any, x: Any, scale_s: float) -> None:
+def _promise(job: Record, x: Floats, scale_s: float) -> None:
     """What the agreement of the sub-job's pair adds."""
     promised = not math.isnan(job.slo)
     known = promised and job.sli_count > 0
@@ -74,7 +77,9 @@ def _promise(job: Any, x: Any, scale_s: float) -> None:
 
 
 @jitted
-def _describe(job: Any, group: Any, x: Any, scale_s: float, layer_s: float, lanes: int, system: Any) -> None:
+def _describe(
+    job: Record, group: Floats, x: Floats, scale_s: float, layer_s: float, lanes: int, system: Record
+) -> None:
     """Features of one sub-job."""
     now_s, bandwidth = system.now_s, system.bandwidth_bytes_s
     left_s = job.deadline_s - now_s
@@ -106,7 +111,13 @@ def _describe(job: Any, group: Any, x: Any, scale_s: float, layer_s: float, lane
 
 @jitted
 def _survey(
-    groups: Any, count: int, z: Any, scale_s: float, layer_s: float, accelerators: Any, system: Any
+    groups: Floats,
+    count: int,
+    z: Floats,
+    scale_s: float,
+    layer_s: float,
+    accelerators: Record,
+    system: Record,
 ) -> None:
     """Global features."""
     lanes, bandwidth = len(accelerators), system.bandwidth_bytes_s
@@ -133,7 +144,7 @@ def _survey(
 
 
 @jitted
-def observe(ready: Any, accelerators: Any, system: Any, jobs: Any, overall: Any) -> float:
+def observe(ready: Record, accelerators: Record, system: Record, jobs: Floats, overall: Floats) -> float:
     """Fill ``jobs`` (n, JOB) and ``overall`` (GLOBAL,); returns layer, in seconds. n must be at least 1.
 
     The same numbers whatever the order of the rows of ``ready``.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import numpy.typing as npt
 
 from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.memory import Record
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 # Columns of the table of waiting requests.
 DUE, REMAINING, VOLUME, PATH, ISO, LATE, LAYERS = range(7)
@@ -15,7 +18,7 @@ COLUMNS = 11
 
 
 @jitted
-def before(ready: Any, i: int, j: int) -> bool:
+def before(ready: Record, i: int, j: int) -> bool:
     """Order by deadline, then request, then sequence."""
     a, b = ready[i], ready[j]
     if a.deadline_s != b.deadline_s:
@@ -26,7 +29,7 @@ def before(ready: Any, i: int, j: int) -> bool:
 
 
 @jitted
-def by_deadline(ready: Any, order: Any) -> None:
+def by_deadline(ready: Record, order: Ints) -> None:
     """Indices of sub-jobs in the order of ``before``."""
     count = len(ready)
     if count > 48:  # nearly sorted from here on
@@ -46,7 +49,7 @@ def by_deadline(ready: Any, order: Any) -> None:
 
 
 @jitted
-def gather(ready: Any, order: Any, group_of: Any, groups: Any) -> int:
+def gather(ready: Record, order: Ints, group_of: Ints, groups: Floats) -> int:
     """Fill one row per waiting request, in order of deadline; returns their number."""
     count = 0
     for n in range(len(ready)):
@@ -67,7 +70,7 @@ def gather(ready: Any, order: Any, group_of: Any, groups: Any) -> int:
 
 
 @jitted
-def sum_ahead(groups: Any, count: int) -> None:
+def sum_ahead(groups: Floats, count: int) -> None:
     """Work and bytes of the feasible requests ahead of each: earlier deadlines, and less work."""
     work, data = 0.0, 0.0
     for g in range(count):

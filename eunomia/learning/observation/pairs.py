@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.memory import Record
 from eunomia.learning.observation.compiled import TINY_S, clip
 from eunomia.learning.observation.table import PAIR
+
+Floats = npt.NDArray[np.float64]
 
 SLOWER, LATER, DEMAND, OVERFLOW, LAXITY_AFTER, WOULD_MISS, SWITCH = range(len(PAIR))
 
 
 @jitted
-def finish_times(latency_s: Any, free_s: Any, slow: float, finish_s: Any) -> tuple[float, float]:
+def finish_times(latency_s: Floats, free_s: Floats, slow: float, finish_s: Floats) -> tuple[float, float]:
     """Fill ``finish_s`` (S,) = (free + c) slow; returns (least c, least finish)."""
     least_s, soonest_s = np.inf, np.inf
     for s in range(len(free_s)):
@@ -26,8 +29,8 @@ def finish_times(latency_s: Any, free_s: Any, slow: float, finish_s: Any) -> tup
 
 @jitted
 def describe_pair(
-    job: Any, c_s: float, finish_s: float, least_s: float, soonest_s: float, demand: float, running: float,
-    layer_s: float, last_request: int, system: Any, x: Any,
+    job: Record, c_s: float, finish_s: float, least_s: float, soonest_s: float, demand: float, running: float,
+    layer_s: float, last_request: int, system: Record, x: Floats,
 ) -> None:  # fmt: skip
     """Fill ``x`` (PAIR,) for an accelerator that can run the sub-job. ``running``: D with starts of this round."""
     bandwidth = system.bandwidth_bytes_s

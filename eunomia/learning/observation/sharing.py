@@ -8,10 +8,13 @@ policy: all are taken to be equal (deviation L14).
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
+import numpy.typing as npt
 
 from eunomia.inference.kernel.jit import jitted
 from eunomia.learning.observation.table import SHARE
+
+Floats = npt.NDArray[np.float64]
 
 WAYS = ("proportional", "max_min", "weighted")
 # The way of sharing that each contention mode is described by; where nothing is shared, rates do not matter.
@@ -25,7 +28,7 @@ LEAST = 0.25  # of its demand, which no layer is cut below under ``weighted``
 
 
 @jitted
-def _level(demand: Any, extra: float, bandwidth: float) -> float:
+def _level(demand: Floats, extra: float, bandwidth: float) -> float:
     """Water filling: the grant of all who ask for more than it."""
     level, settled = 0.0, -1
     while True:
@@ -45,7 +48,7 @@ def _level(demand: Any, extra: float, bandwidth: float) -> float:
 
 
 @jitted
-def _grants(demand: Any, extra: float, total: float, bandwidth: float) -> tuple[float, int]:
+def _grants(demand: Floats, extra: float, total: float, bandwidth: float) -> tuple[float, int]:
     """``weighted`` with equal urgencies: the sum of what is granted before it is scaled to B, and who ask."""
     asking = 1 if extra > 0.0 else 0
     for s in range(len(demand)):
@@ -69,7 +72,7 @@ def cut_grant(b: float, total: float, bandwidth: float, asking: int) -> float:
 
 
 @jitted
-def rates(way: int, demand: Any, extra: float, bandwidth: float, out: Any) -> None:
+def rates(way: int, demand: Floats, extra: float, bandwidth: float, out: Floats) -> None:
     """Fill ``out`` (S + 1,): rates of what runs on every accelerator (1 where demand is 0), and of one more."""
     total = extra
     for s in range(len(demand)):
@@ -96,7 +99,7 @@ def rates(way: int, demand: Any, extra: float, bandwidth: float, out: Any) -> No
 
 
 @jitted
-def lost_work(way: int, demand: Any, bandwidth: float, out: Any) -> float:
+def lost_work(way: int, demand: Floats, bandwidth: float, out: Floats) -> float:
     """Work per second that contention takes from what runs now. ``out``: (S + 1,) scratch."""
     rates(way, demand, 0.0, bandwidth, out)
     total = 0.0
@@ -107,7 +110,7 @@ def lost_work(way: int, demand: Any, bandwidth: float, out: Any) -> float:
 
 @jitted
 def describe_share(
-    way: int, demand: Any, standing: float, extra: float, bandwidth: float, scratch: Any, x: Any
+    way: int, demand: Floats, standing: float, extra: float, bandwidth: float, scratch: Floats, x: Floats
 ) -> None:
     """Fill ``x`` (SHARE,) for the start of a layer of demand ``extra``. ``standing``: ``lost_work`` before it."""
     rates(way, demand, extra, bandwidth, scratch)

@@ -12,13 +12,13 @@ bound go first.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import numpy.typing as npt
 
 from eunomia.contract.view import SYSTEM
 from eunomia.core.addresses import block_of
 from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.memory import Record
 from eunomia.learning.observation.compiled import observe
 from eunomia.learning.observation.pairs import describe_pair, finish_times
 from eunomia.learning.observation.sharing import describe_share, lost_work
@@ -49,6 +49,10 @@ from eunomia.learning.policy.weights import (
     WAY,
 )
 
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
 TRIED = 16
 N_JOB, N_PAIR, N_GLOBAL, N_SHARE = len(JOB), len(PAIR), len(GLOBAL), len(SHARE)
 ANY_IDLE, EFT, EFT_CA = range(len(PLACES))
@@ -58,7 +62,7 @@ FIRST, USUAL, LAST = -1, 0, 1  # tiers
 
 
 @jitted
-def already_decided(ready: Any, system: Any) -> bool:
+def already_decided(ready: Record, system: Record) -> bool:
     """Whether the engine asks again at an instant to which the answer was complete."""
     memory = system.memory
     return (  # type: ignore[no-any-return]
@@ -70,7 +74,7 @@ def already_decided(ready: Any, system: Any) -> bool:
 
 
 @jitted
-def remember(ready: Any, system: Any, count: int) -> None:
+def remember(ready: Record, system: Record, count: int) -> None:
     """Note the state in which this answer leaves the platform, for ``already_decided``."""
     memory = system.memory
     memory[NOW], memory[STARTED] = system.now_s, system.starts + count
@@ -78,7 +82,9 @@ def remember(ready: Any, system: Any, count: int) -> None:
 
 
 @jitted
-def score_all(jobs: Any, overall: Any, block: Any, residual: bool, score: Any, margin: Any) -> bool:
+def score_all(
+    jobs: Floats, overall: Floats, block: Floats, residual: bool, score: Floats, margin: Floats
+) -> bool:
     """Scores and the network's share of start margins; False if some score is not a number."""
     kind, units = int(block[KIND]), int(block[UNITS])
     for i in range(len(jobs)):
@@ -97,7 +103,7 @@ def score_all(jobs: Any, overall: Any, block: Any, residual: bool, score: Any, m
 
 
 @jitted
-def set_tiers(ready: Any, block: Any, system: Any, tier: Any) -> None:
+def set_tiers(ready: Record, block: Floats, system: Record, tier: Ints) -> None:
     """Starving requests first, hopeless ones last."""
     for i in range(len(ready)):
         tier[i] = LAST if ready[i].late == 1 else USUAL
@@ -107,7 +113,7 @@ def set_tiers(ready: Any, block: Any, system: Any, tier: Any) -> None:
 
 
 @jitted
-def next_job(ready: Any, tier: Any, score: Any, open_: Any) -> int:
+def next_job(ready: Record, tier: Ints, score: Floats, open_: Flags) -> int:
     """The sub-job to try next; -1 = none is left."""
     best = -1
     for i in range(len(ready)):
@@ -127,9 +133,19 @@ def next_job(ready: Any, tier: Any, score: Any, open_: Any) -> int:
 
 @jitted
 def place_job(
-    job: Any, latency_s: Any, demand: Any, free_s: Any, running: float, layer_s: float, accelerators: Any,
-    system: Any, block: Any, residual: bool, finish_s: Any, y: Any,
-) -> int:  # fmt: skip
+    job: Record,
+    latency_s: Floats,
+    demand: Floats,
+    free_s: Floats,
+    running: float,
+    layer_s: float,
+    accelerators: Record,
+    system: Record,
+    block: Floats,
+    residual: bool,
+    finish_s: Floats,
+    y: Floats,
+) -> int:
     """The accelerator for one sub-job, busy or not; -1 = none. Leaves its pair features in ``y``."""
     slow = max(1.0, running / system.bandwidth_bytes_s)
     least_s, soonest_s = finish_times(latency_s, free_s, slow, finish_s)
@@ -164,7 +180,9 @@ def place_job(
 
 
 @jitted
-def start_margin(running: float, bandwidth: float, x: Any, y: Any, v: Any, overall: Any, block: Any) -> float:
+def start_margin(
+    running: float, bandwidth: float, x: Floats, y: Floats, v: Floats, overall: Floats, block: Floats
+) -> float:
     """gate - D/B + start . w + share . v; the globals' share of idle and D are those at the beginning of the pass."""
     margin = block[GATE] - running / bandwidth
     at = START_AT
@@ -182,7 +200,7 @@ def start_margin(running: float, bandwidth: float, x: Any, y: Any, v: Any, overa
 
 
 @jitted
-def running_demand(lane_demand: Any) -> float:
+def running_demand(lane_demand: Floats) -> float:
     """D: demand of all accelerators, in bytes per second."""
     total = 0.0
     for s in range(len(lane_demand)):
@@ -192,9 +210,20 @@ def running_demand(lane_demand: Any) -> float:
 
 @jitted
 def _start_in_turn(
-    ready: Any, latency_s: Any, demand: Any, accelerators: Any, system: Any, block: Any, residual: bool,
-    jobs: Any, overall: Any, layer_s: float, score: Any, margin: Any, answer: Any,
-) -> int:  # fmt: skip
+    ready: Record,
+    latency_s: Floats,
+    demand: Floats,
+    accelerators: Record,
+    system: Record,
+    block: Floats,
+    residual: bool,
+    jobs: Floats,
+    overall: Floats,
+    layer_s: float,
+    score: Floats,
+    margin: Floats,
+    answer: Ints,
+) -> int:
     """The pass over sub-jobs; returns the number of answers."""
     n, lanes = len(ready), len(accelerators)
     tier, open_ = np.empty(n, np.int64), np.ones(n, np.bool_)

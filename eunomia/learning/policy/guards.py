@@ -8,9 +8,11 @@ average has fallen to half the level.
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
+import numpy.typing as npt
 
 from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.memory import Record
 from eunomia.learning.observation.table import JOB
 from eunomia.learning.policy.weights import (
     ALARM,
@@ -23,13 +25,15 @@ from eunomia.learning.policy.weights import (
     STRANGE,
 )
 
+Floats = npt.NDArray[np.float64]
+
 SHARE, MARGIN, RATE = 0.15, 0.25, 0.01
 AVERAGE, ALARMED = 4, 5  # places in system.memory
 N_JOB = len(JOB)
 
 
 @jitted
-def _outside(jobs: Any, block: Any) -> float:
+def _outside(jobs: Floats, block: Floats) -> float:
     """Largest share of features outside the training range, over sub-jobs: independent of their order."""
     worst = 0
     for i in range(len(jobs)):
@@ -43,7 +47,7 @@ def _outside(jobs: Any, block: Any) -> float:
 
 
 @jitted
-def is_strange(jobs: Any, block: Any, system: Any) -> bool:
+def is_strange(jobs: Floats, block: Floats, system: Record) -> bool:
     """Whether the alarm is on, after this decision point has been taken into account."""
     memory = system.memory
     strange = 1.0 if _outside(jobs, block) > SHARE else 0.0
@@ -58,7 +62,7 @@ def is_strange(jobs: Any, block: Any, system: Any) -> bool:
 
 
 @jitted
-def note_ranges(jobs: Any, block: Any) -> None:
+def note_ranges(jobs: Floats, block: Floats) -> None:
     """Widen the ranges of features seen so far (while a policy's ranges are being recorded)."""
     for i in range(len(jobs)):
         for f in range(N_JOB):

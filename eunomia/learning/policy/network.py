@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from eunomia.inference.kernel.jit import jitted
 from eunomia.learning.observation.table import GLOBAL, JOB
 from eunomia.learning.policy.weights import CENTRE, INVERSE, KINDS, NETWORK
+
+Floats = npt.NDArray[np.float64]
 
 N_JOB, N_GLOBAL = len(JOB), len(GLOBAL)
 POINTER = KINDS.index("pointer")
@@ -17,7 +20,7 @@ FIXED = 2.0**40
 
 
 @jitted
-def _dense(inputs: Any, rows: int, block: Any, at: int, units: int, out: Any) -> None:
+def _dense(inputs: Floats, rows: int, block: Floats, at: int, units: int, out: Floats) -> None:
     """out += inputs[:rows] W, with W (rows, units) in the block from ``at`` on."""
     for r in range(rows):
         value, start = inputs[r], at + r * units
@@ -26,14 +29,14 @@ def _dense(inputs: Any, rows: int, block: Any, at: int, units: int, out: Any) ->
 
 
 @jitted
-def _squash(values: Any) -> None:
+def _squash(values: Floats) -> None:
     """a / (1 + |a|), in place."""
     for h in range(len(values)):
         values[h] = values[h] / (1.0 + abs(values[h]))
 
 
 @jitted
-def hidden_layer(jobs: Any, overall: Any, block: Any, units: int) -> Any:
+def hidden_layer(jobs: Floats, overall: Floats, block: Floats, units: int) -> Any:
     """(n, units): g(u W1 + b1)."""
     n = len(jobs)
     hidden, shared, inputs = np.empty((n, units)), np.zeros(units), np.empty(N_JOB)
@@ -51,7 +54,7 @@ def hidden_layer(jobs: Any, overall: Any, block: Any, units: int) -> Any:
 
 
 @jitted
-def _pool(hidden: Any, mean: Any, most: Any) -> None:
+def _pool(hidden: Floats, mean: Floats, most: Floats) -> None:
     """Mean and maximum over sub-jobs. Values lie within +-1; sums are of integers (1 = 2^40), so in any order alike."""
     n = len(hidden)
     for h in range(len(mean)):
@@ -69,7 +72,7 @@ def _pool(hidden: Any, mean: Any, most: Any) -> None:
 
 
 @jitted
-def pointer_layer(hidden: Any, block: Any, units: int) -> Any:
+def pointer_layer(hidden: Floats, block: Floats, units: int) -> Any:
     """(n, units): g(e A + mean e M + max e Q + b2)."""
     n = len(hidden)
     at = NETWORK + (N_JOB + N_GLOBAL + 1) * units
@@ -89,7 +92,9 @@ def pointer_layer(hidden: Any, block: Any, units: int) -> Any:
 
 
 @jitted
-def evaluate(jobs: Any, overall: Any, block: Any, kind: int, units: int, score: Any, start: Any) -> None:
+def evaluate(
+    jobs: Floats, overall: Floats, block: Floats, kind: int, units: int, score: Floats, start: Floats
+) -> None:
     """Add the network's share to the scores of sub-jobs and to their start margins."""
     hidden = hidden_layer(jobs, overall, block, units)
     at = len(block) - 2 * units

@@ -16,10 +16,12 @@ import math
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from eunomia.contract.view import SYSTEM
 from eunomia.core.addresses import block_of
 from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.memory import Record
 from eunomia.learning.agents.ddpg.features import describe_all
 from eunomia.learning.agents.ddpg.network import (
     COUNTERS,
@@ -43,6 +45,9 @@ from eunomia.learning.agents.ddpg.teacher import teach
 from eunomia.learning.observation.groups import by_deadline
 from eunomia.learning.policy.decide import FINISHED, LEFT, NOW, STARTED, already_decided
 
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
 SERVE, EXPLORE, TEACH = range(3)  # modes
 N_JOB, N_EACH, N_OVERALL, N_PROMISE = len(JOB), len(EACH), len(OVERALL), len(PROMISE)
 # Blocks of the View: the actor's numbers; where it explores, noise and the log (episode.py).
@@ -55,7 +60,7 @@ requests_of = block_of(SYSTEM, 5, np.int64)
 
 
 @jitted
-def _add_row(value: float, block: Any, at: int, sums: Any) -> None:
+def _add_row(value: float, block: Floats, at: int, sums: Floats) -> None:
     """sums += value * one row of a matrix."""
     for j in range(len(sums)):
         sums[j] += value * block[at + j]
@@ -67,7 +72,7 @@ def _logistic(value: float) -> float:
 
 
 @jitted
-def act(rows: Any, block: Any, actions: Any) -> None:
+def act(rows: Floats, block: Floats, actions: Floats) -> None:
     """The LSTM over ``rows`` (n, F); fills ``actions`` (n, 1 + S)."""
     units, width, outs = int(block[UNITS]), rows.shape[1], actions.shape[1]
     at_h = WEIGHTS + width * 4 * units
@@ -94,7 +99,7 @@ def act(rows: Any, block: Any, actions: Any) -> None:
 
 
 @jitted
-def _disturb(actions: Any, block: Any, noise: Any) -> None:
+def _disturb(actions: Floats, block: Floats, noise: Any) -> None:
     """a <- clip(keep a + noise, -1, 1), noise from the given stream, used up in turn."""
     used, keep = int(block[NOISE_USED]), block[KEEP]
     for n in range(len(actions)):
@@ -105,7 +110,7 @@ def _disturb(actions: Any, block: Any, noise: Any) -> None:
 
 
 @jitted
-def _log(ready: Any, order: Any, rows: Any, actions: Any, counters: Any, system: Any) -> None:
+def _log(ready: Record, order: Ints, rows: Floats, actions: Floats, counters: Floats, system: Record) -> None:
     """Append one tick, if there is room: time, number of rows; per row features, action and request."""
     times_s, counts, request = times_of(system), counts_of(system), requests_of(system)
     tick, row = int(counters[LOGGED_TICKS]), int(counters[LOGGED_ROWS])
@@ -125,7 +130,7 @@ def _log(ready: Any, order: Any, rows: Any, actions: Any, counters: Any, system:
 
 
 @jitted
-def _best(action: Any, latency_s: Any) -> int:
+def _best(action: Floats, latency_s: Floats) -> int:
     """Accelerator of the highest score among those that can run the sub-job."""
     best = -1
     for s in range(len(latency_s)):
@@ -135,7 +140,7 @@ def _best(action: Any, latency_s: Any) -> int:
 
 
 @jitted
-def _check(action: Any, latency_s: Any) -> bool:
+def _check(action: Floats, latency_s: Floats) -> bool:
     """Whether an action is made of numbers; one that is not is replaced by priority 0, fastest accelerator."""
     total = 0.0
     for a in range(len(action)):
@@ -150,7 +155,13 @@ def _check(action: Any, latency_s: Any) -> bool:
 
 @jitted
 def decode(
-    order: Any, actions: Any, latency_s: Any, hold: float, stands_still: bool, answer: Any, priority: Any
+    order: Ints,
+    actions: Floats,
+    latency_s: Floats,
+    hold: float,
+    stands_still: bool,
+    answer: Ints,
+    priority: Floats,
 ) -> int:
     """Write (row, accelerator) and priority of all that is queued; returns their number."""
     count, top = 0, 0
@@ -170,7 +181,9 @@ def decode(
 
 
 @jitted
-def start_idle(order: Any, actions: Any, latency_s: Any, accelerators: Any, hold: float, answer: Any) -> int:
+def start_idle(
+    order: Ints, actions: Floats, latency_s: Floats, accelerators: Record, hold: float, answer: Ints
+) -> int:
     """Write (row, accelerator) of all that starts now, highest priority first; returns their number."""
     idle, count = np.empty(len(accelerators), np.bool_), 0
     for s in range(len(accelerators)):

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.memory import Record
 from eunomia.learning.agents.ddpg.table import JOB
 from eunomia.learning.observation.compiled import TINY_S, clip
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 N_JOB = len(JOB)
 CANNOT = 2.0
 
 
 @jitted
-def _describe(job: Any, x: Any, layer_s: float, system: Any) -> None:
+def _describe(job: Record, x: Floats, layer_s: float, system: Record) -> None:
     """Features of the sub-job itself."""
     left_s = job.deadline_s - system.now_s
     x[0] = clip(left_s / job.iso_best_s, -4.0, 8.0) / 4.0
@@ -28,7 +34,7 @@ def _describe(job: Any, x: Any, layer_s: float, system: Any) -> None:
 
 
 @jitted
-def _promise(job: Any, x: Any, at: int) -> None:
+def _promise(job: Record, x: Floats, at: int) -> None:
     """What the agreement of the sub-job's pair adds."""
     promised = not math.isnan(job.slo)
     target = clip(job.slo, 0.0, 1.0) if promised else 0.0
@@ -42,8 +48,8 @@ def _promise(job: Any, x: Any, at: int) -> None:
 
 @jitted
 def describe_all(
-    ready: Any, order: Any, latency_s: Any, demand: Any, accelerators: Any, system: Any, layer_s: float,
-    promises: bool, rows: Any,
+    ready: Record, order: Ints, latency_s: Floats, demand: Floats, accelerators: Record, system: Record, layer_s: float,
+    promises: bool, rows: Floats,
 ) -> None:  # fmt: skip
     """Fill ``rows`` (n, F), one per sub-job in ``order``."""
     n, lanes, bandwidth = len(order), len(accelerators), system.bandwidth_bytes_s

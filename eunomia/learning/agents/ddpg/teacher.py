@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.memory import Record
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 TOP, FALL, FLOOR = (
     1.2,
@@ -18,7 +22,7 @@ CHOSEN, OTHER = 0.8, -0.4  # scores
 
 
 @jitted
-def teach(ready: Any, order: Any, latency_s: Any, accelerators: Any, actions: Any) -> None:
+def teach(ready: Record, order: Ints, latency_s: Floats, accelerators: Record, actions: Floats) -> None:
     """Fill ``actions`` (n, 1 + S) for sub-jobs in ``order`` (by deadline): feasible ones first, then hopeless ones.
 
     Finish = time until free + c, ties to the least index. What starts at once makes its accelerator busy for the

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from eunomia.contract.view import SYSTEM
 from eunomia.core.addresses import block_of
 from eunomia.inference.kernel.jit import compile_cached, jitted
-from eunomia.inference.kernel.memory import slot_at
+from eunomia.inference.kernel.memory import Record, slot_at
 from eunomia.inference.kernel.noise import uniform
 from eunomia.inference.kernel.setup import DECIDE, Rules
 from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE
@@ -46,6 +46,8 @@ from eunomia.learning.policy.decide import (
 )
 from eunomia.learning.policy.learned import FOLDERS, LearnedPolicy
 from eunomia.learning.policy.weights import Weights
+
+Ints = npt.NDArray[np.int64]
 
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
@@ -145,7 +147,7 @@ def collect(weights: Weights, rule: str, price: float, share: float, seed: int, 
 
 
 @jitted
-def _describe(jobs: Any, i: int, y: Any, overall: Any, row: Any) -> None:
+def _describe(jobs: Floats, i: int, y: Floats, overall: Floats, row: Floats) -> None:
     """Features of one candidate: job, then start."""
     for f in range(N_JOB):
         row[X + f] = jobs[i, f]
@@ -160,8 +162,15 @@ def _describe(jobs: Any, i: int, y: Any, overall: Any, row: Any) -> None:
 
 @jitted
 def _candidates(
-    ready: Any, latency_s: Any, demand: Any, accelerators: Any, system: Any, block: Any, rows: Any, requests: Any
-) -> int:  # fmt: skip
+    ready: Record,
+    latency_s: Floats,
+    demand: Floats,
+    accelerators: Record,
+    system: Record,
+    block: Floats,
+    rows: Floats,
+    requests: Ints,
+) -> int:
     """Fill the features of the candidates, best score first; returns their number."""
     n, lanes = len(ready), len(accelerators)
     jobs, overall, score, margin = np.empty((n, N_JOB)), np.empty(N_GLOBAL), np.empty(n), np.empty(n)
@@ -191,7 +200,7 @@ def _candidates(
 
 
 @jitted
-def _value(ws: Any, rows: Any, requests: Any, count: int) -> None:
+def _value(ws: Record, rows: Floats, requests: Ints, count: int) -> None:
     """Fill the worth of the candidates and of holding."""
     count_arrivals(ws)
     prepare(ws)
@@ -209,7 +218,13 @@ def _value(ws: Any, rows: Any, requests: Any, count: int) -> None:
 
 @jitted
 def _note(
-    ready: Any, latency_s: Any, demand: Any, accelerators: Any, system: Any, block: Any, notes: Any
+    ready: Record,
+    latency_s: Floats,
+    demand: Floats,
+    accelerators: Record,
+    system: Record,
+    block: Floats,
+    notes: Floats,
 ) -> None:
     """Label this decision point, if its turn has come and there is something to choose."""
     notes[ASKED] += 1.0

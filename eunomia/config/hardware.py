@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from eunomia.config.section import FilePath, Name, NameOrFile, Positive, Section, wrong
-
-Contention = Literal[
-    "none", "proportional", "max_min", "weighted", "moca_literal",
-    "roofline", "roofline_proportional", "roofline_static",
-]  # fmt: skip
+from eunomia.contract.contention import Contention
 
 
 class AcceleratorConfig(Section):

@@ -11,20 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.contract.contention import CONTENTION
 from eunomia.core.errors import PlatformError, UnknownNameError
 from eunomia.hardware.facts import presets, read_toml
 from eunomia.hardware.types import DeviceType, load_type, read_type
-
-CONTENTION = (
-    "none",
-    "proportional",
-    "max_min",
-    "weighted",
-    "moca_literal",
-    "roofline",
-    "roofline_proportional",
-    "roofline_static",
-)
 
 
 class PlatformLike(Protocol):

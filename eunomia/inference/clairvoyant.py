@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.contract.contention import CONTENTION
 from eunomia.core.errors import ConfigError
 from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
@@ -33,7 +34,8 @@ from eunomia.workload.requests import RequestTable
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
-WEIGHING = ("weighted", "moca_literal")  # contention modes in which a priority is physics, not only order
+# contention modes in which a priority is physics, not only order
+WEIGHING = tuple(name for name, model in CONTENTION.items() if model.weighs)
 PLACES = ("any_idle", "pref", "eft", "eft_ca")
 GATES = (math.inf, 1.0, 0.9, 0.75, 0.6)
 PRICES = (0.0, 0.7)  # by the mean request, of lookahead without a budget; its own default beside them

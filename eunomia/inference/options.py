@@ -5,18 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from eunomia.contract.contention import Contention
 from eunomia.core.errors import ConfigError
 
-Contention = Literal[
-    "none",
-    "proportional",
-    "max_min",
-    "weighted",
-    "moca_literal",
-    "roofline",
-    "roofline_proportional",
-    "roofline_static",
-]
 Late = Literal["last", "run", "drop"]
 DropWhen = Literal["hopeless", "expired"]
 PeriodMode = Literal["wait", "patch"]

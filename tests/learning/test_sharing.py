@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eunomia.hardware.platform import CONTENTION
+from eunomia.contract.contention import CONTENTION
 from eunomia.inference.reference.rates import Demand, progress
 from eunomia.learning.observation import sharing, table
 from eunomia.learning.policy.learned import APART

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.contract.contention import CONTENTION
 from eunomia.inference.kernel.jit import jitted
 from eunomia.learning.observation.table import SHARE
 
@@ -18,10 +19,9 @@ Floats = npt.NDArray[np.float64]
 
 WAYS = ("proportional", "max_min", "weighted")
 # The way of sharing that each contention mode is described by; where nothing is shared, rates do not matter.
-WAY_OF = {
-    "proportional": "proportional", "roofline_proportional": "proportional", "max_min": "max_min",
-    "roofline": "max_min", "weighted": "weighted", "moca_literal": "weighted",
-}  # fmt: skip
+WAY_OF: dict[str, str] = {
+    name: model.described_as for name, model in CONTENTION.items() if model.described_as is not None
+}
 PROPORTIONAL, MAX_MIN, WEIGHTED = range(len(WAYS))
 OWN_LOSS, OTHERS_LOSS, STANDING_LOSS, EVEN, CUT = range(len(SHARE))
 LEAST = 0.25  # of its demand, which no layer is cut below under ``weighted``

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from eunomia.contract.contention import CONTENTION
 from eunomia.contract.view import Assign, View
 from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.setup import DECIDE, Rules
@@ -28,7 +29,9 @@ from eunomia.learning.policy.weights import (
     Weights,
 )
 
-APART = ("none", "roofline_static")  # ways of sharing in which no layer slows another
+APART = tuple(
+    name for name, model in CONTENTION.items() if model.described_as is None
+)  # ways of sharing in which no layer slows another
 FOLDERS = (
     "inference/kernel",
     "inference/policies",

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eunomia.contract.contention import CONTENTION
 from eunomia.core.errors import ConfigError, PlatformError, UnknownNameError
-from eunomia.hardware.platform import CONTENTION, PlatformLike
+from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
 from eunomia.metrics.bounds.demand import Bytes, ModelDemand, least_costs, model_demand
 from eunomia.metrics.bounds.windows import CLOCK, GRACE_S, Floats, Ints
 from eunomia.workload.requests import RequestTable
 
-UNLIMITED = ("none", "moca_literal")  # modes that may deliver more than B
+UNLIMITED = tuple(
+    name for name, model in CONTENTION.items() if model.exceeds
+)  # modes that may deliver more than B
 
 
 @dataclass(frozen=True)

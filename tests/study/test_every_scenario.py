@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from eunomia.study.learning.algorithms import train_by_algorithm
 
 from eunomia.config import Scenario, demo_scenario, load_scenario, scenario_from, to_toml, with_values
 from eunomia.config.load import read_table
@@ -174,7 +173,7 @@ def test_every_algorithm_trains_for_every_promise(
     table = {"name": algorithm, "iterations": 1, "episodes": 1, "validate_every": 1, **ALGORITHMS[algorithm]}
     objective = dict.fromkeys(OBJECTIVES, 1.0)
     data = {"name": "x", "scenarios": ["scenario.toml"], "objective": objective, "algorithm": table, **TINY}
-    outcome = train_by_algorithm(training_from(data, folder=tmp_path), tmp_path / "run")
+    outcome = train_policy(training_from(data, folder=tmp_path), tmp_path / "run")
     assert math.isfinite(outcome.gain)
 
 

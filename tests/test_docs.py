@@ -23,7 +23,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted(
     [*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md"), *(CHECKOUT / "results").glob("*.md")]
 )
-RUN = [CHECKOUT / "docs" / "tutorial.md"]
+RUN = [CHECKOUT / "docs" / name for name in ("tutorial.md", "api.md")]
 
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")

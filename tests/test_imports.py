@@ -23,9 +23,9 @@ EDGES: dict[str, tuple[str, ...]] = {
     "highspy": ("eunomia.cluster", "eunomia.metrics.bounds"),
     "scipy": ("eunomia.cluster",),
     "ortools": (),
-    "pandas": (),
+    "pandas": ("eunomia.study.result",),
     "polars": (),
-    "matplotlib": (),
+    "matplotlib": ("eunomia.report.charts",),
     "onnxruntime": ("eunomia.learning", "eunomia.serving"),
     "zigzag": ("eunomia.hardware.zigzag",),
     "onnx": (

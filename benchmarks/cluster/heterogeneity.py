@@ -19,11 +19,13 @@ import numpy as np
 from benchmarks.page import shared
 from benchmarks.table import Cell, Options, Table, scaled, table
 from eunomia.cluster.tabulate import offered_load
-from eunomia.config.cluster import cluster_from
+from eunomia.config.cluster import ClusterConfig, cluster_from
 from eunomia.engines.processes import Outcome
 from eunomia.metrics.statistics import Estimate, interval
-from eunomia.study.cluster import ClusterComparison, study_cluster
+from eunomia.study.cluster import sweep_cluster
 from eunomia.study.cluster.build import prepare_cluster
+from eunomia.study.compare import CompareResult
+from eunomia.study.sweep import SweepResult
 
 FAIR = ("max_min_fairness", "max_min_fairness_perf")
 FINISH = ("finish_time_fairness", "finish_time_fairness_perf")
@@ -73,20 +75,22 @@ PARTS = (
 )
 
 
-def gain(result: ClusterComparison, pair: tuple[str, str], metric: str, point: int) -> Estimate:
+def gain(result: CompareResult[ClusterConfig], pair: tuple[str, str], metric: str) -> Estimate:
     """agnostic / aware, paired by seed."""
-    blind, aware = (np.array(result.values(policy, metric, point)) for policy in pair)
+    blind, aware = (np.array(result.values(policy, metric)) for policy in pair)
     return interval(blind / aware)
 
 
-def rows(part: Part, result: ClusterComparison, leading: Sequence[tuple[Cell, ...]]) -> Iterator[list[Cell]]:
+def rows(
+    part: Part, result: SweepResult[ClusterConfig], leading: Sequence[tuple[Cell, ...]]
+) -> Iterator[list[Cell]]:
     """One row per setting and pair: of the first metric the figures in hours and their ratio, then other ratios."""
     metrics = ["makespan_s"] if part.static else ["jct_mean_s", "makespan_s"]
-    for point, first in enumerate(leading):
+    for point, first in zip(result.points, leading, strict=True):
         for pair in part.pairs:
-            hours = [scaled(result.estimate(policy, metrics[0], point), 1 / 3600.0) for policy in pair]
-            gains = [gain(result, pair, metric, point) for metric in metrics]
-            unfinished = sum(result.estimate(policy, "unfinished", point).mean for policy in pair)
+            hours = [scaled(point.estimate(policy, metrics[0]), 1 / 3600.0) for policy in pair]
+            gains = [gain(point, pair, metric) for metric in metrics]
+            unfinished = sum(point.estimate(policy, "unfinished").mean for policy in pair)
             yield [*first, pair[0], hours[0], pair[1], hours[1], *gains, unfinished]
 
 
@@ -95,7 +99,7 @@ def measured(part: Part, seeds: int, workers: int) -> Table:
     policies = list(dict.fromkeys(policy for pair in part.pairs for policy in pair))
     varied = {"generate.jobs" if part.static else "generate.mean_gap_s": list(part.varied)}
     folder = f"runs/heterogeneity-{part.key.replace(' ', '-')}-{seeds}"
-    found = study_cluster(
+    found = sweep_cluster(
         part.scenario(), varied, policies, seeds, directory=folder, workers=workers, on_done=_tell
     )
     first: list[tuple[Cell, ...]] = [(n,) for n in part.varied]

@@ -18,8 +18,8 @@ from eunomia.inference.options import Contention
 from eunomia.inference.problem import build_problem
 from eunomia.metrics.statistics import Estimate, Floats, interval, paired_difference
 from eunomia.study.inference.bench import Bench, prepare
+from eunomia.study.inference.run import engine_options
 from eunomia.study.inference.tuning import GATES, ValidationProblem, choose, grid, score, validation_seeds
-from eunomia.study.run import engine_options
 
 MODES: tuple[Contention, ...] = ("proportional", "max_min", "weighted", "roofline", "roofline_static")
 RULES = ("fcfs", "edf", "edf+pref", "edf+eft", "sjf+eft", "edf_bytes+pref", "edf_bytes+eft", "moca")

@@ -25,8 +25,8 @@ from eunomia.engines.processes import Result
 from eunomia.metrics.bounds import BoundOptions, attainment_bound
 from eunomia.metrics.statistics import Estimate, Floats, interval
 from eunomia.study.inference.bench import prepare
+from eunomia.study.inference.run import engine_options
 from eunomia.study.learning.scenarios import first_requests
-from eunomia.study.run import engine_options
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Slo
 

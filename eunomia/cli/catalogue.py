@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.console import print_json, say
 from eunomia.cli.tables import print_table
+from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def _find_model(
     return zoo.load(name)
 
 
-def model_facts(model: DnnModel) -> dict[str, Any]:
+def model_facts(model: DnnModel) -> Data:
     """A network in one row."""
     return {
         "model": model.name,
@@ -136,7 +137,7 @@ def model_facts(model: DnnModel) -> dict[str, Any]:
     }
 
 
-def _layer_facts(model: DnnModel, index: int) -> dict[str, Any]:
+def _layer_facts(model: DnnModel, index: int) -> Data:
     layer = model.layers[index]
     return {
         "index": index,

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eunomia.cli import options as opt
+from eunomia.cli.bundle import bundled
 from eunomia.cli.cluster_options import File, Policy, print_remarks
 from eunomia.cli.console import print_json, say
+from eunomia.cli.experiment import show
 from eunomia.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from eunomia.study.cluster.whatif import Change
 
 
 def explain(
@@ -35,55 +41,62 @@ def explain(
         say(story.text().rstrip("\n"))
 
 
-def whatif(
-    cluster: File,
-    add: Annotated[
-        list[str] | None, typer.Option(metavar="TYPE=COUNT", help="Add devices. Repeatable.")
-    ] = None,
+@dataclass(frozen=True)
+class WhatIfOptions:
+    """What changes, and what is run before and after."""
+
+    add: Annotated[list[str] | None, typer.Option(metavar="TYPE=COUNT", help="Add devices. Repeatable.")] = (
+        None
+    )
     remove: Annotated[
         list[str] | None, typer.Option(metavar="TYPE=COUNT", help="Remove devices. Repeatable.")
-    ] = None,
+    ] = None
     price: Annotated[
         list[str] | None, typer.Option(metavar="TYPE=COST", help="Cost per device-hour. Repeatable.")
-    ] = None,
+    ] = None
     weight: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=FACTOR", help="Multiply the weight of a job or of a tenant's jobs. Repeatable."
         ),
-    ] = None,
-    policy: Policy = None,
-    seed: opt.Seed = None,
-    sets: opt.Set = None,
-    as_json: opt.Json = False,
-    quiet: opt.Quiet = False,
-) -> None:
+    ] = None
+    policy: Policy = None
+    seed: opt.Seed = None
+    sets: opt.Set = None
+    as_json: opt.Json = False
+    quiet: opt.Quiet = False
+
+    @property
+    def change(self) -> Change:
+        """The change in numbers. Raises ConfigError."""
+        from eunomia.study.cluster.whatif import Change
+
+        return Change(
+            {name: _whole(name, value) for name, value in _numbers("--add", self.add).items()},
+            {name: _whole(name, value) for name, value in _numbers("--remove", self.remove).items()},
+            _numbers("--price", self.price),
+            _numbers("--weight", self.weight),
+        )
+
+
+@bundled
+def whatif(cluster: File, options: WhatIfOptions) -> None:
     """What would change with other devices, prices or weights: before and after, on the same jobs."""
-    from eunomia.cli.cluster_tables import print_what_if
     from eunomia.study.cluster import what_if
 
-    result = what_if(
-        cluster,
-        {name: _whole(name, value) for name, value in _numbers("--add", add).items()},
-        {name: _whole(name, value) for name, value in _numbers("--remove", remove).items()},
-        _numbers("--price", price),
-        _numbers("--weight", weight),
-        policy,
-        seed,
-        sets or (),
-    )
-    if as_json:
+    result = what_if(cluster, options.change, options.policy, options.seed, options.sets or ())
+    if options.as_json:
         print_json(
             {
                 "changes": list(result.changes),
                 "policy": result.before.policy,
-                "metrics": {name: {"before": b, "after": a} for name, b, a in result.rows()},
+                "metrics": {name: {"before": b, "after": a} for name, b, a in result.changed()},
                 "tenants_jct_mean_s": {name: {"before": b, "after": a} for name, b, a in result.tenants()},
             }
         )
         return
-    print_what_if(result)
-    if not quiet:
+    show(result, options.quiet, {})
+    if not options.quiet:
         print_remarks([*result.before.remarks, *result.after.remarks])
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eunomia.cli import options as opt
+from eunomia.cli.bundle import bundled
 from eunomia.cli.console import counted, print_json, progress, say, stderr
 
 if TYPE_CHECKING:
@@ -19,73 +21,78 @@ DEMO_OUT = Path("out/demo")
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("demo")(demo)
+    app.command("demo")(bundled(demo))
 
 
-def demo(
-    policy: opt.Policies = None,
-    seeds: opt.Seeds = None,
+@dataclass(frozen=True)
+class DemoOptions:
+    """Options of the demo."""
+
+    policy: opt.Policies = None
+    seeds: opt.Seeds = None
     explain: Annotated[
         str | None, typer.Option(metavar="REQUEST", help="Then explain a request: req-1042.")
-    ] = None,
-    sets: opt.Set = None,
-    out: opt.Out = None,
-    workers: opt.Workers = None,
-    as_json: opt.Json = False,
-    quiet: opt.Quiet = False,
-) -> None:
+    ] = None
+    sets: opt.Set = None
+    out: opt.Out = None
+    workers: opt.Workers = None
+    as_json: opt.Json = False
+    quiet: opt.Quiet = False
+
+
+def demo(options: DemoOptions) -> None:
     """Compare policies on a built-in scenario: table, report, timeline. Needs nothing, takes seconds."""
     from eunomia import study
-    from eunomia.cli.outputs import write_outputs
-    from eunomia.cli.tables import comparison_json, print_comparison
+    from eunomia.cli.experiment import comparison_json, show
     from eunomia.config import demo_scenario
     from eunomia.core.ownership import require_ours
+    from eunomia.study.wing import wing_of
 
-    scenario = demo_scenario(sets or ())
-    folder = out or DEMO_OUT
-    names = policy or scenario.compare.policies
-    total = len(names) * (seeds or scenario.compare.seeds)
-    if out is not None:
-        require_ours(out)
-    if not (quiet or as_json):
+    scenario = demo_scenario(options.sets or ())
+    folder = options.out or DEMO_OUT
+    names = options.policy or scenario.compare.policies
+    total = len(names) * (options.seeds or scenario.compare.seeds)
+    silent = options.quiet or options.as_json
+    if options.out is not None:
+        require_ours(options.out)
+    if not silent:
         stderr().print(
             f"simulating {counted(len(scenario.tenant), 'tenant')}, {scenario.duration_s:g} s of requests, "
             f"{counted(len(names), 'policy', 'policies')} x {counted(total // len(names), 'seed')}"
         )
     started_s = time.perf_counter()
-    with progress("simulating", total, quiet or as_json) as on_done:
+    with progress("simulating", total, silent) as on_done:
         result = study.compare(
-            scenario,
-            policy,
-            seeds,
-            directory=folder,
-            workers=workers or 1,
-            on_done=on_done,
-            overwrite=out is None,
-        )
+            scenario, options.policy, options.seeds,
+            directory=folder, workers=options.workers or 1, on_done=on_done, overwrite=options.out is None,
+        )  # fmt: skip
     records = result.records()
-    paths = write_outputs(records, folder)
-    if as_json:
+    paths = wing_of("inference").publish(records, folder)
+    if options.as_json:
         print_json({**comparison_json(result), "paths": paths})
         return
-    print_comparison(result)
-    if quiet:
+    show(result, True, paths)
+    if options.quiet:
         return
     stderr().print(f"took {time.perf_counter() - started_s:.1f} s")
-    say()
-    say(f"report   -> {paths['report']}        (one file, opens offline)")
-    say(f"timeline -> {paths['timeline']}      (open in ui.perfetto.dev)")
-    say(f"data     -> {paths['data']}/<policy>/<seed>/*.parquet")
-    say(f"try      -> eunomia explain {folder} req-{a_miss(records.runs[0])} --policy {result.policies[0]}")
-    say(
-        "next     -> eunomia compare SCENARIO.toml | eunomia models | eunomia policies | eunomia trace info FILE"
-    )
-    if explain is not None:
+    _say_where(paths, folder, records.runs[0], result.policies[0])
+    if options.explain is not None:
         from eunomia.cli.inspect import find_run
         from eunomia.report.explain import explain as tell
 
         say()
-        say(tell(find_run(folder, result.policies[0], None), explain).text())
+        say(tell(find_run(folder, result.policies[0], None), options.explain).text())
+
+
+def _say_where(paths: dict[str, str], folder: Path, run: RunRecords, policy: str) -> None:
+    say()
+    say(f"report   -> {paths['report']}        (one file, opens offline)")
+    say(f"timeline -> {paths['timeline']}      (open in ui.perfetto.dev)")
+    say(f"data     -> {paths['data']}/<policy>/<seed>/*.parquet")
+    say(f"try      -> eunomia explain {folder} req-{a_miss(run)} --policy {policy}")
+    say(
+        "next     -> eunomia compare SCENARIO.toml | eunomia models | eunomia policies | eunomia trace info FILE"
+    )
 
 
 def a_miss(run: RunRecords) -> int:

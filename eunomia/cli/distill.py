@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.console import note, print_json, say, stderr
+from eunomia.core.data import Data
 
 if TYPE_CHECKING:
     from eunomia.study.learning.distilling import Distilled
@@ -54,7 +55,7 @@ def distill(
     _print_result(done)
 
 
-def facts(done: Distilled) -> dict[str, Any]:
+def facts(done: Distilled) -> Data:
     """What came of it, as plain data."""
     means = {name: float(column.mean()) for name, column in done.values.items()}
     return {"rules": str(done.path), "leaves": done.rules.leaves, "means": means, "share_of_gain": done.share,

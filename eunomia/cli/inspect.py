@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.console import print_json, say
+from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, RecordError
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or of a comparison.")]
@@ -69,7 +70,7 @@ def find_run(folder: Path, policy: str | None, seed: int | None) -> Path:
     return best
 
 
-def _say_what_is_missing(best: Path, manifest: dict[str, Any], policy: str | None, seed: int | None) -> None:
+def _say_what_is_missing(best: Path, manifest: Data, policy: str | None, seed: int | None) -> None:
     """Say so when the run that would have been told first is not there."""
     from eunomia.study.cells import folder_name
 
@@ -100,10 +101,10 @@ def report(
     as_json: opt.Json = False,
 ) -> None:
     """Write report.html and timeline.json of a run or a comparison anew."""
-    from eunomia.cli.outputs import write_outputs
+    from eunomia.cli.outputs import publish
     from eunomia.core.records import read_comparison
 
-    paths = write_outputs(read_comparison(run), out or run, data=run)
+    paths = publish(read_comparison(run), out or run, data=run)
     if as_json:
         print_json(paths)
         return

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.console import note, print_json, say, stderr
+from eunomia.core.data import Data
 from eunomia.core.errors import EunomiaError
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def progress_line(name: str, progress: Progress) -> str:
     return f"{text}  {left} left"
 
 
-def outcome_facts(outcome: Outcome) -> dict[str, Any]:
+def outcome_facts(outcome: Outcome) -> Data:
     """What came of a training, as plain data."""
     heuristic = float(outcome.heuristic.values.mean())
     facts = {
@@ -199,33 +200,20 @@ def evaluate(
     as_json: opt.Json = False,
 ) -> None:
     """Compare a learned policy with others on a scenario, seed by seed, and say how often its guards acted."""
-    from eunomia.cli.tables import print_table
-    from eunomia.config import load_scenario
+    from eunomia.cli.experiment import show as print_result
     from eunomia.study.learning.evaluation import evaluate as judge
-    from eunomia.study.learning.evaluation import in_points
 
     changes = [*(sets or ()), *([f"seed={seed}"] if seed is not None else [])]
-    checked = load_scenario(scenario, changes)
-    result = judge(policy, checked, against or checked.compare.policies, seeds or checked.compare.seeds)
+    result = judge(policy, scenario, against, seeds, changes)
     if as_json:
         print_json(result.facts())
         return
-    head = ["policy", "hits %", f"{result.name} minus it, hits"]
-    rows = [[line.name, _share(line.hit_rate), in_points(line.gain)] for line in result.lines]
+    print_result(result, True, {})
     if result.promised:
-        head += ["SLOs met %", "minus it, SLOs", "shortfall %", "worst %"]
-        rows = [[*row, _share(line.attainment), in_points(line.kept), _share(line.shortfall), _share(line.worst)]
-                for row, line in zip(rows, result.lines, strict=True)]  # fmt: skip
-    print_table(head, rows)
-    if result.promised:
-        say('train for these promises: promise = "attainment", "shortfall" or "max_min" in a training file '
-            "(docs/learning_tenants.md)")  # fmt: skip
-    counts = ", ".join(f"{name} {count}" for name, count in result.counts.items())
-    say(f"guards: {counts or 'none of its own'}")
-
-
-def _share(value: float) -> str:
-    return "-" if value != value else f"{100 * value:.2f}"
+        say(
+            'train for these promises: promise = "attainment", "shortfall" or "max_min" in a training file '
+            "(docs/learning_tenants.md)"
+        )
 
 
 def export(

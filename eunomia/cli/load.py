@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.console import print_json, say, stderr, stdout
+from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, OutputError
 
 if TYPE_CHECKING:
     from eunomia.config.traffic import LoadConfig
-    from eunomia.serving.load.plan import LoadStream
 
 
 def register(app: typer.Typer) -> None:
@@ -51,14 +49,10 @@ def load(
 
     Exit status 1 when not one of them was answered.
     """
-    from eunomia.serving.load.result import summarise
-
     stream = {"tenant": tenant, "model": model, "deadline_ms": deadline_ms, "send_deadline": send_deadline,
               "arrivals": {"process": "poisson", "rate_per_s": rate}}  # fmt: skip
     config = _config(what, stream | ({"key_env": key_env} if key_env else {}), sets or [])
-    streams = load_streams(config)
-    samples = asyncio.run(_send(config, streams, quiet or as_json))
-    result = {**summarise(samples, streams, config.warmup_s), "seed": config.seed, "url": config.url}
+    result = _sent(config, quiet or as_json)
     if out is not None:
         _write(out, result)
     if as_json:
@@ -73,30 +67,7 @@ def load(
         raise OutputError(f"not one of {total['sent']} requests was answered: {why}")
 
 
-def load_streams(config: LoadConfig) -> list[LoadStream]:
-    """The file's words as the generator's objects; raises ConfigError."""
-    from eunomia.serving.load.plan import LoadStream
-    from eunomia.study.inference.demand import arrivals_of
-    from eunomia.workload.closed_loop import ClosedLoop
-    from eunomia.workload.paced import Paced
-
-    streams = []
-    for s in config.stream:
-        process = arrivals_of(s.arrivals)
-        if isinstance(process, ClosedLoop | Paced):
-            raise ConfigError(
-                f"tenant '{s.tenant}': a load is an open loop; choose poisson, bursty, a trace or their like"
-            )
-        key = None
-        if s.key_env is not None:
-            key = os.environ.get(s.key_env)
-            if not key:
-                raise ConfigError(f"tenant '{s.tenant}': the environment variable {s.key_env} is not set")
-        streams.append(LoadStream(s.tenant, s.model, process, s.deadline_ms * 1e-3, key, s.send_deadline))
-    return streams
-
-
-def _config(what: str, stream: dict[str, Any], sets: list[str]) -> LoadConfig:
+def _config(what: str, stream: Data, sets: list[str]) -> LoadConfig:
     """Of a load file, or of one stream to an address."""
     from eunomia.config.traffic import load_traffic, traffic_from
 
@@ -107,28 +78,21 @@ def _config(what: str, stream: dict[str, Any], sets: list[str]) -> LoadConfig:
     return traffic_from({"url": what, "stream": [stream]}, sets, "load")
 
 
-async def _send(config: LoadConfig, streams: list[LoadStream], quiet: bool) -> Any:
+def _sent(config: LoadConfig, quiet: bool) -> Data:
     from rich.progress import Progress
 
-    from eunomia.serving.load.client import TritonClient
-    from eunomia.serving.load.plan import draw_schedule
-    from eunomia.serving.load.run import send_all
+    from eunomia.study.serving.load import load_streams, send_load
 
-    schedule = draw_schedule(streams, config.duration_s, config.seed)
-    client = TritonClient(config.url, config.protocol, streams, config.timeout_s)
-    try:
-        await client.prepare(config.shapes, config.seed)
-        console = stderr()
-        if quiet or not console.is_terminal:
-            return await send_all(schedule, client)
-        with Progress(console=console, transient=True) as bar:
-            task = bar.add_task("sending", total=len(schedule.time_s))
-            return await send_all(schedule, client, lambda n: bar.advance(task, n))
-    finally:
-        await client.close()
+    console = stderr()
+    if quiet or not console.is_terminal:
+        return send_load(config)
+    load_streams(config)  # what is wrong is said before the bar is drawn
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task("sending", total=None)
+        return send_load(config, on_sent=lambda sent, total: bar.update(task, total=total, advance=sent))
 
 
-def _write(out: Path, result: dict[str, Any]) -> None:
+def _write(out: Path, result: Data) -> None:
     from eunomia.core.atomic import write_text
     from eunomia.serving.load.page import render
 
@@ -136,7 +100,7 @@ def _write(out: Path, result: dict[str, Any]) -> None:
     write_text(out / "load.html", render(result, f"Load on {result['url']}"))
 
 
-def _print(result: dict[str, Any]) -> None:
+def _print(result: Data) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="")

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from eunomia import __version__
 from eunomia.cli import (
     catalogue,
     cluster,
@@ -26,6 +25,7 @@ from eunomia.cli import (
     twin,
 )
 from eunomia.core.errors import EunomiaError
+from eunomia.core.version import __version__
 
 INTERRUPTED = 130  # the exit status after Ctrl-C
 

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from eunomia.core.records import Comparison
 
 RUNS = Path("runs")
-TIMELINE_LAYERS = 30_000  # a few seconds of a busy platform: 10 MB, opens at once
 
 
 def slug(name: str) -> str:
@@ -28,15 +27,22 @@ def run_folder(name: str, policy: str, seed: int) -> Path:
     return RUNS / f"{slug(name)}-{slug(policy)}-{seed}"
 
 
-def write_outputs(comparison: Comparison, folder: Path, data: Path | None = None) -> dict[str, str]:
-    """Write ``report.html`` and ``timeline.json`` (of the first run); what was written, and where the data is."""
-    from eunomia.report.html import write_report
-    from eunomia.report.timeline import write_timeline
+def publish(comparison: Comparison, folder: Path, data: Path | None = None) -> dict[str, str]:
+    """Write the report of recorded runs anew, as their wing draws it; what was written, and where the data is."""
+    from eunomia.study.wing import wing_of
 
-    write_report(folder / "report.html", comparison)
-    write_timeline(folder / "timeline.json", comparison.runs[0], limit=TIMELINE_LAYERS)
-    return {
-        "report": str(folder / "report.html"),
-        "timeline": str(folder / "timeline.json"),
-        "data": str(data or folder),
-    }
+    first = comparison.runs[0].manifest if comparison.runs else comparison.manifest
+    paths = wing_of("cluster" if "throughputs" in first else "inference").publish(comparison, folder)
+    return {**paths, "data": str(data or folder)}
+
+
+def check_free(folder: Path, force: bool) -> None:
+    """Refuse a place that is taken before anything is computed."""
+    from eunomia.core.atomic import clear_output_errors, occupied
+    from eunomia.core.errors import OutputError
+    from eunomia.core.ownership import require_ours
+
+    with clear_output_errors(folder):
+        require_ours(folder)
+        if occupied(folder) and not force:
+            raise OutputError(f"'{folder}' exists already; choose another name, or replace it with --force")

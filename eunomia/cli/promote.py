@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,7 @@ from eunomia.cli import options as opt
 from eunomia.cli.admin import KeyEnv, Url, ask
 from eunomia.cli.console import print_json, say
 from eunomia.cli.twin import note_left_out
+from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, EunomiaError
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _judge(
         return verdict, str(answer["policy"])
 
 
-def _put(url: str, policy: str, key_env: str | None, evidence: dict[str, Any], serving: str) -> None:
+def _put(url: str, policy: str, key_env: str | None, evidence: Data, serving: str) -> None:
     from eunomia.study.serving.promotion import files_of
 
     files = {name: base64.b64encode(content).decode() for name, content in files_of(policy).items()}

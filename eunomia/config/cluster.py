@@ -23,6 +23,7 @@ from eunomia.config.section import (
     Share,
     wrong,
 )
+from eunomia.core.data import Data
 
 Whole = Annotated[int, Field(ge=1, le=10_000_000)]
 Values = Annotated[list[Any], Field(min_length=1)]
@@ -288,7 +289,7 @@ def cluster_table(config: ClusterConfig) -> Table:
     return table
 
 
-def cluster_schema() -> dict[str, Any]:
+def cluster_schema() -> Data:
     """JSON schema, for editors."""
     return json.loads(json.dumps(ClusterConfig.model_json_schema()))  # type: ignore[no-any-return]
 

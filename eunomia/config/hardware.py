@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from eunomia.config.section import FilePath, Name, NameOrFile, Positive, Section, wrong
 from eunomia.contract.contention import Contention
+from eunomia.core.data import Data
 
 
 class AcceleratorConfig(Section):
@@ -15,13 +16,15 @@ class AcceleratorConfig(Section):
 
     type: NameOrFile | None = None
     file: FilePath | None = None
+    table: Data | None = None  # the content of such a file
     count: Annotated[int, Field(ge=1, le=4096)] = 1
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        if (self.type is None) == (self.file is None):
+        if sum(source is not None for source in (self.type, self.file, self.table)) != 1:
             raise wrong(
-                "give either type = an accelerator type by name, or file = a TOML file that describes one"
+                "give either type = an accelerator type by name, or file = a TOML file that describes one, or "
+                "table = the content of such a file"
             )
         return self
 

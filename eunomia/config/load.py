@@ -7,13 +7,13 @@ import tomllib
 from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
 from eunomia.config.complaints import config_error
 from eunomia.config.overrides import Table, apply_overrides, parse_override
 from eunomia.config.scenario import Scenario
+from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
 
 
@@ -101,6 +101,6 @@ def to_json(scenario: Scenario) -> str:
     return json.dumps(as_table(scenario), indent=2)
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> Data:
     """JSON schema of a scenario, for editors."""
     return Scenario.model_json_schema()

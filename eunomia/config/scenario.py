@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from eunomia.config.demand import TenantConfig
 from eunomia.config.engine import EngineConfig
 from eunomia.config.hardware import PlatformConfig
+from eunomia.config.network import NetworkConfig
 from eunomia.config.overrides import flatten
 from eunomia.config.section import Name, NotNegative, PolicyText, Positive, Section, wrong
 
@@ -37,6 +38,7 @@ class Scenario(Section):
     policy: PolicyText | None = None  # what `eunomia run` uses; None = the first of [compare]
     platform: PlatformConfig
     tenant: list[TenantConfig] = Field(min_length=1)
+    network: list[NetworkConfig] | None = Field(default=None, min_length=1)  # of one's own, beside the zoo
     engine: EngineConfig = Field(default_factory=EngineConfig)
     compare: CompareConfig = Field(default_factory=CompareConfig)
     sweep: dict[str, Values] = Field(default_factory=dict)  # key path -> values; several keys: their product
@@ -54,6 +56,9 @@ class Scenario(Section):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise wrong(f"two tenants are called '{twice[0]}'; names must differ")
+        own = [network.name for network in self.network or []]
+        if len(set(own)) < len(own):
+            raise wrong(f"two networks are called '{max(own, key=own.count)}'; names must differ")
         if self.warmup_s >= self.duration_s:
             raise wrong(f"warmup_s is {self.warmup_s:g} of {self.duration_s:g} s; nothing would be measured")
         period_s = self.engine.period_s

@@ -14,6 +14,7 @@ from eunomia.config.hardware import PlatformConfig
 from eunomia.config.load import read_table
 from eunomia.config.overrides import apply_overrides, flatten, parse_override
 from eunomia.config.section import MAX_COUNT, Name, NotNegative, PolicyText, Positive, Section, Share, wrong
+from eunomia.core.data import Data
 
 Qos = Literal["h", "m", "l"]
 Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
@@ -174,14 +175,14 @@ def read_study(path: str | Path, overrides: Iterable[str] = ()) -> Study:
 
 
 def study_from(
-    data: dict[str, Any], overrides: Iterable[str] = (), source: str = "study", folder: Path | None = None
+    data: Data, overrides: Iterable[str] = (), source: str = "study", folder: Path | None = None
 ) -> Study:
     """Validate a dictionary. Raises ConfigError."""
     return changed_study(data, [parse_override(text) for text in overrides], source, folder)
 
 
 def changed_study(
-    data: dict[str, Any], changes: Iterable[tuple[str, Any]], source: str, folder: Path | None = None
+    data: Data, changes: Iterable[tuple[str, Any]], source: str, folder: Path | None = None
 ) -> Study:
     """A study with some values put in place, by key path. Raises ConfigError."""
     changed = apply_overrides(data, changes)

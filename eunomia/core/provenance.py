@@ -11,6 +11,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from eunomia.core.version import __version__
+
 
 def environment() -> dict[str, Any]:
     """Commit, versions and machine, for the manifest; ``commit`` is None outside a git checkout."""
@@ -19,7 +21,7 @@ def environment() -> dict[str, Any]:
         with contextlib.suppress(metadata.PackageNotFoundError):
             versions[package] = metadata.version(package)
     if "eunomia" not in versions:
-        versions["eunomia"] = __import__("eunomia").__version__
+        versions["eunomia"] = __version__
     machine = {
         "system": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),

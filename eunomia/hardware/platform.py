@@ -14,7 +14,7 @@ import numpy.typing as npt
 from eunomia.contract.contention import CONTENTION
 from eunomia.core.errors import PlatformError, UnknownNameError
 from eunomia.hardware.facts import presets, read_toml
-from eunomia.hardware.types import DeviceType, load_type, read_type
+from eunomia.hardware.types import DeviceType, load_type, read_type, type_from_table
 
 
 class PlatformLike(Protocol):
@@ -158,9 +158,12 @@ def _bandwidth(given: dict[str, Any], source: str) -> float:
 
 def _entry(entry: dict[str, Any], place: str) -> tuple[DeviceType, int]:
     for key in entry:
-        if key not in ("type", "file", "count"):
-            raise UnknownNameError(f"key of {place}", key, ("type", "file", "count"))
-    name, path = entry.get("type"), entry.get("file")
-    if (name is None) == (path is None):
-        raise PlatformError(f"{place}: give either type = NAME or file = PATH")
-    return (load_type(name) if name is not None else read_type(Path(str(path)))), entry.get("count", 1)
+        if key not in ("type", "file", "table", "count"):
+            raise UnknownNameError(f"key of {place}", key, ("type", "file", "table", "count"))
+    sources = [key for key in ("type", "file", "table") if entry.get(key) is not None]
+    if len(sources) != 1:
+        raise PlatformError(f"{place}: give one of type = NAME, file = PATH, table = {{...}}")
+    given, count = entry[sources[0]], entry.get("count", 1)
+    if sources[0] == "type":
+        return load_type(given), count
+    return (type_from_table(given, place) if sources[0] == "table" else read_type(Path(str(given)))), count

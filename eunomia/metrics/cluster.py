@@ -1,61 +1,53 @@
-"""Figures of a cluster run: completion times, fairness, use of devices, cost, promises. Formulas: docs/cluster.md."""
+"""Figures of a cluster run: completion times, fairness, use of devices, cost, deadlines. Formulas: docs/cluster.md."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from eunomia.metrics.fairness import jain
+from eunomia.metrics.metric import Metric
 from eunomia.metrics.statistics import Floats, mean, nearest_rank
 
 UNFAIR = 1.05  # rho above which a job was treated unfairly, as in Shockwave (NSDI 2023)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterMetric:
-    """How a figure is called and read."""
-
-    label: str
-    unit: str
-    better: Literal["lower", "higher", ""]
-
-
-CLUSTER_METRICS: dict[str, ClusterMetric] = {
-    "jobs": ClusterMetric("jobs submitted", "", ""),
-    "finished": ClusterMetric("jobs finished", "", "higher"),
-    "unfinished": ClusterMetric("jobs unfinished", "", "lower"),
-    "dropped": ClusterMetric("jobs dropped", "", "lower"),
-    "jct_mean_s": ClusterMetric("average completion time", "s", "lower"),
-    "jct_median_s": ClusterMetric("median completion time", "s", "lower"),
-    "jct_p95_s": ClusterMetric("p95 completion time", "s", "lower"),
-    "jct_p99_s": ClusterMetric("p99 completion time", "s", "lower"),
-    "jct_max_s": ClusterMetric("longest completion time", "s", "lower"),
-    "wait_mean_s": ClusterMetric("average time until first start", "s", "lower"),
-    "makespan_s": ClusterMetric("makespan", "s", "lower"),
-    "rho_mean": ClusterMetric("mean rho", "", "lower"),
-    "rho_p99": ClusterMetric("p99 rho", "", "lower"),
-    "rho_max": ClusterMetric("worst rho", "", "lower"),
-    "unfair": ClusterMetric("share of jobs with rho > 1.05", "%", "lower"),
-    "above_one": ClusterMetric("share of jobs with rho > 1", "%", "lower"),
-    "rho_themis_max": ClusterMetric("worst rho, Themis' ideal time", "", "lower"),
-    "jain": ClusterMetric("Jain's index of 1 / rho", "", "higher"),
-    "busy": ClusterMetric("devices held", "%", "higher"),
-    "useful": ClusterMetric("devices making lasting progress", "%", "higher"),
-    "cost": ClusterMetric("cost of devices held", "", "lower"),
-    "slo_attainment": ClusterMetric("deadlines met", "%", "higher"),
-    "preemptions": ClusterMetric("preemptions", "", "lower"),
-    "moves": ClusterMetric("moves", "", "lower"),
-    "restarts": ClusterMetric("restarts", "", "lower"),
-    "failures": ClusterMetric("failures met by jobs", "", "lower"),
-    "overhead_h": ClusterMetric("device-hours of restarts", "h", "lower"),
-    "lost_h": ClusterMetric("device-hours lost to failures", "h", "lower"),
-    "solve_median_s": ClusterMetric("median solve time", "s", "lower"),
-    "solve_p95_s": ClusterMetric("p95 solve time", "s", "lower"),
-    "contention": ClusterMetric("jobs present, average over jobs", "", ""),
+CLUSTER_METRICS: dict[str, Metric] = {
+    "jobs": Metric("jobs submitted", "jobs", "count", "neither"),
+    "finished": Metric("jobs finished", "finished", "count", "higher"),
+    "unfinished": Metric("jobs unfinished", "unfinished", "count", "lower"),
+    "dropped": Metric("jobs dropped", "dropped", "count", "lower"),
+    "jct_mean_s": Metric("average completion time", "average JCT", "s", "lower"),
+    "jct_median_s": Metric("median completion time", "median JCT", "s", "lower"),
+    "jct_p95_s": Metric("p95 completion time", "p95 JCT", "s", "lower"),
+    "jct_p99_s": Metric("p99 completion time", "p99 JCT", "s", "lower"),
+    "jct_max_s": Metric("longest completion time", "longest JCT", "s", "lower"),
+    "wait_mean_s": Metric("average time until first start", "average wait", "s", "lower"),
+    "makespan_s": Metric("makespan", "makespan", "s", "lower"),
+    "rho_mean": Metric("mean rho", "rho", "ratio", "lower"),
+    "rho_p99": Metric("p99 rho", "p99 rho", "ratio", "lower"),
+    "rho_max": Metric("worst rho", "worst rho", "ratio", "lower"),
+    "unfair": Metric("share of jobs with rho > 1.05", "unfair", "share", "lower"),
+    "above_one": Metric("share of jobs with rho > 1", "rho > 1", "share", "lower"),
+    "rho_themis_max": Metric("worst rho, Themis' ideal time", "worst rho (Themis)", "ratio", "lower"),
+    "jain": Metric("Jain's index of 1 / rho", "Jain", "ratio", "higher"),
+    "busy": Metric("devices held", "utilisation", "share", "higher"),
+    "useful": Metric("devices making lasting progress", "useful", "share", "higher"),
+    "cost": Metric("cost of devices held", "cost", "cost", "lower"),
+    "slo_attainment": Metric("SLO attainment", "SLO attainment", "share", "higher"),
+    "preemptions": Metric("preemptions", "preempted", "count", "lower"),
+    "moves": Metric("moves", "moves", "count", "lower"),
+    "restarts": Metric("restarts", "restarts", "count", "lower"),
+    "failures": Metric("failures met by jobs", "failures", "count", "lower"),
+    "overhead_h": Metric("device-hours of restarts", "restart hours", "h", "lower"),
+    "lost_h": Metric("device-hours lost to failures", "lost hours", "h", "lower"),
+    "solve_median_s": Metric("median solve time", "median solve", "s", "lower"),
+    "solve_p95_s": Metric("p95 solve time", "p95 solve", "s", "lower"),
+    "contention": Metric("jobs present, average over jobs", "jobs present", "count", "neither"),
 }
 HEADLINES = (
     "jct_mean_s",
@@ -68,6 +60,9 @@ HEADLINES = (
     "busy",
     "useful",
     "cost",
+    "slo_attainment",
+    "preemptions",
+    "unfinished",
 )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -13,33 +12,52 @@ from eunomia.core.errors import UnknownNameError
 from eunomia.core.records import RunRecords
 from eunomia.metrics import bandwidth, efficiency, fairness, indicators, service
 from eunomia.metrics.columns import Costs, Tables, decision_times_s
+from eunomia.metrics.metric import Direction, Metric, Unit
 from eunomia.metrics.run import Facts, Run
 from eunomia.metrics.statistics import NO_DATA, Estimate, Floats, interval, mean, nearest_rank
 from eunomia.metrics.statistics import paired_difference as minus
 from eunomia.metrics.window import measured
 from eunomia.workload.tenant import Agreement
 
-Direction = Literal["higher", "lower", "neither"]
 Summary = Mapping[str, float]
 Seeds = Sequence[Summary] | Mapping[int, Summary]  # one summary per seed, in the same order for all policies
 
 
 @dataclass(frozen=True)
-class Metric:
+class RunMetric(Metric):
     """A number of a run. ``anchor`` is its place in docs/metrics.md; ``needs`` are tables and facts."""
 
     function: Callable[[Run], float]
-    unit: str  # share, s, 1/s, J, ratio or count
-    better: Direction
-    label: str
     anchor: str
     needs: tuple[str, ...] = ()
 
 
 def _metric(
-    anchor: str, function: Callable[[Run], float], unit: str, better: Direction, label: str, *needs: str
-) -> Metric:
-    return Metric(function, unit, better, label, anchor, needs)
+    anchor: str, function: Callable[[Run], float], unit: Unit, better: Direction, label: str, *needs: str
+) -> RunMetric:
+    return RunMetric(label, HEADINGS.get(label, label), unit, better, function, anchor, needs)
+
+
+HEADINGS = {  # of columns, where the full label is too long for one
+    "hit rate of the worst tenant": "worst tenant",
+    "Jain's index of hit rates": "Jain",
+    "tardiness, p99": "p99 tardiness",
+    "response, p99": "p99 response",
+    "accelerators busy": "utilisation",
+    "energy per request": "energy/request",
+}
+
+
+HEADLINES = (  # columns of every table of a comparison, in the terminal and in the report
+    "slo_attainment",
+    "hit_rate",
+    "worst_tenant",
+    "jain_hit_rate",
+    "tardiness_p99_s",
+    "response_p99_s",
+    "energy_per_request_j",
+    "utilisation",
+)
 
 
 def _worst_rho(run: Run) -> float:
@@ -55,14 +73,14 @@ def _decisions_per_request(run: Run) -> float:
     return efficiency.decisions_per_request(instants, len(run.requests), run.scope.start_s, run.scope.end_s)
 
 
-METRICS: dict[str, Metric] = {
+METRICS: dict[str, RunMetric] = {
     # service
     "requests": _metric("counts", lambda r: len(r.requests), "count", "neither", "requests measured"),
-    "censored": _metric("counts", lambda r: len(r.scope.censored), "count", "neither", "left out, fate unknown"),
-    "hit_rate": _metric("hit_rate", lambda r: service.hit_rate(r.requests), "share", "higher", "SLA satisfaction"),
-    "late_rate": _metric("outcomes", lambda r: service.late_rate(r.requests), "share", "lower", "finished late"),
-    "drop_rate": _metric("outcomes", lambda r: service.drop_rate(r.requests), "share", "lower", "dropped"),
-    "overdue_rate": _metric("outcomes", lambda r: service.overdue_rate(r.requests), "share", "lower", "overdue"),
+    "censored": _metric("counts", lambda r: len(r.scope.censored), "count", "neither", "requests censored"),
+    "hit_rate": _metric("hit_rate", lambda r: service.hit_rate(r.requests), "share", "higher", "hit rate"),
+    "late_rate": _metric("outcomes", lambda r: service.late_rate(r.requests), "share", "lower", "late rate"),
+    "drop_rate": _metric("outcomes", lambda r: service.drop_rate(r.requests), "share", "lower", "drop rate"),
+    "overdue_rate": _metric("outcomes", lambda r: service.overdue_rate(r.requests), "share", "lower", "overdue rate"),
     "response_mean_s": _metric("latency", lambda r: mean(r.response_s), "s", "lower", "response, mean"),
     "response_p50_s": _metric("latency", lambda r: nearest_rank(r.response_s, 50), "s", "lower", "response, p50"),
     "response_p95_s": _metric("latency", lambda r: nearest_rank(r.response_s, 95), "s", "lower", "response, p95"),
@@ -86,15 +104,15 @@ METRICS: dict[str, Metric] = {
     "switch_share": _metric("split", lambda r: r.shares["switch"], "share", "lower", "time switching"),
     # fairness
     "worst_tenant": _metric(
-        "worst_tenant", lambda r: fairness.worst_tenant(r.requests), "share", "higher", "worst tenant's hit rate"
+        "worst_tenant", lambda r: fairness.worst_tenant(r.requests), "share", "higher", "hit rate of the worst tenant"
     ),
     "worst_model": _metric(
         "worst_tenant", lambda r: min(service.model_rates(r.requests).values(), default=math.nan), "share", "higher",
-        "worst model's hit rate",
+        "hit rate of the worst model",
     ),
     "worst_pair": _metric(
         "worst_tenant", lambda r: min(service.pair_rates(r.requests).values(), default=math.nan), "share", "higher",
-        "worst (tenant, model)'s hit rate",
+        "hit rate of the worst tenant-model pair",
     ),
     "tenant_spread": _metric(
         "tenant_spread", lambda r: fairness.tenant_spread(r.requests), "share", "lower", "spread of tenants' hit rates"
@@ -106,7 +124,7 @@ METRICS: dict[str, Metric] = {
         "jain", lambda r: fairness.jain_progress(r.requests), "ratio", "higher", "Jain's index of progress"
     ),
     "slo_attainment": _metric(
-        "slo_attainment", lambda r: indicators.slo_attainment(r.pairs), "share", "higher", "SLOs met", "pairs"
+        "slo_attainment", lambda r: indicators.slo_attainment(r.pairs), "share", "higher", "SLO attainment", "pairs"
     ),
     "slo_shortfall": _metric(
         "slo_shortfall", lambda r: indicators.slo_shortfall(r.pairs), "ratio", "lower", "SLO shortfall, mean", "pairs"

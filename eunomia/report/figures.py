@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.core.data import Data
 from eunomia.core.records import RunRecords
 from eunomia.metrics.causes import REASONS, miss_reason, split
 from eunomia.metrics.columns import LATE
@@ -19,9 +19,9 @@ MAX_PAIRS = 60
 FAIRNESS_POINTS = 240
 
 
-def slo_rows(a: Assessment) -> list[dict[str, Any]]:
+def slo_rows(a: Assessment) -> list[Data]:
     """One row per (tenant, model) with an SLO: the target, and what each policy attained over its seeds."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    found: dict[tuple[str, str], Data] = {}
     values: dict[tuple[str, str], dict[str, list[float]]] = {}
     kept: dict[tuple[str, str], dict[str, int]] = {}
     for run in a.comparison.runs:
@@ -43,7 +43,7 @@ def slo_rows(a: Assessment) -> list[dict[str, Any]]:
     return rows[:MAX_PAIRS]
 
 
-def _attained(values: list[float], kept: int) -> dict[str, Any]:
+def _attained(values: list[float], kept: int) -> Data:
     estimate = interval(values)
     return {
         "mean": plain(estimate.mean), "low": plain(estimate.low), "high": plain(estimate.high),
@@ -51,9 +51,9 @@ def _attained(values: list[float], kept: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def split_rows(a: Assessment, policy: str) -> list[dict[str, Any]]:
+def split_rows(a: Assessment, policy: str) -> list[Data]:
     """Mean queueing, service, contention and switching per request of each tenant, seconds, all seeds pooled."""
-    total = {tenant: np.zeros(5) for tenant in a.tenants}
+    total = {tenant: np.zeros(5) for tenant in a.tenant_names}
     for run in a.comparison.of(policy):
         scope = a.scopes[policy, run.seed]
         parts = split(scope.requests, scope.horizon_s)
@@ -68,7 +68,7 @@ def split_rows(a: Assessment, policy: str) -> list[dict[str, Any]]:
     ]
 
 
-def fairness_lines(a: Assessment, run: RunRecords) -> dict[str, Any]:
+def fairness_lines(a: Assessment, run: RunRecords) -> Data:
     """Hit rate of the tenants in sliding windows over one run: worst, mean, Jain, and each tenant."""
     scope = a.scopes[run.policy, run.seed]
     window_s = fairness_window_s(a, run)
@@ -101,17 +101,17 @@ def fairness_window_s(a: Assessment, run: RunRecords) -> float:
     return float(np.clip(30.0 * tenants / count, 1 / 40, 1 / 4) * length)
 
 
-def reason_rows(a: Assessment, policy: str) -> dict[str, Any]:
+def reason_rows(a: Assessment, policy: str) -> Data:
     """Misses by main reason over all seeds, most frequent first, each with two requests to look at."""
     counts = np.zeros(len(REASONS), np.int64)
-    by_tenant = np.zeros((len(REASONS), len(a.tenants)), np.int64)
+    by_tenant = np.zeros((len(REASONS), len(a.tenant_names)), np.int64)
     examples: dict[int, list[tuple[int, int]]] = {}
     measured = 0
     for run in a.comparison.of(policy):
         scope = a.scopes[policy, run.seed]
         requests, measured = scope.requests, measured + len(scope.requests)
         reason = miss_reason(requests, scope.horizon_s)
-        place = np.array([a.tenants.index(name) for name in requests.tenant.names], np.int64)
+        place = np.array([a.tenant_names.index(name) for name in requests.tenant.names], np.int64)
         for index in np.unique(reason[reason >= 0]).tolist():
             rows = np.flatnonzero(reason == index)
             counts[index] += len(rows)

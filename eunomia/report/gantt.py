@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from eunomia.core.data import Data
 from eunomia.core.records import RunRecords
 from eunomia.metrics.columns import HIT, OUTCOMES, Requests
 from eunomia.report.columns import Floats, floats, ints, words
@@ -16,7 +17,7 @@ WAITING_POINTS = 400
 LONGEST_S = 2**53 / 1e9  # 104 days: a script counts no further in whole nanoseconds
 
 
-def gantt(runs: dict[str, RunRecords], requests: dict[str, Requests]) -> dict[str, Any] | None:
+def gantt(runs: dict[str, RunRecords], requests: dict[str, Requests]) -> Data | None:
     """One window, the same for every policy: where most deadlines are missed. None if there is none to draw.
 
     Times are integer nanoseconds from the window's start.
@@ -79,7 +80,7 @@ def _missed_s(requests: Requests) -> Floats:
     return np.asarray(when[np.isfinite(when)], np.float64)
 
 
-def _pack(run: RunRecords, from_s: float, to_s: float, limit: int) -> dict[str, Any]:
+def _pack(run: RunRecords, from_s: float, to_s: float, limit: int) -> Data:
     table = run["subjobs"]
     start, end = floats(table, "start_s", np.inf), floats(table, "end_s", to_s)
     rows = np.flatnonzero((start < to_s) & (end > from_s) & np.isfinite(start))
@@ -104,7 +105,7 @@ def _pack(run: RunRecords, from_s: float, to_s: float, limit: int) -> dict[str, 
     }
 
 
-def _jobs(run: RunRecords, wanted: np.ndarray[Any, Any], from_s: float) -> dict[str, Any]:
+def _jobs(run: RunRecords, wanted: np.ndarray[Any, Any], from_s: float) -> Data:
     """Facts of the requests that the window shows."""
     table = run["requests"]
     number = ints(table, "request")

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eunomia.core.data import Data
 from eunomia.core.records import RunRecords
 from eunomia.report.columns import Floats, Ints, floats, ints, words
 from eunomia.report.network import Network, read_networks
@@ -157,7 +158,7 @@ class History:
         outcome = np.array(self.outcome)
         dropped = outcome[rows] == "dropped" if len(rows) else np.zeros(0, np.bool_)
         ready = [floats(table, "ready_s"), np.array([t for *_, t in extra], np.float64)]
-        parts: dict[str, Any] = {
+        parts: Data = {
             "request": np.concatenate([request, np.array([k for k, _, _ in extra], np.int64)]),
             "layer": np.concatenate([layer, np.array([i for _, i, _ in extra], np.int64)]),
             "ready_s": np.concatenate(ready),

@@ -13,18 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from eunomia.core.atomic import write_text
+from eunomia.core.data import Data
 from eunomia.core.records import Comparison, RunRecords
-from eunomia.metrics.summary import METRICS
+from eunomia.metrics.summary import HEADLINES, METRICS
 from eunomia.report import figures
-from eunomia.report.assessment import HEADLINES, Assessment, interval_text, metric_text
+from eunomia.report.assessment import Assessment
 from eunomia.report.bidi import Names, breakable, visible
 from eunomia.report.gantt import gantt, why_missing
+from eunomia.report.units import half_width_text, value_text
+from eunomia.report.verdict import verdict
 
-SHORT = {
-    "hit_rate": "in time", "slo_attainment": "promises kept", "worst_tenant": "worst tenant in time",
-    "jain_hit_rate": "Jain's index", "response_p99_s": "p99 response", "energy_per_request_j": "energy per request",
-    "utilisation": "accelerators busy", "decisions_per_request": "decisions per request",
-}  # fmt: skip
+SHOWN = (*HEADLINES, "decisions_per_request")
 
 
 def write_report(path: str | Path, comparison: Comparison | RunRecords) -> None:
@@ -39,8 +38,8 @@ def render_report(comparison: Comparison | RunRecords) -> str:
             str(comparison.manifest.get("name", "run")), (comparison,), comparison.manifest
         )
     assessment = Assessment(comparison)
-    headline, *said = assessment.verdict()
-    names = Names([comparison.name, *assessment.policies, *assessment.tenants])
+    headline, *said = verdict(assessment)
+    names = Names([comparison.name, *assessment.policies, *assessment.tenant_names])
     script = _asset("report.js")
     parts = {
         "title": names.text(comparison.name),
@@ -58,7 +57,7 @@ def render_report(comparison: Comparison | RunRecords) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match.group(1)], _asset("page.html"))
 
 
-def page_data(a: Assessment) -> dict[str, Any]:
+def page_data(a: Assessment) -> Data:
     """Everything the script draws, as plain data."""
     seed, shown = _shown_runs(a)
     everyone = {policy: a.scopes[policy, run.seed].everyone for policy, run in shown.items()}
@@ -67,7 +66,7 @@ def page_data(a: Assessment) -> dict[str, Any]:
     return {
         "policies": a.policies,
         "shown": a.policies.index(best) if best in a.policies else 0,
-        "tenants": a.tenants,
+        "tenants": a.tenant_names,
         "seed": seed,
         "slo": figures.slo_rows(a),
         "split": {policy: figures.split_rows(a, policy) for policy in a.policies},
@@ -97,7 +96,7 @@ def _place(run: RunRecords) -> str:
         return str(run.directory)
 
 
-def _layer_names(runs: dict[str, RunRecords], chart: dict[str, Any] | None) -> dict[str, list[str]]:
+def _layer_names(runs: dict[str, RunRecords], chart: Data | None) -> dict[str, list[str]]:
     """Names of the layers of the models that the chart shows."""
     if chart is None:
         return {}
@@ -120,7 +119,9 @@ def _scope(a: Assessment) -> str:
     requests = sum(len(scope.requests) for scope in a.scopes.values())
     policies = "1 policy" if len(a.policies) == 1 else f"{len(a.policies)} policies"
     number = "1 seed" if len(seeds) == 1 else f"{len(seeds)} seeds"
-    return f"{policies}, {number}, {runs} runs, {requests:,} requests measured, {len(a.tenants)} tenants."
+    return (
+        f"{policies}, {number}, {runs} runs, {requests:,} requests measured, {len(a.tenant_names)} tenants."
+    )
 
 
 def _summary_note(a: Assessment) -> str:
@@ -138,7 +139,7 @@ def _summary_note(a: Assessment) -> str:
     )
 
 
-def _bracket_table(manifest: dict[str, Any]) -> str:
+def _bracket_table(manifest: Data) -> str:
     """Each policy's place in the clairvoyant bracket, where the comparison has one."""
     facts = manifest.get("bracket")
     if not facts:
@@ -152,7 +153,7 @@ def _bracket_table(manifest: dict[str, Any]) -> str:
     )
     head = "".join(
         f'<th scope="col">{title}</th>'
-        for title in ("policy", "in time", "of the best schedule found", "of the bound")
+        for title in ("policy", "hit rate", "of the best schedule found", "of the bound")
     )
     note = (
         f"On {total:,} requests, the first ones of each seed, from an empty platform. A search that knew all "
@@ -171,9 +172,9 @@ def _most_missed(a: Assessment) -> float:
 
 
 def _summary_table(a: Assessment) -> str:
-    names = [name for name in HEADLINES if any(not math.isnan(a.estimate(p, name).mean) for p in a.policies)]
+    names = [name for name in SHOWN if any(not math.isnan(a.estimate(p, name).mean) for p in a.policies)]
     head = "".join(
-        f'<th scope="col" title="{html.escape(METRICS[name].label)}">{html.escape(SHORT[name])}</th>'
+        f'<th scope="col" title="{html.escape(METRICS[name].label)}">{html.escape(METRICS[name].heading)}</th>'
         for name in names
     )
     best = {name: _best(a, name) for name in names}
@@ -198,12 +199,12 @@ def _best(a: Assessment, name: str) -> set[str]:
 
 def _cell(a: Assessment, policy: str, name: str, best: bool) -> str:
     estimate = a.estimate(policy, name)
-    width = _micro(interval_text(name, estimate))
+    width = half_width_text(METRICS[name], estimate)
     bar = ""
     if name == "hit_rate" and not math.isnan(estimate.mean) and _most_missed(a) > 0.0:
         share = (1.0 - estimate.mean) / _most_missed(a)
         bar = f'<span class="bar"><i style="width:{100 * share:.1f}%"></i></span>'
-    text = html.escape(_micro(metric_text(name, estimate.mean)))
+    text = html.escape(_micro(value_text(METRICS[name], estimate.mean)))
     interval = f'<span class="ci">{html.escape(width)}</span>' if width else ""
     return f"<td{' class=best' if best else ''}>{text}{interval}{bar}</td>"
 
@@ -240,7 +241,7 @@ def _facts(comparison: Comparison) -> str:
     return f'<dl class="pairs">{listed}</dl>{details}'
 
 
-def _machine(facts: dict[str, Any]) -> str:
+def _machine(facts: Data) -> str:
     cores = facts.get("cores")
     number = f"{cores} core{'' if cores == 1 else 's'}" if cores else ""
     return ", ".join(str(part) for part in (facts.get("system"), facts.get("processor"), number) if part)
@@ -252,7 +253,7 @@ def _wall(comparison: Comparison) -> str:
     return f"{sum(known):.2f} s for {len(known)} runs" if known else "not recorded"
 
 
-def _without_config(manifest: dict[str, Any]) -> dict[str, Any]:
+def _without_config(manifest: Data) -> Data:
     return {key: value for key, value in manifest.items() if key != "config"}
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
+from eunomia.core.data import Data
 from eunomia.report.units import instant, percent, span
 from eunomia.report.waits import Wait
 
@@ -49,7 +49,7 @@ class Explanation:
     agreed: int  # of these, how many came out as recorded
     doubts: tuple[str, ...]  # what could not be recomputed, and why
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Data:
         """Plain data."""
         return asdict(self)
 

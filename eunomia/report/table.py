@@ -1,26 +1,19 @@
-"""Tables as values: plain text, Markdown or JSON; the command line colours them."""
+"""Tables as values: plain text or Markdown; the command line colours them."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
+from eunomia.metrics.metric import Metric
 from eunomia.metrics.statistics import Estimate
-from eunomia.metrics.summary import METRICS
-from eunomia.report.assessment import HEADLINES, interval_text, metric_text
-
-TITLES = {
-    "hit_rate": "in time", "slo_attainment": "SLOs met", "worst_tenant": "worst tenant", "jain_hit_rate": "Jain",
-    "response_p99_s": "p99 response", "energy_per_request_j": "energy/request", "utilisation": "busy",
-    "decisions_per_request": "decisions/request",
-}  # fmt: skip
+from eunomia.report.units import estimate_text
 
 
 class Estimates(Protocol):
-    """A comparison: an Assessment, or the result of ``eunomia.compare``."""
+    """A comparison: figures of policies over seeds."""
 
     @property
     def policies(self) -> Sequence[str]:
@@ -34,10 +27,16 @@ class Estimates(Protocol):
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text; the first column is aligned left, the others right."""
+    """Cells as text; the first columns are aligned left, the others right."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    left: int = 1  # columns of names, flushed left
+
+    @property
+    def right(self) -> range:
+        """Columns of numbers, flushed right."""
+        return range(self.left, len(self.header))
 
     def text(self) -> str:
         """Aligned plain text, two spaces between columns."""
@@ -45,7 +44,7 @@ class Table:
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.header))]
         return "".join(
             "  ".join(
-                c.ljust(w) if i == 0 else c.rjust(w)
+                c.ljust(w) if i < self.left else c.rjust(w)
                 for i, (c, w) in enumerate(zip(line, widths, strict=True))
             ).rstrip()
             + "\n"
@@ -54,38 +53,24 @@ class Table:
 
     def markdown(self) -> str:
         """A Markdown table; bars in names are escaped."""
-        rule = ("---", *("---:" for _ in self.header[1:]))
+        rule = ("---:" if column in self.right else "---" for column in range(len(self.header)))
         escaped = [[cell.replace("\\", "\\\\").replace("|", "\\|") for cell in line] for line in self.rows]
-        return "".join(f"| {' | '.join(line)} |\n" for line in (self.header, rule, *escaped))
+        return "".join(f"| {' | '.join(line)} |\n" for line in (self.header, tuple(rule), *escaped))
 
 
-def summary_table(result: Estimates, metrics: Sequence[str] = HEADLINES) -> Table:
-    """One row per policy, best hit rate first: mean and half the 95 % interval of each metric with data."""
-    known = [m for m in metrics if any(not math.isnan(result.estimate(p, m).mean) for p in result.policies)]
-    header = ("policy", *(TITLES.get(name, METRICS[name].label) for name in known))
-    rows = [(p, *(_cell(name, result.estimate(p, name)) for name in known)) for p in ranked(result)]
-    return Table(header, tuple(rows))
+def estimates_table(result: Estimates, metrics: Mapping[str, Metric], short: bool = False) -> Table:
+    """One row per policy, one column per metric with data: the mean, and half its 95 % interval unless ``short``.
+
+    A cost that is 0 for every policy was not asked for and has no column.
+    """
+    known = [name for name, metric in metrics.items() if _has_data(result, name, metric)]
+    rows = (
+        (policy, *(estimate_text(metrics[name], result.estimate(policy, name), short) for name in known))
+        for policy in result.policies
+    )
+    return Table(("policy", *(metrics[name].heading for name in known)), tuple(rows))
 
 
-def ranked(result: Estimates, metric: str = "hit_rate") -> list[str]:
-    """Policies from best to worst mean; those without data stand last."""
-    sign = 1.0 if METRICS[metric].better == "lower" else -1.0
-    value = {policy: sign * result.estimate(policy, metric).mean for policy in result.policies}
-    return sorted(value, key=lambda policy: (math.isnan(value[policy]), value[policy]))
-
-
-def summary_json(result: Estimates, metrics: Sequence[str] | None = None) -> str:
-    """Numbers for machines: policy -> metric -> mean, low, high, n, unit; null = no data."""
-    names = list(METRICS) if metrics is None else list(metrics)
-    table = {p: {name: _numbers(name, result.estimate(p, name)) for name in names} for p in ranked(result)}
-    return json.dumps(table, indent=2, allow_nan=False) + "\n"
-
-
-def _cell(name: str, estimate: Estimate) -> str:
-    return f"{metric_text(name, estimate.mean)} {interval_text(name, estimate)}".rstrip()
-
-
-def _numbers(name: str, estimate: Estimate) -> dict[str, Any]:
-    bounds = {key: getattr(estimate, key) for key in ("mean", "low", "high")}
-    finite = {key: value if math.isfinite(value) else None for key, value in bounds.items()}
-    return {**finite, "n": estimate.n, "unit": METRICS[name].unit}
+def _has_data(result: Estimates, name: str, metric: Metric) -> bool:
+    means = [result.estimate(policy, name).mean for policy in result.policies]
+    return any(not math.isnan(mean) and not (metric.unit == "cost" and mean == 0.0) for mean in means)

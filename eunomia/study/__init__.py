@@ -1,7 +1,9 @@
 """Run, compare, sweep: the one place that wires networks, hardware, requests, policies and metrics together."""
 
-from eunomia.study.compare import CompareResult, compare
-from eunomia.study.run import RunResult, run
-from eunomia.study.sweep import SweepResult, sweep
+from eunomia.study.compare import CompareResult
+from eunomia.study.inference.compare import compare, sweep
+from eunomia.study.inference.run import run
+from eunomia.study.result import RunResult
+from eunomia.study.sweep import SweepResult
 
 __all__ = ["CompareResult", "RunResult", "SweepResult", "compare", "run", "sweep"]

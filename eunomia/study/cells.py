@@ -4,52 +4,50 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from eunomia.config import Scenario, as_table, scenario_from
+from eunomia.core.data import Data
 from eunomia.engines.processes import Cell, Outcome, map_cells
 from eunomia.engines.store import content_key
-from eunomia.inference.options import Record
+from eunomia.study.batch import Batch
 from eunomia.study.files import content_hash, file_stamps, program_hash
-from eunomia.study.inference.policy import PolicyLike, policy_name
 from eunomia.study.place import CELLS, make_room, whole
-from eunomia.study.run import run_cell
+from eunomia.study.wing import AnyWing, wing_of
 
 
 @dataclass(frozen=True)
 class Work:
     """What a worker needs to run one cell."""
 
-    scenario: dict[str, Any]
-    policy: PolicyLike
+    wing: str
+    table: Data  # the configuration, as far as it decides the result
+    policy: Any  # a name, or an object of the wing's policies
     seed: int
+    full: bool
     directory: str | None  # where the run is written; None = metrics only
-    record: Record
 
 
 def make_cell(
-    scenario: Scenario, policy: PolicyLike, seed: int, directory: Path | None, record: Record, label: str = ""
-) -> Cell:
+    wing: AnyWing, config: Any, policy: Any, seed: int, full: bool, directory: Path | None, label: str = ""
+) -> Cell:  # fmt: skip
     """The cell of one run; its key is the hash of all that decides the result."""
-    table = {
-        key: value for key, value in as_table(scenario).items() if key not in ("compare", "sweep", "policy")
-    }
-    name = policy_name(policy)
+    table, name = wing.decisive(config), wing.policy_name(policy)
     place = str(directory / folder_name(name) / str(seed)) if directory else None
+    work = Work(wing.name, table, policy, seed, full and (place is not None or wing.measures_all), place)
     identity = {
-        "scenario": table,
+        "wing": wing.name,
+        "config": table,
         "policy": policy if isinstance(policy, str) else f"object {name} {uuid.uuid4()}",  # never reused
         "seed": seed,
-        "record": record,
+        "full": work.full,
         "directory": bool(place),
         "program": program_hash(),
         "policy_file": content_hash(policy.rpartition(":")[0]) if isinstance(policy, str) else None,
         "files": file_stamps(table),
     }
-    work = Work(table, policy, seed, place, record)
     return Cell(content_key(identity), f"{label}{name} seed {seed}", work)
 
 
@@ -58,26 +56,22 @@ def folder_name(policy: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "+-_.=," else "-" for letter in policy)
 
 
-def run_work(work: Work) -> dict[str, Any]:
-    """Run a cell, write its records where asked, and return its metrics."""
-    result = run_cell(scenario_from(work.scenario), work.policy, work.seed, work.record)
+def run_work(work: Work) -> Data:
+    """Run a cell, write its records where asked, and return what a comparison keeps of it."""
+    wing = wing_of(work.wing)
+    result = wing.run(wing.checked(work.table), work.policy, work.seed, work.full)
     if work.directory is not None:
         result.write(work.directory, overwrite=True)
-    return {"metrics": result.metrics, "tenants": result.tenants, "pairs": result.pairs,
-            "replayed_alike": result.records.manifest["replayed_alike"]}  # fmt: skip
+    return result.answer()
 
 
-def run_cells(
-    cells: list[Cell],
-    workers: int,
-    on_done: Callable[[Outcome], None] | None,
-    directory: Path | None,
-) -> list[Outcome]:
+def run_cells(cells: list[Cell], batch: Batch) -> list[Outcome]:
     """All cells, on several processes where their policies can travel; finished ones are found again."""
-    if workers > 1 and not _can_travel(cell.payload for cell in cells):
-        workers = 1
-    store = directory / CELLS if directory else None
-    return map_cells(_unless_lost(cells, store), run_work, workers, on_done, store)
+    travels = batch.workers == 1 or _can_travel(cell.payload for cell in cells)
+    store = batch.root / CELLS if batch.root else None
+    return map_cells(
+        _unless_lost(cells, store), run_work, batch.workers if travels else 1, batch.on_done, store
+    )
 
 
 def _can_travel(payloads: Iterable[Work]) -> bool:

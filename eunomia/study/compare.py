@@ -1,88 +1,72 @@
-"""Several policies on the same requests: one scenario, common random numbers, paired seeds."""
+"""Several policies on the same requests or jobs: one configuration, common random numbers, paired seeds."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Unpack
 
-from eunomia.config import Scenario, as_table
-from eunomia.core.errors import ConfigError, EunomiaError
+from eunomia.core.data import Data
+from eunomia.core.errors import ConfigError, EunomiaError, UnknownNameError
 from eunomia.core.records import Comparison, read_comparison, write_comparison
 from eunomia.engines.processes import Outcome
-from eunomia.inference.options import Record
+from eunomia.metrics.metric import Metric
 from eunomia.metrics.statistics import Estimate, interval, paired_difference
+from eunomia.report.charts import bars
+from eunomia.report.table import Table, estimates_table
+from eunomia.report.units import counted
+from eunomia.study.batch import Batch, BatchOptions
 from eunomia.study.cells import folder_name, make_cell, run_cells
-from eunomia.study.inference.bracket import Standing, standing
-from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
-from eunomia.study.place import claim
-from eunomia.study.run import ScenarioLike, as_scenario, provenance, seeds_from
+from eunomia.study.place import claim_as, key_of
+from eunomia.study.result import ConfigT, Result, Row
+from eunomia.study.run import provenance, seeds_from
+from eunomia.study.wing import AnyWing, wing_of
 
-OnDone = Callable[[Outcome], None]
+if TYPE_CHECKING:
+    from eunomia.report.charts import Axes
+
+Key = tuple[str, int]  # policy, seed
 Metrics = dict[str, float]
 
 
-Keep = Literal["all", "first", "requests"]
-
-
-@dataclass(frozen=True)
-class Promise:
-    """One agreement under one policy: ``got`` is its mean indicator, ``kept`` the share of seeds that met it."""
-
-    tenant: str
-    model: str
-    kind: str
-    target: float
-    got: float
-    kept: float
-
-
-@dataclass(frozen=True)
-class CompareResult:
+@dataclass(frozen=True, repr=False, kw_only=True)
+class CompareResult(Result, Generic[ConfigT]):
     """Metrics of every policy on every seed; ``failures`` names the runs that gave none."""
 
-    scenario: Scenario
+    wing: str
+    config: ConfigT
     policies: tuple[str, ...]
     seeds: tuple[int, ...]
-    metrics: dict[tuple[str, int], Metrics]  # (policy, seed) -> metric -> value
-    tenants: dict[tuple[str, int], Metrics]  # (policy, seed) -> tenant -> hit rate
-    pairs: dict[tuple[str, int], list[dict[str, Any]]]  # (policy, seed) -> rows of schema PAIRS
+    answers: Mapping[Key, Mapping[str, Any]]  # what was kept of each run
     failures: dict[str, str] = field(default_factory=dict)
     directory: Path | None = None  # where the runs are; None = nothing was written
-    replayed_alike: tuple[str, ...] = ()  # tenants whose trace is the same under every seed
-    standing: Standing | None = None  # places in the bracket, where it was asked for
+
+    @cached_property
+    def metrics(self) -> dict[Key, Metrics]:
+        """(policy, seed) -> metric -> value; nan where the run has no such number."""
+        return {
+            key: {name: math.nan if value is None else value for name, value in answer["metrics"].items()}
+            for key, answer in self.answers.items()
+        }
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader should know of single runs, each remark once, with its policy."""
+        said = (f"{key[0]}: {text}" for key, answer in self.answers.items() for text in answer["remarks"])
+        return tuple(dict.fromkeys(said))
+
+    @property
+    def finished(self) -> list[str]:
+        """The policies with at least one run that did not fail."""
+        return [name for name in self.policies if any((name, seed) in self.answers for seed in self.seeds)]
 
     def values(self, policy: str, metric: str) -> list[float]:
         """One number per seed, nan where a run failed or has no such number."""
-        return [self.metrics.get((policy, seed), {}).get(metric, math.nan) for seed in self.seeds]
-
-    def tenant(self, policy: str, tenant: str) -> Estimate:
-        """Hit rate of one tenant: mean over seeds with its 95 % interval."""
-        return interval([self.tenants.get((policy, seed), {}).get(tenant, math.nan) for seed in self.seeds])
-
-    def worst_tenant(self, policy: str) -> str:
-        """The tenant with the least mean hit rate."""
-        names = [tenant.name for tenant in self.scenario.tenant]
-        means = {name: self.tenant(policy, name).mean for name in names}
-        return min(names, key=lambda name: (math.isnan(means[name]), means[name]))
-
-    def promises(self, policy: str) -> list[Promise]:
-        """What was promised to each (tenant, model) and what it got, mean over seeds."""
-        rows = [row for seed in self.seeds for row in self.pairs.get((policy, seed), [])]
-        names = list(dict.fromkeys((row["tenant"], row["model"]) for row in rows if row["slo_kind"]))
-        mine = {name: [row for row in rows if (row["tenant"], row["model"]) == name] for name in names}
-        return [
-            Promise(
-                *name,
-                kind=found[0]["slo_kind"],
-                target=found[0]["slo_target"],
-                got=interval([math.nan if row["sli"] is None else row["sli"] for row in found]).mean,
-                kept=sum(bool(row["met"]) for row in found) / len(found),
-            )
-            for name, found in mine.items()
-        ]
+        found = (self.answers.get((policy, seed), {}).get("metrics", {}).get(metric) for seed in self.seeds)
+        return [math.nan if value is None else float(value) for value in found]
 
     def estimate(self, policy: str, metric: str) -> Estimate:
         """Mean over seeds with its 95 % interval."""
@@ -93,90 +77,134 @@ class CompareResult:
         return paired_difference(self.values(policy, metric), self.values(rival, metric))
 
     def records(self) -> Comparison:
-        """The recorded runs, for reports. Raises RecordError when none were written."""
+        """The recorded runs, for reports. Raises ConfigError when none were written."""
         if self.directory is None:
             raise ConfigError("this comparison was not written; give compare(..., directory=...)")
         return read_comparison(self.directory, verify=False)
 
+    def rows(self) -> list[Row]:
+        """A tidy table: one row per policy and seed, with its metrics."""
+        return [{"policy": policy, "seed": seed, **found} for (policy, seed), found in self.metrics.items()]
 
-def compare(
-    scenario: ScenarioLike,
-    policies: Sequence[PolicyLike] | None = None,
+    @property
+    def title(self) -> str:
+        """Name of the configuration, and how much was compared."""
+        policies, seeds = counted(len(self.policies), "policy", "policies"), counted(len(self.seeds), "seed")
+        return f"{self.config.name}: {policies}, {seeds}"
+
+    def table(self, short: bool = False) -> Table:
+        """One row per policy: the headline metrics, each with half its 95 % interval unless ``short``."""
+        wing = wing_of(self.wing)
+        return estimates_table(self, {name: wing.metrics[name] for name in wing.headlines}, short)
+
+    def footnotes(self) -> list[str]:
+        """How many seeds stand behind the numbers, and remarks on single runs."""
+        return [seeds_note(self.seeds), *(f"note: {text}" for text in self.remarks)]
+
+    def facts(self) -> Data:
+        """Estimates by policy, as plain data."""
+        return {"policies": {policy: {"metrics": self.estimates(policy)} for policy in self.policies}}
+
+    def estimates(self, policy: str) -> Data:
+        """Mean and interval of every metric, as plain data."""
+        metrics = wing_of(self.wing).metrics
+        return {name: as_data(self.estimate(policy, name)) for name in metrics}
+
+    def draw(self, axes: Axes, metric: str | None) -> None:
+        """A bar per policy for a metric, by default the wing's own, with its 95 % interval."""
+        wing = wing_of(self.wing)
+        name = metric or wing.chart
+        bars(axes, {p: self.estimate(p, name) for p in self.policies}, metric_of(wing, name).label)
+
+
+AnyComparison = CompareResult[Any]
+
+
+def seeds_note(seeds: Sequence[int]) -> str:
+    """How the numbers of a comparison are to be read."""
+    if len(seeds) < 2:
+        return "one seed: there are no intervals, and small differences mean nothing"
+    return f"mean of {len(seeds)} seeds, the same for every policy; ±: half the 95 % confidence interval"
+
+
+def as_data(estimate: Estimate) -> dict[str, float | int]:
+    """An estimate for JSON."""
+    return {"mean": estimate.mean, "low": estimate.low, "high": estimate.high, "seeds": estimate.n}
+
+
+def metric_of(wing: AnyWing, name: str) -> Metric:
+    """A metric of a wing. Raises UnknownNameError."""
+    if name not in wing.metrics:
+        raise UnknownNameError("metric", name, wing.metrics)
+    return wing.metrics[name]
+
+
+def compare_in(
+    wing: AnyWing,
+    config: Any,
+    policies: Sequence[Any] | None = None,
     seeds: int | None = None,
     overrides: Iterable[str] = (),
-    directory: str | Path | None = None,
-    workers: int = 1,
-    record: Keep = "first",
-    on_done: OnDone | None = None,
-    overwrite: bool = False,
-    bracket: int | None = None,
-) -> CompareResult:
+    **options: Unpack[BatchOptions],
+) -> AnyComparison:
     """Run every policy on every seed; with ``directory``, write the runs there and go on where a stopped call left off.
 
-    ``policies`` and ``seeds`` default to the scenario's [compare]. ``record``: keep all tables of each
-    policy's ``first`` seed and those of requests of the others; or ``all`` tables of all; or those of
-    ``requests`` alone. The result does not depend on ``workers``. With more than one, call it from
-    under ``if __name__ == "__main__":`` in a script.
-    A ``directory`` with another scenario's comparison is refused, unless ``overwrite`` replaces it.
-    ``bracket``: also put the policies into the clairvoyant bracket of so many first requests of each seed.
-    A run that fails is named in ``failures``; if all fail, the first complaint is raised.
+    ``policies`` and ``seeds`` default to the configuration's [compare]. A run that fails is named in ``failures``;
+    if all fail, the first complaint is raised.
     """
-    checked = as_scenario(scenario, overrides)
-    chosen = list(policies) if policies else list(checked.compare.policies)
-    names = _distinct([policy_name(policy) for policy in chosen])
-    for policy in chosen:
-        resolve_policy(policy)  # a wrong name is found before the first run
-    numbers = seeds_from(checked.seed, checked.compare.seeds if seeds is None else seeds)
-    root = Path(directory) if directory is not None else None
-    if root is not None:
-        claim(root, checked, "comparison", overwrite)
-    kept: dict[int, Record] = {seed: "requests" if record == "requests" else "all" for seed in numbers}
-    if record == "first":
-        kept = {seed: "all" if seed == numbers[0] else "requests" for seed in numbers}
-    cells = [make_cell(checked, policy, seed, root, kept[seed]) for policy in chosen for seed in numbers]
-    outcomes = run_cells(cells, workers, on_done, root)
-    result = _collect(checked, names, numbers, outcomes, root)
-    if bracket is not None:
-        result = replace(result, standing=standing(checked, chosen, numbers, bracket))
-    if root is not None:
-        write_comparison(root, _manifest(result))
+    checked, batch = wing.checked(config, overrides), Batch(**options)
+    chosen, numbers = choice(wing, checked, policies, seeds)
+    if batch.root is not None:
+        claim_as(batch.root, "comparison", key_of(wing.table(checked)), batch.overwrite)
+    cells = [
+        make_cell(wing, checked, policy, seed, batch.full(seed, numbers[0]), batch.root)
+        for policy in chosen
+        for seed in numbers
+    ]
+    names = [wing.policy_name(policy) for policy in chosen]
+    result = gather(wing, checked, names, numbers, run_cells(cells, batch), batch.root)
+    if not result.answers:
+        raise EunomiaError(next(iter(result.failures.values())))
+    if batch.root is not None:
+        write_manifest(result)
     return result
 
 
-def _distinct(names: list[str]) -> list[str]:
+def choice(
+    wing: AnyWing, config: Any, policies: Sequence[Any] | None, seeds: int | None
+) -> tuple[list[Any], list[int]]:
+    """Policies and seeds of a comparison. Raises ConfigError for unknown names, and where two share one."""
+    chosen = list(policies) if policies else list(config.compare.policies)
+    names = [wing.policy_name(policy) for policy in chosen]
     folders = [folder_name(name) for name in names]
     for index, name in enumerate(folders):
         if name in folders[:index]:
             raise ConfigError(f"two policies are called '{names[index]}'; give them different names")
-    return names
-
-
-def _collect(
-    scenario: Scenario, policies: list[str], seeds: list[int], outcomes: list[Outcome], directory: Path | None
-) -> CompareResult:
-    result = gather(scenario, policies, seeds, outcomes, directory)
-    if not result.metrics:
-        raise EunomiaError(next(iter(result.failures.values())))
-    return result
+    for policy in chosen:
+        wing.check_policy(policy)  # a wrong name is found before the first run
+    return chosen, seeds_from(config.seed, config.compare.seeds if seeds is None else seeds)
 
 
 def gather(
-    scenario: Scenario, policies: list[str], seeds: list[int], outcomes: list[Outcome], directory: Path | None
-) -> CompareResult:
+    wing: AnyWing,
+    config: Any,
+    policies: list[str],
+    seeds: list[int],
+    outcomes: list[Outcome],
+    directory: Path | None,
+) -> AnyComparison:
     """Outcomes, in order of policy, then seed, as one value."""
     keys = [(policy, seed) for policy in policies for seed in seeds]
-    done = {key: o.result for key, o in zip(keys, outcomes, strict=True) if o.result is not None}
-    return CompareResult(
-        scenario,
-        tuple(policies),
-        tuple(seeds),
-        {key: found["metrics"] for key, found in done.items()},
-        {key: found["tenants"] for key, found in done.items()},
-        {key: found["pairs"] for key, found in done.items()},
-        failed(outcomes),
-        directory,
-        tuple(sorted({tenant for found in done.values() for tenant in found["replayed_alike"]})),
+    result: AnyComparison = wing.result(
+        wing=wing.name,
+        config=config,
+        policies=tuple(policies),
+        seeds=tuple(seeds),
+        answers={key: o.result for key, o in zip(keys, outcomes, strict=True) if o.result is not None},
+        failures=failed(outcomes),
+        directory=directory,
     )
+    return result
 
 
 def failed(outcomes: Iterable[Outcome]) -> dict[str, str]:
@@ -184,13 +212,18 @@ def failed(outcomes: Iterable[Outcome]) -> dict[str, str]:
     return {outcome.cell.name: outcome.failure for outcome in outcomes if outcome.failure is not None}
 
 
-def _manifest(result: CompareResult) -> dict[str, Any]:
-    return {
-        "name": result.scenario.name,
+def write_manifest(result: AnyComparison, **more: Any) -> None:
+    """What a comparison leaves beside its runs; ``more`` stands in it as it is given."""
+    assert result.directory is not None, "a result without a folder has no manifest"
+    manifest = {
+        "name": result.config.name,
+        "kind": "comparison",
+        "wing": result.wing,
         "policies": list(result.policies),
         "seeds": list(result.seeds),
         "failures": result.failures,
-        **({"bracket": result.standing.facts()} if result.standing else {}),
-        "config": as_table(result.scenario),
+        **more,
+        "config": wing_of(result.wing).table(result.config),
         **provenance(),
     }
+    write_comparison(result.directory, manifest)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from eunomia.config import Scenario, as_table
 from eunomia.core.atomic import INCOMPLETE, clear_output_errors, write_text
 from eunomia.core.errors import OutputError, RecordError
 from eunomia.core.ownership import FILES, is_ours, own_files, require_no_single_run, require_ours
@@ -17,12 +17,7 @@ from eunomia.engines.store import content_key
 
 CELLS = ".cells"  # folder of finished cells below a comparison
 IDENTITY = "0.json"  # in CELLS: whose cells these are
-FREE = ("compare", "sweep", "policy", "seed", "description")  # may differ when a comparison goes on
-
-
-def claim(root: Path, scenario: Scenario | dict[str, Any], kind: str, overwrite: bool = False) -> None:
-    """Make ``root`` the folder of this scenario's comparison or sweep (``claim_as``)."""
-    claim_as(root, kind, _key(scenario), overwrite)
+FREE = ("compare", "sweep", "study", "policy", "seed", "description")  # may differ when a comparison goes on
 
 
 def claim_as(root: Path, kind: str, key: str, overwrite: bool = False) -> None:
@@ -48,8 +43,8 @@ def claim_as(root: Path, kind: str, key: str, overwrite: bool = False) -> None:
     write_text(root / CELLS / IDENTITY, json.dumps(wanted))
 
 
-def _key(scenario: Scenario | dict[str, Any]) -> str:
-    table = scenario if isinstance(scenario, dict) else as_table(scenario)
+def key_of(table: Mapping[str, Any]) -> str:
+    """Hash of what two calls must share to go on in one folder."""
     return content_key({key: value for key, value in table.items() if key not in FREE})
 
 
@@ -66,7 +61,7 @@ def _owner(root: Path) -> dict[str, str] | None:
         return None
     return {
         "kind": str(manifest.get("kind", "comparison")),
-        "scenario": _key(dict(manifest.get("config") or {})),
+        "scenario": key_of(dict(manifest.get("config") or {})),
     }
 
 

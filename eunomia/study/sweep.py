@@ -1,45 +1,108 @@
-"""A grid of settings, each compared: the product of the lists in a scenario's [sweep]."""
+"""A grid of settings, each compared: the product of lists of values."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, Unpack
 
-from eunomia.config import Scenario, as_table, with_values
 from eunomia.core.atomic import write_bytes
+from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, EunomiaError
 from eunomia.core.records import write_comparison
-from eunomia.engines.processes import Outcome
-from eunomia.inference.options import Record
+from eunomia.report.charts import bars, lines
+from eunomia.report.table import Table
+from eunomia.report.units import counted
+from eunomia.study.batch import Batch, BatchOptions
 from eunomia.study.cells import make_cell, run_cells
-from eunomia.study.compare import CompareResult, failed, gather
-from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
-from eunomia.study.place import claim
-from eunomia.study.run import ScenarioLike, as_scenario, provenance, seeds_from
+from eunomia.study.compare import CompareResult, choice, failed, gather, metric_of, seeds_note
+from eunomia.study.place import claim_as, key_of
+from eunomia.study.result import ConfigT, Result, Row
+from eunomia.study.run import provenance
+from eunomia.study.wing import AnyWing, wing_of
 
-Setting = dict[str, Any]  # key path -> value
+if TYPE_CHECKING:
+    from eunomia.report.charts import Axes
+
+Setting = Data  # key path -> value
 
 
-@dataclass(frozen=True)
-class SweepResult:
+@dataclass(frozen=True, repr=False, kw_only=True)
+class SweepResult(Result, Generic[ConfigT]):
     """One comparison per setting, in the order of the product."""
 
-    scenario: Scenario
+    wing: str
+    config: ConfigT
     settings: tuple[Setting, ...]
-    points: tuple[CompareResult, ...]
+    points: tuple[CompareResult[ConfigT], ...]
     failures: dict[str, str] = field(default_factory=dict)
     directory: Path | None = None
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Row]:
         """A tidy table: one row per setting, policy and seed, with its metrics."""
         return [
-            {**setting, "policy": policy, "seed": seed, **metrics}
+            {**{key: _scalar(value) for key, value in setting.items()}, **row}
             for setting, point in zip(self.settings, self.points, strict=True)
-            for (policy, seed), metrics in point.metrics.items()
+            for row in point.rows()
         ]
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader should know of single runs, each remark once."""
+        return tuple(dict.fromkeys(text for point in self.points for text in point.remarks))
+
+    @property
+    def title(self) -> str:
+        """Name of the configuration, and how much was compared."""
+        point = self.points[0]
+        counts = (
+            counted(len(self.settings), "setting"),
+            counted(len(point.policies), "policy", "policies"),
+            counted(len(point.seeds), "seed"),
+        )
+        return f"{self.config.name}: {', '.join(counts)}"
+
+    def table(self, short: bool = False) -> Table:
+        """One row per setting and policy: the headline metrics."""
+        found = [
+            (setting, point.table(short))
+            for setting, point in zip(self.settings, self.points, strict=True)
+            if point.answers
+        ]
+        headings = list(dict.fromkeys(name for _, table in found for name in table.header))
+        rows = [
+            (
+                *map(str, setting.values()),
+                *(dict(zip(table.header, row, strict=True)).get(h, "-") for h in headings),
+            )
+            for setting, table in found
+            for row in table.rows
+        ]  # columns without data at one setting may have some at another
+        return Table((*self.settings[0], *headings), tuple(rows), len(self.settings[0]) + 1)
+
+    def footnotes(self) -> list[str]:
+        """How many seeds stand behind the numbers, and remarks on single runs."""
+        return [seeds_note(self.points[0].seeds), *(f"note: {text}" for text in self.remarks)]
+
+    def draw(self, axes: Axes, metric: str | None) -> None:
+        """A line per policy over the one key that varies; bars per setting and policy where there is no such line."""
+        wing = wing_of(self.wing)
+        name = metric or wing.chart
+        words, policies, keys = metric_of(wing, name), self.points[0].policies, list(self.settings[0])
+        values = [setting[keys[0]] for setting in self.settings]
+        if len(keys) == 1 and all(isinstance(value, int | float) for value in values):
+            series = {policy: [point.estimate(policy, name) for point in self.points] for policy in policies}
+            lines(axes, values, series, (keys[0], words.label))
+            return
+        found = zip(self.settings, self.points, strict=True)
+        each = {f"{label(s)}: {policy}": p.estimate(policy, name) for s, p in found for policy in policies}
+        bars(axes, each, words.label)
+
+
+AnySweep = SweepResult[Any]
 
 
 def settings_of(grid: Mapping[str, Sequence[Any]]) -> list[Setting]:
@@ -47,104 +110,95 @@ def settings_of(grid: Mapping[str, Sequence[Any]]) -> list[Setting]:
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
+def size_of(grid: Mapping[str, Sequence[Any]]) -> int:
+    """How many settings a grid has."""
+    return math.prod(len(values) for values in grid.values())
+
+
 def label(setting: Setting) -> str:
     """A setting for people: ``load=0.7, engine.late=drop``."""
     return ", ".join(f"{key}={value}" for key, value in setting.items())
 
 
-def sweep(
-    scenario: ScenarioLike,
+def sweep_in(
+    wing: AnyWing,
+    config: Any,
     grid: Mapping[str, Sequence[Any]] | None = None,
-    policies: Sequence[PolicyLike] | None = None,
+    policies: Sequence[Any] | None = None,
     seeds: int | None = None,
     overrides: Iterable[str] = (),
-    directory: str | Path | None = None,
-    workers: int = 1,
-    on_done: Callable[[Outcome], None] | None = None,
-    record: Record = "requests",
-    overwrite: bool = False,
-) -> SweepResult:
-    """Compare the policies at every point of ``grid`` (default: the scenario's [sweep]).
+    **options: Unpack[BatchOptions],
+) -> AnySweep:
+    """Compare the policies at every point of ``grid`` (default: the section of the file).
 
     Metrics alone are kept, not the records of each run. With ``directory``, finished cells are kept
     there and ``sweep.parquet`` and ``sweep.csv`` hold the rows. Settings are validated before the first run.
-    A ``directory`` with results of another scenario is refused, unless ``overwrite`` replaces them.
     """
-    checked = as_scenario(scenario, overrides)
-    axes = dict(grid) if grid is not None else dict(checked.sweep)
+    options.setdefault("record", "requests")
+    checked, batch = wing.checked(config, overrides), Batch(**options)
+    axes = dict(grid) if grid is not None else dict(wing.grid(checked))
     if not axes:
-        raise ConfigError('nothing to sweep; give a [sweep] section, such as "load" = [0.7, 1.0]')
-    chosen = list(policies) if policies else list(checked.compare.policies)
-    for policy in chosen:
-        resolve_policy(policy)
+        raise ConfigError(
+            f"nothing to {wing.grid_section}; give a section [{wing.grid_section}] of lists, or grid = {{KEY: [A, B]}}"
+        )
+    chosen, numbers = choice(wing, checked, policies, seeds)
     settings = settings_of(axes)
-    scenarios = [with_values(checked, setting) for setting in settings]
-    numbers = seeds_from(checked.seed, checked.compare.seeds if seeds is None else seeds)
-    root = Path(directory) if directory is not None else None
-    if root is not None:
-        claim(root, checked, "sweep", overwrite)
+    configs = [wing.changed(checked, setting) for setting in settings]
+    if batch.root is not None:
+        claim_as(batch.root, "sweep", key_of(wing.table(checked)), batch.overwrite)
     cells = [
-        make_cell(point, policy, seed, None, record, label(setting) + ": ")
-        for setting, point in zip(settings, scenarios, strict=True)
+        make_cell(wing, point, policy, seed, batch.full(seed, numbers[0]), None, label(setting) + ": ")
+        for setting, point in zip(settings, configs, strict=True)
         for policy in chosen
         for seed in numbers
     ]
-    outcomes = run_cells(cells, workers, on_done, root)
-    result = _collect(checked, settings, scenarios, chosen, numbers, outcomes, root)
-    if root is not None:
-        write_sweep(result, root)
+    outcomes = run_cells(cells, batch)
+    failures, size = failed(outcomes), len(chosen) * len(numbers)
+    if len(failures) == len(outcomes):
+        raise EunomiaError(next(iter(failures.values())))
+    names = [wing.policy_name(policy) for policy in chosen]
+    points = tuple(
+        gather(wing, point, names, numbers, outcomes[index * size : (index + 1) * size], None)
+        for index, point in enumerate(configs)
+    )
+    result = SweepResult(
+        wing=wing.name,
+        config=checked,
+        settings=tuple(settings),
+        points=points,
+        failures=failures,
+        directory=batch.root,
+    )
+    if batch.root is not None:
+        write_sweep(result, batch.root)
     return result
 
 
-def _collect(
-    scenario: Scenario,
-    settings: list[Setting],
-    scenarios: list[Scenario],
-    policies: list[PolicyLike],
-    seeds: list[int],
-    outcomes: list[Outcome],
-    root: Path | None,
-) -> SweepResult:
-    names = [policy_name(policy) for policy in policies]
-    size = len(names) * len(seeds)
-    points = [
-        gather(point, names, seeds, outcomes[index * size : (index + 1) * size], None)
-        for index, point in enumerate(scenarios)
-    ]
-    failures = failed(outcomes)
-    if len(failures) == len(outcomes):
-        raise EunomiaError(next(iter(failures.values())))
-    return SweepResult(scenario, tuple(settings), tuple(points), failures, root)
-
-
-def write_sweep(result: SweepResult, root: Path) -> None:
+def write_sweep(result: AnySweep, root: Path) -> None:
     """``sweep.parquet``, ``sweep.csv`` and the manifest. Equal results give equal bytes."""
     import pyarrow as pa
     import pyarrow.csv as csv
     import pyarrow.parquet as pq
 
-    table = pa.Table.from_pylist(_flat(result.rows()))
+    rows = result.rows()
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    table = pa.Table.from_pylist([{key: row.get(key) for key in keys} for row in rows])
     for name, write in (("sweep.parquet", pq.write_table), ("sweep.csv", csv.write_csv)):
         content = pa.BufferOutputStream()
         write(table, content)
         write_bytes(root / name, content.getvalue().to_pybytes())
     manifest = {
-        "name": result.scenario.name,
+        "name": result.config.name,
         "kind": "sweep",
+        "wing": result.wing,
         "policies": list(result.points[0].policies),
         "seeds": list(result.points[0].seeds),
         "settings": list(result.settings),
         "failures": result.failures,
-        "config": as_table(result.scenario),
+        "config": wing_of(result.wing).table(result.config),
         **provenance(),
     }
     write_comparison(root, manifest)
-
-
-def _flat(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with scalar entries alone; lists and tables become text."""
-    keys = list(dict.fromkeys(key for row in rows for key in row))
-    return [{key: _scalar(row.get(key)) for key in keys} for row in rows]
 
 
 def _scalar(value: Any) -> Any:

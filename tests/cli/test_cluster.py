@@ -59,8 +59,8 @@ def test_compare_resumes_and_refuses_another_experiments_folder(shell: Shell) ->
         1,
     )
     assert first.code == 0, first.err
-    point = json.loads(first.out)["points"][0]
-    assert point["policies"]["isolated"]["jct_mean_s"]["n"] == 2
+    found = json.loads(first.out)["policies"]["isolated"]["metrics"]
+    assert found["jct_mean_s"]["seeds"] == 2
     manifest = Path("cmp/isolated/0/manifest.json")
     before = manifest.stat().st_mtime_ns
     again = shell(
@@ -79,7 +79,7 @@ def test_compare_resumes_and_refuses_another_experiments_folder(shell: Shell) ->
         1,
     )
     assert manifest.stat().st_mtime_ns == before
-    assert json.loads(again.out)["points"] == json.loads(first.out)["points"]
+    assert json.loads(again.out)["policies"] == json.loads(first.out)["policies"]
     other = shell("cluster", "compare", TWO, "--set", "generate.jobs=13", "--out", "cmp", "-p", "isolated")
     assert other.code != 0 and "of other settings" in other.err
 

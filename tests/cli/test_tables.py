@@ -22,7 +22,7 @@ def test_the_gain_over_the_baseline_is_shown_with_its_paired_interval(shell: She
     means = [found["policies"][name]["metrics"]["hit_rate"]["mean"] for name in ("sjf", "edf")]
     assert gain["seeds"] == 3 and gain["mean"] == pytest.approx(means[0] - means[1])
     shown = shell(*call).out.splitlines()
-    assert "gain" in shown[0] and any("paired by seed (n = 3)" in line for line in shown)
+    assert "gain" in shown[1] and any("paired by seed (n = 3)" in line for line in shown)
     half = 50.0 * (gain["high"] - gain["low"])
     assert f"{100.0 * gain['mean']:+.1f} ±{half:.1f}" in next(
         line for line in shown if line.startswith("sjf")

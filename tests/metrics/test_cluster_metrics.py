@@ -12,7 +12,7 @@ from eunomia.cluster.tabulate import contention
 from eunomia.core.records import conform
 from eunomia.metrics.cluster import CLUSTER_METRICS, job_columns, summarise_cluster, tenant_shares
 from eunomia.metrics.statistics import interval
-from eunomia.report.cluster.words import duration, estimate_text, metric_text
+from eunomia.report.units import duration, estimate_text, value_text
 
 JOBS = conform(
     "jobs",
@@ -125,6 +125,10 @@ def test_words() -> None:
         "2.00 h",
         "10.00 d",
     ]
-    assert metric_text("unfair", 0.123) == "12.3 %" and metric_text("jct_mean_s", math.nan) == "-"
-    assert estimate_text("unfair", interval([0.1, 0.3])).startswith("20.0 ±127 %")
-    assert estimate_text("finished", interval([5.0])) == "5"
+    metrics = CLUSTER_METRICS
+    assert value_text(metrics["unfair"], 0.123) == "12.3 %"
+    assert value_text(metrics["jct_mean_s"], math.nan) == "-"
+    assert value_text(metrics["jct_mean_s"], 9000.0) == "2.50 h"
+    assert estimate_text(metrics["unfair"], interval([0.1, 0.3])) == "20.0 ±127.1 %"
+    assert estimate_text(metrics["jct_mean_s"], interval([9000.0, 9360.0])) == "2.55 ±0.64 h"
+    assert estimate_text(metrics["finished"], interval([5.0])) == "5"

@@ -16,6 +16,7 @@ from eunomia.core.records import Comparison, RunRecords, write_comparison, write
 from eunomia.report.assessment import Assessment
 from eunomia.report.gantt import MAX_TOTAL, gantt
 from eunomia.report.html import page_data, render_report, write_report
+from eunomia.report.verdict import verdict
 from tests import children
 from tests.report.synthetic import comparison, run
 
@@ -87,19 +88,18 @@ def test_hostile_policies_models_and_titles_are_text(compared: Comparison) -> No
 
 def test_the_winner_is_named_with_what_it_costs_whom(compared: Comparison) -> None:
     a = Assessment(compared)
-    said = a.verdict()
-    ranked = sorted(a.policies, key=lambda p: -a.estimate(p, "hit_rate").mean)
-    assert said[0].startswith(f"{ranked[0]} served most requests in time: ")
-    assert said[1].startswith(f"{ranked[1]} follows with")
-    assert said[2].startswith(f"{ranked[2]} came last")
-    rates = a.tenant_estimates[ranked[0]]
-    poorest = min(rates, key=lambda t: rates[t].mean)
-    assert f"The worst-served tenant under {ranked[0]} is {poorest}" in said[4]
+    said = verdict(a)
+    order = sorted(a.policies, key=lambda p: -a.estimate(p, "hit_rate").mean)
+    assert said[0].startswith(f"{order[0]} has the highest hit rate: ")
+    assert said[1].startswith(f"{order[1]} follows with")
+    assert said[2].startswith(f"{order[2]} has the lowest hit rate")
+    poorest = min(a.tenant_names, key=lambda t: a.tenant(order[0], t).mean)
+    assert f"{poorest} is served worst under {order[0]}" in said[4]
 
 
 def test_one_seed_claims_nothing(compared: Comparison) -> None:
     few = Comparison("one seed", tuple(r for r in compared.runs if r.seed == 0))
-    said = " ".join(Assessment(few).verdict())
+    said = " ".join(verdict(Assessment(few)))
     assert "one seed cannot tell" in said
     assert "One seed only: there are no intervals" in render_report(few)
 

@@ -1,16 +1,15 @@
-"""Tables print the same numbers as text, Markdown and JSON."""
+"""Tables print the same numbers as text and as Markdown."""
 
 from __future__ import annotations
 
-import json
 import math
 
 import pytest
 
 from eunomia.metrics.statistics import Estimate
-from eunomia.report.assessment import metric_text
-from eunomia.report.table import Table, ranked, summary_json, summary_table
-from eunomia.report.units import span
+from eunomia.metrics.summary import METRICS
+from eunomia.report.table import Table, estimates_table
+from eunomia.report.units import half_width_text, span, value_text
 
 NOTHING = Estimate(math.nan, math.nan, math.nan, 0)
 
@@ -26,26 +25,19 @@ class Two:
         return Estimate(0.5, 0.4, 0.6, 5) if policy == "a|b" else Estimate(0.75, math.nan, math.nan, 1)
 
 
-def test_the_best_policy_stands_first_and_empty_columns_are_left_out() -> None:
-    table = summary_table(Two())
-    assert table == Table(("policy", "in time"), (("edf", "75.0 %"), ("a|b", "50.0 % ± 10.0")))
-    assert table.text() == "policy        in time\nedf            75.0 %\na|b     50.0 % ± 10.0\n"
-    assert table.markdown().splitlines()[3] == "| a\\|b | 50.0 % ± 10.0 |"
+def test_columns_without_data_are_left_out() -> None:
+    table = estimates_table(Two(), METRICS)
+    assert table == Table(("policy", "hit rate"), (("a|b", "50.0 ±10.0 %"), ("edf", "75.0 %")))
+    assert table.text() == "policy      hit rate\na|b     50.0 ±10.0 %\nedf           75.0 %\n"
+    assert table.markdown().splitlines()[2] == "| a\\|b | 50.0 ±10.0 % |"
+    assert estimates_table(Two(), METRICS, short=True).rows[0] == ("a|b", "50.0 %")
 
 
-def test_json_has_null_for_what_is_unknown() -> None:
-    numbers = json.loads(summary_json(Two()))
-    assert list(numbers) == ["edf", "a|b"]
-    assert numbers["edf"]["hit_rate"] == {"mean": 0.75, "low": None, "high": None, "n": 1, "unit": "share"}
-    assert numbers["edf"]["antt"]["mean"] is None
-
-
-def test_less_is_better_for_some() -> None:
-    class Slow(Two):
-        def estimate(self, policy: str, metric: str) -> Estimate:
-            return Estimate(2.0 if policy == "edf" else 1.0, math.nan, math.nan, 1)
-
-    assert ranked(Slow(), "response_p99_s") == ["a|b", "edf"]
+def test_columns_of_names_are_flushed_left() -> None:
+    table = Table(("load", "policy", "hit rate"), (("0.5", "edf", "9 %"), ("1.25", "fcfs", "10 %")), left=2)
+    assert table.text() == "load  policy  hit rate\n0.5   edf          9 %\n1.25  fcfs        10 %\n"
+    assert table.markdown().splitlines()[1] == "| --- | --- | ---: |"
+    assert list(table.right) == [2]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +52,14 @@ def test_spans_of_time_read_well(seconds: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [("hit_rate", 0.714, "71.4 %"), ("response_p99_s", 0.041, "41.0 ms"), ("energy_per_request_j", 0.0031, "3.1 mJ"),
-     ("requests", 12345.0, "12,345"), ("jain_hit_rate", 0.8125, "0.812"), ("antt", math.nan, "n/a")],
+     ("requests", 12345.0, "12,345"), ("jain_hit_rate", 0.8125, "0.812"), ("antt", math.nan, "-")],
 )  # fmt: skip
 def test_metrics_read_in_their_unit(name: str, value: float, text: str) -> None:
-    assert metric_text(name, value) == text
+    assert value_text(METRICS[name], value) == text
+
+
+def test_half_the_interval_stands_in_the_unit_of_the_mean() -> None:
+    estimate = Estimate(0.0107, 0.0087, 0.0127, 5)
+    assert value_text(METRICS["response_p99_s"], estimate.mean) == "10.7 ms"
+    assert half_width_text(METRICS["response_p99_s"], estimate) == "±2"
+    assert half_width_text(METRICS["response_p99_s"], Estimate(0.0107, math.nan, math.nan, 1)) == ""

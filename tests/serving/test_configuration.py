@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 
 from eunomia.cli.admin import ask
-from eunomia.cli.load import load_streams
-from eunomia.cli.serve import server_options
 from eunomia.config.cluster import load_cluster
 from eunomia.config.server import demo_server, load_server, server_from
 from eunomia.config.study import read_study
@@ -21,6 +19,8 @@ from eunomia.config.training import load_training
 from eunomia.core.errors import ConfigError, EunomiaError, OutputError
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant, hash_key
+from eunomia.study.serving.load import load_streams
+from eunomia.study.serving.server import server_options
 from tests.serving.process import process, write_server
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "serving"

@@ -178,7 +178,8 @@ def test_a_load_of_which_nothing_was_answered_is_status_1(
 
 
 def test_an_address_with_a_key_and_a_deadline_that_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    from eunomia.cli.load import _config, load_streams
+    from eunomia.cli.load import _config
+    from eunomia.study.serving.load import load_streams
 
     monkeypatch.setenv("GOLD_KEY", "eun_secret")
     stream = {"tenant": "gold", "model": "net", "deadline_ms": 50.0, "send_deadline": True, "key_env": "GOLD_KEY",

@@ -16,10 +16,10 @@ from eunomia.inference.simulate import simulate_problem
 from eunomia.inference.tabulate import tabulate
 from eunomia.learning.objectives import OBJECTIVES, WORST, gaps
 from eunomia.metrics.indicators import pair_table
+from eunomia.study.inference.run import run
 from eunomia.study.learning.evaluation import evaluate
 from eunomia.study.learning.scenarios import scenario_episode
 from eunomia.study.learning.training import train_policy
-from eunomia.study.run import run
 from tests.shared_data import shared
 
 ROOT = Path(__file__).parents[2]

@@ -283,7 +283,7 @@ def test_a_policy_that_fails_is_named_and_the_others_go_on(
     del table["claim"]
     result = run_study(study_from(table))
     assert all("list of Assign" in why for why in result.failures.values()) and result.failures
-    assert {row.policy for row in result.table.rows} == {"fcfs"}
+    assert {row.policy for row in result.found.rows} == {"fcfs"}
 
 
 def test_an_impossible_calibration_stops_the_study(tmp_path: Path) -> None:

@@ -4,16 +4,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, RecordError, UnknownNameError
 from eunomia.core.records import RunRecords
-from eunomia.report.cluster.words import duration
 from eunomia.report.table import Table
+from eunomia.report.units import duration
 
 SHOWN_WAITS, SHOWN_RIVALS = 12, 8
 
@@ -50,13 +50,13 @@ class JobStory:
     """What is known of one job of one run."""
 
     policy: str
-    facts: dict[str, Any]
+    facts: Data
     turns: tuple[Turn, ...]
     rivals: tuple[Rival, ...]
     reasons: dict[str, float]  # reason -> seconds
     outright: bool  # the policy hands out devices itself, there is no queue of priorities
 
-    def as_table(self) -> dict[str, Any]:
+    def as_table(self) -> Data:
         """For JSON."""
         return asdict(self)
 
@@ -133,7 +133,7 @@ def explain_job(run: RunRecords, job: str) -> JobStory:
     return JobStory(run.policy, _facts(run, row), tuple(turns), tuple(rivals), reasons, outright)
 
 
-def _facts(run: RunRecords, row: dict[str, Any]) -> dict[str, Any]:
+def _facts(run: RunRecords, row: Data) -> Data:
     jct = None if row["finish_s"] is None else row["finish_s"] - row["arrival_s"]
     rho = jct / row["isolated_s"] if jct is not None and row["isolated_s"] else float("nan")
     ending = {
@@ -153,7 +153,7 @@ def _points(choices: pa.Table) -> dict[int, float]:
 
 
 def _turns(
-    run: RunRecords, choices: pa.Table, points: dict[int, float], job: str, row: dict[str, Any]
+    run: RunRecords, choices: pa.Table, points: dict[int, float], job: str, row: Data
 ) -> tuple[list[Turn], list[pa.Table]]:
     """Points at which the job was there and got nothing, and who got devices of the type it wanted most."""
     capacity = {d["type"]: d["count"] for d in run["devices"].to_pylist()}
@@ -163,7 +163,7 @@ def _turns(
     place = {number: index for index, number in enumerate(points)}
     end_s = row["finish_s"] if row["finish_s"] is not None else run.manifest["end_s"]
     alone = own.filter(pc.and_(pc.is_null(own["partner"]), pc.is_valid(own["priority"])))
-    wanted: dict[int, dict[str, Any]] = {}
+    wanted: dict[int, Data] = {}
     for entry in alone.to_pylist():
         best = wanted.get(entry["point"])
         if entry["point"] not in ran_at and (best is None or entry["priority"] > best["priority"]):
@@ -191,7 +191,7 @@ def _turns(
     return turns, served_by
 
 
-def _reason(entry: dict[str, Any], served: np.ndarray, free: int) -> str:
+def _reason(entry: Data, served: np.ndarray, free: int) -> str:
     need = entry["scale_factor"]
     if free >= need:
         return "the policy left devices free"

@@ -6,18 +6,18 @@ import html
 import math
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from eunomia.core.atomic import write_text
+from eunomia.core.data import Data
 from eunomia.core.records import Comparison, RunRecords
 from eunomia.metrics.cluster import CLUSTER_METRICS, HEADLINES, job_columns, tenant_shares
 from eunomia.metrics.statistics import Estimate, interval
 from eunomia.report.bidi import Names
 from eunomia.report.cluster import svg
-from eunomia.report.cluster.words import duration, estimate_text, metric_text
+from eunomia.report.units import duration, estimate_text, value_text
 
 BINS, MAX_BARS, MAX_DOTS, SHOWN_JOBS = 160, 6000, 4000, 15
 
@@ -98,7 +98,7 @@ def _said(comparison: Comparison, names: Names) -> str:
     return "".join(f"<li>{text}</li>" for text in dict.fromkeys(said))
 
 
-def _scope(manifest: dict[str, Any]) -> str:
+def _scope(manifest: Data) -> str:
     cluster = ", ".join(f"{kind['count']} {kind['name']}" for kind in manifest["cluster"])
     options = manifest["options"]
     load = manifest["load"]
@@ -121,15 +121,13 @@ def _summary_note(comparison: Comparison) -> str:
 def _summary(comparison: Comparison, names: Names) -> str:
     shown = [m for m in HEADLINES if any(_estimate(comparison, p, m).n for p in comparison.policies)]
     shown = [m for m in shown if m != "cost" or _estimate(comparison, comparison.policies[0], m).mean > 0.0]
-    if any(_estimate(comparison, p, "slo_attainment").n for p in comparison.policies):
-        shown.append("slo_attainment")
     shown += ["finished", "solve_p95_s"]
     best = {}
     for metric in shown:
         sign = {"lower": 1.0, "higher": -1.0}.get(CLUSTER_METRICS[metric].better, math.nan)
         means = [sign * _estimate(comparison, p, metric).mean for p in comparison.policies]
         best[metric] = math.nan if np.isnan(means).all() else float(np.nanmin(means))
-    head = "".join(f"<th scope='col'>{html.escape(CLUSTER_METRICS[m].label)}</th>" for m in shown)
+    head = "".join(f"<th scope='col'>{html.escape(CLUSTER_METRICS[m].heading)}</th>" for m in shown)
     rows = []
     for policy in comparison.policies:
         cells = []
@@ -141,7 +139,7 @@ def _summary(comparison: Comparison, names: Names) -> str:
                 if len(comparison.policies) > 1 and sign * estimate.mean == best[metric]
                 else ""
             )
-            cells.append(f"<td{mark}>{_two_lines(estimate_text(metric, estimate))}</td>")
+            cells.append(f"<td{mark}>{_two_lines(estimate_text(CLUSTER_METRICS[metric], estimate))}</td>")
         name = names.text(policy).replace("_", "_<wbr>")
         rows.append(f"<tr><th scope='row'>{name}</th>{''.join(cells)}</tr>")
     return f"<table><thead><tr><th scope='col'>policy</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
@@ -287,7 +285,7 @@ def _worst_jobs(jobs: pa.Table, end_s: float) -> str:
     )
 
 
-def _facts(manifest: dict[str, Any]) -> str:
+def _facts(manifest: Data) -> str:
     options = manifest["options"]
     metrics = manifest.get("metrics", {})
     rows = [
@@ -295,7 +293,7 @@ def _facts(manifest: dict[str, Any]) -> str:
         ("simulation", ", ".join(f"{k} = {v}" for k, v in options.items())),
         (
             "policy calls",
-            f"median {metric_text('solve_median_s', metrics.get('solve_median_s') or math.nan)}",
+            f"median {value_text(CLUSTER_METRICS['solve_median_s'], metrics.get('solve_median_s') or math.nan)}",
         ),
         ("simulated in", f"{manifest['simulation_wall_s']:.3g} s"),
         ("versions", ", ".join(f"{k} {v}" for k, v in (manifest.get("versions") or {}).items())),

@@ -10,10 +10,10 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
+from eunomia.core.data import Data
 from eunomia.metrics.statistics import NO_DATA, Estimate, interval, paired_difference, paired_ratio
 
 
@@ -70,7 +70,7 @@ class StudyTable:
     champion: str | None = None
     claimed: tuple[str, ...] = ()  # over whom the champion's ratio is stated
     claim_grids: tuple[str, ...] = ()  # and on which grids; none = the main one
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: Data = field(default_factory=dict)
 
     @cached_property
     def _found(self) -> dict[tuple[Where, str], Row]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc as stubs
 
-from eunomia import __version__
+from eunomia.core.version import __version__
 from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES
 from eunomia.serving.fronts.caller import FAIRNESS
 from eunomia.serving.fronts.http import config_of, extensions_of

@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
-from eunomia import __version__
+from eunomia.core.version import __version__
 from eunomia.serving.fronts.admin import AdminFront
 from eunomia.serving.fronts.caller import caller_of
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections

@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -32,8 +31,10 @@ from eunomia.config.cluster import (
 from eunomia.config.overrides import parse_value
 from eunomia.contract.allocation import Allocator
 from eunomia.contract.cluster import Cluster, DeviceType, Floats
+from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
 
+AllocatorLike = str | Allocator
 WITH_SETTINGS = re.compile(r"(?P<name>[^()]+)\((?P<settings>.*)\)")
 
 
@@ -64,9 +65,9 @@ def prepare_cluster(config: ClusterConfig, seed: int, record: Recording = "all")
     return Prepared(problem, _options(config, seed, record), (*_estimates(config), *remarks))
 
 
-def build_policy(config: ClusterConfig, name: str, problem: ClusterProblem) -> Allocator:
-    """A policy by name, ``name(setting=value)`` or ``FILE.py:NAME``, with the forecast where there is one."""
-    found = resolve_allocator(name)
+def build_policy(config: ClusterConfig, policy: AllocatorLike, problem: ClusterProblem) -> Allocator:
+    """A policy by name, ``name(setting=value)``, ``FILE.py:NAME`` or object, with the forecast where there is one."""
+    found = resolve_allocator(policy)
     expected = config.simulation.forecast
     if expected is None:
         return found
@@ -74,15 +75,27 @@ def build_policy(config: ClusterConfig, name: str, problem: ClusterProblem) -> A
     return WithForecast(found, forecast, problem)
 
 
-def resolve_allocator(name: str) -> Allocator:
+def allocator_name(policy: AllocatorLike) -> str:
+    """What a policy is called in tables and folders."""
+    return policy if isinstance(policy, str) else str(getattr(policy, "name", type(policy).__name__))
+
+
+def resolve_allocator(policy: AllocatorLike) -> Allocator:
     """The policy object. Raises UnknownNameError, ConfigError."""
+    if not isinstance(policy, str):
+        if isinstance(policy, Allocator):
+            return policy
+        raise ConfigError(
+            f"{policy!r} is not a cluster policy: it needs needs, reset(seed) and allocate(view)"
+        )
+    name = policy
     match = WITH_SETTINGS.fullmatch(name)
     if match is None:
         return own_allocator(name)
     return own_allocator(match["name"].strip(), **_settings(name, match["settings"]))
 
 
-def _settings(name: str, text: str) -> dict[str, Any]:
+def _settings(name: str, text: str) -> Data:
     settings = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = part.partition("=")

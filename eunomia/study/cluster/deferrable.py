@@ -20,9 +20,17 @@ from eunomia.cluster.environments.deferrable import (
     run_deferrable,
 )
 from eunomia.config.cluster_worlds import DeferrableConfig
+from eunomia.metrics.metric import Metric
 from eunomia.study.cluster.worlds import Figures, Worlds
 
 Method = Callable[[DeferrableCase], DeferrableResult]
+METRICS = {
+    "served": Metric("share of the work served", "served", "share", "higher"),
+    "utilisation": Metric("utilisation of what is left over", "utilisation", "share", "higher"),
+    "wait_slots": Metric("mean wait in slots", "wait, slots", "count", "lower"),
+    "overload": Metric("share of overloaded slots", "overload", "share", "lower"),
+    "window_passed": Metric("jobs whose window passed", "window passed", "count", "lower"),
+}
 OPTIMUM_GAP = 1e-3  # relative, of the offline optimum
 
 
@@ -54,7 +62,7 @@ def run_deferrables(config: DeferrableConfig) -> Worlds:
         name: tuple(_figures(METHODS[name](case), len(case.jobs)) for case in cases)
         for name in config.compare.policies
     }
-    return Worlds(config.name, seeds, figures, "served")
+    return Worlds(config.name, seeds, figures, "served", METRICS)
 
 
 def deferrable_case(config: DeferrableConfig, seed: int) -> DeferrableCase:

@@ -9,7 +9,18 @@ from eunomia.cluster.environments.elastic_pool import Flavour, PoolJob
 from eunomia.cluster.environments.elastic_pool_run import PoolOptions, PoolResult, arrivals, run_pool
 from eunomia.config.cluster_worlds import PoolConfig
 from eunomia.core.errors import ConfigError
+from eunomia.metrics.metric import Metric
 from eunomia.study.cluster.worlds import Figures, Worlds
+
+METRICS = {
+    "cost": Metric("cost of the machines", "cost", "cost", "lower"),
+    "wait_mean_s": Metric("mean wait", "mean wait", "s", "lower"),
+    "wait_max_s": Metric("longest wait", "longest wait", "s", "lower"),
+    "turnaround_mean_s": Metric("mean turnaround", "turnaround", "s", "lower"),
+    "machine_h": Metric("machine hours", "machine hours", "h", "lower"),
+    "migrations": Metric("migrations", "migrations", "count", "lower"),
+    "unfinished": Metric("jobs unfinished", "unfinished", "count", "lower"),
+}
 
 
 def run_pools(config: PoolConfig) -> Worlds:
@@ -26,7 +37,7 @@ def run_pools(config: PoolConfig) -> Worlds:
             horizon_s = math.inf if config.horizon_s is None else config.horizon_s
             runs.append(_figures(run_pool(jobs, catalogue, replace(options, seed=seed), horizon_s)))
         figures[scheduler] = tuple(runs)
-    return Worlds(config.name, seeds, figures, "cost")
+    return Worlds(config.name, seeds, figures, "cost", METRICS)
 
 
 def pool_jobs(config: PoolConfig, seed: int) -> list[PoolJob]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from eunomia.cluster.live_search import LiveSearch
 from eunomia.cluster.options import Recording
@@ -16,23 +16,25 @@ from eunomia.cluster.tabulate import facts_of, tables_of
 from eunomia.cluster.tuned_mode import simulate_tuned
 from eunomia.config.cluster import ClusterConfig, cluster_from, cluster_table, load_cluster
 from eunomia.contract.allocation import Allocator
-from eunomia.core.records import RunRecords, write_run
-from eunomia.metrics.cluster import summarise_cluster
-from eunomia.study.cluster.build import Prepared, build_policy, prepare_cluster
+from eunomia.core.data import Data
+from eunomia.core.records import RunRecords
+from eunomia.metrics.cluster import CLUSTER_METRICS, job_columns, summarise_cluster
+from eunomia.report.charts import distribution
+from eunomia.report.table import Table
+from eunomia.report.units import value_text
+from eunomia.study.cluster.build import AllocatorLike, Prepared, allocator_name, build_policy, prepare_cluster
+from eunomia.study.result import Row, RunResult
 from eunomia.study.run import blame, provenance, seeds_from
 
-ClusterLike = ClusterConfig | str | Path | dict[str, Any]
+if TYPE_CHECKING:
+    from eunomia.report.charts import Axes
+
+ClusterLike = ClusterConfig | str | Path | Data
 
 
-@dataclass(frozen=True)
-class ClusterResult:
-    """What one run gave: ``records`` (tables and manifest) and ``metrics`` by name (docs/cluster.md)."""
-
-    config: ClusterConfig
-    policy: str
-    seed: int
-    records: RunRecords
-    metrics: dict[str, float]  # nan where the run has no such number
+@dataclass(frozen=True, repr=False, kw_only=True)
+class ClusterRunResult(RunResult[ClusterConfig]):
+    """What one run of a cluster gave; ``metrics``: docs/cluster.md."""
 
     @property
     def remarks(self) -> list[str]:
@@ -43,9 +45,47 @@ class ClusterResult:
         ]
         return [*manifest["trace_remarks"], *said]
 
-    def write(self, directory: str | Path, overwrite: bool = False) -> RunRecords:
-        """Write tables and manifest to ``directory``, whole or not at all."""
-        return write_run(directory, self.records.tables, self.records.manifest, overwrite=overwrite)
+    @property
+    def example(self) -> str:
+        """The first one on record."""
+        return str(self.records["jobs"]["job"][0].as_py())
+
+    def answer(self) -> Data:
+        """Metrics, None for nan, and remarks."""
+        finite = {name: value if math.isfinite(value) else None for name, value in self.metrics.items()}
+        return {"metrics": finite, "remarks": self.remarks}
+
+    @property
+    def title(self) -> str:
+        """Configuration, policy and seed."""
+        return f"{self.config.name}: policy {self.policy}, seed {self.seed}"
+
+    def table(self, short: bool = False) -> Table:
+        """Every metric that the run has."""
+        rows = (
+            (CLUSTER_METRICS[name].label, value_text(CLUSTER_METRICS[name], value))
+            for name, value in self.metrics.items()
+            if not math.isnan(value)
+        )
+        return Table(("metric", "value"), tuple(rows))
+
+    def rows(self) -> list[Row]:
+        """One row per metric."""
+        return [
+            {
+                "policy": self.policy,
+                "seed": self.seed,
+                "metric": name,
+                "value": value,
+                "unit": CLUSTER_METRICS[name].unit,
+            }
+            for name, value in self.metrics.items()
+        ]
+
+    def draw(self, axes: Axes, metric: str | None) -> None:
+        """The distribution of completion times."""
+        end_s = float(self.records.manifest["end_s"])
+        distribution(axes, job_columns(self.records["jobs"], end_s).jct_s, "completion time, s")
 
 
 def as_cluster(config: ClusterLike, overrides: Iterable[str] = ()) -> ClusterConfig:
@@ -59,24 +99,25 @@ def as_cluster(config: ClusterLike, overrides: Iterable[str] = ()) -> ClusterCon
 
 def run_cluster(
     config: ClusterLike,
-    policy: str | None = None,
+    policy: AllocatorLike | None = None,
     seed: int | None = None,
     overrides: Iterable[str] = (),
     record: Recording = "all",
-) -> ClusterResult:
+) -> ClusterRunResult:
     """Simulate one experiment under one policy; nothing is written.
 
-    ``policy``: a name, ``name(setting=value)`` or ``FILE.py:CLASS``; None means the configuration's. ``seed``: None
-    means the configuration's; equal seeds give equal jobs, failures and noise under every policy. ``record``: ``all``
-    keeps every choice, ``leases`` who held what, ``jobs`` neither.
+    ``policy``: a name, ``name(setting=value)``, ``FILE.py:CLASS`` or an allocator; None means the configuration's.
+    ``seed``: None means the configuration's; equal seeds give equal jobs, failures and noise under every policy.
+    ``record``: ``all`` keeps every choice, ``leases`` who held what, ``jobs`` neither.
     """
     checked = as_cluster(config, overrides)
     chosen = policy or checked.policy or checked.compare.policies[0]
     number = seeds_from(checked.seed if seed is None else seed)[0]
     ready = prepare_cluster(checked, number, record)
     allocator = build_policy(checked, chosen, ready.problem)
-    with blame(chosen):
-        run, said = _simulated(checked, ready, allocator, chosen)
+    name = allocator_name(chosen)
+    with blame(name):
+        run, said = _simulated(checked, ready, allocator, name)
     tables, facts = tables_of(run), facts_of(run)
     first, last = checked.measure or (0, None)
     metrics = summarise_cluster(tables, facts, first, last)
@@ -88,7 +129,9 @@ def run_cluster(
         "metrics": {name: value if math.isfinite(value) else None for name, value in metrics.items()},
         **provenance(),
     }
-    return ClusterResult(checked, chosen, number, RunRecords(tables, manifest), metrics)
+    return ClusterRunResult(
+        config=checked, policy=name, seed=number, records=RunRecords(tables, manifest), metrics=metrics
+    )
 
 
 def _simulated(

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from eunomia.config.cluster import ClusterConfig, cluster_from, cluster_table
+from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.metrics.cluster import CLUSTER_METRICS
-from eunomia.study.cluster.run import ClusterLike, ClusterResult, as_cluster, run_cluster
+from eunomia.metrics.statistics import Estimate
+from eunomia.report.charts import bars
+from eunomia.report.table import Table
+from eunomia.report.units import value_text
+from eunomia.study.cluster.build import AllocatorLike
+from eunomia.study.cluster.run import ClusterLike, ClusterRunResult, as_cluster, run_cluster
+from eunomia.study.result import Result, Row
+
+if TYPE_CHECKING:
+    from eunomia.report.charts import Axes
 
 
-@dataclass(frozen=True)
-class WhatIf:
+@dataclass(frozen=True, repr=False)
+class WhatIf(Result):
     """The same experiment before and after a change; ``changes`` in words."""
 
-    before: ClusterResult
-    after: ClusterResult
+    before: ClusterRunResult
+    after: ClusterRunResult
     changes: tuple[str, ...]
 
-    def rows(self) -> list[tuple[str, float, float]]:
+    def changed(self) -> list[tuple[str, float, float]]:
         """(metric, before, after) of every figure that the change can move; solve times tell of the machine."""
         names = [name for name in CLUSTER_METRICS if not name.startswith("solve_")]
         return [(name, self.before.metrics[name], self.after.metrics[name]) for name in names]
@@ -31,31 +41,74 @@ class WhatIf:
         before, after = _by_tenant(self.before), _by_tenant(self.after)
         return [(name, before[name], after.get(name, float("nan"))) for name in before]
 
+    @property
+    def title(self) -> str:
+        """What was run, and what changed."""
+        return f"{self.before.title}: {'; '.join(self.changes)}"
+
+    def rows(self) -> list[Row]:
+        """One row per metric."""
+        return [{"metric": name, "before": before, "after": after} for name, before, after in self.changed()]
+
+    def table(self, short: bool = False) -> Table:
+        """Before, after, and the change in per cent."""
+        rows = [
+            (CLUSTER_METRICS[name].label, CLUSTER_METRICS[name], before, after)
+            for name, before, after in self.changed()
+            if not (math.isnan(before) and math.isnan(after))
+        ]
+        tenants, jct = self.tenants(), CLUSTER_METRICS["jct_mean_s"]
+        if len(tenants) > 1:
+            rows += [
+                (f"average completion time of '{n}'", jct, before, after) for n, before, after in tenants
+            ]
+        cells = (
+            (label, value_text(metric, before), value_text(metric, after), _change(before, after))
+            for label, metric, before, after in rows
+        )
+        return Table(("metric", "before", "after", "change"), tuple(cells))
+
+    def draw(self, axes: Axes, metric: str | None) -> None:
+        """After over before for every metric that changed."""
+        ratios = {
+            CLUSTER_METRICS[name].heading: Estimate(after / before, math.nan, math.nan, 1)
+            for name, before, after in self.changed()
+            if before and math.isfinite(before) and math.isfinite(after) and before != after
+        }
+        bars(axes, ratios, "after / before")
+        axes.axhline(1.0, color="black", linewidth=1.0)
+
+
+@dataclass(frozen=True)
+class Change:
+    """``add`` and ``remove``: devices by type; a type is gone when none is left. ``price``: cost per hour by type.
+
+    ``weight``: factor by job id, or by tenant for all of its jobs.
+    """
+
+    add: Mapping[str, int] = field(default_factory=dict)
+    remove: Mapping[str, int] = field(default_factory=dict)
+    price: Mapping[str, float] = field(default_factory=dict)
+    weight: Mapping[str, float] = field(default_factory=dict)
+
 
 def what_if(
     config: ClusterLike,
-    add: Mapping[str, int] | None = None,
-    remove: Mapping[str, int] | None = None,
-    price: Mapping[str, float] | None = None,
-    weight: Mapping[str, float] | None = None,
-    policy: str | None = None,
+    change: Change,
+    policy: AllocatorLike | None = None,
     seed: int | None = None,
     overrides: Iterable[str] = (),
 ) -> WhatIf:
-    """Run an experiment as it is and as it would be. Raises ConfigError for changes that make no sense.
-
-    ``add`` and ``remove``: devices by type; a type is gone when none is left. ``price``: cost per hour by type.
-    ``weight``: factor by job id, or by tenant for all of its jobs.
-    """
+    """Run an experiment as it is and as it would be. Raises ConfigError for changes that make no sense."""
     checked = as_cluster(config, overrides)
     table = cluster_table(checked)
     said = [
-        *_devices(table, add or {}, 1, "add"),
-        *_devices(table, remove or {}, -1, "remove"),
-        *_prices(table, price or {}),
+        *_devices(table, change.add, 1, "add"),
+        *_devices(table, change.remove, -1, "remove"),
+        *_prices(table, change.price),
     ]
     before = run_cluster(checked, policy, seed, record="leases")
-    said += _weights(table, weight or {}, before)
+    said += _weights(table, change.weight, before)
     if not said:
         raise ConfigError(
             "nothing to change; give add, remove, price or weight, for example --add v100=4 or --weight gold=2"
@@ -64,7 +117,7 @@ def what_if(
     return WhatIf(before, after, tuple(said))
 
 
-def _changed(table: dict[str, Any], checked: ClusterConfig) -> ClusterConfig:
+def _changed(table: Data, checked: ClusterConfig) -> ClusterConfig:
     """The configuration after the change; run times keep their reference type even if its devices go."""
     for key in ("trace", "generate"):
         if key in table:
@@ -72,14 +125,14 @@ def _changed(table: dict[str, Any], checked: ClusterConfig) -> ClusterConfig:
     return cluster_from(table)
 
 
-def _device(table: dict[str, Any], name: str) -> dict[str, Any]:
-    found: dict[str, dict[str, Any]] = {entry["type"]: entry for entry in table["device"]}
+def _device(table: Data, name: str) -> Data:
+    found: dict[str, Data] = {entry["type"]: entry for entry in table["device"]}
     if name not in found:
         raise UnknownNameError("device type", name, found)
     return found[name]
 
 
-def _devices(table: dict[str, Any], change: Mapping[str, int], sign: int, verb: str) -> list[str]:
+def _devices(table: Data, change: Mapping[str, int], sign: int, verb: str) -> list[str]:
     said = []
     for name, count in change.items():
         entry = _device(table, name)
@@ -96,7 +149,7 @@ def _devices(table: dict[str, Any], change: Mapping[str, int], sign: int, verb: 
     return said
 
 
-def _prices(table: dict[str, Any], change: Mapping[str, float]) -> list[str]:
+def _prices(table: Data, change: Mapping[str, float]) -> list[str]:
     said = []
     for name, price in change.items():
         entry = _device(table, name)
@@ -107,7 +160,7 @@ def _prices(table: dict[str, Any], change: Mapping[str, float]) -> list[str]:
     return said
 
 
-def _weights(table: dict[str, Any], change: Mapping[str, float], before: ClusterResult) -> list[str]:
+def _weights(table: Data, change: Mapping[str, float], before: ClusterRunResult) -> list[str]:
     """Weights of jobs and tenants; both are looked up among the jobs that ran before."""
     if not change:
         return []
@@ -128,7 +181,7 @@ def _weights(table: dict[str, Any], change: Mapping[str, float], before: Cluster
     return said
 
 
-def _by_tenant(result: ClusterResult) -> dict[str, float]:
+def _by_tenant(result: ClusterRunResult) -> dict[str, float]:
     jobs = result.records["jobs"]
     sums: dict[str, list[float]] = {}
     for tenant, arrival, finish in zip(
@@ -138,3 +191,9 @@ def _by_tenant(result: ClusterResult) -> dict[str, float]:
         if finish is not None:
             sums[tenant].append(finish - arrival)
     return {name: sum(v) / len(v) if v else float("nan") for name, v in sums.items()}
+
+
+def _change(before: float, after: float) -> str:
+    if math.isnan(before) or math.isnan(after) or before == after:
+        return "" if before != after else "="
+    return f"{100.0 * (after / before - 1.0):+.1f} %" if before else f"{after - before:+.4g}"

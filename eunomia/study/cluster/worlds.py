@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from eunomia.metrics.metric import Metric
 from eunomia.metrics.statistics import Estimate, interval, paired_ratio
+from eunomia.report.charts import bars
+from eunomia.report.table import Table
+from eunomia.report.units import counted, estimate_text
+from eunomia.study.result import Result, Row
+
+if TYPE_CHECKING:
+    from eunomia.report.charts import Axes
 
 Figures = dict[str, float]
 
 
-@dataclass(frozen=True)
-class Worlds:
+@dataclass(frozen=True, repr=False)
+class Worlds(Result):
     """Figures by method and seed; every method met the same jobs of a seed."""
 
     name: str
     seeds: tuple[int, ...]
     figures: dict[str, tuple[Figures, ...]]  # method -> one per seed
     headline: str  # the figure by which methods are compared with the first
+    metrics: Mapping[str, Metric]  # the figures of the table, in their order
 
     @property
     def methods(self) -> list[str]:
@@ -35,6 +45,51 @@ class Worlds:
         if method == first or min([*ours, *theirs]) <= 0.0:
             return None
         return paired_ratio(ours, theirs)
+
+    @property
+    def title(self) -> str:
+        """Name of the world, and how much was compared."""
+        return f"{self.name}: {counted(len(self.methods), 'method')}, {counted(len(self.seeds), 'seed')}"
+
+    def table(self, short: bool = False) -> Table:
+        """One row per method: its figures, and the headline over that of the first method."""
+        head = (
+            *(m.heading for m in self.metrics.values()),
+            f"{self.metrics[self.headline].heading} / {self.methods[0]}",
+        )
+        rows = (
+            (method, *(estimate_text(self.metrics[f], self.estimate(method, f), short) for f in self.metrics),
+             self._ratio(method))
+            for method in self.methods
+        )  # fmt: skip
+        return Table(("policy", *head), tuple(rows))
+
+    def _ratio(self, method: str) -> str:
+        found = self.against_first(method)
+        if found is None:
+            return ""
+        span = f" [{found.low:.3f}, {found.high:.3f}]" if found.has_interval else ""
+        return f"{found.mean:.3f}{span}"
+
+    def footnotes(self) -> list[str]:
+        """How the numbers are to be read."""
+        if len(self.seeds) < 2:
+            return []
+        return [f"mean of {len(self.seeds)} seeds, ±: half the 95 % interval; every row met the same jobs"]
+
+    def rows(self) -> list[Row]:
+        """One row per method and seed."""
+        return [
+            {"policy": method, "seed": seed, **found}
+            for method, runs in self.figures.items()
+            for seed, found in zip(self.seeds, runs, strict=True)
+        ]
+
+    def draw(self, axes: Axes, metric: str | None) -> None:
+        """A bar per method for a figure, by default the headline."""
+        name = metric or self.headline
+        label = self.metrics[name].label if name in self.metrics else name
+        bars(axes, {method: self.estimate(method, name) for method in self.methods}, label)
 
     def _headlines(self, method: str) -> Sequence[float]:
         return [found[self.headline] for found in self.figures[method]]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eunomia.config.study import GridConfig, Study, changed_study
+from eunomia.core.data import Data
 from eunomia.core.errors import UnknownNameError
 
 VARIED = ("platform", "engine", "workload", "costs")  # sections that a grid may vary
@@ -22,7 +23,7 @@ class Place:
     load: float
     bandwidth_gb_s: float | None  # None = the platform's own
     variation: str  # "late=run"; empty = the study's settings
-    settings: dict[str, Any]
+    settings: Data
     requests: int
 
     @property
@@ -54,7 +55,7 @@ def places_of(study: Study, grid: GridConfig) -> list[Place]:
     ]
 
 
-def base_settings(study: Study, bandwidth_gb_s: float | None = None) -> dict[str, Any]:
+def base_settings(study: Study, bandwidth_gb_s: float | None = None) -> Data:
     """The study's own sections of VARIED, at a bandwidth: what rivals are chosen and deadlines calibrated under."""
     table = study.model_dump(mode="json", exclude_none=True)
     settings = {name: dict(table[name]) for name in VARIED}
@@ -63,9 +64,7 @@ def base_settings(study: Study, bandwidth_gb_s: float | None = None) -> dict[str
     return settings
 
 
-def _settings(
-    study: Study, grid: GridConfig, change: dict[str, Any], bandwidth_gb_s: float | None
-) -> dict[str, Any]:
+def _settings(study: Study, grid: GridConfig, change: Data, bandwidth_gb_s: float | None) -> Data:
     """The base with a variation put in, checked by validating a whole study that has it."""
     for key in change:
         if key.partition(".")[0] not in VARIED:

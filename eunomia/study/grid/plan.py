@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from eunomia.config.study import GridConfig, RivalConfig, Study
+from eunomia.core.data import Data
 from eunomia.engines.processes import Cell
 from eunomia.engines.store import content_key
 from eunomia.study.files import content_hash, file_stamps, program_hash
@@ -22,7 +22,7 @@ from eunomia.study.grid.tasks import (
     TimingTask,
 )  # fmt: skip
 
-Answer = dict[str, Any]
+Answer = Data
 NO_PART = ("cli", "cluster", "data", "report", "serving")  # packages that play no part in an answer
 
 

@@ -7,12 +7,13 @@ import io
 import json
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from eunomia.config.study import GridConfig, Study
+from eunomia.config.study import GridConfig, Study, read_study
 from eunomia.core.atomic import write_text
+from eunomia.core.data import Data
 from eunomia.core.errors import EunomiaError
 from eunomia.core.records import write_comparison
 from eunomia.engines.processes import Cell, Outcome, map_cells
@@ -24,6 +25,7 @@ from eunomia.study.grid import plan
 from eunomia.study.grid.load import check
 from eunomia.study.grid.places import Place, base_settings
 from eunomia.study.grid.plan import Known
+from eunomia.study.grid.result import StudyResult
 from eunomia.study.grid.tasks import run_task
 from eunomia.study.place import CELLS, claim_as
 from eunomia.study.run import provenance
@@ -32,30 +34,20 @@ STAGES = (plan.first_stage, plan.second_stage, plan.third_stage, plan.fourth_sta
 GROUND = STAGES[:2]  # without which nothing else can be done
 
 
-@dataclass(frozen=True)
-class StudyRun:
-    """What a study gave. ``timings``: policy -> time to decide, which no rerun repeats exactly."""
-
-    study: Study
-    table: StudyTable
-    timings: dict[str, dict[str, Any]]
-    failures: dict[str, str]
-    directory: Path | None = None
-
-
 def run_study(
-    study: Study,
+    study: Study | str | Path,
     directory: str | Path | None = None,
     workers: int = 1,
     on_done: Callable[[Outcome], None] | None = None,
     overwrite: bool = False,
-) -> StudyRun:
-    """Run whatever is not finished yet, and write the results to ``directory``.
+) -> StudyResult:
+    """Run whatever of a study (or of its file) is not finished yet, and write the results to ``directory``.
 
     Finished cells are kept there at once and found again by the next call, whatever stopped this one. The
     results depend neither on ``workers`` nor on interruptions; only ``timings`` do. Raises ConfigError for
     unknown names, EunomiaError when a capacity or a calibration fails, Interrupted on Ctrl-C.
     """
+    study = study if isinstance(study, Study) else read_study(study)
     check(study)
     root = Path(directory) if directory is not None else None
     if root is not None:
@@ -68,8 +60,8 @@ def run_study(
         if failed and stage in GROUND:
             raise EunomiaError("\n".join(f"{name}: {why}" for name, why in failed.items()))
         failures.update(failed)
-    result = StudyRun(study, table_of(study, known), _timings(study, known), failures, root)
-    if not result.table.rows:
+    result = StudyResult(study, table_of(study, known), _timings(study, known), failures, root)
+    if not result.found.rows:
         raise EunomiaError(next(iter(failures.values())))
     if root is not None:
         write_study(result, root)
@@ -142,9 +134,9 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
 
-def _facts(study: Study, known: Known) -> dict[str, Any]:
+def _facts(study: Study, known: Known) -> Data:
     """What a reader must know beside the study file: capacities, alpha, isolated times."""
-    found: dict[str, Any] = {}
+    found: Data = {}
     for _, place in plan.all_places(study):
         answers = [known.of(task) for task in plan.capacity_tasks(study, place.workload, place.settings)]
         label = f"{place.workload}, {answers[0]['bandwidth_gb_s']:g} GB/s"
@@ -169,7 +161,7 @@ def _usual(study: Study, place: Place) -> tuple[Any, Any]:
     return settings["platform"], settings["costs"]
 
 
-def _timings(study: Study, known: Known) -> dict[str, dict[str, Any]]:
+def _timings(study: Study, known: Known) -> dict[str, Data]:
     """Time to decide of every row of the first grid."""
     found = {}
     place = plan.timing_place(study)
@@ -184,12 +176,12 @@ def _timings(study: Study, known: Known) -> dict[str, dict[str, Any]]:
 # --- files --------------------------------------------------------------------------------------------
 
 
-def write_study(result: StudyRun, root: Path) -> None:
+def write_study(result: StudyResult, root: Path) -> None:
     """``study.json``, ``study.csv``, ``report.html``, ``results.md``: the same bytes for equal results.
 
     ``timings.json`` and the manifest are apart, as they tell of one machine on one day.
     """
-    table = result.table
+    table = result.found
     write_text(root / "study.json", json.dumps(_finite(asdict(table)), indent=1, allow_nan=False) + "\n")
     write_text(root / "study.csv", _csv(table))
     write_text(root / "results.md", render_markdown(table))

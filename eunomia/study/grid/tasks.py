@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
 from eunomia.config.study import WorkloadConfig
+from eunomia.core.data import Data
 from eunomia.inference.clairvoyant import SearchOptions
 from eunomia.inference.problem import build_problem
 from eunomia.inference.simulate import simulate, simulate_problem
@@ -44,7 +44,7 @@ class Spot:
     workload: str
     qos: Level
     load: float
-    settings: dict[str, Any]
+    settings: Data
     alpha: float
     capacity_per_s: tuple[float, ...]  # one per cost table
 
@@ -80,10 +80,10 @@ class CapacityTask:
     """What a platform carries of a workload set, and the set's mean layer time."""
 
     workload: str
-    settings: dict[str, Any]
+    settings: Data
     draw: int | None
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> Data:
         """Requests per second at saturation, mean and interval."""
         on = ground(self.workload, self.settings, self.draw)
         workload = WorkloadConfig.model_validate(self.settings["workload"])
@@ -102,14 +102,14 @@ class AlphaTask:
     """The alpha of a workload set: deadlines such that a reference policy reaches a given hit rate at QoS-M."""
 
     workload: str
-    settings: dict[str, Any]
+    settings: Data
     capacity_per_s: float
     policy: str
     load: float
     hit_rate: float
     requests: int
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> Data:
         """Bisection; the same requests for every alpha but for their deadlines."""
 
         def reached(alpha: float) -> float:
@@ -132,7 +132,7 @@ class ChoiceTask:
     objective: str
     test_seeds: tuple[int, ...]
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> Data:
         """The best mean, and all means."""
         seeds = validation_seeds(self.traces, *self.test_seeds)
         problems = [
@@ -156,14 +156,14 @@ class RunTask:
     windows: int  # 0 = no bracket here
     window_requests: int
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> Data:
         """Metrics and tenants' hit rates per seed, hits per window."""
         with blame(self.policy):
             runs = [self._replication(index, seed) for index, seed in enumerate(self.seeds)]
             hits = [self._window(index) for index in range(self.windows)]
         return {"runs": runs, "hits": hits}
 
-    def _replication(self, index: int, seed: int) -> dict[str, Any]:
+    def _replication(self, index: int, seed: int) -> Data:
         on = self.spot.ground(index)
         trace = self.spot.trace(index, seed, self.requests, self.warmup, self.margin)
         options = engine_options(self.spot.settings, on, seed, trace.until_s)
@@ -194,14 +194,14 @@ class BracketTask:
     intervals: int
     segments: int
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> Data:
         """Hits found, bound and number of requests of each window."""
         rows = [self._window(index) for index in range(self.windows)]
         return {
             name: [row[name] for row in rows] for name in ("found", "bound", "total", "rule", "rule_hits")
         }
 
-    def _window(self, index: int) -> dict[str, Any]:
+    def _window(self, index: int) -> Data:
         on, seed = self.spot.ground(index), BRACKET_SEED + index
         trace = self.spot.trace(index, seed, self.requests, 0)
         options = engine_options(self.spot.settings, on, seed, trace.until_s)
@@ -224,7 +224,7 @@ class TimingTask:
     requests: int
     repeats: int
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> Data:
         """Microseconds per decision point, least of the repeats: engine included, or the policy alone if in Python."""
         problem = self.spot.problem(0, self.seed, self.requests, 0)
         policy = resolve_policy(self.policy)
@@ -244,7 +244,7 @@ class TimingTask:
 Task = CapacityTask | AlphaTask | ChoiceTask | RunTask | BracketTask | TimingTask
 
 
-def run_task(task: Task) -> dict[str, Any]:
+def run_task(task: Task) -> Data:
     """What a worker calls."""
     return task.run()
 

@@ -52,6 +52,7 @@ def _prepare(text: str, stamps: str) -> Bench:
     scenario = scenario_from(table)
     asked = [
         table["platform"],
+        table.get("network"),
         [(tenant.get("models"), tenant.get("model_set")) for tenant in table["tenant"]],
     ]
     models, machine = _costed(json.dumps([asked, stamps]), scenario)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from eunomia.config.arrivals import ArrivalsConfig, TraceConfig
 from eunomia.config.demand import ModelConfig, TenantConfig
+from eunomia.config.network import NetworkConfig
 from eunomia.config.scenario import Scenario
 from eunomia.core.errors import ConfigError
 from eunomia.study.files import file_stamps
@@ -19,7 +20,7 @@ from eunomia.study.inference.rates import faster
 from eunomia.workload import deadlines, traces, zoo
 from eunomia.workload.arrivals import Replay
 from eunomia.workload.generate import generate
-from eunomia.workload.model import DnnModel
+from eunomia.workload.model import DnnModel, Layer
 from eunomia.workload.processes import Arrivals, arrivals
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.sets import workload_set
@@ -35,8 +36,9 @@ def networks(scenario: Scenario) -> tuple[DnnModel, ...]:
     when one name stands for two different networks.
     """
     found: dict[str, DnnModel] = {}
+    own = own_networks(scenario)
     for tenant in scenario.tenant:
-        for model in _tenant_networks(tenant):
+        for model in _tenant_networks(tenant, own):
             known = found.setdefault(model.name, model)
             if known.content_hash != model.content_hash:
                 raise ConfigError(
@@ -46,15 +48,27 @@ def networks(scenario: Scenario) -> tuple[DnnModel, ...]:
     return tuple(found.values())
 
 
-def _tenant_networks(tenant: TenantConfig) -> list[DnnModel]:
+def own_networks(scenario: Scenario) -> dict[str, DnnModel]:
+    """The networks that a scenario writes out, by name. Raises ModelError for one that cannot be."""
+    return {config.name: _written_out(config) for config in scenario.network or []}
+
+
+def _written_out(config: NetworkConfig) -> DnnModel:
+    layers = tuple(Layer(**layer.model_dump()) for layer in config.layers)
+    edges = [(n, n + 1) for n in range(len(layers) - 1)] if config.edges is None else config.edges
+    facts = config.model_dump(include={"source", "word_bytes", "folded_params", "shared_params"})
+    return DnnModel(config.name, layers, tuple((before, after) for before, after in edges), **facts)
+
+
+def _tenant_networks(tenant: TenantConfig, own: Mapping[str, DnnModel]) -> list[DnnModel]:
     if tenant.model_set is not None:
         return [zoo.load(name) for name, _ in workload_set(tenant.model_set).models]
-    return [_network(config) for config in tenant.models or []]
+    return [_network(config, own) for config in tenant.models or []]
 
 
-def _network(config: ModelConfig) -> DnnModel:
+def _network(config: ModelConfig, own: Mapping[str, DnnModel]) -> DnnModel:
     if config.model is not None:
-        return zoo.load(config.model)
+        return own[config.model] if config.model in own else zoo.load(config.model)
     from eunomia.workload.onnx import read_onnx
 
     assert config.onnx is not None, "a model is from the zoo or from a file"
@@ -65,12 +79,12 @@ def _network(config: ModelConfig) -> DnnModel:
         branches=config.branches,
         trip_counts=config.trip_counts,
     )
-    return replace(model, name=_model_name(config))
+    return replace(model, name=_model_name(config, own))
 
 
-def _model_name(config: ModelConfig) -> str:
+def _model_name(config: ModelConfig, own: Container[str]) -> str:
     if config.model is not None:
-        return zoo.load(config.model).name
+        return config.model if config.model in own else zoo.load(config.model).name
     return config.name or Path(config.onnx or "").stem
 
 
@@ -86,7 +100,8 @@ def requests(
 
 def draw(scenario: Scenario, seed: int, iso_best_s: Mapping[str, float], factor: float) -> RequestTable:
     """``requests`` that may be none."""
-    streams = [_stream(tenant, factor) for tenant in scenario.tenant]
+    own = frozenset(network.name for network in scenario.network or [])
+    streams = [_stream(tenant, factor, own) for tenant in scenario.tenant]
     return generate(streams, scenario.duration_s, seed, iso_best_s=iso_best_s)
 
 
@@ -100,13 +115,13 @@ def replayed_alike(scenario: Scenario, factor: float) -> list[str]:
     ]
 
 
-def _stream(tenant: TenantConfig, factor: float) -> Stream:
+def _stream(tenant: TenantConfig, factor: float, own: Container[str]) -> Stream:
     process = None if tenant.arrivals is None else faster(_process(tenant), factor, tenant.name)
     window = deadlines.Window(tenant.defer_s[0], tenant.defer_s[1]) if tenant.defer_s else None
     if tenant.model_set is not None:
         return _set_stream(tenant, process, window, factor)
     assert process is not None, "checked with the scenario"
-    draws = tuple(_draw(tenant, config) for config in tenant.models or [])
+    draws = tuple(_draw(tenant, config, own) for config in tenant.models or [])
     return Stream(draws, process, mix=tenant.mix, window=window)
 
 
@@ -125,11 +140,11 @@ def _set_stream(
     return Stream(draws, process, mix=tenant.mix, window=window, priorities=chosen.priorities)
 
 
-def _draw(tenant: TenantConfig, config: ModelConfig) -> Draw:
+def _draw(tenant: TenantConfig, config: ModelConfig, own: Container[str]) -> Draw:
     promised = config.slo or tenant.slo
     agreement = Agreement(
         tenant=tenant.name,
-        model=_model_name(config),
+        model=_model_name(config, own),
         slo=promised.slo if promised else None,
         priority=tenant.priority if config.priority is None else config.priority,
         weight=tenant.weight,

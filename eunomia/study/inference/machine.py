@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.config.hardware import PlatformConfig
+from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.hardware.build import build_table
 from eunomia.hardware.platform import Platform, from_config, load_platform, platform_names
@@ -60,17 +61,17 @@ def _measured(config: PlatformConfig, table: CostTable) -> Machine:
     return Machine(types, type_of, config.dram_bandwidth_gb_s * 1e9, contention, table)
 
 
-def type_facts() -> dict[str, dict[str, Any]]:
+def type_facts() -> dict[str, Data]:
     """Every accelerator type by name, as plain data."""
     return {name: _plain(load_type(name)) for name in type_names()}
 
 
-def platform_facts() -> dict[str, dict[str, Any]]:
+def platform_facts() -> dict[str, Data]:
     """Every platform preset by name, as plain data."""
     return {name: _platform_facts(load_platform(name)) for name in platform_names()}
 
 
-def _platform_facts(platform: Platform) -> dict[str, Any]:
+def _platform_facts(platform: Platform) -> Data:
     return {
         "accelerators": ", ".join(f"{count} x {kind.name}" for kind, count in platform.accelerators),
         "dram_bandwidth_gb_s": platform.dram_bytes_s / 1e9,
@@ -79,7 +80,7 @@ def _platform_facts(platform: Platform) -> dict[str, Any]:
     }
 
 
-def _plain(kind: Any) -> dict[str, Any]:
+def _plain(kind: Any) -> Data:
     facts = asdict(kind)
     first = {key: facts.pop(key) for key in ("name", "description")}
     return {**first, **facts}

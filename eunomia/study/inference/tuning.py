@@ -27,7 +27,7 @@ from eunomia.inference.problem import Problem, build_problem
 from eunomia.inference.simulate import simulate_problem
 from eunomia.study.inference.bench import prepare
 from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
-from eunomia.study.run import engine_options
+from eunomia.study.inference.run import engine_options
 
 FIRST_VALIDATION_SEED = 2_000_000_000
 GATES = (math.inf, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5)

@@ -16,8 +16,8 @@ from eunomia.inference.problem import build_problem
 from eunomia.learning.episodes import Episode, Sampler
 from eunomia.study.files import file_stamps
 from eunomia.study.inference.bench import prepare
+from eunomia.study.inference.run import engine_options
 from eunomia.study.inference.tuning import FIRST_VALIDATION_SEED
-from eunomia.study.run import engine_options
 from eunomia.workload.requests import RequestTable
 
 FIRST_TRAINING_SEED = 1_000_000_000  # apart from those of tests and of validation

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, EunomiaError, RecordError
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.episodes import Episode
@@ -55,7 +56,7 @@ class Replayed:
         """The largest shortfall."""
         return float(np.maximum(self.gap, 0.0).max()) if len(self.gap) else 0.0
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Data:
         """As plain data."""
         return {
             "policy": self.name,
@@ -76,7 +77,7 @@ class Verdict:
     serving: Replayed
     requests: int
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Data:
         """As plain data: the evidence that is kept with a policy in service."""
         return {"passed": self.passed, "equal": self.equal, "why": self.why, "requests": self.requests,
                 "candidate": self.candidate.facts(), "serving": self.serving.facts()}  # fmt: skip

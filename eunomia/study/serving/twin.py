@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
 from eunomia.hardware.table import CostTable
 from eunomia.inference.options import EngineOptions, Estimator, Late
@@ -128,13 +129,13 @@ def twin_of(content: Any, source: str = "recording") -> Twin:
         ) from None
 
 
-def _read(content: dict[str, Any]) -> Twin:
+def _read(content: Data) -> Twin:
     """A recording that has all its keys; raises whatever a damaged one provokes."""
     agreements = tuple(_agreement(pair) for pair in content["pairs"])
     turn_s, spread = float(content["turn_s"]), float(content["spread"])
     if not 0.0 <= turn_s < math.inf or not 0.0 <= spread <= 1.0:
         raise Damaged(f"turn_s is {turn_s}, spread {spread}; the first is a time, the second lies in 0..1")
-    networks: dict[str, Any] = content["networks"]
+    networks: Data = content["networks"]
     table = _table(networks, tuple(content["devices"]))
     rows = [r for r in content["requests"] if r[2] in networks]
     left_out = Counter(str(r[2]) for r in content["requests"] if r[2] not in networks)
@@ -216,7 +217,7 @@ def _p95(values: npt.NDArray[np.float64]) -> float:
     return float(np.percentile(answered, 95.0)) if len(answered) else math.nan
 
 
-def _agreement(pair: dict[str, Any]) -> Agreement:
+def _agreement(pair: Data) -> Agreement:
     slo = Slo(**pair["slo"]) if pair["slo"] else None
     return Agreement(pair["tenant"], pair["model"], slo, pair["priority"], pair["weight"])
 
@@ -254,7 +255,7 @@ def _is_time(value: float) -> bool:
     return 0.0 <= value < math.inf
 
 
-def _table(networks: dict[str, Any], devices: Sequence[str]) -> CostTable:
+def _table(networks: Data, devices: Sequence[str]) -> CostTable:
     """One opaque layer per block; -1 = the device does not run it."""
     for name, blocks in networks.items():
         _check_blocks(name, blocks, len(devices))

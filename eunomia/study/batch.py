@@ -1,0 +1,50 @@
+"""How many runs are carried out: where they are kept, on how many processes, with which tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypedDict
+
+from eunomia.engines.processes import Outcome
+
+OnDone = Callable[[Outcome], None]
+Keep = Literal["first", "all", "requests"]
+
+
+class BatchOptions(TypedDict, total=False):
+    """Keywords of ``compare``, ``sweep`` and their like. Results depend on none of them.
+
+    ``directory``: write the runs there, and go on where a stopped call left off; with results of another
+    configuration in it the call is refused. ``overwrite``: replace those instead. ``workers``: processes; with
+    more than one, call from under ``if __name__ == "__main__":`` in a script. ``record``: keep all tables of
+    the ``first`` seed of each policy (the default of a comparison), of ``all`` seeds, or of none (``requests``,
+    the default of a sweep). ``on_done``: called with each finished run.
+    """
+
+    directory: str | Path | None
+    workers: int
+    record: Keep
+    on_done: OnDone | None
+    overwrite: bool
+
+
+@dataclass(frozen=True)
+class Batch:
+    """``BatchOptions`` with their defaults."""
+
+    directory: str | Path | None = None
+    workers: int = 1
+    record: Keep = "first"
+    on_done: OnDone | None = None
+    overwrite: bool = False
+
+    @property
+    def root(self) -> Path | None:
+        """The folder of results; None = nothing is written."""
+        return None if self.directory is None else Path(self.directory)
+
+    def full(self, seed: int, first: int) -> bool:
+        """Whether the runs of a seed keep all of their tables."""
+        return self.record == "all" or (self.record == "first" and seed == first)

@@ -1,0 +1,234 @@
+"""One run of a scenario: a policy, a seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eunomia.config import Scenario, as_table, load_scenario, scenario_from
+from eunomia.core.data import Data
+from eunomia.core.records import RunRecords
+from eunomia.inference.options import EngineOptions, Estimator, Record
+from eunomia.inference.policies.greedy import Greedy
+from eunomia.inference.simulate import Result, simulate
+from eunomia.metrics.indicators import pairs_of
+from eunomia.metrics.service import tenant_rates
+from eunomia.metrics.statistics import Estimate, nearest_rank
+from eunomia.metrics.summary import METRICS, summarise
+from eunomia.metrics.window import measured
+from eunomia.report.charts import bars
+from eunomia.report.table import Table
+from eunomia.report.units import value_text
+from eunomia.study.inference.bench import Bench, prepare
+from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
+from eunomia.study.result import Row, RunResult
+from eunomia.study.run import blame, provenance, seeds_from
+
+if TYPE_CHECKING:
+    from eunomia.report.charts import Axes
+
+ScenarioLike = Scenario | str | Path | Data
+SHOWN = (
+    "requests",
+    "slo_attainment",
+    "slo_shortfall",
+    "hit_rate",
+    "worst_tenant",
+    "jain_hit_rate",
+    "drop_rate",
+    "response_mean_s",
+    "response_p99_s",
+    "tardiness_p99_s",
+    "queueing_share",
+    "contention_share",
+    "utilisation",
+    "bandwidth_saturation",
+    "energy_per_request_j",
+)
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class InferenceRun(RunResult[Scenario]):
+    """What one run of a scenario gave; ``metrics``: docs/metrics.md."""
+
+    tenants: dict[str, float]  # hit rate of each tenant
+    pairs: list[Data]  # rows of schema PAIRS, over the measured requests: promised and delivered
+
+    @property
+    def scenario(self) -> Scenario:
+        """What was run."""
+        return self.config
+
+    @property
+    def example(self) -> str:
+        """The first one on record."""
+        return "req-0"
+
+    def answer(self) -> Data:
+        """Metrics, hit rates of tenants, pairs, and whose trace is the same under every seed."""
+        return {
+            "metrics": self.metrics,
+            "remarks": [],
+            "tenants": self.tenants,
+            "pairs": self.pairs,
+            "replayed_alike": self.records.manifest["replayed_alike"],
+        }
+
+    @property
+    def title(self) -> str:
+        """Scenario, policy and seed."""
+        return f"{self.config.name}: policy {self.policy}, seed {self.seed}"
+
+    def table(self, short: bool = False) -> Table:
+        """The main metrics, then the hit rate of each tenant."""
+        found = {name: self.metrics[name] for name in SHOWN if not math.isnan(self.metrics[name])}
+        rows = [(METRICS[name].label, value_text(METRICS[name], value)) for name, value in found.items()]
+        rate = METRICS["hit_rate"]
+        rows += [(f"hit rate of {name}", value_text(rate, value)) for name, value in self.tenants.items()]
+        return Table(("metric", "value"), tuple(rows))
+
+    def rows(self) -> list[Row]:
+        """One row per metric."""
+        return [
+            {
+                "policy": self.policy,
+                "seed": self.seed,
+                "metric": name,
+                "value": value,
+                "unit": METRICS[name].unit,
+            }
+            for name, value in self.metrics.items()
+        ]
+
+    def draw(self, axes: Axes, metric: str | None) -> None:
+        """A bar per tenant: its hit rate."""
+        rates = {name: Estimate(rate, math.nan, math.nan, 1) for name, rate in self.tenants.items()}
+        bars(axes, rates, "hit rate")
+
+
+def as_scenario(scenario: ScenarioLike, overrides: Iterable[str] = ()) -> Scenario:
+    """A Scenario from itself, a file or a dictionary. Raises ConfigError."""
+    if isinstance(scenario, Scenario):
+        return scenario_from(as_table(scenario), overrides)
+    if isinstance(scenario, dict):
+        return scenario_from(scenario, overrides)
+    return load_scenario(scenario, overrides)
+
+
+def run(
+    scenario: ScenarioLike,
+    policy: PolicyLike | None = None,
+    seed: int | None = None,
+    overrides: Iterable[str] = (),
+    record: Record = "all",
+) -> InferenceRun:
+    """Simulate one scenario under one policy; nothing is written.
+
+    ``policy``: a name (docs/policies.md), ``FILE.py:FUNCTION`` or any callable ``View -> [Assign]``;
+    None means the scenario's. ``seed``: None means the scenario's; equal seeds give equal requests
+    under every policy. ``record = "requests"`` keeps the tables of requests only, which is faster.
+    """
+    checked = as_scenario(scenario, overrides)
+    chosen = policy if policy is not None else checked.policy or checked.compare.policies[0]
+    return run_cell(checked, chosen, seeds_from(checked.seed if seed is None else seed)[0], record)
+
+
+def run_cell(scenario: Scenario, policy: PolicyLike, seed: int, record: Record = "all") -> InferenceRun:
+    """``run`` with everything decided."""
+    ready = resolve_policy(policy)
+    bench = prepare(scenario)
+    requests = bench.requests(seed)
+    with blame(policy_name(policy)):
+        result = simulate(
+            requests, bench.machine.table, bench.machine, ready, engine_options(scenario, seed, record)
+        )
+    manifest = {
+        "name": scenario.name,
+        "policy": policy_facts(policy, ready),
+        "seed": seed,
+        "warmup_s": scenario.warmup_s,
+        "duration_s": scenario.duration_s,
+        "measured_until_s": scenario.duration_s,
+        **cost_of(result),
+        "config": as_table(scenario),
+        **facts(bench),
+        **provenance(),
+    }
+    scope = measured(result.tables, scenario.warmup_s, scenario.duration_s)
+    pairs = pairs_of(scope, requests.agreements)
+    records = RunRecords({**result.tables, "pairs": pairs}, manifest)
+    metrics = summarise(records)
+    manifest["metrics"] = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+    rates = tenant_rates(scope.requests)
+    return InferenceRun(
+        config=scenario,
+        policy=policy_name(policy),
+        seed=seed,
+        records=records,
+        metrics=metrics,
+        tenants=rates,
+        pairs=pairs.to_pylist(),
+    )
+
+
+def cost_of(result: Result) -> Data:
+    """What the run itself took, in wall time: kept out of the metrics, which depend on the seed alone."""
+    asked = result.decision_wall_s
+    return {
+        "wall_s": result.wall_s,
+        "events": result.events,
+        "decisions": result.decisions,
+        "decision_p50_s": nearest_rank(asked, 50) if len(asked) else None,
+        "decision_p99_s": nearest_rank(asked, 99) if len(asked) else None,
+    }
+
+
+def policy_facts(policy: PolicyLike, ready: Any) -> Data:
+    """The policy's name and, where it is an order with a placement, its rules: what explain recomputes."""
+    if not isinstance(ready, Greedy):
+        return {"name": policy_name(policy)}
+    return {
+        "name": policy_name(policy),
+        "order": ready.resolved.name,
+        "place": ready.place,
+        "feasible": ready.feasible,
+        "gate": ready.gate if math.isfinite(ready.gate) else None,
+    }
+
+
+def facts(bench: Bench) -> Data:
+    """What a reader of a run must know beside its config: engine, networks, load."""
+    engine = bench.scenario.engine.model_dump()
+    bandwidth = bench.machine.dram_bytes_s
+    return {
+        "engine": {
+            **engine,
+            "contention": bench.machine.contention,
+            "bandwidth_bytes_s": bandwidth if math.isfinite(bandwidth) else None,
+        },
+        "platform": {
+            "types": list(bench.machine.types),
+            "type_of": [int(t) for t in bench.machine.type_of],
+        },
+        "models": {
+            model.name: {"edges": [list(edge) for edge in model.edges], "source": model.source}
+            for model in bench.models
+        },
+        **(bench.capacity.facts() if bench.capacity else {"capacity_per_s": None}),
+        "rate_factor": bench.rate_factor,
+        "replayed_alike": bench.replayed_alike(),
+    }
+
+
+def engine_options(scenario: Scenario, seed: int, record: Record) -> EngineOptions:
+    """The engine's settings, as the scenario has them."""
+    engine = scenario.engine
+    settings = engine.model_dump(exclude={"estimator", "drain"})
+    estimator = Estimator(**engine.estimator.model_dump())
+    horizon_s = None if engine.drain else scenario.duration_s
+    return replace(
+        EngineOptions(**settings), estimator=estimator, seed=seed, record=record, horizon_s=horizon_s
+    )

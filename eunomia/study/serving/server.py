@@ -1,0 +1,234 @@
+"""From a server file to a server: ``serve`` for programs, ``eunomia serve`` for people."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from eunomia.config.server import ServerConfig, demo_server, load_server
+from eunomia.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from eunomia.config.server import NetworkConfig, ServedTenantConfig
+    from eunomia.serving.devices.device import DeviceSpec
+    from eunomia.serving.models.repository import Entry
+    from eunomia.serving.server import Server, ServerOptions
+    from eunomia.serving.tenants.database import DatabaseDirectory
+    from eunomia.serving.tenants.grants import Directory, Grant
+
+Tell = Callable[[str], None]
+
+
+def warn(remark: str) -> None:
+    """A remark on a server file as a Python warning."""
+    warnings.warn(remark, stacklevel=2)
+
+
+@asynccontextmanager
+async def serve(config: ServerConfig | str | Path, overrides: Iterable[str] = ()) -> AsyncIterator[Server]:
+    """A running server of a file, or of ``"demo"``; it drains and stops at the end of the ``async with``.
+
+    Inside, ``server.http_port`` and ``server.grpc_port`` say where it listens. Raises ConfigError.
+    """
+    from eunomia.serving.server import Server
+
+    if not isinstance(config, ServerConfig):
+        config = demo_server(overrides) if config == "demo" else load_server(config, overrides)
+    options = server_options(config)
+    try:
+        async with Server(options) as server:
+            yield server
+    finally:
+        close(options.directory)
+
+
+@runtime_checkable
+class Closes(Protocol):
+    """A directory that holds a database."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+def close(directory: Directory) -> None:
+    """Let go of a directory's database, once no thread looks into it any more."""
+    if isinstance(directory, Closes):
+        directory.close()
+
+
+def _devices(config: ServerConfig, tell: Tell) -> list[DeviceSpec]:
+    """Devices that share a core do not look for work while another might use it."""
+    from eunomia.serving.devices.device import DeviceSpec
+
+    users = Counter(core for d in config.device for core in set(d.cores))
+    for core in sorted(core for core, count in users.items() if count > 1):
+        tell(f"core {core} belongs to {users[core]} devices, which will slow each other down")
+    return [
+        DeviceSpec(
+            d.name,
+            d.backend,
+            tuple(d.cores),
+            d.spin_ms * 1e-3 if all(users[c] == 1 for c in d.cores) else 0.0,
+        )
+        for d in config.device
+    ]
+
+
+def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
+    """The file's words as the server's objects; ``tell`` takes remarks on it. Raises ConfigError."""
+    from eunomia.serving.dispatch.options import DispatchOptions
+    from eunomia.serving.fronts.connections import ConnectionLimits
+    from eunomia.serving.observe.tracing import TraceOptions
+    from eunomia.serving.server import ServerOptions
+    from eunomia.study.inference.policy import policy_name, resolve_policy
+
+    for unknown in config.unknown:
+        tell(f"{unknown}, which must be loaded from {config.models_dir} first")
+    cache = _usable(Path(config.cache_dir).expanduser() if config.cache_dir else default_cache())
+    _must_have_torch(config)
+    mib = 1024**2
+    return ServerOptions(
+        devices=_devices(config, tell),
+        networks=[_entry(n, cache) for n in config.network],
+        cache=cache, host=config.host, http_port=config.http_port, grpc_port=config.grpc_port,
+        anonymous=config.anonymous, min_deadline_s=config.min_deadline_ms * 1e-3,
+        policy=resolve_policy(config.policy), fallback=config.fallback,
+        policy_label=policy_name(config.policy),
+        dispatch=DispatchOptions(
+            config.lease_ms * 1e-3, config.late, config.max_batch, ahead_s=config.ahead_ms * 1e-3,
+            starve_s=config.starve_ms * 1e-3 or float("inf"), calm_s=config.calm_ms * 1e-3 or float("inf"),
+        ),
+        block_s=config.block_ms * 1e-3, arena_bytes=int(config.arena_mib * mib),
+        max_body_bytes=int(config.max_body_mib * mib), drain_s=config.drain_s, shared_memory=config.shared_memory,
+        connections=ConnectionLimits(config.max_connections, config.head_s, config.idle_s, config.body_s),
+        models_dir=Path(config.models_dir) if config.models_dir else None,
+        policy_dir=Path(config.policy_dir).expanduser() if config.policy_dir else None,
+        ledger_dir=Path(config.ledger_dir).expanduser() if config.ledger_dir else None,
+        device_watts=config.device_watts,
+        traces=TraceOptions(config.traces.endpoint, config.traces.sample) if config.traces else None,
+        tls=(Path(config.tls_cert), Path(config.tls_key)) if config.tls_cert and config.tls_key else None,
+        directory=_directory(config, tell),  # last: nothing else that is wrong leaves a database behind
+    )  # fmt: skip
+
+
+def _usable(cache: Path) -> Path:
+    """The folder, made; raises ConfigError when nothing can be written into it."""
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=cache):
+            return cache
+    except OSError as error:
+        raise ConfigError(f"cache_dir = '{cache}' cannot be written: {error.strerror}") from None
+
+
+def _must_have_torch(config: ServerConfig) -> None:
+    """Said here, for a device without it only ever fails to start; raises ConfigError."""
+    for device in config.device:
+        if device.backend == "torch" and importlib.util.find_spec("torch") is None:
+            raise ConfigError(
+                f"device '{device.name}': backend = \"torch\" needs PyTorch, which is not installed: "
+                "pip install 'eunomia[learn]'"
+            )
+
+
+def default_cache() -> Path:
+    """Where optimised networks are kept."""
+    import os
+
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "eunomia" / "serving"
+
+
+def _directory(config: ServerConfig, tell: Tell) -> Directory:
+    """Tenants of the file; with a database, they are added to it unless it knows them already."""
+    keys = {digest: tenant.name for tenant in config.tenant for digest in tenant.key_sha256}
+    if config.database is None:
+        from eunomia.serving.tenants.grants import StaticDirectory
+
+        return StaticDirectory([_grant(t) for t in config.tenant], keys)
+    from eunomia.serving.tenants.database import DatabaseDirectory
+
+    directory = DatabaseDirectory(config.database)
+    try:
+        if directory.is_new:
+            tell(f"a new database for tenants and keys: {directory.place}")
+        for tenant in config.tenant:
+            _add(directory, _grant(tenant), tell)
+        for digest, name in keys.items():
+            if not directory.adopt_key(name, digest):
+                tell(
+                    f"the key_sha256 {digest[:8]}... of tenant '{name}' has ended (revoked, rotated out, expired or "
+                    "deleted with its tenant) and stays so: take it out of the file"
+                )
+        _end_published(directory, tell)
+    except BaseException:
+        directory.close()
+        raise
+    return directory
+
+
+def _end_published(directory: DatabaseDirectory, tell: Tell) -> None:
+    """The key of an earlier example, if somebody has taken it over; raises ConfigError."""
+    from eunomia.config.server import PUBLISHED, PUBLISHED_KEY
+
+    if not directory.knows_hash(PUBLISHED):
+        return
+    try:
+        directory.end_hash(PUBLISHED)
+    except ConfigError:
+        raise ConfigError(
+            f"the only key of an administrator in the database is '{PUBLISHED_KEY}', which stood in an earlier example "
+            "and is known to everybody: run `eunomia serve key` and put what it prints into the file, for a tenant of "
+            "the role admin"
+        ) from None
+    tell(f"the key '{PUBLISHED_KEY}' of an earlier example, known to everybody, has ended for good")
+
+
+def _add(directory: DatabaseDirectory, grant: Grant, tell: Tell) -> None:
+    """A tenant of the file, unless it is known; what the database says otherwise is pointed out."""
+    known = directory.by_name(grant.name)
+    if known is None:
+        directory.put(grant)
+        return
+    differ = [
+        field.name for field in fields(grant) if getattr(known, field.name) != getattr(grant, field.name)
+    ]
+    if differ:
+        tell(
+            f"tenant '{grant.name}' differs between file and database ({', '.join(differ)}); the database counts: "
+            f"change it by PUT /v2/eunomia/tenants/{grant.name}"
+        )
+
+
+def _entry(network: NetworkConfig, cache: Path) -> Entry:
+    from eunomia.serving.models.repository import Entry
+
+    if network.onnx is not None:
+        return Entry(network.name, Path(network.onnx), network.shapes)
+    from eunomia.serving.models.builtin import builtin_file
+
+    return Entry(network.name, builtin_file(network.builtin or "", cache), network.shapes)
+
+
+def _grant(tenant: ServedTenantConfig) -> Grant:
+    from eunomia.serving.tenants.grants import Grant, Promise
+
+    promises = {
+        p.model: Promise(
+            p.deadline_ms * 1e-3, p.slo.slo if p.slo else None, p.priority,
+            None if p.min_deadline_ms is None else p.min_deadline_ms * 1e-3,
+        )
+        for p in tenant.promise
+    }  # fmt: skip
+    return Grant(
+        tenant.name, tenant.role, tenant.weight, tenant.rate_per_s or float("inf"), tenant.burst,
+        tenant.max_concurrency, tenant.max_concurrency, int(tenant.max_request_mib * 1024**2),
+        frozenset(tenant.models) if tenant.models is not None else None, promises,
+    )  # fmt: skip

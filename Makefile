@@ -28,11 +28,12 @@ test: $(VENV)/.torch $(VENV)/.system lint ## install what the tests need, check 
 	@echo "== running the tests on the cores of this machine (a few minutes)"
 	@$(BIN)/python -m pytest -q -n auto --dist loadfile $(PYTEST_ARGS)
 
-lint: $(VENV)/.test ## check format, style, spelling, types and who imports whom
-	@echo "== checking style, spelling, types and imports"
+lint: $(VENV)/.test ## check format, style, spelling, words, types and who imports whom
+	@echo "== checking style, spelling, words, types and imports"
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/codespell
+	@$(BIN)/python checks/words.py
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 

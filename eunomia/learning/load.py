@@ -69,7 +69,7 @@ def card_of(name: str | Path) -> cards.Card:
 def eunomia(
     promise: str = "none", strength: float = 2.0, starve: float = math.inf, alarm: float = ALARM
 ) -> LearnedPolicy:
-    """Learned: a score of set features, a placement and a decision to hold, trained by CMA-ES for hits in time.
+    """Learned: a score of set features, a placement and a decision to hold, trained by CMA-ES for the hit rate.
 
     ``promise``: what becomes of promised hit rates. ``attainment`` = as many kept as possible, ``shortfall`` = as
     little missing as possible, ``max_min`` = the worst as little broken as possible: the policy trained for it, where

@@ -24,7 +24,7 @@ def explain(
 ) -> Explanation:
     """Explain one request of a run.
 
-    ``waits`` is how many of its longest waits are told, ``choices`` how many decisions per wait. All
+    ``waits`` is how many of its longest waits the text has, ``choices`` how many decisions per wait. All
     decisions taken while it waited are recomputed, or MAX_RECOMPUTED evenly spread ones if there are
     more. Raises ConfigError for an unknown request, RecordError for a run without recorded decisions.
     """

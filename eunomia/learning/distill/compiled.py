@@ -1,4 +1,4 @@
-"""The compiled decision of a set of rules; ``plain`` is the readable twin.
+"""The compiled decision of a set of rules; ``plain`` is the reference form.
 
 The block is that of a linear policy with nothing learned (weights.py), whose tail holds the three trees: head of
 three offsets, then nodes. Tiers, starvation bound, the alarm and counts are those of the learned policy.

@@ -1,1 +1,1 @@
-"""What a learned policy sees: names and formulas, compiled, and as a plain twin."""
+"""What a learned policy sees: names and formulas, compiled, and in reference form."""

@@ -1,4 +1,4 @@
-"""Job and global features inside compiled code; ``plain`` is the readable twin, ``table`` has the formulas."""
+"""Job and global features inside compiled code; ``plain`` is the reference form, ``table`` has the formulas."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def train_policy(
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """One training: the file, where its state stands, who works, who is told."""
+    """One training: the file, where its state stands, who works, who hears of progress."""
 
     config: TrainingConfig
     folder: Path

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from eunomia.config.training import StageConfig
     from eunomia.learning.agents import Context
 
-# What is trained; decisions to hold only where they are asked for: labels overrate them (results/learned.md).
+# What is trained; decisions to hold only where the settings say so: labels overrate them (results/learned.md).
 ORDER: dict[str, tuple[str, ...]] = {"linear": ("job",), "hidden": ("job", "W1", "b1", "out")}
 HOLDING: dict[str, tuple[str, ...]] = {"linear": ("start", "gate"), "hidden": ("start", "gate", "out_start")}
 

@@ -142,22 +142,18 @@ class Choices:
         )
 
 
-class _Builder:
+def lookahead(base: str = Choices.base, **more: float | str) -> Lookahead:
     """Rollouts of rules and of single requests put first or last, at every arrival; free unless ``charge``.
 
     ``lookahead(base="edf+f", futures=2)``: keys, defaults and meanings are the fields of :class:`Choices`;
     docs/lookahead.md explains them.
     """
-
-    __signature__ = inspect.signature(Choices)
-
-    def __call__(self, base: str = Choices.base, **more: float | str) -> Lookahead:
-        chosen = Choices(base=base, **more)  # type: ignore[arg-type]  # names and types are checked by the grammar
-        names = [chosen.base, *_more_rules(chosen.portfolio)]
-        return Lookahead(tuple(_rule(name) for name in dict.fromkeys(names)), chosen.settings())
+    chosen = Choices(base=base, **more)  # type: ignore[arg-type]  # names and types are checked by the grammar
+    names = [chosen.base, *_more_rules(chosen.portfolio)]
+    return Lookahead(tuple(_rule(name) for name in dict.fromkeys(names)), chosen.settings())
 
 
-lookahead = _Builder()
+setattr(lookahead, "__signature__", inspect.signature(Choices))  # noqa: B010  # what the grammar of names reads
 
 
 def _more_rules(portfolio: str) -> list[str]:

@@ -13,12 +13,12 @@ ROOT = Path(__file__).resolve().parent.parent
 CEILINGS = {
     "lines of learning": 9_300,
     "lines of benchmarks and studies": 10_600,
-    "functions with more than 8 parameters, not compiled": 23,
-    "functions with 8 or more parameters, compiled ones too": 83,
-    "uses of Any": 1_260,
-    "fmt: skip": 215,
+    "functions with more than 8 parameters, not compiled": 13,
+    "functions with 8 or more parameters, compiled ones too": 67,
+    "uses of Any": 1_140,
+    "fmt: skip": 200,
     "import circles": 0,
-    "guide words": 48_000,
+    "guide words": 47_300,
     "lines of the longest file": 369,
 }
 

@@ -95,7 +95,10 @@ class CompareResult(Result, Generic[ConfigT]):
     def table(self, short: bool = False) -> Table:
         """One row per policy: the headline metrics, each with half its 95 % interval unless ``short``."""
         wing = wing_of(self.wing)
-        return estimates_table(self, {name: wing.metrics[name] for name in wing.headlines}, short)
+        table = estimates_table(self, {name: wing.metrics[name] for name in wing.headlines}, short)
+        empty = ("failed", *[""] * (len(table.header) - 2))
+        rows = (row if row[0] in self.finished else (row[0], *empty) for row in table.rows)
+        return Table(table.header, tuple(rows))
 
     def footnotes(self) -> list[str]:
         """How many seeds stand behind the numbers, and remarks on single runs."""

@@ -245,7 +245,9 @@ def test_a_policy_that_ends_the_process_is_not_praised(shell: Shell) -> None:
         done, "failed: exits seed 3: policy 'exits' called sys.exit(0)", "failed: dies", "(exit status 3)"
     )
     assert done.code == 1 and "nan" not in done.out.replace("tenant", "")
-    assert "exits:" not in done.out and "over exits" not in done.out and "1.00x" in done.out
+    rows = {line.split()[0]: line.split()[1:] for line in done.out.splitlines()[1:5]}
+    assert rows["exits"] == rows["dies"] == ["failed", "-"] and "%" in rows["fcfs"]
+    assert "exits has" not in done.out and "fcfs has a hit rate of" in done.out
 
 
 def test_unwritable_output_is_said(shell: Shell) -> None:

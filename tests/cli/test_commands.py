@@ -62,13 +62,13 @@ def test_compare_prints_one_row_per_policy_and_who_lost(shell: Shell) -> None:
     assert done.code == 0, done.err
     for words in (
         "policy",
-        "SLO met",
+        "SLO attainment",
         "worst tenant",
         "Jain",
         "utilisation",
         "fcfs",
         "edf+f+eft",
-        "kept most",
+        "has the highest hit rate",
     ):
         assert words in done.out
     assert Path("cmp/report.html").is_file() and Path("cmp/fcfs/3/requests.parquet").is_file()
@@ -118,7 +118,7 @@ def test_a_policy_has_one_name_however_it_is_written(shell: Shell) -> None:
         "cmp",
     ]
     done = shell("compare", small(Path.cwd()), *words)
-    assert done.code == 0 and "relative to edf+f" in done.out, done.err
+    assert done.code == 0 and "minus that of edf+f, in points" in done.out, done.err
     assert "under edf+f" in shell("explain", "cmp", "req-5", "-p", "EDF+F").out
     twice = shell("compare", small(Path.cwd()), "-p", "edf+f", "-p", "edf+f+f")
     assert twice.code == 2 and "two policies are called 'edf+f'" in twice.err

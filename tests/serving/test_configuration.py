@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
 import socket
 import threading
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from eunomia.cli.admin import ask
+from eunomia.cli.console import note
 from eunomia.config.cluster import load_cluster
 from eunomia.config.server import demo_server, load_server, server_from
 from eunomia.config.study import read_study
@@ -19,11 +21,13 @@ from eunomia.config.training import load_training
 from eunomia.core.errors import ConfigError, EunomiaError, OutputError
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant, hash_key
+from eunomia.study.serving import server
 from eunomia.study.serving.load import load_streams
-from eunomia.study.serving.server import server_options
 from tests.serving.process import process, write_server
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "serving"
+
+server_options = functools.partial(server.server_options, tell=note)  # as ``eunomia serve`` does
 
 
 def test_the_example_server(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ ONE = [{"type": "simba", "count": 1}]
             UnknownNameError,
             "'count'",
         ),
-        ({"accelerators": [{"count": 1}], "dram_bandwidth_gb_s": 1}, PlatformError, "either type"),
+        ({"accelerators": [{"count": 1}], "dram_bandwidth_gb_s": 1}, PlatformError, "give one of type"),
         ({"preset": "simba3"}, UnknownNameError, "unknown platform 'simba3'"),
     ],
 )

@@ -528,7 +528,7 @@ def test_choices_in_a_scenario_reach_the_file(tmp_path: Path) -> None:
     config = ModelConfig.model_validate(
         {"onnx": str(path), "branches": {"pick": "then"}, "trip_counts": {"again": 3}, "deadline_ms": 5.0}
     )
-    model = _network(config)
+    model = _network(config, {})
     expected = read_onnx(path, branches={"pick": "then"}, trip_counts={"again": 3})
     assert model.layers == expected.layers
     assert kinds(model) == ["matmul"] * 5 + ["elementwise"]

@@ -82,7 +82,7 @@ def test_a_live_curve_for_tensorboard(tmp_path) -> None:  # type: ignore[no-unty
     from eunomia.learning.board import Board
 
     board = Board(tmp_path)
-    board.add("linear", {"generation": 3.0, "mean": 0.5, "validation": 0.75})
+    board.add("linear", {"iteration": 3.0, "mean": 0.5, "validation": 0.75})
     (file,) = tmp_path.iterdir()
     events = [e for e in EventFileLoader(str(file)).Load() if e.summary.value]
     found = {v.tag: (e.step, v.tensor.float_val[0] if v.tensor.float_val else v.simple_value)

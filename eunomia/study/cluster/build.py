@@ -31,6 +31,7 @@ from eunomia.config.cluster import (
 from eunomia.config.overrides import parse_value
 from eunomia.contract.allocation import Allocator
 from eunomia.contract.cluster import Cluster, DeviceType, Floats
+from eunomia.contract.traits import title
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
 
@@ -77,7 +78,7 @@ def build_policy(config: ClusterConfig, policy: AllocatorLike, problem: ClusterP
 
 def allocator_name(policy: AllocatorLike) -> str:
     """What a policy is called in tables and folders."""
-    return policy if isinstance(policy, str) else str(getattr(policy, "name", type(policy).__name__))
+    return policy if isinstance(policy, str) else title(policy)
 
 
 def resolve_allocator(policy: AllocatorLike) -> Allocator:

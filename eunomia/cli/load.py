@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eunomia.cli import options as opt
+from eunomia.cli.bundle import bundled
 from eunomia.cli.console import print_json, say, stderr, stdout
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, OutputError
@@ -17,49 +19,66 @@ if TYPE_CHECKING:
     from eunomia.config.traffic import LoadConfig
 
 
+@dataclass(frozen=True)
+class LoadOptions:
+    """Options of a load; those of one stream hold with an address, and a file says them itself."""
+
+    model: Annotated[str | None, typer.Option(help="With an address: the model to ask.")] = None
+    rate: Annotated[float, typer.Option(min=1e-6, help="With an address: requests per second.")] = 10.0
+    tenant: Annotated[str, typer.Option(help="With an address: who asks.")] = "default"
+    deadline_ms: Annotated[float, typer.Option(min=1e-3, help="With an address: what counts as in time.")] = (
+        100.0
+    )
+    send_deadline: Annotated[
+        bool, typer.Option(help="With an address: tell the server that deadline, in place of its own.")
+    ] = False
+    key_env: Annotated[
+        str | None, typer.Option(metavar="NAME", help="With an address: variable that holds the API key.")
+    ] = None
+    sets: opt.Set = None
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write load.json and load.html there.")] = (
+        None
+    )
+    as_json: opt.Json = False
+    quiet: opt.Quiet = False
+
+    def stream(self) -> Data:
+        """The stream that is sent to an address, as a load file writes it."""
+        stream: Data = {
+            "tenant": self.tenant,
+            "model": self.model,
+            "deadline_ms": self.deadline_ms,
+            "send_deadline": self.send_deadline,
+            "arrivals": {"process": "poisson", "rate_per_s": self.rate},
+        }
+        return stream | ({"key_env": self.key_env} if self.key_env else {})
+
+
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("load")(load)
+    app.command("load")(bundled(load))
 
 
 def load(
     what: Annotated[
         str, typer.Argument(metavar="LOAD.toml|HOST:PORT", help="A load file, or a gRPC address.")
     ],
-    model: Annotated[str | None, typer.Option(help="With an address: the model to ask.")] = None,
-    rate: Annotated[float, typer.Option(min=1e-6, help="With an address: requests per second.")] = 10.0,
-    tenant: Annotated[str, typer.Option(help="With an address: who asks.")] = "default",
-    deadline_ms: Annotated[
-        float, typer.Option(min=1e-3, help="With an address: what counts as in time.")
-    ] = 100.0,
-    send_deadline: Annotated[
-        bool, typer.Option(help="With an address: tell the server that deadline, in place of its own.")
-    ] = False,
-    key_env: Annotated[
-        str | None, typer.Option(metavar="NAME", help="With an address: variable that holds the API key.")
-    ] = None,
-    sets: opt.Set = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write load.json and load.html there.")
-    ] = None,
-    as_json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    options: LoadOptions,
 ) -> None:
     """Send requests on time whatever the server does; latency counts from the intended send time.
 
     Exit status 1 when not one of them was answered.
     """
-    stream = {"tenant": tenant, "model": model, "deadline_ms": deadline_ms, "send_deadline": send_deadline,
-              "arrivals": {"process": "poisson", "rate_per_s": rate}}  # fmt: skip
-    config = _config(what, stream | ({"key_env": key_env} if key_env else {}), sets or [])
-    result = _sent(config, quiet or as_json)
+    out = options.out
+    config = _config(what, options.stream(), options.sets or [])
+    result = _sent(config, options.quiet or options.as_json)
     if out is not None:
         _write(out, result)
-    if as_json:
+    if options.as_json:
         print_json(result)
     else:
         _print(result)
-        if out is not None and not quiet:
+        if out is not None and not options.quiet:
             say(f"page -> {out / 'load.html'}\ndata -> {out / 'load.json'}")
     total = result["total"]
     if total["sent"] and not total["answered"]:

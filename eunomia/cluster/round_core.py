@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eunomia.cluster.compiled import compiled
+from eunomia.core.compiled import compiled
 
 PACK, STRIDED, SPREAD = 0, 1, 2
 

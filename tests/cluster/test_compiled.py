@@ -8,7 +8,7 @@ SCRIPT = """
 import numba.core.caching as caching
 for implementation in (caching.CacheImpl, caching.CompileResultCacheImpl):
     implementation._locator_classes = []
-from eunomia.cluster.compiled import compiled
+from eunomia.core.compiled import compiled
 
 @compiled
 def half(x):

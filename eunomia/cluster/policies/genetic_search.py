@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.cluster.compiled import compiled
+from eunomia.core.compiled import compiled
 
 
 @compiled

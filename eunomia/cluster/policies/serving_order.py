@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.cluster.compiled import compiled
 from eunomia.contract.allocation import Allocation, ClusterView, Needs
 from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.compiled import compiled
 
 Mask = npt.NDArray[np.bool_]
 Types = Literal["stay", "fastest"]

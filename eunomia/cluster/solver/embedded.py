@@ -37,7 +37,8 @@ def solve_embedded_shares(problem: ShareProgramme, as_gavel: bool = False) -> Sh
     unit = _unit_of_y(problem) if problem.reward and not as_gavel else 1.0
     edge, worth = edge / unit, problem.reward / unit if problem.reward and not as_gavel else 1.0
     jobs = np.stack([problem.count, edge])
-    by_x, by_y, by_row, by_capacity = ruiz(*np.split(grid, 4), jobs[1])
+    signs, time, fair, capacity = np.split(grid, 4)
+    by_x, by_y, by_row, by_capacity = ruiz(signs, time, fair, capacity, jobs[1])
     cost = np.concatenate(
         [
             (-problem.value / worth * problem.price[:, None] * speed / by_x).ravel(),
@@ -50,7 +51,8 @@ def solve_embedded_shares(problem: ShareProgramme, as_gavel: bool = False) -> Sh
     )
     live = np.concatenate([np.ones((kinds + 1) * rows), problem.rowed.astype(float), np.ones(kinds)])
     space = _space(space_needed(kinds, rows))
-    point, steps, _ = embed(jobs, grid, live, cost, *(AS_ECOS if as_gavel else OURS), as_gavel, space)
+    passes, exact, feasible = AS_ECOS if as_gavel else OURS
+    point, steps, _ = embed(jobs, grid, live, cost, passes, exact, feasible, as_gavel, space)
     own = kinds * rows  # entries of x; then y, signs, time, fairness, capacities
     shares = np.clip(np.round((point[:own].reshape(kinds, rows) / by_x).T, AGREED), 0.0, 1.0)
     shares = np.where(problem.speed > 0.0, shares, 0.0)

@@ -16,11 +16,8 @@ rests: slack and multiplier are 1 and never move.
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
-from eunomia.cluster.compiled import compiled
 from eunomia.cluster.solver.embedding_lines import (
     GAMMA,
     add,
@@ -37,8 +34,9 @@ from eunomia.cluster.solver.embedding_lines import (
     worth,
 )
 from eunomia.cluster.solver.embedding_step import REGULAR, factor, left_over, once
+from eunomia.core.compiled import compiled
 
-plain = partial(compiled, error_model="numpy")
+jitted = compiled(error_model="numpy")
 LONGEST, SHORTEST = 0.999, 1e-6  # bounds of that step
 LEAST_CENTRING = 1e-4
 TOLERANCE = 1e-8
@@ -47,13 +45,13 @@ LATE = 1e-3  # gap below which rounding begins to show
 WORTH_KEEPING = 1e-3  # points this good are remembered, should later ones be worse
 
 
-@plain
+@jitted
 def stride(worst):  # type: ignore[no-untyped-def]
     """The step with this reciprocal, within ECOS' bounds."""
     return min(max(1.0 / worst if worst > 0.0 else np.inf, SHORTEST), LONGEST)
 
 
-@plain
+@jitted
 def refined(jobs, grid, live, soft, over_soft, blocks, matrix, passes, exact, given, point, spare):  # type: ignore[no-untyped-def]
     """``once``, and up to ``passes`` times on what is left, until that is ``exact`` of the right side."""
     once(jobs, grid, over_soft, blocks, matrix, given, point)
@@ -68,7 +66,7 @@ def refined(jobs, grid, live, soft, over_soft, blocks, matrix, passes, exact, gi
         add(point, spare[1], 1.0)
 
 
-@plain
+@jitted
 def copies(jobs, live, J):  # type: ignore[no-untyped-def]
     """How many jobs every entry of a point stands for: 0 where it is not alive, 1 for y and capacities."""
     G = jobs.shape[1]
@@ -80,7 +78,7 @@ def copies(jobs, live, J):  # type: ignore[no-untyped-def]
     return n
 
 
-@plain
+@jitted
 def begin(  # type: ignore[no-untyped-def]
     jobs, grid, live, soft, over_soft, blocks, matrix, passes, exact, cost, aim, given, spare, s, point
 ):
@@ -101,7 +99,7 @@ def begin(  # type: ignore[no-untyped-def]
     put(point[cut:], multipliers, 1.0)
 
 
-@plain
+@jitted
 def measured(n, cut, point, rest, s, cost, sizes, tau, kappa):  # type: ignore[no-untyped-def]
     """Where a point stands: gap, relative gap, primal and dual residual, and what is left of the equation of tau."""
     gap, hz, zz, ss, off_z = sums(n[cut:], point[cut:], s, cost[cut:], rest[cut:])
@@ -118,7 +116,7 @@ def space_needed(kinds: int, rows: int) -> int:
     return lines * rows + 8 * (kinds + 1) + 8 * kinds
 
 
-@plain
+@jitted
 def embed(jobs, grid, live, cost, passes, exact, feasible, early, space):  # type: ignore[no-untyped-def]
     """Iterate to ECOS' exit conditions on the scaled programme.
 

@@ -5,14 +5,12 @@ Inner loops run over rows and write to one array each, which is what lets the co
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
-from eunomia.cluster.compiled import compiled
 from eunomia.cluster.solver.small_system import eliminate
+from eunomia.core.compiled import compiled
 
-jitted = partial(compiled, error_model="numpy", fastmath={"reassoc", "contract", "nsz", "nnan"})
+jitted = compiled(error_model="numpy", fastmath={"reassoc", "contract", "nsz", "nnan"})
 CHUNK = 1024
 REGULAR = 7e-8  # ECOS' static regularisation: part of where it stops
 

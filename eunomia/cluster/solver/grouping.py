@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from eunomia.cluster.compiled import compiled
 from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.compiled import compiled
 
 
 def group_rows(columns: Floats) -> tuple[Ints, Ints, Ints]:

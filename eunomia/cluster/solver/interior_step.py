@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
-from eunomia.cluster.compiled import compiled
 from eunomia.cluster.solver.small_system import eliminate
+from eunomia.core.compiled import compiled
 
-jitted = partial(compiled, error_model="numpy")
+jitted = compiled(error_model="numpy")
 
 
 @jitted

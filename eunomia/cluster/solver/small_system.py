@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
-from eunomia.cluster.compiled import compiled
+from eunomia.core.compiled import compiled
 
 
-@partial(compiled, error_model="numpy")
+@compiled(error_model="numpy")
 def eliminate(matrix, right):  # type: ignore[no-untyped-def]
     """Solve a few equations, scaled by their diagonal, with partial pivoting; a singular one gives 0 in its row."""
     size = right.shape[0]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
-from numba import from_dtype, njit, types
+import numpy.typing as npt
+from numba import from_dtype, types
 
 from eunomia.contract.view import READY
+from eunomia.core.compiled import Compiled, compiled
 
 _READY, _FLOATS = types.Array(from_dtype(READY), 1, "C"), types.Array(types.float64, 2, "C")
 _NUMBERS, _FLAGS = types.Array(types.float64, 1, "C"), types.Array(types.boolean, 1, "C")
@@ -29,8 +30,10 @@ SIGNATURE = types.void(
 )
 
 
-@njit
-def _relieve(ready: Any, now_s: float, served_s: Any, starve_s: float) -> None:
+@compiled
+def _relieve(
+    ready: npt.NDArray[np.void], now_s: float, served_s: npt.NDArray[np.float64], starve_s: float
+) -> None:
     """Of each tenant that has starved, the most urgent of its late requests counts as one that can make it."""
     since_s, urgent = np.full(len(served_s), np.inf), np.full(len(served_s), -1)
     for n in range(len(ready)):
@@ -44,19 +47,20 @@ def _relieve(ready: Any, now_s: float, served_s: Any, starve_s: float) -> None:
             ready[urgent[tenant]].late = 0
 
 
+@compiled
 def offer(
-    records: Any,
-    rows_of_input: Any,
-    offered: Any,
+    records: npt.NDArray[np.void],
+    rows_of_input: npt.NDArray[np.int64],
+    offered: npt.NDArray[np.bool_],
     end: int,
     ahead: int,
-    indicators: Any,
-    latency_s: Any,
+    indicators: npt.NDArray[np.float64],
+    latency_s: npt.NDArray[np.float64],
     now_s: float,
-    served_s: Any,
+    served_s: npt.NDArray[np.float64],
     starve_s: float,
-    ready: Any,
-    ready_latency_s: Any,
+    ready: npt.NDArray[np.void],
+    ready_latency_s: npt.NDArray[np.float64],
 ) -> None:
     """Fill ``ready`` (n,) READY and ``ready_latency_s`` (n, devices).
 
@@ -86,9 +90,8 @@ def offer(
 
 
 @cache
-def compile_offer() -> Any:
-    """``offer`` as machine code, kept on disk where numba finds a folder that it may write."""
-    try:
-        return njit(SIGNATURE, cache=True)(offer)
-    except RuntimeError:
-        return njit(SIGNATURE)(offer)
+def compile_offer() -> Compiled[..., None]:
+    """``offer`` as machine code for the types above alone, made or read from disk now."""
+    offer.compile(SIGNATURE)
+    offer.disable_compile()
+    return offer

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.cluster.compiled import compiled
+from eunomia.core.compiled import compiled
 
 LEVELS = 3
 PASSES = 20  # rounds of pairwise exchange, at most; 3 are usual

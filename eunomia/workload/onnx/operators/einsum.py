@@ -7,7 +7,7 @@ from math import prod
 from eunomia.core.errors import ModelError
 from eunomia.workload.onnx.network import Network, Node, plain_layer
 from eunomia.workload.onnx.node_types import Shape
-from eunomia.workload.onnx.operators.product import product
+from eunomia.workload.onnx.operators.product import Sizes, product
 
 
 def einsum(node: Node, net: Network) -> tuple[int, ...]:
@@ -38,7 +38,7 @@ def einsum(node: Node, net: Network) -> tuple[int, ...]:
     rows, columns = count(first - second), count(second - first)
     if b.static and b.elements == inner * columns:  # weights shared by the batch
         batch, rows = 1, batch * rows
-    return product(node, net, a, b, batch=batch, rows=rows, inner=inner, columns=columns)
+    return product(node, net, (a, b, None), Sizes(rows, inner, columns, batch))
 
 
 def _parse(node: Node) -> tuple[list[str], str]:

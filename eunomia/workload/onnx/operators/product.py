@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 from eunomia.core.errors import ModelError
 from eunomia.workload.model import Layer
 from eunomia.workload.onnx.network import Network, Node, Value, as_weights
 from eunomia.workload.onnx.node_types import Shape
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """``batch`` products of (rows x inner) times (inner x columns)."""
+
+    rows: int
+    inner: int
+    columns: int
+    batch: int = 1
 
 
 def matmul(node: Node, net: Network) -> tuple[int, ...]:
@@ -26,7 +37,7 @@ def matmul(node: Node, net: Network) -> tuple[int, ...]:
     batch = prod(_joined(left[:-2], right[:-2]))
     if b.static and prod(right[:-2]) == 1:  # all products share the weights: one product of all rows
         batch, rows = 1, batch * rows
-    return product(node, net, a, b, batch=batch, rows=rows, inner=inner, columns=columns, bias=bias)
+    return product(node, net, (a, b, bias), Sizes(rows, inner, columns, batch))
 
 
 def gemm(node: Node, net: Network) -> tuple[int, ...]:
@@ -36,7 +47,7 @@ def gemm(node: Node, net: Network) -> tuple[int, ...]:
     columns = b.shape[0] if node.attr("transB", 0) else b.shape[1]
     if a.static:
         a, b, rows, columns = b, a, columns, rows
-    return product(node, net, a, b, batch=1, rows=rows, inner=inner, columns=columns, bias=bias)
+    return product(node, net, (a, b, bias), Sizes(rows, inner, columns))
 
 
 def packed_matmul(node: Node, net: Network) -> tuple[int, ...]:
@@ -51,16 +62,16 @@ def packed_matmul(node: Node, net: Network) -> tuple[int, ...]:
 
 
 def product(
-    node: Node, net: Network, a: Value, b: Value, *, batch: int, rows: int, inner: int, columns: int,
-    bias: Value | None = None, name: str = "",
-) -> tuple[int, ...]:  # fmt: skip
-    """One layer of ``batch`` products rows x inner times inner x columns; ``b`` is weights if static."""
+    node: Node, net: Network, factors: tuple[Value, Value, Value | None], sizes: Sizes, name: str = ""
+) -> tuple[int, ...]:
+    """One layer of products. ``factors``: a and b, which is weights if static, and the bias if there is one."""
+    a, b, bias = factors
     bias = as_weights(bias)
     stored = [v for v in (b, bias) if v is not None and v.static and b.static]
     operands = sum(v.elements for v in (b, bias) if v is not None and v not in stored)
     layer = Layer(
-        name or node.name, "matmul", batch=batch, in_channels=inner, out_channels=columns, in_h=rows, out_h=rows,
-        operand_elements=operands,
+        name or node.name, "matmul", batch=sizes.batch, in_channels=sizes.inner, out_channels=sizes.columns,
+        in_h=sizes.rows, out_h=sizes.rows, operand_elements=operands,
     )  # fmt: skip
     return net.add(layer, [a, b, bias], weights=stored, bias=bias is not None)
 

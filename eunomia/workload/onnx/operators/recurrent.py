@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from eunomia.workload.model import Layer
 from eunomia.workload.onnx.network import Network, Node, Value
-from eunomia.workload.onnx.operators.product import product
+from eunomia.workload.onnx.operators.product import Sizes, product
 
 _GATE_OPS = {
     "LSTM": 25,
@@ -38,14 +38,10 @@ def _recurrent(node: Node, net: Network, w: Value, r: Value) -> tuple[int, ...]:
     done: tuple[int, ...] = ()
     for index in range(directions):
         name = f"{node.name}.{index}" if directions > 1 else node.name
-        made = product(
-            node, net, x, _one(w), bias=None if bias is None else _one(bias),
-            batch=1, rows=rows, inner=inner, columns=gates, name=f"{name}.input",
-        )  # fmt: skip
+        factors = (x, _one(w), None if bias is None else _one(bias))
+        made = product(node, net, factors, Sizes(rows, inner, gates), f"{name}.input")
         part = Value("", (rows, gates), producers=made)
-        made = product(
-            node, net, part, _one(r), batch=1, rows=rows, inner=state, columns=gates, name=f"{name}.state"
-        )
+        made = product(node, net, (part, _one(r), None), Sizes(rows, state, gates), f"{name}.state")
         layer = Layer(
             f"{name}.gates", "elementwise", in_channels=gates, in_h=rows, out_channels=state, out_h=rows,
             ops=_GATE_OPS[node.op] * rows * state,

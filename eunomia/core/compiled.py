@@ -1,0 +1,67 @@
+"""How numba's functions outside the event loop are compiled: kept on disk where a folder can be written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ParamSpec, Protocol, TypeVar, overload
+
+from numba import njit
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Compiled(Protocol[P, R_co]):
+    """A function that numba compiles: called as before, and what else its dispatcher offers."""
+
+    @property
+    def py_func(self) -> Callable[P, R_co]:
+        """The function in Python."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Run the machine code; without a signature, compile first for the types of these arguments."""
+
+    def compile(self, signature: object) -> object:
+        """Compile for these types now, or read the machine code from disk."""
+
+    def disable_compile(self) -> None:
+        """Refuse arguments of other types from now on, with TypeError."""
+
+
+@overload
+def compiled(function: Callable[P, R], /) -> Compiled[P, R]: ...
+
+
+@overload
+def compiled(
+    *, error_model: str = "python", fastmath: set[str] | bool = False
+) -> Callable[[Callable[P, R]], Compiled[P, R]]: ...
+
+
+def compiled(
+    function: Callable[P, R] | None = None,
+    /,
+    *,
+    error_model: str = "python",
+    fastmath: set[str] | bool = False,
+) -> Compiled[P, R] | Callable[[Callable[P, R]], Compiled[P, R]]:
+    """Compile on first use. ``error_model``: ``numpy`` divides by zero as NumPy does, ``python`` raises.
+
+    ``fastmath``: what the compiler may take for granted of floats (LLVM's names), for instance that sums may be
+    added in any order; then the last bits can differ between machines.
+
+    The cache knows a change by the file of the function that was called: after editing one that it calls in another
+    file, touch the caller's. numba refuses to keep machine code where it finds no folder that it may write, as in a
+    read-only container without a home; then every process compiles anew, some seconds once.
+    """
+
+    def compile_later(function: Callable[P, R]) -> Compiled[P, R]:
+        made: Compiled[P, R]
+        try:
+            made = njit(cache=True, error_model=error_model, fastmath=fastmath)(function)
+        except RuntimeError:
+            made = njit(error_model=error_model, fastmath=fastmath)(function)
+        return made
+
+    return compile_later if function is None else compile_later(function)

@@ -18,7 +18,7 @@ CEILINGS = {
     "uses of Any": 1_140,
     "fmt: skip": 200,
     "import circles": 0,
-    "guide words": 47_300,
+    "guide words": 45_200,
     "lines of the longest file": 369,
 }
 

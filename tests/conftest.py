@@ -13,6 +13,9 @@ settings.register_profile(
     "suite", deadline=None, derandomize=True, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("deep", settings.get_profile("suite"), derandomize=False, max_examples=1000)
+settings.register_profile(
+    "page", settings.get_profile("suite"), max_examples=250
+)  # benchmarks/serving/conformance.py
 settings.register_profile("bounds", settings.get_profile("suite"), max_examples=BOUNDS_EXAMPLES)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 

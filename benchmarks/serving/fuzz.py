@@ -8,10 +8,14 @@ down as ``crash-...``. ``--seconds N`` (default 60); a folder of inputs to begin
 
 from __future__ import annotations
 
+import argparse
 import json
+import re
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +26,11 @@ def http(data: bytes) -> None:
     from eunomia.serving.protocol.infer import read_request, write_response
 
     length = int.from_bytes(data[:2], "little") if len(data) > 2 and data[0] % 4 else None
-    try:
+    with suppress(ServingError):
         request = read_request("m", "", memoryview(data[2:]), length)
-    except ServingError:
-        return
-    arrays = {t.name: t.data for t in request.inputs if hasattr(t.data, "dtype")}
-    if not request.outputs:
-        write_response(request, "1", arrays, {})
+        arrays = {t.name: t.data for t in request.inputs if hasattr(t.data, "dtype")}
+        if not request.outputs:
+            write_response(request, "1", arrays, {})
 
 
 def grpc(data: bytes) -> None:
@@ -39,14 +41,8 @@ def grpc(data: bytes) -> None:
     from eunomia.serving.fronts.grpc import read_message
     from eunomia.serving.protocol.errors import ServingError
 
-    try:
-        message = pb.ModelInferRequest.FromString(data)
-    except DecodeError:
-        return
-    try:
-        read_message(message)
-    except ServingError:
-        return
+    with suppress(DecodeError, ServingError):
+        read_message(pb.ModelInferRequest.FromString(data))
 
 
 def policy(data: bytes) -> None:
@@ -55,10 +51,8 @@ def policy(data: bytes) -> None:
     from eunomia.serving.protocol.errors import ServingError
     from eunomia.serving.protocol.infer import read_json
 
-    try:
+    with suppress(ServingError):
         read_placing(read_json(data))
-    except ServingError:
-        return
 
 
 def grant(data: bytes) -> None:
@@ -67,10 +61,8 @@ def grant(data: bytes) -> None:
     from eunomia.serving.protocol.infer import read_json
     from eunomia.serving.tenants.content import as_json, read_grant
 
-    try:
+    with suppress(ServingError):
         as_json(read_grant("a", read_json(data)))
-    except ServingError:
-        return
 
 
 def journal(data: bytes) -> None:
@@ -91,15 +83,13 @@ def twin(data: bytes) -> None:
         content: Any = json.loads(data)
     except (ValueError, RecursionError):
         return
-    try:
+    with suppress(EunomiaError):
         twin_of(content)
-    except EunomiaError:
-        return
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    "http": http, "grpc": grpc, "policy": policy, "grant": grant, "journal": journal, "twin": twin,
-}  # fmt: skip
+    read.__name__: read for read in (http, grpc, policy, grant, journal, twin)
+}
 BODY = b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"parameters":{"binary_data_size":4}}]}'
 SEEDS: dict[str, bytes] = {
     "http": len(BODY).to_bytes(2, "little") + BODY + b"\0" * 4,
@@ -112,28 +102,40 @@ SEEDS: dict[str, bytes] = {
 }  # fmt: skip
 
 
+def campaign(target: str, seconds: int) -> tuple[int, list[str]]:
+    """Inputs tried by a process of its own, and what it found: the names of libFuzzer's files, or its last words."""
+    command = [sys.executable, "-m", "benchmarks.serving.fuzz", target, "--seconds", str(seconds), "-seed=1"]
+    with tempfile.TemporaryDirectory() as folder:
+        run = subprocess.run(
+            [*command, f"-artifact_prefix={folder}/"], capture_output=True, text=True, check=False
+        )
+        crashes = sorted(path.name for path in Path(folder).iterdir())
+    log = run.stdout + run.stderr
+    counts = re.findall(r"(?:Done |^#)(\d+)", log, re.MULTILINE)
+    if run.returncode and not crashes:
+        crashes = [f"it ended with status {run.returncode}: {log.strip()[-200:]}"]
+    return max(map(int, counts), default=0), crashes
+
+
 def main() -> None:
-    """Entry point."""
+    """Entry point; words that are not understood here are libFuzzer's."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("target", choices=TARGETS)
+    parser.add_argument("--seconds", type=int, default=60)
+    asked, more = parser.parse_known_args()
     try:
         import atheris
     except ImportError:
         sys.exit("this needs atheris: pip install atheris")
-    words = sys.argv[1:]
-    seconds = 60
-    if "--seconds" in words:
-        place = words.index("--seconds")
-        seconds = int(words[place + 1])
-        del words[place : place + 2]
-    if not words or words[0] not in TARGETS:
-        sys.exit(f"name a target: {', '.join(TARGETS)}")
-    target = TARGETS[words[0]]
+    seed = SEEDS.get(asked.target, b"")
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "seed").write_bytes(SEEDS.get(words[0], b""))
+        Path(folder, "seed").write_bytes(seed)
         with atheris.instrument_imports(include=["eunomia"], enable_loader_override=False):
-            target(SEEDS.get(words[0], b""))
-        atheris.Setup(
-            [sys.argv[0], f"-max_total_time={seconds}", "-max_len=4096", folder, *words[1:]], target
-        )
+            TARGETS[asked.target](seed)
+        limits = [f"-max_total_time={asked.seconds}", "-max_len=4096"]
+        atheris.Setup([sys.argv[0], *limits, folder, *more], TARGETS[asked.target])
         atheris.Fuzz()
 
 

@@ -1,4 +1,4 @@
-"""Databases to test with: SQLite always, PostgreSQL where its programs are installed."""
+"""Databases to test with, SQLite and PostgreSQL where its programs are installed; one server for stock clients."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.serving import broken
+from tests.serving import stock
 
 
 @pytest.fixture(scope="module")
@@ -26,3 +27,10 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path / 'tenants.db'}"
     found: str = request.getfixturevalue("postgres")
     return found
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stock.Place]:
+    """A server in a process of its own, with a small network and a large one."""
+    with stock.place(tmp_path_factory.mktemp("server")) as found:
+        yield found

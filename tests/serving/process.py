@@ -21,7 +21,7 @@ from eunomia.serving.models.convolutional import mobilenet_v2
 from eunomia.serving.tenants.grants import hash_key
 from tests import children
 from tests.patience import PATIENCE_S
-from tests.serving.live import ADMIN, GOLD, PROMISED_S, SIDE
+from tests.serving.live import ADMIN, GOLD, PROMISED_S, SIDE, SILVER
 
 IMAGE = np.random.default_rng(0).random((1, 3, SIDE, SIDE), np.float32)
 
@@ -32,6 +32,7 @@ class Process:
 
     process: subprocess.Popen[str]
     url: str
+    grpc: str
 
     def ask(
         self, path: str, content: Any = None, key: str | None = ADMIN, method: str | None = None,
@@ -85,7 +86,7 @@ class Process:
 
 
 def write_server(folder: Path, **changes: Any) -> Path:
-    """A server file: gold and an administrator, one small network."""
+    """A server file: gold, silver and an administrator, one small network."""
     (folder / "small.onnx").write_bytes(mobilenet_v2(side=SIDE, classes=10))
     table = {
         "http_port": 0, "grpc_port": 0, "cache_dir": str(folder / "cache"), "policy": "fcfs", "arena_mib": 16.0,
@@ -102,6 +103,9 @@ onnx = {json.dumps(str(folder / "small.onnx"))}
 name = "gold"
 key_sha256 = ["{hash_key(GOLD)}"]
 promise = [{{ model = "*", deadline_ms = {PROMISED_S * 1e3}, slo = {{ hit_rate = 0.9 }} }}]
+[[tenant]]
+name = "silver"
+key_sha256 = ["{hash_key(SILVER)}"]
 [[tenant]]
 name = "root"
 role = "admin"
@@ -126,7 +130,8 @@ def process(
         ) as child,
     ):  # fmt: skip
         try:
-            yield Process(child, json.loads(children.first_line(child))["http"])
+            ready = json.loads(children.first_line(child))
+            yield Process(child, ready["http"], ready["grpc"])
         finally:
             child.send_signal(signal.SIGTERM)
             child.wait(PATIENCE_S)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import http.client
 import json
 import logging
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
-from benchmarks.serving.roles import ADMIN_ONLY, ADMIN_RPCS, OPEN, OPEN_RPCS
 from eunomia.serving.fronts.http import HttpFront
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.connection import connect
@@ -20,10 +21,25 @@ from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant
 from tests.patience import PATIENCE_S
 from tests.serving.live import ADMIN, GOLD, running
+from tests.serving.made_up import said
 from tests.serving.process import process, write_server
 
 pb = pytest.importorskip("tritonclient.grpc.service_pb2")
 from tritonclient.grpc import service_pb2_grpc as stubs  # noqa: E402
+
+# What anybody may ask; all else needs a key, and what ADMIN_ONLY names, an administrator's.
+OPEN = {
+    ("GET", "/"),
+    ("GET", "/openapi.json"),
+    ("GET", "/v2"),
+    ("GET", "/v2/health/live"),
+    ("GET", "/v2/health/ready"),
+    ("GET", "/v2/models/{model}/ready"),
+    ("GET", "/v2/models/{model}/versions/{version}/ready"),
+}
+ADMIN_ONLY = re.compile(r"/metrics|/v2/eunomia/(twin|tenants|policy).*|/v2/repository/models/.*")
+OPEN_RPCS = {"ServerLive", "ServerReady", "ServerMetadata", "ModelReady"}
+ADMIN_RPCS = {"RepositoryModelLoad", "RepositoryModelUnload"}
 
 
 @pytest.fixture(scope="module")
@@ -45,48 +61,54 @@ def bearer(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
-def test_every_route_has_its_role(server: Server) -> None:
+def test_every_route_has_its_role(server: Server, record_property: Callable[[str, object], None]) -> None:
     app = HttpFront(server.service, 1000).application()
     routes = {
         (r.method, r.resource.canonical) for r in app.router.routes() if r.resource and r.method != "HEAD"
     }
     assert routes > OPEN and len(routes) > 30
-    for method, template in sorted(routes):
-        path = template.format(model="small", version="1", region="r", tenant="gold")
-        without = http_status(server, method, path, {})
-        unknown = http_status(server, method, path, bearer("eun_made-up"))
+    roles: Counter[str] = Counter()
+    for method, template in sorted(routes, key=lambda route: (route[1].endswith("/unload"), route)):
+        path = template.format(model="small", version="1", region="r", tenant="nobody-there")
+        keys = ({}, *map(bearer, ("eun_made-up", GOLD, ADMIN)))
+        nobody, unknown, tenant, admin = (http_status(server, method, path, key) for key in keys)
         if (method, template) in OPEN:
-            assert without == 200, (method, template)
+            roles["anybody"] += 1
+            assert {nobody, unknown, tenant, admin} == {200}, (method, template)
             continue
-        assert (without, unknown) == (401, 401), (method, template)
+        only_admin = ADMIN_ONLY.fullmatch(template) is not None
+        roles["administrator" if only_admin else "tenant"] += 1
+        assert (nobody, unknown) == (401, 401) and admin not in (401, 403), (method, template)
         assert http_status(server, method, path, {"x-tenant-id": "root"}) == 401, (method, template)
-        if ADMIN_ONLY.fullmatch(template):
-            assert http_status(server, method, path, bearer(GOLD)) == 403, (method, template)
+        assert (tenant == 403) == only_admin and tenant != 401, (method, template)
+    record_property("answers", said(roles))
+    assert http_status(server, "POST", "/v2/repository/models/small/load", bearer(ADMIN)) == 200
 
 
-def test_every_rpc_has_its_role(server: Server) -> None:
+def test_every_rpc_has_its_role(server: Server, record_property: Callable[[str, object], None]) -> None:
     service = pb.DESCRIPTOR.services_by_name["GRPCInferenceService"]
-    seen: dict[str, tuple[Any, Any, Any]] = {}
+    seen: dict[str, list[Any]] = {}
     with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
         stub = stubs.GRPCInferenceServiceStub(channel)
-        for method in service.methods:
+        for method in sorted(service.methods, key=lambda method: method.name == "RepositoryModelUnload"):
             message = getattr(pb, method.input_type.name)()
             for field in ("name", "model_name"):
                 if field in method.input_type.fields_by_name:
                     setattr(message, field, "small")
-            seen[method.name] = tuple(  # type: ignore[assignment]
-                answer(getattr(stub, method.name), message, method.name, key)
-                for key in (None, "eun_made-up", GOLD)
-            )
+            call = getattr(stub, method.name)
+            keys = (None, "eun_made-up", GOLD, ADMIN)
+            seen[method.name] = [answer(call, message, method.name, key) for key in keys]
+    assert http_status(server, "POST", "/v2/repository/models/small/load", bearer(ADMIN)) == 200
     denied, forbidden = grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED
-    offered = {name: codes for name, codes in seen.items() if codes[2] is not grpc.StatusCode.UNIMPLEMENTED}
+    offered = {name: codes for name, codes in seen.items() if codes[3] is not grpc.StatusCode.UNIMPLEMENTED}
     assert set(offered) > OPEN_RPCS | ADMIN_RPCS and len(offered) >= 14
     for name, codes in offered.items():
         if name in OPEN_RPCS:
-            assert codes == (grpc.StatusCode.OK,) * 3, name
+            assert codes == [grpc.StatusCode.OK] * 4, name
         else:
-            assert codes[:2] == (denied, denied), name
+            assert codes[:2] == [denied, denied] and codes[3] not in (denied, forbidden), name
             assert (codes[2] is forbidden) == (name in ADMIN_RPCS), name
+    record_property("answers", f"{len(offered)} RPCs")
 
 
 def answer(call: Any, message: Any, name: str, key: str | None) -> Any:

@@ -1,0 +1,216 @@
+"""Streams, clients that give up, and calls with a deadline: what needs requests that take their time.
+
+``large`` is a ResNet-50 of many blocks, asked for sixteen pictures at once. Whoever gives up is told so, and the
+server stops at the next block: it counts the request as cancelled, and has all its memory for tensors back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.request
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import pytest
+
+pytest.importorskip("tritonclient.grpc")
+
+from tests.patience import PATIENCE_S, until_async  # noqa: E402
+from tests.serving.live import ADMIN  # noqa: E402
+from tests.serving.stock import ROWS_OF_LARGE, Place, Stub, bearer, refused, right, stub  # noqa: E402
+
+SENT, WRONG = 20, 5  # requests in a stream; which of them names no network
+AT_ONCE = 6  # single requests, of which all but the first are cancelled
+Found = list[tuple[Any, Any]]  # answer, error
+
+
+def counts(at: Place) -> Counter[str]:
+    """Requests so far by their outcome, and ``free``: the server's memory for tensors that nobody holds."""
+    request = urllib.request.Request(f"{at.server.url}/metrics", headers=bearer(ADMIN))
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+        lines = answer.read().decode().splitlines()
+    found: Counter[str] = Counter()
+    for line in lines:
+        if line.startswith("eunomia_requests_total{"):
+            found[line.partition('outcome="')[2].partition('"')[0]] += int(float(line.rsplit(" ", 1)[1]))
+        if line.startswith("eunomia_arena_free_bytes "):
+            found["free"] = int(float(line.rsplit(" ", 1)[1]))
+    return found
+
+
+async def gave_up(s: Stub, before: Counter[str], count: int) -> None:
+    """The server counts as many given up as there were, holds nothing of them, and serves on."""
+
+    def more() -> int:
+        now = counts(s.place)
+        free = now["free"] == before["free"]
+        return free * sum(now[kind] - before[kind] for kind in ("cancelled", "expired"))
+
+    await until_async(lambda: more() >= count)
+    assert more() == count
+    await right("infer afterwards", s.infer, s.exact)
+
+
+async def all_there(at: Place, waiting: int = AT_ONCE - 1) -> None:
+    """Until the server runs one request, and so many wait."""
+
+    def there() -> bool:
+        _, state = at.server.ask("/v2/eunomia/state")
+        return state["waiting"] >= waiting and state["devices"][0]["running"]
+
+    await until_async(there)
+
+
+# --- streams -------------------------------------------------------------------------------------------
+
+
+async def stream(s: Stub) -> None:
+    """Answers in turn; a wrong request among them gets its error, and the stream goes on."""
+    found: Found = []
+    s.client.start_stream(lambda result, error: found.append((result, error)), headers=s.headers)
+    for n in range(SENT):
+        s.client.async_stream_infer("small" if n != WRONG else "nobody", [s.tensor()], request_id=str(n))
+    await until_async(lambda: len(found) == SENT)
+    s.client.stop_stream()
+    in_turn(s, found)
+
+
+async def aio_stream(s: Stub) -> None:
+    """The same by ``stream_infer``."""
+
+    async def asked() -> AsyncIterator[dict[str, Any]]:
+        for n in range(SENT):
+            model = "small" if n != WRONG else "nobody"
+            yield {"model_name": model, "inputs": [s.tensor()], "request_id": str(n)}
+
+    in_turn(s, [pair async for pair in s.client.stream_infer(asked(), headers=s.headers)])
+
+
+def in_turn(s: Stub, found: Found) -> None:
+    """One answer per request, in order, one of them an error."""
+    assert len(found) == SENT
+    for n, (result, error) in enumerate(found):
+        if n == WRONG:
+            assert "unknown model" in str(error)
+        else:
+            assert error is None and s.exact(result) and s.identity(result) == str(n)
+
+
+async def stream_cancelled(s: Stub) -> None:
+    """A stream is cancelled after its first answer."""
+    before, found = counts(s.place), []
+    s.client.start_stream(lambda result, error: found.append((result, error)), headers=s.headers)
+    for _ in range(SENT):
+        s.client.async_stream_infer("large", [s.pictures()])
+    await until_async(lambda: found)
+    await all_there(s.place, 0)
+    s.client.stop_stream(cancel_requests=True)
+    cut_off(found)
+    await gave_up(s, before, 1)
+
+
+async def aio_stream_cancelled(s: Stub) -> None:
+    """The same by ``stream_infer(...).cancel()``."""
+    before, found = counts(s.place), []
+
+    async def asked() -> AsyncIterator[dict[str, Any]]:
+        for _ in range(SENT):
+            yield {"model_name": "large", "inputs": [s.pictures()]}
+
+    answers = s.client.stream_infer(asked(), headers=s.headers)
+    try:
+        async for pair in answers:
+            found.append(pair)
+            await all_there(s.place, 0)
+            answers.cancel()
+    except (asyncio.CancelledError, Exception) as error:
+        found.append((None, error))
+    cut_off(found)
+    await gave_up(s, before, 1)
+
+
+def cut_off(found: Found) -> None:
+    """At least one answer, the client's own word of the end, nothing after it."""
+    errors = [str(error) or type(error).__name__ for _, error in found if error is not None]
+    assert 0 < len(found) - len(errors) < SENT and all("ancel" in text for text in errors), errors
+
+
+# --- single requests that are cancelled ------------------------------------------------------------------
+
+
+async def cancelled(s: Stub) -> None:
+    """``async_infer(...).cancel()`` of all but the first."""
+    before, found = counts(s.place), dict[int, Any]()
+    calls = []
+    for n in range(AT_ONCE):
+
+        def keep(result: Any, error: Any, n: int = n) -> None:
+            found[n] = error or result
+
+        calls.append(s.client.async_infer("large", [s.pictures()], keep, headers=s.headers))
+    await all_there(s.place)
+    for one in calls[1:]:
+        one.cancel()
+    await until_async(lambda: len(found) == AT_ONCE)
+    await only_the_first(s, before, [found[n] for n in range(AT_ONCE)])
+
+
+async def aio_cancelled(s: Stub) -> None:
+    """The tasks of all but the first are cancelled; over HTTP the connection ends, over gRPC the call."""
+    before = counts(s.place)
+    infer = s.client.infer
+    tasks = [asyncio.ensure_future(infer("large", [s.pictures()], headers=s.headers)) for _ in range(AT_ONCE)]
+    await all_there(s.place)
+    for task in tasks[1:]:
+        task.cancel()
+    await only_the_first(s, before, await asyncio.gather(*tasks, return_exceptions=True))
+
+
+async def only_the_first(s: Stub, before: Counter[str], found: list[Any]) -> None:
+    """The first has its answer, the others are told that they were cancelled."""
+    assert found[0].as_numpy("logits").shape == (ROWS_OF_LARGE, 10)
+    for error in found[1:]:
+        assert "ancelled" in f"{type(error).__name__} {error}"
+    await gave_up(s, before, AT_ONCE - 1)
+
+
+# --- deadlines -------------------------------------------------------------------------------------------
+
+
+async def deadlines(s: Stub) -> None:
+    """gRPC's own deadline: kept, too short behind a long request, and hopeless from the start."""
+    await right("60 s", lambda: s.infer(client_timeout=60.0), s.exact)
+    before, late = counts(s.place), "DEADLINE_EXCEEDED|Deadline Exceeded"
+    async with stub("gRPC", s.place) as other:
+        for _ in range(AT_ONCE):
+            other.client.async_infer("large", [other.pictures()], lambda *_: None, headers=s.headers)
+        await all_there(s.place)
+        await refused("behind long ones", lambda: s.infer(client_timeout=0.05), late)
+        await gave_up(s, before, 1)
+    await refused("0.1 ms", lambda: s.infer(client_timeout=1e-4), late + "|the network alone takes")
+    await right("infer afterwards", lambda: s.infer(client_timeout=60.0), s.exact)
+
+
+ROWS: list[tuple[str, str, Callable[[Stub], Coroutine[Any, Any, None]]]] = [
+    ("a stream", "gRPC", stream),
+    ("a stream", "gRPC, asyncio", aio_stream),
+    ("a stream, cancelled", "gRPC", stream_cancelled),
+    ("a stream, cancelled", "gRPC, asyncio", aio_stream_cancelled),
+    ("single requests, cancelled", "HTTP, asyncio", aio_cancelled),
+    ("single requests, cancelled", "gRPC", cancelled),
+    ("single requests, cancelled", "gRPC, asyncio", aio_cancelled),
+    ("a call's deadline", "gRPC", deadlines),
+    ("a call's deadline", "gRPC, asyncio", deadlines),
+]
+
+
+@pytest.mark.parametrize("what, client, row", ROWS, ids=[f"{what} by {client}" for what, client, _ in ROWS])
+def test_a_stock_client_and_long_requests(
+    place: Place, what: str, client: str, row: Callable[[Stub], Coroutine[Any, Any, None]]
+) -> None:
+    async def asked() -> None:
+        async with stub(client, place) as s:
+            await row(s)
+
+    asyncio.run(asked())

@@ -15,14 +15,11 @@ from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from eunomia.report.table import Table
     from eunomia.study.batch import Keep, OnDone
     from eunomia.study.compare import AnyComparison
     from eunomia.study.result import AnyRun, Result
     from eunomia.study.sweep import AnySweep
     from eunomia.study.wing import AnyWing
-
-NARROW = 110  # columns of a terminal below which intervals are left out
 
 OnePolicy = Annotated[
     str | None,
@@ -178,13 +175,17 @@ def parse_grid(texts: list[str]) -> dict[str, list[object]]:
 
 
 def show(result: Result, quiet: bool, paths: dict[str, str]) -> None:
-    """The table of a result, what it says in sentences, and where the files are."""
+    """The table of a result, what it says in sentences, and where the files are.
+
+    A terminal too narrow for the table gets it without intervals.
+    """
     from eunomia.cli.tables import print_table
 
-    short = stdout().width < NARROW
-    stdout().print(result.title, style="bold", soft_wrap=True)
-    table: Table = result.table(short)
-    print_table(table.header, table.rows, table.right)
+    console, table = stdout(), result.table()
+    if console.is_terminal and table.width > console.width:
+        table = result.table(short=True)
+    console.print(result.title, style="bold", soft_wrap=True)
+    print_table(table.header, table.rows, table.right, None if console.is_terminal else table.width)
     for line in result.footnotes():
         stdout().print(line, style="dim", soft_wrap=True)
     for line in result.sentences():

@@ -26,7 +26,7 @@ class LoadOptions:
     model: Annotated[str | None, typer.Option(help="With an address: the model to ask.")] = None
     rate: Annotated[float, typer.Option(min=1e-6, help="With an address: requests per second.")] = 10.0
     tenant: Annotated[str, typer.Option(help="With an address: who asks.")] = "default"
-    deadline_ms: Annotated[float, typer.Option(min=1e-3, help="With an address: what counts as in time.")] = (
+    deadline_ms: Annotated[float, typer.Option(min=1e-3, help="With an address: the deadline of each request.")] = (
         100.0
     )
     send_deadline: Annotated[
@@ -133,6 +133,6 @@ def _print(result: Data) -> None:
     stdout().print(table)
     lag = result["generator_lag_ms"]
     say(
-        f"offered {result['offered_per_s']:.1f}/s, in time {result['goodput_per_s']:.1f}/s; "
+        f"offered {result['offered_per_s']:.1f}/s, goodput {result['goodput_per_s']:.1f}/s; "
         f"generator late by {lag['p99']:.1f} ms (p99), {lag['max']:.1f} ms (max)"
     )

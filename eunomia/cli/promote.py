@@ -43,7 +43,7 @@ def promote(
         bool, typer.Option("--even-if-equal", help="Pass where the recording cannot tell the two apart.")
     ] = False,
     margin: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Hit rate that may be lost where more promises are kept.")
+        float, typer.Option(min=0.0, max=1.0, help="Hit rate that may be lost where SLO attainment rises.")
     ] = 0.05,
     check: Annotated[bool, typer.Option("--check", help="Judge only; change nothing.")] = False,
     rollback: Annotated[bool, typer.Option("--rollback", help="Back to the policy before; nothing is judged.")] = False,

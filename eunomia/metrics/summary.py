@@ -38,12 +38,9 @@ def _metric(
     return RunMetric(label, HEADINGS.get(label, label), unit, better, function, anchor, needs)
 
 
-HEADINGS = {  # of columns, where the full label is too long for one
+HEADINGS = {  # of columns, where the full label is too long for one: some of its words
     "hit rate of the worst tenant": "worst tenant",
     "Jain's index of hit rates": "Jain",
-    "tardiness, p99": "p99 tardiness",
-    "response, p99": "p99 response",
-    "accelerators busy": "utilisation",
     "energy per request": "energy/request",
 }
 
@@ -81,17 +78,17 @@ METRICS: dict[str, RunMetric] = {
     "late_rate": _metric("outcomes", lambda r: service.late_rate(r.requests), "share", "lower", "late rate"),
     "drop_rate": _metric("outcomes", lambda r: service.drop_rate(r.requests), "share", "lower", "drop rate"),
     "overdue_rate": _metric("outcomes", lambda r: service.overdue_rate(r.requests), "share", "lower", "overdue rate"),
-    "response_mean_s": _metric("latency", lambda r: mean(r.response_s), "s", "lower", "response, mean"),
-    "response_p50_s": _metric("latency", lambda r: nearest_rank(r.response_s, 50), "s", "lower", "response, p50"),
-    "response_p95_s": _metric("latency", lambda r: nearest_rank(r.response_s, 95), "s", "lower", "response, p95"),
-    "response_p99_s": _metric("latency", lambda r: nearest_rank(r.response_s, 99), "s", "lower", "response, p99"),
-    "antt": _metric("antt", lambda r: mean(r.slowdown), "ratio", "lower", "slowdown, mean (ANTT)"),
-    "slowdown_p50": _metric("slowdown", lambda r: nearest_rank(r.slowdown, 50), "ratio", "lower", "slowdown, p50"),
-    "slowdown_p95": _metric("slowdown", lambda r: nearest_rank(r.slowdown, 95), "ratio", "lower", "slowdown, p95"),
-    "slowdown_p99": _metric("slowdown", lambda r: nearest_rank(r.slowdown, 99), "ratio", "lower", "slowdown, p99"),
-    "lateness_mean_s": _metric("tardiness", lambda r: mean(r.lateness_s), "s", "lower", "lateness, mean"),
-    "tardiness_mean_s": _metric("tardiness", lambda r: mean(r.tardiness_s), "s", "lower", "tardiness, mean"),
-    "tardiness_p99_s": _metric("tardiness", lambda r: nearest_rank(r.tardiness_s, 99), "s", "lower", "tardiness, p99"),
+    "response_mean_s": _metric("latency", lambda r: mean(r.response_s), "s", "lower", "mean response"),
+    "response_p50_s": _metric("latency", lambda r: nearest_rank(r.response_s, 50), "s", "lower", "p50 response"),
+    "response_p95_s": _metric("latency", lambda r: nearest_rank(r.response_s, 95), "s", "lower", "p95 response"),
+    "response_p99_s": _metric("latency", lambda r: nearest_rank(r.response_s, 99), "s", "lower", "p99 response"),
+    "antt": _metric("antt", lambda r: mean(r.slowdown), "ratio", "lower", "mean slowdown (ANTT)"),
+    "slowdown_p50": _metric("slowdown", lambda r: nearest_rank(r.slowdown, 50), "ratio", "lower", "p50 slowdown"),
+    "slowdown_p95": _metric("slowdown", lambda r: nearest_rank(r.slowdown, 95), "ratio", "lower", "p95 slowdown"),
+    "slowdown_p99": _metric("slowdown", lambda r: nearest_rank(r.slowdown, 99), "ratio", "lower", "p99 slowdown"),
+    "lateness_mean_s": _metric("tardiness", lambda r: mean(r.lateness_s), "s", "lower", "mean lateness"),
+    "tardiness_mean_s": _metric("tardiness", lambda r: mean(r.tardiness_s), "s", "lower", "mean tardiness"),
+    "tardiness_p99_s": _metric("tardiness", lambda r: nearest_rank(r.tardiness_s, 99), "s", "lower", "p99 tardiness"),
     "throughput_per_s": _metric(
         "goodput", lambda r: service.throughput_per_s(r.departed, r.scope.length_s), "1/s", "higher", "throughput"
     ),
@@ -127,7 +124,7 @@ METRICS: dict[str, RunMetric] = {
         "slo_attainment", lambda r: indicators.slo_attainment(r.pairs), "share", "higher", "SLO attainment", "pairs"
     ),
     "slo_shortfall": _metric(
-        "slo_shortfall", lambda r: indicators.slo_shortfall(r.pairs), "ratio", "lower", "SLO shortfall, mean", "pairs"
+        "slo_shortfall", lambda r: indicators.slo_shortfall(r.pairs), "ratio", "lower", "mean SLO shortfall", "pairs"
     ),
     "prema_fairness": _metric(
         "prema_fairness", lambda r: fairness.prema_fairness(r.requests), "ratio", "higher", "PREMA fairness"
@@ -142,10 +139,10 @@ METRICS: dict[str, RunMetric] = {
     ),
     "ux_cost": _metric("ux_cost", _ux_cost, "ratio", "lower", "UXCost", "costs"),
     "utilisation": _metric(
-        "utilisation", lambda r: r.used(effective=False), "share", "neither", "accelerators busy", "accelerators"
+        "utilisation", lambda r: r.used(effective=False), "share", "neither", "utilisation", "accelerators"
     ),
     "utilisation_effective": _metric(
-        "utilisation", lambda r: r.used(effective=True), "share", "higher", "accelerators busy, effective",
+        "utilisation", lambda r: r.used(effective=True), "share", "higher", "effective utilisation",
         "accelerators",
     ),
     "bandwidth_saturation": _metric(
@@ -168,11 +165,11 @@ METRICS: dict[str, RunMetric] = {
         "share", "lower", "energy of deciding", "scheduler_energy_j",
     ),
     "decision_p50_s": _metric(
-        "decision_time", lambda r: nearest_rank(r.decision_times_s, 50), "s", "lower", "time to decide, p50",
+        "decision_time", lambda r: nearest_rank(r.decision_times_s, 50), "s", "lower", "p50 time to decide",
         "decision_times_s",
     ),
     "decision_p99_s": _metric(
-        "decision_time", lambda r: nearest_rank(r.decision_times_s, 99), "s", "lower", "time to decide, p99",
+        "decision_time", lambda r: nearest_rank(r.decision_times_s, 99), "s", "lower", "p99 time to decide",
         "decision_times_s",
     ),
     "decisions_per_request": _metric(

@@ -101,8 +101,8 @@ def _parts(run: RunRecords, number: int) -> tuple[tuple[str, float], ...]:
     facts = run["requests"].slice(row, 1).to_pylist()[0]
     end = facts["finish_s"] if facts["finish_s"] is not None else _end_of_run(run)
     running, work = facts["running_s"] or 0.0, facts["work_s"] or 0.0
-    waiting = max(0.0, end - facts["arrival_s"] - running)
-    parts = [("waiting", waiting), ("computing", work), ("contention", facts["stretch_s"] or 0.0),
+    queueing = max(0.0, end - facts["arrival_s"] - running)
+    parts = [("queueing", queueing), ("service", work), ("contention", facts["stretch_s"] or 0.0),
              ("switching", facts["switch_s"] or 0.0)]  # fmt: skip
     return tuple(parts)
 

@@ -19,36 +19,34 @@ MAX_PAIRS = 60
 FAIRNESS_POINTS = 240
 
 
-def slo_rows(a: Assessment) -> list[Data]:
-    """One row per (tenant, model) with an SLO: the target, and what each policy attained over its seeds."""
+def pair_rows(a: Assessment) -> list[Data]:
+    """One row per tenant-model pair with an SLO: its target, and indicators by policy; names as in schema PAIRS."""
     found: dict[tuple[str, str], Data] = {}
-    values: dict[tuple[str, str], dict[str, list[float]]] = {}
-    kept: dict[tuple[str, str], dict[str, int]] = {}
+    outcomes: dict[tuple[str, str], dict[str, list[Data]]] = {}
     for run in a.comparison.runs:
         for row in run["pairs"].to_pylist() if "pairs" in run.tables else ():
             if row["slo_kind"] is None:
                 continue
             key = (row["tenant"], row["model"])
-            found.setdefault(key, {"kind": row["slo_kind"], "target": row["slo_target"]})
-            value = np.nan if row["sli"] is None else row["sli"]
-            values.setdefault(key, {}).setdefault(run.policy, []).append(value)
-            counts = kept.setdefault(key, {})
-            counts[run.policy] = counts.get(run.policy, 0) + bool(row["met"])
-    rows = []
-    for (tenant, model), facts in found.items():
-        attained = {
-            p: _attained(values[tenant, model].get(p, []), kept[tenant, model].get(p, 0)) for p in a.policies
+            found.setdefault(key, {"slo_kind": row["slo_kind"], "slo_target": row["slo_target"]})
+            outcomes.setdefault(key, {}).setdefault(run.policy, []).append(row)
+    rows = [
+        {
+            "tenant": tenant,
+            "model": model,
+            **facts,
+            "policies": {policy: _outcome(outcomes[tenant, model].get(policy, [])) for policy in a.policies},
         }
-        rows.append({"tenant": tenant, "model": model, **facts, "attained": attained})
+        for (tenant, model), facts in found.items()
+    ]
     return rows[:MAX_PAIRS]
 
 
-def _attained(values: list[float], kept: int) -> Data:
-    estimate = interval(values)
-    return {
-        "mean": plain(estimate.mean), "low": plain(estimate.low), "high": plain(estimate.high),
-        "kept": kept, "runs": len(values),
-    }  # fmt: skip
+def _outcome(rows: list[Data]) -> Data:
+    """The indicator over seeds, and the share of ``runs`` that met the SLO."""
+    estimate = interval([np.nan if row["sli"] is None else row["sli"] for row in rows])
+    sli = {"mean": plain(estimate.mean), "low": plain(estimate.low), "high": plain(estimate.high)}
+    return {"sli": sli, "met": sum(bool(row["met"]) for row in rows) / max(1, len(rows)), "runs": len(rows)}
 
 
 def split_rows(a: Assessment, policy: str) -> list[Data]:

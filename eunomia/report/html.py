@@ -68,7 +68,7 @@ def page_data(a: Assessment) -> Data:
         "shown": a.policies.index(best) if best in a.policies else 0,
         "tenants": a.tenant_names,
         "seed": seed,
-        "slo": figures.slo_rows(a),
+        "pairs": figures.pair_rows(a),
         "split": {policy: figures.split_rows(a, policy) for policy in a.policies},
         "fairness": {policy: figures.fairness_lines(a, run) for policy, run in shown.items()},
         "reasons": {policy: figures.reason_rows(a, policy) for policy in a.policies},

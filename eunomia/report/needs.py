@@ -39,11 +39,15 @@ def _changes(
     isolated = float(floats(history.run["requests"], "isolated_s")[row])
     if _shortest(history, request) > allowed:
         return (_impossible(_shortest(history, request), allowed),)
-    slower = max(0.0, parts["computing"] - isolated)
-    lost = {name: span(parts[name]) for name in ("waiting", "contention", "switching")}
-    better = "it would have been in time"
+    slower = max(0.0, parts["service"] - isolated)
+    lost = {name: span(parts[name]) for name in ("queueing", "contention", "switching")}
+    better = "it would have met its deadline"
     savings = [
-        ("waiting", parts["waiting"], f"It waited {lost['waiting']} in all: {span(over)} less was enough."),
+        (
+            "queueing",
+            parts["queueing"],
+            f"It queued {lost['queueing']} in all: {span(over)} less was enough.",
+        ),
         ("contention", parts["contention"], f"Contention added {lost['contention']}: without it, {better}."),
         ("slower accelerators", slower, f"Slower accelerators cost {span(slower)}: on the best, {better}."),
         ("switching", parts["switching"], f"Switching cost {lost['switching']}: without it, {better}."),
@@ -72,7 +76,7 @@ def _dropped(history: History, request: int, allowed: float, isolated: float) ->
     short = remaining - left
     text = f"At that moment it needed at least {span(remaining)} more, undisturbed"
     if short > 0.0:
-        text += f"; {span(short)} less waiting until then would have kept it in the race"
+        text += f"; {span(short)} less queueing until then would have kept its deadline possible"
     return verdict, (f"{text}.",)
 
 

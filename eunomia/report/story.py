@@ -39,7 +39,7 @@ class Explanation:
     arrival_s: float
     deadline_s: float | None
     finish_s: float | None
-    parts: tuple[tuple[str, float], ...]  # waiting, computing, contention, switching: seconds
+    parts: tuple[tuple[str, float], ...]  # queueing, service, contention, switching: seconds
     layers: tuple[LayerTime, ...]
     waits: tuple[Wait, ...]  # longest first
     verdict: str
@@ -92,7 +92,7 @@ def _layers(e: Explanation, limit: int = 12) -> list[str]:
         rows = sorted(worst, key=lambda r: r.layer)
     width = max([len(r.name) for r in rows] + [5])
     width = min(width, 28)
-    head = f"  {'layer':<{width + 7}}{'on':<14}{'waited':>10}{'computed':>10}{'contention':>12}{'switch':>9}"
+    head = f"  {'layer':<{width + 7}}{'on':<14}{'waited':>10}{'service':>10}{'contention':>12}{'switch':>9}"
     lines = [head]
     for r in rows:
         name = r.name if len(r.name) <= width else r.name[: width - 1] + "~"

@@ -38,10 +38,20 @@ class Table:
         """Columns of numbers, flushed right."""
         return range(self.left, len(self.header))
 
+    @property
+    def widths(self) -> list[int]:
+        """Characters of the longest cell of each column."""
+        lines = (self.header, *self.rows)
+        return [max(len(line[i]) for line in lines) for i in range(len(self.header))]
+
+    @property
+    def width(self) -> int:
+        """Characters of a line of ``text``."""
+        return sum(self.widths) + 2 * (len(self.header) - 1)
+
     def text(self) -> str:
         """Aligned plain text, two spaces between columns."""
-        lines = (self.header, *self.rows)
-        widths = [max(len(line[i]) for line in lines) for i in range(len(self.header))]
+        lines, widths = (self.header, *self.rows), self.widths
         return "".join(
             "  ".join(
                 c.ljust(w) if i < self.left else c.rjust(w)

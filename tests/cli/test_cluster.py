@@ -21,7 +21,7 @@ SHORT = ("--set", "generate.jobs=12")
 def test_simulate_writes_a_run_and_a_report_that_loads_nothing(shell: Shell) -> None:
     done = shell("cluster", "simulate", JOBS, "--out", "run")
     assert done.code == 0, done.err
-    assert "average completion time" in done.out
+    assert "average JCT" in done.out
     assert "report   -> run/report.html" in done.out
     page = Path("run/report.html").read_text()
     assert "max_min_fairness_perf" in page

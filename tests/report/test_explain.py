@@ -52,9 +52,9 @@ def hand_made(**policy: object) -> RunRecords:
 
 def test_the_hand_made_case_is_told_as_it_happened() -> None:
     e = explain(hand_made(), "req-1")
-    assert dict(e.parts) == {"waiting": 7.0, "computing": 4.0, "contention": 0.0, "switching": 0.0}
+    assert dict(e.parts) == {"queueing": 7.0, "service": 4.0, "contention": 0.0, "switching": 0.0}
     assert e.verdict == "It missed its deadline by 3.00 s."
-    assert e.needed == ("It waited 7.00 s in all: 3.00 s less was enough.",)
+    assert e.needed == ("It queued 7.00 s in all: 3.00 s less was enough.",)
     (wait,) = e.waits
     assert (wait.layer, wait.from_s, wait.to_s, wait.decisions, wait.served) == (0, 1.0, 8.0, 1, (("b", 1),))
     (choice,) = wait.choices

@@ -119,12 +119,12 @@ def test_figures_hold_what_the_tables_say(compared: Comparison) -> None:
             ]  # fmt: skip
             assert row["requests"] == len(mine)
             assert sum(row["parts"]) == pytest.approx(sum(mine) / len(mine))
-    promise = next(row for row in data["slo"] if row["tenant"] == "gold")
+    pair = next(row for row in data["pairs"] if row["tenant"] == "gold")
     slis = [
         row["sli"] for r in compared.of("edf") for row in r["pairs"].to_pylist() if row["tenant"] == "gold"
     ]
-    assert promise["attained"]["edf"]["mean"] == pytest.approx(sum(slis) / 3)
-    assert promise["target"] == 0.9 and promise["attained"]["edf"]["runs"] == 3
+    assert pair["policies"]["edf"]["sli"]["mean"] == pytest.approx(sum(slis) / 3)
+    assert pair["slo_target"] == 0.9 and pair["policies"]["edf"]["runs"] == 3
 
 
 def test_the_chart_is_bounded_and_shows_where_deadlines_were_missed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,7 +262,7 @@ def test_the_page_draws_itself_and_answers(page: str, tmp_path: Path, width: int
     assert report["overflow"] <= 0  # nothing wider than the window
     assert report["zoomed"] == pytest.approx(0.6 * report["whole"])
     assert report["moved"] > 0 and report["dragged"] > 0 and report["wheeled"] < report["zoomed"]
-    assert "req-" in report["live"] and "computing" in report["live"]
+    assert "req-" in report["live"] and "service" in report["live"]
     assert re.search(r"req-\d+ of .*\n?layer \d+", report["tip"], re.S)
     assert report["colours"] > 8
     assert report["drawnInside"] < report["drawn"] / 4  # what lies outside the view costs nothing

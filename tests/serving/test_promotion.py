@@ -67,16 +67,16 @@ def traffic(policy: str = "fcfs", count: int = 400, load: float = 1.2) -> dict[s
 
 
 @pytest.mark.parametrize("new, old, passed, says", [
-    ((0.9, [-0.1, 0.1]), (0.8, [-0.1, 0.1]), True, "as many promises"),
+    ((0.9, [-0.1, 0.1]), (0.8, [-0.1, 0.1]), True, "SLO attainment is equal"),
     ((0.9, [-0.1, 0.1]), (0.8, [-0.1, 0.1]), True, "its hit rate is 10.00% higher"),
     ((0.8, [-0.1, 0.1]), (0.8, [-0.1, 0.1]), False, "cannot tell it from 'old'"),
     ((0.80001, [-0.1, 0.1]), (0.8, [-0.1, 0.1]), True, "its hit rate is 0.001% higher"),
     ((0.79999, [-0.1, 0.1]), (0.8, [-0.1, 0.1]), False, "loses 0.001%"),
     ((0.79, [-0.1, 0.1]), (0.8, [-0.1, 0.1]), False, "loses 1.00%"),
-    ((0.9, [0.1, -0.1]), (0.8, [-0.1, 0.1]), False, "breaks 1 of the promises"),
-    ((0.77, [-0.1, -0.1]), (0.8, [-0.1, 0.1]), True, "keeps 100%"),
+    ((0.9, [0.1, -0.1]), (0.8, [-0.1, 0.1]), False, "misses 1 of the SLOs"),
+    ((0.77, [-0.1, -0.1]), (0.8, [-0.1, 0.1]), True, "SLO attainment is 100%"),
     ((0.7, [-0.1, -0.1]), (0.8, [-0.1, 0.1]), False, "loses 10.0%"),
-    ((0.9, []), (0.8, []), True, "as many"),
+    ((0.9, []), (0.8, []), True, "is equal"),
 ])  # fmt: skip
 def test_the_gate(new: Any, old: Any, passed: bool, says: str) -> None:
     verdict, equal, why = _decide(

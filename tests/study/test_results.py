@@ -96,7 +96,7 @@ def test_a_chart_shows_something(result: Result) -> None:
 
 def test_a_chart_of_another_metric(results: dict[str, Result]) -> None:
     axes = results["compare"].plot(metric="response_p99_s")
-    assert axes.get_ylabel() == "response, p99"
+    assert axes.get_ylabel() == "p99 response"
     with pytest.raises(UnknownNameError, match="did you mean 'hit_rate'"):
         results["compare"].plot(metric="hitrate")
 

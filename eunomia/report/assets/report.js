@@ -94,13 +94,13 @@ function showChosen() {  // where the row of policies is wider than the page
   box.scrollLeft += inner.left + inner.width / 2 - outer.left - outer.width / 2;
 }
 
-// ---- promises: dumbbells -------------------------------------------------------------------------
+// ---- SLOs: dumbbells -----------------------------------------------------------------------------
 const KINDS = {
-  hit_rate: { title: "Share of requests in time", more: true, share: true },
-  drop_rate: { title: "Share of requests dropped", more: false, share: true },
+  hit_rate: { title: "Hit rate", more: true, share: true },
+  drop_rate: { title: "Drop rate", more: false, share: true },
   latency_percentile: { title: "Response time, percentile", more: false, share: false },
   latency_mean: { title: "Response time, mean", more: false, share: false },
-  throughput: { title: "Completions per second", more: true, share: false },
+  throughput: { title: "Throughput", more: true, share: false },
 };
 function valueText(kind, value) {
   if (value == null) return "no data";
@@ -109,29 +109,29 @@ function valueText(kind, value) {
 }
 function drawSlo() {
   const host = byId("chart-slo");
-  if (!data.slo.length) { byId("slo-note").textContent = ""; return empty(host, "Nothing was promised in this scenario: no tenant has a service-level objective."); }
+  if (!data.pairs.length) { byId("slo-note").textContent = ""; return empty(host, "No tenant of this scenario has an SLO."); }
   host.replaceChildren();
-  const kinds = Object.keys(KINDS).filter((kind) => data.slo.some((row) => row.kind === kind));
+  const kinds = Object.keys(KINDS).filter((kind) => data.pairs.some((row) => row.slo_kind === kind));
   for (const kind of kinds) {
     const scale = KINDS[kind].share ? "" : ", in multiples of the target";
     if (kinds.length > 1 || scale) host.append(html("h3", {}, KINDS[kind].title + scale));
-    host.append(dumbbells(data.slo.filter((row) => row.kind === kind), kind, host.clientWidth));
+    host.append(dumbbells(data.pairs.filter((row) => row.slo_kind === kind), kind, host.clientWidth));
   }
 }
 function dumbbells(rows, kind, width) {
   const narrow = width < 620, height = narrow ? 50 : 38, top = 26;
   const name = (row) => `${row.tenant} \u00b7 ${row.model}`;
   const left = narrow ? 4 : clamp(Math.max(...rows.map((r) => textWidth(name(r)))) + 18, 90, width * 0.34);
-  const right = narrow ? 4 : 168;
+  const right = narrow ? 4 : 190;
   // shares on a common scale; others relative to their target, so that rows compare
   const relative = !KINDS[kind].share;
-  const scaled = (row, value) => relative ? value / (row.target || 1) : value;
-  const everything = rows.flatMap((r) => Object.values(r.attained).map((a) => scaled(r, a.mean ?? 0)));
+  const scaled = (row, value) => relative ? value / (row.slo_target || 1) : value;
+  const everything = rows.flatMap((r) => Object.values(r.policies).map((a) => scaled(r, a.sli.mean ?? 0)));
   const most = relative ? Math.max(1.25, Math.min(4, ...[Math.max(...everything)])) : 1;
   const x = (v) => left + clamp(v, 0, most) / most * (width - left - right);
   const total = top + rows.length * height + 4;
   const root = svg("svg", { viewBox: `0 0 ${width} ${total}`, width, height: total, role: "img",
-    "aria-label": `Attained against target, ${KINDS[kind].title}` });
+    "aria-label": `Indicator and target, ${KINDS[kind].title}` });
   for (const t of ticks(0, most, narrow ? 4 : 5)) {
     root.append(svg("line", { class: "grid", x1: x(t), x2: x(t), y1: top - 6, y2: total }),
       svg("text", { class: "soft small", x: x(t), y: 12, "text-anchor": t === 0 && narrow ? "start" : t >= most && narrow ? "end" : "middle" },
@@ -139,10 +139,10 @@ function dumbbells(rows, kind, width) {
   }
   rows.forEach((row, i) => {
     const y = top + i * height + (narrow ? 34 : height / 2);
-    const mine = row.attained[data.policies[state.policy]];
-    const good = mine?.mean != null && (KINDS[kind].more ? mine.mean >= row.target - 1e-12 : mine.mean <= row.target + 1e-12);
+    const outcome = row.policies[data.policies[state.policy]], mine = outcome?.sli;
+    const good = mine?.mean != null && (KINDS[kind].more ? mine.mean >= row.slo_target - 1e-12 : mine.mean <= row.slo_target + 1e-12);
     const colour = `var(${good ? "--good" : "--bad"})`;
-    const label = `${valueText(kind, mine?.mean)} of ${valueText(kind, row.target)}`;
+    const label = `${valueText(kind, mine?.mean)}, target ${valueText(kind, row.slo_target)}`;
     if (narrow) {
       root.append(svg("text", { x: 4, y: y - 16, class: "strong" }, fitted(name(row), width - textWidth(label) - 24)),
         svg("text", { x: width - 4, y: y - 16, "text-anchor": "end", fill: colour, style: `fill:${colour}` }, label));
@@ -150,12 +150,12 @@ function dumbbells(rows, kind, width) {
       root.append(svg("text", { x: left - 14, y: y + 4, "text-anchor": "end" }, fitted(name(row), left - 18)),
         svg("text", { x: width - right + 16, y: y + 4, style: `fill:${colour}` }, label));
     }
-    for (const [policy, other] of Object.entries(row.attained)) {
-      if (policy === data.policies[state.policy] || other.mean == null) continue;
-      root.append(tipped(svg("circle", { cx: x(scaled(row, other.mean)), cy: y, r: 3.5, fill: "var(--paper)", stroke: "var(--ring)", "stroke-width": 1.4 }),
-        `${policy}: ${valueText(kind, other.mean)} of ${valueText(kind, row.target)}`));
+    for (const [policy, other] of Object.entries(row.policies)) {
+      if (policy === data.policies[state.policy] || other.sli.mean == null) continue;
+      root.append(tipped(svg("circle", { cx: x(scaled(row, other.sli.mean)), cy: y, r: 3.5, fill: "var(--paper)", stroke: "var(--ring)", "stroke-width": 1.4 }),
+        `${policy}: ${valueText(kind, other.sli.mean)}, target ${valueText(kind, row.slo_target)}`));
     }
-    const target = x(scaled(row, row.target));
+    const target = x(scaled(row, row.slo_target));
     if (mine?.mean != null) {
       const at = x(scaled(row, mine.mean));
       root.append(svg("line", { x1: target, x2: at, y1: y, y2: y, stroke: colour, "stroke-width": 5, "stroke-opacity": 0.28 }));
@@ -163,7 +163,7 @@ function dumbbells(rows, kind, width) {
       const over = scaled(row, mine.mean) > most ? " (beyond the scale)" : "";
       const interval = mine.low == null ? "one seed, no interval" : `95 % interval ${valueText(kind, mine.low)} to ${valueText(kind, mine.high)}`;
       root.append(tipped(svg("circle", { cx: at, cy: y, r: 6, fill: colour }),
-        `${name(row)}\n${label}${over}\n${interval}\nkept on ${mine.kept} of ${mine.runs} seeds`));
+        `${name(row)}\n${label}${over}\n${interval}\nSLO met on ${Math.round(outcome.met * outcome.runs)} of ${outcome.runs} seeds`));
     }
     root.append(svg("rect", { x: target - 1.5, y: y - 9, width: 3, height: 18, rx: 1, fill: "var(--ink)" }));
   });
@@ -420,10 +420,10 @@ const gantt = data.gantt && (() => {
   }
   function describe(i) {
     const job = now.job[i], took = now.length[i], stretch = Math.max(0, took - now.work[i] - now.switch[i]);
-    const outcome = ["in time", "late", "dropped", "unfinished"][now.jobs.outcome[job]];
+    const outcome = ["hit", "late", "dropped", "unfinished"][now.jobs.outcome[job]];
     const due = now.jobs.deadline[job], end = now.jobs.finish[job];
     const by = due == null ? "no deadline" : end == null ? "" : `${span(Math.abs(end - due) / 1e9)} ${end <= due ? "to spare" : "too late"}`;
-    const parts = [`${span(now.work[i] / 1e9)} computing`, stretch > 500 ? `${span(stretch / 1e9)} contention` : "", now.switch[i] ? `${span(now.switch[i] / 1e9)} switching` : ""].filter(Boolean);
+    const parts = [`${span(now.work[i] / 1e9)} service`, stretch > 500 ? `${span(stretch / 1e9)} contention` : "", now.switch[i] ? `${span(now.switch[i] / 1e9)} switching` : ""].filter(Boolean);
     return [`req-${now.jobs.request[job]} of ${now.jobs.tenant[job]} (${now.jobs.model[job]})`,
       `layer ${now.layer[i]}, ${layerName(i)}, on ${data.gantt.lanes[now.lane[i]]}`,
       `from ${at(now.begin[i]).toFixed(6)} s, ${span(took / 1e9)}: ${parts.join(", ")}`,

@@ -14,10 +14,11 @@ from eunomia.core.atomic import write_text
 from eunomia.core.data import Data
 from eunomia.core.records import Comparison, RunRecords
 from eunomia.metrics.cluster import CLUSTER_METRICS, HEADLINES, job_columns, tenant_shares
+from eunomia.metrics.metric import Metric
 from eunomia.metrics.statistics import Estimate, interval
 from eunomia.report.bidi import Names
 from eunomia.report.cluster import svg
-from eunomia.report.units import duration, estimate_text, value_text
+from eunomia.report.units import duration, half_width_text, value_text
 
 BINS, MAX_BARS, MAX_DOTS, SHOWN_JOBS = 160, 6000, 4000, 15
 
@@ -68,14 +69,14 @@ def _headline(comparison: Comparison, names: Names) -> str:
     policies = comparison.policies
     if len(policies) == 1:
         mean = _estimate(comparison, policies[0], "jct_mean_s")
-        return f"{names.text(policies[0])}: jobs took {duration(mean.mean)} on average."
+        return f"{names.text(policies[0])}: average JCT {duration(mean.mean)}."
     means = {p: _estimate(comparison, p, "jct_mean_s").mean for p in policies}
     known = [p for p in policies if not math.isnan(means[p])]
     if not known:
         return "No job finished."
     best, worst = min(known, key=means.__getitem__), max(known, key=means.__getitem__)
     return (
-        f"{names.text(best)} has the shortest average completion time, {duration(means[best])}; "
+        f"{names.text(best)} has the shortest average JCT, {duration(means[best])}; "
         f"{names.text(worst)} the longest, {duration(means[worst])}."
     )
 
@@ -113,8 +114,8 @@ def _summary_note(comparison: Comparison) -> str:
     seeds = len(comparison.seeds)
     over = f"mean and half the 95 % interval over {seeds} seeds" if seeds > 1 else "one seed"
     return (
-        f"{over}; times are of finished jobs. rho: completion time over the time under the isolated share of each "
-        "moment; unfair: rho above 1.05."
+        f"{over}; times are of finished jobs. JCT: job completion time. rho: JCT over the time under the isolated "
+        "share of each moment; unfair: rho above 1.05."
     )
 
 
@@ -139,22 +140,17 @@ def _summary(comparison: Comparison, names: Names) -> str:
                 if len(comparison.policies) > 1 and sign * estimate.mean == best[metric]
                 else ""
             )
-            cells.append(f"<td{mark}>{_two_lines(estimate_text(CLUSTER_METRICS[metric], estimate))}</td>")
+            cells.append(f"<td{mark}>{_mean_and_interval(CLUSTER_METRICS[metric], estimate)}</td>")
         name = names.text(policy).replace("_", "_<wbr>")
         rows.append(f"<tr><th scope='row'>{name}</th>{''.join(cells)}</tr>")
     return f"<table><thead><tr><th scope='col'>policy</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
-def _two_lines(text: str) -> str:
-    """``6.33 ±1.6 h`` as ``6.33 h`` above ``±1.6 h``, so that a table of a dozen figures fits the page."""
-    value, sign, rest = html.escape(text).partition(" ±")
-    if not sign:
-        return value
-    width, _, unit = rest.partition(" ")
-    return (
-        f"{value} {unit}<span class='ci'>±{rest}</span>"
-        if unit
-        else f"{value}<span class='ci'>±{width}</span>"
+def _mean_and_interval(metric: Metric, estimate: Estimate) -> str:
+    """The mean above half its interval, so that a table of a dozen figures fits the page."""
+    half = half_width_text(metric, estimate)
+    return html.escape(value_text(metric, estimate.mean)) + (
+        f"<span class='ci'>{half}</span>" if half else ""
     )
 
 

@@ -136,8 +136,8 @@ def _plain(estimate: Estimate, digits: int, scale: float = 1.0) -> str:
 
 WHY = {
     "contention_share": "time lost to contention, %", "queueing_share": "time queueing, %",
-    "saturated_share": "bandwidth over-asked, %", "utilisation": "accelerators busy, %",
-    "utilisation_effective": "busy, effective, %", "drop_rate": "dropped, %",
+    "saturated_share": "bandwidth saturated, %", "utilisation": "utilisation, %",
+    "utilisation_effective": "effective utilisation, %", "drop_rate": "drop rate, %",
 }  # fmt: skip
 
 

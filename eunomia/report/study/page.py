@@ -96,7 +96,7 @@ def _legend(table: StudyTable) -> str:
 
 def _load_note(table: StudyTable) -> str:
     return (
-        "Share of requests served in time, in %, mean of the replications with its 95 % interval. Load 1 is "
+        "Hit rate in %, mean of the replications with its 95 % interval. Load 1 is "
         "what first come, first "
         "served can carry. The shaded band is the clairvoyant bracket of short windows from an empty platform: "
         "no policy "
@@ -158,7 +158,7 @@ def _overall(table: StudyTable) -> str:
     bracketed = table.bracketed(places)
     head = [
         "policy",
-        "in time, %",
+        "hit rate, %",
         "worst tenant, %",
         "Jain's index",
         "energy per hit, mJ",

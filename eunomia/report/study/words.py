@@ -86,8 +86,8 @@ def verdict(table: StudyTable) -> list[str]:
         return ["Nothing ran at all places of the main grid."]
     best, last = ranked[0], ranked[-1]
     said = [
-        f"{best} serves most in time: {percent(table.estimate(places, best))} % on average over "
-        f"{plural(len(places), 'place')}; the last is {last} with {percent(table.estimate(places, last))} %."
+        f"{best} has the highest hit rate: {percent(table.estimate(places, best))} % on average over "
+        f"{plural(len(places), 'place')}; {last} has the lowest, {percent(table.estimate(places, last))} %."
     ]
     if len(ranked) > 1:
         gain = table.gain(places, best, ranked[1])

@@ -37,7 +37,7 @@ class WhatIf(Result):
         return [(name, self.before.metrics[name], self.after.metrics[name]) for name in names]
 
     def tenants(self) -> list[tuple[str, float, float]]:
-        """(tenant, before, after): average completion time of its finished jobs, s."""
+        """(tenant, before, after): average JCT of its finished jobs, s."""
         before, after = _by_tenant(self.before), _by_tenant(self.after)
         return [(name, before[name], after.get(name, float("nan"))) for name in before]
 
@@ -59,9 +59,7 @@ class WhatIf(Result):
         ]
         tenants, jct = self.tenants(), CLUSTER_METRICS["jct_mean_s"]
         if len(tenants) > 1:
-            rows += [
-                (f"average completion time of '{n}'", jct, before, after) for n, before, after in tenants
-            ]
+            rows += [(f"average JCT of '{n}'", jct, before, after) for n, before, after in tenants]
         cells = (
             (label, value_text(metric, before), value_text(metric, after), _change(before, after))
             for label, metric, before, after in rows

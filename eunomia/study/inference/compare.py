@@ -1,4 +1,4 @@
-"""Policies compared on the requests of a scenario: tenants, their promises, and the clairvoyant bracket."""
+"""Policies compared on the requests of a scenario: tenants, their SLOs, and the clairvoyant bracket."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from eunomia.study.compare import CompareResult, Metrics, as_data, compare_in, w
 from eunomia.study.inference.policy import PolicyLike, policy_name
 from eunomia.study.inference.run import ScenarioLike
 from eunomia.study.inference.standing import Standing, standing
-from eunomia.study.inference.words import Promise, gain_text, replayed_note, twins_note, unmet
+from eunomia.study.inference.words import PairOutcome, gain_text, replayed_note, twins_note, unmet
 from eunomia.study.sweep import SweepResult, sweep_in
 from eunomia.study.wing import wing_of
 
@@ -77,18 +77,19 @@ class InferenceComparison(CompareResult[Scenario]):
         means = {name: self.tenant(policy, name).mean for name in self.tenant_names}
         return min(means, key=lambda name: (math.isnan(means[name]), means[name]))
 
-    def promises(self, policy: str) -> list[Promise]:
-        """What was promised to each (tenant, model) and what it got, mean over seeds."""
+    def outcomes(self, policy: str) -> list[PairOutcome]:
+        """The SLO of each tenant-model pair that has one, and what came of it, mean over seeds."""
         rows = [row for seed in self.seeds for row in self.pairs.get((policy, seed), [])]
         names = list(dict.fromkeys((row["tenant"], row["model"]) for row in rows if row["slo_kind"]))
         mine = {name: [row for row in rows if (row["tenant"], row["model"]) == name] for name in names}
         return [
-            Promise(
+            PairOutcome(
                 *name,
-                kind=found[0]["slo_kind"],
-                target=found[0]["slo_target"],
-                got=interval([math.nan if row["sli"] is None else row["sli"] for row in found]).mean,
-                kept=sum(bool(row["met"]) for row in found) / len(found),
+                slo_kind=found[0]["slo_kind"],
+                slo_target=found[0]["slo_target"],
+                sli=interval([math.nan if row["sli"] is None else row["sli"] for row in found]).mean,
+                met=sum(bool(row["met"]) for row in found) / len(found),
+                shortfall=interval([row["shortfall"] for row in found]).mean,
             )
             for name, found in mine.items()
         ]
@@ -128,11 +129,11 @@ class InferenceComparison(CompareResult[Scenario]):
     def sentences(self) -> list[str]:
         """Who won, who lost, for whom, and which SLOs were not met under the first and the last."""
         order = ranked(self)
-        extremes = dict.fromkeys((order[-1], order[0])) if any(map(self.promises, order)) else {}
-        return [*verdict(self), *(unmet(policy, self.promises(policy)) for policy in extremes)]
+        extremes = dict.fromkeys((order[-1], order[0])) if any(map(self.outcomes, order)) else {}
+        return [*verdict(self), *(unmet(policy, self.outcomes(policy)) for policy in extremes)]
 
     def facts(self) -> Data:
-        """Estimates by policy, gains over the baseline, tenants and promises, as plain data."""
+        """Estimates by policy, gains over the baseline, tenants and pairs with an SLO, as plain data."""
         return {
             "baseline": self.baseline,
             "notes": self.no_findings(),
@@ -146,7 +147,7 @@ class InferenceComparison(CompareResult[Scenario]):
             "gain_over_baseline": gains,  # paired by seed
             "tenants": {name: as_data(self.tenant(policy, name)) for name in self.tenant_names},
             "worst_tenant": self.worst_tenant(policy) if policy in self.finished else None,
-            "promises": [asdict(promise) for promise in self.promises(policy)],
+            "pairs": [asdict(pair) for pair in self.outcomes(policy)],
         }
 
 

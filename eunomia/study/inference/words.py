@@ -1,4 +1,4 @@
-"""What a comparison of a scenario says beside its table: gains, broken promises, and what is no finding."""
+"""What a comparison of a scenario says beside its table: gains, SLOs not met, and what is no finding."""
 
 from __future__ import annotations
 
@@ -20,37 +20,40 @@ def gain_text(gain: Estimate, short: bool = False) -> str:
 
 
 @dataclass(frozen=True)
-class Promise:
-    """One agreement under one policy: ``got`` is its mean indicator, ``kept`` the share of seeds that met it."""
+class PairOutcome:
+    """The SLO of a tenant-model pair under one policy; names as in schema PAIRS.
+
+    ``sli`` and ``shortfall`` are means over seeds, ``met`` is the share of seeds that met the SLO.
+    """
 
     tenant: str
     model: str
-    kind: str
-    target: float
-    got: float
-    kept: float
+    slo_kind: str
+    slo_target: float
+    sli: float
+    met: float
+    shortfall: float
 
 
-def unmet(policy: str, promises: Sequence[Promise]) -> str:
+def unmet(policy: str, pairs: Sequence[PairOutcome]) -> str:
     """Which SLOs a policy does not meet on most seeds, and by how much, on average over the seeds."""
-    broken = [promise for promise in promises if promise.kept < 0.5]
-    if not broken:
+    missed = [pair for pair in pairs if pair.met < 0.5]
+    if not missed:
         return f"{policy} meets every SLO on most seeds."
-    listed = ", ".join(f"{p.tenant}/{p.model} ({promised(p)})" for p in broken)
+    listed = ", ".join(f"{pair.tenant}/{pair.model} ({against_target(pair)})" for pair in missed)
     return f"{policy} does not meet the SLO of {listed}."
 
 
-def promised(promise: Promise) -> str:
-    """``hit rate 72.0 % of 95 % promised``."""
-    kind, got, target = promise.kind, promise.got, promise.target
-    if math.isnan(got):
-        return f"{kind}: nothing finished"
+def against_target(pair: PairOutcome) -> str:
+    """``hit rate 72.0 %, target 95 %``."""
+    kind, sli, target = pair.slo_kind, pair.sli, pair.slo_target
+    if math.isnan(sli):
+        return f"{kind.replace('_', ' ')}: nothing finished"
     if kind in ("hit_rate", "drop_rate"):
-        limit = "promised" if kind == "hit_rate" else "allowed"
-        return f"{kind.replace('_', ' ')} {100 * got:.1f} % of {100 * target:.0f} % {limit}"
+        return f"{kind.replace('_', ' ')} {100 * sli:.1f} %, target {100 * target:.3g} %"
     if kind == "throughput":
-        return f"{got:.3g} of {target:.3g} per s promised"
-    return f"latency {span(got)} of {span(target)} allowed"
+        return f"throughput {sli:.3g} /s, target {target:.3g} /s"
+    return f"response {span(sli)}, target {span(target)}"
 
 
 def replayed_note(tenants: Sequence[str], seeds: int) -> list[str]:

@@ -1,7 +1,7 @@
 """Whether a policy may take over a running server: judged on the server's own traffic, in its digital twin.
 
-Both policies replay the recording. The candidate passes when it keeps every promise that the serving policy keeps,
-and either keeps more of them, losing at most ``margin`` of the hit rate, or gains hits. A recording in which nobody
+Both policies replay the recording. The candidate passes when it meets every SLO that the serving policy meets,
+and either meets more of them, losing at most ``margin`` of the hit rate, or gains hits. A recording in which nobody
 waited lets every policy look as good as the other: a gain within its own 95 % interval is called equal, and passes only
 for who allows that.
 """
@@ -36,7 +36,7 @@ class NotPassed(RecordError):
 
 @dataclass(frozen=True, eq=False)
 class Replayed:
-    """What a policy made of a recording. ``gap``: of every promised pair that had requests, above 0 = broken.
+    """What a policy made of a recording. ``gap``: of every pair with an SLO that had requests, above 0 = not met.
 
     ``hit`` (n,): of every request, in order of arrival.
     """
@@ -48,7 +48,7 @@ class Replayed:
 
     @property
     def attainment(self) -> float:
-        """SLO attainment; 1 without promises."""
+        """SLO attainment; 1 without SLOs."""
         return float((self.gap <= TOLERANCE).mean()) if len(self.gap) else 1.0
 
     @property
@@ -128,19 +128,19 @@ def _decide(
     """Whether it passes, whether the two are equal as far as the recording goes, and why."""
     broken = int(((old.gap <= TOLERANCE) & (new.gap > TOLERANCE)).sum())
     if broken:
-        return False, False, f"it breaks {broken} of the promises that '{old.name}' keeps"
+        return False, False, f"it misses {broken} of the SLOs that '{old.name}' meets"
     lost = old.hit_rate - new.hit_rate
     if new.attainment > old.attainment:
         if lost > margin:
-            why = f"it keeps more promises but loses {lost:.1%} of the hit rate; {margin:.1%} are allowed"
+            why = f"its SLO attainment is higher but it loses {lost:.1%} of the hit rate; {margin:.1%} are allowed"
             return False, False, why
-        kept = f"it keeps {new.attainment:.0%} of the promises, '{old.name}' {old.attainment:.0%}"
+        kept = f"its SLO attainment is {new.attainment:.0%}, that of '{old.name}' {old.attainment:.0%}"
         return True, False, kept
     if lost > 0.0:
-        return False, False, f"it keeps no more promises and loses {_percent(lost)} of the hit rate"
+        return False, False, f"its SLO attainment is not higher and it loses {_percent(lost)} of the hit rate"
     if -lost <= interval(new, old):
         return even_if_equal, True, _equal(new, old)
-    return True, False, f"it keeps as many promises, and its hit rate is {_percent(-lost)} higher"
+    return True, False, f"its SLO attainment is equal, and its hit rate is {_percent(-lost)} higher"
 
 
 def _equal(new: Replayed, old: Replayed) -> str:

@@ -135,7 +135,7 @@ def test_a_dropped_request_is_told_what_was_left() -> None:
     assert e.verdict == "It was dropped after 6.50 s, 1.50 s before its deadline."
     assert e.needed == (
         "At that moment it needed at least 4.00 s more, undisturbed; "
-        "2.50 s less waiting until then would have kept it in the race.",
+        "2.50 s less queueing until then would have kept its deadline possible.",
     )
     assert e.layers[0].accelerator is None and e.waits[0].to_s == 7.5
     assert (e.checked, e.agreed) == (1, 1)  # it is found among the candidates although it never started

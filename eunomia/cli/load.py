@@ -26,9 +26,9 @@ class LoadOptions:
     model: Annotated[str | None, typer.Option(help="With an address: the model to ask.")] = None
     rate: Annotated[float, typer.Option(min=1e-6, help="With an address: requests per second.")] = 10.0
     tenant: Annotated[str, typer.Option(help="With an address: who asks.")] = "default"
-    deadline_ms: Annotated[float, typer.Option(min=1e-3, help="With an address: the deadline of each request.")] = (
-        100.0
-    )
+    deadline_ms: Annotated[
+        float, typer.Option(min=1e-3, help="With an address: the deadline of each request.")
+    ] = 100.0
     send_deadline: Annotated[
         bool, typer.Option(help="With an address: tell the server that deadline, in place of its own.")
     ] = False

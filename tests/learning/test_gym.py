@@ -66,15 +66,15 @@ def test_earliest_deadline_first_by_hand_is_the_engines_rule() -> None:
         expected = simulate_problem(problem.problem, "edf+f+eft", problem.options).results["outcome"]
         done, info = False, {}
         while not done:
-            batch = env._batch
-            hopeless = batch.jobs[0][:, JOB.index("hopeless")]
+            shown = env._stage.batch.shown
+            hopeless = shown.jobs[0][:, JOB.index("hopeless")]
             best, key = env.action_space.n - 1, (2.0, 0)
             for i in range(64):
-                if batch.rows[0][i] < 0 or not batch.can[0][i].any():
+                if shown.rows[0][i] < 0 or not shown.can[0][i].any():
                     continue
-                finish = np.where(batch.can[0][i], batch.finish_s[0][i], np.inf)
+                finish = np.where(shown.can[0][i], shown.finish_s[0][i], np.inf)
                 places = np.flatnonzero(finish == finish.min())
-                if batch.idle[0][places].any() and (hopeless[i], i) < key:
+                if shown.idle[0][places].any() and (hopeless[i], i) < key:
                     best, key = i, (hopeless[i], i)
             _, _, done, _, info = env.step(best)
         assert info["hits"] == (expected == 0).sum()
@@ -157,7 +157,7 @@ def test_unknown_names_are_refused() -> None:
 @pytest.mark.parametrize("row", [-1, 4, 1 << 40])
 def test_a_row_that_the_observation_lacks_is_refused(row: int) -> None:
     begun = episode(0, requests=6)
-    batch = Batch(1, 4, len(begun.problem.type_of), 6)
+    batch = Batch(1, 4, len(begun.problem.type_of))
     batch.start(0, begun)
     with pytest.raises(PolicyError, match="what is not possible"):
         batch.step({0: [(row, 0)]})

@@ -94,7 +94,7 @@ def test_sac_ignores_masked_actions_and_learns_a_choice() -> None:
 def test_what_is_served_is_what_was_trained(tmp_path: Path) -> None:
     """The same choices in NumPy through Views as in PyTorch on the stage, over whole episodes."""
     network, made = shaken(3), episode(5, requests=60, load=2.0)
-    stage = Stage([made], "priority_eft", "R1", most=16)
+    stage = Stage.of([made], "priority_eft", "R1", most=16)
     while stage.live.any():
         stage.step(network(tensors(stage.seen))[0].argmax(dim=1).numpy())
     path = save(PointerPolicy(served(network), "mine", 16), tmp_path / "mine", {"cpu_s": 1})

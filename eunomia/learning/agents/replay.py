@@ -35,7 +35,7 @@ Drawn = tuple[dict[str, Tensor], Tensor, Tensor, dict[str, Tensor], Tensor]  # n
 
 def stage_of(settings: Played, task: Task, number: int, encoding: str = "priority_eft") -> Stage:
     """The episodes of iteration ``number``, at their first decisions."""
-    return Stage(task.training(number, settings.episodes), encoding, settings.reward, settings.most)
+    return Stage.of(task.training(number, settings.episodes), encoding, settings.reward, settings.most)
 
 
 class Ring:

@@ -1,7 +1,12 @@
-"""Whole episodes side by side, from first to last decision: what one iteration of a trainer plays.
+"""Episodes side by side: what they show, what actions mean, what is earned. Environments and trainers stand on it.
 
-No episode begins anew when it ends, so that an iteration depends on its episodes and actions alone: a stopped training
-can play again what it had played.
+Observation, by name, with a leading axis of episodes: ``jobs`` (N, JOB) and ``pairs`` (N, S, PAIR) features of the N
+most urgent waiting sub-jobs, padded with zeros; ``overall`` (GLOBAL,); ``waiting`` (N,) 1 where there is a sub-job;
+``mask``: which actions are allowed (all ones for real-valued encodings). Features: observation/table.py; actions:
+encodings.py; rewards: rewards.py. An action that the mask forbids holds.
+
+No episode begins anew by itself when it ends, so that an iteration of a trainer depends on its episodes and actions
+alone: a stopped training can play again what it had played.
 """
 
 from __future__ import annotations
@@ -12,31 +17,47 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.learning.encodings import Starts
 from eunomia.learning.encodings import encoding as find_encoding
 from eunomia.learning.episodes import Episode
-from eunomia.learning.gym.batch import Batch, most_requests
-from eunomia.learning.gym.env import observation
+from eunomia.learning.gym.batch import Batch
 from eunomia.learning.rewards import HITS, MISSES, RewardSettings
 from eunomia.learning.rewards import reward as find_reward
 
-Seen = dict[str, np.ndarray[Any, Any]]
+BOUND = 1000.0  # of every feature
+Array = npt.NDArray[Any]
+Seen = dict[str, Array]
+Actions = Sequence[Any] | Array  # one per episode, of the encoding's kind
 
 
 class Stage:
-    """E episodes in progress; all must have the same number of accelerators. Raises PolicyError, UnknownNameError."""
+    """``size`` episodes in progress on ``lanes`` accelerators. Raises UnknownNameError, PolicyError."""
 
     def __init__(
-        self, episodes: Sequence[Episode], encoding: str, reward: str, most: int,
+        self,
+        size: int,
+        lanes: int,
+        encoding: str,
+        reward: str,
+        most: int,
         settings: RewardSettings | None = None,
-    ) -> None:  # fmt: skip
-        self._encoding, self._reward = find_encoding(encoding), find_reward(reward)
+    ) -> None:
+        self.encoding, self._reward = find_encoding(encoding), find_reward(reward)
         self._settings = settings or RewardSettings()
-        lanes = len(episodes[0].problem.type_of)
-        self.batch = Batch(len(episodes), most, lanes, most_requests(episodes))
+        self.batch = Batch(size, most, lanes)
+        self._seen: Seen = {}
+
+    @classmethod
+    def of(cls, episodes: Sequence[Episode], encoding: str, reward: str, most: int) -> Stage:
+        """Whole episodes, at their first decisions; all must have the same number of accelerators."""
+        stage = cls(len(episodes), len(episodes[0].problem.type_of), encoding, reward, most)
         for e, episode in enumerate(episodes):
-            self.batch.start(e, episode)
-        self.seen = self._look()
+            stage.begin(e, episode)
+        return stage
+
+    def begin(self, e: int, episode: Episode) -> None:
+        """Go to the first decision of an episode, in place e."""
+        self.batch.start(e, episode)
+        self._seen = {}
 
     @property
     def live(self) -> npt.NDArray[np.bool_]:
@@ -46,19 +67,31 @@ class Stage:
     @property
     def hit_rates(self) -> npt.NDArray[np.float64]:
         """(E,) hits over hits and misses so far."""
-        tally = self.batch.tally
-        return np.asarray(tally[:, HITS] / np.maximum(tally[:, HITS] + tally[:, MISSES], 1.0), np.float64)
+        hits, misses = self.batch.tally[:, HITS], self.batch.tally[:, MISSES]
+        return np.asarray(hits / np.maximum(hits + misses, 1.0), np.float64)
 
-    def step(self, actions: Any) -> npt.NDArray[np.float64]:
+    @property
+    def seen(self) -> Seen:
+        """What all episodes show, in arrays of its own."""
+        if not self._seen:
+            shown, mask = self.batch.shown, self.encoding.mask
+            features = {"jobs": shown.jobs, "pairs": shown.pairs, "overall": shown.overall}
+            allowed = [
+                np.ones(1) if mask is None else mask(self.batch.choice(e)) for e in range(len(shown.rows))
+            ]
+            self._seen = {
+                **{name: value.clip(-BOUND, BOUND).astype(np.float32) for name, value in features.items()},
+                "waiting": (shown.rows >= 0).astype(np.int8),
+                "mask": np.stack(allowed).astype(np.int8),
+            }
+        return self._seen
+
+    def step(self, actions: Actions) -> npt.NDArray[np.float64]:
         """Answer all decisions that are shown; (E,) rewards, 0 for episodes that are over."""
-        live, before = self.batch.asking.copy(), self.batch.tally.copy()
-        answers: dict[int, Starts | None] = {
-            e: self._encoding.decode(actions[e], self.batch.choice(e)) for e in np.flatnonzero(live).tolist()
+        live, before = self.live, self.batch.tally.copy()
+        chosen = {
+            e: self.encoding.decode(actions[e], self.batch.choice(e)) for e in np.flatnonzero(live).tolist()
         }
-        self.batch.step(answers)
-        self.seen = self._look()
+        self.batch.step(chosen)
+        self._seen = {}
         return np.where(live, self._reward(before, self.batch.tally, self._settings), 0.0)
-
-    def _look(self) -> Seen:
-        each = [observation(self.batch, e, self._encoding.name) for e in range(len(self.batch.asking))]
-        return {name: np.stack([one[name] for one in each]) for name in each[0]}

@@ -5,20 +5,14 @@ import pytest
 
 from eunomia.core.errors import ConfigError, RecordError, UnknownNameError
 from eunomia.inference.simulate import simulate_problem
-from eunomia.learning.agents.bdq.choose import duel, resolve, target
-from eunomia.learning.agents.bdq.policy import (
-    BranchingPolicy,
-    BranchingWeights,
-    shapes,
-)
+from eunomia.learning.agents.bdq.policy import BranchingPolicy, duel, resolve, shapes
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR
 from tests.learning.deployment import episode
 
 torch = pytest.importorskip("torch")
 from eunomia.config.algorithm import BdqAlgorithm  # noqa: E402
 from eunomia.learning.agents import Context  # noqa: E402
-from eunomia.learning.agents.bdq.agent import BranchingAgent  # noqa: E402
-from eunomia.learning.agents.bdq.network import BranchingQ  # noqa: E402
+from eunomia.learning.agents.bdq.agent import BranchingAgent, BranchingQ, goals  # noqa: E402
 from eunomia.learning.card import load, save  # noqa: E402
 from eunomia.learning.objectives import task_of  # noqa: E402
 from eunomia.learning.workers import Workers  # noqa: E402
@@ -44,11 +38,14 @@ def test_conflicts_by_hand() -> None:
 
 
 def test_the_target_by_hand() -> None:
-    q, slow = np.array([[1.0, 2.0, 0.0], [0.0, 0.0, 5.0]]), np.array([[7.0, 3.0, 0.0], [0.0, 0.0, 9.0]])
-    assert target(1.0, 0.5, False, q, slow, ALL) == 1.0 + 0.5 * (3.0 + 9.0) / 2
-    only = np.array([[True, True, True], [False, False, True]])  # the second branch is not asked
-    assert target(1.0, 0.5, False, q, slow, only) == 1.0 + 0.5 * 3.0
-    assert target(1.0, 0.5, True, q, slow, ALL) == 1.0
+    # Forbidden actions have -1e9. Greedy by the first network, valued by the second: 3 and 9.
+    q = torch.tensor([[[1.0, 2.0, 0.0], [0.0, 0.0, 5.0]]])
+    slow = torch.tensor([[[7.0, 3.0, 0.0], [0.0, 0.0, 9.0]]])
+    reward, half, mask = torch.tensor([1.0]), torch.tensor([0.5]), torch.ones(1, 2, 3)
+    assert goals(reward, half, q, slow, mask).item() == 1.0 + 0.5 * (3.0 + 9.0) / 2
+    only = torch.tensor([[[1.0, 1.0, 1.0], [0.0, 0.0, 1.0]]])  # the second branch has nothing to choose
+    assert goals(reward, half, q, slow, only).item() == 1.0 + 0.5 * 3.0
+    assert goals(reward, 0.0 * half, q, slow, mask).item() == 1.0  # the episode is over
 
 
 def observed(rng: np.random.Generator, n: int, lanes: int, padding: int = 0):  # type: ignore[no-untyped-def]
@@ -62,21 +59,22 @@ def observed(rng: np.random.Generator, n: int, lanes: int, padding: int = 0):  #
 @pytest.mark.parametrize("shared", [True, False])
 def test_torch_and_numpy_agree_at_two_sizes(shared: bool) -> None:
     network, rng = BranchingQ(3, 8, shared, seed=4), np.random.default_rng(0)
-    weights = network.weights()
-    assert weights.parameters == sum(p.numel() for p in network.tensors.values())
+    policy = BranchingPolicy(network.numbers())
     for n, padding in ((5, 0), (12, 4)):
         jobs, pairs, overall, waiting, mask = observed(rng, n, 3, padding)
         batch = [torch.as_tensor(np.float32(a))[None] for a in (jobs, pairs, overall, waiting, mask)]
         q = network(batch)[0][0].detach().numpy()
         kept = np.r_[0:n, n + padding]
-        ours = weights.q(jobs[:n], pairs[:n], overall, mask[:, kept])
+        ours = policy.q(jobs[:n], pairs[:n], overall, mask[:, kept])
         allowed = mask[:, kept]
         assert np.allclose(q[:, kept][allowed], ours[allowed], atol=1e-4)
 
 
 def test_a_shared_branch_needs_fewer_numbers_however_many_accelerators() -> None:
     sizes = {
-        (d, shared): BranchingQ(d, 8, shared).weights().parameters for d in (2, 8) for shared in (True, False)
+        (d, shared): sum(value.size for value in BranchingQ(d, 8, shared).numbers().values())
+        for d in (2, 8)
+        for shared in (True, False)
     }
     assert sizes[2, True] == sizes[8, True] < sizes[2, False] < sizes[8, False]
 
@@ -113,11 +111,11 @@ def test_the_trunk_hears_the_branches_scaled() -> None:
 def test_any_weights_give_legal_schedules() -> None:
     for shared in (True, False):
         e = episode(1, requests=40)
-        policy = BranchingPolicy(BranchingQ(4, 8, shared, seed=2).weights())
+        policy = BranchingPolicy(BranchingQ(4, 8, shared, seed=2).numbers())
         results = simulate_problem(e.problem, policy, e.options).results
         assert (results["outcome"] >= 0).all()
     with pytest.raises(ConfigError, match="has 3 branches and the platform 4 accelerators"):
-        simulate_problem(e.problem, BranchingPolicy(BranchingQ(3, 8).weights()), e.options)
+        simulate_problem(e.problem, BranchingPolicy(BranchingQ(3, 8).numbers()), e.options)
 
 
 def test_auxiliary_losses_are_heard_by_the_trunk() -> None:
@@ -144,17 +142,15 @@ def test_what_cannot_be_is_refused(tmp_path) -> None:  # type: ignore[no-untyped
     with pytest.raises(UnknownNameError, match="auxiliary loss 'demand'"):
         BranchingQ(2, auxiliaries=("demand",))
     with pytest.raises(ConfigError, match="'W1' are missing"):
-        BranchingWeights(4, 1, {})
+        BranchingPolicy({})
     broken = {name: np.zeros(shape) for name, shape in shapes(4, 1).items()} | {"bv": np.array([np.nan])}
-    with pytest.raises(ConfigError, match="not a finite number"):
-        BranchingWeights(4, 1, broken)
-    policy = BranchingPolicy(BranchingQ(2, 4).weights(), "mine", 16)
+    with pytest.raises(RecordError, match="not a finite number"):
+        load(save(BranchingPolicy(broken), tmp_path / "broken"))
+    policy = BranchingPolicy(BranchingQ(2, 4).numbers(), "mine", 16)
     path = save(policy, tmp_path / "mine")
     read = load(path)
     assert (read.name, read.most) == ("mine", 16)
-    assert all(
-        np.array_equal(read.weights.tensors[name], value) for name, value in policy.weights.tensors.items()
-    )
+    assert all(np.array_equal(read.tensors[name], value) for name, value in policy.tensors.items())
     tensors = path.with_suffix(".safetensors")
     tensors.write_bytes(tensors.read_bytes()[:-9])
     with pytest.raises(RecordError, match="cut short"):

@@ -14,10 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.core.errors import ConfigError
-
 Floats = npt.NDArray[np.float64]
-MOST = 8
 EPS = 1e-9
 Gaps = Sequence[Sequence[tuple[float, float]]]
 
@@ -49,11 +46,7 @@ def busy_times(subjobs: npt.NDArray[Any], lanes: int) -> list[list[tuple[float, 
 
 
 def offline_optimum(runs: Sequence[Run], busy: Gaps) -> Plan:
-    """The plan that serves most, and waits least among those. Raises ConfigError beyond 8 requests."""
-    if len(runs) > MOST:
-        raise ConfigError(
-            f"the optimum is searched up to {MOST} deferrable requests; this case has {len(runs)}"
-        )
+    """The plan that serves most, and waits least among those; exponential in the number of requests."""
     known: dict[tuple[int, tuple[float, ...]], tuple[int, float, tuple[Any, ...]]] = {}
 
     def best(left: int, since: tuple[float, ...]) -> tuple[int, float, tuple[Any, ...]]:

@@ -1,0 +1,53 @@
+"""What policies that are made of named tensors have in common: checks, and their way onto a card and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from eunomia.learning.card import Card, Parts, check_tensors
+
+Floats = npt.NDArray[np.float64]
+Shapes = dict[str, tuple[int, ...]]
+
+
+class Served:
+    """A policy in NumPy with the tensors of a network; ``units``: size of its hidden layers.
+
+    ``NOTED``: attributes that its card holds beside ``units``; those of ``GIVEN`` go back to the constructor.
+    Raises ConfigError for a tensor that is missing or of a wrong shape.
+    """
+
+    FAMILY: str
+    VERSION: int  # of the features
+    FEATURES: ClassVar[Mapping[str, tuple[str, ...]]]
+    NOTED: ClassVar[tuple[str, ...]]
+    GIVEN: ClassVar[tuple[str, ...]]
+    WIDTH = "b1"  # tensor whose last axis has ``units`` places
+
+    def __init__(self, tensors: Mapping[str, Floats], name: str) -> None:
+        self.tensors, self.name = dict(tensors), name
+        self.units = self.tensors.get(self.WIDTH, np.empty(0)).shape[-1]
+        check_tensors(self.FAMILY, self.tensors, self.needed())
+
+    def needed(self) -> Shapes:
+        """Names and shapes of the tensors."""
+        raise NotImplementedError
+
+    def parts(self) -> Parts:
+        """What its card says of it."""
+        noted = {name: getattr(self, name) for name in ("units", *self.NOTED)}
+        return Parts(self.FEATURES, {"kind": self.FAMILY, **noted}, self.tensors)
+
+    @classmethod
+    def of_card(cls, card: Card, tensors: Mapping[str, Floats]) -> Self:
+        """The policy of a checked card."""
+        return cls(tensors, card["name"], **{name: card["policy"][name] for name in cls.GIVEN})
+
+
+def relu(values: Floats) -> Floats:
+    """max(0, x)."""
+    return np.maximum(values, 0.0)

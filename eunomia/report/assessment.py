@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -113,6 +112,6 @@ class Assessment:
         return paired_difference(ours, theirs)
 
 
-def plain(value: float | np.floating[Any]) -> float | None:
+def plain(value: float | np.float64) -> float | None:
     """A number for JSON: nan and inf are null."""
     return float(value) if math.isfinite(value) else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -22,6 +20,6 @@ def ints(table: pa.Table, column: str, missing: int = -1) -> Ints:
     return np.asarray(table[column].fill_null(missing).to_numpy(), np.int64)
 
 
-def words(table: pa.Table, column: str) -> list[Any]:
-    """A column of names as Python values; null is None."""
+def words(table: pa.Table, column: str) -> list[str]:
+    """A column of names; null is None, for columns that have nulls."""
     return list(table[column].to_pylist())

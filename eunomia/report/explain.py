@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from eunomia.core.errors import ConfigError, RecordError
 from eunomia.core.records import RunRecords, read_run
@@ -112,7 +112,7 @@ def _end_of_run(run: RunRecords) -> float:
     return max(float(value) for value in (_largest(column) for column in times) if value is not None)
 
 
-def _largest(column: Any) -> float | None:
+def _largest(column: pa.ChunkedArray) -> float | None:
     import pyarrow.compute as pc
 
     value = pc.max(column).as_py()

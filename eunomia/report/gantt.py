@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from eunomia.core.data import Data
 from eunomia.core.records import RunRecords
 from eunomia.metrics.columns import HIT, OUTCOMES, Requests
-from eunomia.report.columns import Floats, floats, ints, words
+from eunomia.report.columns import Floats, Ints, floats, ints, words
 
 MAX_INTERVALS = 5_000  # per policy
 MAX_TOTAL = 24_000  # over all policies of the page
@@ -105,7 +103,7 @@ def _pack(run: RunRecords, from_s: float, to_s: float, limit: int) -> Data:
     }
 
 
-def _jobs(run: RunRecords, wanted: np.ndarray[Any, Any], from_s: float) -> Data:
+def _jobs(run: RunRecords, wanted: Ints, from_s: float) -> Data:
     """Facts of the requests that the window shows."""
     table = run["requests"]
     number = ints(table, "request")
@@ -137,5 +135,5 @@ def _waiting(run: RunRecords, from_s: float, to_s: float) -> list[int]:
     return [int(n) for n in waiting]
 
 
-def _ns(seconds: Floats, from_s: float) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _ns(seconds: Floats, from_s: float) -> Ints:
     return np.round((np.clip(seconds, -LONGEST_S, LONGEST_S) - from_s) * 1e9).astype(np.int64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -190,7 +189,7 @@ class History:
                     found.append((k, i, ready))
         return found
 
-    def _ranks(self, parts: Mapping[str, npt.NDArray[Any]]) -> Ints:
+    def _ranks(self, parts: Mapping[str, Floats | Ints]) -> Ints:
         """Order of becoming ready: time, then ends by accelerator, then arrivals by request, then layer."""
         request, layer, ready = parts["request"], parts["layer"], parts["ready_s"]
         ends = {

@@ -10,7 +10,6 @@ import math
 import re
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from eunomia.core.atomic import write_text
 from eunomia.core.data import Data
@@ -257,11 +256,11 @@ def _without_config(manifest: Data) -> Data:
     return {key: value for key, value in manifest.items() if key != "config"}
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
-def _embedded(value: Any) -> str:
+def _embedded(value: object) -> str:
     """JSON that may stand inside a script element: nothing in it can end the element or start another."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     unsafe = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eunomia.core.records import RunRecords
-from eunomia.report.columns import Floats, floats, words
+from eunomia.report.columns import Floats, floats, ints, words
 
 
 @dataclass(frozen=True)
@@ -45,17 +45,16 @@ class Network:
 def read_networks(run: RunRecords, types: list[str]) -> tuple[dict[str, Network], bool]:
     """Costs and graphs by model; False when a graph is missing in the manifest (a chain is assumed)."""
     costs = run["costs"]
-    column = {name: words(costs, name) for name in ("model", "layer", "layer_name", "type")}
+    column = {name: words(costs, name) for name in ("model", "layer_name", "type")}
+    layers = ints(costs, "layer").tolist()
     estimate, latency = floats(costs, "estimate_s", np.inf), floats(costs, "latency_s", np.inf)
     dram = floats(costs, "dram_bytes", 0.0)
     sizes: dict[str, int] = {}
-    for model, layer in zip(column["model"], column["layer"], strict=True):
+    for model, layer in zip(column["model"], layers, strict=True):
         sizes[model] = max(sizes.get(model, 0), layer + 1)
     arrays = {m: [np.full((n, len(types)), fill) for fill in (np.inf, np.inf, 0.0)] for m, n in sizes.items()}
     names = {model: [f"layer {i}" for i in range(n)] for model, n in sizes.items()}
-    for row, (model, layer, kind) in enumerate(
-        zip(column["model"], column["layer"], column["type"], strict=True)
-    ):
+    for row, (model, layer, kind) in enumerate(zip(column["model"], layers, column["type"], strict=True)):
         if kind not in types:
             continue
         place = (layer, types.index(kind))

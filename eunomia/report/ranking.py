@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -218,7 +217,7 @@ class Rule:
         return np.asarray((free + estimate) * slow)
 
 
-def _estimator(engine: Mapping[str, Any]) -> str:
+def _estimator(engine: Mapping[str, object]) -> str:
     estimator = engine.get("estimator")
     if isinstance(estimator, Mapping):
         return str(estimator.get("mode", "exact"))

@@ -12,7 +12,6 @@ import gzip
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -259,7 +258,7 @@ def _about(run: RunRecords, shown: int) -> dict[str, str]:
     }
 
 
-def _timed(head: Mapping[str, Any], at_ns: int, tail: Mapping[str, Any]) -> str:
+def _timed(head: Mapping[str, object], at_ns: int, tail: Mapping[str, object]) -> str:
     """An event at an instant."""
     return f'{_json(head)[:-1]},"ts":{_micros(at_ns)},{_json(tail)[1:]}'
 
@@ -273,5 +272,5 @@ def _ns(seconds: Floats) -> Ints:
     return np.asarray(np.round(np.clip(seconds, -LATEST_S, LATEST_S) * 1e9), np.int64)
 
 
-def _json(value: Mapping[str, Any]) -> str:
+def _json(value: Mapping[str, object]) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from eunomia.core.data import Data
 from eunomia.engines.processes import Cell, Outcome, map_cells
@@ -15,6 +14,7 @@ from eunomia.engines.store import content_key
 from eunomia.study.batch import Batch
 from eunomia.study.files import content_hash, file_stamps, program_hash
 from eunomia.study.place import CELLS, make_room, whole
+from eunomia.study.result import Configuration
 from eunomia.study.wing import AnyWing, wing_of
 
 
@@ -24,14 +24,14 @@ class Work:
 
     wing: str
     table: Data  # the configuration, as far as it decides the result
-    policy: Any  # a name, or an object of the wing's policies
+    policy: object  # a name, or an object of the wing's policies
     seed: int
     full: bool
     directory: str | None  # where the run is written; None = metrics only
 
 
 def make_cell(
-    wing: AnyWing, config: Any, policy: Any, seed: int, full: bool, directory: Path | None, label: str = ""
+    wing: AnyWing, config: Configuration, policy: object, seed: int, full: bool, directory: Path | None, label: str = ""
 ) -> Cell:  # fmt: skip
     """The cell of one run; its key is the hash of all that decides the result."""
     table, name = wing.decisive(config), wing.policy_name(policy)

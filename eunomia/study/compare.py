@@ -21,7 +21,7 @@ from eunomia.report.units import counted
 from eunomia.study.batch import Batch, BatchOptions
 from eunomia.study.cells import folder_name, make_cell, run_cells
 from eunomia.study.place import claim_as, key_of
-from eunomia.study.result import ConfigT, Result, Row
+from eunomia.study.result import ConfigT, Configuration, Result, Row
 from eunomia.study.run import provenance, seeds_from
 from eunomia.study.wing import AnyWing, wing_of
 
@@ -40,7 +40,7 @@ class CompareResult(Result, Generic[ConfigT]):
     config: ConfigT
     policies: tuple[str, ...]
     seeds: tuple[int, ...]
-    answers: Mapping[Key, Mapping[str, Any]]  # what was kept of each run
+    answers: Mapping[Key, Data]  # what was kept of each run
     failures: dict[str, str] = field(default_factory=dict)
     directory: Path | None = None  # where the runs are; None = nothing was written
 
@@ -144,8 +144,8 @@ def metric_of(wing: AnyWing, name: str) -> Metric:
 
 def compare_in(
     wing: AnyWing,
-    config: Any,
-    policies: Sequence[Any] | None = None,
+    config: object,
+    policies: Sequence[object] | None = None,
     seeds: int | None = None,
     overrides: Iterable[str] = (),
     **options: Unpack[BatchOptions],
@@ -174,10 +174,10 @@ def compare_in(
 
 
 def choice(
-    wing: AnyWing, config: Any, policies: Sequence[Any] | None, seeds: int | None
-) -> tuple[list[Any], list[int]]:
+    wing: AnyWing, config: Configuration, policies: Sequence[object] | None, seeds: int | None
+) -> tuple[list[object], list[int]]:
     """Policies and seeds of a comparison. Raises ConfigError for unknown names, and where two share one."""
-    chosen = list(policies) if policies else list(config.compare.policies)
+    chosen: list[object] = [*(policies or config.compare.policies)]
     names = [wing.policy_name(policy) for policy in chosen]
     folders = [folder_name(name) for name in names]
     for index, name in enumerate(folders):
@@ -190,7 +190,7 @@ def choice(
 
 def gather(
     wing: AnyWing,
-    config: Any,
+    config: Configuration,
     policies: list[str],
     seeds: list[int],
     outcomes: list[Outcome],
@@ -215,7 +215,7 @@ def failed(outcomes: Iterable[Outcome]) -> dict[str, str]:
     return {outcome.cell.name: outcome.failure for outcome in outcomes if outcome.failure is not None}
 
 
-def write_manifest(result: AnyComparison, **more: Any) -> None:
+def write_manifest(result: AnyComparison, **more: object) -> None:
     """What a comparison leaves beside its runs; ``more`` stands in it as it is given."""
     assert result.directory is not None, "a result without a folder has no manifest"
     manifest = {

@@ -6,12 +6,11 @@ import hashlib
 import os
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from eunomia.core.own_file import split_file
 
 
-def file_stamps(content: Any) -> list[list[Any]]:
+def file_stamps(content: object) -> list[list[object]]:
     """Path, size and time of every existing file that a text within ``content`` names.
 
     Part of every key under which results are kept, so that a changed network, trace or table is read again.
@@ -53,7 +52,7 @@ def _path(text: str) -> str:
     return text if own is None else str(own[0])
 
 
-def _texts(value: Any) -> list[str]:
+def _texts(value: object) -> list[str]:
     if isinstance(value, str):
         return [value]
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else []

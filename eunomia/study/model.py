@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 from eunomia.config import Scenario, scenario_from, to_toml
 from eunomia.core.data import Data
@@ -148,7 +148,9 @@ class Model:
 
     def scenario(self) -> Scenario:
         """The scenario, checked. Raises ConfigError in the words of a scenario file."""
-        return scenario_from(_plain(self._table), source=f"model '{self._table['name']}'", folder=Path.cwd())
+        return scenario_from(
+            _plain_table(self._table), source=f"model '{self._table['name']}'", folder=Path.cwd()
+        )
 
     def to_toml(self) -> str:
         """The resolved scenario as a file. Raises ConfigError where a policy is an object."""
@@ -201,10 +203,15 @@ def _given(section: Section) -> Section:
     return {key: value for key, value in section.items() if value is not None}
 
 
-def _plain(value: Any) -> Any:
-    """Tuples as lists and mappings as dictionaries, which is what a file gives; keys without a value left out."""
+def _plain_table(section: Mapping[str, object]) -> Section:
+    """A section as a file gives it; keys without a value left out."""
+    return {key: _plain(entry) for key, entry in section.items() if entry is not None}
+
+
+def _plain(value: object) -> object:
+    """Tuples as lists and mappings as dictionaries."""
     if isinstance(value, Mapping):
-        return {key: _plain(entry) for key, entry in value.items() if entry is not None}
+        return _plain_table(value)
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
     return str(value) if isinstance(value, Path) else value

@@ -7,7 +7,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from eunomia.core.atomic import INCOMPLETE, clear_output_errors, write_text
 from eunomia.core.errors import OutputError, RecordError
@@ -43,7 +42,7 @@ def claim_as(root: Path, kind: str, key: str, overwrite: bool = False) -> None:
     write_text(root / CELLS / IDENTITY, json.dumps(wanted))
 
 
-def key_of(table: Mapping[str, Any]) -> str:
+def key_of(table: Mapping[str, object]) -> str:
     """Hash of what two calls must share to go on in one folder."""
     return content_key({key: value for key, value in table.items() if key not in FREE})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -22,15 +23,35 @@ Cell = str | float | int | bool | None
 Row = dict[str, Cell]
 
 
-class Named(Protocol):
-    """A configuration."""
+class Comparing(Protocol):
+    """The section [compare] of a configuration."""
+
+    @property
+    def policies(self) -> Sequence[str]:
+        """What to compare."""
+
+    @property
+    def seeds(self) -> int:
+        """How many runs of each policy."""
+
+
+class Configuration(Protocol):
+    """What configurations of all wings have."""
 
     @property
     def name(self) -> str:
         """What it is called."""
 
+    @property
+    def seed(self) -> int:
+        """The first seed."""
 
-ConfigT = TypeVar("ConfigT", bound=Named)
+    @property
+    def compare(self) -> Comparing:
+        """What a comparison runs unless told otherwise."""
+
+
+ConfigT = TypeVar("ConfigT", bound=Configuration)
 REPR_LINES = 8
 
 

@@ -20,7 +20,7 @@ from eunomia.study.batch import Batch, BatchOptions
 from eunomia.study.cells import make_cell, run_cells
 from eunomia.study.compare import CompareResult, choice, failed, gather, metric_of, seeds_note
 from eunomia.study.place import claim_as, key_of
-from eunomia.study.result import ConfigT, Result, Row
+from eunomia.study.result import Cell, ConfigT, Result, Row
 from eunomia.study.run import provenance
 from eunomia.study.wing import AnyWing, wing_of
 
@@ -105,12 +105,12 @@ class SweepResult(Result, Generic[ConfigT]):
 AnySweep = SweepResult[Any]
 
 
-def settings_of(grid: Mapping[str, Sequence[Any]]) -> list[Setting]:
+def settings_of(grid: Mapping[str, Sequence[object]]) -> list[Setting]:
     """The product of a grid's lists: the last key varies fastest."""
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
-def size_of(grid: Mapping[str, Sequence[Any]]) -> int:
+def size_of(grid: Mapping[str, Sequence[object]]) -> int:
     """How many settings a grid has."""
     return math.prod(len(values) for values in grid.values())
 
@@ -122,9 +122,9 @@ def label(setting: Setting) -> str:
 
 def sweep_in(
     wing: AnyWing,
-    config: Any,
-    grid: Mapping[str, Sequence[Any]] | None = None,
-    policies: Sequence[Any] | None = None,
+    config: object,
+    grid: Mapping[str, Sequence[object]] | None = None,
+    policies: Sequence[object] | None = None,
     seeds: int | None = None,
     overrides: Iterable[str] = (),
     **options: Unpack[BatchOptions],
@@ -201,5 +201,5 @@ def write_sweep(result: AnySweep, root: Path) -> None:
     write_comparison(root, manifest)
 
 
-def _scalar(value: Any) -> Any:
+def _scalar(value: object) -> Cell:
     return value if value is None or isinstance(value, str | int | float | bool) else str(value)

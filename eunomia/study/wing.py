@@ -47,7 +47,7 @@ class Wing(ABC, Generic[ConfigT, PolicyT]):
         """A copy with some values changed, by key path. Raises ConfigError."""
 
     @abstractmethod
-    def grid(self, config: ConfigT) -> Mapping[str, Sequence[Any]]:
+    def grid(self, config: ConfigT) -> Mapping[str, Sequence[object]]:
         """The settings of the file's sweep."""
 
     @abstractmethod

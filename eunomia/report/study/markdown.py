@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from eunomia.metrics.statistics import Estimate
 from eunomia.report.study import evidence
@@ -12,7 +11,7 @@ from eunomia.report.study.table import StudyTable, Where
 from eunomia.report.study.words import percent, plural, points, table_text, verdict
 
 
-def render_markdown(table: StudyTable, timings: Mapping[str, Mapping[str, Any]] | None = None) -> str:
+def render_markdown(table: StudyTable, timings: Mapping[str, Mapping[str, float]] | None = None) -> str:
     """The page. Without ``timings`` it holds nothing that a second run would not repeat to the byte."""
     parts = [
         f"# Results of the study '{table.name}'",
@@ -70,7 +69,7 @@ def _protocol(table: StudyTable) -> str:
     return "\n".join(lines) + "\n\n" + table_text(head, rows)
 
 
-def _overall(table: StudyTable, timings: Mapping[str, Mapping[str, Any]]) -> str:
+def _overall(table: StudyTable, timings: Mapping[str, Mapping[str, float]]) -> str:
     places = table.places()
     bracketed = table.bracketed(places)
     champion = table.champion if table.champion in table.present(places) else None
@@ -126,7 +125,7 @@ def _overall(table: StudyTable, timings: Mapping[str, Mapping[str, Any]]) -> str
     return said + "\n\n" + table_text(head, rows)
 
 
-def _timing(found: Mapping[str, Any] | None) -> str:
+def _timing(found: Mapping[str, float] | None) -> str:
     return "-" if not found else f"{found['us']:.2f}{' *' if found['alone'] else ''}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 from eunomia.config.cluster import ClusterConfig, cluster_table, with_cluster_values
 from eunomia.core.records import Comparison
@@ -28,7 +28,7 @@ class ClusterWing(Wing[ClusterConfig, AllocatorLike]):
     result = CompareResult
     measures_all = False
 
-    def checked(self, config: Any, overrides: Iterable[str] = ()) -> ClusterConfig:
+    def checked(self, config: ClusterLike, overrides: Iterable[str] = ()) -> ClusterConfig:
         """A configuration from itself, a file or a dictionary. Raises ConfigError."""
         return as_cluster(config, overrides)
 
@@ -40,7 +40,7 @@ class ClusterWing(Wing[ClusterConfig, AllocatorLike]):
         """A copy with some values changed, by key path. Raises ConfigError."""
         return with_cluster_values(config, setting)
 
-    def grid(self, config: ClusterConfig) -> Mapping[str, Sequence[Any]]:
+    def grid(self, config: ClusterConfig) -> Mapping[str, Sequence[object]]:
         """The section [study]."""
         return config.study
 
@@ -83,7 +83,7 @@ def compare_cluster(
 
 def sweep_cluster(
     config: ClusterLike,
-    grid: Mapping[str, Sequence[Any]] | None = None,
+    grid: Mapping[str, Sequence[object]] | None = None,
     policies: Sequence[AllocatorLike] | None = None,
     seeds: int | None = None,
     overrides: Iterable[str] = (),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import Any
 
 from eunomia.config.study import GridConfig, Study, changed_study
 from eunomia.core.data import Data
@@ -75,7 +74,7 @@ def _settings(study: Study, grid: GridConfig, change: Data, bandwidth_gb_s: floa
     return base_settings(changed_study(whole, change.items(), f"grid '{grid.name}', vary"))
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     if isinstance(value, dict):
         return " ".join(
             _short(part) if key == "mode" else f"{key}={_short(part)}" for key, part in value.items()

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from eunomia.config.study import GridConfig, Study, read_study
 from eunomia.core.atomic import write_text
@@ -156,7 +155,7 @@ def _facts(study: Study, known: Known) -> Data:
     }
 
 
-def _usual(study: Study, place: Place) -> tuple[Any, Any]:
+def _usual(study: Study, place: Place) -> tuple[Data, Data]:
     settings = base_settings(study, place.bandwidth_gb_s)
     return settings["platform"], settings["costs"]
 
@@ -228,7 +227,7 @@ def _digits(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.6g}"
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, dict):
         return {str(key): _finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

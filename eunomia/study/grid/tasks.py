@@ -17,7 +17,15 @@ from eunomia.metrics.run import Facts
 from eunomia.metrics.service import tenant_rates
 from eunomia.metrics.summary import summarise
 from eunomia.metrics.window import measured
-from eunomia.study.grid.traces import Ground, Trace, draw_requests, draw_trace, engine_options, ground
+from eunomia.study.grid.traces import (
+    Ground,
+    Trace,
+    Traffic,
+    draw_requests,
+    draw_trace,
+    engine_options,
+    ground,
+)
 from eunomia.study.inference.bracket import bracket
 from eunomia.study.inference.capacity import measure_capacity
 from eunomia.study.inference.policy import resolve_policy
@@ -62,10 +70,10 @@ class Spot:
 
     def trace(self, index: int, seed: int, requests: int, warmup: int, margin: float = 0.0) -> Trace:
         """Requests of one replication at this load."""
-        return draw_trace(
-            self.ground(index), WorkloadConfig.model_validate(self.settings["workload"]),
-            self.load * self.capacity_per_s[self._table(index)], requests, warmup, seed, self.qos, self.alpha, margin,
-        )  # fmt: skip
+        workload = WorkloadConfig.model_validate(self.settings["workload"])
+        rate_per_s = self.load * self.capacity_per_s[self._table(index)]
+        traffic = Traffic(workload, rate_per_s, self.qos, self.alpha)
+        return draw_trace(self.ground(index), traffic, requests, warmup, seed, margin)
 
     def problem(self, index: int, seed: int, requests: int, warmup: int) -> ValidationProblem:
         """The same as a problem that candidates can be tried on."""
@@ -89,7 +97,9 @@ class CapacityTask:
         workload = WorkloadConfig.model_validate(self.settings["workload"])
         steady = workload.model_copy(update={"process": "poisson"})
         capacity = measure_capacity(
-            lambda seed, factor: draw_requests(on, steady, PILOT_PER_S * factor, 1.0, seed, "m", 1.0),
+            lambda seed, factor: draw_requests(
+                on, Traffic(steady, PILOT_PER_S * factor, "m", 1.0), 1.0, seed
+            ),
             1.0,
             on.machine,
         )

@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from eunomia.study.inference.machine import Machine, build_machine
 from eunomia.workload import zoo
 from eunomia.workload.deadlines import Level, QosIsolated
 from eunomia.workload.generate import generate
-from eunomia.workload.processes import arrivals
+from eunomia.workload.processes import Arrivals, arrivals
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.sets import WorkloadSet, workload_set
 from eunomia.workload.stream import Draw, Stream
@@ -41,6 +40,16 @@ class Ground:
 
 
 @dataclass(frozen=True)
+class Traffic:
+    """What is sent to a ground: ``rate_per_s`` of all networks together, deadlines of level ``qos`` with ``alpha``."""
+
+    workload: WorkloadConfig
+    rate_per_s: float
+    qos: Level
+    alpha: float
+
+
+@dataclass(frozen=True)
 class Trace:
     """Requests of one run; those that arrive in [from_s, until_s) count."""
 
@@ -49,7 +58,7 @@ class Trace:
     until_s: float
 
 
-def ground(workload: str, settings: Mapping[str, Any], draw: int | None) -> Ground:
+def ground(workload: str, settings: Mapping[str, object], draw: int | None) -> Ground:
     """Build, or find again; ``draw`` numbers the perturbed cost tables. Raises what the platform complains about."""
     wanted = {"platform": settings["platform"], "costs": settings["costs"]}
     return _ground(workload, json.dumps(wanted, sort_keys=True), json.dumps(file_stamps(wanted)), draw)
@@ -72,25 +81,14 @@ def _ground(workload: str, text: str, stamps: str, draw: int | None) -> Ground:
     return Ground(chosen, machine, iso, work_s / layers)
 
 
-def draw_requests(
-    on: Ground,
-    workload: WorkloadConfig,
-    rate_per_s: float,
-    duration_s: float,
-    seed: int,
-    qos: Level,
-    alpha: float,
-) -> RequestTable:
-    """One tenant per network: its share of the rate, its promise, deadline q alpha iso; the set's priorities."""
-    total = sum(weight for _, weight in on.chosen.models)
+def draw_requests(on: Ground, traffic: Traffic, duration_s: float, seed: int) -> RequestTable:
+    """One tenant per network: its share of the rate, its SLO, deadline q alpha iso; the set's priorities."""
+    total, workload = sum(weight for _, weight in on.chosen.models), traffic.workload
+    deadline = QosIsolated(traffic.qos, traffic.alpha, on.chosen.table)
     streams = [
         Stream(
-            (
-                Draw(
-                    Agreement(name, name, Slo(workload.target)), 1.0, QosIsolated(qos, alpha, on.chosen.table)
-                ),
-            ),
-            _process(workload, rate_per_s * weight / total),
+            (Draw(Agreement(name, name, Slo(workload.target)), 1.0, deadline),),
+            _process(workload, traffic.rate_per_s * weight / total),
             priorities=on.chosen.priorities,
         )
         for name, weight in ((zoo.canonical(name), weight) for name, weight in on.chosen.models)
@@ -98,7 +96,7 @@ def draw_requests(
     return generate(streams, duration_s, seed, iso_best_s=on.iso_best_s)
 
 
-def _process(workload: WorkloadConfig, rate_per_s: float) -> Any:
+def _process(workload: WorkloadConfig, rate_per_s: float) -> Arrivals:
     if workload.process == "poisson":
         return arrivals("poisson", rate_per_s=rate_per_s)
     bursts = {"burstiness": workload.burstiness, "mean_burst_s": workload.mean_burst_s}
@@ -106,23 +104,15 @@ def _process(workload: WorkloadConfig, rate_per_s: float) -> Any:
 
 
 def draw_trace(
-    on: Ground,
-    workload: WorkloadConfig,
-    rate_per_s: float,
-    requests: int,
-    warmup: int,
-    seed: int,
-    qos: Level,
-    alpha: float,
-    margin: float = 0.0,
+    on: Ground, traffic: Traffic, requests: int, warmup: int, seed: int, margin: float = 0.0
 ) -> Trace:
     """About ``requests`` + margin * sqrt(requests) requests that count, after a warm-up of ``warmup``."""
-    from_s = warmup / rate_per_s
-    until_s = from_s + (requests + margin * math.sqrt(requests)) / rate_per_s
-    return Trace(draw_requests(on, workload, rate_per_s, until_s, seed, qos, alpha), from_s, until_s)
+    from_s = warmup / traffic.rate_per_s
+    until_s = from_s + (requests + margin * math.sqrt(requests)) / traffic.rate_per_s
+    return Trace(draw_requests(on, traffic, until_s, seed), from_s, until_s)
 
 
-def engine_options(settings: Mapping[str, Any], on: Ground, seed: int, until_s: float) -> EngineOptions:
+def engine_options(settings: Mapping[str, object], on: Ground, seed: int, until_s: float) -> EngineOptions:
     """The engine of a place; T_s in layers becomes seconds. Requests alone are recorded."""
     engine = StudyEngine.model_validate(settings["engine"])
     values = engine.model_dump(exclude={"estimator", "drain", "period_layers"})

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, Unpack
+from typing import Unpack
 
 from eunomia.config import Scenario
 from eunomia.core.data import Data
@@ -178,7 +178,7 @@ def compare(
 
 def sweep(
     scenario: ScenarioLike,
-    grid: Mapping[str, Sequence[Any]] | None = None,
+    grid: Mapping[str, Sequence[object]] | None = None,
     policies: Sequence[PolicyLike] | None = None,
     seeds: int | None = None,
     overrides: Iterable[str] = (),

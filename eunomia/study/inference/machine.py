@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ from eunomia.hardware.build import build_table
 from eunomia.hardware.platform import Platform, from_config, load_platform, platform_names
 from eunomia.hardware.table import CostTable
 from eunomia.hardware.table_csv import read_cost_csv
-from eunomia.hardware.types import load_type, type_names
+from eunomia.hardware.types import DeviceType, load_type, type_names
 from eunomia.workload.model import DnnModel
 
 
@@ -80,7 +79,7 @@ def _platform_facts(platform: Platform) -> Data:
     }
 
 
-def _plain(kind: Any) -> Data:
+def _plain(kind: DeviceType) -> Data:
     facts = asdict(kind)
     first = {key: facts.pop(key) for key in ("name", "description")}
     return {**first, **facts}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from eunomia.inference.policies.catalogue import own_policy
 from eunomia.inference.policies.ordering import ORDERS, find_order
 from eunomia.inference.policies.tuned import tuned_name
 
-PolicyLike = Any  # name, FILE.py:FUNCTION, card of a learned policy, file of rules, or policy object
+# a name, FILE.py:FUNCTION, the card of a learned policy, a file of rules, or the policy itself
+PolicyLike = str | Callable[..., Any]
 CARD = ".json"
 RULES = ".toml"
 
@@ -26,22 +28,25 @@ def policy_name(policy: PolicyLike) -> str:
     return canonical_name(policy)
 
 
-def resolve_policy(policy: PolicyLike) -> Any:
+def resolve_policy(policy: PolicyLike) -> PolicyLike:
     """The policy itself. Raises UnknownNameError for a name that nobody registered."""
+    found: PolicyLike
     if not isinstance(policy, str):
-        return own_policy(policy)
-    if policy.endswith(".py"):
+        found = own_policy(policy)
+    elif policy.endswith(".py"):
         raise ConfigError(f"policy '{policy}' is a file; say which of its functions too: {policy}:FUNCTION")
-    if policy.endswith(CARD):
+    elif policy.endswith(CARD):
         from eunomia.learning.load import load_policy as load_learned
 
-        return load_learned(policy)
-    if policy.endswith(RULES):
+        found = load_learned(policy)
+    elif policy.endswith(RULES):
         from eunomia.learning.distill.file import load_rules
         from eunomia.learning.distill.policy import RulePolicy
 
-        return RulePolicy(load_rules(policy))
-    return own_policy(policy)
+        found = RulePolicy(load_rules(policy))
+    else:
+        found = own_policy(policy)
+    return found
 
 
 def policy_words() -> dict[str, str]:

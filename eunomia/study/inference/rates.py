@@ -15,28 +15,28 @@ from eunomia.workload.paced import AuroraStreams, MocaStreams
 from eunomia.workload.processes import Arrivals
 
 
-def _rate(process: Any, factor: float) -> Any:
+def _rate(process: Poisson | Diurnal | Profile, factor: float) -> Arrivals:
     return replace(process, rate_per_s=process.rate_per_s * factor)
 
 
-def _mmpp(process: Any, factor: float) -> Any:
+def _mmpp(process: Mmpp, factor: float) -> Arrivals:
     calm, burst = process.calm_rate_per_s * factor, process.burst_rate_per_s * factor
     return replace(process, calm_rate_per_s=calm, burst_rate_per_s=burst)
 
 
-def _periodic(process: Any, factor: float) -> Any:
+def _periodic(process: Periodic, factor: float) -> Arrivals:
     return replace(process, period_s=process.period_s / factor)
 
 
-def _replay(process: Any, factor: float) -> Any:
+def _replay(process: Replay, factor: float) -> Arrivals:
     return replace(process, speedup=process.speedup * factor)
 
 
-def _paced(process: Any, factor: float) -> Any:
+def _paced(process: MocaStreams | AuroraStreams, factor: float) -> Arrivals:
     return replace(process, cap=process.cap / factor)
 
 
-SCALED: dict[type, Callable[[Any, float], Any]] = {
+SCALED: dict[type, Callable[[Any, float], Arrivals]] = {
     Poisson: _rate,
     Diurnal: _rate,
     Profile: _rate,

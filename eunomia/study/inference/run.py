@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from eunomia.config import Scenario, as_table, load_scenario, scenario_from
 from eunomia.core.data import Data
@@ -186,7 +186,7 @@ def cost_of(result: Result) -> Data:
     }
 
 
-def policy_facts(policy: PolicyLike, ready: Any) -> Data:
+def policy_facts(policy: PolicyLike, ready: object) -> Data:
     """The policy's name and, where it is an order with a placement, its rules: what explain recomputes."""
     if not isinstance(ready, Greedy):
         return {"name": policy_name(policy)}

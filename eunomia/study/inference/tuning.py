@@ -14,9 +14,9 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from eunomia.config import Scenario
 from eunomia.core.errors import ConfigError, UnknownNameError
@@ -43,7 +43,7 @@ class ValidationProblem:
     from_s: float = 0.0
     until_s: float = math.inf
 
-    def counted(self, outcome: Outcome) -> Any:
+    def counted(self, outcome: Outcome) -> npt.NDArray[np.bool_]:
         """(n,) which requests count."""
         arrival_s = outcome.results["arrival_s"]
         return (arrival_s >= self.from_s) & (arrival_s < self.until_s)
@@ -202,11 +202,11 @@ def objective_of(objective: str | Objective) -> Objective:
     return OBJECTIVES[objective]
 
 
-def _rate(met: Any) -> float:
+def _rate(met: npt.NDArray[np.bool_]) -> float:
     return float(np.mean(met)) if len(met) else math.nan
 
 
-def _gaps(problem: ValidationProblem, outcome: Outcome) -> Any:
+def _gaps(problem: ValidationProblem, outcome: Outcome) -> npt.NDArray[np.float64]:
     """Target less hit rate of every pair that has a hit-rate target and requests. Raises ConfigError for none."""
     jobs, counted = problem.problem.jobs, problem.counted(outcome)
     hit = outcome.results["outcome"] == HIT

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from eunomia.config import Scenario, as_table, with_values
 from eunomia.core.records import Comparison
@@ -12,7 +11,7 @@ from eunomia.metrics.summary import HEADLINES, METRICS
 from eunomia.study.inference.compare import InferenceComparison
 from eunomia.study.inference.notes import trace_notes
 from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
-from eunomia.study.inference.run import InferenceRun, as_scenario, run, run_cell
+from eunomia.study.inference.run import InferenceRun, ScenarioLike, as_scenario, run, run_cell
 from eunomia.study.wing import Table, Wing
 
 TIMELINE_LAYERS = 30_000  # a few seconds of a busy platform: 10 MB, opens at once
@@ -29,7 +28,7 @@ class InferenceWing(Wing[Scenario, PolicyLike]):
     result = InferenceComparison
     measures_all = True
 
-    def checked(self, config: Any, overrides: Iterable[str] = ()) -> Scenario:
+    def checked(self, config: ScenarioLike, overrides: Iterable[str] = ()) -> Scenario:
         """A scenario from itself, a file or a dictionary. Raises ConfigError."""
         return as_scenario(config, overrides)
 
@@ -41,7 +40,7 @@ class InferenceWing(Wing[Scenario, PolicyLike]):
         """A copy with some values changed, by key path. Raises ConfigError."""
         return with_values(config, setting)
 
-    def grid(self, config: Scenario) -> Mapping[str, Sequence[Any]]:
+    def grid(self, config: Scenario) -> Mapping[str, Sequence[object]]:
         """The section [sweep]."""
         return config.sweep
 

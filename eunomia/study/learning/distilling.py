@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from eunomia.config import load_scenario
 from eunomia.config.load import read_table
 from eunomia.config.training import TrainingConfig, load_training
+from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.distill.file import save_rules
@@ -76,7 +76,11 @@ def distil_policy(
 
 
 def closed_loop_values(
-    checkpoint: Checkpoint, rules: RuleSet, heuristic: str, episodes: Sequence[Episode], objective: Any
+    checkpoint: Checkpoint,
+    rules: RuleSet,
+    heuristic: str,
+    episodes: Sequence[Episode],
+    objective: Mapping[str, float],
 ) -> dict[str, Floats]:
     """Objective of heuristic, teacher and rules on every episode, and (if promised) SLOs met by the last two."""
     policies = {
@@ -119,7 +123,7 @@ def _named_training(checkpoint: Checkpoint) -> Path | None:
 def _facts(
     checkpoint: Checkpoint, config: TrainingConfig, options: FitOptions, heuristic: str, values: dict[str, Floats],
     fidelity: dict[str, float],
-) -> dict[str, Any]:  # fmt: skip
+) -> Data:  # fmt: skip
     """Where the rules come from and how they did, for the file."""
     gains = {
         name: interval((values[a] - values[b]).tolist())

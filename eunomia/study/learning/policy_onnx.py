@@ -8,7 +8,7 @@ caller (policy/decide.py says how).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, START_JOB, VER
 from eunomia.learning.policy.network import REACH
 from eunomia.learning.policy.weights import Weights
 
+if TYPE_CHECKING:
+    from onnx import NodeProto, TensorProto
+
 OPSET = 17
 
 
@@ -24,21 +27,23 @@ class _Graph:
     """Nodes and constants as they are added; values have names ``v0``, ``v1``, ..."""
 
     def __init__(self) -> None:
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
+        self.nodes: list[NodeProto] = []
+        self.constants: list[TensorProto] = []
 
-    def constant(self, value: Any) -> str:
+    def constant(self, value: object) -> str:
         from onnx import numpy_helper
 
         name = f"c{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(value, np.float64), name))
         return name
 
-    def add(self, operator: str, *inputs: str, out: str | None = None, **attributes: Any) -> str:
+    def add(self, operator: str, *inputs: str, out: str | None = None, **attributes: object) -> str:
         from onnx import helper
 
         name = out or f"v{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, list(inputs), [name], **attributes))
+        self.nodes.append(
+            helper.make_node(operator, list(inputs), [name], None, None, None, None, **attributes)
+        )
         return name
 
     def squash(self, value: str) -> str:

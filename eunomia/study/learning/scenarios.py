@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -79,11 +79,11 @@ class Later:
     sampler: Sampler
     first: int
 
-    def training(self, generation: int, count: int) -> Sequence[Any]:
+    def training(self, generation: int, count: int) -> Sequence[Episode]:
         """Episodes of one generation of the stage."""
         return self.sampler.training(self.first + generation, count)
 
-    def validation(self) -> Sequence[Any]:
+    def validation(self) -> Sequence[Episode]:
         """Those of all stages."""
         return self.sampler.validation()
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from eunomia.config.algorithm import DeferrableAlgorithm, OwnAlgorithm, PlacementAlgorithm
 from eunomia.config.training import NETWORKS, StageConfig, TrainingConfig
+from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
 from eunomia.hardware.table import CostTable
 from eunomia.inference.simulate import simulate_problem
@@ -221,7 +222,7 @@ class _Run:
 
     def facts(
         self, without: set[str], heuristic: Heuristic, gain: float, error: float, episodes: Sequence[Episode]
-    ) -> dict[str, Any]:
+    ) -> Data:
         """What the card says beside the weights."""
         exclude = {"scenarios", "start_from", *without}
         return {
@@ -252,7 +253,7 @@ def _gain(values: Floats, heuristic: Heuristic) -> tuple[float, float]:
     return float(difference.mean()), paired_error(difference)
 
 
-def _hash(about: Any, content: bytes = b"") -> str:
+def _hash(about: object, content: bytes = b"") -> str:
     """Identity of a training: everything that its numbers depend on."""
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode() + content).hexdigest()
 
@@ -294,7 +295,7 @@ def is_promised(config: TrainingConfig, episodes: Sequence[Episode]) -> bool:
     return config.targets is not None or any((e.problem.jobs.slo_kind >= 0).any() for e in episodes)
 
 
-def _best_of(rules: Mapping[str, Any], task: Task, episodes: Sequence[Any]) -> Heuristic:
+def _best_of(rules: Mapping[str, object], task: Task, episodes: Sequence[Any]) -> Heuristic:
     """The rule of the greatest mean worth."""
     found = [
         Heuristic(name, np.array([task.worth(rule, e) for e in episodes])) for name, rule in rules.items()
@@ -334,7 +335,7 @@ def _with_ranges(weights: Weights, episodes: Sequence[Episode]) -> Weights:
     return replace(weights, low=low, high=high)
 
 
-def _beginning(config: TrainingConfig) -> dict[str, Any]:
+def _beginning(config: TrainingConfig) -> Data:
     """Which policy training went on from, if any: its name, and the hash of its tensors."""
     if config.start_from is None:
         return {}
@@ -345,7 +346,7 @@ def _beginning(config: TrainingConfig) -> dict[str, Any]:
     }
 
 
-def episode_facts(episodes: Sequence[Episode]) -> dict[str, Any]:
+def episode_facts(episodes: Sequence[Episode]) -> Data:
     """What a card says of the episodes that its policy was chosen on, and of the versions and machine."""
     problems = [episode.problem for episode in episodes]
     return {

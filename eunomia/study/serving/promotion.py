@@ -9,10 +9,8 @@ for who allows that.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -176,7 +174,7 @@ def files_of(policy: str) -> dict[str, bytes]:
         raise ConfigError(f"cannot read {error.filename}: {error.strerror}") from None
 
 
-def write_served(answer: Mapping[str, Any], folder: Path) -> str:
+def write_served(answer: Data, folder: Path) -> str:
     """The serving policy of a server's answer, as something that ``resolve_policy`` takes; files go to ``folder``.
 
     Raises ConfigError when the server has it in a file of its own: a server names no code to run here.

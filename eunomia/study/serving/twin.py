@@ -108,15 +108,19 @@ def _cut_off(text: str, error: json.JSONDecodeError) -> bool:
     return text[:1] in ("", "{") and text[-1:] != "}" and error.pos >= len(text) - TOKEN
 
 
-def twin_of(content: Any, source: str = "recording") -> Twin:
+NO_RECORDING = "is no recording of a server; get one with: eunomia twin record URL"
+
+
+def twin_of(content: object, source: str = "recording") -> Twin:
     """The same from a dictionary."""
-    is_one = isinstance(content, dict) and all(key in content for key in ANY_FORMAT)
-    if is_one and content["format"] != FORMAT:
+    if not isinstance(content, dict) or any(key not in content for key in ANY_FORMAT):
+        raise ConfigError(f"{source} {NO_RECORDING}")
+    if content["format"] != FORMAT:
         raise ConfigError(
             f"{source} has format {content['format']!r:.20}; this version reads {FORMAT}: {AGAIN}"
         )
-    if not is_one or any(key not in content for key in KEYS):
-        raise ConfigError(f"{source} is no recording of a server; get one with: eunomia twin record URL")
+    if any(key not in content for key in KEYS):
+        raise ConfigError(f"{source} {NO_RECORDING}")
     if not content["requests"]:
         raise ConfigError(f"{source} holds no request; send some first (eunomia load)")
     try:
@@ -204,7 +208,9 @@ def replayed(twin: Twin, policy: PolicyLike) -> tuple[npt.NDArray[np.bool_], npt
     return hit, response_s
 
 
-def _summary(name: str, twin: Twin, hit: Any, response_s: Any) -> Prediction:
+def _summary(
+    name: str, twin: Twin, hit: npt.NDArray[np.bool_], response_s: npt.NDArray[np.float64]
+) -> Prediction:
     pairs = range(len(twin.requests.agreements))
     mine = [twin.requests.pair == n for n in pairs]
     rate = np.array([hit[m].mean() if m.any() else math.nan for m in mine])
@@ -236,7 +242,7 @@ def _check_request(row: Sequence[Any]) -> None:
             raise Damaged(f"{whose} took {value!r:.50} s to be heard or answered")
 
 
-def _check_blocks(name: str, blocks: Sequence[Any], devices: int) -> None:
+def _check_blocks(name: str, blocks: Sequence[Sequence[float]], devices: int) -> None:
     """A network's block times: one row per block, one time per device; raises Damaged."""
     if not blocks:
         raise Damaged(f"network '{name:.50}' has no block times")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from eunomia.workload.requests import RequestTable
 KEPT_OF = 3  # of so many stretches of a recording, the last is kept to choose policies on
 LEAST = 60  # requests of a recording; fewer teach nothing
 LOAD = "load"
-DEFAULTS: dict[str, Any] = {
+DEFAULTS: dict[str, object] = {
     "name": "twin",
     "description": "trained on a server's recording",
     "objective": {"attainment": 1.0, "shortfall": 1.0, "hit_rate": 0.25},
@@ -133,5 +132,5 @@ def train_on_twin(
     return train_policy(config, folder, workers, tell, command, sampler)
 
 
-def _is_load(value: Any) -> bool:
+def _is_load(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0.0 < value < 1e3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,12 +18,16 @@ from benchmarks.page import ROOT
 from eunomia.config import Scenario
 from eunomia.config.load import scenario_from
 from eunomia.engines.processes import Result
+from eunomia.inference.clairvoyant import SearchOptions, search_schedule
+from eunomia.inference.problem import Problem
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.episodes import Episode
-from eunomia.learning.load import SHIPPED, eunomia, load_policy
+from eunomia.learning.load import SHIPPED
 from eunomia.learning.objectives import OBJECTIVES
+from eunomia.metrics.bounds import hit_bound
 from eunomia.metrics.statistics import Floats
 from eunomia.study.inference.bench import prepare
+from eunomia.study.inference.policy import resolve_policy
 from eunomia.study.inference.tuning import FIRST_VALIDATION_SEED
 
 SETS = {
@@ -101,23 +106,18 @@ def gated(orders: Sequence[str], places: Sequence[str], gates: Sequence[str]) ->
 
 
 def policy_of(text: str) -> Any:
-    """A rule by name, ``CARD.json`` or ``CARD.json@T_s``, ``eunomia``, ``eunomia TERMS STRENGTH``, ``relmas``."""
-    name, *terms = text.split(" ")
-    if name == "eunomia":
-        return eunomia(terms[0], float(terms[1])) if terms else eunomia()
-    if text.endswith(".json") or ".json@" in text or text == "relmas":
-        card, at, period = text.partition("@")
-        policy = load_policy(card)
-        if at:
-            policy.period_layers = float(period)
-        return policy
-    return text.replace("+any_idle", "")
+    """A policy by name or card; ``CARD.json@T_s`` decides every T_s mean layers."""
+    name, at, period = text.partition("@")
+    policy = resolve_policy(name)
+    if at:
+        policy.period_layers = float(period)  # type: ignore[union-attr]
+    return policy
 
 
 def stamp_of(text: str) -> str:
     """Changes with the card that a name stands for; empty for rules."""
-    path = text.partition("@")[0]
-    card = SHIPPED / f"{text.split(' ')[0]}.json" if not path.endswith(".json") else Path(path)
+    name = re.split("[@(]", text)[0]
+    card = Path(name) if name.endswith(".json") else SHIPPED / f"{name}.json"
     return hashlib.sha256(card.read_bytes()).hexdigest() if card.is_file() else ""
 
 
@@ -175,9 +175,46 @@ def contest(
     return found, counts
 
 
-def best(found: Sequence[Figures], names: Sequence[str], measure: int = 0) -> str:
-    """The policy of greatest mean over these figures; ties go to the one named first."""
-    return max(names, key=lambda name: float(np.mean([figures[name][:, measure] for figures in found])))
+def best(found: Sequence[Figures], names: Sequence[str], *measures: int) -> str:
+    """The policy of greatest mean over these figures; further measures, then the order, decide between equals."""
+
+    def worth(name: str) -> list[float]:
+        table = np.concatenate([figures[name] for figures in found]).mean(axis=0)
+        return [round(float(table[n]), 12) for n in measures or (0,)]
+
+    return max(names, key=worth)
+
+
+class Machine:
+    """A problem's accelerators, as searches and bounds want them."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.types, self.type_of = problem.table.types, problem.type_of
+        self.dram_bytes_s, self.contention = problem.bandwidth_bytes_s, problem.contention
+
+
+def searched(task: tuple[Place, int, int]) -> Result:
+    """On a trace (place, seed) the hit rate of the best schedule that so many evaluations find, and the bound."""
+    place, seed, evaluations = task
+    episode = place.episode(seed)
+    p, machine = episode.problem, Machine(episode.problem)
+    options = SearchOptions(evaluations, seed=seed)
+    found = search_schedule(p.requests, p.table, machine, episode.options, options)
+    bound = hit_bound(p.requests, p.table, machine).value / len(p.requests)
+    return {"found": found.share, "bound": bound}
+
+
+def limits(
+    study: str, places: Sequence[Where], seeds: Sequence[int], evaluations: int, workers: int
+) -> dict[Where, Figures]:
+    """``found`` and ``bound`` of ``searched`` by place, (traces,) each."""
+    tasks = [(place, seed, evaluations) for place in places for seed in seeds]
+    results = kept_all(f"{study}-search", searched, tasks, workers)
+    rows = [results[n * len(seeds) : (n + 1) * len(seeds)] for n in range(len(places))]
+    return {
+        place: {name: np.array([one[name] for one in mine]) for name in ("found", "bound")}
+        for place, mine in zip(places, rows, strict=True)
+    }
 
 
 def trained(file: str, seed: int, *changes: str, label: str = "", workers: int = 1) -> Path:
@@ -186,20 +223,9 @@ def trained(file: str, seed: int, *changes: str, label: str = "", workers: int =
     Trainings lie in runs/train-LABEL-SEED; one that was stopped goes on.
     """
     folder = RUNS / f"train-{label or file}-{seed}"
-    cards = [path for path in folder.glob("*.json") if path.with_suffix(".safetensors").is_file()]
-    if not cards:
-        command = [
-            "train",
-            str(FILES / f"{file}.toml"),
-            "--out",
-            str(folder),
-            "--workers",
-            str(workers),
-            "--quiet",
-        ]
-        for change in (f"seed={seed}", *changes):
-            command += ["--set", change]
-        subprocess.run([sys.executable, "-m", "eunomia", *command], check=True)
-        cards = [path for path in folder.glob("*.json") if path.with_suffix(".safetensors").is_file()]
-    (card,) = cards
-    return card
+    if not any(folder.glob("*.safetensors")):
+        words = ["train", str(FILES / f"{file}.toml"), "--out", str(folder), "--workers", str(workers)]
+        changed = [word for change in (f"seed={seed}", *changes) for word in ("--set", change)]
+        subprocess.run([sys.executable, "-m", "eunomia", *words, "--quiet", *changed], check=True)
+    (weights,) = folder.glob("*.safetensors")
+    return weights.with_suffix(".json")

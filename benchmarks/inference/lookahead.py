@@ -10,28 +10,25 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from benchmarks.inference.contest import lanes, tenant
+from benchmarks.inference.contest import best, contest, lanes, limits, scenario, tenant, validation
 from benchmarks.kept import kept_all
 from benchmarks.table import Cell, Options, Table, table
-from eunomia.config.load import scenario_from
 from eunomia.contract.view import Assign, View
 from eunomia.engines.processes import Result
-from eunomia.inference.clairvoyant import SearchOptions, search_schedule
-from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.lookahead.companion import Companion
 from eunomia.inference.lookahead.policy import Lookahead
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.policies import load_policy
 from eunomia.inference.problem import Problem, build_problem
 from eunomia.inference.simulate import Engine, simulate_problem
-from eunomia.metrics.bounds import hit_bound
-from eunomia.metrics.statistics import Estimate, interval
-from eunomia.study.inference.bench import Bench, prepare
-from eunomia.study.inference.tuning import ValidationProblem, choose, validation_seeds
+from eunomia.learning.episodes import Episode
+from eunomia.metrics.statistics import Estimate, Floats, interval
+from eunomia.study.inference.bench import prepare
 from eunomia.study.learning.scenarios import first_requests
 
 SETS, LOADS = ("moca-light", "moca-heavy", "moca-mixed"), (0.85, 1.0, 1.15, 1.3)
@@ -59,7 +56,6 @@ VARIANTS = {  # what is shown -> settings beside the base
 SHOWN = ("no limit", "500 us", "100 us", "500 us, charged")
 Size = tuple[int, int, int, int]  # seeds, validation traces, requests, evaluations of the search
 FULL, QUICK = (5, 3, 250, 500), (1, 1, 100, 20)
-Trace = Mapping[str, Any]  # what ``traces_of`` says of one test trace
 
 
 class Timed:
@@ -106,130 +102,124 @@ def planning_time(problem: Problem, policy: Lookahead) -> tuple[float, float, fl
     return charged_s, with_s - without_s, float(problem.jobs.arrival_s[-1])
 
 
-def bench_of(load: float, tenants: Mapping[str, str]) -> Bench:
-    """Four Simba-like and four Eyeriss-like accelerators behind 36 GB/s; deadlines of 2.5 isolated times.
+def problem_of(tenants: Mapping[str, str], load: float, seed: int, requests: int) -> Problem:
+    """The first requests of a trace: 4 Simba-like and 4 Eyeriss-like accelerators behind 36 GB/s.
 
-    ``tenants``: name -> set of networks; all send at equal rates.
+    ``tenants``: name -> set of networks; all send at equal rates, with deadlines of 2.5 isolated times.
     """
     level = {"deadline": "qos_m", "deadline_alpha": 2.5}
     made = [tenant(name, 500.0, model_set=models, **level) for name, models in tenants.items()]
-    content = {
-        "name": "lookahead",
-        "duration_s": 1.0,
-        "load": load,
-        "platform": lanes(4, 36.0),
-        "tenant": made,
-    }
-    return prepare(scenario_from(content))
-
-
-def problem_of(bench: Bench, seed: int, requests: int) -> Problem:
-    """The first requests of a trace."""
+    bench = prepare(scenario("lookahead", made, lanes(4, 36.0), load))
     asked = first_requests(bench.requests(seed), requests)
     return build_problem(asked, bench.machine.table, bench.machine, OPTIONS)
 
 
-def hits(problem: Problem, policy: object) -> int:
-    """Requests in time."""
-    return int((simulate_problem(problem, policy, OPTIONS).results["outcome"] == HIT).sum())
+@dataclass(frozen=True)
+class Place:
+    """One set of networks at one load."""
+
+    workload: str
+    load: float
+    requests: int
+
+    def episode(self, seed: int) -> Episode:
+        """One trace."""
+        return Episode(problem_of({"all": self.workload}, self.load, seed, self.requests), OPTIONS)
 
 
-def traces_of(task: tuple[str, float, Size]) -> Result:
-    """Choose the rule on validation traces, then meet the test traces."""
-    workload, load, (seeds, validation, requests, evaluations) = task
+@dataclass(frozen=True, eq=False)
+class Line:
+    """Hit rates at one place, (traces,) each; ``ours`` and the times of plans by variant."""
+
+    place: Place
+    rule: str
+    alone: Floats
+    ours: Mapping[str, Floats]
+    found: Floats  # by the search, or by any policy here that pays nothing for its plans where that is better
+    bound: Floats
+    times: Mapping[str, Any]
+
+    def gain(self, variant: str) -> Floats:
+        """Above the rule, trace by trace."""
+        return np.asarray(self.ours[variant] - self.alone)
+
+
+def timed(task: tuple[Place, str]) -> Result:
+    """Processor time of each plan of every variant on the first test trace, and of all its plans together."""
+    place, rule = task
     load_policy("lookahead").decide  # noqa: B018  compiled before any clock runs
-    bench = bench_of(load, {"all": workload})
-    tests = list(range(FIRST_SEED, FIRST_SEED + seeds))
-    tried = [problem_of(bench, seed, requests) for seed in validation_seeds(validation, *tests)]
-    rule = choose(RULES, [ValidationProblem(problem, OPTIONS) for problem in tried]).name
-    traces = []
-    for seed in tests:
-        problem = problem_of(bench, seed, requests)
-        facts = (problem.requests, bench.machine.table, bench.machine)
-        found, bound = (
-            search_schedule(*facts, OPTIONS, SearchOptions(evaluations)).hits,
-            hit_bound(*facts).value,
-        )
-        ours, plan_us, planning_s = {}, {}, {}
-        for name, settings in VARIANTS.items():
-            policy = load_policy(f"lookahead(base={rule},{settings})")
-            ours[name] = hits(problem, policy)
-            timed = Timed(policy)
-            if seed == tests[0]:  # the same decisions, asked from Python
-                simulate_problem(problem, timed, OPTIONS, stepped=True)
-                planning_s[name] = planning_time(problem, policy)
-            plan_us[name] = timed.plan_us
-        alone = hits(problem, rule)
-        found = max(found, alone, *(n for name, n in ours.items() if "charged" not in name))
-        counts = {"requests": len(problem.requests), "rule_hits": alone, "found": found, "bound": bound}
-        times = {"plan_us": plan_us, "planning_s": planning_s}
-        traces.append({"workload": workload, "load": load, "rule": rule, "hits": ours, **counts, **times})
-    return {"traces": traces}
+    problem, plan_us, planning_s = place.episode(FIRST_SEED).problem, {}, {}
+    for name, settings in VARIANTS.items():
+        policy = load_policy(f"lookahead(base={rule},{settings})")
+        asked = Timed(policy)
+        simulate_problem(problem, asked, OPTIONS, stepped=True)
+        plan_us[name], planning_s[name] = asked.plan_us, planning_time(problem, policy)
+    return {"plan_us": plan_us, "planning_s": planning_s}
 
 
-def gain(traces: Sequence[Trace], variant: str) -> Estimate:
-    """Hits in percent of the requests above the rule, paired by trace."""
-    return interval([100.0 * (t["hits"][variant] - t["rule_hits"]) / t["requests"] for t in traces])
+def lines_of(places: Sequence[Place], size: Size, workers: int) -> Iterator[Line]:
+    """Choose the rule of every place on validation traces, then meet the test traces."""
+    seeds, validations, _, evaluations = size
+    tests = range(FIRST_SEED, FIRST_SEED + seeds)
+    tried, _ = contest("lookahead", places, validation(validations), RULES, workers=workers)
+    rules = {place: best([tried[place]], RULES) for place in places}
+    names = {
+        place: [rule, *(f"lookahead(base={rule},{settings})" for settings in VARIANTS.values())]
+        for place, rule in rules.items()
+    }
+    played, _ = contest("lookahead", places, tests, names, workers=workers)
+    ends = limits("lookahead", places, tests, evaluations, workers)
+    times = kept_all("lookahead-times", timed, list(rules.items()), workers)
+    for place, took in zip(places, times, strict=True):
+        alone, *each = (played[place][name][:, 0] for name in names[place])
+        ours = dict(zip(VARIANTS, each, strict=True))
+        free = [rates for name, rates in ours.items() if "charged" not in name]
+        found = np.max([ends[place]["found"], alone, *free], axis=0)
+        yield Line(place, rules[place], alone, ours, found, ends[place]["bound"], took)
 
 
-def closed(traces: Sequence[Trace], variant: str, end: str = "found") -> float:
+def points(gains: Sequence[Floats]) -> Estimate:
+    """Mean over all traces, in points."""
+    return interval(100.0 * np.concatenate(gains))
+
+
+def closed(lines: Sequence[Line], variant: str, end: str = "found") -> float:
     """Share of the gap between the rule and the best schedule found (or the bound), both summed over the traces."""
-    gap = sum(t[end] - t["rule_hits"] for t in traces)
-    return float(sum(t["hits"][variant] - t["rule_hits"] for t in traces) / max(1, gap))
+    gap = sum(float((getattr(line, end) - line.alone).sum()) for line in lines)
+    gained = sum(float(line.gain(variant).sum()) for line in lines)
+    return gained / gap if gap > 0.0 else 0.0
 
 
-def cells_of(traces: Sequence[Trace]) -> dict[tuple[str, float], list[Trace]]:
-    """Traces by set and load, in order."""
-    found: dict[tuple[str, float], list[Trace]] = {}
-    for trace in traces:
-        found.setdefault((trace["workload"], trace["load"]), []).append(trace)
-    return found
-
-
-def overall(traces: Sequence[Trace]) -> Iterator[list[Cell]]:
-    """One line per variant."""
-    cells = cells_of(traces).values()
+def overall(lines: Sequence[Line]) -> Iterator[list[Cell]]:
+    """One row per variant."""
     for name in VARIANTS:
-        times = np.concatenate([t["plan_us"][name] for t in traces])
-        charged, took, length = np.sum(
-            [t["planning_s"][name] for t in traces if t["planning_s"]], axis=0
-        ).tolist()
-        below = sum(e.excludes_zero and e.mean < 0.0 for e in (gain(cell, name) for cell in cells))
-        shares = [closed(traces, name), closed(traces, name, "bound")]
-        late = np.percentile(times, [50, 99]).tolist()
-        yield [
-            name,
-            gain(traces, name),
-            *shares,
-            f"{below} of {len(cells)}",
-            *late,
-            took / charged,
-            charged / length,
-        ]
+        took_us = np.concatenate([line.times["plan_us"][name] for line in lines])
+        charged, took, length = np.sum([line.times["planning_s"][name] for line in lines], axis=0).tolist()
+        gains = [points([line.gain(name)]) for line in lines]
+        below = sum(gain.excludes_zero and gain.mean < 0.0 for gain in gains)
+        row: list[Cell] = [name, points([line.gain(name) for line in lines])]
+        row += [closed(lines, name), closed(lines, name, "bound"), f"{below} of {len(lines)}"]
+        yield [*row, *np.percentile(took_us, [50, 99]).tolist(), took / charged, charged / length]
 
 
-def by_cell(traces: Sequence[Trace]) -> Iterator[list[Cell]]:
-    """One line per set and load."""
-    for key, cell in cells_of(traces).items():
-        means = [
-            float(np.mean([t[name] / t["requests"] for t in cell]))
-            for name in ("rule_hits", "found", "bound")
-        ]
-        yield [*key, cell[0]["rule"], *means, *(gain(cell, name) for name in SHOWN), closed(cell, "500 us")]
+def by_place(line: Line) -> list[Cell]:
+    """One row per set and load."""
+    where: list[Cell] = [line.place.workload, line.place.load, line.rule]
+    means = [float(rates.mean()) for rates in (line.alone, line.found, line.bound)]
+    return [*where, *means, *(points([line.gain(name)]) for name in SHOWN), closed([line], "500 us")]
 
 
 def measure(options: Options) -> Iterator[Table]:
     """Over all sets and loads, and for each."""
-    cells = [(SETS[0], 1.3, QUICK)] if options.quick else [(*c, FULL) for c in itertools.product(SETS, LOADS)]
-    traces = [
-        t for found in kept_all("lookahead", traces_of, cells, options.workers) for t in found["traces"]
-    ]
+    size = QUICK if options.quick else FULL
+    places = [Place(*cell, size[2]) for cell in itertools.product(SETS, LOADS)]
+    lines = list(lines_of(places[3:4] if options.quick else places, size, options.workers))
     columns = (
         "lookahead; gain over the rule, points|+.2f; share of the gap closed|.0%; of the gap to the bound|.0%; "
         "cells significantly below the rule; plan p50, us|.0f; plan p99, us|.0f; measured / charged|.2f; "
         "planner at work|.0%"
     )
-    yield table("overall", columns, overall(traces))
+    yield table("overall", columns, overall(lines))
     gains = "".join(f"; {name}: gain, points|+.2f" for name in SHOWN)
     columns = f"set; load|g; rule chosen on validation; rule %|.1p; best found %|.1p; bound %|.1p{gains}"
-    yield table("cells", f"{columns}; 500 us: closed|.0%", by_cell(traces))
+    yield table("cells", f"{columns}; 500 us: closed|.0%", map(by_place, lines))

@@ -11,20 +11,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.inference.lookahead import FIRST_SEED, OPTIONS, bench_of, problem_of
-from benchmarks.kept import kept_all
+from benchmarks.inference.contest import best, contest, validation
+from benchmarks.inference.lookahead import FIRST_SEED, OPTIONS, points, problem_of
 from benchmarks.table import Cell, Options, Table, table
-from eunomia.engines.processes import Result
-from eunomia.inference.kernel.layout import HIT
-from eunomia.inference.problem import SLI_KINDS, Problem
-from eunomia.inference.simulate import simulate_problem
-from eunomia.metrics.statistics import Estimate, interval
-from eunomia.study.inference.bench import Bench
-from eunomia.study.inference.tuning import validation_seeds
+from eunomia.learning.episodes import Episode
+from eunomia.metrics.statistics import Floats
 
 ENDINGS = [f"+f{place}{gate}" for place in ("", "+eft") for gate in ("", "+g1", "+g0.8")]
 ORDERS = [
@@ -41,113 +36,98 @@ MIXES = {  # tenants: (set of networks, least and greatest target)
 }
 LOADS = (1.0, 1.3)
 OBJECTIVES = ("attainment", "shortfall", "max_min")
-LABELS = {"base": "its base alone", "500 us": "500 us", "500 us, charged": "500 us, charged"}
-LABELS["500 us, hits"] = "500 us, objective hits"
+MEASURES, HITS = (*OBJECTIVES, "hit_rate"), len(OBJECTIVES)
+VARIANTS = {  # label -> lookahead of a base, for an objective
+    "its base alone": "{base}",
+    "500 us": "lookahead(base={base},objective={objective})",
+    "500 us, charged": "lookahead(base={base},objective={objective},charge=true)",
+    "500 us, objective hits": "lookahead(base={base})",
+}
 Size = tuple[int, int, int]  # seeds, requests, validation traces
 FULL, QUICK = (6, 300, 3), (1, 60, 1)
-Kept = dict[str, float]  # what one run keeps of its promises, and hits
-Contest = Mapping[str, Any]  # what ``contests_of`` says of a test trace under an objective
 
 
-def promised(bench: Bench, mix: str, seed: int, requests: int) -> Problem:
-    """The first requests of a trace; targets are drawn anew for every trace."""
-    problem = problem_of(bench, seed, requests)
-    jobs, rng = problem.jobs, np.random.default_rng([seed, 77])
-    low, high = (np.array([tenant[i] for tenant in MIXES[mix]])[jobs.tenant_of] for i in (1, 2))
-    pairs = len(jobs.model_of)
-    kind, window = np.full(pairs, SLI_KINDS.index("hit_rate"), np.int64), np.full(pairs, requests, np.int64)
-    return problem._replace(
-        jobs=jobs._replace(slo_kind=kind, slo_target=rng.uniform(low, high), slo_window=window)
-    )
+@dataclass(frozen=True)
+class Place:
+    """A mix at one load."""
+
+    mix: str
+    load: float
+    requests: int
+
+    def episode(self, seed: int) -> Episode:
+        """The first requests of a trace; targets are drawn anew for every trace."""
+        mix = MIXES[self.mix]
+        sets = {f"tenant{n}": models for n, (models, _, _) in enumerate(mix)}
+        episode = Episode(problem_of(sets, self.load, seed, self.requests), OPTIONS)
+        low, high = (np.array([facts[n] for facts in mix])[episode.problem.jobs.tenant_of] for n in (1, 2))
+        return episode.with_targets(low, high, np.random.default_rng([seed, 77]), self.requests)
 
 
-def judge(problem: Problem, policy: str) -> Kept:
-    """Run, and compare each pair's hit rate over the whole trace with its target."""
-    hit = simulate_problem(problem, policy, OPTIONS).results["outcome"] == HIT
-    count = np.bincount(problem.jobs.pair, minlength=len(problem.jobs.model_of))
-    reached = np.bincount(problem.jobs.pair, hit, len(count))
-    gap = (problem.jobs.slo_target - reached / np.maximum(1, count))[count > 0]
-    missed = np.maximum(0.0, gap)
-    worst = {"shortfall": -float(missed.mean()), "max_min": -float(missed.max())}
-    return {"attainment": float((gap <= 1e-12).mean()), **worst, "hits": float(hit.mean())}
+@dataclass(frozen=True, eq=False)
+class Line:
+    """An objective at one place. ``rates``: (traces, MEASURES) of the rival and of every variant of lookahead."""
+
+    objective: str
+    place: Place
+    rival: str
+    base: str
+    rates: Mapping[str, Floats]
+
+    @property
+    def value(self) -> float:
+        """What the rival reaches."""
+        return float(self.rates["rival"][:, MEASURES.index(self.objective)].mean())
+
+    def gain(self, variant: str, measure: str | None = None) -> Floats:
+        """Above the rival in the objective or another measure, trace by trace."""
+        column = MEASURES.index(measure or self.objective)
+        return np.asarray(self.rates[variant][:, column] - self.rates["rival"][:, column])
 
 
-def best(names: Sequence[str], problems: Sequence[Problem]) -> dict[str, str]:
-    """The best rule on validation for each objective; hits decide between equals."""
-    found = {name: [judge(problem, name) for problem in problems] for name in names}
-
-    def mean(name: str, fact: str) -> float:
-        return float(np.mean([kept[fact] for kept in found[name]]))
-
-    return {
-        o: max(names, key=lambda name: (round(mean(name, o), 12), mean(name, "hits"))) for o in OBJECTIVES
-    }
-
-
-def contests_of(task: tuple[str, float, Size]) -> Result:
-    """Choose on validation traces, then meet the test traces."""
-    mix, load, (count, requests, validation) = task
-    bench = bench_of(load, {f"tenant{i}": models for i, (models, _, _) in enumerate(MIXES[mix])})
-    seeds = range(FIRST_SEED, FIRST_SEED + count)
-    chosen = [promised(bench, mix, seed, requests) for seed in validation_seeds(validation, *seeds)]
-    rivals, bases = best(AWARE, chosen), best(BASES, chosen)
-    contests = []
-    for seed, objective in itertools.product(seeds, OBJECTIVES):
-        rival, base, problem = rivals[objective], bases[objective], promised(bench, mix, seed, requests)
-        policies = {"rival": rival, "base": base, "500 us": f"lookahead(base={base},objective={objective})"}
-        policies["500 us, charged"] = f"lookahead(base={base},objective={objective},charge=true)"
-        policies["500 us, hits"] = f"lookahead(base={base})"
-        kept = {name: judge(problem, policy) for name, policy in policies.items()}
-        where = {"mix": mix, "load": load, "objective": objective}
-        contests.append({**where, "rival": rival, "base": base, "kept": kept})
-    return {"contests": contests}
+def lines_of(places: Sequence[Place], size: Size, workers: int) -> Iterator[Line]:
+    """Choose rival and base of every place and objective on validation traces, then meet the test traces."""
+    tests = range(FIRST_SEED, FIRST_SEED + size[0])
+    tried, _ = contest("lookahead-tenants", places, validation(size[2]), (*AWARE, *BASES), MEASURES, workers)
+    named: dict[tuple[str, Place], dict[str, str]] = {}
+    for (n, objective), place in itertools.product(enumerate(OBJECTIVES), places):
+        rival, base = (best([tried[place]], rules, n, HITS) for rules in (AWARE, BASES))
+        ours = {name: text.format(base=base, objective=objective) for name, text in VARIANTS.items()}
+        named[objective, place] = {"rival": rival, **ours}
+    names = {place: [p for o in OBJECTIVES for p in named[o, place].values()] for place in places}
+    played, _ = contest("lookahead-tenants", places, tests, names, MEASURES, workers)
+    for (objective, place), mine in named.items():
+        rates = {name: played[place][policy] for name, policy in mine.items()}
+        yield Line(objective, place, mine["rival"], mine["its base alone"], rates)
 
 
-def gain(contests: Sequence[Contest], ours: str, fact: str) -> Estimate:
-    """Points above the rival, paired by trace."""
-    return interval([100.0 * (c["kept"][ours][fact] - c["kept"]["rival"][fact]) for c in contests])
+def overall(lines: Sequence[Line]) -> Iterator[list[Cell]]:
+    """A row per objective and variant."""
+    for objective, name in itertools.product(OBJECTIVES, VARIANTS):
+        mine = [line for line in lines if line.objective == objective]
+        each = [points([line.gain(name)]) for line in mine]
+        above, below = (sum(g.excludes_zero and g.mean * sign > 0.0 for g in each) for sign in (1, -1))
+        gains = [points([line.gain(name, measure) for line in mine]) for measure in (None, "hit_rate")]
+        value = float(np.mean([line.value for line in mine]))
+        yield [objective, value, name, *gains, f"{above} / {below} of {len(mine)}"]
 
 
-def cells_of(contests: Sequence[Contest]) -> dict[tuple[str, float], list[Contest]]:
-    """By mix and load."""
-    found: dict[tuple[str, float], list[Contest]] = {}
-    for one in contests:
-        found.setdefault((one["mix"], one["load"]), []).append(one)
-    return found
-
-
-def overall(contests: Sequence[Contest]) -> Iterator[list[Cell]]:
-    """A line per objective and variant."""
-    for objective in OBJECTIVES:
-        part = [c for c in contests if c["objective"] == objective]
-        rival = float(np.mean([c["kept"]["rival"][objective] for c in part]))
-        for name, label in LABELS.items():
-            gains = [gain(cell, name, objective) for cell in cells_of(part).values()]
-            above, below = (sum(g.excludes_zero and g.mean * sign > 0.0 for g in gains) for sign in (1, -1))
-            both = gain(part, name, objective), gain(part, name, "hits")
-            yield [objective, rival, label, *both, f"{above} / {below} of {len(gains)}"]
-
-
-def by_cell(contests: Sequence[Contest]) -> Iterator[list[Cell]]:
-    """A line per objective, mix and load."""
-    for objective in OBJECTIVES:
-        for key, cell in cells_of([c for c in contests if c["objective"] == objective]).items():
-            value = float(np.mean([c["kept"]["rival"][objective] for c in cell]))
-            gains = [gain(cell, name, objective) for name in ("500 us", "500 us, charged")]
-            yield [objective, *key, cell[0]["rival"], value, cell[0]["base"], *gains]
+def by_place(line: Line) -> list[Cell]:
+    """A row per objective, mix and load."""
+    gains = [points([line.gain(name)]) for name in ("500 us", "500 us, charged")]
+    place = line.place
+    return [line.objective, place.mix, place.load, line.rival, line.value, line.base, *gains]
 
 
 def measure(options: Options) -> Iterator[Table]:
     """Over all mixes, then per mix and load."""
-    cells = (
-        [("light", 1.3, QUICK)] if options.quick else [(*c, FULL) for c in itertools.product(MIXES, LOADS)]
-    )
-    found = kept_all("lookahead-tenants", contests_of, cells, options.workers)
-    contests = [one for cell in found for one in cell["contests"]]
+    size = QUICK if options.quick else FULL
+    places = [Place(*cell, size[1]) for cell in itertools.product(MIXES, LOADS)]
+    lines = list(lines_of(places[1:2] if options.quick else places, size, options.workers))
     columns = (
         "objective; rival: best tenant-aware rule|.1p; lookahead; gain in the objective, points|+.2f; "
         "gain in hits, points|+.2f; cells significantly above / below"
     )
-    yield table("overall", columns, overall(contests))
+    yield table("overall", columns, overall(lines))
     columns = "objective; mix; load|g; rival; rival's value|.1p; base; 500 us|+.2f; 500 us, charged|+.2f"
-    yield table("cells", columns, by_cell(contests))
+    yield table("cells", columns, map(by_place, lines))

@@ -68,6 +68,11 @@ def bounded(task: tuple[Place, int]) -> Result:
     return {"share": attainment_bound(asked, bench.machine.table, bench.machine, options).share}
 
 
+def by_hand(terms: str, strength: float = 2.0) -> str:
+    """The shipped policy with terms for a promise, without training for it."""
+    return f"eunomia(promise={terms},strength={strength:g})"
+
+
 def gathered(
     places: Sequence[Place], names: Mapping[str, str | Mapping[Place, str]], tests: int, workers: int
 ) -> Values:
@@ -263,7 +268,11 @@ def first_look(seeds: range, mixes: int, workers: int) -> Iterator[Table]:
     """Overload alone, one trace, rules fixed beforehand; differences of the trained policies to all others."""
     places = [place for place in PLACES if place.load in FIRST_LOADS][: mixes * len(FIRST_LOADS)]
     ours = cards(seeds, workers, PROMISES[:2]) if seeds else {}
-    names = {"eunomia": "eunomia", **{f"{terms} 2": f"eunomia {terms} 2" for terms in HAND.values()}, **ours}
+    names = {
+        "eunomia": "eunomia",
+        **{f"{terms} 2": by_hand(terms) for terms in HAND.values()},
+        **ours,
+    }
     values = gathered(places, names | {name: name for name in FIRST_RULES.split()}, 1, workers)
     averaged = {name: points.mean(axis=1) for name, points in values.items()}
     rows = [[name, *points.mean(axis=0)[:4].tolist()] for name, points in averaged.items()]
@@ -284,13 +293,13 @@ def measure(options: Options) -> Iterator[Table]:
         yield from first_look(range(0 if options.quick else 1), 2 if options.quick else 21, options.workers)
         return
     ours, chosen = cards(options.seeds_or(5), options.workers), chosen_rules(options.workers)
-    hand = {f"{terms} {x:g}": f"eunomia {terms} {x:g}" for terms in HAND.values() for x in STRENGTHS}
+    hand = {f"{terms} {x:g}": by_hand(terms, x) for terms in HAND.values() for x in STRENGTHS}
     labels: dict[str, str | Mapping[Place, str]] = {**chosen, "eunomia": "eunomia", **hand, **ours}
     values = with_means(gathered(PLACES, labels, TESTS, options.workers))
     first = with_means(gathered(PLACES, labels, 1, options.workers))
     results = kept_all("tenants-bound", bounded, [(place, 0) for place in PLACES], options.workers)
     bounds = np.array([one["share"] for one in results]).reshape(-1, len(LOADS))
-    same = {"relmas": "relmas", "eunomia": "eunomia", "level 2": "eunomia level 2"}
+    same = {"relmas": "relmas", "eunomia": "eunomia", "level 2": by_hand("level")}
     same |= {name: card for name, card in ours.items() if name.startswith("max_min")}
     same |= {"worst first": "worst_first_edf+f+eft+g0.9", "edf": "edf+f+eft+g0.9"}
     equal = with_means(gathered(EQUAL_PLACES, same, TESTS, options.workers))

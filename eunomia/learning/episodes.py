@@ -25,8 +25,10 @@ class Episode:
     name: str = ""
     warmup_s: float = 0.0
 
-    def with_targets(self, low: float, high: float, rng: np.random.Generator, window: int = 100) -> Episode:
-        """Every (tenant, model) pair is promised a hit rate drawn from [low, high]."""
+    def with_targets(
+        self, low: float | Floats, high: float | Floats, rng: np.random.Generator, window: int = 100
+    ) -> Episode:
+        """Every (tenant, model) pair is promised a hit rate drawn from [low, high], one range for all or one each."""
         jobs = self.problem.jobs
         pairs = len(jobs.model_of)
         promised = jobs._replace(

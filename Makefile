@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench pictures lock clean system
+.PHONY: help demo test lint docs bench pictures lock clean system
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -34,8 +34,12 @@ lint: $(VENV)/.test ## check format, style, spelling, words, types and who impor
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/codespell
 	@$(BIN)/python checks/words.py
+	@$(BIN)/python -m checks.pages
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
+
+docs: $(VENV)/.test ## write the generated parts of docs/ anew from the code
+	@$(BIN)/python -m checks.pages --write
 
 bench: $(VENV)/.test ## measure the engine against its peers
 	@$(BIN)/python -m benchmarks engine --print

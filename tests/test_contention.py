@@ -5,15 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
+import pytest
+
 from eunomia.contract.contention import CONTENTION, Contention
-from eunomia.inference.kernel.contention import MODES
+from eunomia.contract.contention.model import ContentionModel
+from eunomia.inference.kernel.contention import CODES
 
 ROOT = Path(__file__).parents[1]
-HOLDERS = {"contract/contention.py", "inference/kernel/contention.py"}
 
 
-def test_the_kernel_has_the_models_of_the_table_in_its_order() -> None:
-    assert get_args(Contention) == tuple(CONTENTION) == MODES
+def test_the_kernel_and_the_scenario_file_have_the_models_of_the_table() -> None:
+    assert get_args(Contention) == tuple(CONTENTION) == tuple(CODES)
 
 
 def test_no_other_module_lists_the_models() -> None:
@@ -22,4 +24,11 @@ def test_no_other_module_lists_the_models() -> None:
         for path in (ROOT / "eunomia").rglob("*.py")
         if all(f'"{name}"' in path.read_text() for name in ("moca_literal", "max_min"))
     }
-    assert found == HOLDERS
+    assert found == {"contract/contention/__init__.py"}
+
+
+def test_a_model_is_either_one_rate_or_a_split() -> None:
+    some = CONTENTION["proportional"]
+    for alike, split in ((None, None), (some.alike, CONTENTION["max_min"].split)):
+        with pytest.raises(ValueError, match="either alike or split"):
+            ContentionModel(some.plain, alike=alike, split=split)

@@ -21,7 +21,8 @@ CHILD = """
 import json, eunomia
 from eunomia.study.cluster import run_cluster
 lab = {"name": "small", "duration_s": 0.2,
-       "platform": {"accelerators": [{"type": "simba"}, {"type": "eyeriss"}], "dram_bandwidth_gb_s": 8.0},
+       "platform": {"accelerators": [{"type": "simba"}, {"type": "eyeriss"}], "dram_bandwidth_gb_s": 8.0,
+                    "contention": "lossy"},
        "tenant": [{"name": "a", "arrivals": {"process": "metronome", "gap_s": 0.004},
                    "models": [{"model": "two-layers", "deadline_factor": 3.0}]}]}
 cluster = {"name": "two", "device": [{"type": "gpu", "count": 2}],
@@ -32,6 +33,17 @@ print(json.dumps([eunomia.__file__, run.policy, run.metrics["requests"], run.met
                   run_cluster(cluster, "equal").metrics["jct_mean_s"],
                   run_cluster(cluster, "isolated").metrics["jct_mean_s"]]))
 """
+
+
+NEWCOMERS = ("lossy",)  # whose contract tests are run
+CONTRACTS = ("tests/inference/test_contention_models.py", "-k", " or ".join((*NEWCOMERS, "page")))
+
+
+def copy(root: Path) -> None:
+    """A checkout that the recipes may change."""
+    for name in ("eunomia", "tests", "checks", "docs", "benchmarks"):
+        shutil.copytree(children.ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(children.ROOT / "pyproject.toml", root)
 
 
 def perform(recipe: dict[str, str], root: Path) -> None:
@@ -45,13 +57,33 @@ def perform(recipe: dict[str, str], root: Path) -> None:
     table.write_text("".join(lines))
 
 
-def test_every_recipe_adds_one_file_and_one_line_and_works(tmp_path: Path) -> None:
-    assert set(FOUND) == {"A policy", "An allocator", "An arrival process", "A network"}
-    shutil.copytree(children.ROOT / "eunomia", tmp_path / "eunomia")
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the checkout in which every recipe was performed."""
+    root = tmp_path_factory.mktemp("recipes")
+    copy(root)
     for recipe in FOUND.values():
-        perform(recipe, tmp_path)
-    done = children.run(children.python("-c", CHILD), env={"PYTHONPATH": str(tmp_path)}, cwd=tmp_path)
+        perform(recipe, root)
+    return root
+
+
+def test_every_recipe_adds_one_file_and_one_line_and_works(changed: Path) -> None:
+    assert set(FOUND) == {
+        "A policy",
+        "An allocator",
+        "An arrival process",
+        "A network",
+        "A contention model",
+    }
+    done = children.run(children.python("-c", CHILD), env={"PYTHONPATH": str(changed)}, cwd=changed)
     assert done.returncode == 0, done.stderr
     where, policy, requests, hit_rate, equal, isolated = json.loads(done.stdout)
-    assert where.startswith(str(tmp_path)) and policy == "last_first"
+    assert where.startswith(str(changed)) and policy == "last_first"
     assert requests == 50 and hit_rate == pytest.approx(1.0) and equal == isolated
+
+
+def test_every_newcomer_passes_the_tests_of_its_table(changed: Path) -> None:
+    command = children.python("-m", "pytest", "-v", "-p", "no:cacheprovider", "-n", "0", *CONTRACTS)
+    done = children.run(command, env={"PYTHONPATH": str(changed)}, cwd=changed)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert all(f"[{name}" in done.stdout for name in NEWCOMERS) and "skipped" not in done.stdout

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from eunomia.contract import traits
 from eunomia.contract.constants import give_constants
+from eunomia.contract.contention import CONTENTION
 from eunomia.contract.view import Assign, View
 from eunomia.core.errors import ConfigError, PolicyError
 from eunomia.hardware.platform import PlatformLike
@@ -28,8 +29,6 @@ from eunomia.inference.policies.knowledge import knowledge_of
 from eunomia.inference.policies.ordering import fcfs
 from eunomia.inference.problem import Problem, build_problem
 from eunomia.workload.requests import RequestTable
-
-THROTTLED_MODES = ("proportional", "max_min")  # what a split by the policy may take the place of
 
 
 class Engine:
@@ -195,7 +194,8 @@ def simulate_problem(
     policy that cannot decide at ticks: queueing rules, and compiled ones without ``decide_tick``.
     """
     chosen = load_policy(policy)
-    if (sharing := traits.SHARING.of(chosen)) is not None and problem.contention in THROTTLED_MODES:
+    sharing = traits.SHARING.of(chosen)
+    if sharing is not None and CONTENTION[problem.contention].replaceable:
         problem = problem._replace(contention=sharing)
     if (prepare := traits.PREPARE.of(chosen)) is not None:
         prepare(knowledge_of(problem))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
+from eunomia.contract.contention import CONTENTION
 from eunomia.hardware.table import CostTable
 from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.inference.problem import Problem, build_problem
@@ -15,9 +16,6 @@ from eunomia.inference.reference.rules import DYNAMIC, PLACES, QUEUE_RULES, STAT
 from eunomia.workload.model import DnnModel, Layer
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement, Slo
-
-CONTENTION = ("none", "proportional", "max_min", "weighted", "moca_literal",
-              "roofline", "roofline_proportional", "roofline_static")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -173,7 +171,7 @@ def options(draw: st.DrawFn, exact: bool, periodic: bool, alike: bool) -> Engine
     """Everything that can be set; with ``exact`` nothing that makes times inexact."""
     period = draw(st.sampled_from([0.5, 1.0, 4.0]) if exact else st.floats(0.3, 5.0)) if periodic else None
     return EngineOptions(
-        contention="none" if exact else draw(st.sampled_from(CONTENTION)),
+        contention="none" if exact else draw(st.sampled_from(tuple(CONTENTION))),
         late=draw(st.sampled_from(["last", "run", "drop"])),
         drop_when=draw(st.sampled_from(["hopeless", "expired"])),
         period_s=period,

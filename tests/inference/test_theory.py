@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from eunomia.contract.contention import CONTENTION
+from eunomia.contract.contention.model import Demand
 from eunomia.hardware.table import CostTable
 from eunomia.inference import reference
 from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.inference.reference import Rule
-from eunomia.inference.reference.rates import Demand, progress
 from eunomia.inference.simulate import simulate_problem
 from eunomia.workload.model import DnnModel
 from eunomia.workload.requests import RequestTable
@@ -161,7 +162,8 @@ def test_roofline_under_fair_grants_is_max_min_sharing() -> None:
             latency = max(floor, volume / link)
             running.append(Demand(volume / latency, 1.0, latency, floor, volume))
         for roofline, plain in (("roofline", "max_min"), ("roofline_proportional", "proportional")):
-            assert progress(roofline, running, 1.0, 8) == pytest.approx(progress(plain, running, 1.0, 8))
+            expected = CONTENTION[plain].plain(running, 1.0, 8)
+            assert CONTENTION[roofline].plain(running, 1.0, 8) == pytest.approx(expected)
 
 
 @LAWS

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eunomia.contract.contention import CONTENTION
-from eunomia.inference.reference.rates import Demand, progress
+from eunomia.contract.contention.model import Demand
 from eunomia.learning.observation import sharing, table
 from eunomia.learning.policy.learned import APART
 
@@ -35,7 +35,7 @@ def test_rates_are_those_of_the_engine_at_equal_urgencies(
     way: str, demand: list[float], extra: float, bandwidth: float
 ) -> None:
     running = [Demand(b, 1.0, 1.0, 0.0, b) for b in (*demand, extra)]
-    expected = progress(way, running, bandwidth, len(running))
+    expected = CONTENTION[way].plain(running, bandwidth, len(running))
     asks = (
         np.array([*demand, extra]) > 0.0
     )  # what asks for nothing counts as whole, whatever the mode says of it

@@ -1,40 +1,84 @@
-"""How running layers share the memory bandwidth: progress rates from demands (docs/engine.md)."""
+"""How running layers share the memory bandwidth: progress rates from demands (docs/engine.md).
+
+The formulas stand in contract/contention, one file per model; what is compiled here is made from its table.
+"""
 
 from __future__ import annotations
 
-from eunomia.inference.kernel.jit import jitted
-from eunomia.inference.kernel.memory import Kernel, cost_at, lane_at, system_of
+from collections.abc import Callable
 
-MODES = (
-    "none",
-    "proportional",
-    "max_min",
-    "weighted",
-    "moca_literal",
-    "roofline",
-    "roofline_proportional",
-    "roofline_static",
-)
-NONE, PROPORTIONAL, MAX_MIN, WEIGHTED, MOCA_LITERAL, ROOFLINE, ROOFLINE_PROPORTIONAL, ROOFLINE_STATIC = range(
-    8
-)
+from eunomia.contract.contention import CONTENTION
+from eunomia.contract.contention.model import Alike, Split
+from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.memory import Kernel, cost_at, lane_at, lanes_of, system_of
+
+OneRate = Callable[[int, float, float], tuple[float, float]]
+Grants = Callable[[int, Kernel, float, float], None]
+CODES = {name: code for code, name in enumerate(CONTENTION)}
+
+
+def _one_rate(alike: dict[int, Alike]) -> OneRate:
+    """(code, D, B) -> rate and its inverse, by the function of that code: a chain of comparisons."""
+
+    def last(code: int, demand: float, bandwidth: float) -> tuple[float, float]:
+        return 1.0, 1.0
+
+    chain: OneRate = jitted(last)
+    for mine, function in reversed(alike.items()):
+        chain = _or_one_rate(mine, jitted(function), chain)
+    return chain
+
+
+def _or_one_rate(mine: int, function: Alike, others: OneRate) -> OneRate:
+    def step(code: int, demand: float, bandwidth: float) -> tuple[float, float]:
+        if code == mine:
+            return function(demand, bandwidth)
+        return others(code, demand, bandwidth)
+
+    return jitted(step)
+
+
+def _grants(split: dict[int, Split]) -> Grants:
+    """(code, kernel, D, B): write the grants, by the function of that code."""
+
+    def last(code: int, k: Kernel, demand: float, bandwidth: float) -> None:
+        return
+
+    chain: Grants = jitted(last)
+    for mine, function in reversed(split.items()):
+        chain = _or_grants(mine, jitted(function), chain)
+    return chain
+
+
+def _or_grants(mine: int, function: Split, others: Grants) -> Grants:
+    def step(code: int, k: Kernel, demand: float, bandwidth: float) -> None:
+        if code == mine:
+            function(lanes_of(k, k.num_lanes), demand, bandwidth)
+        else:
+            others(code, k, demand, bandwidth)
+
+    return jitted(step)
+
+
+one_rate = _one_rate({CODES[name]: model.alike for name, model in CONTENTION.items() if model.alike})
+write_grants = _grants({CODES[name]: model.split for name, model in CONTENTION.items() if model.split})
 
 
 @jitted
 def set_rates(k: Kernel) -> None:
     """Set the rate of every busy lane, and move its end where the rate has changed; D stands in ``demand_true``."""
-    mode, bandwidth, now_s = k.contention, system_of(k).bandwidth_bytes_s, system_of(k).now_s
-    demand = k.demand_true
-    if mode == NONE or (demand <= bandwidth and mode != ROOFLINE_STATIC):
+    bandwidth, now_s, demand = system_of(k).bandwidth_bytes_s, system_of(k).now_s, k.demand_true
+    if demand <= bandwidth and k.free_below == 1:
         _set_common_rate(k, 1.0, 1.0, now_s)
-    elif mode == PROPORTIONAL:
-        _set_common_rate(k, bandwidth / demand, demand * (1.0 / bandwidth), now_s)
+    elif k.alike == 1:
+        rate, slow = one_rate(k.contention, demand, bandwidth)
+        _set_common_rate(k, rate, slow, now_s)
     else:
         k.common_rate = 0.0
-        _set_grants(k, mode, demand, bandwidth)
+        write_grants(k.contention, k, demand, bandwidth)
         for s in range(k.num_lanes):
             if lane_at(k, s).node >= 0:
-                _move_end(k, s, _rate(k, mode, s), now_s)
+                _move_end(k, s, _rate(k, s), now_s)
 
 
 @jitted
@@ -64,77 +108,13 @@ def _move_end(k: Kernel, s: int, rate: float, now_s: float) -> None:
 
 
 @jitted
-def _rate(k: Kernel, mode: int, s: int) -> float:
+def _rate(k: Kernel, s: int) -> float:
     """Progress of lane s under its grant."""
     demand, grant = lane_at(k, s).demand, lane_at(k, s).grant
     if demand <= 0.0:
         return 1.0
-    if mode <= MOCA_LITERAL:
+    if k.roofline == 0:
         return min(1.0, grant / demand)
     row, kind = lane_at(k, s).row, lane_at(k, s).type
     cost = cost_at(k, row * k.num_types + kind)
     return min(1.0, cost.latency_s / max(cost.floor_s, cost.dram_bytes / grant))
-
-
-@jitted
-def _set_grants(k: Kernel, mode: int, demand: float, bandwidth: float) -> None:
-    if mode == MAX_MIN or mode == ROOFLINE:
-        _water_fill(k, bandwidth)
-    elif mode == WEIGHTED or mode == MOCA_LITERAL:
-        _urgency_cuts(k, mode, demand, bandwidth)
-    elif mode == ROOFLINE_PROPORTIONAL:
-        factor = min(1.0, bandwidth / demand) if demand > 0.0 else 1.0
-        for s in range(k.num_lanes):
-            lane_at(k, s).grant = lane_at(k, s).demand * factor
-    else:  # ROOFLINE_STATIC
-        for s in range(k.num_lanes):
-            lane_at(k, s).grant = bandwidth / k.num_lanes
-
-
-@jitted
-def _water_fill(k: Kernel, bandwidth: float) -> None:
-    """g_j = min(b_j, theta), sum g = min(B, D): satisfy the smallest demands, split the rest evenly."""
-    left, open_lanes = bandwidth, 0
-    for s in range(k.num_lanes):
-        lane_at(k, s).grant = -1.0
-        if lane_at(k, s).node >= 0:
-            open_lanes += 1
-    while open_lanes > 0:
-        share = left / open_lanes
-        satisfied = 0
-        for s in range(k.num_lanes):
-            if lane_at(k, s).node >= 0 and lane_at(k, s).grant < 0.0 and lane_at(k, s).demand <= share:
-                lane_at(k, s).grant = lane_at(k, s).demand
-                left -= lane_at(k, s).demand
-                satisfied += 1
-        if satisfied == 0:
-            for s in range(k.num_lanes):
-                if lane_at(k, s).node >= 0 and lane_at(k, s).grant < 0.0:
-                    lane_at(k, s).grant = share
-            return
-        open_lanes -= satisfied
-
-
-@jitted
-def _urgency_cuts(k: Kernel, mode: int, demand: float, bandwidth: float) -> None:
-    """MoCA's split (arXiv 2305.05843, as in its released code): urgent layers are cut less, none below a quarter."""
-    total_weight, count = 0.0, 0
-    for s in range(k.num_lanes):
-        if lane_at(k, s).node >= 0 and lane_at(k, s).demand > 0.0:
-            total_weight += lane_at(k, s).weight * lane_at(k, s).demand
-            count += 1
-    excess = demand - bandwidth
-    if mode == WEIGHTED and count > 1:
-        excess /= count - 1
-    granted = 0.0
-    for s in range(k.num_lanes):
-        if lane_at(k, s).node >= 0 and lane_at(k, s).demand > 0.0:
-            b = lane_at(k, s).demand
-            others = total_weight - lane_at(k, s).weight * b
-            cut = excess * others / total_weight if count > 1 else demand - bandwidth
-            lane_at(k, s).grant = max(b - cut, 0.25 * b)
-            granted += lane_at(k, s).grant
-    if mode == WEIGHTED and granted > bandwidth:
-        for s in range(k.num_lanes):
-            if lane_at(k, s).node >= 0 and lane_at(k, s).demand > 0.0:
-                lane_at(k, s).grant *= bandwidth / granted

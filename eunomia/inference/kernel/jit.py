@@ -30,14 +30,18 @@ def jitted(function: Function) -> Function:
 
 @cache
 def source_stamp(*folders: str) -> str:
-    """Hash of the sources in these folders of ``eunomia``, of the view and of how memory is reached.
+    """Hash of the sources in these folders of ``eunomia`` and of those that are always compiled with them.
 
     Raises ValueError where one was edited since this process began: it may have imported the old text, and its machine
     code, kept under the new text's hash, would be wrong for all who come later.
     """
     root = Path(__file__).parents[2]
     digest = hashlib.sha256()
-    always = [root / "contract" / "view.py", root / "core" / "addresses.py"]
+    always = [
+        root / "contract" / "view.py",
+        root / "core" / "addresses.py",
+        *root.glob("contract/contention/*.py"),
+    ]
     for path in sorted([*always, *(path for name in folders for path in root.glob(f"{name}/*.py"))]):
         if path.stat().st_mtime > STARTED_S:
             raise ValueError(f"{path} was edited while this process ran; its machine code is not kept")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from eunomia.inference.kernel.contention import MOCA_LITERAL, WEIGHTED
 from eunomia.inference.kernel.facts import refresh_work
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.layout import RUNNING
@@ -56,7 +55,7 @@ def start_layer(k: Kernel, node: int, s: int, now_s: float, decision: int) -> No
     lane.demand = cost_at(k, row * k.num_types + kind).demand_bytes_s
     k.demand_true += lane.demand
     k.idle_mask &= ~(1 << s) if s < MASKED else -1
-    if k.contention == WEIGHTED or k.contention == MOCA_LITERAL:
+    if k.weighs == 1:
         if k.learn > 0.0:
             refresh_work(k, slot)
         lane.weight = urgency(record.deadline_s, record.work_best_s, job_at(k, facts.request).priority, now_s)

@@ -333,7 +333,11 @@ KERNEL = np.dtype(  # the one argument of every kernel function: where arrays st
         ("feasible", "i8"),
         ("throttle", "i8"),
         ("gate", "f8"),
-        ("contention", "i8"),
+        ("contention", "i8"),  # code of the model, and facts of it:
+        ("alike", "i8"),  # one rate for all lanes
+        ("free_below", "i8"),  # all rates are 1 while D <= B
+        ("roofline", "i8"),  # how a lane slows under its grant
+        ("weighs", "i8"),  # rates depend on urgencies
         ("late", "i8"),
         ("drop_expired", "i8"),
         ("patch", "i8"),

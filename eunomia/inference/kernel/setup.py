@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.inference.kernel.contention import MODES
+from eunomia.contract.contention import CONTENTION
+from eunomia.inference.kernel.contention import CODES
 from eunomia.inference.kernel.layout import Records
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import Problem
@@ -39,7 +40,7 @@ class Rules(NamedTuple):
 
 def write_settings(kernel: Records, problem: Problem, rules: Rules, options: EngineOptions) -> None:
     """Put engine options and rules into the KERNEL record."""
-    estimator = options.estimator
+    estimator, sharing = options.estimator, CONTENTION[problem.contention]
     values = {
         "mode": rules.mode,
         "place": rules.place,
@@ -51,7 +52,11 @@ def write_settings(kernel: Records, problem: Problem, rules: Rules, options: Eng
         "tiered": rules.feasible or options.late == "last",
         "throttle": rules.throttle,
         "gate": rules.gate,
-        "contention": MODES.index(problem.contention),
+        "contention": CODES[problem.contention],
+        "alike": sharing.alike is not None,
+        "free_below": sharing.free_below,
+        "roofline": sharing.roofline,
+        "weighs": sharing.weighs,
         "late": ("run", "last", "drop").index(options.late),
         "drop_expired": options.drop_when == "expired",
         "patch": options.period_mode == "patch",
@@ -110,7 +115,7 @@ def may_sprint(problem: Problem, rules: Rules, options: EngineOptions) -> bool:
         and rules.place in (ANY_IDLE, FIRST_IDLE)
         and rules.gate == math.inf
         and options.record == "requests"
-        and problem.contention in ("none", "proportional")
+        and CONTENTION[problem.contention].alike is not None
         and options.estimator.mode != "ewma"
         and options.estimator.jitter == 0.0
         and options.switch_s == 0.0

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.inference.kernel.contention import NONE, set_rates
+from eunomia.inference.kernel.contention import one_rate, set_rates
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import (
     Kernel,
@@ -60,9 +60,9 @@ def sprint(k: Kernel, key: Key) -> None:
         set_rates(k)
         k.dirty = 0
     system = system_of(k)
-    types, layers, tiered, shared = k.num_types, k.num_layers, k.tiered == 1, k.contention != NONE
+    types, layers, tiered, free_below = k.num_types, k.num_layers, k.tiered == 1, k.free_below == 1
     now_s, bandwidth, demand, common = system.now_s, system.bandwidth_bytes_s, k.demand_true, k.common_rate
-    inverse = 1.0 / bandwidth
+    sharing = k.contention
     saturated_s, moved = k.saturated_s, k.bytes_moved
     limit_s = undisturbed_until(k)
     root = heap_at(k, 0).on_time
@@ -143,13 +143,15 @@ def sprint(k: Kernel, key: Key) -> None:
         demand += cost.demand_bytes_s
         end_s = now_s + cost.latency_s
         end_at(k, s).value = end_s
-        if shared and (common != 1.0 or demand > bandwidth):
-            slow = demand * inverse if demand > bandwidth else 1.0
+        rate, slow = 1.0, 1.0
+        if demand > bandwidth or not free_below:
+            rate, slow = one_rate(sharing, demand, bandwidth)
+        if common != 1.0 or rate != 1.0:
             ratio = common * slow
             for other in range(lanes):
                 end_at(k, other).value = now_s + (end_at(k, other).value - now_s) * ratio
             end_at(k, s).value = now_s + (end_s - now_s) * slow
-            common = bandwidth / demand if demand > bandwidth else 1.0
+            common = rate
     done = sequence - k.sequence
     k.sequence = sequence
     k.events += done

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
+from eunomia.contract.contention import CONTENTION
+from eunomia.contract.contention.model import Demand
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import Problem
 from eunomia.inference.reference.beliefs import Beliefs
 from eunomia.inference.reference.decider import Decider
 from eunomia.inference.reference.indicators import Departure, Reading, read
 from eunomia.inference.reference.noise import jitter
-from eunomia.inference.reference.rates import Demand, progress
 from eunomia.inference.reference.records import Decision, Interval, Outcome, Run
 from eunomia.inference.reference.rules import Spot
 from eunomia.inference.reference.state import GRACE_S, Job, Lane, Request, Running
@@ -292,7 +293,8 @@ class Engine:
                     Demand(float(costs.demand_bytes_s[at]), lane.running.weight, float(costs.latency_s[at]),
                            float(costs.floor_s[at]), float(costs.dram_bytes[at]))
                 )  # fmt: skip
-        rates = progress(self.problem.contention, demands, self.bandwidth, len(self.lanes))
+        model = CONTENTION[self.problem.contention]
+        rates = model.plain(demands, self.bandwidth, len(self.lanes))
         for run, rate in zip(runs, rates, strict=True):
             run.rate = rate
 

@@ -15,7 +15,7 @@ from eunomia.core.errors import ConfigError, RecordError  # noqa: E402
 from eunomia.inference.kernel.layout import HIT  # noqa: E402
 from eunomia.inference.simulate import simulate_problem  # noqa: E402
 from eunomia.learning.agents import ppo, sac  # noqa: E402
-from eunomia.learning.agents.pointer import Pointer, served, tensors  # noqa: E402
+from eunomia.learning.agents.pointer import Pointer, tensors  # noqa: E402
 from eunomia.learning.agents.pointer_policy import PointerPolicy  # noqa: E402
 from eunomia.learning.agents.replay import Ring  # noqa: E402
 from eunomia.learning.card import save  # noqa: E402
@@ -97,7 +97,7 @@ def test_what_is_served_is_what_was_trained(tmp_path: Path) -> None:
     stage = Stage.of([made], "priority_eft", "R1", most=16)
     while stage.live.any():
         stage.step(network(tensors(stage.seen))[0].argmax(dim=1).numpy())
-    path = save(PointerPolicy(served(network), "mine", 16), tmp_path / "mine", {"cpu_s": 1})
+    path = save(PointerPolicy(network.numbers(), "mine", 16), tmp_path / "mine", {"cpu_s": 1})
     policy = load_policy(path)
     results = simulate_problem(made.problem, policy, made.options).results
     hits = float((results["outcome"] == HIT).mean())

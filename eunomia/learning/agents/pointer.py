@@ -9,27 +9,21 @@ starts at 0. time_left' is the feature ``near``. Masked actions get -1e9, never 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from eunomia.learning.agents.pointer_policy import HELD, REACH, PointerPolicy, shapes
 from eunomia.learning.agents.torch_state import TorchAgent
+from eunomia.learning.gym.stage import Seen
 from eunomia.learning.observation.table import GLOBAL, HOPELESS, JOB, NEAR
 from eunomia.learning.state import Arrays
-
-if TYPE_CHECKING:
-    from eunomia.config.algorithm import PpoAlgorithm, SacAlgorithm
 
 MASKED = -1e9
 
 
 class Pointer(nn.Module):
-    """(B, N, JOB), (B, GLOBAL), (B, N) waiting, (B, N + 1) mask -> logits (B, N + 1); ``outputs`` > 1 adds heads."""
+    """(B, N, JOB), (B, GLOBAL), (B, N) waiting, (B, N + 1) mask -> logits (B, N + 1) and value (B,)."""
 
     def __init__(self, units: int = 64, residual: bool = True) -> None:
         super().__init__()
@@ -61,30 +55,28 @@ class Pointer(nn.Module):
         value: Tensor = self.value(context)[:, 0]
         return logits.masked_fill(masked, MASKED), value
 
+    def numbers(self) -> Arrays:
+        """The tensors that a policy without PyTorch needs: all but those of the value."""
+        kept = self.state_dict()
+        return {name: kept[name].detach().numpy().astype(np.float64) for name in shapes(self.units)}
+
 
 KEYS = ("jobs", "overall", "waiting", "mask")
 
 
-def tensors(seen: Mapping[str, npt.NDArray[Any]]) -> dict[str, Tensor]:
+def tensors(seen: Seen) -> dict[str, Tensor]:
     """What the network reads of an observation; ``pairs`` is not read, as placement is by earliest finish."""
     return {name: torch.from_numpy(np.asarray(seen[name])) for name in KEYS}
-
-
-def served(network: Pointer) -> Arrays:
-    """The tensors that a policy without PyTorch needs: all but those of the value."""
-    kept = network.state_dict()
-    return {name: kept[name].detach().numpy().astype(np.float64) for name in shapes(network.units)}
 
 
 class PointerAgent(TorchAgent):
     """An agent whose policy is the pointer in ``network``."""
 
     network: Pointer
-    settings: PpoAlgorithm | SacAlgorithm
 
     def tensors(self) -> Arrays:
         """The pointer as numbers."""
-        return served(self.network)
+        return self.network.numbers()
 
     def policy(self, tensors: Arrays, name: str = "") -> PointerPolicy:
         """The pointer without PyTorch."""

@@ -1,26 +1,26 @@
-"""The pointer of PPO and SAC without PyTorch: its network in NumPy, asked through Views, and its card.
+"""The pointer of PPO and SAC without PyTorch: its network in NumPy, called with Views, and its card.
 
 Formulas: pointer.py, which this is tested to equal, decision by decision. Greedy: the action of the greatest logit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
-import numpy.typing as npt
 
 from eunomia.contract.view import Assign, View
-from eunomia.learning.card import Card, Parts, check_tensors
+from eunomia.learning.agents.served import Floats, Served, Shapes, relu
 from eunomia.learning.encodings import Choice, encoding
+from eunomia.learning.gym.stage import BOUND
 from eunomia.learning.observation.plain import observe
 from eunomia.learning.observation.table import GLOBAL, HOPELESS, JOB, NEAR, VERSION
 
-Floats = npt.NDArray[np.float64]
 REACH = 5.0  # inputs are clipped to +-REACH
 HELD = -8.0  # bias of holding: at first it is rare
-BOUND = 1000.0  # of the environment's features
 
 
-def shapes(units: int) -> dict[str, tuple[int, ...]]:
+def shapes(units: int) -> Shapes:
     """Names and shapes of all tensors, as PyTorch has them: a layer is (out, in)."""
     context = 2 * units + len(GLOBAL)
     widths = {"inner.0": (units, len(JOB)), "inner.2": (units, units), "rho.0": (units, units + context),
@@ -29,7 +29,7 @@ def shapes(units: int) -> dict[str, tuple[int, ...]]:
     return weights | {f"{name}.bias": (shape[0],) for name, shape in widths.items()}
 
 
-class PointerPolicy:
+class PointerPolicy(Served):
     """Chooses a sub-job or holds, one at a time; the accelerator is that of its earliest finish.
 
     A policy in Python: for use in earnest, wrap it in ``Guarded``. Sees the ``most`` most urgent sub-jobs; when nothing
@@ -37,21 +37,26 @@ class PointerPolicy:
     """
 
     FAMILY, VERSION = "pointer", VERSION
+    FEATURES = {"job": JOB, "global": GLOBAL}
+    NOTED, GIVEN, WIDTH = ("most",), ("most",), "inner.0.bias"
 
-    def __init__(self, tensors: dict[str, Floats], name: str = "pointer", most: int = 32) -> None:
-        self.tensors, self.name, self.most = tensors, name, most
-        units = len(tensors.get("inner.0.bias", ()))
-        check_tensors("pointer", tensors, shapes(units))
+    def __init__(self, tensors: Mapping[str, Floats], name: str = "pointer", most: int = 32) -> None:
+        self.most = most
+        super().__init__(tensors, name)
+
+    def needed(self) -> Shapes:
+        """Names and shapes of the tensors."""
+        return shapes(self.units)
 
     def logits(self, jobs: Floats, overall: Floats) -> Floats:
         """(N + 1,) for (N, JOB) and (GLOBAL,) features; the last one is to hold."""
         seen, whole = np.clip(jobs, -REACH, REACH), np.clip(overall, -REACH, REACH)
-        hidden = np.maximum(self._layer("inner.2", np.maximum(self._layer("inner.0", seen), 0.0)), 0.0)
+        hidden = relu(self._layer("inner.2", relu(self._layer("inner.0", seen))))
         context = np.concatenate([hidden.mean(axis=0), hidden.max(axis=0), whole])
         wide = np.hstack([hidden, np.repeat(context[None, :], len(jobs), axis=0)])
-        score = self._layer("rho.2", np.maximum(self._layer("rho.0", wide), 0.0))[:, 0]
+        score = self._layer("rho.2", relu(self._layer("rho.0", wide)))[:, 0]
         score += -6.0 * jobs[:, NEAR] - 30.0 * jobs[:, HOPELESS]
-        hold = self._layer("hold.2", np.maximum(self._layer("hold.0", context), 0.0))[0] + HELD
+        hold = self._layer("hold.2", relu(self._layer("hold.0", context)))[0] + HELD
         return np.append(score, hold)
 
     def _layer(self, name: str, x: Floats) -> Floats:
@@ -71,13 +76,3 @@ class PointerPolicy:
             i, s = np.unravel_index(int(np.argmax(choice.can & idle)), choice.can.shape)
             starts = [(int(i), int(s))]
         return [view.assign(int(jobs[i]), s) for i, s in starts]
-
-    def parts(self) -> Parts:
-        """What its card says of it."""
-        kind = {"kind": "pointer", "units": len(self.tensors["inner.0.bias"]), "most": self.most}
-        return Parts({"job": JOB, "global": GLOBAL}, kind, self.tensors)
-
-    @classmethod
-    def of_card(cls, card: Card, tensors: dict[str, Floats]) -> PointerPolicy:
-        """The policy of a checked card."""
-        return cls(tensors, card["name"], card["policy"]["most"])

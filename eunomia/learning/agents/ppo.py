@@ -9,27 +9,23 @@ hundreds of thousands.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import torch
 from torch import Tensor
 
+from eunomia.config.algorithm import PpoAlgorithm
+from eunomia.learning.agents import Context
 from eunomia.learning.agents.pointer import KEYS, Pointer, PointerAgent, tensors
-from eunomia.learning.agents.replay import stage_of
 from eunomia.learning.agents.torch_state import descend
+from eunomia.learning.gym.stage import Stage
 from eunomia.learning.loop import mean_of
 from eunomia.learning.state import Entry
 from eunomia.learning.workers import Workers
-
-if TYPE_CHECKING:
-    from eunomia.config.algorithm import PpoAlgorithm
-    from eunomia.learning.agents import Context
-    from eunomia.learning.gym.stage import Stage
 
 TRACE = 0.95  # lambda
 CLIP = 0.2
 VALUE_WEIGHT = 0.5
 GRADIENT = 0.5  # greatest norm
+COLUMNS = ("actions", "odds", "values", "live", "rewards", "ends")  # of a rollout, beside what was seen
 
 
 def advantages(rewards: Tensor, values: Tensor, ends: Tensor, gamma: float, trace: float) -> Tensor:
@@ -59,7 +55,6 @@ class PPO(PointerAgent):
             self.network = Pointer(settings.units)
         self.optimiser = torch.optim.Adam(self.network.parameters(), settings.rate)
         self.generator = torch.Generator().manual_seed(context.seed)
-        self.done = 0
 
     def act(self, seen: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Sampled actions, their log-probabilities, values."""
@@ -71,32 +66,26 @@ class PPO(PointerAgent):
 
     def iterate(self, number: int, crew: Workers) -> Entry:
         """Play and learn."""
-        stage = stage_of(self.settings, self.task, number)
+        stage = self.stage(number)
         roll = self.roll_out(stage)
         self.done += int(roll["live"].sum())
         entry = {"decisions": float(self.done), "hit_rate": float(stage.hit_rates.mean())}
         return entry | self.learn(roll)
 
-    def roll_out(self, stage: Stage) -> dict[str, Any]:
+    def roll_out(self, stage: Stage) -> dict[str, Tensor]:
         """All episodes of a stage to their ends: (T, E) tables, T that of the longest; ``live`` = real decisions."""
-        table: dict[str, list[Tensor]] = {
-            name: [] for name in ("actions", "odds", "values", "live", "rewards", "ends")
-        }
-        views: dict[str, list[Tensor]] = {name: [] for name in KEYS}
+        table: dict[str, list[Tensor]] = {name: [] for name in (*COLUMNS, *KEYS)}
         while stage.live.any():
             now, live = tensors(stage.seen), torch.from_numpy(stage.live)
             action, odds, value = self.act(now)
             reward = torch.from_numpy(self.settings.scale * stage.step(action.numpy())).float()
-            step = (action, odds, value, live, reward, torch.from_numpy(~stage.live).float())
+            step = (action, odds, value, live, reward, torch.from_numpy(~stage.live).float(), *now.values())
             for column, given in zip(table.values(), step, strict=True):
                 column.append(given)
-            for name in KEYS:
-                views[name].append(now[name])
         table["values"].append(torch.zeros_like(table["values"][0]))
-        roll: dict[str, Any] = {name: torch.stack(column) for name, column in table.items()}
-        return {**roll, "seen": {name: torch.stack(each) for name, each in views.items()}}
+        return {name: torch.stack(column) for name, column in table.items()}
 
-    def learn(self, roll: dict[str, Any]) -> Entry:
+    def learn(self, roll: dict[str, Tensor]) -> Entry:
         """All epochs over one rollout; returns means of the losses."""
         s, told = self.settings, []
         advantage = advantages(roll["rewards"], roll["values"], roll["ends"], s.gamma, TRACE)
@@ -104,11 +93,11 @@ class PPO(PointerAgent):
         kept = roll["live"].flatten().nonzero()[:, 0]  # a step that only begins an episode is no decision
         advantage = advantage.flatten()
         advantage = (advantage - advantage[kept].mean()) / (advantage[kept].std() + 1e-8)
-        seen = {name: value.flatten(0, 1) for name, value in roll["seen"].items()}
+        seen = {name: roll[name].flatten(0, 1) for name in KEYS}
         action, before = roll["actions"].flatten(), roll["odds"].flatten()
         for _ in range(s.epochs):
             order = kept[torch.randperm(len(kept), generator=self.generator)]
-            for rows in order.split(s.minibatch):
+            for rows in torch.split(order, s.minibatch):
                 given = {name: value[rows] for name, value in seen.items()}
                 told.append(self._step(given, action[rows], before[rows], advantage[rows], goal[rows]))
         return mean_of(told)

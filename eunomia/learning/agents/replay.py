@@ -8,34 +8,22 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from eunomia.config.algorithm import BdqAlgorithm, SacAlgorithm
+from eunomia.learning.agents import Context
 from eunomia.learning.agents.torch_state import TorchAgent
-from eunomia.learning.episodes import Task
-from eunomia.learning.gym.stage import Seen, Stage
+from eunomia.learning.gym.stage import Array, Seen, Stage
 from eunomia.learning.loop import mean_of
 from eunomia.learning.state import Arrays, Entry, Pieces
 from eunomia.learning.workers import Workers
 
-if TYPE_CHECKING:
-    from eunomia.config.algorithm import BdqAlgorithm, PpoAlgorithm, SacAlgorithm
-    from eunomia.learning.agents import Context
-
-    Played = PpoAlgorithm | SacAlgorithm | BdqAlgorithm
-
 SHOWN = ("jobs", "pairs", "overall", "waiting", "mask")
 Drawn = tuple[dict[str, Tensor], Tensor, Tensor, dict[str, Tensor], Tensor]  # now, action, reward, then, end
-
-
-def stage_of(settings: Played, task: Task, number: int, encoding: str = "priority_eft") -> Stage:
-    """The episodes of iteration ``number``, at their first decisions."""
-    return Stage.of(task.training(number, settings.episodes), encoding, settings.reward, settings.most)
 
 
 class Ring:
@@ -43,20 +31,17 @@ class Ring:
 
     def __init__(self, room: int, keys: tuple[str, ...]) -> None:
         self.room, self.keys, self.count, self.at = room, keys, 0, 0
-        self._columns: dict[str, npt.NDArray[Any]] = {}
+        self._columns: Arrays = {}
 
-    def add(self, now: Seen, action: Any, reward: Any, then: Seen, end: Any, live: Any) -> None:
+    def add(self, now: Seen, action: Array, reward: Array, then: Seen, end: Array, live: Array) -> None:
         """Keep the transitions of episodes that were live; all arguments have a leading axis of episodes."""
-        columns = {f"now.{k}": now[k] for k in self.keys}
-        columns |= {"action": np.asarray(action), "reward": np.asarray(reward, np.float32)}
-        columns |= {f"then.{k}": then[k] for k in self.keys} | {"end": np.asarray(end, np.float32)}
+        columns = {f"now.{k}": now[k] for k in self.keys} | {f"then.{k}": then[k] for k in self.keys}
+        columns |= {"action": action, "reward": reward.astype(np.float32), "end": end.astype(np.float32)}
         if not self._columns:
-            self._columns = {
-                name: np.empty((self.room, *v.shape[1:]), v.dtype) for name, v in columns.items()
-            }
+            self._columns = {n: np.empty((self.room, *v.shape[1:]), v.dtype) for n, v in columns.items()}
         for e in np.flatnonzero(live).tolist():
-            for name, kept in self._columns.items():
-                kept[self.at] = columns[name][e]
+            for name, value in columns.items():
+                self._columns[name][self.at] = value[e]
             self.at, self.count = (self.at + 1) % self.room, min(self.count + 1, self.room)
 
     def sample(self, size: int, rng: np.random.Generator) -> Drawn:
@@ -67,69 +52,24 @@ class Ring:
         return now, drawn["action"], drawn["reward"], then, drawn["end"]
 
 
-class Recall:
-    """Plays iterations into a ring, and remembers the actions of those that may still be in it."""
-
-    def __init__(self, room: int, keys: tuple[str, ...], scale: float, stage: Callable[[int], Stage]) -> None:
-        self.ring, self._scale, self._stage = Ring(room, keys), scale, stage
-        # Of each iteration: its number, where the ring stood before it, its actions, its number of transitions.
-        self._past: deque[tuple[int, int, npt.NDArray[Any], int]] = deque()
-
-    def iterate(
-        self, number: int, act: Callable[[Seen], Any], learn: Callable[[], None]
-    ) -> tuple[int, float]:
-        """Play one iteration, learning after each step; (decisions, mean hit rate)."""
-        at, stage, taken, count = self.ring.at, self._stage(number), [], 0
-        while stage.live.any():
-            action = act(stage.seen)
-            count += self._step(stage, action)
-            taken.append(action.astype(np.int16))
-            learn()
-        self._past.append((number, at, np.stack(taken), count))
-        while sum(past[3] for past in self._past) - self._past[0][3] >= self.ring.room:
-            self._past.popleft()
-        return count, float(stage.hit_rates.mean())
-
-    def _step(self, stage: Stage, action: npt.NDArray[Any]) -> int:
-        live, before = stage.live, stage.seen
-        reward = self._scale * stage.step(action)
-        self.ring.add(before, action.astype(np.int64), reward, stage.seen, live & ~stage.live, live)
-        return int(live.sum())
-
-    def arrays(self) -> Arrays:
-        """Actions of the iterations that the ring may hold, and where the ring stood before each."""
-        return {f"past.{number}.{at}": actions for number, at, actions, _ in self._past}
-
-    def restore(self, arrays: Arrays) -> None:
-        """Play what ``arrays()`` names again."""
-        names = [name.split(".") for name in arrays if name.startswith("past.")]
-        for number, at in sorted((int(n), int(a)) for _, n, a in names):
-            actions, stage = arrays[f"past.{number}.{at}"], self._stage(number)
-            self.ring.at = at
-            count = sum(self._step(stage, action.astype(np.int64)) for action in actions)
-            self._past.append((number, at, actions, count))
-
-
 class ReplayAgent(TorchAgent):
     """Whole episodes per iteration, an update after every ``every`` steps once ``first`` transitions are there."""
 
     COUNTERS = ("done", "steps", "updates")
     SHOWN: tuple[str, ...] = SHOWN
-    ENCODING = "priority_eft"
     STREAM = 0  # of random numbers
+    settings: SacAlgorithm | BdqAlgorithm
 
-    def __init__(self, settings: Any, context: Context) -> None:
+    def __init__(self, settings: SacAlgorithm | BdqAlgorithm, context: Context) -> None:
         super().__init__(settings, context)
         self.first = settings.batch  # transitions
-        self.done = self.steps = self.updates = 0
-
-        def stage(number: int) -> Stage:
-            return stage_of(settings, self.task, number, self.ENCODING)
-
-        self.recall = Recall(settings.replay, self.SHOWN, settings.scale, stage)
+        self.steps = self.updates = 0
+        self.ring = Ring(settings.replay, self.SHOWN)
+        # Of each iteration that may be in the ring: number, where the ring stood before it, actions, transitions.
+        self._past: deque[tuple[int, int, Array, int]] = deque()
 
     @abstractmethod
-    def act(self, seen: Seen, number: int, rng: np.random.Generator) -> npt.NDArray[Any]:
+    def act(self, seen: Seen, number: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """Actions of all episodes in iteration ``number``."""
 
     @abstractmethod
@@ -139,23 +79,39 @@ class ReplayAgent(TorchAgent):
     def iterate(self, number: int, crew: Workers) -> Entry:
         """Play and learn."""
         s, rng = self.settings, np.random.default_rng([self.seed, self.STREAM, number])
-        told: list[Entry] = []
-
-        def learn() -> None:
+        at, before, stage = self.ring.at, self.done, self.stage(number)
+        taken, told = [], []
+        while stage.live.any():
+            action = self.act(stage.seen, number, rng)
+            self.done += self._step(stage, action)
+            taken.append(action.astype(np.int16))
             self.steps += 1
-            if self.recall.ring.count >= self.first and self.steps % s.every == 0:
+            if self.ring.count >= self.first and self.steps % s.every == 0:
                 self.updates += 1
-                told.append(self.update(self.recall.ring.sample(s.batch, rng)))
+                told.append(self.update(self.ring.sample(s.batch, rng)))
+        self._past.append((number, at, np.stack(taken), self.done - before))
+        while sum(past[3] for past in self._past) - self._past[0][3] >= self.ring.room:
+            self._past.popleft()
+        entry = {"decisions": float(self.done), "hit_rate": float(stage.hit_rates.mean())}
+        return entry | mean_of(told)
 
-        count, rate = self.recall.iterate(number, lambda seen: self.act(seen, number, rng), learn)
-        self.done += count
-        return {"decisions": float(self.done), "hit_rate": rate, **mean_of(told)}
+    def _step(self, stage: Stage, action: npt.NDArray[np.int64]) -> int:
+        """Play one step into the ring; returns the number of its transitions."""
+        live, before = stage.live, stage.seen
+        reward = self.settings.scale * stage.step(action)
+        self.ring.add(before, action, reward, stage.seen, live & ~stage.live, live)
+        return int(live.sum())
 
     def arrays(self) -> Arrays:
         """The parts, and the actions behind the replay."""
-        return super().arrays() | self.recall.arrays()
+        return self.kept() | {f"past.{number}.{at}": actions for number, at, actions, _ in self._past}
 
     def restore(self, arrays: Arrays, pieces: Pieces, crew: Workers) -> None:
         """Go on from ``arrays()``; the replay is played again."""
-        super().restore(arrays, pieces, crew)
-        self.recall.restore(arrays)
+        self.put_back(arrays)
+        names = [name.split(".") for name in arrays if name.startswith("past.")]
+        for number, at in sorted((int(n), int(a)) for _, n, a in names):
+            actions, stage = arrays[f"past.{number}.{at}"], self.stage(number)
+            self.ring.at = at
+            count = sum(self._step(stage, action.astype(np.int64)) for action in actions)
+            self._past.append((number, at, actions, count))

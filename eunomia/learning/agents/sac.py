@@ -11,22 +11,19 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from eunomia.config.algorithm import SacAlgorithm
+from eunomia.learning.agents import Context
 from eunomia.learning.agents.pointer import KEYS, MASKED, Pointer, PointerAgent, tensors
 from eunomia.learning.agents.replay import Drawn, ReplayAgent
 from eunomia.learning.agents.torch_state import descend
 from eunomia.learning.gym.stage import Seen
 from eunomia.learning.state import Entry
-
-if TYPE_CHECKING:
-    from eunomia.config.algorithm import SacAlgorithm
-    from eunomia.learning.agents import Context
 
 FIRST = 1000  # decisions before the first update
 TAU = 0.005
@@ -65,11 +62,11 @@ class SAC(ReplayAgent, PointerAgent):
         self.first, self.entropy = FIRST, ENTROPY
         self.generator = torch.Generator().manual_seed(context.seed)
 
-    def act(self, seen: Seen, number: int, rng: np.random.Generator) -> npt.NDArray[Any]:
+    def act(self, seen: Seen, number: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """Sampled actions."""
         with torch.no_grad():
             odds = self.network(tensors(seen))[0].softmax(dim=1)
-        action: npt.NDArray[Any] = torch.multinomial(odds, 1, generator=self.generator)[:, 0].numpy()
+        action: npt.NDArray[np.int64] = torch.multinomial(odds, 1, generator=self.generator)[:, 0].numpy()
         return action
 
     def update(self, drawn: Drawn) -> Entry:

@@ -2,82 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from eunomia.config.algorithm import BdqAlgorithm, PpoAlgorithm, SacAlgorithm
+from eunomia.learning.agents import Context
+from eunomia.learning.gym.stage import Stage
 from eunomia.learning.loop import Agent
 from eunomia.learning.state import Arrays, Pieces
 from eunomia.learning.workers import Workers
 
-if TYPE_CHECKING:
-    from eunomia.learning.agents import Context
-
 Part = nn.Module | torch.optim.Optimizer | torch.Generator | Tensor
 
 
-def kept(parts: Mapping[str, Part]) -> Arrays:
-    """Everything that the next step of these parts depends on, under ``part.name``."""
-    arrays: Arrays = {}
-    for part, thing in parts.items():
-        if isinstance(thing, nn.Module):
-            arrays |= {f"{part}.{name}": value.numpy().copy() for name, value in thing.state_dict().items()}
-        elif isinstance(thing, torch.optim.Optimizer):
-            for number, state in thing.state_dict()["state"].items():
-                arrays |= {f"{part}.{number}.{name}": value.numpy().copy() for name, value in state.items()}
-        elif isinstance(thing, torch.Generator):
-            arrays[part] = thing.get_state().numpy().copy()
-        else:
-            arrays[part] = thing.detach().numpy().copy()
-    return arrays
-
-
-def put_back(parts: Mapping[str, Part], arrays: Arrays) -> None:
-    """Undo ``kept``, in place."""
-    for part, thing in parts.items():
-        if isinstance(thing, nn.Module):
-            thing.load_state_dict(
-                {name: torch.from_numpy(arrays[f"{part}.{name}"].copy()) for name in thing.state_dict()}
-            )
-        elif isinstance(thing, torch.optim.Optimizer):
-            states: dict[int, dict[str, Tensor]] = {}
-            for name, value in arrays.items():
-                if name.startswith(f"{part}."):
-                    _, number, key = name.split(".", 2)
-                    states.setdefault(int(number), {})[key] = torch.from_numpy(value.copy())
-            thing.load_state_dict({**thing.state_dict(), "state": states})
-        elif isinstance(thing, torch.Generator):
-            thing.set_state(torch.from_numpy(arrays[part].copy()))
-        else:
-            with torch.no_grad():
-                thing.copy_(torch.from_numpy(arrays[part]))
-
-
-class TorchAgent(Agent):
-    """An agent whose state is made of its attributes ``PARTS`` and whole numbers ``COUNTERS``."""
+class TorchState:
+    """What has its state in attributes: ``PARTS`` of PyTorch, and whole numbers ``COUNTERS``."""
 
     PARTS: tuple[str, ...] = ()
     COUNTERS: tuple[str, ...] = ()
 
-    def __init__(self, settings: Any, context: Context) -> None:
-        super().__init__(context.task)
-        self.settings, self.seed = settings, context.seed
+    def kept(self) -> Arrays:
+        """Everything that the next step depends on, under ``part.name``."""
+        parts = {part: _tensors(getattr(self, part)) for part in self.PARTS}
+        arrays: Arrays = {
+            f"{part}.{name}".removesuffix("."): value.numpy().copy()
+            for part, tensors in parts.items()
+            for name, value in tensors.items()
+        }
+        return arrays | {name: np.array(getattr(self, name)) for name in self.COUNTERS}
 
-    def _parts(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.PARTS}
+    def put_back(self, arrays: Arrays) -> None:
+        """Undo ``kept``, in place."""
+        for part in self.PARTS:
+            mine = {
+                name[len(part) + 1 :]: torch.from_numpy(value.copy())
+                for name, value in arrays.items()
+                if name == part or name.startswith(f"{part}.")
+            }
+            _take(getattr(self, part), mine)
+        for name in self.COUNTERS:
+            setattr(self, name, int(arrays[name]))
+
+
+def _tensors(part: Part) -> dict[str, Tensor]:
+    """Its tensors by name; that of a part which is one tensor is empty."""
+    if isinstance(part, nn.Module):
+        return dict(part.state_dict())
+    if isinstance(part, torch.optim.Optimizer):
+        states = part.state_dict()["state"].items()
+        return {f"{number}.{name}": value for number, state in states for name, value in state.items()}
+    return {"": part.get_state() if isinstance(part, torch.Generator) else part.detach()}
+
+
+def _take(part: Part, tensors: dict[str, Tensor]) -> None:
+    if isinstance(part, nn.Module):
+        part.load_state_dict(tensors)
+    elif isinstance(part, torch.optim.Optimizer):
+        states: dict[int, dict[str, Tensor]] = {}
+        for name, value in tensors.items():
+            number, key = name.split(".", 1)
+            states.setdefault(int(number), {})[key] = value
+        part.load_state_dict({**part.state_dict(), "state": states})
+    elif isinstance(part, torch.Generator):
+        part.set_state(tensors[""])
+    else:
+        with torch.no_grad():
+            part.copy_(tensors[""])
+
+
+class TorchAgent(TorchState, Agent):
+    """An agent in PyTorch that plays whole episodes on a stage with the encoding ``ENCODING``."""
+
+    ENCODING = "priority_eft"
+    settings: PpoAlgorithm | SacAlgorithm | BdqAlgorithm
+
+    def __init__(self, settings: PpoAlgorithm | SacAlgorithm | BdqAlgorithm, context: Context) -> None:
+        super().__init__(context.task)
+        self.settings, self.seed, self.done = settings, context.seed, 0  # decisions so far
+
+    def stage(self, number: int) -> Stage:
+        """The episodes of iteration ``number``, at their first decisions."""
+        s = self.settings
+        return Stage.of(self.task.training(number, s.episodes), self.ENCODING, s.reward, s.most)
 
     def arrays(self) -> Arrays:
         """Networks, optimisers, random numbers, counters."""
-        return kept(self._parts()) | {name: np.array(getattr(self, name)) for name in self.COUNTERS}
+        return self.kept()
 
     def restore(self, arrays: Arrays, pieces: Pieces, crew: Workers) -> None:
         """Go on from ``arrays()``."""
-        put_back(self._parts(), arrays)
-        for name in self.COUNTERS:
-            setattr(self, name, int(arrays[name]))
+        self.put_back(arrays)
 
 
 def descend(

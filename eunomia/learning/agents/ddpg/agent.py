@@ -8,25 +8,19 @@ time and not quality.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from eunomia.learning.agents.ddpg.ddpg import BATCH, Learner
-from eunomia.learning.agents.ddpg.episode import Exploration, Rewarded, Transitions, transitions
-from eunomia.learning.agents.ddpg.network import Actor
-from eunomia.learning.agents.ddpg.policy import RelmasPolicy
-from eunomia.learning.agents.ddpg.replay import Replay
-from eunomia.learning.agents.ddpg.table import inputs
+from eunomia.config.algorithm import RelmasAlgorithm
+from eunomia.learning.agents import Context
+from eunomia.learning.agents.ddpg.episode import Exploration, Replay, Rewarded, Transitions, transitions
+from eunomia.learning.agents.ddpg.features import inputs
+from eunomia.learning.agents.ddpg.learner import BATCH, Learner
+from eunomia.learning.agents.ddpg.policy import Actor, RelmasPolicy
 from eunomia.learning.episodes import Episode
 from eunomia.learning.loop import Agent, mean_of
 from eunomia.learning.rewards import RewardSettings
 from eunomia.learning.state import Arrays, Entry, Pieces
 from eunomia.learning.workers import Workers
-
-if TYPE_CHECKING:
-    from eunomia.config.algorithm import RelmasAlgorithm
-    from eunomia.learning.agents import Context
 
 SIGMA, LEAST_SIGMA = 0.2, 0.02  # of exploration noise, at first and at last
 ROOM = 100_000  # ticks in replay
@@ -60,14 +54,14 @@ class Relmas(Agent):
         for number, episode in enumerate(self.task.training(0, self.settings.clone_episodes)):
             for memory, sigma in ((self.replay, SIGMA), (self.taught, 0.0)):
                 how = Exploration(sigma, teacher=True)
-                memory.add(number, self._explore(actor, episode, how, self._rng(EXPLORE, 0, number)))
+                memory.add(number, self._explore(actor, episode, how, 0, number))
 
     def iterate(self, number: int, crew: Workers) -> Entry:
         """Explore and update."""
         s, rewards = self.settings, 0.0
         actor, sigma = self.learner.actor.numbers(), self.sigma_at(number - 1)
         for n, episode in enumerate(self.task.training(number, s.episodes)):
-            seen = self._explore(actor, episode, Exploration(sigma), self._rng(EXPLORE, number, n))
+            seen = self._explore(actor, episode, Exploration(sigma), number, n)
             rewards += float(seen.rewards.sum()) / s.scale / s.episodes
             self.replay.add(s.clone_episodes + (number - 1) * s.episodes + n, seen)
         told = self._update(self._rng(SAMPLE, number), number > s.critic_first)
@@ -92,31 +86,28 @@ class Relmas(Agent):
             told.append(self.learner.update(batch, taught, s.imitation))
         return mean_of(told)
 
-    def _explore(
-        self, actor: Actor, episode: Episode, how: Exploration, rng: np.random.Generator
-    ) -> Transitions:
-        return transitions(self._policy(actor), episode, how, self.rewarded, rng)
-
-    def _policy(self, actor: Actor, name: str = "relmas") -> RelmasPolicy:
-        return RelmasPolicy(actor, name, self.settings.period_layers)
+    def _explore(self, actor: Actor, episode: Episode, how: Exploration, *stream: int) -> Transitions:
+        policy = RelmasPolicy(actor, period_layers=self.settings.period_layers)
+        return transitions(policy, episode, how, self.rewarded, self._rng(EXPLORE, *stream))
 
     def _rng(self, *stream: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, 0x4E1, *stream])
 
     def arrays(self) -> Arrays:
         """The learner."""
-        return self.learner.arrays()
+        return self.learner.kept()
 
     def pieces(self) -> Pieces:
         """The episodes in replay."""
-        return {str(number): episode.arrays() for number, episode in self.replay.episodes}
+        return {str(number): episode.arrays() for number, episode, _ in self.replay.episodes}
 
     def restore(self, arrays: Arrays, pieces: Pieces, crew: Workers) -> None:
         """Go on from ``arrays()`` and the episodes; the teacher is watched again."""
         self._watch_teacher()
         self.replay.episodes.clear()
-        self.replay.episodes.extend((int(number), Transitions(**kept)) for number, kept in pieces.items())
-        self.learner.restore(arrays)
+        for number, kept in pieces.items():
+            self.replay.add(int(number), Transitions(**kept))
+        self.learner.put_back(arrays)
 
     def tensors(self) -> Arrays:
         """The actor as numbers."""
@@ -124,4 +115,5 @@ class Relmas(Agent):
 
     def policy(self, tensors: Arrays, name: str = "") -> RelmasPolicy:
         """The actor as the engine takes it."""
-        return self._policy(Actor(self.lanes, self.promises, **tensors), name or "relmas")
+        actor = Actor(self.lanes, self.promises, **tensors)
+        return RelmasPolicy(actor, name or "relmas", self.settings.period_layers)

@@ -1,4 +1,4 @@
-"""The compiled decision: features, LSTM, decoding; and, in training, noise and a log of what was done.
+"""The compiled decision: features, LSTM, decoding; and, in training, the teacher, noise and a log of what was done.
 
 Decoding (D12): every sub-job wants the accelerator of its highest score among those that can run it (ties: least
 index), and its first output is its priority.
@@ -8,62 +8,52 @@ if that is idle, else waits until the next event.
 A priority below ``hold`` leaves the sub-job alone until the next decision (our addition: the sources name no way to
 hold). When nothing runs or is queued and everything would be held, the one of highest priority goes all the same. An
 action that is not a number counts as invalid and becomes priority 0 on the fastest accelerator.
+
+The actor is cloned from the teacher: feasible earliest deadline first, each on the accelerator of its earliest finish.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from eunomia.contract.view import SYSTEM
-from eunomia.core.addresses import block_of
+from eunomia.core.addresses import block_of, block_record
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Record
-from eunomia.learning.agents.ddpg.features import describe_all
-from eunomia.learning.agents.ddpg.network import (
-    COUNTERS,
-    HELD,
-    HOLD,
-    INVALID,
-    KEEP,
-    LAYER_S,
-    LOGGED_ROWS,
-    LOGGED_TICKS,
-    MODE,
-    NOISE_USED,
-    PROMISES,
-    SUBJOBS,
-    TICKS,
-    UNITS,
-    WEIGHTS,
-)
-from eunomia.learning.agents.ddpg.table import EACH, JOB, OVERALL, PROMISE
-from eunomia.learning.agents.ddpg.teacher import teach
+from eunomia.learning.agents.ddpg.features import Floats, Ints, describe_all
 from eunomia.learning.observation.groups import by_deadline
 from eunomia.learning.policy.decide import FINISHED, LEFT, NOW, STARTED, already_decided
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-
+Singles = npt.NDArray[np.float32]
 SERVE, EXPLORE, TEACH = range(3)  # modes
-N_JOB, N_EACH, N_OVERALL, N_PROMISE = len(JOB), len(EACH), len(OVERALL), len(PROMISE)
-# Blocks of the View: the actor's numbers; where it explores, noise and the log (episode.py).
-actor_of = block_of(SYSTEM, 0, np.float64)
-noise_of = block_of(SYSTEM, 1, np.float64)
-times_of = block_of(SYSTEM, 2, np.float64)
-counts_of = block_of(SYSTEM, 3, np.int64)
-rows_of = block_of(SYSTEM, 4, np.float32)
-requests_of = block_of(SYSTEM, 5, np.int64)
+COUNTED = ("ticks", "subjobs", "held", "invalid")
+LOGGED = ("noise_used", "logged_ticks", "logged_rows")
+WHOLE = ("units", "width", "promises", "mode", *COUNTED, *LOGGED)
+HEAD = np.dtype([("layer_s", "f8"), ("hold", "f8"), *((name, "i8") for name in WHOLE)])
+# Blocks of the View: head, the actor's numbers; where it explores, noise and the log (episode.py).
+head_of = block_record(SYSTEM, 0, HEAD)
+weights_of = block_of(SYSTEM, 1, np.float64)
+noise_of = block_of(SYSTEM, 2, np.float64)
+times_of = block_of(SYSTEM, 3, np.float64)
+counts_of = block_of(SYSTEM, 4, np.int64)
+rows_of = block_of(SYSTEM, 5, np.float32)
+requests_of = block_of(SYSTEM, 6, np.int64)
+TOP, FALL, FLOOR = (
+    1.2,
+    0.85,
+    -0.3,
+)  # taught priority of the k-th: FLOOR + TOP FALL^k, all above the hold of -0.5
+CHOSEN, OTHER = 0.8, -0.4  # taught scores
 
 
 @jitted
-def _add_row(value: float, block: Floats, at: int, sums: Floats) -> None:
-    """sums += value * one row of a matrix."""
+def _add_row(value: float, row: Floats, sums: Floats) -> None:
+    """sums += value * row."""
     for j in range(len(sums)):
-        sums[j] += value * block[at + j]
+        sums[j] += value * row[j]
 
 
 @jitted
@@ -72,48 +62,75 @@ def _logistic(value: float) -> float:
 
 
 @jitted
-def act(rows: Floats, block: Floats, actions: Floats) -> None:
-    """The LSTM over ``rows`` (n, F); fills ``actions`` (n, 1 + S)."""
-    units, width, outs = int(block[UNITS]), rows.shape[1], actions.shape[1]
-    at_h = WEIGHTS + width * 4 * units
-    at_bias = at_h + units * 4 * units
+def act(rows: Floats, units: int, weights: Floats, actions: Floats) -> None:
+    """The LSTM over ``rows`` (n, F); fills ``actions`` (n, 1 + S). ``weights``: tensors in the order of ``shapes``."""
+    width, outs = rows.shape[1], actions.shape[1]
+    at_bias = (width + units) * 4 * units
     at_out = at_bias + 4 * units
     at_out_bias = at_out + units * outs
+    inner = weights[:at_bias].reshape((width + units, 4 * units))  # x, then h
+    out = weights[at_out:at_out_bias].reshape((units, outs))
     hidden, cell, gates = np.zeros(units), np.zeros(units), np.empty(4 * units)
     for n in range(len(rows)):
-        gates[:] = block[at_bias:at_out]
+        gates[:] = weights[at_bias:at_out]
         for f in range(width):
-            _add_row(rows[n, f], block, WEIGHTS + f * 4 * units, gates)
+            _add_row(rows[n, f], inner[f], gates)
         for u in range(units):
-            _add_row(hidden[u], block, at_h + u * 4 * units, gates)
+            _add_row(hidden[u], inner[width + u], gates)
         for u in range(units):
-            cell[u] = _logistic(gates[units + u]) * cell[u] + _logistic(gates[u]) * math.tanh(
-                gates[2 * units + u]
-            )
+            kept, new = _logistic(gates[units + u]) * cell[u], math.tanh(gates[2 * units + u])
+            cell[u] = kept + _logistic(gates[u]) * new
             hidden[u] = _logistic(gates[3 * units + u]) * math.tanh(cell[u])
-        actions[n] = block[at_out_bias : at_out_bias + outs]
+        actions[n] = weights[at_out_bias : at_out_bias + outs]
         for u in range(units):
-            _add_row(hidden[u], block, at_out + u * outs, actions[n])
+            _add_row(hidden[u], out[u], actions[n])
         for a in range(outs):
             actions[n, a] = math.tanh(actions[n, a])
 
 
 @jitted
-def _disturb(actions: Floats, block: Floats, noise: Any) -> None:
-    """a <- clip(keep a + noise, -1, 1), noise from the given stream, used up in turn."""
-    used, keep = int(block[NOISE_USED]), block[KEEP]
-    for n in range(len(actions)):
-        for a in range(actions.shape[1]):
-            actions[n, a] = min(max(keep * actions[n, a] + noise[used % len(noise)], -1.0), 1.0)
-            used += 1
-    block[NOISE_USED] = float(used)
+def teach(ready: Record, order: Ints, latency_s: Floats, accelerators: Record, actions: Floats) -> None:
+    """Fill ``actions`` (n, 1 + S) for sub-jobs in ``order`` (by deadline): feasible ones first, then hopeless ones.
+
+    Finish = time until free + c, ties to the least index. What starts at once makes its accelerator busy for the
+    rest; what waits reserves nothing, as in the rule ``edf+f+eft``, which at every event this is.
+    """
+    lanes = len(accelerators)
+    free_s = np.empty(lanes)
+    for s in range(lanes):
+        free_s[s] = accelerators[s].free_in_s
+    rank = 0
+    for late in range(2):
+        for j in range(len(order)):
+            i = order[j]
+            if ready[i].late != late:
+                continue
+            best, finish_s = 0, math.inf
+            for s in range(lanes):
+                if free_s[s] + latency_s[i, s] < finish_s:
+                    best, finish_s = s, free_s[s] + latency_s[i, s]
+            if free_s[best] == 0.0:
+                free_s[best] = finish_s
+            actions[j, 0] = FLOOR + TOP * FALL**rank
+            actions[j, 1:] = OTHER
+            actions[j, 1 + best] = CHOSEN
+            rank += 1
 
 
 @jitted
-def _log(ready: Record, order: Ints, rows: Floats, actions: Floats, counters: Floats, system: Record) -> None:
+def _disturb(actions: Floats, head: Record, noise: Floats) -> None:
+    """a <- clip(a + noise, -1, 1), noise from the given stream, used up in turn."""
+    for n in range(len(actions)):
+        for a in range(actions.shape[1]):
+            actions[n, a] = min(max(actions[n, a] + noise[head.noise_used % len(noise)], -1.0), 1.0)
+            head.noise_used += 1
+
+
+@jitted
+def _log(ready: Record, order: Ints, rows: Floats, actions: Floats, head: Record, system: Record) -> None:
     """Append one tick, if there is room: time, number of rows; per row features, action and request."""
     times_s, counts, request = times_of(system), counts_of(system), requests_of(system)
-    tick, row = int(counters[LOGGED_TICKS]), int(counters[LOGGED_ROWS])
+    tick, row = head.logged_ticks, head.logged_rows
     n, width, outs = len(rows), rows.shape[1], actions.shape[1]
     if tick >= len(times_s) or row + n > len(request):
         return
@@ -125,8 +142,8 @@ def _log(ready: Record, order: Ints, rows: Floats, actions: Floats, counters: Fl
         for a in range(outs):
             space[row + j, width + a] = actions[j, a]
         request[row + j] = ready[order[j]].request
-    counters[LOGGED_TICKS] += 1.0
-    counters[LOGGED_ROWS] += n
+    head.logged_ticks += 1
+    head.logged_rows += n
 
 
 @jitted
@@ -204,35 +221,28 @@ def start_idle(
 
 def decide(ready, latency_s, demand, energy, accelerators, system, answer, priority):  # type: ignore[no-untyped-def]
     """The policy, as the kernel calls it."""
-    n = len(ready)
+    n, lanes = len(ready), len(accelerators)
     if n == 0 or (system.period_s == 0.0 and already_decided(ready, system)):
         return 0
-    block = actor_of(system)
-    lanes, promises, mode, counters = (
-        len(accelerators),
-        block[PROMISES] == 1.0,
-        int(block[MODE]),
-        block[COUNTERS:],
-    )
-    order = np.empty(n, np.int64)
+    head = head_of(system)
+    order, actions = np.empty(n, np.int64), np.empty((n, 1 + lanes))
     by_deadline(ready, order)
-    rows = np.empty((n, N_JOB + N_EACH * lanes + N_OVERALL + (N_PROMISE if promises else 0)))
-    actions = np.empty((n, 1 + lanes))
-    describe_all(ready, order, latency_s, demand, accelerators, system, block[LAYER_S], promises, rows)
-    if mode == TEACH:
+    rows = np.empty((n, head.width))
+    describe_all(ready, order, latency_s, demand, accelerators, system, head, rows)
+    if head.mode == TEACH:
         teach(ready, order, latency_s, accelerators, actions)
     else:
-        act(rows, block, actions)
-    if mode != SERVE:
-        _disturb(actions, block, noise_of(system))
-        _log(ready, order, rows, actions, counters, system)
+        act(rows, head.units, weights_of(system), actions)
+    if head.mode != SERVE:
+        _disturb(actions, head, noise_of(system))
+        _log(ready, order, rows, actions, head, system)
     for j in range(n):
         if not _check(actions[j], latency_s[order[j]]):
-            counters[INVALID] += 1.0
-    counters[TICKS] += 1.0
-    counters[SUBJOBS] += n
+            head.invalid += 1
+    head.ticks += 1
+    head.subjobs += n
     if system.period_s == 0.0:
-        count = start_idle(order, actions, latency_s, accelerators, block[HOLD], answer)
+        count = start_idle(order, actions, latency_s, accelerators, head.hold, answer)
         memory = system.memory
         memory[NOW], memory[STARTED] = system.now_s, system.starts + count
         memory[LEFT], memory[FINISHED] = n - count, system.finished
@@ -240,6 +250,6 @@ def decide(ready, latency_s, demand, energy, accelerators, system, answer, prior
     stands_still = True
     for s in range(lanes):
         stands_still = stands_still and accelerators[s].request < 0 and accelerators[s].queued == 0
-    count = decode(order, actions, latency_s, block[HOLD], stands_still, answer, priority)
-    counters[HELD] += n - count
+    count = decode(order, actions, latency_s, head.hold, stands_still, answer, priority)
+    head.held += n - count
     return count

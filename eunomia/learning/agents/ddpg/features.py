@@ -1,4 +1,14 @@
-"""The features of ``table`` inside compiled code; tests/learning/agents/ddpg has the reference form."""
+"""What the LSTM sees of each waiting sub-job, by name, in order, with a version.
+
+Sub-jobs come in order of deadline. S is the number of accelerators, fixed by a policy's training; layer is the mean
+best-case time of all layers of the deployed networks; B the bandwidth; c and b time and demand of this layer.
+
+Deviation D11: the papers name latency and bandwidth per sub-accelerator, the network, its layers, the deadline,
+utilisation, and, for Fair/Firm, current and target indicator; scaling, clipping and the rest are ours. The
+network is described by its remaining work instead of a one-hot number, so that unseen networks work.
+
+Does badly: logarithms and clipping hide differences beyond e^4 mean layers; the list order is part of the input.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +19,53 @@ import numpy.typing as npt
 
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Record
-from eunomia.learning.agents.ddpg.table import JOB
 from eunomia.learning.observation.compiled import TINY_S, clip
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+VERSION = 1  # of names, order and formulas; a policy trained on another one is refused
+
+JOB = (
+    "slack",  # clip((d - t) / iso, -4, 8) / 4
+    "urgency",  # min(4, path / (d - t)); 4 when the deadline is past
+    "waiting",  # min(8, (t - ready) / layer) / 8
+    "done",  # layers done / layers
+    "hopeless",  # 1 if the deadline is out of reach
+    "path",  # clip(log(path / layer), -3, 6) / 3, best case
+    "work",  # the same of the remaining work, mean over accelerator types
+    "bytes",  # clip(log(1 + bytes left / B / layer), 0, 6) / 3
+)
+EACH = (
+    "time",  # clip(log(c / layer), -4, 4) / 2; 2 where it cannot run
+    "demand",  # min(4, b / B)
+    "free_in",  # min(8, estimated time left of the running layer / layer) / 4
+)  # per accelerator: all times, then all demands, then all free_in
+OVERALL = (
+    "demand_share",  # min(4, D / B)
+    "crowd",  # min(8, waiting sub-jobs / S) / 4
+    "lost",  # share of hopeless ones
+)
+PROMISE = (
+    "promised",  # 1 if the pair has a target
+    "target",  # target, at most 1; 0 without
+    "indicator",  # current indicator, clipped to 0..2; the target while there is no data
+    "gap",  # signed shortfall, clipped to +-1
+    "filled",  # min(1, requests in the window / 100)
+)  # of the sub-job's (tenant, network) pair; Fair/Firm only
 N_JOB = len(JOB)
 CANNOT = 2.0
+
+
+def inputs(lanes: int, promises: bool) -> int:
+    """F: numbers per sub-job."""
+    return len(JOB) + len(EACH) * lanes + len(OVERALL) + (len(PROMISE) if promises else 0)
+
+
+def names(lanes: int, promises: bool) -> tuple[str, ...]:
+    """The F names."""
+    each = tuple(f"{name}[{s}]" for name in EACH for s in range(lanes))
+    return (*JOB, *each, *OVERALL, *(PROMISE if promises else ()))
 
 
 @jitted
@@ -48,11 +97,11 @@ def _promise(job: Record, x: Floats, at: int) -> None:
 
 @jitted
 def describe_all(
-    ready: Record, order: Ints, latency_s: Floats, demand: Floats, accelerators: Record, system: Record, layer_s: float,
-    promises: bool, rows: Floats,
+    ready: Record, order: Ints, latency_s: Floats, demand: Floats, accelerators: Record, system: Record, head: Record,
+    rows: Floats,
 ) -> None:  # fmt: skip
-    """Fill ``rows`` (n, F), one per sub-job in ``order``."""
-    n, lanes, bandwidth = len(order), len(accelerators), system.bandwidth_bytes_s
+    """Fill ``rows`` (n, F), one per sub-job in ``order``; ``head``: that of the policy (decide.py)."""
+    n, lanes, bandwidth, layer_s = len(order), len(accelerators), system.bandwidth_bytes_s, head.layer_s
     late = 0
     for i in range(n):
         late += ready[i].late
@@ -62,14 +111,13 @@ def describe_all(
         at = N_JOB
         for s in range(lanes):
             can = latency_s[i, s] < math.inf
-            x[at + s] = (
-                clip(math.log(max(latency_s[i, s], TINY_S) / layer_s), -4.0, 4.0) / 2.0 if can else CANNOT
-            )
+            time = clip(math.log(max(latency_s[i, s], TINY_S) / layer_s), -4.0, 4.0) / 2.0
+            x[at + s] = time if can else CANNOT
             x[at + lanes + s] = min(4.0, demand[i, s] / bandwidth) if can else 0.0
             x[at + 2 * lanes + s] = min(8.0, accelerators[s].free_in_s / layer_s) / 4.0
         at += 3 * lanes
         x[at] = min(4.0, system.demand_bytes_s / bandwidth)
         x[at + 1] = min(8.0, n / lanes) / 4.0
         x[at + 2] = late / n
-        if promises:
+        if head.promises == 1:
             _promise(ready[i], x, at + 3)

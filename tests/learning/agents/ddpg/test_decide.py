@@ -9,14 +9,12 @@ from eunomia.contract.view import ACCELERATOR, READY
 from eunomia.core.errors import ConfigError, PlatformError
 from eunomia.inference.problem import build_problem
 from eunomia.inference.simulate import simulate_problem
-from eunomia.learning.agents.ddpg.decide import decode, start_idle
+from eunomia.learning.agents.ddpg.decide import decode, start_idle, teach
 from eunomia.learning.agents.ddpg.episode import Exploration, explore
-from eunomia.learning.agents.ddpg.network import Actor
-from eunomia.learning.agents.ddpg.policy import RelmasPolicy
-from eunomia.learning.agents.ddpg.table import inputs
-from eunomia.learning.agents.ddpg.teacher import teach
+from eunomia.learning.agents.ddpg.features import inputs
+from eunomia.learning.agents.ddpg.policy import Actor, RelmasPolicy
 from eunomia.workload.requests import RequestTable
-from tests.learning.agents.ddpg.actors import zero_actor
+from tests.learning.agents.ddpg.actors import act, zero_actor
 from tests.learning.deployment import episode
 
 
@@ -77,7 +75,7 @@ def test_the_teacher_by_hand() -> None:
 
 def test_the_compiled_lstm_equals_numpy_and_pytorch() -> None:
     torch = pytest.importorskip("torch")
-    from eunomia.learning.agents.ddpg.networks import ActorNet
+    from eunomia.learning.agents.ddpg.learner import ActorNet
 
     torch.manual_seed(3)
     net = ActorNet(4, True, 16)
@@ -92,22 +90,19 @@ def test_the_compiled_lstm_equals_numpy_and_pytorch() -> None:
         with torch.no_grad():
             theirs = net(torch.from_numpy(seen)[None])[0].numpy()
         np.testing.assert_allclose(done, theirs, atol=1e-5)
-        np.testing.assert_allclose(done, weights(seen.astype(float)), atol=1e-5)
+        np.testing.assert_allclose(done, act(weights, seen.astype(float)), atol=1e-5)
         row += n
-    again = ActorNet(4, True, 16)
-    again.take(weights)
-    np.testing.assert_allclose(again.numbers().bias, weights.bias, atol=1e-7)
 
 
 def test_what_comes_later_in_the_list_changes_nothing_and_the_order_matters() -> None:
     lstm, rows = actor(), np.random.default_rng(5).standard_normal((6, inputs(4, False)))
-    whole = lstm(rows)
-    np.testing.assert_array_equal(lstm(rows[:4]), whole[:4])
-    swapped = lstm(rows[::-1])[::-1]
+    whole = act(lstm, rows)
+    np.testing.assert_array_equal(act(lstm, rows[:4]), whole[:4])
+    swapped = act(lstm, rows[::-1])[::-1]
     assert (
         np.abs(swapped - whole).max() > 0.01
     )  # unlike a set network, an LSTM is not permutation-equivariant
-    assert lstm(rows[:0]).shape == (0, 5)
+    assert act(lstm, rows[:0]).shape == (0, 5)
 
 
 @pytest.mark.parametrize("period_layers", [0.0, 0.1])
@@ -159,7 +154,7 @@ class _Platform:
 def test_wrong_numbers_are_refused_in_one_sentence() -> None:
     with pytest.raises(ConfigError, match="not a finite number"):
         replace(actor(), bias=np.full(32, np.nan))
-    with pytest.raises(ConfigError, match=r"weights 'out' have shape \(8, 4\); this LSTM needs \(8, 5\)"):
+    with pytest.raises(ConfigError, match=r"weights 'out' are of shape \(8, 4\); shape \(8, 5\) is needed"):
         replace(actor(), out=np.zeros((8, 4)))
     with pytest.raises(PlatformError, match="trained for 3 accelerators and the platform has 4"):
         simulate_problem(episode(0).problem, RelmasPolicy(actor(3)), episode(0).options)
@@ -167,7 +162,7 @@ def test_wrong_numbers_are_refused_in_one_sentence() -> None:
 
 def test_an_action_that_is_no_number_is_replaced_and_counted() -> None:
     policy = RelmasPolicy(actor(), period_layers=0.0)
-    policy.block[-1] = np.nan  # as if memory had been damaged after loading
+    policy.weights[-1] = np.nan  # as if memory had been damaged after loading
     made = episode(0)
     results = simulate_problem(made.problem, policy, made.options).results
     assert (results["outcome"] != 3).all() and policy.counts["invalid"] > 0

@@ -1,4 +1,4 @@
-"""The compiled features equal the formulas of relmas/table.py, written down once more in plain NumPy."""
+"""The compiled features equal the formulas of features.py, written down once more in plain NumPy."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,8 @@ from eunomia.inference.kernel.setup import STEP, Rules
 from eunomia.inference.policies.knowledge import knowledge_of
 from eunomia.inference.simulate import Engine
 from eunomia.learning.agents.ddpg.episode import Exploration, explore
+from eunomia.learning.agents.ddpg.features import inputs, names
 from eunomia.learning.agents.ddpg.policy import RelmasPolicy, mean_layer_s
-from eunomia.learning.agents.ddpg.table import inputs, names
 from tests.learning.agents.ddpg.actors import zero_actor
 from tests.learning.deployment import episode
 

@@ -8,10 +8,16 @@ import pytest
 from eunomia.inference.kernel.layout import DROPPED, HIT, LATE, RESULT, SUBJOB, UNFINISHED
 from eunomia.inference.problem import SLI_KINDS
 from eunomia.inference.reference.indicators import Departure, read
-from eunomia.learning.agents.ddpg.episode import Exploration, Rewarded, explore, transitions
+from eunomia.learning.agents.ddpg.episode import (
+    Exploration,
+    Replay,
+    Rewarded,
+    discounted,
+    explore,
+    transitions,
+)
+from eunomia.learning.agents.ddpg.features import inputs
 from eunomia.learning.agents.ddpg.policy import RelmasPolicy
-from eunomia.learning.agents.ddpg.replay import Replay, discounted
-from eunomia.learning.agents.ddpg.table import inputs
 from eunomia.learning.agents.ddpg.tally import overload_until, tallies
 from eunomia.learning.rewards import (
     ATTAINMENT,
@@ -133,7 +139,7 @@ def test_replay_samples_what_happened() -> None:
     replay = Replay(len(episodes[1]) + len(episodes[2]), width, 0.9)
     for number, one in enumerate(episodes):
         replay.add(number, one)
-    assert [number for number, _ in replay.episodes] == [1, 2]  # the oldest one no longer fits
+    assert [number for number, _, _ in replay.episodes] == [1, 2]  # the oldest one no longer fits
     batch = replay.sample(64, rng)
     kept = {one.rows[one.start[t]].tobytes(): (one, t) for one in episodes[1:] for t in range(len(one))}
     for n in range(64):

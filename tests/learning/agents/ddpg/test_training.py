@@ -17,10 +17,10 @@ from eunomia.core.errors import (  # noqa: E402
 )
 from eunomia.inference.kernel.layout import HIT  # noqa: E402
 from eunomia.inference.simulate import simulate_problem  # noqa: E402
-from eunomia.learning.agents.ddpg.ddpg import Learner  # noqa: E402
+from eunomia.learning.agents.ddpg.episode import Batch  # noqa: E402
+from eunomia.learning.agents.ddpg.features import inputs  # noqa: E402
+from eunomia.learning.agents.ddpg.learner import Learner  # noqa: E402
 from eunomia.learning.agents.ddpg.policy import RelmasPolicy  # noqa: E402
-from eunomia.learning.agents.ddpg.replay import Batch  # noqa: E402
-from eunomia.learning.agents.ddpg.table import inputs  # noqa: E402
 from eunomia.learning.card import save  # noqa: E402
 from eunomia.learning.load import card_of, load_policy  # noqa: E402
 from eunomia.study.inference.policy import resolve_policy  # noqa: E402
@@ -57,7 +57,7 @@ def test_a_step_is_reproducible_and_padding_is_not_seen(twin: bool) -> None:
             learner.clone(given)
             learner.regress(given)
             learner.update(given, given, 0.3)
-        return learner.arrays()
+        return learner.kept()
 
     one, other, spoilt = steps(False), steps(False), steps(True)
     for name, value in one.items():

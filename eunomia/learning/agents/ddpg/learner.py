@@ -23,23 +23,19 @@ extrapolates to actions that nobody took, which shows as a falling hit rate unde
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from eunomia.learning.agents.ddpg.networks import ActorNet, CriticNet, mask_of
-from eunomia.learning.agents.ddpg.replay import Batch
-from eunomia.learning.agents.torch_state import descend, kept, put_back
-from eunomia.learning.state import Arrays, Entry
-
-if TYPE_CHECKING:
-    from eunomia.config.algorithm import RelmasAlgorithm
+from eunomia.config.algorithm import RelmasAlgorithm
+from eunomia.learning.agents.ddpg.episode import Batch
+from eunomia.learning.agents.ddpg.features import inputs
+from eunomia.learning.agents.ddpg.policy import Actor
+from eunomia.learning.agents.torch_state import TorchState, descend
+from eunomia.learning.state import Entry
 
 SHARPNESS = 5.0  # of the softmax over scores in cloning
-
-
 TAU = 0.005
 ACTOR_RATE, CRITIC_RATE, CLONE_RATE = 1e-4, 1e-3, 3e-3
 BATCH = 128
@@ -48,8 +44,56 @@ TARGET_NOISE = 0.2  # TD3: its standard deviation, clipped at 0.5
 DELAY = 2  # TD3: critic updates per actor update
 
 
-class Learner:
+def mask_of(count: Tensor, length: int) -> Tensor:
+    """(B, n) True where there is a sub-job."""
+    return torch.arange(length)[None, :] < count[:, None]
+
+
+class ActorNet(nn.Module):
+    """LSTM over the list, and per sub-job priority and S scores in (-1, 1)."""
+
+    def __init__(self, lanes: int, promises: bool, units: int) -> None:
+        super().__init__()
+        self.lanes, self.promises = lanes, promises
+        self.lstm = nn.LSTM(inputs(lanes, promises), units, batch_first=True)
+        self.head = nn.Linear(units, 1 + lanes)
+
+    def forward(self, seen: Tensor) -> Tensor:
+        """(B, n, F) -> (B, n, 1 + S). Padding comes last, so it changes nothing before it."""
+        return torch.tanh(self.head(self.lstm(seen)[0]))
+
+    def numbers(self) -> Actor:
+        """The weights for serving; PyTorch's two biases become one."""
+        t = {name: value.numpy().astype(np.float64) for name, value in self.state_dict().items()}
+        return Actor(
+            self.lanes, self.promises, np.ascontiguousarray(t["lstm.weight_ih_l0"].T),
+            np.ascontiguousarray(t["lstm.weight_hh_l0"].T), t["lstm.bias_ih_l0"] + t["lstm.bias_hh_l0"],
+            np.ascontiguousarray(t["head.weight"].T), t["head.bias"],
+        )  # fmt: skip
+
+
+class CriticNet(nn.Module):
+    """Q: LSTM over (features, action) of the list, mean of its states over the sub-jobs, one hidden layer."""
+
+    def __init__(self, lanes: int, promises: bool, units: int) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(inputs(lanes, promises) + 1 + lanes, units, batch_first=True)
+        self.head = nn.Sequential(nn.Linear(units, units), nn.ReLU(), nn.Linear(units, 1))
+
+    def forward(self, seen: Tensor, action: Tensor, count: Tensor) -> Tensor:
+        """(B,) value; 0 for an empty list."""
+        states = self.lstm(torch.cat([seen, action], dim=2))[0]
+        mask = mask_of(count, seen.shape[1])[:, :, None]
+        mean = (states * mask).sum(dim=1) / count.clamp(min=1)[:, None]
+        value: Tensor = self.head(mean)[:, 0]
+        return value * (count > 0)
+
+
+class Learner(TorchState):
     """Networks, their targets and optimisers. Equal seeds and batches give equal weights, bit for bit."""
+
+    PARTS = ("actor", "critics", "targets", "actor_step", "critic_step", "clone_step", "generator")
+    COUNTERS = ("updates",)
 
     def __init__(self, lanes: int, promises: bool, settings: RelmasAlgorithm, seed: int) -> None:
         self.gamma, self.twin, self.updates = settings.gamma, settings.name == "td3", 0
@@ -67,8 +111,7 @@ class Learner:
 
     def clone(self, batch: Batch) -> float:
         """One step towards the actions of a batch that the teacher took; returns the loss."""
-        seen, action, count = map(torch.from_numpy, (batch.seen, batch.action, batch.count))
-        loss = _distance(self.actor(seen), action, count)
+        loss = self._distance(batch)
         descend(loss, self.clone_step, self.actor, CLIP)
         return loss.item()
 
@@ -78,44 +121,37 @@ class Learner:
 
     def regress(self, batch: Batch) -> float:
         """One step of the critics towards the returns that were really earned; returns the loss."""
-        seen, action, count, returns = map(
-            torch.from_numpy, (batch.seen, batch.action, batch.count, batch.returns)
-        )
-        loss = torch.stack(
-            [((critic(seen, action, count) - returns) ** 2).mean() for critic in self.critics]
-        ).sum()
+        return self._move_critics(batch, torch.from_numpy(batch.returns))
+
+    def _move_critics(self, batch: Batch, goal: Tensor) -> float:
+        given = [torch.from_numpy(each) for each in (batch.seen, batch.action, batch.count)]
+        loss = torch.stack([((critic(*given) - goal) ** 2).mean() for critic in self.critics]).sum()
         descend(loss, self.critic_step, self.critics, CLIP)
         return loss.item()
 
     def update(self, batch: Batch, imitation: Batch | None = None, weight: float = 0.0) -> Entry:
         """One step of the critics and, when it is due, of the actor and the targets."""
-        seen, action, count, reward, gap, then, then_count = map(
-            torch.from_numpy,
-            (batch.seen, batch.action, batch.count, batch.reward, batch.gap, batch.then, batch.then_count),
-        )
+        then, then_count = torch.from_numpy(batch.then), torch.from_numpy(batch.then_count)
         with torch.no_grad():
             best = self._smooth(self.targets[0](then))
             values = [critic(then, best, then_count) for critic in self.targets[1:]]
-            goal = reward + self.gamma**gap * torch.stack(values).amin(dim=0)
-        loss = torch.stack(
-            [((critic(seen, action, count) - goal) ** 2).mean() for critic in self.critics]
-        ).sum()
-        descend(loss, self.critic_step, self.critics, CLIP)
+            discount = self.gamma ** torch.from_numpy(batch.gap)
+            goal = torch.from_numpy(batch.reward) + discount * torch.stack(values).amin(dim=0)
         self.updates += 1
-        told = {"critic": loss.item(), "target": goal.mean().item()}
+        told = {"critic": self._move_critics(batch, goal), "target": goal.mean().item()}
         if not self.twin or self.updates % DELAY == 0:
-            told["value"] = self._move_actor(seen, count, imitation, weight)
-            self._follow()
+            told["value"] = self._move_actor(batch, imitation, weight)
+            with torch.no_grad():
+                own: list[Tensor] = [*self.actor.parameters(), *self.critics.parameters()]
+                torch._foreach_lerp_(list(self.targets.parameters()), own, TAU)
         return told
 
-    def _move_actor(self, seen: Tensor, count: Tensor, imitation: Batch | None, weight: float) -> float:
+    def _move_actor(self, batch: Batch, imitation: Batch | None, weight: float) -> float:
+        seen, count = torch.from_numpy(batch.seen), torch.from_numpy(batch.count)
         values = self.critics[0](seen, self.actor(seen), count)
         value, loss = values.mean(), -values.mean() / values.detach().abs().mean().clamp(min=1e-6)
         if imitation is not None and weight > 0.0:
-            taught, action, number = map(
-                torch.from_numpy, (imitation.seen, imitation.action, imitation.count)
-            )
-            loss = loss + weight * _distance(self.actor(taught), action, number)
+            loss = loss + weight * self._distance(imitation)
         descend(loss, self.actor_step, self.actor, CLIP)
         return float(value.item())
 
@@ -126,29 +162,13 @@ class Learner:
         noise = TARGET_NOISE * torch.randn(action.shape, generator=self.generator)
         return (action + noise.clamp(-0.5, 0.5)).clamp(-1.0, 1.0)
 
-    def _follow(self) -> None:
-        with torch.no_grad():
-            own: list[Tensor] = [*self.actor.parameters(), *self.critics.parameters()]
-            torch._foreach_lerp_(list(self.targets.parameters()), own, TAU)
-
-    def _parts(self) -> dict[str, Any]:
-        names = ("actor", "critics", "targets", "actor_step", "critic_step", "clone_step", "generator")
-        return {name: getattr(self, name) for name in names}
-
-    def arrays(self) -> Arrays:
-        """Everything that the next step depends on."""
-        return kept(self._parts()) | {"updates": np.array(self.updates)}
-
-    def restore(self, arrays: Arrays) -> None:
-        """Go on from ``arrays()``."""
-        put_back(self._parts(), arrays)
-        self.updates = int(arrays["updates"].item())
-
-
-def _distance(action: Tensor, wanted: Tensor, count: Tensor) -> Tensor:
-    """Squared error of priorities plus cross-entropy of the accelerator, mean over sub-jobs."""
-    mask = mask_of(count, action.shape[1])
-    priority = (action[:, :, 0] - wanted[:, :, 0]) ** 2
-    scores, chosen = SHARPNESS * action[:, :, 1:], wanted[:, :, 1:].argmax(dim=2)
-    place = nn.functional.cross_entropy(scores.flatten(0, 1), chosen.flatten(), reduction="none")
-    return ((priority + place.view_as(priority)) * mask).sum() / mask.sum()
+    def _distance(self, taught: Batch) -> Tensor:
+        """Squared error of priorities plus cross-entropy of the accelerator, mean over sub-jobs."""
+        seen, wanted, count = map(torch.from_numpy, (taught.seen, taught.action, taught.count))
+        action = self.actor(seen)
+        mask = mask_of(count, action.shape[1])
+        priority = (action[:, :, 0] - wanted[:, :, 0]) ** 2
+        scores, chosen = SHARPNESS * action[:, :, 1:], wanted[:, :, 1:].argmax(dim=2)
+        place = nn.functional.cross_entropy(scores.flatten(0, 1), chosen.flatten(), reduction="none")
+        loss: Tensor = ((priority + place.view_as(priority)) * mask).sum() / mask.sum()
+        return loss

@@ -18,7 +18,7 @@ CEILINGS = {
     "uses of Any": 1_140,
     "fmt: skip": 200,
     "import circles": 0,
-    "guide words": 43_400,
+    "guide words": 42_700,
     "lines of the longest file": 369,
 }
 

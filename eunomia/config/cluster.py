@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from eunomia.config.complaints import config_error
 from eunomia.config.load import read_table
-from eunomia.config.overrides import Table, apply_overrides, flatten, parse_override
+from eunomia.config.overrides import Table, apply_overrides, flatten, parse_overrides
 from eunomia.config.section import (
     FilePath,
     Name,
@@ -273,7 +273,7 @@ def cluster_from(
     data: Table, overrides: Iterable[str] = (), source: str = "cluster", folder: Path | None = None
 ) -> ClusterConfig:
     """Validate a dictionary. ``device.v100.count=16`` finds a type by name. Raises ConfigError."""
-    changed = apply_overrides(_named(data), [parse_override(text) for text in overrides])
+    changed = apply_overrides(_named(data), parse_overrides(overrides))
     return _validated(changed, source, folder)
 
 

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from eunomia.config.complaints import config_error
 from eunomia.config.load import read_table
-from eunomia.config.overrides import Table, apply_overrides, parse_override
+from eunomia.config.overrides import Table, apply_overrides, parse_overrides
 from eunomia.config.section import Name, NotNegative, Positive, Section, Share, wrong
 
 Count = Annotated[int, Field(ge=0, le=1_000_000)]
@@ -182,7 +182,7 @@ Kind = TypeVar("Kind", PoolConfig, DeferrableConfig)
 def _loaded(kind: type[Kind], path: str | Path, what: str, overrides: Iterable[str]) -> Kind:
     path = Path(path)
     data: Table = read_table(path, what)
-    changed: Any = apply_overrides(data, [parse_override(text) for text in overrides])
+    changed: Any = apply_overrides(data, parse_overrides(overrides))
     try:
         return kind.model_validate(changed)
     except ValidationError as error:

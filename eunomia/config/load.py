@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from eunomia.config.complaints import config_error
-from eunomia.config.overrides import Table, apply_overrides, parse_override
+from eunomia.config.overrides import Table, apply_overrides, parse_overrides
 from eunomia.config.scenario import Scenario
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
@@ -37,7 +37,7 @@ def scenario_from(
     data: Table, overrides: Iterable[str] = (), source: str = "scenario", folder: Path | None = None
 ) -> Scenario:
     """Validate a dictionary. Raises ConfigError."""
-    changed = apply_overrides(data, [parse_override(text) for text in overrides])
+    changed = apply_overrides(data, parse_overrides(overrides))
     try:
         return Scenario.model_validate(changed, context={"folder": folder})
     except ValidationError as error:

@@ -20,6 +20,13 @@ def parse_override(text: str) -> tuple[str, Any]:
     return path.strip(), parse_value(value.strip())
 
 
+def parse_overrides(texts: Iterable[str]) -> list[tuple[str, Any]]:
+    """Every KEY=VALUE. Raises ConfigError for one that is none, and for a text where several are meant."""
+    if isinstance(texts, str):
+        raise ConfigError(f"overrides is the text '{texts}'; give a list: ['{texts}']")
+    return [parse_override(text) for text in texts]
+
+
 def parse_value(text: str) -> Any:
     """A TOML value, or the text itself where it is not one."""
     try:

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, Va
 from eunomia.config.complaints import config_error
 from eunomia.config.demand import SloConfig
 from eunomia.config.load import read_table
-from eunomia.config.overrides import Table, apply_overrides, parse_override
+from eunomia.config.overrides import Table, apply_overrides, parse_overrides
 from eunomia.config.section import FilePath, Name, NotNegative, PolicyText, Positive, Section, Share, wrong
 from eunomia.core.errors import ConfigError
 
@@ -269,7 +269,7 @@ def demo_server(overrides: Iterable[str] = ()) -> ServerConfig:
 def server_from(data: Table, overrides: Iterable[str], source: str, folder: Path | None) -> ServerConfig:
     """Validate a dictionary; raises ConfigError."""
     texts = list(overrides)
-    changed = apply_overrides(data, [parse_override(text) for text in texts])
+    changed = apply_overrides(data, parse_overrides(texts))
     for table in ("device", "tenant"):
         if table not in changed:
             raise ConfigError(f"{source}: there is no [[{table}]]; a server needs one at least")

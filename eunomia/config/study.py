@@ -12,7 +12,7 @@ from eunomia.config.complaints import config_error
 from eunomia.config.engine import EngineConfig
 from eunomia.config.hardware import PlatformConfig
 from eunomia.config.load import read_table
-from eunomia.config.overrides import apply_overrides, flatten, parse_override
+from eunomia.config.overrides import apply_overrides, flatten, parse_overrides
 from eunomia.config.section import MAX_COUNT, Name, NotNegative, PolicyText, Positive, Section, Share, wrong
 from eunomia.core.data import Data
 
@@ -178,7 +178,7 @@ def study_from(
     data: Data, overrides: Iterable[str] = (), source: str = "study", folder: Path | None = None
 ) -> Study:
     """Validate a dictionary. Raises ConfigError."""
-    return changed_study(data, [parse_override(text) for text in overrides], source, folder)
+    return changed_study(data, parse_overrides(overrides), source, folder)
 
 
 def changed_study(

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 from eunomia.config.arrivals import ArrivalsConfig, Count
 from eunomia.config.complaints import config_error
 from eunomia.config.load import read_table
-from eunomia.config.overrides import Table, apply_overrides, parse_override
+from eunomia.config.overrides import Table, apply_overrides, parse_overrides
 from eunomia.config.section import Name, NotNegative, Positive, Section
 
 
@@ -49,7 +49,7 @@ def traffic_from(
     data: Table, overrides: Iterable[str], source: str, folder: Path | None = None
 ) -> LoadConfig:
     """Validate a dictionary; raises ConfigError."""
-    changed = apply_overrides(data, [parse_override(text) for text in overrides])
+    changed = apply_overrides(data, parse_overrides(overrides))
     try:
         return LoadConfig.model_validate(changed, context={"folder": folder})
     except ValidationError as error:

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, model_validator
 from eunomia.config.algorithm import Algorithm, PlacementAlgorithm
 from eunomia.config.complaints import config_error
 from eunomia.config.load import read_table
-from eunomia.config.overrides import Table, apply_overrides, flatten, parse_override
+from eunomia.config.overrides import Table, apply_overrides, flatten, parse_overrides
 from eunomia.config.section import FilePath, Name, Positive, Section, Share, wrong
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -104,7 +104,7 @@ def training_from(
     content: Table, overrides: tuple[str, ...] = (), source: str = "training", folder: Path | None = None
 ) -> TrainingConfig:
     """The same from a dictionary."""
-    data = apply_overrides(content, [parse_override(text) for text in overrides])
+    data = apply_overrides(content, parse_overrides(overrides))
     try:
         return TrainingConfig.model_validate(data, context={"folder": folder})
     except ValidationError as error:

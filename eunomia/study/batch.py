@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypedDict
 
+from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.engines.processes import Outcome
 
 OnDone = Callable[[Outcome], None]
@@ -39,6 +40,19 @@ class Batch:
     record: Keep = "first"
     on_done: OnDone | None = None
     overwrite: bool = False
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.workers, int) and self.workers >= 1):
+            raise ConfigError(f"workers is {self.workers!r}; give the number of processes, 1 or more")
+
+    @classmethod
+    def of(cls, options: BatchOptions) -> Batch:
+        """From keywords. Raises ConfigError for one that does not exist, or a value that cannot be."""
+        known = list(BatchOptions.__annotations__)
+        for name in options:
+            if name not in known:
+                raise UnknownNameError("option", name, known)
+        return cls(**options)
 
     @property
     def root(self) -> Path | None:

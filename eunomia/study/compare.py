@@ -155,7 +155,7 @@ def compare_in(
     ``policies`` and ``seeds`` default to the configuration's [compare]. A run that fails is named in ``failures``;
     if all fail, the first complaint is raised.
     """
-    checked, batch = wing.checked(config, overrides), Batch(**options)
+    checked, batch = wing.checked(config, overrides), Batch.of(options)
     chosen, numbers = choice(wing, checked, policies, seeds)
     if batch.root is not None:
         claim_as(batch.root, "comparison", key_of(wing.table(checked)), batch.overwrite)
@@ -177,6 +177,8 @@ def choice(
     wing: AnyWing, config: Configuration, policies: Sequence[object] | None, seeds: int | None
 ) -> tuple[list[object], list[int]]:
     """Policies and seeds of a comparison. Raises ConfigError for unknown names, and where two share one."""
+    if isinstance(policies, str):
+        raise ConfigError(f"policies is the text '{policies}'; give a list: ['{policies}']")
     chosen: list[object] = [*(policies or config.compare.policies)]
     names = [wing.policy_name(policy) for policy in chosen]
     folders = [folder_name(name) for name in names]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Unpack
@@ -71,7 +71,7 @@ class Model:
         entry: Section = {"count": count}
         if isinstance(kind, AcceleratorType | GpuType):
             entry["table"] = _device_table(kind)
-        elif isinstance(kind, Path) or kind.endswith(".toml"):
+        elif str(kind).endswith(".toml"):
             entry["file"] = str(kind)
         else:
             entry["type"] = kind
@@ -93,7 +93,7 @@ class Model:
         if isinstance(network, DnnModel):
             entry["model"] = network.name
             self._add_own(network)
-        elif isinstance(network, Path) or network.endswith(".onnx"):
+        elif str(network).endswith(".onnx"):
             entry["onnx"] = str(network)
         else:
             entry["model"] = network
@@ -104,7 +104,7 @@ class Model:
         self._tenant(tenant)["arrivals"] = _given({"process": process, **settings})
 
     def _tenant(self, tenant: Tenant | str) -> Section:
-        name = tenant.name if isinstance(tenant, Tenant) else tenant
+        name = tenant.name if isinstance(tenant, Tenant) else str(tenant)
         found: list[Section] = self._table["tenant"]
         for entry in found:
             if entry["name"] == name:
@@ -136,12 +136,14 @@ class Model:
 
     def set_policies(self, policies: Sequence[PolicyLike], **settings: Setting) -> None:
         """What ``compare`` and ``sweep`` use, names first; ``settings``: seeds, baseline."""
+        _refuse_text("policies", policies)
         names = [policy for policy in policies if isinstance(policy, str)]
         self._policies = [policy for policy in policies if not isinstance(policy, str)]
         self._table["compare"] = {**({"policies": names} if names else {}), **settings}
 
     def vary(self, key: str, values: Sequence[Setting]) -> None:
         """An axis of ``sweep``: a key path of the scenario and its values."""
+        _refuse_text(f"values of '{key}'", values)
         self._table.setdefault("sweep", {})[key] = list(values)
 
     # --- the scenario, and what comes of it -----------------------------------------------------------------
@@ -197,6 +199,12 @@ class Model:
     def __repr__(self) -> str:
         tenants = ", ".join(str(entry["name"]) for entry in self._table["tenant"]) or "none"
         return f"Model('{self._table['name']}', duration_s={self._table['duration_s']}): tenants {tenants}"
+
+
+def _refuse_text(what: str, given: object) -> None:
+    """Raise ConfigError for a text or a single value where several are meant."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ConfigError(f"{what}: {given!r} is one value; give a list: [{given!r}]")
 
 
 def _given(section: Section) -> Section:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, EunomiaError, PolicyError
 from eunomia.core.records import environment
@@ -17,6 +19,9 @@ MAX_SEEDS = 10_000
 
 def seeds_from(first: int, count: int = 1) -> list[int]:
     """``count`` seeds, ascending from ``first``. Raises ConfigError unless they fit the range of seeds."""
+    for number in (first, count):
+        if isinstance(number, bool) or not isinstance(number, int | np.integer):
+            raise ConfigError(f"{number!r} was given for seeds; write a whole number")
     if not 1 <= count <= MAX_SEEDS:
         raise ConfigError(f"{count} seeds per policy; give 1 to {MAX_SEEDS}")
     if not 0 <= first <= 2**63 - count:

@@ -135,7 +135,7 @@ def sweep_in(
     there and ``sweep.parquet`` and ``sweep.csv`` hold the rows. Settings are validated before the first run.
     """
     options.setdefault("record", "requests")
-    checked, batch = wing.checked(config, overrides), Batch(**options)
+    checked, batch = wing.checked(config, overrides), Batch.of(options)
     axes = dict(grid) if grid is not None else dict(wing.grid(checked))
     if not axes:
         raise ConfigError(

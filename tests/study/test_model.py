@@ -171,3 +171,36 @@ def test_an_accelerator_type_passes_through_the_scenario(name: str) -> None:
     )
     wanted = build_machine(other.platform, [zoo.load("squeezenet")])
     assert machine.types == wanted.types and (machine.table.latency_s == wanted.table.latency_s).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda m: m.set_policies("edf"), "policies: 'edf' is one value; give a list"),
+        (lambda m: m.vary("seed", 3), "values of 'seed': 3 is one value"),
+        (lambda m: m.compare("edf"), "policies is the text 'edf'; give a list"),
+        (lambda m: m.compare(["edf"], workers=0), "workers is 0"),
+        (lambda m: m.compare(["edf"], wrkers=2), "unknown option 'wrkers'; did you mean 'workers'"),
+        (lambda m: m.compare(["edf"], seeds="3"), "'3' was given for seeds"),
+        (lambda m: m.run(seed="a"), "'a' was given for seeds"),
+        (lambda m: (m.add_accelerator(3), m.run()), "accelerators"),
+    ],
+)
+def test_a_wrong_argument_is_named(call: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        call(studio())
+
+
+def test_a_network_cannot_take_the_name_of_a_built_in_one() -> None:
+    model = studio()
+    model.add_network(
+        "gold", DnnModel("ResNet_50", (Layer("one", "matmul", in_channels=2, out_channels=2),), ())
+    )
+    with pytest.raises(ConfigError, match="'ResNet_50' has the name of a built-in network"):
+        model.run("edf")
+
+
+def test_a_baseline_that_was_not_compared_is_said() -> None:
+    model = studio()
+    model.set_policies(["edf", "fcfs"], baseline="sjf")
+    assert "the baseline 'sjf' is none of the policies compared" in model.compare(seeds=1).summary()

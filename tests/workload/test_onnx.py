@@ -146,6 +146,8 @@ def test_recurrent_layers(tmp_path: Path, op: str, gates: int, directions: int) 
     assert model.macs == directions * 24 * gates * 16 * (10 + 16)
     assert model.params == directions * gates * 16 * (10 + 16 + 2)
     assert len(model.layers) == 3 * directions
+    unstated = node(op, ["x", "w", "r", "b"], ["y"], direction=direction)  # hidden_size is optional
+    assert read(tmp_path, graph([unstated], {"x": [12, 2, 10]}, stored)).layers == model.layers
 
 
 def _contrib_attention(past: bool) -> onnx.ModelProto:

@@ -236,7 +236,9 @@ def test_a_loop_without_end_is_asked_for(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(ModelError, match="it has not ended after 50 iterations; say how often it runs"):
         read(tmp_path, huge)
     monkeypatch.setattr(unrolling, "LIMIT_NODES", 100)
-    with pytest.raises(ModelError, match="with its loops written out the network has more than 100 nodes"):
+    with pytest.raises(
+        ModelError, match="60 iterations of 2 nodes are more than the 100 that can be written out"
+    ):
         read(tmp_path, net, trip_counts={"again": 60})
 
 
@@ -285,9 +287,39 @@ def test_nothing_is_gathered_from_a_loop_that_never_runs(tmp_path: Path) -> None
     loop = node("Loop", ["n", "", "x"], ["last", "all"], name="again", body=inner)
     net = graph([loop, node("Relu", ["all"], ["y"])], X, [weights("w", 8, 8), numbers("n", 0)])
     with pytest.raises(
-        ModelError, match="node 'again' .Loop.: it runs 0 times, so the shape of 'all' is not known"
+        ModelError, match="'all' comes from a loop that runs 0 times, so its shape is not known"
     ):
         read(tmp_path, net)
+    unread = graph([loop, node("Relu", ["last"], ["y"])], X, [weights("w", 8, 8), numbers("n", 0)])
+    assert kinds(read(tmp_path, unread)) == ["elementwise"]
+
+
+def test_a_path_to_an_iteration_that_never_runs_is_refused(tmp_path: Path) -> None:
+    inner = body([choice("inner", output="t", source="s")], ["going", "t"], ["i", "going", "s"])
+    loop = node("Loop", ["n", "", "x"], ["y"], name="again", body=inner)
+    net = graph([loop], {**X, "flag": []}, [weights("w", 8, 8), numbers("n", 3)], kinds={"flag": BOOL})
+    for wrong in ("again/7/inner", "again/1/outer"):
+        with pytest.raises(UnknownNameError, match=f"unknown branch '{wrong}' in .*net.onnx.*did you mean"):
+            read(tmp_path, net, branches={"again/inner": "else", wrong: "then"})
+
+
+def test_a_loop_too_long_to_write_out_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="1000000 iterations of 2 nodes are more than the"):
+        read(tmp_path, opened([repeated()], n=[]), trip_counts={"again": 10**6})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"batch": 2.5}, "batch = 2.5"),
+        ({"dims": {"rows": "a"}}, "'rows' = 'a'"),
+        ({"dims": ["rows"]}, "dims = .'rows'.; give a mapping"),
+        ({"branches": ["pick"]}, "branches = .'pick'.; give a mapping"),
+    ],
+)
+def test_a_wrong_setting_is_named(tmp_path: Path, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read(tmp_path, graph([node("Relu", ["x"], ["y"])], {"x": ["rows", 8]}), **settings)
 
 
 def test_the_counter_picks_the_weights_of_each_iteration(tmp_path: Path) -> None:

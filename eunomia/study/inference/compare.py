@@ -117,6 +117,9 @@ class InferenceComparison(CompareResult[Scenario]):
             said.append(
                 f"gain: hit rate minus that of {self.baseline}, in points, paired by seed (n = {seeds})"
             )
+        wanted = self.config.compare.baseline
+        if wanted and policy_name(wanted) not in self.policies:
+            said.append(f"note: the baseline '{wanted}' is none of the policies compared")
         if self.standing is not None:
             said += [self.standing.title, *self.standing.places()]
         return [*said, *(f"note: {text}" for text in self.no_findings())]

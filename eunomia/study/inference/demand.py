@@ -49,7 +49,17 @@ def networks(scenario: Scenario) -> tuple[DnnModel, ...]:
 
 
 def own_networks(scenario: Scenario) -> dict[str, DnnModel]:
-    """The networks that a scenario writes out, by name. Raises ModelError for one that cannot be."""
+    """The networks that a scenario writes out, by name.
+
+    Raises ModelError for one that cannot be, and ConfigError for a name of the zoo: every tenant who names that
+    network would run this one.
+    """
+    for config in scenario.network or []:
+        if zoo.is_registered(config.name):
+            raise ConfigError(
+                f"network '{config.name}' has the name of a built-in network, which other tenants may mean; "
+                "give it a name of its own"
+            )
     return {config.name: _written_out(config) for config in scenario.network or []}
 
 

@@ -21,6 +21,9 @@ class Choices:
     """
 
     def __init__(self, branches: Mapping[str, str], trip_counts: Mapping[str, int]) -> None:
+        for setting, given in (("branches", branches), ("trip_counts", trip_counts)):
+            if not isinstance(given, Mapping):
+                raise ConfigError(f"{setting} = {given!r}; give a mapping from nodes to what they do")
         for node, branch in branches.items():
             if branch not in BRANCHES:
                 raise ConfigError(f"branches: node '{node}' = {branch!r}; choose one of: then, else")
@@ -28,18 +31,28 @@ class Choices:
             if isinstance(count, bool) or not isinstance(count, int) or count < 0:
                 raise ConfigError(f"trip_counts: node '{node}' = {count!r}; write a whole number, 0 or more")
         self._branches, self._trip_counts = dict(branches), dict(trip_counts)
+        self._met: set[str] = set()  # names by which nodes were asked for
 
     def check_names(self, graph: onnx.GraphProto) -> None:
         """Raise UnknownNameError for a name that no branch, or no loop, of the file has."""
         nodes = list(control_nodes(graph))
+        self._known = {name for _, spot in nodes for name in (spot.name, spot.place)}
         turning = tuple(f"{spot.place}/" for op, spot in nodes if op != "If")
         self._check(self._branches, "branch", [spot for op, spot in nodes if op == "If"], turning)
         self._check(
             self._trip_counts, "loop", [spot for op, spot in nodes if op in ("Loop", "Scan")], turning
         )
 
+    def check_met(self) -> None:
+        """Raise UnknownNameError for a path into a loop to which no iteration came. Called once all is written out."""
+        for kind, given in (("branch", self._branches), ("loop", self._trip_counts)):
+            for name in given:
+                if name not in self._met and name not in self._known:
+                    raise UnknownNameError(kind, name, self._met)
+
     def branch(self, spot: Spot, known: bool | None) -> str:
         """The branch that the If at ``spot`` takes; ``known`` is its condition where the file fixes it."""
+        self._met.update(_names(spot))
         chosen = next((self._branches[n] for n in _names(spot) if n in self._branches), None)
         if known is None:
             if chosen is None:
@@ -52,6 +65,7 @@ class Choices:
 
     def trip_count(self, spot: Spot) -> int | None:
         """How often the loop at ``spot`` runs, None where nothing is said."""
+        self._met.update(_names(spot))
         return next((self._trip_counts[n] for n in _names(spot) if n in self._trip_counts), None)
 
     @staticmethod

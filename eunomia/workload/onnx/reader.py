@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
 from pathlib import Path
+from typing import TypeGuard
 
 import onnx
 
@@ -60,12 +61,26 @@ def read_onnx(
     """
     path = Path(path)
     with _naming_file(path):
-        if batch < 1:
-            raise ConfigError(f"batch = {batch}; it must be at least 1")
+        _check_sizes(batch, dims or {})
         choices = Choices(branches or {}, trip_counts or {})
         model = load_model(path)
         reader = _Reader(model, bind_inputs(model, batch, dims or {}), choices, fuse)
         return reader.read(name or path.stem, f"ONNX file {path.name}", word_bytes)
+
+
+def _check_sizes(batch: object, dims: object) -> None:
+    """Raise ConfigError for a size that is no whole number."""
+    if not _is_whole(batch) or batch < 1:
+        raise ConfigError(f"batch = {batch!r}; it must be a whole number, at least 1")
+    if not isinstance(dims, Mapping):
+        raise ConfigError(f"dims = {dims!r}; give a mapping from names to sizes: {{'seq': 128}}")
+    for name, size in dims.items():
+        if not _is_whole(size):
+            raise ConfigError(f"dims: '{name}' = {size!r}; it must be a whole number")
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 @contextmanager
@@ -97,6 +112,7 @@ class _Reader:
         ordered = live(topological(list(graph.node), {*inputs, *stored}.__contains__), self._outputs)
         opset = max((entry.version for entry in model.opset_import if not domain_of(entry.domain)), default=1)
         self._nodes = live(Unrolling(self._shapes, choices, stored, opset).run(ordered), self._outputs)
+        choices.check_met()
         self._read = {name for node in self._nodes for name in node.input if name}
         self._readers = Counter(
             name for node in self._nodes if node.op_type not in SHAPE_ONLY for name in node.input if name

@@ -19,6 +19,8 @@ from eunomia.workload.onnx.subgraphs import stored_tensors
 SHAPE_ONLY = ("Shape", "Size")  # operators that look at no element
 SMALL = 4096  # elements up to which a constant is kept
 
+RECURRENT = ("LSTM", "GRU", "RNN")
+
 
 class Shapes:
     """Types by tensor name, and constants by tensor name where they are small and known."""
@@ -80,12 +82,24 @@ class Shapes:
             self._fold(node)
 
     def _infer_types(self, node: onnx.NodeProto) -> None:
-        found = self._rules.infer(node, self._types, self._constants)
+        found = self._rules.infer(self._with_hidden_size(node), self._types, self._constants)
         for name in filter(None, node.output):
             kind = found.get(name, self._declared.get(name))
             if kind is not None:
                 self._types[name] = kind
                 check_size(name, shape_of(kind))
+
+    def _with_hidden_size(self, node: onnx.NodeProto) -> onnx.NodeProto:
+        """The same node; of a recurrent one that leaves ``hidden_size`` out, with that of its weights R."""
+        if node.op_type not in RECURRENT or any(entry.name == "hidden_size" for entry in node.attribute):
+            return node
+        weights = self.shape(node.input[2]) if len(node.input) > 2 else None
+        if weights is None or len(weights) != 3:
+            return node
+        stated = onnx.NodeProto()
+        stated.CopyFrom(node)
+        stated.attribute.append(helper.make_attribute("hidden_size", weights[2]))
+        return stated
 
     def _infer_constant(self, node: onnx.NodeProto) -> None:
         attribute = node.attribute[0] if node.attribute else None

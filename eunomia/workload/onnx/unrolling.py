@@ -52,6 +52,7 @@ class Unrolling:
         self._stored = stored
         self._opset = opset
         self._written: set[str] = set(stored)
+        self._empty: set[str] = set()  # outputs of loops that run 0 times
         self._kept: dict[object, dict[str, str]] = {}  # constants of bodies met before
 
     def run(self, nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
@@ -79,6 +80,11 @@ class Unrolling:
     def _append(self, node: onnx.NodeProto) -> None:
         if len(self.nodes) >= LIMIT_NODES:
             raise ModelError(f"with its loops written out the network has more than {LIMIT_NODES} nodes")
+        unknown = self._empty.intersection(node.input)
+        if unknown:
+            raise ModelError(
+                f"'{min(unknown)}' comes from a loop that runs 0 times, so its shape is not known"
+            )
         twice = self._written.intersection(filter(None, node.output))
         if twice:
             raise ModelError(
@@ -119,6 +125,10 @@ class Unrolling:
         if len(carried) != len(state):
             raise ModelError(f"its body carries {len(carried)} values on, but gets {len(state)}")
         count, chosen = self._limit(limit, site.spot), self._choices.trip_count(site.spot)
+        if chosen is not None and chosen * len(ordered) > LIMIT_NODES:
+            raise ModelError(
+                f"{chosen} iterations of {len(ordered)} nodes are more than the {LIMIT_NODES} that can be written out"
+            )
         condition = condition or self._constant(f"{path}/start", TensorProto.BOOL, [], [1])
         gathered: list[list[str]] = []
         while _goes_on(site.spot, len(gathered), count, chosen, self._truth(condition)):
@@ -191,7 +201,8 @@ class Unrolling:
         if not output:
             return
         if not parts:
-            raise ModelError(f"it runs 0 times, so the shape of '{output}' is not known")
+            self._empty.add(output)
+            return
         if self._opset >= 13:
             at = self._constant(f"{output}/axis", TensorProto.INT64, [1], [axis])
             rows = [self._emit("Unsqueeze", [name, at], f"{output}/{i}") for i, name in enumerate(parts)]

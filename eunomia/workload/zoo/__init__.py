@@ -58,6 +58,11 @@ def canonical(name: str) -> str:
     return found
 
 
+def is_registered(name: str) -> bool:
+    """Whether a network has that name, spelled as ``canonical`` allows."""
+    return _squash(name) in {_squash(registered) for registered in MODELS.names()}
+
+
 def load(name: str, **settings: int | str | bool) -> DnnModel:
     """The network of that name, or of ``FILE.py:NAME``; ``settings``: of its function, as ``seq=384``.
 

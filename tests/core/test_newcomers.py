@@ -147,3 +147,18 @@ def test_settings_of_a_file_are_checked(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is set up already"):
         own_policy(f"{path}:patience(skip=1)")
     assert own_policy(newcomers.Patient) == newcomers.Patient()
+
+
+def test_a_file_that_raises_while_it_makes_a_policy_is_named(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def broken(depth=2):\n    raise ValueError('too deep')\n")
+    with pytest.raises(
+        ConfigError, match=r"mine\.py:broken.* makes no policy: ValueError: too deep .*line 2"
+    ):
+        load_policy(f"{tmp_path / 'mine.py'}:broken")
+
+
+def test_a_view_with_a_default_is_still_the_view(tmp_path: Path) -> None:
+    text = "def first(view=None):\n    return [view.assign(0, int(view.idle[0]))]\n"
+    (tmp_path / "mine.py").write_text(text)
+    policy = load_policy(f"{tmp_path / 'mine.py'}:first")
+    assert policy.__name__ == "first"

@@ -180,7 +180,7 @@ def test_an_accelerator_type_passes_through_the_scenario(name: str) -> None:
         (lambda m: m.vary("seed", 3), "values of 'seed': 3 is one value"),
         (lambda m: m.compare("edf"), "policies is the text 'edf'; give a list"),
         (lambda m: m.compare(["edf"], workers=0), "workers is 0"),
-        (lambda m: m.compare(["edf"], wrkers=2), "unknown option 'wrkers'; did you mean 'workers'"),
+        (lambda m: m.compare(["edf"], worker=2), "unknown option 'worker'; did you mean 'workers'"),
         (lambda m: m.compare(["edf"], seeds="3"), "'3' was given for seeds"),
         (lambda m: m.run(seed="a"), "'a' was given for seeds"),
         (lambda m: (m.add_accelerator(3), m.run()), "accelerators"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
 from eunomia.contract.traits import RULES
-from eunomia.core.errors import ConfigError
+from eunomia.contract.view import View
+from eunomia.core.errors import ConfigError, EunomiaError
 from eunomia.inference.policies.settings import Setting, checked_settings
 
 
@@ -25,22 +27,34 @@ def as_policy(found: Any, what: str, settings: Mapping[str, Setting] | None = No
         policy = _with_arguments(found, what, given) if given else found
     else:
         known = inspect.signature(found).parameters
-        policy = found(**checked_settings(what, known, given))
+        policy = _made(found, what, checked_settings(what, known, given))
     _check_takes_view(policy, what)
     return policy
 
 
+def _made(found: Any, what: str, settings: Mapping[str, Setting]) -> Any:
+    """What a class or function makes. Raises ConfigError with the place at which foreign code raised."""
+    try:
+        return found(**settings)
+    except EunomiaError:
+        raise
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise ConfigError(
+            f"{what} makes no policy: {type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
+        ) from error
+
+
 def _makes_policies(found: Any) -> bool:
-    """Whether this is a class, or a function without a required argument."""
+    """Whether this is a class, or a function without a required argument whose first one is not the View."""
     if inspect.isclass(found):
         return True
     if not (inspect.isroutine(found) or isinstance(found, functools.partial)):
         return False
-    kinds = inspect.Parameter
-    return all(
-        p.default is not kinds.empty or p.kind is kinds.VAR_KEYWORD
-        for p in inspect.signature(found).parameters.values()
-    )
+    kinds, parameters = inspect.Parameter, list(inspect.signature(found).parameters.values())
+    if parameters and (parameters[0].name == "view" or parameters[0].annotation in (View, "View")):
+        return False
+    return all(p.default is not kinds.empty or p.kind is kinds.VAR_KEYWORD for p in parameters)
 
 
 def _with_arguments(function: Any, what: str, settings: Mapping[str, Setting]) -> Any:

@@ -154,11 +154,11 @@ def test_a_file_that_raises_while_it_makes_a_policy_is_named(tmp_path: Path) -> 
     with pytest.raises(
         ConfigError, match=r"mine\.py:broken.* makes no policy: ValueError: too deep .*line 2"
     ):
-        load_policy(f"{tmp_path / 'mine.py'}:broken")
+        own_policy(f"{tmp_path / 'mine.py'}:broken")
 
 
 def test_a_view_with_a_default_is_still_the_view(tmp_path: Path) -> None:
     text = "def first(view=None):\n    return [view.assign(0, int(view.idle[0]))]\n"
     (tmp_path / "mine.py").write_text(text)
-    policy = load_policy(f"{tmp_path / 'mine.py'}:first")
+    policy = own_policy(f"{tmp_path / 'mine.py'}:first")
     assert policy.__name__ == "first"

@@ -151,9 +151,7 @@ def test_settings_of_a_file_are_checked(tmp_path: Path) -> None:
 
 def test_a_file_that_raises_while_it_makes_a_policy_is_named(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def broken(depth=2):\n    raise ValueError('too deep')\n")
-    with pytest.raises(
-        ConfigError, match=r"mine\.py:broken.* makes no policy: ValueError: too deep .*line 2"
-    ):
+    with pytest.raises(ConfigError, match=r"mine\.py makes no policy: ValueError: too deep .*line 2\)"):
         own_policy(f"{tmp_path / 'mine.py'}:broken")
 
 

@@ -13,18 +13,7 @@ from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.agents import Context, make_agent
 from eunomia.learning.agents.codec import Codec
 from eunomia.learning.agents.expert.agent import Expert
-from eunomia.learning.agents.expert.labels import (
-    HEAD,
-    HOLD,
-    POINTS,
-    ROWS,
-    WIDTH,
-    WORTH,
-    Labeller,
-    Labels,
-    collect,
-    together,
-)
+from eunomia.learning.agents.expert.labels import Labeller, Labels, collect, together
 from eunomia.learning.agents.expert.regret import Descent, descend, loss_and_gradient
 from eunomia.learning.loop import Plan, train
 from eunomia.learning.objectives import task_of
@@ -55,11 +44,11 @@ class Spy(Labeller):
         return self.companion
 
     def __call__(self, view: View) -> list[Assign]:
-        found, rows, points = candidate_values(self.companion), int(self.notes[ROWS]), self.notes[POINTS]
+        found, rows = candidate_values(self.companion), len(self.noted)
         answer = super().__call__(view)
-        if self.notes[POINTS] > points:
-            new = self.notes[HEAD : HEAD + int(self.notes[ROWS]) * WIDTH].reshape(-1, WIDTH)[rows:]
-            assert set(new[:, WORTH]) <= set(found.value) and set(new[:, HOLD]) == {found.hold}
+        new = self.noted[rows:]
+        if len(new):
+            assert set(new["worth"]) <= set(found.value) and set(new["hold"]) == {found.hold}
             self.compared += 1
         return answer
 
@@ -71,7 +60,7 @@ def test_labels_are_what_rollouts_say_and_watching_changes_nothing() -> None:
     noted = simulate_problem(e.problem, compiled, e.options)
     alone = simulate_problem(e.problem, LearnedPolicy(weights, alarm=np.inf), e.options)
     assert spy.compared > 20
-    assert np.array_equal(spy.notes[HEAD:], compiled.notes[HEAD:])
+    assert spy.noted.tobytes() == compiled.noted.tobytes()
     for outcome in (watched, noted):
         assert np.array_equal(outcome.results["outcome"], alone.results["outcome"])
 

@@ -1,24 +1,23 @@
-"""A stage of search by CMA-ES: candidates play inside the compiled engine, their mean is the policy."""
+"""Agents that search by CMA-ES, and a stage of it: candidates play inside the compiled engine."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from abc import abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 
+from eunomia.config.training import StageConfig
 from eunomia.core.errors import ConfigError
+from eunomia.learning.agents import Context
 from eunomia.learning.agents.codec import Codec
 from eunomia.learning.agents.evolution import Evolution, new_evolution
-from eunomia.learning.episodes import Task
+from eunomia.learning.episodes import Episode, Task
 from eunomia.learning.loop import Agent
 from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.learning.policy.weights import Weights
 from eunomia.learning.state import Arrays, Entry, Floats, Pieces
 from eunomia.learning.workers import Workers
-
-if TYPE_CHECKING:
-    from eunomia.config.training import StageConfig
-    from eunomia.learning.agents import Context
 
 # What each stage trains; ``sharing``: the price of a start where bandwidth is shared, alone.
 # The pointer's inner layers stay as they were drawn (or taught); its output layer is searched.
@@ -28,6 +27,31 @@ STAGES: dict[str, tuple[str, ...]] = {
     "hidden": ("W1", "b1", "out", "out_start"),
     "pointer": ("out", "out_start"),
 }
+
+
+class SearchAgent(Agent):
+    """One iteration is one generation: ask, value on common episodes, tell. The mean of the search is the policy."""
+
+    search: Evolution
+
+    @abstractmethod
+    def values(self, candidates: Floats, number: int, crew: Workers) -> Floats:
+        """(candidates,) what each is worth on the episodes of iteration ``number``."""
+
+    def iterate(self, number: int, crew: Workers) -> Entry:
+        """One generation."""
+        candidates = self.search.ask()
+        values = self.values(candidates, number, crew)
+        self.search = self.search.tell(candidates, values)
+        return {"mean": float(values.mean()), "best": float(values.max()), "sigma": self.search.sigma}
+
+    def arrays(self) -> Arrays:
+        """The search."""
+        return dict(self.search.arrays())
+
+    def restore(self, arrays: Arrays, pieces: Pieces, crew: Workers) -> None:
+        """Go on from ``arrays()``."""
+        self.search = Evolution.from_arrays(arrays)
 
 
 class WeightsAgent(Agent):
@@ -46,8 +70,8 @@ class WeightsAgent(Agent):
         return self.codec.decode(tensors["x"])
 
 
-class Search(WeightsAgent):
-    """One iteration is one generation: ask, value on common episodes, tell."""
+class Search(SearchAgent, WeightsAgent):
+    """A stage of the search in stages."""
 
     def __init__(self, settings: StageConfig, context: Context) -> None:
         start = context.start
@@ -66,33 +90,18 @@ class Search(WeightsAgent):
             np.zeros(codec.size), settings.sigma, settings.population, context.seed, settings.diagonal
         )
 
-    def iterate(self, number: int, crew: Workers) -> Entry:
-        """One generation. Traces are shared by its whole population."""
-        candidates = self.search.ask()
-        values = self._values(candidates, number - 1, crew).mean(axis=1)
-        self.search = self.search.tell(candidates, values)
-        return {"mean": float(values.mean()), "best": float(values.max()), "sigma": self.search.sigma}
-
-    def _values(self, candidates: Floats, generation: int, crew: Workers) -> Floats:
-        """(candidates, episodes) what every candidate is worth on every episode."""
-        episodes = self.task.training(generation, self.episodes)
+    def values(self, candidates: Floats, number: int, crew: Workers) -> Floats:
+        """Mean worth on episodes that the whole population shares."""
+        episodes = self.task.training(number - 1, self.episodes)
         tasks = [(self.codec, self.task.worth, candidates, episode) for episode in episodes]
-        return np.array(crew.map(_column, tasks)).T
-
-    def arrays(self) -> Arrays:
-        """The search."""
-        return dict(self.search.arrays())
-
-    def restore(self, arrays: Arrays, pieces: Pieces, crew: Workers) -> None:
-        """Go on from ``arrays()``."""
-        self.search = Evolution.from_arrays(arrays)
+        return np.asarray(np.array(crew.map(_column, tasks)).T.mean(axis=1))
 
     def tensors(self) -> Arrays:
         """The mean of the search."""
         return {"x": self.search.mean}
 
 
-def _column(task: tuple[Codec, Any, Floats, Any]) -> list[float]:
+def _column(task: tuple[Codec, Callable[[LearnedPolicy, Episode], float], Floats, Episode]) -> list[float]:
     """What all candidates are worth on one episode."""
     codec, worth, candidates, episode = task
     return [worth(LearnedPolicy(codec.decode(x), alarm=np.inf), episode) for x in candidates]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ from eunomia.learning.policy.weights import Weights, network_shapes
 
 Floats = npt.NDArray[np.float64]
 
+FEATURES = {"job": JOB, "pair": PAIR, "start": START, "share": SHARE}
 # A step of 1 in the search changes a weight by this much: start margins are shares of B, scores are not.
 SCALES = {"job": 1.0, "pair": 0.3, "start": 0.1, "share": 0.1, "gate": 0.1, "out": 1.0, "out_start": 0.1}
 INNER_SCALE = 0.5  # of all other tensors of a network
@@ -42,70 +42,49 @@ class Codec:
     promises: bool = False  # whether they alone are, with what weighs them against size; other weights stay
 
     def __post_init__(self) -> None:
-        known = (
-            "job",
-            "pair",
-            "start",
-            "share",
-            "gate",
-            *network_shapes(self.origin.kind, self.origin.units),
-        )
+        o = self.origin
+        known = (*FEATURES, "gate", *network_shapes(o.kind, o.units))
         for name in self.names:
             if name not in known:
-                raise UnknownNameError("trained tensor", name, known, f" of a {self.origin.kind} policy")
+                raise UnknownNameError("trained tensor", name, known, f" of a {o.kind} policy")
 
-    def _masks(self) -> dict[str, npt.NDArray[np.bool_]]:
-        skip = {*IDLE_JOB, *(() if self.tenants else TENANT)}
-        masks = {
-            "job": np.array([name not in skip for name in JOB]), "pair": np.ones(len(PAIR), np.bool_),
-            "start": np.array([name not in skip for name in START]), "share": np.ones(len(SHARE), np.bool_),
-            "gate": np.ones(1, np.bool_),
-        }  # fmt: skip
+    def _step(self, name: str) -> Floats:
+        """What a step of 1 changes, for every number of a tensor; 0 where it is not trained."""
+        o, step = self.origin, SCALES.get(name, INNER_SCALE)
+        if name not in FEATURES:
+            idle = name == "gate" and not np.isfinite(o.gate)
+            return np.full(1 if name == "gate" else o.network[name].size, 0.0 if idle else step)
+        moved = dict.fromkeys(FEATURES[name], step)
         if self.promises:
-            masks |= {"job": np.array([name in PROMISES for name in JOB]), "pair": np.zeros(len(PAIR), np.bool_),
-                      "start": np.array([name in PROMISED_STARTS for name in START]),
-                      "share": np.zeros(len(SHARE), np.bool_)}  # fmt: skip
-        for name, value in self.origin.network.items():
-            masks[name] = np.ones(value.size, np.bool_)
-        if self.origin.place == "any_idle":
-            masks["pair"][PAIR.index("later")] = False  # all candidates are idle: the same as slower
-        if not np.isfinite(self.origin.gate):
-            masks["gate"][:] = False
-        return masks
-
-    def _scale(self, name: str) -> Floats:
-        """What a step of 1 changes, for every number of a tensor."""
-        if self.promises and name == "job":
-            return np.array([PROMISES.get(feature, 0.0) for feature in JOB])
-        size = 1 if name == "gate" else self.origin.tensors()[name].size
-        return np.full(size, SCALES.get(name, INNER_SCALE))
+            moved = {"job": PROMISES, "start": dict.fromkeys(PROMISED_STARTS, step)}.get(name, {})
+        elif name in ("job", "start"):
+            skip = {*IDLE_JOB, *(() if self.tenants else TENANT)}
+            moved = {feature: step for feature in moved if feature not in skip}
+        elif name == "pair" and o.place == "any_idle":
+            del moved["later"]  # all candidates are idle: the same as slower
+        return np.array([moved.get(feature, 0.0) for feature in FEATURES[name]])
 
     @property
     def size(self) -> int:
         """Number of coordinates."""
-        masks = self._masks()
-        return int(sum(masks[name].sum() for name in self.names))
+        return sum(int(np.count_nonzero(self._step(name))) for name in self.names)
 
     def gather(self, gradients: Mapping[str, Floats]) -> Floats:
         """The gradient by coordinates, from one by weights."""
-        masks = self._masks()
-        return np.concatenate(
-            [(self._scale(name) * gradients[name].ravel())[masks[name]] for name in self.names]
-        )
+        steps = {name: self._step(name) for name in self.names}
+        return np.concatenate([(step * gradients[name].ravel())[step != 0.0] for name, step in steps.items()])
 
     def decode(self, x: Floats) -> Weights:
         """The weights at x."""
-        masks, at, changed = self._masks(), 0, {}
-        tensors = {**self.origin.tensors(), "gate": np.array([self.origin.gate])}
+        o, at = self.origin, 0
+        tensors = {**o.tensors(), "gate": np.array([o.gate])}
         for name in self.names:
-            mask = masks[name]
-            step = np.zeros(mask.size)
-            step[mask] = self._scale(name)[mask] * x[at : at + int(mask.sum())]
-            at += int(mask.sum())
-            changed[name] = tensors[name] + step.reshape(tensors[name].shape)
-        own: dict[str, Any] = {
-            name: changed[name] for name in ("job", "pair", "start", "share") if name in changed
-        }
-        network = {name: changed.get(name, value) for name, value in self.origin.network.items()}
-        gate = max(float(changed["gate"][0]), 0.05) if "gate" in changed else self.origin.gate
-        return replace(self.origin, gate=gate, network=network, **own)
+            step = self._step(name)
+            trained = np.flatnonzero(step)
+            step[trained] *= x[at : at + len(trained)]
+            at += len(trained)
+            tensors[name] = tensors[name] + step.reshape(tensors[name].shape)
+        gate = max(float(tensors["gate"][0]), 0.05) if "gate" in self.names else o.gate
+        network = {name: tensors[name] for name in o.network}
+        job, pair, start, share = (tensors[name] for name in FEATURES)
+        return replace(o, gate=gate, network=network, job=job, pair=pair, start=start, share=share)

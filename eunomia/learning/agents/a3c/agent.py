@@ -8,31 +8,32 @@ from __future__ import annotations
 
 import multiprocessing as mp
 import os
-import queue
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from multiprocessing.synchronize import Lock
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from eunomia.config.algorithm import PlacementAlgorithm
 from eunomia.core.errors import PolicyError
 from eunomia.core.workers import follow_parent
 from eunomia.inference.environments.edge_cloud.case import Case, draw
-from eunomia.inference.environments.edge_cloud.rules import measured
+from eunomia.inference.environments.edge_cloud.rules import Rule, measured
 from eunomia.inference.environments.edge_cloud.world import Goals
+from eunomia.learning.agents import Context
 from eunomia.learning.agents.a3c.learner import DECAY, FOLLOW, Worker, first_tensors, flat, goals_of, unflat
 from eunomia.learning.agents.a3c.policy import PreferencePlacement
+from eunomia.learning.agents.torch_state import TorchState
 from eunomia.learning.episodes import Task
 from eunomia.learning.loop import Agent
 from eunomia.learning.state import Arrays, Entry, Pieces
 from eunomia.learning.workers import Workers
-
-if TYPE_CHECKING:
-    from eunomia.config.algorithm import PlacementAlgorithm
-    from eunomia.learning.agents import Context
 
 FIRST_TRAINING_SEED, FIRST_VALIDATION_SEED = 1_000_000, 900_000
 
@@ -89,13 +90,15 @@ def placement_task(settings: PlacementAlgorithm, validation: int, seed: int) -> 
     return Task(cases, partial(reward_of, goals=goals_of(a)))
 
 
-def reward_of(policy: Any, case: Case, goals: Goals) -> float:
+def reward_of(policy: Rule, case: Case, goals: Goals) -> float:
     """What a policy earns on a trace."""
     return measured(case, policy, goals).reward
 
 
-class Shared:
+class Shared(TorchState):
     """Weights, squares and rho in memory that processes share."""
+
+    PARTS = ("theta", "square", "rho")
 
     def __init__(self, theta: Tensor) -> None:
         self.theta, self.square = theta.clone(), torch.zeros_like(theta)
@@ -112,16 +115,16 @@ class Shared:
                 self.rho.add_(FOLLOW * (reward - float(self.rho) * tau))
 
 
-def _serve(orders: Any, answers: Any, lock: Any, shared: Shared, player: Player) -> None:
-    """A process: plays its traces of an iteration, applies every gradient at once, says what was earned."""
+def _serve(orders: Connection, lock: Lock, shared: Shared, player: Player) -> None:
+    """A process: plays its traces of an iteration, applies every gradient at once, returns what was earned."""
     follow_parent(os.getppid())
     torch.set_num_threads(1)
-    while (order := orders.get()) is not None:
+    while (order := orders.recv()) is not None:
         began, worker = time.process_time(), player(*order)
         while (done := worker.segment(shared.theta.clone(), float(shared.rho))) is not None:
             with lock:
                 shared.apply(*done, player.settings.rate)
-        answers.put((worker.rewards, time.process_time() - began))
+        orders.send((worker.rewards, time.process_time() - began))
 
 
 class PlacementAgent(Agent):
@@ -134,9 +137,7 @@ class PlacementAgent(Agent):
         assert isinstance(cases, Cases), "placement is trained on drawn traces"
         self.player = Player(settings, cases, context.seed)
         self.shared = Shared(flat(first_tensors(settings.units, context.seed)))
-        self._crew: list[tuple[Any, Any]] = []
-        self._answers: Any = None
-        self._lock: Any = None
+        self._crew: list[tuple[SpawnProcess, Connection]] = []
 
     def iterate(self, number: int, crew: Workers) -> Entry:
         """All workers play their traces."""
@@ -152,46 +153,36 @@ class PlacementAgent(Agent):
         return [reward for worker in crew for reward in worker.rewards], 0.0
 
     def _apart(self, number: int) -> tuple[list[float], float]:
+        """The same by processes. Raises PolicyError if one of them has died."""
         if not self._crew:
             self._hire()
-        for worker, (_, orders) in enumerate(self._crew):
-            orders.put((number, worker))
-        done = [self._answer() for _ in self._crew]
+        try:
+            for worker, (_, orders) in enumerate(self._crew):
+                orders.send((number, worker))
+            done = [orders.recv() for _, orders in self._crew]
+        except (EOFError, OSError):
+            raise PolicyError("a worker of the training ended before its time; start it again") from None
         return [reward for rewards, _ in done for reward in rewards], sum(cpu_s for _, cpu_s in done)
-
-    def _answer(self) -> tuple[list[float], float]:
-        """The next worker's answer. Raises PolicyError if one of them has died."""
-        while True:
-            try:
-                answer: tuple[list[float], float] = self._answers.get(timeout=2.0)
-                return answer
-            except queue.Empty:
-                if not all(process.is_alive() for process, _ in self._crew):
-                    raise PolicyError(
-                        "a worker of the training ended before its time; start it again"
-                    ) from None
 
     def _hire(self) -> None:
         context = mp.get_context("spawn")
-        self._answers, self._lock = (
-            context.Queue(),
-            context.Lock(),
-        )  # kept: a process opens them when it is up
+        self._lock = context.Lock()  # kept: a process opens it when it is up
         for _ in range(self.settings.workers):
-            orders = context.Queue()
-            given = (orders, self._answers, self._lock, self.shared, self.player)
-            process = context.Process(target=_serve, args=given, daemon=True)
+            orders, theirs = context.Pipe()
+            process = context.Process(
+                target=_serve, args=(theirs, self._lock, self.shared, self.player), daemon=True
+            )
             process.start()
+            theirs.close()  # so that the pipe ends with the process
             self._crew.append((process, orders))
 
     def arrays(self) -> Arrays:
         """Weights, squares, rho."""
-        return {name: getattr(self.shared, name).numpy().copy() for name in ("theta", "square", "rho")}
+        return self.shared.kept()
 
     def restore(self, arrays: Arrays, pieces: Pieces, crew: Workers) -> None:
         """Go on from ``arrays()``."""
-        for name in ("theta", "square", "rho"):
-            getattr(self.shared, name).copy_(torch.from_numpy(arrays[name].copy()))
+        self.shared.put_back(arrays)
 
     def tensors(self) -> Arrays:
         """The policy as numbers."""
@@ -204,7 +195,8 @@ class PlacementAgent(Agent):
     def close(self) -> None:
         """End the processes of A3C."""
         for process, orders in self._crew:
-            orders.put(None)
+            with suppress(OSError):  # it has died
+                orders.send(None)
             process.join(5.0)
             if process.is_alive():
                 process.terminate()

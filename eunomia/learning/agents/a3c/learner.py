@@ -12,25 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from eunomia.config.algorithm import PlacementAlgorithm
 from eunomia.inference.environments.edge_cloud.case import Case, Floats
 from eunomia.inference.environments.edge_cloud.world import Goals, World
-from eunomia.learning.agents.a3c.policy import (
-    BASE,
-    DEFER,
-    PAIR,
-    PreferencePlacement,
-    observe,
-    shapes,
-)
-
-if TYPE_CHECKING:
-    from eunomia.config.algorithm import PlacementAlgorithm
+from eunomia.learning.agents.a3c import policy as served
+from eunomia.learning.agents.a3c.policy import PAIR, Flags, Ints, PreferencePlacement, shapes
 
 DECAY = 0.99  # of RMSprop
 GRADIENT = 5.0  # greatest norm
@@ -70,8 +61,10 @@ def evaluate(t: dict[str, Tensor], x: Tensor, overall: Tensor, legal: Tensor) ->
     mean = hidden.sum(1) / legal.sum(1, keepdim=True).clamp(min=1)
     z = torch.cat([mean, hidden.amax(1), overall], 1)
     joint = torch.cat([hidden, z[:, None, :].expand(-1, x.shape[1], -1)], 2)
-    scores = torch.relu(joint @ t["W2"] + t["b2"]) @ t["w2"] + t["c2"] + BASE * x[:, :, PAIR.index("gain")]
-    defer = torch.relu(z @ t["W3"] + t["b3"]) @ t["w3"] + t["c3"] + DEFER
+    scores = (
+        torch.relu(joint @ t["W2"] + t["b2"]) @ t["w2"] + t["c2"] + served.BASE * x[:, :, PAIR.index("gain")]
+    )
+    defer = torch.relu(z @ t["W3"] + t["b3"]) @ t["w3"] + t["c3"] + served.DEFER
     logits = torch.cat([scores.masked_fill(~legal, -1e9), defer[:, None]], 1)
     return logits.log_softmax(1), torch.relu(z @ t["W4"] + t["b4"]) @ t["w4"] + t["c4"]
 
@@ -115,7 +108,7 @@ class Worker:
             self._world = World(case, goals_of(self.settings), self.settings.period * case.mean_run_s)
         return self._world
 
-    def _mask(self) -> Any:
+    def _mask(self) -> Flags | None:
         return np.ones_like(self._at().mask()) if self.settings.penalty > 0.0 else None
 
     def _decide(self, policy: PreferencePlacement, walk: _Walk) -> bool:
@@ -125,7 +118,7 @@ class Worker:
             world.advance()
         if not world.done:
             found = policy.decision(world, self._mask())
-            features, overall = observe(world, s.hidden)
+            features, overall = served.observe(world, s.hidden)
             choice = int(self._rng.choice(len(found.odds), p=found.odds))
             walk.seen.append((features[found.pairs[:, 0], found.pairs[:, 1]], overall))
             walk.action.append(choice)
@@ -138,14 +131,13 @@ class Worker:
             return True
         return False
 
-    def _apply(self, world: World, pairs: Any, choice: int) -> tuple[float, float]:
+    def _apply(self, world: World, pairs: Ints, choice: int) -> tuple[float, float]:
         reward, tau_s, deferred = 0.0, 0.0, choice == len(pairs)
         if not deferred:
             row, device = pairs[choice].tolist()
             deferred = not world.mask()[row, device]
-            reward = (
-                -self.settings.penalty / len(world.case.arrival_s) if deferred else world.place(row, device)
-            )
+            penalty = self.settings.penalty / len(world.case.arrival_s)
+            reward = -penalty if deferred else world.place(row, device)
         if not world.done and (deferred or not (world.waiting and world.mask().any())):
             waited, tau_s = world.advance()
             reward += waited

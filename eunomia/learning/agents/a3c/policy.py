@@ -1,4 +1,4 @@
-"""The learned placement policy in NumPy: what it sees, its network, its card; no PyTorch.
+"""The learned placement policy in NumPy: what it sees, its network; no PyTorch.
 
 h_p = relu(x_p W1 + b1) of every legal pair p; z = (mean h, max h, g)
 logit_p = relu((h_p, z) W2 + b2) w2 + c2 + BASE gain_p;  logit of deferring = relu(z W3 + b3) w3 + c3 + DEFER
@@ -10,15 +10,19 @@ as (ours). Any number of tasks, devices and tenants.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from eunomia.inference.environments.edge_cloud.case import Floats
 from eunomia.inference.environments.edge_cloud.rules import Answer
 from eunomia.inference.environments.edge_cloud.world import World
-from eunomia.learning.card import Card, Parts, check_tensors
+from eunomia.learning.agents.served import Served, Shapes, relu
+
+Flags = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
 
 BASE, DEFER = 4.0, -2.0
 PAIR = (
@@ -64,7 +68,7 @@ def observe(world: World, hidden: bool = False) -> tuple[Floats, Floats]:
     return pairs, np.array([min(len(rows) / len(here), 4.0), backlog, float(here.mean())])
 
 
-def shapes(units: int) -> dict[str, tuple[int, ...]]:
+def shapes(units: int) -> Shapes:
     """Names and shapes of all tensors."""
     context = 2 * units + len(GLOBAL)
     return {
@@ -78,37 +82,42 @@ def shapes(units: int) -> dict[str, tuple[int, ...]]:
 class Decision:
     """Legal pairs (P, 2), their odds and at last that of deferring (P + 1,), and the value of the state."""
 
-    pairs: np.ndarray[Any, Any]
+    pairs: Ints
     odds: Floats
     value: float
 
 
-class PreferencePlacement:
-    """A placement policy; a rule as those of rules.py. Raises ConfigError for a missing tensor or a wrong shape."""
+class PreferencePlacement(Served):
+    """A placement policy; a rule as those of rules.py. ``hidden``: without anything that tells likes."""
 
     FAMILY, VERSION = "placement", 1
+    FEATURES = {"pair": PAIR, "global": GLOBAL}
+    NOTED = GIVEN = ("hidden",)
     answers_views = False
     refusal = "it places whole tasks on devices (environments/edge_cloud); it cannot schedule layers"
 
-    def __init__(self, tensors: dict[str, Floats], name: str = "placement", hidden: bool = False) -> None:
-        self.tensors, self.name, self.hidden = tensors, name, hidden
-        self.units = len(tensors.get("b1", ()))
-        check_tensors("placement", tensors, shapes(self.units))
+    def __init__(self, tensors: Mapping[str, Floats], name: str = "placement", hidden: bool = False) -> None:
+        self.hidden = hidden
+        super().__init__(tensors, name)
 
-    def decision(self, world: World, mask: np.ndarray[Any, Any] | None = None) -> Decision:
+    def needed(self) -> Shapes:
+        """Names and shapes of the tensors."""
+        return shapes(self.units)
+
+    def decision(self, world: World, mask: Flags | None = None) -> Decision:
         """Odds over legal pairs and deferring; ``mask``: other pairs than the legal ones."""
         t, (features, overall) = self.tensors, observe(world, self.hidden)
         pairs = np.argwhere(world.mask() if mask is None else mask)
         x = features[pairs[:, 0], pairs[:, 1]]
-        hidden = _relu(x @ t["W1"] + t["b1"])
+        hidden = relu(x @ t["W1"] + t["b1"])
         pooled = (hidden.mean(axis=0), hidden.max(axis=0)) if len(x) else (np.zeros(self.units),) * 2
         z = np.concatenate([*pooled, overall])
         joint = np.hstack([hidden, np.repeat(z[None, :], len(x), axis=0)])
-        scores = _relu(joint @ t["W2"] + t["b2"]) @ t["w2"] + t["c2"] + BASE * x[:, PAIR.index("gain")]
-        defer = _relu(z @ t["W3"] + t["b3"]) @ t["w3"] + t["c3"][0] + DEFER
+        scores = relu(joint @ t["W2"] + t["b2"]) @ t["w2"] + t["c2"] + BASE * x[:, PAIR.index("gain")]
+        defer = relu(z @ t["W3"] + t["b3"]) @ t["w3"] + t["c3"][0] + DEFER
         logits = np.append(scores, defer)
         odds = np.exp(logits - logits.max())
-        value = float(_relu(z @ t["W4"] + t["b4"]) @ t["w4"] + t["c4"][0])
+        value = float(relu(z @ t["W4"] + t["b4"]) @ t["w4"] + t["c4"][0])
         return Decision(pairs, odds / odds.sum(), value)
 
     def __call__(self, world: World) -> Answer:
@@ -119,17 +128,3 @@ class PreferencePlacement:
             return None
         row, device = found.pairs[choice].tolist()
         return row, device
-
-    def parts(self) -> Parts:
-        """What its card says of it."""
-        kind = {"kind": "placement", "units": self.units, "hidden": self.hidden}
-        return Parts({"pair": PAIR, "global": GLOBAL}, kind, self.tensors)
-
-    @classmethod
-    def of_card(cls, card: Card, tensors: dict[str, Floats]) -> PreferencePlacement:
-        """The policy of a checked card."""
-        return cls(tensors, card["name"], bool(card["policy"]["hidden"]))
-
-
-def _relu(values: Floats) -> Floats:
-    return np.maximum(values, 0.0)

@@ -6,25 +6,24 @@ start before its window closes is a hit, unless contention makes it late; the se
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from eunomia.config.algorithm import DeferrableAlgorithm
+from eunomia.contract.view import Policy
 from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.simulate import simulate_problem
+from eunomia.learning.agents import Context
+from eunomia.learning.agents.cmaes import SearchAgent
 from eunomia.learning.agents.deferrable.policy import RULES, Deferring
-from eunomia.learning.agents.evolution import Evolution, new_evolution
+from eunomia.learning.agents.evolution import new_evolution
 from eunomia.learning.episodes import Episode
-from eunomia.learning.loop import Agent
-from eunomia.learning.state import Arrays, Entry, Pieces
+from eunomia.learning.state import Arrays, Floats
 from eunomia.learning.workers import Workers
 
-if TYPE_CHECKING:
-    from eunomia.config.algorithm import DeferrableAlgorithm
-    from eunomia.learning.agents import Context
 
-
-def hit_rates(policy: Any, episode: Episode) -> tuple[float, float]:
+def hit_rates(policy: str | Policy, episode: Episode) -> tuple[float, float]:
     """Hit rates of on-demand and of deferrable requests; 1 where there are none."""
     results, jobs = simulate_problem(episode.problem, policy, episode.options).results, episode.problem.jobs
     measured = results["arrival_s"] >= episode.warmup_s
@@ -34,14 +33,14 @@ def hit_rates(policy: Any, episode: Episode) -> tuple[float, float]:
     return on_demand, deferrable
 
 
-def worth(policy: Any, episode: Episode, share: float) -> float:
+def worth(policy: str | Policy, episode: Episode, share: float) -> float:
     """On-demand hit rate + share x deferrable hit rate."""
     on_demand, deferrable = hit_rates(policy, episode)
     return on_demand + share * deferrable
 
 
-class DeferrableAgent(Agent):
-    """One iteration is one generation. The task's worth is ``worth`` with the settings' share."""
+class DeferrableAgent(SearchAgent):
+    """The task's worth is ``worth`` with the settings' share."""
 
     def __init__(self, settings: DeferrableAlgorithm, context: Context) -> None:
         super().__init__(context.task)
@@ -49,22 +48,11 @@ class DeferrableAgent(Agent):
         start = np.array(RULES["first_fit"])
         self.search = new_evolution(start, settings.sigma, settings.population, context.seed)
 
-    def iterate(self, number: int, crew: Workers) -> Entry:
-        """Ask, value, tell."""
-        candidates = self.search.ask()
+    def values(self, candidates: Floats, number: int, crew: Workers) -> Floats:
+        """Mean worth on episodes that the whole population shares."""
         episodes = self.task.training(number, self.settings.episodes)
         tasks = [(self.task.worth, self.policy({"weights": x}), episodes) for x in candidates]
-        values = np.array(crew.map(_mean_worth, tasks))
-        self.search = self.search.tell(candidates, values)
-        return {"mean": float(values.mean()), "best": float(values.max()), "sigma": self.search.sigma}
-
-    def arrays(self) -> Arrays:
-        """The search."""
-        return dict(self.search.arrays())
-
-    def restore(self, arrays: Arrays, pieces: Pieces, crew: Workers) -> None:
-        """Go on from ``arrays()``."""
-        self.search = Evolution.from_arrays(arrays)
+        return np.array(crew.map(_mean_worth, tasks))
 
     def tensors(self) -> Arrays:
         """The mean of the search."""
@@ -75,6 +63,6 @@ class DeferrableAgent(Agent):
         return Deferring(self.settings.base, tuple(tensors["weights"].tolist()), name or "deferring")
 
 
-def _mean_worth(task: tuple[Any, Any, Any]) -> float:
+def _mean_worth(task: tuple[Callable[[Policy, Episode], float], Policy, Sequence[Episode]]) -> float:
     worth, policy, episodes = task
     return float(np.mean([worth(policy, episode) for episode in episodes]))

@@ -8,21 +8,20 @@ teacher ranks them. The state on disk is the path of the coordinates; labels are
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eunomia.config.training import StageConfig
 from eunomia.core.errors import ConfigError
+from eunomia.learning.agents import Context
 from eunomia.learning.agents.cmaes import WeightsAgent
 from eunomia.learning.agents.codec import Codec
 from eunomia.learning.agents.expert.labels import Labels, collect, together
 from eunomia.learning.agents.expert.regret import Descent, descend
+from eunomia.learning.episodes import Episode
+from eunomia.learning.policy.weights import Weights
 from eunomia.learning.state import Arrays, Entry, Floats, Pieces
 from eunomia.learning.workers import Workers
-
-if TYPE_CHECKING:
-    from eunomia.config.training import StageConfig
-    from eunomia.learning.agents import Context
 
 # What is trained; decisions to hold only where the settings say so: labels overrate them (results/learned.md).
 ORDER: dict[str, tuple[str, ...]] = {"linear": ("job",), "hidden": ("job", "W1", "b1", "out")}
@@ -76,5 +75,5 @@ class Expert(WeightsAgent):
         return {"x": self.path[-1]}
 
 
-def _collect(task: tuple[Any, ...]) -> Labels:
+def _collect(task: tuple[Weights, str, float, float, int, Episode]) -> Labels:
     return collect(*task)

@@ -12,16 +12,15 @@ nothing, for then all rollouts are one. Placement is the policy's: no label says
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from eunomia.contract.view import SYSTEM
-from eunomia.core.addresses import block_of
+from eunomia.core.addresses import block_of, block_record
 from eunomia.inference.kernel.jit import compile_cached, jitted
 from eunomia.inference.kernel.memory import Record, slot_at
 from eunomia.inference.kernel.noise import uniform
@@ -31,41 +30,29 @@ from eunomia.inference.lookahead.deliberate import evaluate, prepare
 from eunomia.inference.lookahead.futures import count_arrivals
 from eunomia.inference.lookahead.memory import FIRST, NORMAL, planned_at, rule_at, snapshot_of, workspace_of
 from eunomia.inference.lookahead.policy import lookahead
-from eunomia.inference.simulate import simulate_problem
+from eunomia.inference.simulate import Engine, simulate_problem
 from eunomia.learning.episodes import Episode
 from eunomia.learning.observation.compiled import observe
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, START, START_JOB
-from eunomia.learning.policy.decide import (
-    already_decided,
-    decide,
-    next_job,
-    place_job,
-    score_all,
-    set_tiers,
-    weights_of,
-)
+from eunomia.learning.policy import decide as policy
 from eunomia.learning.policy.learned import FOLDERS, LearnedPolicy
 from eunomia.learning.policy.weights import Weights
 
-Ints = npt.NDArray[np.int64]
-
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 Singles = npt.NDArray[np.float32]
 
 MOST = 8  # candidates per decision point
-notes_of = block_of(SYSTEM, 1, np.float64)
-SHARE, SEED, ASKED, POINTS, ROWS, ROOM = range(6)  # head of the notes
-HEAD = 6
 N_JOB, N_PAIR, N_GLOBAL, N_START = len(JOB), len(PAIR), len(GLOBAL), len(START)
-POINT, WORTH, HOLD, X = (
-    0,
-    1,
-    2,
-    3,
-)  # columns of a row: number of its decision point, worth of it and of holding
-WIDTH = X + N_JOB + N_START
+# What is noted: a head, and a row per candidate with the number of its decision point.
+HEAD = np.dtype([("share", "f8"), ("seed", "i8"), ("decisions", "i8"), ("points", "i8"), ("rows", "i8")])
+ROW = np.dtype(
+    [("point", "i8"), ("worth", "f8"), ("hold", "f8"), ("job", "f8", (N_JOB,)), ("start", "f8", (N_START,))]
+)
+head_of = block_record(SYSTEM, 1, HEAD)
+rows_of = block_of(SYSTEM, 2, ROW)
 STREAM = 1 << 21
-_decide = jitted(decide)
+_decide = jitted(policy.decide)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,25 +63,28 @@ class Labels:
     start: Singles  # (m, START)
     regret: Floats  # (m,) of starting it
     hold: Floats  # (m,) of holding, the same for all of a point
-    point: npt.NDArray[np.int64]  # (m,) ascending, 0..d-1
+    point: Ints  # (m,) ascending, 0..d-1
 
     @property
     def points(self) -> int:
         """Number of decision points."""
         return int(self.point[-1]) + 1 if len(self.point) else 0
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """All fields by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+    def some(self, rows: Ints | npt.NDArray[np.bool_], point: Ints) -> Labels:
+        """The labels of these rows, with new numbers of their decision points."""
+        return Labels(self.jobs[rows], self.start[rows], self.regret[rows], self.hold[rows], point)
 
 
 def together(parts: Sequence[Labels]) -> Labels:
     """One table of several."""
     firsts = np.cumsum([0, *(part.points for part in parts)])
-    columns = {name: np.concatenate([part.arrays()[name] for part in parts])
-               for name in ("jobs", "start", "regret", "hold")}  # fmt: skip
-    point = np.concatenate([part.point + first for part, first in zip(parts, firsts[:-1], strict=True)])
-    return Labels(**columns, point=point)
+    return Labels(
+        np.concatenate([part.jobs for part in parts]),
+        np.concatenate([part.start for part in parts]),
+        np.concatenate([part.regret for part in parts]),
+        np.concatenate([part.hold for part in parts]),
+        np.concatenate([part.point + first for part, first in zip(parts, firsts[:-1], strict=True)]),
+    )
 
 
 class Labeller(LearnedPolicy):
@@ -107,36 +97,39 @@ class Labeller(LearnedPolicy):
     ) -> None:
         super().__init__(weights, alarm=np.inf)
         self.teacher = lookahead(base=rule, portfolio="none", price=price, price_of="mean", budget_us=0.0)
-        self.notes = np.zeros(HEAD + room * WIDTH)
-        self.notes[[SHARE, SEED, ROOM]] = share, seed, room
+        self.head, self.rows = np.zeros(1, HEAD), np.zeros(room, ROW)
+        self.head["share"], self.head["seed"] = share, seed
 
     @property
-    def decide(self) -> Any:
+    def decide(self) -> Callable[..., int]:
         """The compiled function."""
         return _compiled()
 
     @property
-    def blocks(self) -> tuple[Floats, ...]:
+    def blocks(self) -> tuple[npt.NDArray[np.generic], ...]:  # type: ignore[override]
         """Weights and notes."""
-        return *super().blocks, self.notes
+        return *super().blocks, self.head, self.rows
 
-    def attach(self, engine: Any) -> Any:
+    def attach(self, engine: Engine) -> object:
         """Memory for rollouts beside the engine."""
         super().attach(engine)
         return self.teacher.attach(engine)
 
+    @property
+    def noted(self) -> npt.NDArray[np.void]:
+        """The rows so far."""
+        return self.rows[: int(self.head["rows"][0])]
+
     def labels(self) -> Labels:
         """What was noted so far; points at which all choices are equal are left out, for they teach nothing."""
-        rows = self.notes[HEAD : HEAD + int(self.notes[ROWS]) * WIDTH].reshape(-1, WIDTH)
-        point = rows[:, POINT].astype(np.int64)
-        best = np.full(int(self.notes[POINTS]), -np.inf)
-        np.maximum.at(best, point, np.maximum(rows[:, WORTH], rows[:, HOLD]))
-        regret, hold = best[point] - rows[:, WORTH], best[point] - rows[:, HOLD]
-        tells = np.bincount(point, regret + hold, len(best)) > 0.0
+        rows, point = self.noted, self.noted["point"]
+        best = np.full(int(self.head["points"][0]), -np.inf)
+        np.maximum.at(best, point, np.maximum(rows["worth"], rows["hold"]))
+        seen = rows["job"].astype(np.float32), rows["start"].astype(np.float32)
+        labels = Labels(*seen, best[point] - rows["worth"], best[point] - rows["hold"], point)
+        tells = np.bincount(point, labels.regret + labels.hold, len(best)) > 0.0
         kept = tells[point]
-        number = (np.cumsum(tells) - 1)[point[kept]]
-        seen = rows[kept, X:].astype(np.float32)
-        return Labels(seen[:, :N_JOB], seen[:, N_JOB:], regret[kept], hold[kept], number)
+        return labels.some(kept, (np.cumsum(tells) - 1)[point[kept]])
 
 
 def collect(weights: Weights, rule: str, price: float, share: float, seed: int, episode: Episode) -> Labels:
@@ -147,17 +140,16 @@ def collect(weights: Weights, rule: str, price: float, share: float, seed: int, 
 
 
 @jitted
-def _describe(jobs: Floats, i: int, y: Floats, overall: Floats, row: Floats) -> None:
+def _describe(jobs: Floats, i: int, y: Floats, overall: Floats, row: Record) -> None:
     """Features of one candidate: job, then start."""
     for f in range(N_JOB):
-        row[X + f] = jobs[i, f]
-    at = X + N_JOB
+        row.job[f] = jobs[i, f]
     for f in range(N_PAIR):
-        row[at + f] = y[f]
+        row.start[f] = y[f]
     for f in range(N_GLOBAL):
-        row[at + N_PAIR + f] = overall[f]
+        row.start[N_PAIR + f] = overall[f]
     for f in range(len(START_JOB)):
-        row[at + N_PAIR + N_GLOBAL + f] = jobs[i, START_JOB[f]]
+        row.start[N_PAIR + N_GLOBAL + f] = jobs[i, START_JOB[f]]
 
 
 @jitted
@@ -168,7 +160,7 @@ def _candidates(
     accelerators: Record,
     system: Record,
     block: Floats,
-    rows: Floats,
+    rows: Record,
     requests: Ints,
 ) -> int:
     """Fill the features of the candidates, best score first; returns their number."""
@@ -180,15 +172,15 @@ def _candidates(
         if accelerators[s].request >= 0:
             free_s[s] = max(accelerators[s].free_in_s, 1e-300)
     layer_s = observe(ready, accelerators, system, jobs, overall)
-    score_all(jobs, overall, block, True, score, margin)
-    set_tiers(ready, block, system, tier)
+    policy.score_all(jobs, overall, block, True, score, margin)
+    policy.set_tiers(ready, block, system, tier)
     count = 0
     while count < MOST:
-        i = next_job(ready, tier, score, open_)
+        i = policy.next_job(ready, tier, score, open_)
         if i < 0 or ready[i].late == 1:
             break
         open_[i] = False
-        s = place_job(
+        s = policy.place_job(
             ready[i], latency_s[i], demand[i], free_s, system.demand_bytes_s, layer_s, accelerators, system, block,
             True, finish_s, y,
         )  # fmt: skip
@@ -200,7 +192,7 @@ def _candidates(
 
 
 @jitted
-def _value(ws: Record, rows: Floats, requests: Ints, count: int) -> None:
+def _value(ws: Record, rows: Record, requests: Ints, count: int) -> None:
     """Fill the worth of the candidates and of holding."""
     count_arrivals(ws)
     prepare(ws)
@@ -212,26 +204,18 @@ def _value(ws: Record, rows: Floats, requests: Ints, count: int) -> None:
     ws.hold = 0
     for i in range(count):
         planned_at(ws, requests[i]).value = FIRST
-        rows[i, WORTH], rows[i, HOLD] = evaluate(ws, 0, -np.inf), holding
+        rows[i].worth, rows[i].hold = evaluate(ws, 0, -np.inf), holding
         planned_at(ws, requests[i]).value = NORMAL
 
 
 @jitted
 def _note(
-    ready: Record,
-    latency_s: Floats,
-    demand: Floats,
-    accelerators: Record,
-    system: Record,
-    block: Floats,
-    notes: Floats,
+    ready: Record, latency_s: Floats, demand: Floats, accelerators: Record, system: Record, block: Floats
 ) -> None:
     """Label this decision point, if its turn has come and there is something to choose."""
-    notes[ASKED] += 1.0
-    if (
-        notes[ROWS] + MOST > notes[ROOM]
-        or uniform(int(notes[SEED]), int(notes[ASKED]), 0, STREAM) >= notes[SHARE]
-    ):
+    head, rows, requests = head_of(system), rows_of(system), np.empty(MOST, np.int64)
+    head.decisions += 1
+    if head.rows + MOST > len(rows) or uniform(head.seed, head.decisions, 0, STREAM) >= head.share:
         return
     running = 0
     for s in range(len(accelerators)):
@@ -241,33 +225,26 @@ def _note(
     open_to_start = system.demand_bytes_s <= rule_at(ws, 0).gate * system.bandwidth_bytes_s
     if running == 0 or running == len(accelerators) or not open_to_start:
         return
-    at, room = int(notes[ROWS]), int(notes[ROOM])
-    table = notes[HEAD:].reshape((room, WIDTH))
-    rows, requests = table[at : at + MOST], np.empty(MOST, np.int64)
-    count = _candidates(ready, latency_s, demand, accelerators, system, block, rows, requests)
+    new = rows[head.rows : head.rows + MOST]
+    count = _candidates(ready, latency_s, demand, accelerators, system, block, new, requests)
     if count == 0:
         return
-    _value(ws, rows, requests, count)
+    _value(ws, new, requests, count)
     for i in range(count):
-        rows[i, POINT] = notes[POINTS]
-    notes[POINTS] += 1.0
-    notes[ROWS] += count
+        new[i].point = head.points
+    head.points += 1
+    head.rows += count
 
 
 def _decide_and_note(ready, latency_s, demand, energy, accelerators, system, answer, priority):  # type: ignore[no-untyped-def]
     """The policy, as the kernel calls it."""
-    if len(ready) > 0 and not already_decided(ready, system):
-        _note(ready, latency_s, demand, accelerators, system, weights_of(system), notes_of(system))
+    if len(ready) > 0 and not policy.already_decided(ready, system):
+        _note(ready, latency_s, demand, accelerators, system, policy.weights_of(system))
     return _decide(ready, latency_s, demand, energy, accelerators, system, answer, priority)  # type: ignore[no-untyped-call]
 
 
 @cache
-def _compiled() -> Any:
-    return compile_cached(
-        _decide_and_note,
-        DECIDE_SIGNATURE,
-        "labelled",
-        *FOLDERS,
-        "inference/lookahead",
-        "learning/agents/expert",
-    )
+def _compiled() -> Callable[..., int]:
+    folders = (*FOLDERS, "inference/lookahead", "learning/agents/expert")
+    compiled: Callable[..., int] = compile_cached(_decide_and_note, DECIDE_SIGNATURE, "labelled", *folders)
+    return compiled

@@ -13,7 +13,6 @@ Cross-entropy on the best choice would treat a loss of a hundredth of a hit like
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,25 +46,21 @@ def loss_and_gradient(weights: Weights, labels: Labels) -> tuple[float, dict[str
     overall = labels.start[:, len(PAIR) : len(PAIR) + len(GLOBAL)]
     score = labels.jobs @ (weights.base + weights.job)
     margin = np.float64(weights.gate) - overall[:, DEMAND_SHARE] + labels.start @ weights.start
-    hidden = inputs = summed = None
     if weights.kind == "hidden":
+        network = weights.network
         own = np.clip((labels.jobs - weights.centre) / weights.spread, -REACH, REACH)
         inputs = np.hstack([own, overall])
-        summed = inputs @ weights.network["W1"] + weights.network["b1"]
+        summed = inputs @ network["W1"] + network["b1"]
         hidden = summed / (1.0 + np.abs(summed))
-        score = score + hidden @ weights.network["out"]
-        margin = margin + hidden @ weights.network["out_start"]
+        score, margin = score + hidden @ network["out"], margin + hidden @ network["out_start"]
     value, by_score, by_margin = _expected(score, margin, labels)
-    gradient = {
-        "job": by_score @ labels.jobs, "start": by_margin @ labels.start, "gate": np.array([by_margin.sum()]),
-    }  # fmt: skip
-    if hidden is not None and inputs is not None and summed is not None:
-        network = weights.network
+    gradient = {"job": by_score @ labels.jobs, "start": by_margin @ labels.start}
+    gradient["gate"] = np.array([by_margin.sum()])
+    if weights.kind == "hidden":
         back = np.outer(by_score, network["out"]) + np.outer(by_margin, network["out_start"])
         back /= (1.0 + np.abs(summed)) ** 2
-        gradient |= {
-            "out": by_score @ hidden, "out_start": by_margin @ hidden, "W1": inputs.T @ back, "b1": back.sum(axis=0),
-        }  # fmt: skip
+        gradient |= {"out": by_score @ hidden, "out_start": by_margin @ hidden}
+        gradient |= {"W1": inputs.T @ back, "b1": back.sum(axis=0)}
     return value, gradient
 
 
@@ -110,8 +105,5 @@ def _some(labels: Labels, first: npt.NDArray[np.int64], points: npt.NDArray[np.i
     """The labels of these points."""
     sizes = first[points + 1] - first[points]
     number = np.repeat(np.arange(len(points)), sizes)
-    rows = (
-        np.arange(len(number)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + np.repeat(first[points], sizes)
-    )
-    taken: dict[str, Any] = {name: value[rows] for name, value in labels.arrays().items() if name != "point"}
-    return Labels(**taken, point=number)
+    within = np.arange(len(number)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return labels.some(np.repeat(first[points], sizes) + within, number)

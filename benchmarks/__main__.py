@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from benchmarks import page
-from benchmarks.catalogue import BENCHMARKS, find
+from benchmarks.catalogue import BENCHMARKS, about, find
 from benchmarks.table import Options, Table
 
 
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(words)
     if asked.list or asked.name is None:
         width = max(map(len, BENCHMARKS))
-        print("\n".join(f"{name:{width}}  {about}" for name, (_, about) in BENCHMARKS.items()))
+        print("\n".join(f"{name:{width}}  {about(name)}" for name in BENCHMARKS))
     elif asked.about and asked.name in BENCHMARKS:
         print(inspect.getdoc(inspect.getmodule(find(asked.name))))
     elif asked.name == "pages":

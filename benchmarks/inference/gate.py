@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.inference.contest import sized
+from benchmarks.inference.contest import best, contest, sized, validation
 from benchmarks.table import Cell, Options, Table, table, text
 from eunomia.inference.options import Contention
 from eunomia.inference.problem import build_problem
-from eunomia.metrics.statistics import Estimate, Floats, interval, paired_difference
-from eunomia.study.inference.bench import Bench, prepare
+from eunomia.learning.episodes import Episode
+from eunomia.metrics.statistics import Estimate, Floats, paired_difference
+from eunomia.study.inference.bench import prepare
 from eunomia.study.inference.run import engine_options
-from eunomia.study.inference.tuning import GATES, ValidationProblem, choose, grid, score, validation_seeds
+from eunomia.study.inference.tuning import GATES, grid
 
 MODES: tuple[Contention, ...] = ("proportional", "max_min", "weighted", "roofline", "roofline_static")
 RULES = ("fcfs", "edf", "edf+pref", "edf+eft", "sjf+eft", "edf_bytes+pref", "edf_bytes+eft", "moca")
@@ -52,31 +53,37 @@ class Line:
         return paired_difference(self.fixed, self.plain)
 
 
-def traces(bench: Bench, mode: Contention, seeds: Sequence[int]) -> list[ValidationProblem]:
-    """The requests of these seeds under one way of sharing; the load does not depend on it."""
-    made = []
-    for seed in seeds:
-        options = replace(engine_options(bench.scenario, seed, "requests"), contention=mode)
+@dataclass(frozen=True)
+class Place:
+    """A point under one way of sharing; the load does not depend on it, so that all meet the same requests."""
+
+    point: Point
+    mode: Contention
+    requests: int
+
+    def episode(self, seed: int) -> Episode:
+        """One trace, measured after its warm-up."""
+        gb_s, load = self.point
+        bench = prepare(sized("moca-mixed", load, gb_s, self.requests))
+        options = replace(engine_options(bench.scenario, seed, "requests"), contention=self.mode)
         problem = build_problem(bench.requests(seed), bench.machine.table, bench.machine, options)
-        made.append(ValidationProblem(problem, options, bench.scenario.warmup_s, bench.scenario.duration_s))
-    return made
+        return Episode(problem, options, warmup_s=bench.scenario.warmup_s)
 
 
-def lines_of(points: Sequence[Point], rules: Sequence[str], tests: range, requests: int) -> Iterator[Line]:
-    """All rules at all points under all ways of sharing."""
-    for gb_s, load in points:
-        bench = prepare(sized("moca-mixed", load, gb_s, requests))
-        for mode in MODES:
-            validation, test = traces(bench, mode, validation_seeds(2)), traces(bench, mode, tests)
-            for rule in rules:
-                chosen = choose(grid(rule, gate=GATES), validation).name
-                names = (rule, chosen, f"{rule}+g{FIXED:g}")
-                rates = {
-                    name: np.array([score(name, trace) for trace in test]) for name in dict.fromkeys(names)
-                }
-                gate = chosen.removeprefix(rule).removeprefix("+g") or "none"
-                yield Line((gb_s, load), mode, rule, gate, *(rates[name] for name in names))
-                print(f"{gb_s:g} GB/s, load {load:g}, {mode}, {rule}: gate {gate}", flush=True)
+def lines_of(places: Sequence[Place], rules: Sequence[str], tests: range, workers: int) -> Iterator[Line]:
+    """The gate of all rules at all places is chosen on validation traces; then the test traces."""
+    grids = {rule: grid(rule, gate=GATES) for rule in rules}
+    tried, _ = contest("gate", places, validation(2), sum(grids.values(), ()), workers=workers)
+    names = {
+        (place, rule): (rule, best([tried[place]], grids[rule]), f"{rule}+g{FIXED:g}")
+        for place in places
+        for rule in rules
+    }
+    all_of = {place: [name for rule in rules for name in names[place, rule]] for place in places}
+    played, _ = contest("gate", places, tests, all_of, workers=workers)
+    for (place, rule), mine in names.items():
+        gate = mine[1].removeprefix(rule).removeprefix("+g") or "none"
+        yield Line(place.point, place.mode, rule, gate, *(played[place][name][:, 0] for name in mine))
 
 
 def _name(point: Point) -> str:
@@ -85,24 +92,6 @@ def _name(point: Point) -> str:
 
 def _gain(estimate: Estimate) -> str:
     return "0" if estimate.mean == 0.0 == estimate.half_width else text(estimate, "+.1p")
-
-
-def verdict(lines: Sequence[Line]) -> str:
-    """Counts of significant gains and losses for each way of sharing."""
-    words = []
-    for mode in MODES:
-        mine = [line for line in lines if line.mode == mode]
-        helps = sum(line.gain.excludes_zero and line.gain.mean > 0 for line in mine)
-        hurts = [line for line in mine if line.gain.excludes_zero and line.gain.mean < 0]
-        most = max(mine, key=lambda line: line.gain.mean)
-        words.append(
-            f"* **{mode}**: of {len(mine)} pairs of rule and point the gate helps {helps} significantly and hurts "
-            f"{len(hurts)}; most for `{most.rule}` at {_name(most.point)} ({_gain(most.gain)} points)."
-        )
-        if hurts:
-            named = ", ".join(f"`{line.rule}` at {_name(line.point)} ({_gain(line.gain)})" for line in hurts)
-            words.append(f"  It hurts {named}: chosen on validation, and wrong on the test.")
-    return "\n".join(words)
 
 
 def split(lines: Sequence[Line], points: Sequence[Point]) -> Table:
@@ -128,7 +117,7 @@ def fixed(lines: Sequence[Line], rules: Sequence[str]) -> Table:
             least = min(mine, key=lambda line: line.blind_gain.mean)
             mean = 100 * float(np.mean([line.blind_gain.mean for line in mine]))
             rows[-1].append(f"{mean:+.1f}; least {_gain(least.blind_gain)} at {_name(least.point)}")
-    return Table("fixed", (("rule", ""), *((mode, "") for mode in MODES)), tuple(map(tuple, rows)))
+    return table("fixed", "; ".join(["rule", *MODES]), rows)
 
 
 def by_point(lines: Sequence[Line], mode: str, rules: Sequence[str], points: Sequence[Point]) -> Table:
@@ -137,21 +126,18 @@ def by_point(lines: Sequence[Line], mode: str, rules: Sequence[str], points: Seq
     rows: list[list[Cell]] = []
     for rule in rules:
         mine = [found[rule, point] for point in points]
-        rows.append(
-            [
-                f"`{rule}`",
-                *(f"{100 * interval(x.plain).mean:.1f}, {_gain(x.gain)} (g {x.gate})" for x in mine),
-            ]
-        )
-    return Table(mode, (("rule", ""), *((_name(point), "") for point in points)), tuple(map(tuple, rows)))
+        cells = (f"{100 * x.plain.mean():.1f}, {_gain(x.gain)} (g {x.gate})" for x in mine)
+        rows.append([f"`{rule}`", *cells])
+    return table(mode, "; ".join(["rule", *map(_name, points)]), rows)
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """Verdict, MoCA's split, a gate for everybody, and a table for each way of sharing."""
+    """MoCA's split, a gate for everybody, and a table for each way of sharing."""
     points, rules = (POINTS[1:2], (SHOWN, "moca")) if options.quick else (POINTS, RULES)
     tests = options.seeds_or(10, 3)
-    lines = list(lines_of(points, rules, tests, 300 if options.quick else 1_500))
-    yield Table("verdict", notes=(verdict(lines),))
+    requests = 300 if options.quick else 1_500
+    places = [Place(point, mode, requests) for point in points for mode in MODES]
+    lines = list(lines_of(places, rules, tests, options.workers))
     yield split(lines, points)
     yield fixed(lines, rules)
     for mode in MODES:

@@ -26,18 +26,15 @@ from benchmarks.inference.contest import (
     by_qos,
     contest,
     lanes,
+    limits,
     scenario,
     trained,
     validation,
 )
-from benchmarks.kept import kept_all
 from benchmarks.table import Cell, Options, Table, table
-from eunomia.engines.processes import Result
-from eunomia.inference.clairvoyant import SearchOptions, search_schedule
 from eunomia.learning.episodes import Episode
 from eunomia.learning.load import card_of
-from eunomia.metrics.bounds import hit_bound
-from eunomia.metrics.statistics import Floats, interval
+from eunomia.metrics.statistics import Estimate, Floats, interval
 from eunomia.study.learning.scenarios import scenario_episode
 from eunomia.study.learning.training import BASES
 
@@ -95,28 +92,6 @@ class Row:
         return np.asarray(self.ours - self.rule)
 
 
-def searched(task: tuple[Place, int, int]) -> Result:
-    """The best schedule found on a trace, and the bound."""
-    place, seed, evaluations = task
-    episode = place.episode(seed)
-    p = episode.problem
-    options = SearchOptions(evaluations, seed=seed)
-    found = search_schedule(p.requests, p.table, _Machine(p), episode.options, options)
-    return {
-        "found": found.share,
-        "bound": hit_bound(p.requests, p.table, _Machine(p)).value / len(p.requests),
-    }
-
-
-class _Machine:
-    """A problem's accelerators, as searches and bounds want them."""
-
-    def __init__(self, problem: object) -> None:
-        self.types: tuple[str, ...] = problem.table.types  # type: ignore[attr-defined]
-        self.type_of, self.dram_bytes_s = problem.type_of, problem.bandwidth_bytes_s  # type: ignore[attr-defined]
-        self.contention: str = problem.contention  # type: ignore[attr-defined]
-
-
 def rivals(places: Sequence[Place], workers: int) -> dict[Place, tuple[str, str]]:
     """Per place, on validation traces: the best rule, a gate or none, and the best without one."""
     names = (*BASES, *GATED, *BARE)
@@ -131,21 +106,14 @@ def rows(
     chosen = rivals(places, workers)
     rules, _ = contest("learned", places, range(tests), chosen, workers=workers)
     runs = [contest("learned", places, range(tests), (card,), workers=workers) for card in cards]
-    tasks = [(place, seed, search) for place in places for seed in range(tests)]
-    limits = kept_all("learned-search", searched, tasks, workers)
+    ends = limits("learned", places, range(tests), search, workers)
     made = []
-    for n, place in enumerate(places):
+    for place in places:
         rule, bare = (rules[place][name][:, 0] for name in chosen[place])
         ours = np.array([found[place][card][:, 0] for card, (found, _) in zip(cards, runs, strict=True)])
-        mine = limits[n * tests : (n + 1) * tests]
-        known = np.vstack([ours, rule, bare, [one["found"] for one in mine]]).max(axis=0)
-        made.append(
-            Row(place, chosen[place][0], rule, bare, ours, known, np.array([one["bound"] for one in mine]))
-        )
+        known = np.vstack([ours, rule, bare, ends[place]["found"]]).max(axis=0)
+        made.append(Row(place, chosen[place][0], rule, bare, ours, known, ends[place]["bound"]))
     return made, runs[0][1]
-
-
-# --- sentences -------------------------------------------------------------------------------------------
 
 
 def closed(rows: Sequence[Row], replication: int | None = None) -> float:
@@ -156,68 +124,39 @@ def closed(rows: Sequence[Row], replication: int | None = None) -> float:
     return gained / gap if gap > 0.0 else 1.0
 
 
-def drawn_again(rows: Sequence[Row]) -> tuple[Floats, Floats]:
-    """95 %: the mean gain with replications and traces drawn again; the share closed by the shipped with rows so."""
-    gains, rng = np.stack([row.gain for row in rows], axis=1), np.random.default_rng(0)
-    seeds, places, traces = gains.shape
+def drawn_again(gains: Floats) -> Estimate:
+    """The mean of (replications, rows, traces) gains, 95 % by drawing replications and traces again."""
+    (seeds, places, traces), rng = gains.shape, np.random.default_rng(0)
     means = []
     for _ in range(RESAMPLES):
         some = gains[rng.integers(0, seeds, seeds)]
         means.append(some[:, np.arange(places)[:, None], rng.integers(0, traces, (places, traces))].mean())
-    rng = np.random.default_rng(1)
-    shares = [closed([rows[i] for i in rng.integers(0, places, places)], 0) for _ in range(RESAMPLES)]
-    low_high = (0.025, 0.975)
-    return np.quantile(means, low_high), np.quantile(shares, low_high)
+    return Estimate(float(gains.mean()), *np.quantile(means, (0.025, 0.975)).tolist(), seeds)
 
 
-def below(rows: Sequence[Row], shipped: bool) -> str:
-    """Rows at which the shipped policy, or the mean replication, is significantly below the rule."""
-    places = [
-        row.place for row in rows if interval(row.gain[0] if shipped else row.gain.mean(axis=0)).high < 0.0
+def together(rows: Sequence[Row], counts: dict[str, int]) -> Table:
+    """Gains and shares of the gap over all rows; replication 0 is the shipped policy."""
+    gains, numbers = np.stack([row.gain for row in rows], axis=1), range(len(rows[0].ours))
+    shares = interval([closed(rows, number) for number in numbers])
+    bare = interval([float((row.rule - row.bare).mean()) for row in rows])
+    lines: list[list[Cell]] = [
+        ["replications, over seeds and traces (bootstrap)", drawn_again(gains), shares],
+        ["replications, over seeds", interval(gains.mean(axis=(1, 2))), shares],
+        ["replications, over rows", interval(gains.mean(axis=(0, 2))), closed(rows)],
     ]
-    return ", ".join(f"{p.contention} {p.mix} load {p.load:g}" for p in places) or "nowhere"
-
-
-def sentences(rows: Sequence[Row], counts: dict[str, int]) -> Iterator[str]:
-    """What the rows say together."""
-    gains = np.stack([row.gain for row in rows], axis=1)
-    (low, high), (least, most) = 100 * drawn_again(rows)[0], 100 * drawn_again(rows)[1]
-    tests = f"95 % over {gains.shape[2]} traces, no correction for {len(rows)} tests"
-    if len(gains) > 1:
-        each, over = interval(gains.mean(axis=(1, 2))), interval(gains.mean(axis=(0, 2)))
-        shares = interval([closed(rows, r) for r in range(len(gains))])
-        by_seed = ", ".join(f"{100 * gain:+.2f}" for gain in gains.mean(axis=(1, 2)))
-        yield (
-            f"{len(gains)} replications of training (seed 0 is the shipped policy):\n"
-            f"* replications - best rule: **{100 * each.mean:+.2f} points**; over seeds and traces {low:+.2f} to "
-            f"{high:+.2f} (bootstrap, 95 %), over seeds alone ±{100 * each.half_width:.2f}, over rows "
-            f"±{100 * over.half_width:.2f}; by seed {by_seed}.\n"
-            f"* share of the gap between the best rule and the best schedule found: **{100 * shares.mean:.0f} % "
-            f"±{100 * shares.half_width:.0f}** (over seeds).\n"
-            f"* their mean is significantly below the rule ({tests}): {below(rows, False)}."
-        )
-        parts = []
-        for name in dict.fromkeys(row.place.contention for row in rows):
-            some = [row for row in rows if row.place.contention == name]
-            gain, share = (
-                interval([row.gain.mean() for row in some]),
-                np.mean([closed(some, r) for r in range(len(gains))]),
-            )
-            parts.append(
-                f"{name} {100 * gain.mean:+.2f} ±{100 * gain.half_width:.2f} points, {100 * share:.0f} %"
-            )
-        yield f"By way of sharing (gain with its interval over rows, share closed): {'; '.join(parts)}."
-    shipped, gate = (
-        interval([row.gain[0].mean() for row in rows]),
-        interval([(r.rule - r.bare).mean() for r in rows]),
-    )
-    yield (
-        f"The shipped policy:\n* eunomia - best rule: **{100 * shipped.mean:+.2f} ±{100 * shipped.half_width:.2f} "
-        f"points** (95 % over rows); share of the gap closed **{100 * closed(rows, 0):.0f} %** ({least:.0f} to "
-        f"{most:.0f}, bootstrap over rows).\n* significantly below the rule ({tests}): {below(rows, True)}.\n"
-        f"* what the gate alone gives (best rule - best rule without gate): {100 * gate.mean:+.2f} "
-        f"±{100 * gate.half_width:.2f} points.\n"
-        f"* guards over all test runs: {', '.join(f'{name} {count}' for name, count in counts.items())}."
+    for name in dict.fromkeys(row.place.contention for row in rows):
+        some = [row for row in rows if row.place.contention == name]
+        lines.append([f"replications, {name}", interval([row.gain.mean() for row in some]), closed(some)])
+    lines.append(["shipped policy, over rows", interval(gains[0].mean(axis=1)), closed(rows, 0)])
+    lines.append(["the gate alone (best rule less best rule without gate), over rows", bare, None])
+    below = [sum(interval(one).high < 0.0 for one in each) for each in (gains[0], gains.mean(axis=0))]
+    notes = [
+        f"Of {len(rows)} rows the shipped policy is significantly below the rule in {below[0]}, the mean replication "
+        f"in {below[1]} (95 % over {gains.shape[2]} traces, no correction for the number of rows). Guards over all "
+        f"test runs: {', '.join(f'{name} {count}' for name, count in counts.items())}."
+    ]
+    return table(
+        "together", "what; gain over the rule, points|+.2p; share of the gap closed|.0%", lines, notes
     )
 
 
@@ -268,6 +207,7 @@ def measure(options: Options) -> Iterator[Table]:
         seeds = options.seeds_or(5)
         cards = ["eunomia", *(str(trained("sharing", seed, workers=options.workers)) for seed in seeds[1:])]
         made, counts = rows(places, cards, tests, search, options.workers)
-        yield table("rows", COLUMNS, map(cells, made), sentences(made, counts))
+        yield table("rows", COLUMNS, map(cells, made))
+        yield together(made, counts)
     if options.wants("trainers") and not options.quick:
         yield trainers(options.seeds_or(5), options.workers)

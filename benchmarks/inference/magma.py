@@ -100,28 +100,6 @@ def over_magma(found: Mapping[str, Sequence[float]], method: str) -> Estimate:
     return paired_ratio(found[method], found["MAGMA"])
 
 
-def verdict(lines: Lines) -> Iterator[str]:
-    """What the table says, in words."""
-    ratios = {method: [over_magma(found, method) for found in lines.values()] for method in METHODS}
-    for method in METHODS:
-        better = sum(ratio.low > 1.0 for ratio in ratios[method])
-        worse = sum(ratio.high < 1.0 for ratio in ratios[method])
-        values = [[v for found in lines.values() for v in found[name]] for name in (method, "MAGMA")]
-        over = paired_ratio(*values)
-        yield (
-            f"* Against {method}: MAGMA is significantly shorter in {better} of {len(lines)} lines, longer in {worse}; "
-            f"over all groups the ratio is {over.mean:.3f} [{over.low:.3f}, {over.high:.3f}]."
-        )
-    random, herald = (float(np.mean([np.log(r.mean) for r in ratios[method]])) for method in METHODS[:2])
-    shorter = sum(a.mean < b.mean for a, b in zip(*(ratios[method] for method in METHODS[:2]), strict=True))
-    yield (
-        f"* Random mapping alone has a shorter mean than Herald-like in {shorter} of {len(lines)} lines, by a factor "
-        f"of "
-        f"{np.exp(herald - random):.3f} over all: about {100 * random / herald:.0f} % of MAGMA's lead over Herald-like "
-        "(in logarithms) is what the genetic search adds to random samples, the rest is what samples of any kind find."
-    )
-
-
 def online(seeds: range, requests: int, names: Sequence[str]) -> Table:
     """Hit rates of the online policies and of rules on the same short traces, and what a decision takes."""
     traces = problems_of(sized("moca-mixed", 1.0, 16.0, requests, warm=0.0), seeds)
@@ -152,7 +130,7 @@ def measure(options: Options) -> Iterator[Table]:
             rows.append((name, gb_s, magma_ms, *(over_magma(found, method) for method in METHODS), bound))
         over = "".join(f"; {method} / MAGMA|.3f" for method in METHODS)
         columns = f"jobs from; B, GB/s|g; MAGMA, ms|.3g{over}; MAGMA / bound|.3f"
-        yield table("groups", columns, rows, ["\n".join(verdict(lines))])
+        yield table("groups", columns, rows)
     if options.wants("online"):
         names = [name for name in ONLINE if "10k" not in name] if quick else ONLINE
         yield online(range(2 if quick else 3), 15 if quick else 60, names)

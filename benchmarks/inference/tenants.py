@@ -1,4 +1,4 @@
-"""Promises to tenants. Parts: verdicts, gains, loads, replications, means, feasibility, equality, first look.
+"""Promises to tenants. Parts: gains, loads, replications, means, feasibility, equality, first look.
 
 21 mixes of 2 to 6 tenants with networks that no policy here was trained on, loads 0.85 to 1.3, a hit rate between 0.5
 and 0.95 promised to every (tenant, network) pair, drawn anew for every trace. For each objective the rival is the best
@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.inference.contest import PUBLISHED, best, contest, gated, trained, validation
 from benchmarks.inference.mixes import EQUAL_PLACES, LOADS, PLACES, REQUESTS, Place
 from benchmarks.kept import kept_all
-from benchmarks.table import Cell, Options, Table, table, text
+from benchmarks.table import Cell, Options, Table, table
 from eunomia.engines.processes import Result
 from eunomia.metrics.bounds import BoundOptions, attainment_bound
 from eunomia.metrics.statistics import Estimate, Floats, interval
@@ -233,37 +233,6 @@ def equality(values: Values) -> Table:
     return table("equality", columns, rows)
 
 
-def verdicts(values: Values, equal: Values) -> Table:
-    """What was asked, what was measured."""
-    rows: list[tuple[str, str, str]] = []
-
-    def judged(asked: str, measured: str, met: bool) -> None:
-        rows.append((asked, measured, "met" if met else "**not met**"))
-
-    for m, promise in enumerate(PROMISES):
-        name, rival = f"trained for {promise}", f"best rule for {promise}"
-        better, hits = gain(values, name, rival, m), gain(values, name, rival, HITS)
-        sure = better.low > 0.0 if m == 0 else better.high < 0.0
-        judged(
-            f"{promise}: significantly better than the best tenant rule",
-            f"{text(better, '+.2f')} ({name})",
-            sure,
-        )
-        if m == 0:
-            judged("by 5 points", f"{better.mean:+.2f}", better.mean >= 5.0)
-        if m == 1:
-            less = share(values, name, rival, m)
-            judged("a third less", text(less, "+.0%"), less <= -1.0 / 3.0)
-        judged("at a loss of at most 2 hit points", text(hits, "+.2f"), hits.mean >= -2.0)
-    for rival in (NO_PROMISES, "eunomia"):
-        over = gain(values, "trained for attainment", rival, 0, OVERLOAD)
-        judged(f"overload: 10 points of attainment above {rival}", text(over, "+.2f"), over.mean >= 10.0)
-    half = 1.0 + share(equal, "trained for max_min", "relmas", FAIRNESS)
-    asked = "equal targets: at most half of relmas' deviation over tenants"
-    judged(asked, f"{text(half, '.0%')} (trained for max_min)", half <= 0.5)
-    return table("verdicts", "asked; measured; ", rows)
-
-
 def first_look(seeds: range, mixes: int, workers: int) -> Iterator[Table]:
     """Overload alone, one trace, rules fixed beforehand; differences of the trained policies to all others."""
     places = [place for place in PLACES if place.load in FIRST_LOADS][: mixes * len(FIRST_LOADS)]
@@ -306,7 +275,6 @@ def measure(options: Options) -> Iterator[Table]:
     used = {
         label: ", ".join(f"`{name}`" for name in sorted(set(by.values()))) for label, by in chosen.items()
     }
-    yield verdicts(values, equal)
     yield gains(values)
     yield from by_load(values)
     yield replications(values)

@@ -17,6 +17,7 @@ Payload = TypeVar("Payload")
 FOLDER = Path("runs") / "benchmarks"
 WINGS = {  # packages that play no part in the results of a wing
     "inference": ("cli", "cluster", "data", "report", "serving"),
+    "serving": ("cli", "cluster", "data", "report"),
     "cluster": ("cli", "data", "inference", "learning", "report", "serving"),
 }
 
@@ -39,11 +40,15 @@ def key_of(study: str, what: object, function: Callable[..., object], wing: str 
 
 
 def kept(
-    study: str, what: Mapping[str, object], compute: Callable[[], Result], wing: str = "cluster"
+    study: str,
+    what: Mapping[str, object],
+    compute: Callable[[], Result],
+    wing: str = "cluster",
+    again: bool = False,
 ) -> Result:
-    """What was computed for ``what`` (anything JSON can say) by the present program, or is computed now."""
+    """What was computed for ``what`` (anything JSON can say) by the present program, or is computed now (``again``)."""
     store, key = CellStore(FOLDER / study), key_of(study, what, compute, wing)
-    found = store.read(key)
+    found = None if again else store.read(key)
     if found is None:
         found = compute()
         store.write(key, str(what), found)

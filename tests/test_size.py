@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 CEILINGS = {
     "lines of learning": 9_300,
-    "lines of benchmarks and studies": 9_270,
+    "lines of benchmarks and studies": 8_710,
     "functions with more than 8 parameters, not compiled": 5,
     "functions with 8 or more parameters, compiled ones too": 64,
     "uses of Any": 1_140,

@@ -7,18 +7,20 @@ import os
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
-from benchmarks.serving.machine import cpu_time, pin
+from benchmarks.serving.live import CACHE
+from benchmarks.serving.machine import cores, cpu_time, pin
+from eunomia.serving.models.builtin import builtin_file
 
 
 class Bare:
-    """A process that runs the whole network as often as it can, when told to."""
+    """A process that runs a whole network as often as it can, when told to; ended after a ``with``."""
 
-    def __init__(self, path: Path, core: int) -> None:
-        command = [sys.executable, "-m", "benchmarks.serving.bare", str(path), str(core)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, model: str) -> None:
+        command = ["-m", "benchmarks.serving.bare", str(builtin_file(model, CACHE)), str(cores().device)]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen([sys.executable, *command], stdin=pipe, stdout=pipe, text=True)
 
     def measure(self, seconds: float) -> dict[str, Any]:
         """Runs, wall seconds, processor seconds, and every run's duration."""
@@ -28,11 +30,11 @@ class Bare:
         result: dict[str, Any] = json.loads(self._process.stdout.readline())
         return result
 
-    def close(self) -> None:
-        """End the process."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+    def __enter__(self) -> Bare:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
 
 
 def main(path: str, core: str) -> None:
@@ -56,8 +58,8 @@ def main(path: str, core: str) -> None:
             session.run(None, {"image": image})
             durations.append(time.perf_counter() - start)
         wall_s, used = time.perf_counter() - began, cpu_time(os.getpid()) - before
-        print(json.dumps({"runs": len(durations), "wall_s": wall_s, "cpu_s": used.ran_s, "durations_s": durations}),
-              flush=True)  # fmt: skip
+        result = {"runs": len(durations), "wall_s": wall_s, "cpu_s": used.ran_s, "durations_s": durations}
+        print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

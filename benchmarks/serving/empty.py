@@ -17,7 +17,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from benchmarks.serving.machine import pin
+from benchmarks.serving.machine import cores, pin
 from eunomia.serving.devices.memory import keep_freed_memory, set_aside
 
 OUTPUT = bytes(4000)  # 1,000 numbers, as both networks answer
@@ -42,9 +42,9 @@ class Empty:
 
 
 @contextlib.contextmanager
-def empty_server(core: int, wait_s: float) -> Iterator[Empty]:
-    """Ready inside the block."""
-    command = [sys.executable, "-m", "benchmarks.serving.empty", str(core), str(wait_s)]
+def empty_server(wait_s: float) -> Iterator[Empty]:
+    """On the front end's core, ready inside the block."""
+    command = [sys.executable, "-m", "benchmarks.serving.empty", str(cores().front), str(wait_s)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     ports = json.loads(process.stdout.readline())

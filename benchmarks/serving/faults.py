@@ -2,8 +2,8 @@
 
 A tenant sends small pictures all the time; meanwhile one thing breaks. Counted: requests sent, answered, refused or
 failed with a reason, and those without any answer (there must be none), how soon a lost worker serves again, and
-whether the ledger holds exactly one line per accepted request. ``--only NAME`` runs some. ``--small``, ``--write`` as
-elsewhere. Slow connections and the soak have commands of their own.
+whether the ledger holds exactly one line per accepted request. ``--only NAME`` runs some. Slow connections and the
+soak have commands of their own.
 """
 
 from __future__ import annotations
@@ -22,24 +22,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.serving.bench import Bench
 from benchmarks.serving.broken import WallClockJumps, postgres
-from benchmarks.serving.command import part
 from benchmarks.serving.live import start, stop
-from benchmarks.serving.machine import Watch, cores, memory_bytes
-from benchmarks.serving.page import table
-from benchmarks.serving.stage import (
-    BACK_S,
-    SMALL,
-    Scale,
-    Stage,
-    ask,
-    call,
-    ledger_lines,
-    stage,
-    under_load,
-    worker_back,
-)
-from benchmarks.table import Options, Table
+from benchmarks.serving.machine import memory_bytes
+from benchmarks.serving.stage import BACK_S, SMALL, Scale, Stage, stage, under_load, worker_back
+from benchmarks.table import Cell, Options, Table
 
 # --- the faults ----------------------------------------------------------------------------------------
 
@@ -55,7 +43,7 @@ async def worker_killed(s: Stage) -> None:
             s.demand(back_s <= BACK_S, f"back after {back_s:.2f} s")
 
     await under_load(s, fault)
-    s.demand(s.count.answered == s.count.sent, "every request answered")
+    s.all_answered("every request")
 
 
 async def server_killed(s: Stage) -> None:
@@ -70,11 +58,11 @@ async def server_killed(s: Stage) -> None:
         s.demand(not left, "no worker process is left behind")
 
     await under_load(s, fault)
-    written = sum(line[3] in ("hit", "late") for line in ledger_lines(s.folder))
+    written = sum(line[3] in ("hit", "late") for line in s.ledger())
     s.demand(written >= s.count.answered, f"ledger: {written} lines for {s.count.answered} answers")
-    again = start(s.folder / "server.toml", cores().front)
+    again = start(s.folder / "server.toml")
     try:
-        s.demand(call(again, "/v2/models/small")[0] == 200, "serves again after a start")
+        s.demand(again.call("/v2/models/small")[0] == 200, "serves again after a start")
     finally:
         stop(again)
 
@@ -85,13 +73,11 @@ async def database_lost(s: Stage) -> None:
     async def fault() -> None:
         for file in s.folder.glob("tenants.db*"):
             file.write_bytes(b"rubbish " * 1000)
-        status, _ = await asyncio.to_thread(
-            call, s.live, "/v2/eunomia/tenants/new", {"weight": 2.0}, 30.0, "PUT"
-        )
+        status, _ = await s.call("/v2/eunomia/tenants/new", {"weight": 2.0}, "PUT")
         s.demand(status == 503, f"a change is refused with {status}")
 
     await under_load(s, fault)
-    s.demand(s.count.answered == s.count.sent, "every request answered by the last known keys")
+    s.all_answered("every request, by the last known keys,")
 
 
 async def database_locked(s: Stage) -> None:
@@ -104,20 +90,20 @@ async def database_locked(s: Stage) -> None:
     await under_load(s, fault)
     holder.rollback()
     holder.close()
-    s.demand(s.count.answered == s.count.sent, "every request answered")
+    s.all_answered("every request")
 
 
 async def network_fails(s: Stage) -> None:
     """A network fails on its input."""
 
     async def fault() -> None:
-        answers = [await ask(s, "index", [99], "INT64") for _ in range(5)]
+        answers = [await s.ask("index", [99], "INT64") for _ in range(5)]
         s.demand(
             all(status == 500 for status, _ in answers), f"each told: {shorten(answers[0][1]['error'], 70)}"
         )
 
     await under_load(s, fault)
-    s.demand(s.count.answered == s.count.sent, "every other request answered")
+    s.all_answered("every other request")
 
 
 async def network_hangs(s: Stage) -> None:
@@ -125,7 +111,7 @@ async def network_hangs(s: Stage) -> None:
 
     async def fault() -> None:
         old, began = s.live.workers[0], time.perf_counter()
-        status, content = await ask(s, "turns", [10**13], "INT64")
+        status, content = await s.ask("turns", [10**13], "INT64")
         s.demand(
             status == 500,
             f"stopped after {time.perf_counter() - began:.1f} s: {shorten(content['error'], 70)}",
@@ -134,20 +120,20 @@ async def network_hangs(s: Stage) -> None:
         s.notes.append(f"worker back {back_s:.2f} s later")
 
     await under_load(s, fault)
-    s.demand(s.count.answered == s.count.sent, "every other request answered")
+    s.all_answered("every other request")
 
 
 async def network_rubbish(s: Stage) -> None:
     """Not a number, and far more output than there is memory for."""
 
     async def fault() -> None:
-        status, content = await ask(s, "log", [-1.0], "FP32")
+        status, content = await s.ask("log", [-1.0], "FP32")
         s.demand(status == 200 and content["outputs"][0]["data"] == [None], "NaN is null in JSON")
-        status, content = await ask(s, "size", [50_000_000], "INT64")
+        status, content = await s.ask("size", [50_000_000], "INT64")
         s.demand(status in (429, 500, 503), f"200 MB of output: {shorten(content['error'], 70)}")
 
     await under_load(s, fault)
-    s.demand(s.count.answered == s.count.sent, "every other request answered")
+    s.all_answered("every other request")
 
 
 async def disk_full(s: Stage) -> None:
@@ -176,12 +162,12 @@ async def clock_jumps(s: Stage) -> None:
             await asyncio.sleep(s.scale.after_s / 6)
 
     await under_load(s, fault)
-    s.demand(s.count.answered == s.count.sent, "every request answered")
-    stamps = np.array([line[0] for line in ledger_lines(s.folder) if line[2] == "small"])
+    s.all_answered("every request")
+    stamps = np.array([line[0] for line in s.ledger()])
     s.demand(
         float(np.ptp(stamps)) > 1.5 * 86_400.0, "the server's wall clock did jump (stamps in the ledger)"
     )
-    late = sum(line[3] != "hit" for line in ledger_lines(s.folder) if line[2] == "small")
+    late = sum(line[3] != "hit" for line in s.ledger())
     s.demand(late == 0, "no deadline was missed or given up for it")
 
 
@@ -195,9 +181,7 @@ async def postgres_killed(s: Stage) -> None:
         s.demand(killed > 0, f"{killed} connections killed")
         began, statuses = time.perf_counter(), Counter[int]()
         while statuses[200] == 0 and time.perf_counter() - began < 20.0:
-            status, _ = await asyncio.to_thread(
-                call, s.live, "/v2/eunomia/tenants/new", {"weight": 2.0}, 30.0, "PUT"
-            )
+            status, _ = await s.call("/v2/eunomia/tenants/new", {"weight": 2.0}, "PUT")
             statuses[status] += 1
             await asyncio.sleep(0.05)
         back_s = time.perf_counter() - began
@@ -207,29 +191,21 @@ async def postgres_killed(s: Stage) -> None:
         )
 
     await under_load(s, fault)
-    s.demand(s.count.answered == s.count.sent, "every request answered by the last known keys")
+    s.all_answered("every request, by the last known keys,")
 
 
 @contextlib.contextmanager
 def prepared(name: str, scale: Scale) -> Iterator[Stage | None]:
     """The server that a fault needs; None where this machine lacks what it takes."""
     with contextlib.ExitStack() as stack:
-        if name == "clock":
-            wall = WallClockJumps.build()
-            if wall is None:
-                yield None
-                return
-            s = stack.enter_context(stage(scale, wall.environment))
-            s.wall = wall
-        elif name == "postgres":
-            database = stack.enter_context(postgres())
-            if database is None:
-                yield None
-                return
-            s = stack.enter_context(stage(scale, database=database.url))
-            s.database = database
-        else:
-            s = stack.enter_context(stage(scale))
+        wall = WallClockJumps.build() if name == "clock" else None
+        database = stack.enter_context(postgres()) if name == "postgres" else None
+        if {"clock": wall, "postgres": database}.get(name, scale) is None:
+            yield None
+            return
+        more = {"database": database.url} if database else {}
+        s = stack.enter_context(stage(scale, wall.environment if wall else None, **more))
+        s.wall, s.database = wall, database
         yield s
 
 
@@ -247,32 +223,30 @@ FAULTS: dict[str, tuple[str, Callable[[Stage], Coroutine[Any, Any, None]]]] = {
 }
 
 
-def run_one(name: str, scale: Scale) -> list[str]:
+def run_one(name: str, scale: Scale) -> list[Cell]:
     """One fault on a fresh server, as a line of the table."""
     title, fault = FAULTS[name]
     with prepared(name, scale) as s:
         if s is None:
-            return [title, "-", "-", "-", "-", "not run: this machine lacks a C compiler or PostgreSQL", "-"]
+            return [title, *[None] * 4, "not run: this machine lacks a C compiler or PostgreSQL", None]
         asyncio.run(fault(s))
         s.demand(s.count.silent == 0, "no request without an answer")
         if name != "server":
-            state = call(s.live, "/v2/eunomia/state")
-            s.demand(state[0] == 200, "server alive")
+            s.demand(s.live.call("/v2/eunomia/state")[0] == 200, "server alive")
             stop(s.live)
-            small = sum(line[2] == "small" and line[3] in ("hit", "late") for line in ledger_lines(s.folder))
+            small = sum(line[3] in ("hit", "late") for line in s.ledger())
             s.demand(small == s.count.answered, f"ledger: {small} lines for {s.count.answered} answers")
-    reasons = ", ".join(f"{reason} {n}" for reason, n in s.count.reasons.items()) or "none"
-    return [title, str(s.count.sent), str(s.count.answered), reasons, str(s.count.silent), "; ".join(s.notes),
-            "yes" if s.fine else "no"]  # fmt: skip
+    c = s.count
+    reasons = ", ".join(f"{reason} {n}" for reason, n in c.reasons.items()) or "none"
+    return [title, c.sent, c.answered, reasons, c.silent, "; ".join(s.notes), s.fine]
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """One part of the page of the live server."""
-    scale, watch = SMALL if options.quick else Scale(), Watch()
-    rows = []
+    """A row for each fault."""
+    bench, rows = Bench("faults", options), []
     for name in options.chosen(FAULTS):
-        rows.append(run_one(name, scale))
-        print(" | ".join(rows[-1]), flush=True)
-        watch.look()
-    head = ["fault", "sent", "answered", "told why not", "no answer", "what was seen", "as promised"]
-    yield part(["", *table(head, rows)], watch)
+        rows.append(run_one(name, SMALL if options.quick else Scale()))
+        print(*rows[-1], sep=" | ", flush=True)
+        bench.look()
+    columns = "fault; sent; answered; told why not; no answer; what was seen; as promised"
+    yield bench.table("all", columns, rows)

@@ -1,22 +1,20 @@
 """A policy trained on the twin against EDF-feasible and weighted-fair, live:
 
-Three tenants ask two networks, with a promised hit rate for each of the six pairs. First (``--train``; alone, or when
-no card is there yet) a server is recorded at 85 % of its capacity, and ``eunomia train --twin`` trains on the
+Three tenants ask two networks, with a promised hit rate for each of the six pairs. First (``--set train=yes``, or
+when no checkpoint is there yet) a server is recorded at 85 % of its capacity. ``eunomia train --twin`` trains on the
 recording with its arrivals made denser. Then one server is offered 130 % of its capacity again and again; between
 two runs its policy is changed through ``/v2/eunomia/policy``, without a restart, so that all policies meet the same
 process on the same cores. Every run begins with traffic that is not counted. Judged by the client: the share of the six
-promises that a run kept, and hits. ``--small`` is a quick run, ``--write`` as elsewhere.
+promises that a run kept, and hits.
 """
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,25 +22,24 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.serving.clients import Stock, closed_loop
-from benchmarks.serving.command import part
-from benchmarks.serving.live import CACHE, Live, server_table, serving
-from benchmarks.serving.machine import Watch, cores, pin
-from benchmarks.serving.offered import Seen, Stream, offered
-from benchmarks.serving.page import table
-from benchmarks.table import Options, Table
-from eunomia.metrics.statistics import interval
-from eunomia.serving.tenants.grants import hash_key
+from benchmarks.serving.bench import Bench
+from benchmarks.serving.live import CACHE, LARGE_NET, NETWORKS, SMALL_NET, Live, serving
+from benchmarks.serving.load import Seen, Stream, closed_rate, offer
+from benchmarks.table import Cell, Options, Table
+from eunomia.metrics.statistics import interval, paired_difference
 
-KEY = "eun_benchmark-operator"
 FOLDER = CACHE / "learned"
-SMALL_NET, LARGE_NET = "mobilenet-v2", "resnet50"
-HEAD = ("policy", "promises kept", "hits", "worst shortfall", "hit rate of each pair")
+LEARNED = FOLDER / "learned.json"
 RIVALS = ("edf+f", "weighted_fair")
 TRAINING = (
-    "vary={load=[1.3,1.5,1.8]}", "requests=300", "validation=48",
+    "vary={load=[1.3,1.5,1.8]}",
+    "requests=300",
+    "validation=48",
     "stage=[{generations=60,population=16,episodes=10,validate_every=5}]",
-)  # fmt: skip
+)
+
+
+QUICK_TRAINING = (*TRAINING[:3], "stage=[{generations=3,population=6,episodes=4}]")
 
 
 @dataclass(frozen=True)
@@ -57,10 +54,13 @@ class Pair:
 
 
 PAIRS = (
-    Pair("gold", SMALL_NET, 0.24, 10.0, 0.95), Pair("gold", LARGE_NET, 0.06, 6.0, 0.90),
-    Pair("silver", SMALL_NET, 0.32, 20.0, 0.80), Pair("silver", LARGE_NET, 0.08, 10.0, 0.70),
-    Pair("bronze", SMALL_NET, 0.24, 40.0, 0.50), Pair("bronze", LARGE_NET, 0.06, 20.0, 0.40),
-)  # fmt: skip
+    Pair("gold", SMALL_NET, 0.24, 10.0, 0.95),
+    Pair("gold", LARGE_NET, 0.06, 6.0, 0.90),
+    Pair("silver", SMALL_NET, 0.32, 20.0, 0.80),
+    Pair("silver", LARGE_NET, 0.08, 10.0, 0.70),
+    Pair("bronze", SMALL_NET, 0.24, 40.0, 0.50),
+    Pair("bronze", LARGE_NET, 0.06, 20.0, 0.40),
+)
 WEIGHTS = {"gold": 3.0, "silver": 2.0, "bronze": 1.0}
 
 
@@ -107,32 +107,24 @@ class Run:
 
 def tenants() -> dict[str, dict[str, Any]]:
     """The server's table of tenants: deadlines are multiples of measured times, so clients say them."""
-    table: dict[str, dict[str, Any]] = {
-        name: {"weight": weight, "promise": [
-            {"model": p.model, "deadline_ms": 1000.0, "min_deadline_ms": 0.0, "slo": {"hit_rate": p.target}}
-            for p in PAIRS if p.tenant == name]}
-        for name, weight in WEIGHTS.items()
-    }  # fmt: skip
-    return {**table, "probe": {}, "operator": {"role": "admin", "key_sha256": [hash_key(KEY)]}}
-
-
-def ask(live: Live, path: str, content: Any, method: str) -> Any:
-    """One request of the operator."""
-    headers = {"authorization": f"Bearer {KEY}"}
-    data = json.dumps(content).encode()
-    request = urllib.request.Request(f"http://{live.http}{path}", data, headers, method=method)
-    with urllib.request.urlopen(request, timeout=300) as answer:
-        return json.loads(answer.read())
+    found: dict[str, dict[str, Any]] = {n: {"weight": w, "promise": []} for n, w in WEIGHTS.items()}
+    for p in PAIRS:
+        slo = {"hit_rate": p.target}
+        promise = {"model": p.model, "deadline_ms": 1000.0, "min_deadline_ms": 0.0, "slo": slo}
+        found[p.tenant]["promise"].append(promise)
+    return {**found, "probe": {}}
 
 
 def put(live: Live, policy: str) -> None:
     """Change the policy of the running server."""
-    if not policy.endswith(".json"):
-        ask(live, "/v2/eunomia/policy", {"name": policy}, "PUT")
-        return
-    paths = (Path(policy), Path(policy).with_suffix(".safetensors"))
-    files = {path.name: base64.b64encode(path.read_bytes()).decode() for path in paths}
-    ask(live, "/v2/eunomia/policy", {"name": paths[0].name, "files": files}, "PUT")
+    content: dict[str, object] = {"name": policy}
+    if policy.endswith(".json"):
+        paths = (Path(policy), Path(policy).with_suffix(".safetensors"))
+        files = {path.name: base64.b64encode(path.read_bytes()).decode() for path in paths}
+        content = {"name": paths[0].name, "files": files}
+    status, answer = live.call("/v2/eunomia/policy", content, "PUT")
+    if status != 200:
+        raise RuntimeError(f"the server does not take the policy {policy}: {answer}")
 
 
 @dataclass(frozen=True)
@@ -157,57 +149,49 @@ def load(live: Live, speed: Speed, share: float, seconds: float, seed: int) -> l
     for p in PAIRS:
         ms = speed.deadline_ms(p)
         streams.append(Stream(p.tenant, p.model, p.share * share * speed.per_s, ms, claimed_ms=ms))
-    return asyncio.run(offered(live.grpc, streams, seconds, seed, timeout_s=20.0))
+    return offer(live.grpc, streams, seconds, seed, timeout_s=20.0)
 
 
-def speed_of(live: Live, seconds: float = 3.0) -> Speed:
+def speed_of(live: Live) -> Speed:
     """By four users at a time, each network alone: what the device gives when it never waits."""
-
-    async def alone(model: str) -> float:
-        async with Stock(live, "grpc", "probe") as client:
-            return 1.0 / (await closed_loop(client, model, 4, seconds)).rate
-
-    return Speed({model: asyncio.run(alone(model)) for model in (SMALL_NET, LARGE_NET)})
+    return Speed({model: 1.0 / closed_rate(live, Stream("probe", model), 3.0) for model in NETWORKS})
 
 
-def server(policy: str) -> dict[str, Any]:
-    """Late requests are dropped: overload shall not fill the queue with what nobody waits for."""
-    return server_table(cores(), tenants(), policy=policy, late="drop", arena_mib=512.0)
+# Late requests are dropped: overload shall not fill the queue with what nobody waits for.
+SERVER: dict[str, Any] = {"policy": "edf+f", "late": "drop", "arena_mib": 512.0}
 
 
-def train(scale: Scale, watch: Watch) -> list[str]:
+def train(scale: Scale, training: tuple[str, ...]) -> str:
     """Record, train; returns what to say of it."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     recording = FOLDER / "twin.json"
-    with serving(server("edf+f"), cores().front) as live:
+    with serving(tenants(), **SERVER) as live:
         load(live, speed_of(live), 0.85, scale.recorded_s, 0)
-        recording.write_text(json.dumps(live.get("/v2/eunomia/twin")))
-    command = [sys.executable, "-c", "from eunomia.__main__ import main; main()", "train", "--twin", str(recording),
-               "--out", str(FOLDER / f"training-{int(time.time())}"), "--json", "-q"]  # fmt: skip
-    for change in (
-        TRAINING if scale is not SMALL else (*TRAINING[:3], "stage=[{generations=3,population=6,episodes=4}]")
-    ):
-        command += ["--set", change]
+        recording.write_text(json.dumps(live.recording()))
+    out = FOLDER / f"training-{int(time.time())}"
+    words = ["train", "--twin", str(recording), "--out", str(out), "--json", "-q"]
+    words += [word for change in training for word in ("--set", change)]
     began = time.perf_counter()
-    facts = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-    took_s = time.perf_counter() - began
-    watch.look()
+    done = subprocess.run(
+        [sys.executable, "-m", "eunomia", *words], check=True, stdout=subprocess.PIPE, text=True
+    )
+    took_s, facts = time.perf_counter() - began, json.loads(done.stdout)
     for suffix in (".json", ".safetensors"):
-        (FOLDER / f"learned{suffix}").write_bytes(Path(facts["path"]).with_suffix(suffix).read_bytes())
-    said = [
+        LEARNED.with_suffix(suffix).write_bytes(Path(facts["path"]).with_suffix(suffix).read_bytes())
+    said = (
         f"Trained in {took_s:.0f} s ({facts['cpu_s']:.0f} s of processor time) on {scale.recorded_s:g} s of traffic at "
-        f"85 % of capacity; on validation {100 * facts['gain']:+.2f} +-{100 * facts['error']:.2f} over its beginning, "
-        f"`{facts['heuristic']}`" + (", which it stayed." if facts["kept_heuristic"] else "."),
-    ]
-    (FOLDER / "training.txt").write_text("\n".join(said))
+        f"85 % of capacity; on validation {100 * facts['gain']:+.2f} ± {100 * facts['error']:.2f} over its beginning, "
+        f"`{facts['heuristic']}`" + (", which it stayed." if facts["kept_heuristic"] else ".")
+    )
+    (FOLDER / "training.txt").write_text(said)
     return said
 
 
-def compare(scale: Scale, overload: float, watch: Watch) -> tuple[dict[str, list[Run]], Speed]:
+def compare(scale: Scale, overload: float, bench: Bench) -> tuple[dict[str, list[Run]], Speed]:
     """All policies on one server, in turn; seeds outside, policies inside, in an order that changes."""
-    policies = (*RIVALS, str(FOLDER / "learned.json"))
+    policies = (*RIVALS, str(LEARNED))
     found: dict[str, list[Run]] = {policy: [] for policy in policies}
-    with serving(server("edf+f"), cores().front) as live:
+    with serving(tenants(), **SERVER) as live:
         speed = speed_of(live)
         for seed in range(scale.seeds):
             for n in range(len(policies)):
@@ -216,46 +200,43 @@ def compare(scale: Scale, overload: float, watch: Watch) -> tuple[dict[str, list
                 load(live, speed, overload, scale.warm_s, 1000 + seed)
                 seen = load(live, speed, overload, scale.seconds, seed)
                 found[policy].append(Run(tuple(s.hits for s in seen), tuple(s.sent for s in seen)))
-            watch.look()
+            bench.look()
     return found, speed
 
 
-def report(found: dict[str, list[Run]], speed: Speed, overload: float) -> list[str]:
-    """A table, and the paired differences."""
-    rows = []
-    for policy, runs in found.items():
-        gaps = np.mean([run.gaps for run in runs], axis=0)
-        rates = "; ".join(f"{p.target - g:.0%}" for p, g in zip(PAIRS, gaps, strict=True))
-        rows.append([f"`{_label(policy)}`", f"{interval([r.kept for r in runs]):.1%}",
-                     f"{interval([r.hit_rate for r in runs]):.1%}", f"{interval([r.worst for r in runs]):.1%}",
-                     rates])  # fmt: skip
-    learned = next(runs for policy, runs in found.items() if policy.endswith(".json"))
-    targets = "; ".join(
-        f"{p.tenant} {p.model} {p.target:.0%} in {speed.deadline_ms(p):.0f} ms" for p in PAIRS
+def row(policy: str, runs: list[Run]) -> list[Cell]:
+    """One policy over all seeds."""
+    gaps = np.mean([run.gaps for run in runs], axis=0)
+    rates = "; ".join(f"{p.target - g:.0%}" for p, g in zip(PAIRS, gaps, strict=True))
+    label = "learned on the twin" if policy == str(LEARNED) else policy
+    measures = ([run.kept for run in runs], [run.hit_rate for run in runs], [run.worst for run in runs])
+    return [f"`{label}`", *map(interval, measures), rates]
+
+
+def against(learned: list[Run], rival: str, runs: list[Run]) -> str:
+    """The paired differences, in a sentence."""
+    kept = paired_difference([run.kept for run in learned], [run.kept for run in runs])
+    hits = paired_difference([run.hit_rate for run in learned], [run.hit_rate for run in runs])
+    beats = "beats" if kept.low > 0.0 else "does not beat"
+    return (
+        f"The learned policy **{beats}** `{rival}` in promises kept: {100 * kept.mean:+.1f} points (95 % interval "
+        f"{100 * kept.low:+.1f} to {100 * kept.high:+.1f}); hits {100 * hits.mean:+.1f} ({100 * hits.low:+.1f} to "
+        f"{100 * hits.high:+.1f})."
     )
-    offered_said = f"{overload * speed.per_s:.0f} requests/s, {overload:.0%} of the device's capacity"
-    lines = [f"{offered_said}; targets {targets}.", "", *table(HEAD, rows), ""]
-    for rival in RIVALS:
-        kept = interval([a.kept - b.kept for a, b in zip(learned, found[rival], strict=True)])
-        hits = interval([a.hit_rate - b.hit_rate for a, b in zip(learned, found[rival], strict=True)])
-        beats = "beats" if kept.low > 0.0 else "does not beat"
-        lines.append(f"The learned policy **{beats}** `{rival}` in promises kept: {100 * kept.mean:+.1f} "
-                     f"points (95 % interval {100 * kept.low:+.1f} to {100 * kept.high:+.1f}); hits "
-                     f"{100 * hits.mean:+.1f} ({100 * hits.low:+.1f} to {100 * hits.high:+.1f}).")  # fmt: skip
-    return lines
-
-
-def _label(policy: str) -> str:
-    return "learned on the twin" if policy.endswith(".json") else policy
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """One part of the page of the live server."""
-    scale, watch = SMALL if options.quick else Scale(), Watch()
+    """Train if need be, then compare; ``--set overload=1.3``: of the device's capacity."""
+    bench, scale = Bench("learned", options), SMALL if options.quick else Scale()
     overload = float(options.given.get("overload", 1.3))
-    pin(cores().front)
-    if "train" in options.given or not (FOLDER / "learned.json").exists():
-        print("\n".join(train(scale, watch)), flush=True)
-    found, speed = compare(scale, overload, watch)
-    trained = (FOLDER / "training.txt").read_text()
-    yield part(["", trained, "", *report(found, speed, overload)], watch)
+    if "train" in options.given or not LEARNED.exists():
+        print(train(scale, QUICK_TRAINING if options.quick else TRAINING), flush=True)
+    found, speed = compare(scale, overload, bench)
+    targets = "; ".join(
+        f"{p.tenant} {p.model} {p.target:.0%} in {speed.deadline_ms(p):.0f} ms" for p in PAIRS
+    )
+    offered = f"{overload * speed.per_s:.0f} requests/s, {overload:.0%} of the device's capacity"
+    notes = [(FOLDER / "training.txt").read_text(), f"{offered}; targets {targets}."]
+    notes += [against(found[str(LEARNED)], rival, found[rival]) for rival in RIVALS]
+    columns = "policy; promises kept|.1%; hits|.1%; worst shortfall|.1%; hit rate of each pair"
+    yield bench.table("all", columns, [row(policy, runs) for policy, runs in found.items()], notes)

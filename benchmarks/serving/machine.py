@@ -1,13 +1,11 @@
-"""Which cores do what, what processes used of them, and how busy the machine was meanwhile."""
+"""Which cores do what, and what processes used of them."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-
-CALM_LOAD = 1.0  # before a measurement that fills the machine itself
-QUIET_LOAD = 3.0  # above this load average (1 minute) wall-clock figures are marked provisional
 
 
 @dataclass(frozen=True)
@@ -18,8 +16,9 @@ class Cores:
     device: int
 
 
+@cache
 def cores() -> Cores:
-    """The first two cores that this process may use; with one core, both are the same."""
+    """The first two cores that this process may use at the first call; with one core, both are the same."""
     mine = sorted(os.sched_getaffinity(0))
     return Cores(mine[0], mine[-1] if len(mine) < 2 else mine[1])
 
@@ -27,11 +26,6 @@ def cores() -> Cores:
 def pin(core: int) -> None:
     """Keep this process on one core."""
     os.sched_setaffinity(0, {core})
-
-
-def load_average() -> float:
-    """Of the last minute."""
-    return os.getloadavg()[0]
 
 
 @dataclass(frozen=True)
@@ -64,35 +58,3 @@ def memory_bytes(pid: int) -> int:
     except OSError:
         return 0
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon")), 0)
-
-
-class Watch:
-    """The largest load average seen, read whenever asked.
-
-    ``crowded``: what is measured starts dozens of processes itself, so that only the load before it tells what else the
-    machine did.
-    """
-
-    def __init__(self, *, crowded: bool = False) -> None:
-        self.largest = self._before = load_average()
-        self._crowded = crowded
-
-    def look(self) -> None:
-        """Read it once more."""
-        self.largest = max(self.largest, load_average())
-
-    @property
-    def verdict(self) -> str:
-        """For the page: how far wall-clock figures can be trusted."""
-        self.look()
-        if self._crowded and self._before < CALM_LOAD:
-            return (
-                f"Quiet machine: load average {self._before:.1f} on {os.cpu_count()} cores before the first server was "
-                f"started; up to {self.largest:.1f} with the servers' own processes."
-            )
-        if self.largest < QUIET_LOAD:
-            return f"Quiet machine: load average at most {self.largest:.1f} on {os.cpu_count()} cores."
-        return (
-            f"**Provisional**: the machine was busy with other work, load average up to {self.largest:.1f} on "
-            f"{os.cpu_count()} cores. Times say little, counts hold; no comparison is claimed."
-        )

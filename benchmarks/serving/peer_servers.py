@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.serving.clients import IMAGE
 from benchmarks.serving.live import CACHE, NETWORKS
-from benchmarks.serving.machine import Cores
+from benchmarks.serving.load import IMAGE
+from benchmarks.serving.machine import cores
 from eunomia.serving.models.builtin import builtin_file
 
 START_S = 240.0  # of one busy core; alone they take 5 to 15 s
@@ -151,7 +151,7 @@ def networks() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def triton(environment: Path, where: Cores) -> Iterator[Peer]:
+def triton(environment: Path) -> Iterator[Peer]:
     """Triton from the wheel: one Python process per network."""
     packages = next((environment / "lib").glob("python3*")) / "site-packages"
     source = packages / "pytriton" / "tritonserver"
@@ -165,7 +165,7 @@ def triton(environment: Path, where: Cores) -> Iterator[Peer]:
         for model, path in networks().items():
             home = folder / "models" / model
             (home / "1").mkdir(parents=True)
-            text = TRITON.format(packages=str(packages), session=SESSION, path=path, core=where.device)
+            text = TRITON.format(packages=str(packages), session=SESSION, path=path, core=cores().device)
             (home / "1" / "model.py").write_text(text)
             (home / "config.pbtxt").write_text(TRITON_CONFIG.format(name=model))
         port = free_port()
@@ -178,16 +178,16 @@ def triton(environment: Path, where: Cores) -> Iterator[Peer]:
             "LD_LIBRARY_PATH": f"{packages / 'nvidia_pytriton.libs'}:{prefix}/lib",
             "PYTHONHOME": str(prefix),
         }
-        with _running(command, folder, where.front, extra):
+        with _running(command, folder, cores().front, extra):
             yield _ready(Peer("Triton 2.51", f"127.0.0.1:{port}"))
 
 
 @contextlib.contextmanager
-def mlserver(environment: Path, where: Cores) -> Iterator[Peer]:
+def mlserver(environment: Path) -> Iterator[Peer]:
     """MLServer with one worker process for both networks."""
     with tempfile.TemporaryDirectory() as name:
         folder, port = Path(name), free_port()
-        (folder / "runtime.py").write_text(MLSERVER.format(session=SESSION, core=where.device))
+        (folder / "runtime.py").write_text(MLSERVER.format(session=SESSION, core=cores().device))
         settings = {"parallel_workers": 1, "grpc_port": port, "http_port": free_port(), "metrics_port": free_port(),
                     "host": "127.0.0.1", "grpc_max_message_length": 64 * 1024**2}  # fmt: skip
         (folder / "settings.json").write_text(json.dumps(settings))
@@ -198,17 +198,17 @@ def mlserver(environment: Path, where: Cores) -> Iterator[Peer]:
                 "inputs": [{"name": "image", "datatype": "FP32", "shape": [-1, 3, 224, 224]}],
             }))  # fmt: skip
         command = [str(environment / "bin" / "mlserver"), "start", str(folder)]
-        with _running(command, folder, where.front, {"PYTHONPATH": str(folder)}):
+        with _running(command, folder, cores().front, {"PYTHONPATH": str(folder)}):
             yield _ready(Peer("MLServer 1.7.1", f"127.0.0.1:{port}"))
 
 
 @contextlib.contextmanager
-def ray(environment: Path, where: Cores) -> Iterator[Peer]:
+def ray(environment: Path) -> Iterator[Peer]:
     """Ray Serve with one replica per network, through its gRPC proxy."""
     with tempfile.TemporaryDirectory() as name:
         folder, port = Path(name), free_port()
         (folder / "application.py").write_text(
-            RAY.format(session=SESSION, core=where.device, port=port, http=free_port(), paths=networks())
+            RAY.format(session=SESSION, core=cores().device, port=port, http=free_port(), paths=networks())
         )
         # The generated messages say that they come from this module, and Ray pickles them.
         (folder / "grpc_service_pb2.py").write_text("from tritonclient.grpc.service_pb2 import *\n")
@@ -216,7 +216,7 @@ def ray(environment: Path, where: Cores) -> Iterator[Peer]:
         with _running(
             command,
             folder,
-            where.front,
+            cores().front,
             {
                 "PYTHONPATH": str(folder),
                 "RAY_AUTH_MODE": "disabled",
@@ -227,7 +227,7 @@ def ray(environment: Path, where: Cores) -> Iterator[Peer]:
             yield _ready(Peer("Ray Serve 2.60", f"127.0.0.1:{port}", headers))
 
 
-PEERS: dict[str, tuple[str, Callable[[Path, Cores], contextlib.AbstractContextManager[Peer]]]] = {
+PEERS: dict[str, tuple[str, Callable[[Path], contextlib.AbstractContextManager[Peer]]]] = {
     "triton": ("Triton 2.51", triton), "mlserver": ("MLServer 1.7.1", mlserver), "ray": ("Ray Serve 2.60", ray),
 }  # fmt: skip
 

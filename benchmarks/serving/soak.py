@@ -3,13 +3,14 @@
 Small pictures at an even pace; a worker is killed every 20 s; every 30 s a network is loaded anew, a slow connection
 is opened and a policy is put in. Memory of the front end and of the worker (anonymous pages) every 5 s, drawn in
 docs/images/serving-soak.svg. Judged: every request one answer, one line of the ledger for each, and the front end's
-memory: the slope of a line through the second half of the run. ``--minutes M``, ``--small`` (1 minute), ``--write``.
+memory: the slope of a line through the second half of the run. ``--set minutes=M``; the quick run has one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import os
 import signal
 import socket
@@ -20,10 +21,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.serving.command import part
-from benchmarks.serving.machine import CpuTime, Watch, cpu_time, memory_bytes
-from benchmarks.serving.stage import BACK_S, Scale, Stage, call, ledger_lines, stage, steady, worker_back
-from benchmarks.table import Options, Table
+from benchmarks.serving.bench import Bench
+from benchmarks.serving.machine import CpuTime, cpu_time, memory_bytes
+from benchmarks.serving.stage import BACK_S, Scale, Stage, stage, steady, worker_back
+from benchmarks.table import Cell, Options, Table
+from eunomia.report.charts import new_axes
 
 PLOT = Path(__file__).parents[2] / "docs" / "images" / "serving-soak.svg"
 EVERY_S, KILL_S, CHANGE_S = 5.0, 20.0, 30.0
@@ -61,8 +63,8 @@ async def change(s: Stage, until: float) -> int:
     while time.perf_counter() + CHANGE_S < until:
         await asyncio.sleep(CHANGE_S)
         policy = ("edf+f", "weighted_fair")[rounds % 2]
-        await asyncio.to_thread(call, s.live, "/v2/repository/models/log/load", {})
-        await asyncio.to_thread(call, s.live, "/v2/eunomia/policy", {"name": policy}, 30.0, "PUT")
+        await s.call("/v2/repository/models/log/load", {})
+        await s.call("/v2/eunomia/policy", {"name": policy}, "PUT")
         with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 5.0) as line:
             line.sendall(b"POST /v2/models/small/infer HTTP/1.1\r\n")
         rounds += 1
@@ -85,71 +87,50 @@ def slope_mib_per_hour(samples: Sequence[Sample]) -> float:
     return float(np.polyfit(half[:, 0], half[:, 1], 1)[0]) * 3600.0 if len(half) > 2 else float("nan")
 
 
-def median(values: Sequence[float]) -> float:
-    """nan of nothing."""
-    return float(np.median(values)) if values else float("nan")
+def drawn(samples: Sequence[Sample]) -> str:
+    """Memory over time, as SVG."""
+    axes, text = new_axes(), io.StringIO()
+    minutes, front, worker = np.array(samples).T / [[60.0], [1.0], [1.0]]
+    axes.plot(minutes, front, label="front end")
+    axes.plot(minutes, worker, label=f"worker (killed every {KILL_S:.0f} s)")
+    axes.set(xlabel="minutes", ylabel="memory of its own, MiB", ylim=(0.0, None))
+    axes.legend()
+    axes.get_figure().savefig(text, format="svg", metadata={"Date": None})  # type: ignore[union-attr]
+    return text.getvalue()
 
 
-def svg(samples: Sequence[Sample]) -> str:
-    """Two lines over time."""
-    width, height, left, below = 720, 260, 50, 30
-    data = np.array(samples)
-    end_s, top = max(float(data[-1, 0]), 1.0), max(float(data[:, 1:].max()) * 1.1, 1.0)
-
-    def points(column: int) -> str:
-        x = left + data[:, 0] / end_s * (width - left - 10)
-        y = height - below - data[:, column] / top * (height - below - 10)
-        return " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
-
-    ticks = ""
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        y = f"{height - below - share * (height - below - 10):.0f}"
-        ticks += f'<text x="{left - 6}" y="{y}" text-anchor="end">{share * top:.0f}</text>'
-        ticks += f'<line x1="{left}" x2="{width - 10}" y1="{y}" y2="{y}" stroke="#ddd"/>'
-    for share in (0.0, 0.5, 0.95):
-        x = f"{left + share * (width - left - 10):.0f}"
-        ticks += f'<text x="{x}" y="{height - 10}" text-anchor="middle">{share * end_s / 60:.0f} min</text>'
-    box = f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11"'
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" {box}><title>Memory during the soak, MiB</title>'
-        f'<rect width="{width}" height="{height}" fill="#fff"/>{ticks}'
-        f'<polyline points="{points(1)}" fill="none" stroke="#0b6e99" stroke-width="1.5"/>'
-        f'<polyline points="{points(2)}" fill="none" stroke="#c2570c" stroke-width="1.5"/>'
-        f'<text x="{left + 8}" y="20" fill="#0b6e99">front end, MiB</text>'
-        f'<text x="{left + 110}" y="20" fill="#c2570c">worker, MiB (killed every {KILL_S:.0f} s)</text></svg>\n'
-    )
-
-
-def report(
-    s: Stage, samples: Sequence[Sample], away: Sequence[Away], rounds: int, minutes: float
-) -> list[str]:
-    """Counts and verdicts."""
-    c, failed = s.count, sum(s.count.reasons.values())
-    written = sum(line[2] == "small" and line[3] in ("hit", "late") for line in ledger_lines(s.folder))
-    slope, worst = slope_mib_per_hour(samples), max((back for back, _ in away), default=float("nan"))
-    bounded = not slope > GROWTH_MIB_PER_HOUR
+def facts(s: Stage, samples: Sequence[Sample], away: Sequence[Away], rounds: int) -> list[list[Cell]]:
+    """What was counted, and whether it is as promised."""
+    c, front = s.count, [mib for _, mib, _ in samples]
+    back_s, ran_s, waited_s = np.array([(t, cpu.ran_s, cpu.waited_s) for t, cpu in away]).reshape(-1, 3).T
+    slope, worst_s = slope_mib_per_hour(samples), float(back_s.max(initial=0.0))
+    written = sum(line[3] in ("hit", "late") for line in s.ledger())
+    reasons = ", ".join(f"{reason} {n}" for reason, n in c.reasons.items())
+    failed = f"{c.reasons.total()} failed with a reason" + f" ({reasons})" * bool(reasons)
+    older = " (older ones are in its snapshot)" * (written != c.answered)
+    middle = [float(np.median(values)) if len(values) else np.nan for values in (back_s, ran_s, waited_s)]
+    ran = f"ran {middle[1]:.2f} s, waited {middle[2]:.2f} s for a core (medians)"
+    back = f"{middle[0]:.2f} s (median), {worst_s:.2f} s at worst; target {BACK_S:g} s"
+    memory = f"{front[0]:.0f} MiB at the start, {max(front):.0f} at most, {front[-1]:.0f} at the end"
+    memory += f"; {slope:+.1f} MiB an hour over the second half"
     return [
-        f"{minutes:g} minutes at {s.scale.rate_per_s:g} requests/s, {len(away)} killed workers, {rounds} rounds of "
-        f"changes: {c.sent} sent, {c.answered} answered, {failed} failed with a reason "
-        f"({', '.join(f'{r} {n}' for r, n in c.reasons.items()) or 'none'}), {c.silent} without an answer.",
-        f"Worker back after {median([back for back, _ in away]):.2f} s (median), {worst:.2f} s at worst "
-        f"(target {BACK_S:g} s: {'met' if worst <= BACK_S else '**not met**'}); the new process ran "
-        f"{median([cpu.ran_s for _, cpu in away]):.2f} s of it and waited "
-        f"{median([cpu.waited_s for _, cpu in away]):.2f} s for a core (medians).",
-        f"Ledger: {written} lines for {c.answered} answers in its journal"
-        f"{'.' if written == c.answered else ' (older ones are in its snapshot).'}",
-        f"Front end {samples[0][1]:.0f} MiB at the start, {max(f for _, f, _ in samples):.0f} at most, "
-        f"{samples[-1][1]:.0f} at the end; {slope:+.1f} MiB an hour over the second half: "
-        f"{'bounded' if bounded else '**it grows**'}.",
-    ]  # fmt: skip
+        ["killed workers", len(away), None],
+        ["rounds of networks, connections and policies", rounds, None],
+        ["requests", f"{c.sent} sent, {c.answered} answered, {failed}, {c.silent} silent", c.silent == 0],
+        ["worker back", back, worst_s <= BACK_S],
+        ["the new worker by then", ran, None],
+        ["ledger", f"{written} lines for {c.answered} answers in its journal{older}", None],
+        ["memory of the front end", memory, not slope > GROWTH_MIB_PER_HOUR],
+    ]
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """One part of the page of the live server."""
-    minutes, watch = 1.0 if options.quick else float(options.given.get("minutes", 30.0)), Watch()
+    """Facts, and a picture of the memory."""
+    minutes = 1.0 if options.quick else float(options.given.get("minutes", 30.0))
+    bench = Bench("soak", options)
     with stage(Scale(rate_per_s=20.0)) as s:
         samples, away, rounds = asyncio.run(run(s, minutes * 60.0))
-        lines = report(s, samples, away, rounds, minutes)
-    watch.look()
-    made = part(["", *lines, "", f"![memory](../docs/images/{PLOT.name})"], watch)
-    yield replace(made, files={f"docs/images/{PLOT.name}": svg(samples)})
+        rows = facts(s, samples, away, rounds)
+    columns = f"{minutes:g} minutes at {s.scale.rate_per_s:g} requests/s; what was seen; as promised"
+    made = bench.table("all", columns, rows, [f"![memory](../docs/images/{PLOT.name})"])
+    yield replace(made, files={f"docs/images/{PLOT.name}": drawn(samples)})

@@ -7,8 +7,6 @@ import contextlib
 import json
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,13 +16,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.serving.broken import Postgres, WallClockJumps
-from benchmarks.serving.live import CACHE, Live, start, stop, toml
-from benchmarks.serving.machine import cores
+from benchmarks.serving.live import OPERATOR, Live, start, stop, write_server
 from benchmarks.serving.strange import SIDE, write_networks
 from eunomia.serving.observe.ledger import read_lines
-from eunomia.serving.tenants.grants import hash_key
 
-KEY = "eun_benchmark-operator"
 SHAPE = [1, 3, SIDE, SIDE]
 BACK_S = 2.0  # a lost worker serves again by then
 
@@ -70,24 +65,39 @@ class Stage:
         self.fine &= what
         self.notes.append(text if what else f"**{text}: NO**")
 
+    def all_answered(self, which: str) -> None:
+        """Demand an answer to every request of the steady load."""
+        self.demand(self.count.answered == self.count.sent, f"{which} answered")
+
+    def ledger(self) -> list[list[Any]]:
+        """All lines of the journal of the steady load's network: stamp, tenant, network, outcome."""
+        paths = sorted((self.folder / "ledger").glob("journal-*.log"))
+        return [line for path in paths for line in read_lines(path) if line[2] == "small"]
+
+    async def call(self, path: str, content: Any = None, method: str | None = None) -> tuple[int, Any]:
+        """One request of the operator, off the event loop."""
+        return await asyncio.to_thread(self.live.call, path, content, method)
+
+    async def ask(self, model: str, values: list[Any], datatype: str) -> tuple[int, Any]:
+        """One inference with one input x."""
+        body = {"inputs": [{"name": "x", "datatype": datatype, "shape": [len(values)], "data": values}]}
+        return await self.call(f"/v2/models/{model}/infer", body)
+
 
 @contextlib.contextmanager
 def stage(scale: Scale, environment: Mapping[str, str] | None = None, **changes: Any) -> Iterator[Stage]:
     """Start the server, its file changed by ``changes``; end it after the block."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        networks = write_networks(folder)
+        networks: list[dict[str, Any]] = [
+            {"name": network, "onnx": str(path)} for network, path in write_networks(folder).items()
+        ]
+        for network in networks:
+            network |= {"shapes": {"x": [1]}} if network["name"] in ("log", "index") else {}
+        facts = {"ledger_dir": str(folder / "ledger"), "database": f"sqlite:///{folder / 'tenants.db'}"}
         path = folder / "server.toml"
-        path.write_text(toml({
-            "http_port": 0, "grpc_port": 0, "cache_dir": str(CACHE), "ledger_dir": str(folder / "ledger"),
-            "arena_mib": 64.0,
-            "database": f"sqlite:///{folder / 'tenants.db'}", **changes,
-            "device": [{"name": "core", "cores": [cores().device]}],
-            "network": [{"name": n, "onnx": str(p), "shapes": {"x": [1]} if n in ("log", "index") else {}}
-                        for n, p in networks.items()],
-            "tenant": [{"name": "operator", "role": "admin", "key_sha256": [hash_key(KEY)]}],
-        }))  # fmt: skip
-        live = start(path, cores().front, environment)
+        write_server(path, {}, network=networks, arena_mib=64.0, **(facts | changes))
+        live = start(path, environment)
         try:
             yield Stage(folder, live, scale)
         finally:
@@ -102,9 +112,10 @@ async def steady(s: Stage, seconds: float) -> None:
     import aiohttp
 
     body = np.random.default_rng(0).random(SHAPE, np.float32).tobytes()
-    header = json.dumps({"inputs": [{"name": "image", "datatype": "FP32", "shape": SHAPE,
-                                     "parameters": {"binary_data_size": len(body)}}]}).encode()  # fmt: skip
-    headers = {"authorization": f"Bearer {KEY}", "Inference-Header-Content-Length": str(len(header))}
+    more = {"parameters": {"binary_data_size": len(body)}}
+    tensor = {"name": "image", "datatype": "FP32", "shape": SHAPE, **more}
+    header = json.dumps({"inputs": [tensor]}).encode()
+    headers = {**OPERATOR, "Inference-Header-Content-Length": str(len(header))}
 
     async def one() -> None:
         s.count.sent += 1
@@ -140,40 +151,13 @@ async def under_load(s: Stage, fault: Callable[[], Awaitable[None]]) -> None:
     await load
 
 
-def call(
-    live: Live, path: str, body: Any = None, timeout_s: float = 30.0, method: str | None = None
-) -> tuple[int, Any]:
-    """One JSON request with the operator's key."""
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(
-        f"http://{live.http}{path}", data, {"authorization": f"Bearer {KEY}"}, method=method
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=timeout_s) as answer:
-            text = answer.read()
-            return answer.status, json.loads(text) if text else None
-    except urllib.error.HTTPError as error:
-        return error.code, json.loads(error.read() or b"null")
-
-
-async def ask(s: Stage, model: str, values: list[Any], datatype: str) -> tuple[int, Any]:
-    """One inference with one input x, off the event loop."""
-    body = {"inputs": [{"name": "x", "datatype": datatype, "shape": [len(values)], "data": values}]}
-    return await asyncio.to_thread(call, s.live, f"/v2/models/{model}/infer", body)
-
-
 async def worker_back(s: Stage, old: int) -> float:
     """Seconds until another worker process has loaded its networks and answers."""
     began = time.perf_counter()
     while time.perf_counter() - began < 60.0:
-        status, state = await asyncio.to_thread(call, s.live, "/v2/eunomia/state")
+        status, state = await s.call("/v2/eunomia/state")
         alive = status == 200 and all(device["alive"] for device in state["devices"])
         if alive and s.live.workers and s.live.workers[0] != old:
             return time.perf_counter() - began
         await asyncio.sleep(0.02)
     return float("inf")
-
-
-def ledger_lines(folder: Path) -> list[list[Any]]:
-    """All lines of the journal."""
-    return [line for path in sorted((folder / "ledger").glob("journal-*.log")) for line in read_lines(path)]

@@ -11,12 +11,12 @@ from tests.size import COUNTS, any_uses, format_skips, guide_words, learning_lin
 ROOT = Path(__file__).resolve().parent.parent
 
 CEILINGS = {
-    "lines of learning": 9_300,
+    "lines of learning": 8_580,
     "lines of benchmarks and studies": 8_710,
-    "functions with more than 8 parameters, not compiled": 5,
-    "functions with 8 or more parameters, compiled ones too": 64,
-    "uses of Any": 1_140,
-    "fmt: skip": 200,
+    "functions with more than 8 parameters, not compiled": 3,
+    "functions with 8 or more parameters, compiled ones too": 56,
+    "uses of Any": 948,
+    "fmt: skip": 173,
     "import circles": 0,
     "guide words": 42_700,
     "lines of the longest file": 369,

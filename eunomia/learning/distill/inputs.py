@@ -7,9 +7,9 @@ rules also the sub-job on one accelerator; ``start`` rules alone what the start 
 from __future__ import annotations
 
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, SHARE
+from eunomia.learning.policy.trees import GLOBAL_AT, SHARE_AT
 
 NAMES = (*JOB, *PAIR, *GLOBAL, *SHARE)
-PAIR_AT, GLOBAL_AT, SHARE_AT = len(JOB), len(JOB) + len(PAIR), len(JOB) + len(PAIR) + len(GLOBAL)
 MAY_ASK = {
     "order": (*range(len(JOB)), *range(GLOBAL_AT, SHARE_AT)),
     "place": tuple(range(SHARE_AT)),

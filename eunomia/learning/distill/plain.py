@@ -14,12 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.contract.view import Assign, View
-from eunomia.learning.distill.inputs import GLOBAL_AT, NAMES, PAIR_AT, SHARE_AT
+from eunomia.learning.distill.inputs import NAMES
 from eunomia.learning.distill.rules import RuleSet
 from eunomia.learning.observation.plain import observe, pair_features
 from eunomia.learning.observation.sharing import PROPORTIONAL, describe_share, lost_work
 from eunomia.learning.observation.table import JOB
 from eunomia.learning.policy.decide import TRIED
+from eunomia.learning.policy.trees import GLOBAL_AT, PAIR_AT, SHARE_AT
 from eunomia.learning.policy.weights import Floats, Weights
 
 Flags = npt.NDArray[np.bool_]

@@ -10,7 +10,6 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Whole = npt.NDArray[np.int64]
 LEAF = -1
-COLUMNS = 4  # of a node in the block: feature, threshold, right child, value
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +53,7 @@ class Tree:
         return self.value[self.leaf_of(inputs)]
 
     def pack(self) -> Floats:
-        """The block that compiled code reads: COLUMNS numbers per node."""
+        """The block that compiled code reads (policy/trees.py)."""
         return (
             np.column_stack([self.feature, self.threshold, self.right, self.value]).astype(np.float64).ravel()
         )

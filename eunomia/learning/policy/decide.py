@@ -1,4 +1,4 @@
-"""The compiled decision of a learned policy: score all, then place and start one after another, or hold.
+"""The compiled decision of learned policies and of rules: score all, then place and start in turn, or hold.
 
 One pass per instant. Sub-jobs are taken in order of (promoted, hopeless, score, sequence). Each is given the
 accelerator of its highest ``place``; if that one is busy, the sub-job waits for it; if its start margin is negative,
@@ -12,6 +12,8 @@ bound go first.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -23,31 +25,10 @@ from eunomia.learning.observation.compiled import observe
 from eunomia.learning.observation.pairs import describe_pair, finish_times
 from eunomia.learning.observation.sharing import describe_share, lost_work
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, SHARE, START_JOB
+from eunomia.learning.policy import weights as at
 from eunomia.learning.policy.guards import is_strange, note_ranges
 from eunomia.learning.policy.network import evaluate
-from eunomia.learning.policy.weights import (
-    BASE,
-    COLLECT,
-    COUNTERS,
-    DECISIONS,
-    FORCED,
-    GATE,
-    HOLDS,
-    INVALID,
-    JOB_AT,
-    KIND,
-    PAIR_AT,
-    PLACE,
-    PLACES,
-    PROMOTED,
-    RESIDUAL,
-    SHARE_AT,
-    START_AT,
-    STARTS,
-    STARVE,
-    UNITS,
-    WAY,
-)
+from eunomia.learning.policy.trees import ORDER_TREE, PLACE_TREE, START_TREE, ask_tree
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -55,10 +36,27 @@ Flags = npt.NDArray[np.bool_]
 
 TRIED = 16
 N_JOB, N_PAIR, N_GLOBAL, N_SHARE = len(JOB), len(PAIR), len(GLOBAL), len(SHARE)
-ANY_IDLE, EFT, EFT_CA = range(len(PLACES))
+ANY_IDLE, EFT, EFT_CA = range(len(at.PLACES))
 weights_of = block_of(SYSTEM, 0, np.float64)  # the policy's numbers, as weights.py lays them out
 NOW, STARTED, LEFT, FINISHED = range(4)  # places in system.memory: the last instant that was decided
 FIRST, USUAL, LAST = -1, 0, 1  # tiers
+
+
+class Scene(NamedTuple):
+    """What one decision is about: the View's arrays, the features of all that waits, and the policy's block.
+
+    Taking an array out of it counts a reference, so that what runs once per sub-job takes arrays instead.
+    """
+
+    ready: Record
+    latency_s: Floats
+    demand: Floats
+    accelerators: Record
+    system: Record
+    block: Floats
+    jobs: Floats  # (n, JOB)
+    overall: Floats  # (GLOBAL,)
+    layer_s: float
 
 
 @jitted
@@ -82,20 +80,37 @@ def remember(ready: Record, system: Record, count: int) -> None:
 
 
 @jitted
+def survey_lanes(accelerators: Record, free_s: Floats, demand: Floats) -> int:
+    """Fill time left (0 = idle) and demand of all accelerators; returns how many are idle."""
+    idle = 0
+    for s in range(len(accelerators)):
+        free_s[s], demand[s] = 0.0, 0.0
+        if accelerators[s].request >= 0:
+            free_s[s] = max(accelerators[s].free_in_s, 1e-300)  # 0 means idle here
+            demand[s] = accelerators[s].demand_bytes_s
+        else:
+            idle += 1
+    return idle
+
+
+@jitted
 def score_all(
-    jobs: Floats, overall: Floats, block: Floats, residual: bool, score: Floats, margin: Floats
+    jobs: Floats, overall: Floats, block: Floats, learned: bool, score: Floats, margin: Floats
 ) -> bool:
     """Scores and the network's share of start margins; False if some score is not a number."""
-    kind, units = int(block[KIND]), int(block[UNITS])
+    kind = int(block[at.KIND])
     for i in range(len(jobs)):
         total = 0.0
         for f in range(N_JOB):
-            weight = block[BASE + f] + block[JOB_AT + f] if residual else block[BASE + f]
+            weight = block[at.BASE + f] + block[at.JOB_AT + f] if learned else block[at.BASE + f]
             if weight != 0.0:
                 total += weight * jobs[i, f]
         score[i], margin[i] = total, 0.0
-    if residual and kind > 0:
-        evaluate(jobs, overall, block, kind, units, score, margin)
+    if learned and kind == at.TREES:
+        for i in range(len(jobs)):
+            score[i] += ask_tree(block, ORDER_TREE, jobs[i], jobs[i], overall, jobs[i])
+    elif learned and kind > 0:
+        evaluate(jobs, overall, block, kind, int(block[at.UNITS]), score, margin)
     total = 0.0
     for i in range(len(jobs)):
         total += score[i] + margin[i]
@@ -107,14 +122,14 @@ def set_tiers(ready: Record, block: Floats, system: Record, tier: Ints) -> None:
     """Starving requests first, hopeless ones last."""
     for i in range(len(ready)):
         tier[i] = LAST if ready[i].late == 1 else USUAL
-        if system.now_s - ready[i].arrival_s > block[STARVE] * ready[i].iso_best_s:
+        if system.now_s - ready[i].arrival_s > block[at.STARVE] * ready[i].iso_best_s:
             tier[i] = FIRST
-            block[COUNTERS + PROMOTED] += 1.0
+            block[at.COUNTERS + at.PROMOTED] += 1.0
 
 
 @jitted
 def next_job(ready: Record, tier: Ints, score: Floats, open_: Flags) -> int:
-    """The sub-job to try next; -1 = none is left."""
+    """The sub-job to try next, which is open no longer; -1 = none is left."""
     best = -1
     for i in range(len(ready)):
         if not open_[i]:
@@ -133,49 +148,39 @@ def next_job(ready: Record, tier: Ints, score: Floats, open_: Flags) -> int:
 
 @jitted
 def place_job(
-    job: Record,
-    latency_s: Floats,
-    demand: Floats,
-    free_s: Floats,
-    running: float,
-    layer_s: float,
-    accelerators: Record,
-    system: Record,
-    block: Floats,
-    residual: bool,
-    finish_s: Floats,
-    y: Floats,
-) -> int:
+    job: Record, latency_s: Floats, demand: Floats, x: Floats, overall: Floats, free_s: Floats, running: float,
+    layer_s: float, accelerators: Record, system: Record, block: Floats, learned: bool, finish_s: Floats,
+    seen: Floats, y: Floats,
+) -> int:  # fmt: skip
     """The accelerator for one sub-job, busy or not; -1 = none. Leaves its pair features in ``y``."""
-    slow = max(1.0, running / system.bandwidth_bytes_s)
+    bandwidth = system.bandwidth_bytes_s
+    slow = max(1.0, running / bandwidth)
     least_s, soonest_s = finish_times(latency_s, free_s, slow, finish_s)
     chosen, best, best_idle = -1, 0.0, False
     for s in range(len(free_s)):
         idle = free_s[s] == 0.0
-        if latency_s[s] == np.inf or (block[PLACE] == ANY_IDLE and not idle):
+        if latency_s[s] == np.inf or (block[at.PLACE] == ANY_IDLE and not idle):
             continue
-        value_s = finish_s[s]
-        if block[PLACE] == ANY_IDLE:
-            value_s = latency_s[s]
-        elif block[PLACE] == EFT_CA:
-            own = max(1.0, (running + demand[s]) / system.bandwidth_bytes_s)
-            value_s = free_s[s] * slow + latency_s[s] * own
-        if residual:
+        value = finish_s[s]
+        if block[at.PLACE] == ANY_IDLE:
+            value = latency_s[s]
+        elif block[at.PLACE] == EFT_CA:
+            value = free_s[s] * slow + latency_s[s] * max(1.0, (running + demand[s]) / bandwidth)
+        if learned:
             describe_pair(
                 job, latency_s[s], finish_s[s], least_s, soonest_s, demand[s], running, layer_s,
-                accelerators[s].last_request, system, y,
+                accelerators[s].last_request, system, seen,
             )  # fmt: skip
-            value_s = value_s / soonest_s
+            value = value / soonest_s
+            if block[at.KIND] == at.TREES:
+                value -= ask_tree(block, PLACE_TREE, x, seen, overall, seen)
+            else:
+                for f in range(N_PAIR):
+                    value -= block[at.PAIR_AT + f] * seen[f]
+        if chosen < 0 or value < best or (value == best and idle and not best_idle):
+            chosen, best, best_idle = s, value, idle
             for f in range(N_PAIR):
-                value_s -= block[PAIR_AT + f] * y[f]
-        if chosen < 0 or value_s < best or (value_s == best and idle and not best_idle):
-            chosen, best, best_idle = s, value_s, idle
-    if residual and chosen >= 0:
-        s = chosen
-        describe_pair(
-            job, latency_s[s], finish_s[s], least_s, soonest_s, demand[s], running, layer_s,
-            accelerators[s].last_request, system, y,
-        )  # fmt: skip
+                y[f] = seen[f]
     return chosen
 
 
@@ -184,18 +189,20 @@ def start_margin(
     running: float, bandwidth: float, x: Floats, y: Floats, v: Floats, overall: Floats, block: Floats
 ) -> float:
     """gate - D/B + start . w + share . v; the globals' share of idle and D are those at the beginning of the pass."""
-    margin = block[GATE] - running / bandwidth
-    at = START_AT
+    margin = block[at.GATE] - running / bandwidth
+    if block[at.KIND] == at.TREES:
+        return margin + ask_tree(block, START_TREE, x, y, overall, v)  # type: ignore[no-any-return]
+    place = at.START_AT
     for f in range(N_PAIR):
-        margin += block[at + f] * y[f]
-    at += N_PAIR
+        margin += block[place + f] * y[f]
+    place += N_PAIR
     for f in range(N_GLOBAL):
-        margin += block[at + f] * overall[f]
-    at += N_GLOBAL
+        margin += block[place + f] * overall[f]
+    place += N_GLOBAL
     for f in range(len(START_JOB)):
-        margin += block[at + f] * x[START_JOB[f]]
+        margin += block[place + f] * x[START_JOB[f]]
     for f in range(N_SHARE):
-        margin += block[SHARE_AT + f] * v[f]
+        margin += block[at.SHARE_AT + f] * v[f]
     return margin  # type: ignore[no-any-return]
 
 
@@ -209,69 +216,49 @@ def running_demand(lane_demand: Floats) -> float:
 
 
 @jitted
-def _start_in_turn(
-    ready: Record,
-    latency_s: Floats,
-    demand: Floats,
-    accelerators: Record,
-    system: Record,
-    block: Floats,
-    residual: bool,
-    jobs: Floats,
-    overall: Floats,
-    layer_s: float,
-    score: Floats,
-    margin: Floats,
-    answer: Ints,
-) -> int:
+def _start_in_turn(scene: Scene, learned: bool, score: Floats, margin: Floats, answer: Ints) -> int:
     """The pass over sub-jobs; returns the number of answers."""
+    ready, latency_s, demand, accelerators, system, block, jobs, overall, layer_s = scene
     n, lanes = len(ready), len(accelerators)
-    tier, open_ = np.empty(n, np.int64), np.ones(n, np.bool_)
-    free_s, lane_demand, finish_s, y = np.empty(lanes), np.zeros(lanes), np.empty(lanes), np.zeros(N_PAIR)
-    v, scratch = np.empty(N_SHARE), np.empty(lanes + 1)
-    idle = 0
-    for s in range(lanes):
-        free_s[s] = 0.0
-        if accelerators[s].request >= 0:
-            free_s[s] = max(accelerators[s].free_in_s, 1e-300)  # 0 means idle here
-            lane_demand[s] = accelerators[s].demand_bytes_s
-        else:
-            idle += 1
+    tier, open_, y, v = np.empty(n, np.int64), np.ones(n, np.bool_), np.zeros(N_PAIR), np.empty(N_SHARE)
+    free_s, lane_demand, finish_s = np.empty(lanes), np.empty(lanes), np.empty(lanes)
+    seen, rates = np.zeros(N_PAIR), np.empty(lanes + 1)
+    idle = survey_lanes(accelerators, free_s, lane_demand)
     set_tiers(ready, block, system, tier)
     running, count, held, nothing_runs = system.demand_bytes_s, 0, 0, idle == lanes
-    counters, bandwidth, way = block[COUNTERS:], system.bandwidth_bytes_s, int(block[WAY])
-    standing = lost_work(way, lane_demand, bandwidth, scratch)
+    counters, bandwidth, way = block[at.COUNTERS :], system.bandwidth_bytes_s, int(block[at.WAY])
+    standing = lost_work(way, lane_demand, bandwidth, rates)
     while idle > 0 and held < TRIED:
-        if not residual and not nothing_runs and running > block[GATE] * bandwidth:
-            counters[HOLDS] += 1.0
+        if not learned and not nothing_runs and running > block[at.GATE] * bandwidth:
+            counters[at.HOLDS] += 1.0
             break
         i = next_job(ready, tier, score, open_)
         if i < 0:
             break
         open_[i] = False
         s = place_job(
-            ready[i], latency_s[i], demand[i], free_s, running, layer_s, accelerators, system, block, residual,
-            finish_s, y,
+            ready[i], latency_s[i], demand[i], jobs[i], overall, free_s, running, layer_s, accelerators, system,
+            block, learned, finish_s, seen, y,
         )  # fmt: skip
         if s < 0 or free_s[s] > 0.0:
             continue
-        if residual:
-            describe_share(way, lane_demand, standing, demand[i, s], bandwidth, scratch, v)
+        if learned:
+            describe_share(way, lane_demand, standing, demand[i, s], bandwidth, rates, v)
             value = margin[i] + start_margin(running, bandwidth, jobs[i], y, v, overall, block)
             if not value >= 0.0 and not nothing_runs:
                 held += 1
-                counters[HOLDS] += 1.0
+                counters[at.HOLDS] += 1.0
                 continue
             if not value >= 0.0:
-                counters[FORCED] += 1.0
+                counters[at.FORCED] += 1.0
         answer[count, 0], answer[count, 1] = i, s
         count += 1
         idle -= 1
         nothing_runs = False
         free_s[s], lane_demand[s] = max(latency_s[i, s], 1e-300), demand[i, s]
         running = running_demand(lane_demand)
-        standing = lost_work(way, lane_demand, bandwidth, scratch)
-    counters[STARTS] += count
+        standing = lost_work(way, lane_demand, bandwidth, rates)
+    counters[at.STARTS] += count
     return count
 
 
@@ -281,23 +268,18 @@ def decide(ready, latency_s, demand, energy, accelerators, system, answer, prior
     if n == 0 or already_decided(ready, system):
         return 0
     block = weights_of(system)
-    counters = block[COUNTERS:]
-    counters[DECISIONS] += 1.0
-    jobs, overall = np.empty((n, N_JOB)), np.empty(N_GLOBAL)
-    score, margin = np.empty(n), np.empty(n)
+    counters = block[at.COUNTERS :]
+    counters[at.DECISIONS] += 1.0
+    jobs, overall, score, margin = np.empty((n, N_JOB)), np.empty(N_GLOBAL), np.empty(n), np.empty(n)
     layer_s = observe(ready, accelerators, system, jobs, overall)
-    residual = block[RESIDUAL] == 1.0
-    if residual and is_strange(jobs, block, system):
-        residual = False
-    if block[COLLECT] == 1.0:
+    scene = Scene(ready, latency_s, demand, accelerators, system, block, jobs, overall, layer_s)
+    learned = block[at.RESIDUAL] == 1.0 and not is_strange(jobs, block, system)
+    if block[at.COLLECT] == 1.0:
         note_ranges(jobs, block)
-    if not score_all(jobs, overall, block, residual, score, margin):
-        counters[INVALID] += 1.0
-        residual = False
-        score_all(jobs, overall, block, False, score, margin)
-    count = _start_in_turn(
-        ready, latency_s, demand, accelerators, system, block, residual, jobs, overall, layer_s, score, margin,
-        answer,
-    )  # fmt: skip
+    if not score_all(jobs, overall, block, learned, score, margin):
+        counters[at.INVALID] += 1.0
+        learned = False
+        score_all(jobs, overall, block, learned, score, margin)
+    count = _start_in_turn(scene, learned, score, margin, answer)
     remember(ready, system, count)
     return count

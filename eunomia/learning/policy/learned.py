@@ -66,7 +66,7 @@ class LearnedPolicy:
         shared: bool = False,
     ) -> None:
         self.weights, self.name, self.starve, self.alarm, self.shared = weights, name, starve, alarm, shared
-        self.block = weights.pack(starve, alarm)
+        self.learned, self.block = weights.learned, weights.pack(starve, alarm)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LearnedPolicy, (self.weights, self.name, self.starve, self.alarm, self.shared)
@@ -75,7 +75,7 @@ class LearnedPolicy:
         """A run begins: is there anything that its accelerators share, and how?"""
         apart = self.shared and engine.problem.contention in APART
         self.block[GATE] = np.inf if apart else self.weights.gate
-        self.block[RESIDUAL] = float(self.weights.learned and not apart)
+        self.block[RESIDUAL] = float(self.learned and not apart)
         self.block[WAY] = WAYS.index(WAY_OF.get(engine.problem.contention, WAYS[0]))
         self.block[COUNTERS + UNSHARED] += float(apart)
         return None

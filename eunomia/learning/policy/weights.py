@@ -28,6 +28,7 @@ from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, SHARE, START
 Floats = npt.NDArray[np.float64]
 
 KINDS = ("linear", "hidden", "pointer")
+TREES = len(KINDS)  # the kind of a block that holds distilled rules (policy/trees.py)
 PLACES = ("any_idle", "eft", "eft_ca")
 INPUTS = len(JOB) + len(GLOBAL)
 

@@ -153,36 +153,24 @@ def _describe(jobs: Floats, i: int, y: Floats, overall: Floats, row: Record) -> 
 
 
 @jitted
-def _candidates(
-    ready: Record,
-    latency_s: Floats,
-    demand: Floats,
-    accelerators: Record,
-    system: Record,
-    block: Floats,
-    rows: Record,
-    requests: Ints,
-) -> int:
+def _candidates(scene: policy.Scene, rows: Record, requests: Ints) -> int:
     """Fill the features of the candidates, best score first; returns their number."""
+    ready, latency_s, demand, accelerators, system, block, jobs, overall, layer_s = scene
     n, lanes = len(ready), len(accelerators)
-    jobs, overall, score, margin = np.empty((n, N_JOB)), np.empty(N_GLOBAL), np.empty(n), np.empty(n)
-    tier, open_, y = np.empty(n, np.int64), np.ones(n, np.bool_), np.zeros(N_PAIR)
-    free_s, finish_s = np.zeros(lanes), np.empty(lanes)
-    for s in range(lanes):
-        if accelerators[s].request >= 0:
-            free_s[s] = max(accelerators[s].free_in_s, 1e-300)
-    layer_s = observe(ready, accelerators, system, jobs, overall)
+    score, margin, tier, open_ = np.empty(n), np.empty(n), np.empty(n, np.int64), np.ones(n, np.bool_)
+    free_s, lane_demand, finish_s = np.empty(lanes), np.empty(lanes), np.empty(lanes)
+    seen, y, count = np.zeros(N_PAIR), np.zeros(N_PAIR), 0
+    policy.survey_lanes(accelerators, free_s, lane_demand)
     policy.score_all(jobs, overall, block, True, score, margin)
     policy.set_tiers(ready, block, system, tier)
-    count = 0
     while count < MOST:
         i = policy.next_job(ready, tier, score, open_)
         if i < 0 or ready[i].late == 1:
             break
         open_[i] = False
         s = policy.place_job(
-            ready[i], latency_s[i], demand[i], free_s, system.demand_bytes_s, layer_s, accelerators, system, block,
-            True, finish_s, y,
+            ready[i], latency_s[i], demand[i], jobs[i], overall, free_s, system.demand_bytes_s, layer_s,
+            accelerators, system, block, True, finish_s, seen, y,
         )  # fmt: skip
         if s >= 0 and free_s[s] == 0.0:
             _describe(jobs, i, y, overall, rows[count])
@@ -226,7 +214,10 @@ def _note(
     if running == 0 or running == len(accelerators) or not open_to_start:
         return
     new = rows[head.rows : head.rows + MOST]
-    count = _candidates(ready, latency_s, demand, accelerators, system, block, new, requests)
+    jobs, overall = np.empty((len(ready), N_JOB)), np.empty(N_GLOBAL)
+    layer_s = observe(ready, accelerators, system, jobs, overall)
+    scene = policy.Scene(ready, latency_s, demand, accelerators, system, block, jobs, overall, layer_s)
+    count = _candidates(scene, new, requests)
     if count == 0:
         return
     _value(ws, new, requests, count)

@@ -12,7 +12,8 @@ from eunomia.cluster.policies.themis.tuner import SuccessiveHalving, tuned
 from eunomia.cluster.problem import ClusterProblem, build_problem
 from eunomia.cluster.simulate import ClusterRun
 from eunomia.cluster.throughput import ThroughputTable
-from eunomia.contract.cluster import Cluster, DeviceType, Floats
+from eunomia.contract.cluster import Cluster, DeviceType
+from eunomia.core.arrays import Floats
 from eunomia.metrics.fairness import jain
 
 

@@ -19,7 +19,8 @@ from eunomia.cluster.options import Restart, SimulationOptions
 from eunomia.cluster.policies.interference import InterferencePlacement
 from eunomia.cluster.problem import ClusterProblem, build_problem
 from eunomia.cluster.simulate import simulate_cluster
-from eunomia.contract.cluster import Cluster, Floats
+from eunomia.contract.cluster import Cluster
+from eunomia.core.arrays import Floats
 from eunomia.metrics.statistics import interval, paired_ratio
 from eunomia.sharing.interference import CoRun, Factorised, Predictor, predictor
 

@@ -22,7 +22,8 @@ from benchmarks.cluster.views import random_view
 from benchmarks.table import Cell, Options, Table, table
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.contract.allocation import Allocation, ClusterView
-from eunomia.contract.cluster import Cluster, Floats
+from eunomia.contract.cluster import Cluster
+from eunomia.core.arrays import Floats
 
 PEER_AT_MOST = 4096  # jobs; beyond, only ours
 PLAIN, PACKED = "max_min_fairness_perf", "max_min_fairness_packed"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from eunomia.contract.cluster import Floats
+from eunomia.core.arrays import Floats
 
 RANK, RIDGE, SWEEPS = 3, 0.05, 20
 

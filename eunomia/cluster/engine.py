@@ -17,7 +17,7 @@ from eunomia.cluster.problem import ClusterProblem
 from eunomia.cluster.recorder import Recorder
 from eunomia.cluster.rounds import Units
 from eunomia.contract.allocation import Allocation, Allocator, ClusterView, Elastic, Holdings
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import PolicyError
 
 PAIR = -1  # second member of a unit that is one job

@@ -7,7 +7,7 @@ import numpy as np
 from eunomia.cluster.completion import complete_pairs
 from eunomia.cluster.options import SimulationOptions
 from eunomia.cluster.problem import ClusterProblem
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 
 NOISE_STREAM = 3
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from eunomia.cluster.rounds import Units
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 
 
 def gang_speed(speed: Floats, used: Ints | Floats, how: str) -> float:

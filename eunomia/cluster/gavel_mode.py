@@ -22,7 +22,7 @@ from eunomia.cluster.engine import Engine, Floor
 from eunomia.cluster.placement import Held, same_places
 from eunomia.cluster.rounds import RoundQueue, Units, queue_order
 from eunomia.contract.allocation import Allocation
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 
 MAX_FAILED_ATTEMPTS = 5
 SHUFFLE_STREAM = 5  # Gavel seeds the order of types with seed + 5

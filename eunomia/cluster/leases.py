@@ -8,7 +8,7 @@ from eunomia.cluster.engine import Engine, Floor
 from eunomia.cluster.gangs import gang_speed
 from eunomia.cluster.placement import Held, same_places, spread_speed
 from eunomia.cluster.rounds import RoundQueue
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 
 MIXED = -2  # stands on several types
 MOST_SKIPPED = 64  # rounds

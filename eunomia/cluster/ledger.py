@@ -6,7 +6,7 @@ import numpy as np
 
 from eunomia.cluster.problem import ClusterProblem
 from eunomia.cluster.shares import isolated_throughput
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 
 
 class Ledger:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from eunomia.cluster.policies.themis.tuner import SuccessiveHalving
 from eunomia.cluster.problem import ClusterProblem
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
 
 NOISE_STREAM = 9

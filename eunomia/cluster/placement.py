@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from eunomia.cluster.options import Slowdown
 from eunomia.cluster.round_core import place
-from eunomia.contract.cluster import Cluster, Floats, Ints
+from eunomia.contract.cluster import Cluster
+from eunomia.core.arrays import Floats, Ints
 
 STYLES = {"pack": 0, "strided": 1, "spread": 2}
 

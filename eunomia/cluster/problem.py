@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from eunomia.cluster.job import TrainingJob, unique_jobs
 from eunomia.cluster.throughput import ThroughputTable, label
-from eunomia.contract.cluster import Cluster, Floats, Ints
+from eunomia.contract.cluster import Cluster
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError, PlatformError
 
 MODEL_GIB = "model_gib"  # trait: memory of a model that is split evenly over the job's workers

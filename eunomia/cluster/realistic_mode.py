@@ -15,7 +15,7 @@ import numpy as np
 from eunomia.cluster.engine import Engine
 from eunomia.cluster.failures import JobFailures, ServerFailures
 from eunomia.cluster.realistic_points import Points
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 
 PATIENCE = 1000  # rounds in which nothing runs, arrives or is repaired before the rest is reported unfinished
 

@@ -10,7 +10,7 @@ from eunomia.cluster.leases import MIXED, Leases
 from eunomia.cluster.placement import Held
 from eunomia.cluster.rounds import Units, queue_order
 from eunomia.contract.allocation import Allocation, Holdings
-from eunomia.contract.cluster import Ints
+from eunomia.core.arrays import Ints
 
 SHUFFLE_STREAM = 7
 

@@ -11,7 +11,7 @@ import numpy as np
 from eunomia.cluster.options import Recording
 from eunomia.cluster.rounds import Units
 from eunomia.contract.allocation import Allocation, ClusterView, Note
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 
 MAX_NAMED = 8
 MAX_CHOICES = 4_000_000  # rows; beyond it choices are no longer recorded, and the run says so

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from eunomia.contract.allocation import Allocation
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 
 FRESH = 1e9  # Gavel's priority per share of a unit that had nothing yet
 

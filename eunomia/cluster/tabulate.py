@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from eunomia.cluster.problem import ClusterProblem
 from eunomia.cluster.simulate import ClusterRun
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 
 RHO = "completion time over C, the time that the same steps take under the isolated share N_j / (M s_m) of each moment"
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from eunomia.cluster.job import TrainingJob
-from eunomia.contract.cluster import Cluster, Floats, Ints
+from eunomia.contract.cluster import Cluster
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError, PlatformError, TraceError
 
 Key = tuple[str, int]

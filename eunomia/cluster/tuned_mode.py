@@ -14,7 +14,7 @@ from eunomia.cluster.problem import ClusterProblem
 from eunomia.cluster.realistic_mode import RealisticMode
 from eunomia.cluster.simulate import ClusterRun
 from eunomia.contract.allocation import Allocation, Allocator, ClusterView, Needs
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
 
 FULL_LEFT = "full_left"  # steps that a trial's budget leaves: some trial of each search runs them all

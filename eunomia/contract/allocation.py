@@ -14,7 +14,8 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.contract.cluster import Cluster, Floats, Ints
+from eunomia.contract.cluster import Cluster
+from eunomia.core.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
 
 from eunomia.core.errors import ConfigError, EunomiaError, UnknownNameError
 from eunomia.core.own_file import from_file, split_file
@@ -49,7 +48,7 @@ class Registry:
             return self.plugins()[name].value
         raise UnknownNameError(self.kind, name, self.names())
 
-    def load(self, name: str) -> Any:
+    def load(self, name: str) -> object:
         """Import and return the object behind a registered name.
 
         Raises UnknownNameError, and ConfigError for an entry point that cannot be imported.
@@ -59,14 +58,15 @@ class Registry:
         module, _, attribute = self.path(name).partition(":")
         return getattr(importlib.import_module(module), attribute)
 
-    def resolve(self, text: str) -> Any:
+    def resolve(self, text: str) -> object:
         """``load`` of a name that the user of this machine wrote: ``FILE.py:NAME`` as well, which runs the file."""
         own = split_file(text)
         return self.load(text) if own is None else from_file(*own, self.kind)
 
-    def _plugin(self, entry: EntryPoint) -> Any:
+    def _plugin(self, entry: EntryPoint) -> object:
         try:
-            return entry.load()
+            found: object = entry.load()
+            return found
         except EunomiaError:
             raise
         except (Exception, SystemExit) as error:  # whatever a foreign package raises
@@ -77,7 +77,7 @@ class Registry:
             ) from error
 
 
-def made(found: Any, settings: Mapping[str, Any], what: str) -> Any:
+def made(found: object, settings: Mapping[str, object], what: str) -> object:
     """What a class or function gives for keyword settings. Raises ConfigError for settings that it does not take."""
     if not callable(found):
         raise ConfigError(f"{what} is {found!r}, which cannot be called; it must be a class or a function")

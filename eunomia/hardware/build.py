@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import PlatformError
 from eunomia.hardware import cache
 from eunomia.hardware.dataflow import MODEL_VERSION
 from eunomia.hardware.platform import Platform
-from eunomia.hardware.table import CostTable, Floats
+from eunomia.hardware.table import CostTable
 from eunomia.hardware.types import DeviceType, cost_of
 from eunomia.workload.model import DnnModel
 

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.core.arrays import Floats, Ints
 from eunomia.hardware.accelerator import AcceleratorType
 from eunomia.hardware.layer_cost import Traffic
-from eunomia.hardware.nest import Ints, Nest, block_sizes, ceil_div
+from eunomia.hardware.nest import Nest, block_sizes, ceil_div
 
-Floats = npt.NDArray[np.float64]
 KEPT = 4  # blocks of equal DRAM traffic that go on to the second search
 
 

@@ -8,10 +8,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import PlatformError
 from eunomia.workload.model import DnnModel
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

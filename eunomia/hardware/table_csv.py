@@ -15,9 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
+from eunomia.core.arrays import Floats
 from eunomia.core.atomic import write_text
 from eunomia.core.errors import PlatformError, TraceError
-from eunomia.hardware.table import CostTable, Floats
+from eunomia.hardware.table import CostTable
 from eunomia.workload.model import DnnModel
 
 REQUIRED = ("model", "layer", "type")

@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from eunomia.contract.contention import CONTENTION
+from eunomia.contract.rows import Ready, System
+from eunomia.core.arrays import Flags, Floats
 from eunomia.core.errors import ConfigError
 from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
@@ -31,9 +31,6 @@ from eunomia.inference.problem import Problem, build_problem
 from eunomia.inference.simulate import simulate_problem
 from eunomia.workload.requests import RequestTable
 
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
-
 # contention modes in which a priority is physics, not only order
 WEIGHING = tuple(name for name, model in CONTENTION.items() if model.weighs)
 PLACES = ("any_idle", "pref", "eft", "eft_ca")
@@ -42,24 +39,24 @@ PRICES = (0.0, 0.7)  # by the mean request, of lookahead without a budget; its o
 SEEDED = 5  # rules of the portfolio that are tried on what lookahead admits
 
 
-def credited_edf(ready: Any, system: Any) -> float:
+def credited_edf(ready: Ready, system: System) -> float:
     """Deadline less credit."""
-    return ready.deadline_s - ready.priority  # type: ignore[no-any-return]
+    return ready.deadline_s - ready.priority
 
 
-def credited_llf(ready: Any, system: Any) -> float:
+def credited_llf(ready: Ready, system: System) -> float:
     """Laxity less credit."""
-    return ready.deadline_s - ready.path_best_s - ready.priority  # type: ignore[no-any-return]
+    return ready.deadline_s - ready.path_best_s - ready.priority
 
 
-def credited_edf_bytes(ready: Any, system: Any) -> float:
+def credited_edf_bytes(ready: Ready, system: System) -> float:
     """Deadline with a toll on bandwidth (policies/ordering.py), less credit."""
-    return ready.deadline_s + 3.0 * ready.bytes_left / system.bandwidth_bytes_s - ready.priority  # type: ignore[no-any-return]
+    return ready.deadline_s + 3.0 * ready.bytes_left / system.bandwidth_bytes_s - ready.priority
 
 
-def credited_sjf(ready: Any, system: Any) -> float:
+def credited_sjf(ready: Ready, system: System) -> float:
     """Remaining work less credit."""
-    return ready.work_best_s - ready.priority  # type: ignore[no-any-return]
+    return ready.work_best_s - ready.priority
 
 
 CREDITED = {

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.core.arrays import Records
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import Problem
 
@@ -18,12 +18,12 @@ class Outcome:
 
     problem: Problem
     options: EngineOptions
-    results: npt.NDArray[Any]  # (n,) RESULT
-    subjobs: npt.NDArray[Any]  # (layers run,) SUBJOB
-    decisions: npt.NDArray[Any]  # (layers started,) DECISION
+    results: Records  # (n,) RESULT
+    subjobs: Records  # (layers run,) SUBJOB
+    decisions: Records  # (layers started,) DECISION
     free_in_s: npt.NDArray[np.float64]  # (layers started, S)
     busy_s: npt.NDArray[np.float64]  # (S,)
-    lanes: npt.NDArray[Any]  # (S,) LANE
+    lanes: Records  # (S,) LANE
     estimate_s: npt.NDArray[np.float64]  # (rows, types) what the scheduler believed at the end
     end_s: float
     events: int  # layers completed

@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError, PlatformError
 from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
 from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import SliKind
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 SLI_KINDS: tuple[SliKind, ...] = ("hit_rate", "drop_rate", "latency_mean", "latency_percentile", "throughput")
 

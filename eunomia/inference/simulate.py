@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,9 @@ import numpy.typing as npt
 from eunomia.contract import traits
 from eunomia.contract.constants import give_constants
 from eunomia.contract.contention import CONTENTION
-from eunomia.contract.view import Assign, View
+from eunomia.contract.rows import CompiledDecide, CompiledKey
+from eunomia.contract.view import Assign, Policy, View
+from eunomia.core.arrays import Records
 from eunomia.core.errors import ConfigError, PolicyError
 from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
@@ -30,12 +32,20 @@ from eunomia.inference.policies.ordering import fcfs
 from eunomia.inference.problem import Problem, build_problem
 from eunomia.workload.requests import RequestTable
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 class Engine:
     """One run in progress. ``run()`` to the end, or ``until_asked()`` and ``answer()`` step by step."""
 
     def __init__(
-        self, problem: Problem, rules: Rules, options: EngineOptions, key: Any = None, decide: Any = None
+        self,
+        problem: Problem,
+        rules: Rules,
+        options: EngineOptions,
+        key: CompiledKey | None = None,
+        decide: CompiledDecide | None = None,
     ) -> None:
         self.problem, self.options = problem, options
         self.state: State = new_state(problem, rules, options)
@@ -43,7 +53,7 @@ class Engine:
         self._decide = decide if decide is not None else compile_decide(_hold)
         self._run = modes.compiled_run(modes.kind_of(problem, rules, options))
         self._order: npt.NDArray[np.int64] = np.empty(0, np.int64)
-        self.companion: Any = None  # memory that a policy keeps beside this run
+        self.companion: object = None  # memory that a policy keeps beside this run
 
     def advance(self, answers: int = -1) -> bool:
         """Run until the policy must be asked (True) or the run has ended (False)."""
@@ -169,7 +179,7 @@ class Engine:
         running = state["lanes"]["node"][state["lanes"]["node"] >= 0]
         return np.unique(state["nodes"]["slot"][np.concatenate([waiting, running])])
 
-    def _still_running(self, running: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    def _still_running(self, running: npt.NDArray[np.int64]) -> Records:
         """Rows for layers that a horizon cut off: without an end."""
         rows = np.zeros(len(running), SUBJOB)
         lanes = self.state["lanes"][running]
@@ -183,7 +193,7 @@ class Engine:
 
 
 def simulate_problem(
-    problem: Problem, policy: str | Callable[..., Any], options: EngineOptions, *, stepped: bool = False
+    problem: Problem, policy: str | Policy, options: EngineOptions, *, stepped: bool = False
 ) -> Outcome:
     """Run one problem under one policy; the problem stays as it is.
 
@@ -220,12 +230,12 @@ def simulate_problem(
     return engine.outcome(time.perf_counter() - start, asked)
 
 
-def _decides_at_ticks(policy: Any, rules: Rules) -> bool:
+def _decides_at_ticks(policy: Policy, rules: Rules) -> bool:
     """Whether a tick's answer is defined: not of rules that bind earlier, nor of functions made for events alone."""
     return rules.bind == NO_BIND and (rules.mode != DECIDE or traits.DECIDE_TICK.of(policy) is not None)
 
 
-def _drive(engine: Engine, policy: Callable[[View], Sequence[Assign]], options: EngineOptions) -> list[float]:
+def _drive(engine: Engine, policy: Policy, options: EngineOptions) -> list[float]:
     """Answer every question of the engine; returns the wall time of each answer."""
     asked: list[float] = []
     running = engine.advance()
@@ -246,7 +256,7 @@ def _drive(engine: Engine, policy: Callable[[View], Sequence[Assign]], options: 
     return asked
 
 
-def _check_answer(policy: Any, assigns: Any) -> None:
+def _check_answer(policy: Policy, assigns: object) -> None:
     """Raises PolicyError for an answer that is no list of Assign."""
     if not isinstance(assigns, list | tuple) or not all(isinstance(entry, Assign) for entry in assigns):
         text = repr(assigns)
@@ -269,7 +279,7 @@ def _hold(ready, latency_s, demand, energy, accelerators, system, answer, priori
 class Result:
     """Tables of one run (schema.py) and what the run itself cost."""
 
-    tables: dict[str, Any]
+    tables: dict[str, pa.Table]
     events: int
     decisions: int
     end_s: float
@@ -283,7 +293,7 @@ def simulate(
     requests: RequestTable,
     table: CostTable,
     platform: PlatformLike,
-    policy: str | Callable[..., Any] = "edf",
+    policy: str | Policy = "edf",
     options: EngineOptions | None = None,
     *,
     stepped: bool = False,

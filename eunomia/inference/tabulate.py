@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,8 @@ from eunomia.core.schemas import ACCELERATORS, COSTS, DECISIONS, REQUESTS, SUBJO
 from eunomia.inference.kernel.layout import OUTCOMES
 from eunomia.inference.outcome import Outcome
 
-Array = npt.NDArray[Any]
+Numbers: TypeAlias = npt.NDArray[np.float64 | np.int64 | np.bool_]
+Column: TypeAlias = Numbers | pa.Array
 
 
 def tabulate(outcome: Outcome) -> dict[str, pa.Table]:
@@ -28,12 +30,12 @@ def tabulate(outcome: Outcome) -> dict[str, pa.Table]:
     return tables
 
 
-def _table(columns: dict[str, Any], schema: pa.Schema) -> pa.Table:
+def _table(columns: Mapping[str, Column], schema: pa.Schema) -> pa.Table:
     arrays = [_column(columns[field.name], field.type) for field in schema]
     return pa.table(arrays, schema=schema)
 
 
-def _column(values: Any, kind: pa.DataType) -> pa.Array:
+def _column(values: Column, kind: pa.DataType) -> pa.Array:
     if isinstance(values, pa.Array):
         return values
     if pa.types.is_floating(kind):  # nan = null
@@ -41,12 +43,12 @@ def _column(values: Any, kind: pa.DataType) -> pa.Array:
     return pa.array(values, kind)
 
 
-def _names(indices: Array, names: tuple[str, ...] | list[str]) -> pa.Array:
+def _names(indices: Numbers, names: tuple[str, ...] | list[str]) -> pa.Array:
     """A dictionary column without going through Python strings row by row."""
     return pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(names, pa.string()))
 
 
-def _renumber(values: list[str]) -> tuple[Array, list[str]]:
+def _renumber(values: list[str]) -> tuple[Numbers, list[str]]:
     """Indices into the distinct values, which dictionaries must not repeat."""
     distinct = list(dict.fromkeys(values))
     return np.array([distinct.index(value) for value in values], np.int64), distinct
@@ -116,7 +118,7 @@ def _costs(outcome: Outcome) -> pa.Table:
     model = np.searchsorted(table.offsets, row, side="right") - 1
     layer_names = np.array([layer.name for m in table.models for layer in m.layers], object)
 
-    def pick(array: Array) -> Array:
+    def pick(array: Numbers) -> Numbers:
         return array[row, kind]
 
     columns = {

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eunomia.metrics.columns import Floats, Subjobs
+from eunomia.core.arrays import Floats
+from eunomia.metrics.columns import Subjobs
 
 TOLERANCE = 1e-9  # relative: a demand equal to the limit but for rounding is not above it
 

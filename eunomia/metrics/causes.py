@@ -7,7 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from eunomia.metrics.columns import DROPPED, UNFINISHED, Floats, Ints, Requests
+from eunomia.core.arrays import Floats, Ints
+from eunomia.metrics.columns import DROPPED, UNFINISHED, Requests
 from eunomia.metrics.statistics import mean
 
 GRACE_S = 1e-9  # a request is a hit when finish <= deadline + GRACE (docs/engine.md)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eunomia.core.arrays import Floats
 from eunomia.metrics.fairness import jain
 from eunomia.metrics.metric import Metric
-from eunomia.metrics.statistics import Floats, mean, nearest_rank
+from eunomia.metrics.statistics import mean, nearest_rank
 
 UNFAIR = 1.05  # rho above which a job was treated unfairly, as in Shockwave (NSDI 2023)
 

@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import RecordError
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 Table: TypeAlias = pa.Table | Mapping[str, Any]  # a table of eunomia.core.schemas, or its columns as arrays
 Tables: TypeAlias = Mapping[str, Table]

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
-from eunomia.metrics.columns import Costs, Floats, Requests, Subjobs
+from eunomia.metrics.columns import Costs, Requests, Subjobs
 from eunomia.metrics.service import group_means, slowdown
 from eunomia.metrics.statistics import mean
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eunomia.metrics.columns import UNFINISHED, Floats, Names, Requests
+from eunomia.core.arrays import Floats
+from eunomia.metrics.columns import UNFINISHED, Names, Requests
 from eunomia.metrics.service import group_means, hit_rate, pair_codes, progress, rates
 
 

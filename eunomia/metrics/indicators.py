@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.schemas import PAIRS
-from eunomia.metrics.columns import DROPPED, HIT, LATE, OUTCOMES, Floats, Ints, Requests, Tables
+from eunomia.metrics.columns import DROPPED, HIT, LATE, OUTCOMES, Requests, Tables
 from eunomia.metrics.service import pair_codes
 from eunomia.metrics.statistics import mean, nearest_rank
 from eunomia.metrics.window import Measured, measured

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from eunomia.core.arrays import Floats
 from eunomia.metrics import bandwidth, causes, efficiency, fairness, indicators, service
-from eunomia.metrics.columns import Floats, Requests, Subjobs, Tables, accelerators, num_rows
+from eunomia.metrics.columns import Requests, Subjobs, Tables, accelerators, num_rows
 from eunomia.metrics.window import Measured
 from eunomia.workload.tenant import Agreement
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from eunomia.metrics.columns import DROPPED, LATE, UNFINISHED, Floats, Ints, Names, Requests
+from eunomia.core.arrays import Floats, Ints
+from eunomia.metrics.columns import DROPPED, LATE, UNFINISHED, Names, Requests
 from eunomia.metrics.statistics import mean
 
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import UnknownNameError
 from eunomia.core.records import RunRecords
 from eunomia.metrics import bandwidth, efficiency, fairness, indicators, service
 from eunomia.metrics.columns import Costs, Tables, decision_times_s
 from eunomia.metrics.metric import Direction, Metric, Unit
 from eunomia.metrics.run import Facts, Run
-from eunomia.metrics.statistics import NO_DATA, Estimate, Floats, interval, mean, nearest_rank
+from eunomia.metrics.statistics import NO_DATA, Estimate, interval, mean, nearest_rank
 from eunomia.metrics.statistics import paired_difference as minus
 from eunomia.metrics.window import measured
 from eunomia.workload.tenant import Agreement

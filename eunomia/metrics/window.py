@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
-from eunomia.metrics.columns import UNFINISHED, Floats, Requests, Tables
+from eunomia.metrics.columns import UNFINISHED, Requests, Tables
 
 
 @dataclass(frozen=True)

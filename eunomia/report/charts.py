@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
-from eunomia.metrics.statistics import Estimate, Floats
+from eunomia.metrics.statistics import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes

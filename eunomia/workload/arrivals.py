@@ -15,12 +15,10 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
 from eunomia.workload.quantity import not_negative, positive, share
-
-Floats = npt.NDArray[np.float64]
 
 BLOCK = 1024  # draws at a time; even; part of the seeded stream, so changing it changes every run
 

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
 from eunomia.workload.arrivals import cumulate
 from eunomia.workload.quantity import not_negative
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
 from eunomia.workload.arrivals import Replay
 from eunomia.workload.closed_loop import ClosedLoop
@@ -22,9 +23,6 @@ from eunomia.workload.quantity import positive
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.stream import Stream
 from eunomia.workload.tenant import Agreement
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 MAX_REQUESTS = 20_000_000
 

@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
 from eunomia.workload.arrivals import BLOCK
 from eunomia.workload.quantity import not_negative, positive
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 @runtime_checkable

@@ -7,12 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.core.errors import ConfigError
 from eunomia.workload.tenant import Agreement
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
 from eunomia.workload.deadlines import DeadlineRule, NoDeadline, Window
 from eunomia.workload.processes import Arrivals
 from eunomia.workload.quantity import not_negative, positive
 from eunomia.workload.tenant import Agreement
 
-Floats = npt.NDArray[np.float64]
 Mix = Literal["requests", "work"]
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.cluster.policies.packing_programme import best_packing
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
 
 

@@ -15,7 +15,7 @@ from eunomia.cluster.environments.deferrable import (
     first_fit,
     run_deferrable,
 )
-from eunomia.contract.cluster import Floats
+from eunomia.core.arrays import Floats
 
 START = (0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 2.0, 0.0)  # all start at once, shortest window first
 

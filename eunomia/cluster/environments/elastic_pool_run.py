@@ -22,7 +22,7 @@ from eunomia.cluster.environments.elastic_pool import (
     scale,
     time_bin,
 )
-from eunomia.contract.cluster import Floats
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
 
 Pattern = Literal["stable", "growing", "cycle", "on_off"]

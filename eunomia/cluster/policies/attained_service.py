@@ -9,7 +9,7 @@ import numpy as np
 from eunomia.cluster.policies.servers import holdings_of
 from eunomia.cluster.policies.serving_order import Memory, Ordered, Types, serve
 from eunomia.contract.allocation import Allocation, ClusterView, Holdings, Needs
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
 
 

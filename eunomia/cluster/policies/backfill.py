@@ -9,7 +9,7 @@ import numpy as np
 
 from eunomia.cluster.policies.serving_order import serve
 from eunomia.contract.allocation import Allocation, ClusterView, Needs
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
 
 

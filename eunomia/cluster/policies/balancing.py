@@ -10,7 +10,7 @@ import numpy as np
 from eunomia.cluster.policies.list_scheduling import max_min, mct, met, min_min, olb, sufferage
 from eunomia.cluster.policies.serving_order import Memory, serve
 from eunomia.contract.allocation import Allocation, ClusterView, Needs
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
 
 ON_ARRIVAL = ("random", "round_robin", "weighted_round_robin", "jsq", "power_of_d", "met", "mct", "olb")

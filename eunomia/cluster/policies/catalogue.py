@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from eunomia.contract.allocation import Allocator
 from eunomia.core.errors import ConfigError
@@ -65,7 +64,7 @@ ALLOCATORS = Registry(
 )
 
 
-def allocator(name: str, **settings: Any) -> Allocator:
+def allocator(name: str, **settings: object) -> Allocator:
     """Build a policy by name: ``allocator("max_min_fairness_perf", solver="simplex")``.
 
     Raises UnknownNameError with the nearest name, ConfigError for a setting that the policy does not have.
@@ -73,12 +72,12 @@ def allocator(name: str, **settings: Any) -> Allocator:
     return as_allocator(ALLOCATORS.load(name), settings, f"cluster policy '{name}'")
 
 
-def own_allocator(text: str, **settings: Any) -> Allocator:
+def own_allocator(text: str, **settings: object) -> Allocator:
     """The same for a name that the user of this machine wrote: ``FILE.py:NAME`` as well, which runs the file."""
     return as_allocator(ALLOCATORS.resolve(text), settings, f"cluster policy '{text}'")
 
 
-def as_allocator(found: Any, settings: Mapping[str, Any], what: str) -> Allocator:
+def as_allocator(found: object, settings: Mapping[str, object], what: str) -> Allocator:
     """An allocator, or what makes one from settings: a class or a function. Raises ConfigError for anything else."""
     policy = found
     if isinstance(found, type) or not isinstance(found, Allocator):

@@ -10,7 +10,7 @@ from eunomia.cluster.policies.goodput import Restarts, goodput
 from eunomia.cluster.policies.marginal import options
 from eunomia.cluster.policies.packing_programme import best_packing
 from eunomia.contract.allocation import Allocation, ClusterView, Needs, Note
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eunomia.contract.allocation import Allocation, ClusterView, Needs, PairShares
-from eunomia.contract.cluster import Ints
+from eunomia.core.arrays import Ints
 from eunomia.core.errors import ConfigError
 
 FORMS = ("random", "best", "packed")

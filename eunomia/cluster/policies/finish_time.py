@@ -14,7 +14,7 @@ from eunomia.cluster.solver.embedded import AGREED
 from eunomia.cluster.solver.highs import SolverError
 from eunomia.cluster.solver.programme import programme
 from eunomia.contract.allocation import Allocation, ClusterView, Note
-from eunomia.contract.cluster import Floats
+from eunomia.core.arrays import Floats
 
 TOLERANCE = 1e-7
 MAX_ROUNDS = 50

@@ -9,7 +9,7 @@ import numpy as np
 from eunomia.cluster.policies.servers import place_tight
 from eunomia.cluster.policies.serving_order import Memory, Types, serve
 from eunomia.contract.allocation import Allocation, ClusterView, Needs, PairShares
-from eunomia.contract.cluster import Ints
+from eunomia.core.arrays import Ints
 from eunomia.core.errors import ConfigError
 
 

@@ -7,25 +7,25 @@ one choice per job: -1 = waits, c = its c-th configuration. ``worth`` (M, C) wha
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.compiled import compiled
 
 
 @compiled
-def fitness(genome: Any, worth: Any, idle: float, power: float) -> Any:
+def fitness(genome: Ints, worth: Floats, idle: float, power: float) -> float:
     """Power mean of the jobs' worth, a waiting job counting as ``idle``; ``power`` < 0 favours who has least."""
     total = 0.0
     for m in range(len(genome)):
         value = idle if genome[m] < 0 else worth[m, genome[m]]
         total += max(value, 1e-9) ** power
-    return (total / len(genome)) ** (1.0 / power)
+    mean: float = (total / len(genome)) ** (1.0 / power)
+    return mean
 
 
 @compiled
-def repair(genome: Any, size: Any, kind: Any, room: Any, order: Any) -> None:
+def repair(genome: Ints, size: Ints, kind: Ints, room: Ints, order: Ints) -> None:
     """Make a genome fit: jobs in ``order`` keep their choice while it fits, the others wait."""
     free = room.copy()
     for m in order:
@@ -38,7 +38,7 @@ def repair(genome: Any, size: Any, kind: Any, room: Any, order: Any) -> None:
 
 
 @compiled
-def fill(genome: Any, worth: Any, size: Any, kind: Any, room: Any) -> None:
+def fill(genome: Ints, worth: Floats, size: Ints, kind: Ints, room: Ints) -> None:
     """Waiting jobs, in order, take the configuration of greatest worth that fits into what is left."""
     free = room.copy()
     for m in range(len(genome)):
@@ -59,16 +59,16 @@ def fill(genome: Any, worth: Any, size: Any, kind: Any, room: Any) -> None:
 
 @compiled
 def evolve(
-    people: Any,
-    worth: Any,
-    size: Any,
-    kind: Any,
-    room: Any,
+    people: Ints,
+    worth: Floats,
+    size: Ints,
+    kind: Ints,
+    room: Ints,
     idle: float,
     power: float,
     generations: int,
     seed: int,
-) -> Any:
+) -> Ints:
     """The fittest genome after so many generations; ``people`` (P, M) is the first one and is overwritten by the last.
 
     Each generation makes P children: two parents, each the better of two drawn; every gene from either; one gene in M
@@ -100,6 +100,6 @@ def evolve(
         both[:count] = both[order[:count]].copy()
         score[:count] = score[order[:count]].copy()
     people[:] = both[:count]
-    best = both[0].copy()
+    best: Ints = both[0].copy()
     fill(best, worth, size, kind, room)
     return best

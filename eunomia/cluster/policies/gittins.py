@@ -8,7 +8,7 @@ import numpy as np
 
 from eunomia.cluster.policies.serving_order import Types, fastest_s, serve
 from eunomia.contract.allocation import Allocation, ClusterView, Needs
-from eunomia.contract.cluster import Floats
+from eunomia.core.arrays import Floats
 
 GRID = 256  # ages at which the index is tabled
 

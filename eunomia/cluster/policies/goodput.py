@@ -6,7 +6,7 @@ import numpy as np
 
 from eunomia.cluster.policies.serving_order import Mask
 from eunomia.contract.allocation import ClusterView
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 
 
 def efficiency(scale: Ints, base: Ints, noise: Floats) -> Floats:

@@ -12,7 +12,7 @@ import numpy as np
 
 from eunomia.cluster.policies.serving_order import serve
 from eunomia.contract.allocation import Allocation, ClusterView, Needs, PairShares
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
 
 Rule = Literal["horus", "coscheml", "random", "alone"]

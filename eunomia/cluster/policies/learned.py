@@ -18,7 +18,7 @@ from eunomia.cluster.policies.attained_service import Tiresias
 from eunomia.cluster.policies.learned_features import FEATURES, History, features
 from eunomia.cluster.policies.serving_order import Types, serve
 from eunomia.contract.allocation import Allocation, ClusterView, Needs, Note
-from eunomia.contract.cluster import Floats
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
 
 START = (0.0,) * len(FEATURES)  # Tiresias itself

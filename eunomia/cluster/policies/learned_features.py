@@ -9,7 +9,7 @@ import numpy as np
 
 from eunomia.cluster.policies.serving_order import fastest_s
 from eunomia.contract.allocation import ClusterView
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 
 FEATURES = (
     "relative service",  # log(1 + device-seconds received / mean of those present)

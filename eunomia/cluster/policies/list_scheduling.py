@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import PlatformError
 
 

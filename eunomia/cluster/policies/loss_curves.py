@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eunomia.contract.allocation import ClusterView
-from eunomia.contract.cluster import Floats
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
 
 

@@ -10,7 +10,7 @@ from eunomia.cluster.policies.programmes import ProgrammePolicy, as_allocation
 from eunomia.cluster.solver.highs import SolverError
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution, programme
 from eunomia.contract.allocation import Allocation, ClusterView, Note
-from eunomia.contract.cluster import Floats
+from eunomia.core.arrays import Floats
 
 BISECTION = (100.0, 1e6)  # Gavel's first bracket, seconds
 WIDTH = 1.05

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from eunomia.contract.allocation import ClusterView
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 
 
 def options(view: ClusterView) -> tuple[Ints, Floats]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
 
 

@@ -10,7 +10,7 @@ from eunomia.cluster.policies.genetic_search import evolve
 from eunomia.cluster.policies.goodput import Restarts, goodput
 from eunomia.cluster.policies.marginal import options
 from eunomia.contract.allocation import Allocation, ClusterView, Needs
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
 
 RANDOM_PART = 4  # one in so many of the first generation is drawn at random

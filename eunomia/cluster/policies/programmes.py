@@ -14,7 +14,7 @@ from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution
 from eunomia.cluster.solver.solve import DEFAULT, warm_up
 from eunomia.cluster.solver.warm import WarmStart
 from eunomia.contract.allocation import Allocation, ClusterView, Needs, Note, PairShares
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
 
 

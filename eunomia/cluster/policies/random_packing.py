@@ -6,7 +6,7 @@ import numpy as np
 
 from eunomia.cluster.shares import isolated_shares
 from eunomia.contract.allocation import Allocation, ClusterView, Needs, PairShares
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
 
 LEAST = 1.0  # a pair whose normalised speeds sum to less is given up

@@ -9,7 +9,7 @@ import numpy as np
 from eunomia.cluster.policies.programmes import ProgrammePolicy, as_allocation
 from eunomia.cluster.solver.programme import programme
 from eunomia.contract.allocation import Allocation, ClusterView
-from eunomia.contract.cluster import Floats
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
 
 ORDERS = ("arrival", "shortest")

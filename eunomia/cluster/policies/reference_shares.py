@@ -8,7 +8,7 @@ import numpy as np
 
 from eunomia.cluster.shares import isolated_shares, proportional_share
 from eunomia.contract.allocation import Allocation, ClusterView, Needs
-from eunomia.contract.cluster import Floats
+from eunomia.core.arrays import Floats
 
 
 @dataclass(frozen=True)

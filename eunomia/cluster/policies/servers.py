@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from eunomia.contract.allocation import ClusterView, Holdings
-from eunomia.contract.cluster import Ints
+from eunomia.core.arrays import Ints
 
 
 def tight_gang(rest: Ints, gang: int) -> Ints:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from eunomia.contract.allocation import Allocation, ClusterView, Needs
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.compiled import compiled
 
 Mask = npt.NDArray[np.bool_]
@@ -50,7 +50,7 @@ def serve(
 
 
 @compiled
-def _serve(order: Any, score: Any, scale: Any, free: Any, overtake: bool, given: Any) -> None:
+def _serve(order: Ints, score: Floats, scale: Ints, free: Ints, overtake: bool, given: Ints) -> None:
     left = free.sum()
     for m in order:
         if left == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eunomia.cluster.policies.serving_order import Ordered, Types, fastest_s
 from eunomia.contract.allocation import ClusterView
-from eunomia.contract.cluster import Floats
+from eunomia.core.arrays import Floats
 
 
 def srtf(types: Types = "stay") -> Ordered:

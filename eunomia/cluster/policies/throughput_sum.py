@@ -12,7 +12,7 @@ from eunomia.cluster.solver.highs import solve_linear
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution, programme
 from eunomia.cluster.solver.ratio import solve_ratio
 from eunomia.contract.allocation import Allocation, ClusterView, Note
-from eunomia.contract.cluster import Floats
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
 
 GIVEN_UP = 1.0 - 1e-6

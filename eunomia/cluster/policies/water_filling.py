@@ -9,7 +9,7 @@ import numpy as np
 from eunomia.cluster.policies.programmes import ProgrammePolicy, as_allocation, fair_norm
 from eunomia.cluster.solver.programme import Bools, ShareProgramme, ShareSolution, programme
 from eunomia.contract.allocation import Allocation, ClusterView, Note
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
 
 SLACK = 1e-8  # a job may lose this part of what it gained in later passes

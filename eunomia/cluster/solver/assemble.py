@@ -8,7 +8,7 @@ import numpy as np
 
 from eunomia.cluster.solver.highs import INFINITY, LinearProgramme
 from eunomia.cluster.solver.programme import ShareProgramme
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from eunomia.cluster.solver.embedding import (
     SHORTEST,
     TOLERANCE,
 )
-from eunomia.contract.cluster import Floats
+from eunomia.core.arrays import Floats
 
 SIZE = 3  # of every second-order cone
 

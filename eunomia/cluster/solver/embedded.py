@@ -7,7 +7,7 @@ import threading
 import numpy as np
 
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution, SolveReport
-from eunomia.contract.cluster import Floats
+from eunomia.core.arrays import Floats
 
 AGREED = 13  # decimals kept: identical jobs tie; who starves keeps his tiny share, which is his rank
 OURS, AS_ECOS = (

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 
 GAMMA = 0.99  # part of the longest step that is taken
 LONGEST, SHORTEST = 0.999, 1e-6  # bounds of that step

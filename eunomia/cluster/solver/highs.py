@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError, EunomiaError
 
 INFINITY = float("inf")

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from eunomia.cluster.solver.grouping import group_rows
 from eunomia.contract.allocation import Note
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 
 Bools = npt.NDArray[np.bool_]
 

@@ -10,7 +10,7 @@ from eunomia.cluster.solver.assemble import assemble, pair_columns
 from eunomia.cluster.solver.highs import INFINITY, LinearProgramme, SolverError, solve_linear
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution
 from eunomia.cluster.solver.solve import ACCEPTED, accepted, dual_gap, from_linear, short, undo
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 
 
 def solve_ratio(problem: ShareProgramme, cost: Floats) -> ShareSolution:

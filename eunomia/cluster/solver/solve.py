@@ -15,7 +15,7 @@ from eunomia.cluster.solver.highs import LinearProgramme, LinearSolution, Solver
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution, SolveReport, programme
 from eunomia.cluster.solver.unpack import job_pairs
 from eunomia.cluster.solver.warm import WarmStart
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import UnknownNameError
 
 TOLERANCE = 1e-9

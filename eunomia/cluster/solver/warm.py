@@ -9,7 +9,7 @@ import numpy as np
 from eunomia.cluster.solver.assemble import Assembled
 from eunomia.cluster.solver.highs import BASIC, LOWER, Basis
 from eunomia.cluster.solver.programme import ShareProgramme
-from eunomia.contract.cluster import Ints
+from eunomia.core.arrays import Ints
 
 ENOUGH = 0.95  # part of the columns that must be known; with less, the old basis is farther away than none
 ROWS = 1 << 24

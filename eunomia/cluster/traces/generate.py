@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.cluster.throughput import ThroughputTable
-from eunomia.cluster.traces.job_trace import Floats, Ints, JobTrace, no_value, numbered
+from eunomia.cluster.traces.job_trace import JobTrace, no_value, numbered
 from eunomia.cluster.traces.jobs import TRACE_STREAM
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError, PlatformError
 
 Kind = Literal["continuous", "hours", "static"]

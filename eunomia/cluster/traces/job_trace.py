@@ -10,10 +10,9 @@ from typing import TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import TraceError
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 
 _ROWS = ("arrival_s", "gpus", "tenant", "job_type", "steps", "duration_s", "weight", "slo")

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import ParamSpec, TypeVar
 
 from numba import config, njit
 
+from eunomia.core.compiled import Compiled
 from eunomia.core.errors import ConfigError
 from eunomia.inference.kernel.bounds import refuse_negative_indices
 from eunomia.inference.kernel.machine_code import MachineCode
@@ -20,7 +21,9 @@ from eunomia.inference.kernel.parts import WholeCompiler, part
 
 refuse_negative_indices()
 STARTED_S = time.time()  # sources that are younger are not what this process runs
-Function = TypeVar("Function", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., object])
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def jitted(function: Function) -> Function:
@@ -61,7 +64,7 @@ def _no_collections() -> Iterator[None]:
             gc.enable()
 
 
-def compile_cached(function: Callable[..., Any], signature: Any, name: str, *folders: str) -> Any:
+def compile_cached(function: Callable[P, R], signature: object, name: str, *folders: str) -> Compiled[P, R]:
     """Compile for one signature, or load the machine code from the cache.
 
     ``name`` tells it from others of the same name and line; ``folders``: where the functions that it calls may stand.
@@ -74,4 +77,5 @@ def compile_cached(function: Callable[..., Any], signature: Any, name: str, *fol
     with _no_collections():
         dispatcher.compile(signature)
     dispatcher.disable_compile()
-    return dispatcher
+    made: Compiled[P, R] = dispatcher
+    return made

@@ -10,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from numba import from_dtype, types
 
+from eunomia.contract.rows import CompiledDecide, CompiledKey
 from eunomia.contract.view import ACCELERATOR, READY, SYSTEM
+from eunomia.core.compiled import Compiled
 from eunomia.inference.kernel.jit import compile_cached
 
+P = ParamSpec("P")
+R = TypeVar("R")
 READY_TYPE, ACCELERATOR_TYPE, SYSTEM_TYPE = from_dtype(READY), from_dtype(ACCELERATOR), from_dtype(SYSTEM)
 _floats = types.Array(types.float64, 2, "C", readonly=True)
 
@@ -36,7 +40,7 @@ DECIDE_TYPE = types.FunctionType(DECIDE_SIGNATURE)
 
 
 @cache
-def compile_key(function: Callable[..., float]) -> Any:
+def compile_key(function: Callable[..., float]) -> CompiledKey:
     """An ordering rule as machine code."""
     return _found_at_once(
         compile_cached(
@@ -47,7 +51,7 @@ def compile_key(function: Callable[..., float]) -> Any:
 
 
 @cache
-def compile_decide(function: Callable[..., int]) -> Any:
+def compile_decide(function: Callable[..., int]) -> CompiledDecide:
     """A policy over the View's arrays as machine code."""
     return _found_at_once(
         compile_cached(
@@ -57,16 +61,17 @@ def compile_decide(function: Callable[..., int]) -> Any:
     )
 
 
-def _found_at_once(dispatcher: Any, signature: Any) -> Any:
+def _found_at_once(dispatcher: Compiled[P, R], signature: object) -> Compiled[P, R]:
     """The same function with its addresses at hand.
 
     numba looks the address of a function argument up anew in every call, signature compared and symbol resolved: four
     times as long as the rest of a stepped decision. The code of a compiled rule never moves.
     """
-    result = dispatcher.get_compile_result(signature)
+    held: Any = dispatcher
+    result = held.get_compile_result(signature)
     names = result.fndesc.llvm_cfunc_wrapper_name, result.fndesc.llvm_func_name
     addresses = {name: result.library.get_pointer_to_function(name) for name in names}
     library = SimpleNamespace(get_pointer_to_function=addresses.__getitem__, holds=result.library)
     known = SimpleNamespace(fndesc=result.fndesc, library=library)
-    dispatcher.get_compile_result = lambda signature: known
+    held.get_compile_result = lambda signature: known
     return dispatcher

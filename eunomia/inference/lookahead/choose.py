@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from eunomia.contract.rows import System
 from eunomia.inference.kernel.greedy import place_over_view
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.lookahead.deliberate import deliberate
@@ -22,7 +21,7 @@ from eunomia.inference.lookahead.standing import correct_plan, meet_arrivals
 
 
 @jitted
-def refresh_plan(ws: Workspace, system: Any) -> None:
+def refresh_plan(ws: Workspace, system: System) -> None:
     """Put what the planner has finished in force, and give it work if requests have arrived or moves are left."""
     now_s, arrived = system.now_s, system.live + system.finished
     if ws.busy == 1:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
 from eunomia.core.addresses import give_blocks, link, share
+from eunomia.core.arrays import Records
 from eunomia.core.errors import PolicyError
 from eunomia.inference.kernel.setup import GREEDY, PLACEMENTS, Rules, width
 from eunomia.inference.kernel.state import State, new_state
 from eunomia.inference.lookahead.keys import ORDERS
 from eunomia.inference.lookahead.memory import ARRAYS, BLOCK, WORKSPACE
-from eunomia.inference.options import Estimator
+from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.problem import SLI_KINDS, Problem
 
@@ -49,12 +50,31 @@ class Settings:
                 raise PolicyError(f"lookahead: {name} is {getattr(self, name)}; it must be positive")
 
 
+class Begun(Protocol):
+    """What is needed of an Engine (inference/simulate.py)."""
+
+    @property
+    def problem(self) -> Problem:
+        """What it runs."""
+        ...
+
+    @property
+    def options(self) -> EngineOptions:
+        """How it runs it."""
+        ...
+
+    @property
+    def state(self) -> State:
+        """The memory of its kernel."""
+        ...
+
+
 @dataclass(eq=False)
 class Companion:
     """Memory of one lookahead for one engine; ``workspace`` (1,) WORKSPACE is what compiled code sees."""
 
-    workspace: Any
-    arrays: dict[str, Any]
+    workspace: Records
+    arrays: dict[str, Records]
     states: tuple[State, State]
 
     @property
@@ -81,7 +101,7 @@ def believed(problem: Problem, futures: int) -> Problem:
     return problem._replace(costs=times, jobs=longer)
 
 
-def attach(engine: Any, settings: Settings, portfolio: tuple[Greedy, ...]) -> Companion:
+def attach(engine: Begun, settings: Settings, portfolio: tuple[Greedy, ...]) -> Companion:
     """Allocate the memory and leave it where the compiled policy finds it.
 
     ``engine``: an Engine (inference/simulate.py) that has not begun to run.
@@ -108,7 +128,7 @@ def attach(engine: Any, settings: Settings, portfolio: tuple[Greedy, ...]) -> Co
     return Companion(workspace, arrays, (snapshot, trial))
 
 
-def _twin_states(engine: Any, model: Problem, futures: int) -> tuple[State, State]:
+def _twin_states(engine: Begun, model: Problem, futures: int) -> tuple[State, State]:
     """Two states of the believed problem, with everything in common that rollouts do not change.
 
     Neither grows, so there is room for all that a rollout can need: a slot for each request that the snapshot holds
@@ -137,7 +157,7 @@ def _twin_states(engine: Any, model: Problem, futures: int) -> tuple[State, Stat
 
 def _arrays(
     problem: Problem, settings: Settings, portfolio: tuple[Greedy, ...], nodes: int
-) -> dict[str, Any]:
+) -> dict[str, Records]:
     requests = len(problem.jobs.pair) + settings.futures * FUTURE
     lengths = {
         "portfolio": len(portfolio),
@@ -153,7 +173,7 @@ def _arrays(
     return arrays
 
 
-def _write_portfolio(rows: Any, portfolio: tuple[Greedy, ...]) -> None:
+def _write_portfolio(rows: Records, portfolio: tuple[Greedy, ...]) -> None:
     for row, rule in zip(rows, portfolio, strict=True):
         row["order"], row["place"] = ORDERS.index(rule.resolved.name), PLACEMENTS.index(rule.place)
         row["feasible"], row["gate"] = rule.feasible, rule.gate

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from eunomia.contract.rows import Ready, System
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.policies import ordering
 
@@ -37,7 +36,7 @@ def is_dynamic(order: int) -> bool:
 
 
 @jitted
-def order_key(order: int, job: Any, system: Any) -> float:
+def order_key(order: int, job: Ready, system: System) -> float:
     """The key of a sub-job under order number ``order`` of ORDERS; least first."""
     if order == 0:
         return _edf(job, system)

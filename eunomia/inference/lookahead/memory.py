@@ -57,7 +57,7 @@ ENTRY = np.dtype(  # of the agenda: a waiting sub-job of the rollout
     [("level", "i8"), ("key", "f8"), ("sequence", "i8"), ("node", "i8")], align=True
 )
 
-ARRAYS: dict[str, np.dtype[Any]] = {
+ARRAYS: dict[str, np.dtype[np.void]] = {
     "portfolio": RULE,
     "pairs": PAIR_STATE,
     "levels": LEVEL,  # (requests + futures,) the plan in force

@@ -6,15 +6,15 @@ import inspect
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
+from eunomia.contract.rows import CompiledDecide
 from eunomia.contract.view import Assign, View
 from eunomia.core.errors import PolicyError, UnknownNameError
 from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.setup import DECIDE, PLACEMENTS, Rules
 from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE
 from eunomia.inference.lookahead.choose import choose_by_plan
-from eunomia.inference.lookahead.companion import Companion, Settings, attach
+from eunomia.inference.lookahead.companion import Begun, Companion, Settings, attach
 from eunomia.inference.lookahead.keys import ORDERS
 from eunomia.inference.lookahead.objective import OBJECTIVES, TIE
 from eunomia.inference.policies.compiled import ask
@@ -43,12 +43,12 @@ class Lookahead:
         return Rules(DECIDE)
 
     @property
-    def decide(self) -> Any:
+    def decide(self) -> CompiledDecide:
         """The compiled decision."""
         return _compiled()
 
     @property
-    def decide_tick(self) -> Any:
+    def decide_tick(self) -> CompiledDecide:
         """The compiled decision at the ticks of a period: it queues all that the plan would start."""
         return _compiled_tick()
 
@@ -59,7 +59,7 @@ class Lookahead:
         order, place = ORDERS.index(base.resolved.name), PLACEMENTS.index(base.place)
         return float(order), float(place), float(base.feasible), base.gate
 
-    def attach(self, engine: Any) -> Companion:
+    def attach(self, engine: Begun) -> Companion:
         """Memory for one run of one engine; called when the run begins."""
         return attach(engine, self.settings, self.portfolio)
 
@@ -69,7 +69,7 @@ class Lookahead:
 
 
 @cache
-def _compiled() -> Any:
+def _compiled() -> CompiledDecide:
     return compile_cached(
         choose_by_plan,
         DECIDE_SIGNATURE,
@@ -81,7 +81,7 @@ def _compiled() -> Any:
 
 
 @cache
-def _compiled_tick() -> Any:
+def _compiled_tick() -> CompiledDecide:
     function = unrolled(choose_by_plan)
     return compile_cached(
         function,

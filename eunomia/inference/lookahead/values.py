@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numba import types
 
+from eunomia.core.arrays import Floats, Records
 from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.memory import node_at, slot_at, waiting_at
 from eunomia.inference.lookahead.companion import Companion
@@ -80,7 +81,7 @@ def _evaluate_all(workspaces, out):  # type: ignore[no-untyped-def]
 
 
 @cache
-def _compiled() -> Any:
+def _compiled() -> Callable[[Records, Floats], int]:
     signature = types.int64(types.Array(WORKSPACE_TYPE, 1, "C"), types.Array(types.float64, 2, "C"))
     return compile_cached(
         _evaluate_all,

@@ -23,8 +23,8 @@ accelerator, as all of AuRORA's are alike.
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from eunomia.contract.rows import Accelerator, Ready, Rows, System
 from eunomia.inference.kernel.greedy import place_over_view
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.setup import ANY_IDLE
@@ -35,7 +35,7 @@ URGENT = 1.5  # slack below this multiple of the time needed
 
 
 @jitted
-def _grant(job: Any, now_s: float) -> int:
+def _grant(job: Ready, now_s: float) -> int:
     slack_s = job.deadline_s - now_s
     if job.late == 1:
         return 1
@@ -45,7 +45,7 @@ def _grant(job: Any, now_s: float) -> int:
 
 
 @jitted
-def _rank(job: Any, system: Any) -> int:
+def _rank(job: Ready, system: System) -> int:
     """0 = urgent and started, 1 = in the queue, 2 = hopeless where those go last."""
     if tier(job, system) == 1:
         return 2
@@ -54,14 +54,14 @@ def _rank(job: Any, system: Any) -> int:
 
 
 @jitted
-def _key(job: Any, rank: int, now_s: float) -> float:
+def _key(job: Ready, rank: int, now_s: float) -> float:
     if rank == 0:
-        return (job.deadline_s - now_s) / job.path_best_s  # type: ignore[no-any-return]
+        return (job.deadline_s - now_s) / job.path_best_s
     return 0.0 if job.late == 1 else -(now_s - job.arrival_s) / job.iso_best_s
 
 
 @jitted
-def _held(request: int, accelerators: Any) -> int:
+def _held(request: int, accelerators: Rows[Accelerator]) -> int:
     held = 0
     for s in range(len(accelerators)):
         if accelerators[s].request == request:

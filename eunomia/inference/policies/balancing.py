@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from eunomia.contract.rows import CompiledKey
 from eunomia.contract.view import Assign, View
 from eunomia.core.errors import PolicyError, UnknownNameError
 from eunomia.inference.kernel.setup import BINDS, QUEUES, Rules
@@ -47,7 +47,7 @@ class Queueing:
         return Rules(QUEUES, bind=BINDS.index(self.bind), throttle=self.throttle)
 
     @property
-    def key(self) -> Any:
+    def key(self) -> CompiledKey:
         """The compiled order."""
         return compile_key(find_order(self.order).key)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from eunomia.contract.rows import Accelerator, Ready, Rows, System
+from eunomia.core.arrays import Floats, Ints
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.policies.compiled import Compiled
 
@@ -13,7 +13,14 @@ CONSIDERED = 64  # most urgent sub-jobs mapped per decision (deviation D10)
 
 
 @jitted
-def _map(ready: Any, latency_s: Any, accelerators: Any, system: Any, answer: Any, largest: bool) -> int:
+def _map(
+    ready: Rows[Ready],
+    latency_s: Floats,
+    accelerators: Rows[Accelerator],
+    system: System,
+    answer: Ints,
+    largest: bool,
+) -> int:
     """Repeat: take the sub-job whose earliest completion is least (or greatest), book its accelerator.
 
     A booked accelerator is busy for the sub-jobs mapped after it; only those mapped first on an

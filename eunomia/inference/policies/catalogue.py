@@ -8,11 +8,12 @@ and its settings in parentheses: ``herald(theta=0.2)+g0.9``. ``prema+tuned`` has
 from __future__ import annotations
 
 import inspect
+import math
 import re
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from eunomia.contract.traits import NAME, title
+from eunomia.contract.view import Policy
 from eunomia.core.errors import ConfigError, EunomiaError, PolicyError, UnknownNameError
 from eunomia.core.registry import Registry
 from eunomia.inference.kernel.setup import PLACEMENTS
@@ -25,6 +26,9 @@ from eunomia.inference.policies.settings import call_name, split_call
 from eunomia.inference.policies.supplied import as_policy
 from eunomia.inference.policies.tenant_gap import TENANT_ORDERS
 from eunomia.inference.policies.tuned import tuned_name
+
+if TYPE_CHECKING:
+    from eunomia.inference.policies.balancing import Queueing
 
 OWN_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)(?P<call>\(.*\))?")
 ORDERS.update({order.name: order for order in (PLANARIA, MOCA, DYSTA, *TENANT_ORDERS)})
@@ -86,33 +90,33 @@ def contention_aware_eft() -> Greedy:
     return Greedy("llf", "eft_ca", feasible=True)
 
 
-def round_robin() -> Any:
+def round_robin() -> Queueing:
     """First come, first served, accelerators in turn."""
     return _queueing("round_robin")
 
 
-def random() -> Any:
+def random() -> Queueing:
     """First come, first served, a random accelerator per sub-job."""
     return _queueing("random")
 
 
-def least_loaded() -> Any:
+def least_loaded() -> Queueing:
     """First come, first served, the accelerator with the least queued work."""
     return _queueing("least_loaded")
 
 
-def throttled() -> Any:
+def throttled() -> Queueing:
     """At most two sub-jobs per accelerator; the first with room, else wait."""
     return _queueing("throttled")
 
 
-def _queueing(bind: str) -> Any:
+def _queueing(bind: str) -> Queueing:
     from eunomia.inference.policies.balancing import Queueing
 
     return Queueing(bind)
 
 
-def load_policy(policy: str | Callable[..., Any]) -> Any:
+def load_policy(policy: str | Policy) -> Policy:
     """A policy object from its registered name; objects and functions pass through.
 
     Raises UnknownNameError, and ConfigError that names the policy where a setting in the name is out of range.
@@ -125,7 +129,7 @@ def load_policy(policy: str | Callable[..., Any]) -> Any:
         raise ConfigError(f"policy '{policy}': {error}") from error
 
 
-def own_policy(policy: str | Callable[..., Any]) -> Any:
+def own_policy(policy: str | Policy) -> Policy:
     """What the user of this machine calls a policy: a name, ``FILE.py:NAME[(key=value,...)]``, a class or an object.
 
     Importing runs the file. Raises what ``load_policy`` raises, and ConfigError for what is no policy.
@@ -149,7 +153,7 @@ def _own_file(policy: str) -> tuple[str, str, str]:
     return (found["file"], found["name"], found["call"] or "") if found else ("", "", "")
 
 
-def _named(policy: str) -> Any:
+def _named(policy: str) -> Policy:
     what = f"policy '{policy}'"
     if policy in POLICIES:
         return as_policy(POLICIES.load(policy), what)
@@ -181,7 +185,7 @@ def _registered(policy: str, name: str) -> str:
     return spelling
 
 
-def policy_name(policy: str | Callable[..., Any]) -> str:
+def policy_name(policy: str | Policy) -> str:
     """What to call a policy in tables: ``EDF+F`` and ``edf-feasible`` are ``edf+f``."""
     if isinstance(policy, str):
         if policy in POLICIES or policy.endswith("+tuned"):
@@ -204,21 +208,19 @@ def _greedy_by_grammar(name: str) -> Greedy:
     order, *suffixes = re.split(r"[+-]", text)
     if order not in ORDERS:
         raise UnknownNameError("policy", name, {*POLICIES.names(), *ORDERS, "edf+f+eft", "edf+eft+g0.9"})
-    settings: dict[str, Any] = {}
+    feasible, place, opening = False, None, math.inf
     for suffix in suffixes:
         if suffix == "g":
             raise ConfigError(f"policy '{name}': a gate is a positive number after +g, such as edf+g0.9")
         gate = re.fullmatch(r"g(\d*\.?\d+)", suffix)
         if suffix in ("f", "feasible"):
-            settings["feasible"] = True
-        elif suffix in PLACEMENTS and "place" in settings:
-            raise ConfigError(
-                f"policy '{name}' has two placements, {settings['place']} and {suffix}; give one of them"
-            )
+            feasible = True
+        elif suffix in PLACEMENTS and place is not None:
+            raise ConfigError(f"policy '{name}' has two placements, {place} and {suffix}; give one of them")
         elif suffix in PLACEMENTS:
-            settings["place"] = suffix
+            place = suffix
         elif gate:
-            settings["gate"] = float(gate[1])
+            opening = float(gate[1])
         else:
             raise UnknownNameError("suffix", suffix, ["f", *PLACEMENTS, "g0.9"], f" in policy '{name}'")
-    return Greedy(order, **settings)
+    return Greedy(order, place or "any_idle", feasible, opening)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from eunomia.contract.rows import Ready, System
 from eunomia.core.errors import PolicyError
 from eunomia.inference.kernel.jit import jitted
 
@@ -24,22 +24,22 @@ def gated_name(name: str, gate: float) -> str:
 
 
 @jitted
-def is_shut(system: Any) -> bool:
+def is_shut(system: System) -> bool:
     """Whether running layers already ask for more than gate x B (the same test as Greedy's)."""
-    return system.demand_bytes_s > system.parameters[GATE] * system.bandwidth_bytes_s  # type: ignore[no-any-return]
+    return system.demand_bytes_s > system.parameters[GATE] * system.bandwidth_bytes_s
 
 
 @jitted
-def tier(job: Any, system: Any) -> int:
+def tier(job: Ready, system: System) -> int:
     """1 for a hopeless request that the operator wants served after all others, else 0."""
     return job.late if system.late_last == 1 else 0
 
 
 @jitted
-def precedes(late: int, key: float, job: Any, best_late: int, best_key: float, best: Any) -> bool:
+def precedes(late: int, key: float, job: Ready, best_late: int, best_key: float, best: Ready) -> bool:
     """Whether (late, key, sequence) of a sub-job is less than that of the best one so far."""
     if late != best_late:
         return late < best_late
     if key != best_key:
         return key < best_key
-    return job.sequence < best.sequence  # type: ignore[no-any-return]
+    return job.sequence < best.sequence

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from eunomia.contract.rows import CompiledDecide
 from eunomia.contract.view import Assign, View
 from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.setup import DECIDE, Rules
@@ -36,12 +37,12 @@ class Compiled:
         return Rules(DECIDE)
 
     @property
-    def decide(self) -> Any:
+    def decide(self) -> CompiledDecide:
         """The compiled function."""
         return compile_decide(self.function)
 
     @property
-    def decide_tick(self) -> Any:
+    def decide_tick(self) -> CompiledDecide:
         """The compiled function for the ticks of a period: it queues all that it would start (unrolling.py)."""
         return _compile_unrolled(self.function)
 
@@ -54,10 +55,10 @@ class _Deciding(Protocol):
     """What runs inside the event loop: at events, and at the ticks of a period."""
 
     @property
-    def decide(self) -> Any: ...
+    def decide(self) -> CompiledDecide: ...
 
     @property
-    def decide_tick(self) -> Any: ...
+    def decide_tick(self) -> CompiledDecide: ...
 
 
 def ask(policy: _Deciding, view: View) -> list[Assign]:
@@ -79,7 +80,7 @@ def ask(policy: _Deciding, view: View) -> list[Assign]:
 
 
 @cache
-def _compile_unrolled(function: Callable[..., int]) -> Any:
+def _compile_unrolled(function: Callable[..., int]) -> CompiledDecide:
     name = f"unrolled {function.__qualname__}"
     return compile_cached(
         unrolled(function), DECIDE_SIGNATURE, name, "inference/kernel", "inference/policies"

@@ -34,10 +34,11 @@ so; (6) urgency of a hopeless request is 0.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from eunomia.contract.rows import Accelerator, Numbers, Ready, Rows, System
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import PolicyError
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.policies.choosing import gated_name, is_shut, precedes, tier, with_gate
@@ -51,7 +52,13 @@ STARTED, ALPHA, BETA, STEP, DIRECTION, BASE_COST, HITS, ENERGY, LAYERS, FINISHED
 
 @jitted
 def _map_score(
-    i: int, s: int, ready: Any, latency_s: Any, energy: Any, accelerators: Any, system: Any
+    i: int,
+    s: int,
+    ready: Rows[Ready],
+    latency_s: Floats,
+    energy: Floats,
+    accelerators: Rows[Accelerator],
+    system: System,
 ) -> float:
     job, memory = ready[i], system.memory
     total_s, total_j, able = 0.0, 0.0, 0
@@ -64,11 +71,12 @@ def _map_score(
     last = accelerators[s].last_request
     if last >= 0 and last != job.request:
         thrift -= system.parameters[SWITCH]
-    return urgency * total_s / latency_s[i, s] + memory[ALPHA] * starvation + memory[BETA] * thrift  # type: ignore[no-any-return]
+    score: float = urgency * total_s / latency_s[i, s] + memory[ALPHA] * starvation + memory[BETA] * thrift
+    return score
 
 
 @jitted
-def _move(memory: Any, sign: float) -> None:
+def _move(memory: Numbers, sign: float) -> None:
     """One step of the weight that the direction names: alpha up, alpha down, beta up, beta down."""
     direction = int(memory[DIRECTION])
     which = ALPHA if direction < 2 else BETA
@@ -76,7 +84,7 @@ def _move(memory: Any, sign: float) -> None:
 
 
 @jitted
-def _tune(memory: Any, cost: float) -> None:
+def _tune(memory: Numbers, cost: float) -> None:
     """Judge the weights that were tried in this window, then try the next ones."""
     if memory[TRYING] == 1.0 and cost >= memory[BASE_COST]:
         _move(memory, -1.0)
@@ -93,7 +101,7 @@ def _tune(memory: Any, cost: float) -> None:
 
 
 @jitted
-def _end_window(system: Any) -> None:
+def _end_window(system: System) -> None:
     """Start the clockwork; at the end of a window compute UXCost and move the weights."""
     memory, parameters = system.memory, system.parameters
     if memory[STARTED] == 0.0:
@@ -108,12 +116,12 @@ def _end_window(system: Any) -> None:
 
 
 @jitted
-def _will_miss(job: Any, now_s: float) -> bool:
-    return now_s + job.path_mean_s > job.deadline_s  # type: ignore[no-any-return]
+def _will_miss(job: Ready, now_s: float) -> bool:
+    return now_s + job.path_mean_s > job.deadline_s
 
 
 @jitted
-def _observe(i: int, s: int, ready: Any, latency_s: Any, energy: Any, system: Any) -> None:
+def _observe(i: int, s: int, ready: Rows[Ready], latency_s: Floats, energy: Floats, system: System) -> None:
     """Book what the start of this layer tells about energy and about its request's fate."""
     memory, job = system.memory, ready[i]
     least_j = np.inf

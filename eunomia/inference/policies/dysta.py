@@ -19,19 +19,19 @@ placement rule.
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from eunomia.contract.rows import Ready, System
 from eunomia.core.errors import PolicyError
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.ordering import Order
 
 
-def dysta_key(ready: Any, system: Any) -> float:
+def dysta_key(ready: Ready, system: System) -> float:
     """Least remaining work + beta x (spare slack + waiting penalty) first (Dysta, MICRO 2023); dynamic."""
     beta, unit_s = system.parameters[0], system.parameters[1]
     spare_s = max(0.0, ready.deadline_s - system.now_s - ready.work_best_s)
     waited = (system.now_s - ready.arrival_s) / ready.iso_best_s / system.live
-    return ready.work_best_s + beta * (spare_s + unit_s * waited)  # type: ignore[no-any-return]
+    return ready.work_best_s + beta * (spare_s + unit_s * waited)
 
 
 def dysta_order(beta: float = 0.01, unit_s: float = 1e-3) -> Order:

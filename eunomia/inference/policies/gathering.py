@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numba import typeof, types
 
+from eunomia.core.arrays import Floats, Ints
 from eunomia.inference.kernel.jit import compile_cached, jitted
-from eunomia.inference.policies.group import Floats, Ints
 from eunomia.inference.policies.knowledge import Knowledge
 
 
@@ -37,8 +38,13 @@ class Gathered(NamedTuple):
     genes: int
 
 
+_Arrays: TypeAlias = tuple[
+    Ints, Ints, Ints, Ints, Ints, Ints, Ints, Floats, int
+]  # the fields of ``Gathered``
+
+
 @jitted
-def _choose(knowledge: Knowledge, frontier: Frontier, r: int, depth: int, chosen: Any) -> float:
+def _choose(knowledge: Knowledge, frontier: Frontier, r: int, depth: int, chosen: Ints) -> float:
     """Mark (1 free, 2 running) the layers of request r to map; returns the time of what is left out."""
     offset = knowledge.offset[frontier.model[r]]
     count = knowledge.offset[frontier.model[r] + 1] - offset
@@ -66,7 +72,7 @@ def _choose(knowledge: Knowledge, frontier: Frontier, r: int, depth: int, chosen
     return left_out_s
 
 
-def _gather(knowledge: Knowledge, frontier: Frontier, most: int) -> Any:
+def _gather(knowledge: Knowledge, frontier: Frontier, most: int) -> _Arrays:
     """About ``most`` free jobs: all ready layers, and as many of those after them from each request."""
     requests = len(frontier.model)
     widest = 1
@@ -114,7 +120,7 @@ def _gather(knowledge: Knowledge, frontier: Frontier, most: int) -> Any:
 
 
 @cache
-def _compiled() -> Any:
+def _compiled() -> Callable[[Knowledge, Frontier, int], _Arrays]:
     one, number = np.zeros(1, np.int64), np.zeros(1)
     table = np.zeros((1, 1))
     knowledge = Knowledge(table, table, number, one, one, one)

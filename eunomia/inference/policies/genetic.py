@@ -12,17 +12,27 @@ from one parent, what they displace goes anywhere. Then every gene mutates with 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 from numba import typeof, types
 
+from eunomia.core.arrays import Floats, Ints
 from eunomia.inference.kernel.jit import compile_cached, jitted
-from eunomia.inference.policies.group import Floats, Group, Ints, evaluate, independent, list_schedule
+from eunomia.inference.policies.group import Group, evaluate, independent, list_schedule
 
 POPULATION, ELITE, PARENTS = 100, 0.05, 0.1  # shares of the population
 ROW, RANGE, ACCELERATOR, MUTATION = 0.9, 0.1, 0.1, 0.05  # probabilities, per genome; mutation per gene
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+State: TypeAlias = npt.NDArray[np.uint64]  # (1,) of the random numbers
+_Found: TypeAlias = tuple[Ints, Floats, Floats]  # lane, rank; least cost so far, per genome
+_Parents: TypeAlias = tuple[Ints, Floats, Floats, int]  # lanes, ranks, costs, least first; how many may breed
 
 
 class Mapping(NamedTuple):
@@ -37,7 +47,7 @@ class Mapping(NamedTuple):
 
 
 @jitted
-def draw(state: Any) -> float:
+def draw(state: State) -> float:
     """A uniform number in [0, 1) (splitmix64)."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     z = state[0]
@@ -47,13 +57,13 @@ def draw(state: Any) -> float:
 
 
 @jitted
-def draw_below(state: Any, bound: int) -> int:
+def draw_below(state: State, bound: int) -> int:
     """A uniform whole number in [0, bound)."""
     return min(int(draw(state) * bound), bound - 1)
 
 
 @jitted
-def draw_lane(state: Any, latency_s: Floats, job: int) -> int:
+def draw_lane(state: State, latency_s: Floats, job: int) -> int:
     """A uniform accelerator among those that can run the job."""
     while True:
         s = draw_below(state, latency_s.shape[1])
@@ -77,14 +87,14 @@ def reference_of(group: Group) -> float:
 
 
 @jitted
-def randomise(group: Group, accelerator: Ints, priority: Floats, state: Any) -> None:
+def randomise(group: Group, accelerator: Ints, priority: Floats, state: State) -> None:
     """A random genome."""
     for j in range(group.genes):
         accelerator[j], priority[j] = draw_lane(state, group.latency_s, j), draw(state)
 
 
 @jitted
-def pick_parent(state: Any, cost: Floats, parents: int) -> int:
+def pick_parent(state: State, cost: Floats, parents: int) -> int:
     """A parent, with a chance that falls linearly with its cost: none for the worst (if they differ)."""
     worst, total = cost[parents - 1], 0.0
     for p in range(parents):
@@ -100,7 +110,7 @@ def pick_parent(state: Any, cost: Floats, parents: int) -> int:
 
 
 @jitted
-def cross_row(group: Group, lane: Ints, rank: Floats, mum_lane: Ints, mum_rank: Floats, state: Any) -> None:
+def cross_row(group: Group, lane: Ints, rank: Floats, mum_lane: Ints, mum_rank: Floats, state: State) -> None:
     """Take a prefix or a suffix of one row from the other parent."""
     cut, prefix, first_row = draw_below(state, group.genes), draw(state) < 0.5, draw(state) < 0.5
     low, high = (0, cut + 1) if prefix else (cut, group.genes)
@@ -112,7 +122,9 @@ def cross_row(group: Group, lane: Ints, rank: Floats, mum_lane: Ints, mum_rank: 
 
 
 @jitted
-def cross_range(group: Group, lane: Ints, rank: Floats, mum_lane: Ints, mum_rank: Floats, state: Any) -> None:
+def cross_range(
+    group: Group, lane: Ints, rank: Floats, mum_lane: Ints, mum_rank: Floats, state: State
+) -> None:
     """Take the same range of both rows from the other parent."""
     a, b = draw_below(state, group.genes), draw_below(state, group.genes)
     for j in range(min(a, b), max(a, b) + 1):
@@ -121,7 +133,7 @@ def cross_range(group: Group, lane: Ints, rank: Floats, mum_lane: Ints, mum_rank
 
 @jitted
 def cross_accelerator(
-    group: Group, lane: Ints, rank: Floats, mum_lane: Ints, mum_rank: Floats, state: Any
+    group: Group, lane: Ints, rank: Floats, mum_lane: Ints, mum_rank: Floats, state: State
 ) -> None:
     """Take all jobs of one accelerator, with their order, from the other parent; jobs displaced by it go anywhere."""
     s = draw_below(state, len(group.running))
@@ -133,7 +145,7 @@ def cross_accelerator(
 
 
 @jitted
-def breed(group: Group, child: int, lanes: Any, ranks: Any, parents: Any, state: Any) -> None:
+def breed(group: Group, child: int, lanes: Ints, ranks: Floats, parents: _Parents, state: State) -> None:
     """Replace a genome by crossovers of parents, each with its own probability, and mutate it."""
     parent_lane, parent_rank, cost, count = parents
     for kind, chance in enumerate((ROW, RANGE, ACCELERATOR)):
@@ -154,7 +166,7 @@ def breed(group: Group, child: int, lanes: Any, ranks: Any, parents: Any, state:
             ranks[child, j] = draw(state)
 
 
-def _evolve(group: Group, lanes: Any, ranks: Any, samples: int, seed: int, given: int) -> Any:
+def _evolve(group: Group, lanes: Ints, ranks: Floats, samples: int, seed: int, given: int) -> _Found:
     """Evaluate the population, keep elites, breed, until ``samples`` genomes are evaluated.
 
     The first ``given`` genomes of ``lanes`` and ``ranks`` (P, genes) are kept as they are, the others drawn.
@@ -191,7 +203,7 @@ def _evolve(group: Group, lanes: Any, ranks: Any, samples: int, seed: int, given
         parents = max(2, int(population * PARENTS))
 
 
-def _sample(group: Group, samples: int, seed: int) -> Any:
+def _sample(group: Group, samples: int, seed: int) -> _Found:
     """Random genomes, the best of which is kept."""
     state = np.array([np.uint64(seed)])
     reference_s = reference_of(group)
@@ -223,43 +235,45 @@ def evolve(
     given = 0 if start is None else min(population, len(start[0]))
     if start is not None:
         lanes[:given], ranks[:given] = start[0][:given], start[1][:given]
-    return _mapping(group, *compiled("evolve")(group, lanes, ranks, samples, seed, given))
+    return _mapping(group, *compiled(_evolve)(group, lanes, ranks, samples, seed, given))
 
 
 def sample(group: Group, samples: int = 10_000, seed: int = 0) -> Mapping:
     """The best of ``samples`` random genomes: what a search must beat."""
-    return _mapping(group, *compiled("sample")(group, samples, seed))
+    return _mapping(group, *compiled(_sample)(group, samples, seed))
 
 
 def predict(group: Group, accelerator: Ints, priority: Floats) -> tuple[int, float]:
     """(predicted hits, makespan [s]) of one genome; for many, let the search do it."""
-    hits, makespan_s = compiled("evaluate")(group, accelerator, priority)
+    hits, makespan_s = compiled(evaluate)(group, accelerator, priority)
     return int(hits), float(makespan_s)
 
 
 def first_fit(group: Group) -> tuple[Ints, Floats]:
     """The genome of list scheduling: jobs in their order, each on its fastest idle accelerator."""
-    lane, rank = compiled("first_fit")(group)
+    lane, rank = compiled(list_schedule)(group)
     return lane, rank
 
 
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """Machine code of one of the four functions that are called from Python: compiled once, then kept on disk."""
+    return cast(Callable[P, R], _machine_code(getattr(function, "py_func", function)))
+
+
 @cache
-def compiled(name: str) -> Any:
-    """Machine code of a function by name: compiled once, then kept on disk."""
+def _machine_code(function: Callable[..., object]) -> Callable[..., object]:
     group = typeof(independent(np.ones((1, 1)), np.ones((1, 1)), 1.0))
     lane, rank = types.Array(types.int64, 1, "C"), types.Array(types.float64, 1, "C")
     lanes, ranks = types.Array(types.int64, 2, "C"), types.Array(types.float64, 2, "C")
     found = types.Tuple((lane, rank, rank))
-    functions: dict[str, tuple[Any, Any]] = {
-        "evolve": (_evolve, found(group, lanes, ranks, types.int64, types.int64, types.int64)),
-        "sample": (_sample, found(group, types.int64, types.int64)),
-        "first_fit": (list_schedule, types.Tuple((lane, rank))(group)),
-        "evaluate": (evaluate, types.Tuple((types.int64, types.float64))(group, lane, rank)),
-    }
-    function, signature = functions[name]
-    return compile_cached(
-        getattr(function, "py_func", function), signature, name, "inference/kernel", "inference/policies"
-    )
+    name = function.__name__.lstrip("_")
+    signature = {
+        "evolve": found(group, lanes, ranks, types.int64, types.int64, types.int64),
+        "sample": found(group, types.int64, types.int64),
+        "list_schedule": types.Tuple((lane, rank))(group),
+        "evaluate": types.Tuple((types.int64, types.float64))(group, lane, rank),
+    }[name]
+    return compile_cached(function, signature, name, "inference/kernel", "inference/policies")
 
 
 def _mapping(group: Group, accelerator: Ints, priority: Floats, history: Floats) -> Mapping:

@@ -6,11 +6,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import TypeAlias, cast
 
+import numpy as np
 from numba import njit, types
 
+from eunomia.contract.rows import CompiledKey
 from eunomia.contract.view import Assign, View
+from eunomia.core.arrays import Floats, Records
+from eunomia.core.compiled import Compiled
 from eunomia.core.errors import PolicyError, UnknownNameError
 from eunomia.inference.kernel.greedy import greedy_choice
 from eunomia.inference.kernel.setup import DYNAMIC, GREEDY, PLACEMENTS, Rules
@@ -78,7 +82,7 @@ class Greedy:
         return self.resolved.steady and not math.isfinite(self.gate)
 
     @property
-    def key(self) -> Any:
+    def key(self) -> CompiledKey:
         """The compiled order."""
         return compile_key(self.resolved.key)
 
@@ -106,12 +110,20 @@ class Greedy:
         return [view.assign(index, s)] if index >= 0 else []
 
 
+# key, ready, latency_s, demand_bytes_s, accelerators, system, place, feasible, gate -> row of ready, accelerator
+_Choose: TypeAlias = Callable[
+    [CompiledKey, Records, Floats, Floats, Records, np.void, int, bool, float], tuple[int, int]
+]
+
+
 @lru_cache(maxsize=1)
-def _choose() -> Any:
+def _choose() -> _Choose:
     """``greedy_choice`` for calls from Python."""
     ready, latency, demand, _, accelerators, system = DECIDE_SIGNATURE.args[:6]
     result = types.UniTuple(types.int64, 2)
     signature = result(
         KEY_TYPE, ready, latency, demand, accelerators, system, types.int64, types.boolean, types.float64
     )
-    return njit(signature, error_model="numpy")(cast(Any, greedy_choice).py_func)
+    function = cast(Compiled[..., tuple[int, int]], greedy_choice).py_func
+    made: _Choose = njit(signature, error_model="numpy")(function)
+    return made

@@ -20,10 +20,11 @@ that.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from eunomia.contract.rows import Accelerator, Rows
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import PolicyError, UnknownNameError
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.policies.choosing import gated_name, is_shut, precedes, tier, with_gate
@@ -40,7 +41,9 @@ def _cost(latency_s: float, energy_j: float, metric: int) -> float:
 
 
 @jitted
-def _place(i: int, latency_s: Any, energy: Any, accelerators: Any, theta: float, metric: int) -> int:
+def _place(
+    i: int, latency_s: Floats, energy: Floats, accelerators: Rows[Accelerator], theta: float, metric: int
+) -> int:
     """The accelerator of least cost among those that finish soon enough; idle ones win ties. -1 = it is busy.
 
     All finishes are inflated by the same max(1, D / B), which the comparison does not need.

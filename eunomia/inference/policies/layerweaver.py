@@ -20,10 +20,10 @@ one start at a time; (2) "equally urgent" is our own window.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from eunomia.contract.rows import Ready, System
 from eunomia.core.errors import PolicyError
 from eunomia.inference.kernel.greedy import place_over_view
 from eunomia.inference.kernel.jit import jitted
@@ -33,19 +33,19 @@ from eunomia.inference.policies.compiled import Compiled
 
 
 @jitted
-def _packing(demand: float, system: Any) -> float:
+def _packing(demand: float, system: System) -> float:
     """Bandwidth left idle by a layer that fits; positive infinity is the worst of all.
 
     Layers that do not fit come after those that do, by their excess, on a scale of B.
     """
     left = system.bandwidth_bytes_s - system.demand_bytes_s - demand
     if left >= 0.0:
-        return left  # type: ignore[no-any-return]
-    return system.bandwidth_bytes_s - left  # type: ignore[no-any-return]
+        return left
+    return system.bandwidth_bytes_s - left
 
 
 @jitted
-def _more_urgent(job: Any, other: Any) -> bool:
+def _more_urgent(job: Ready, other: Ready) -> bool:
     return precedes(job.late, job.deadline_s, job, other.late, other.deadline_s, other)
 
 

@@ -32,12 +32,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eunomia.contract.view import Assign, View
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import PolicyError
 from eunomia.inference.kernel.setup import STEP, Rules
 from eunomia.inference.policies.choosing import gated_name
 from eunomia.inference.policies.gathering import Frontier, Gathered, free_jobs, gather
 from eunomia.inference.policies.genetic import MUTATION, POPULATION, evolve, first_fit
-from eunomia.inference.policies.group import Floats, Group, Ints
+from eunomia.inference.policies.group import Group
 from eunomia.inference.policies.knowledge import Knowledge
 
 EVENT_S = 1e-7  # scheduler time per job and sample

@@ -18,15 +18,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
+from eunomia.contract.rows import Ready, System
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.ordering import Order
 
 
-def moca_key(ready: Any, system: Any) -> float:
+def moca_key(ready: Ready, system: System) -> float:
     """Greatest priority + waiting / isolated time first (MoCA, HPCA 2023); dynamic. Blind to deadlines."""
-    return -(ready.priority + (system.now_s - ready.arrival_s) / ready.iso_best_s)  # type: ignore[no-any-return]
+    return -(ready.priority + (system.now_s - ready.arrival_s) / ready.iso_best_s)
 
 
 MOCA = Order("moca", moca_key, dynamic=True)

@@ -7,72 +7,71 @@ that waiting sub-jobs can be kept in a heap; a *dynamic* one is evaluated at eve
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from eunomia.contract.rows import Key, Ready, System
 from eunomia.core.errors import UnknownNameError
 from eunomia.inference.kernel.noise import uniform
 
-Key = Callable[[Any, Any], float]
+Key = Key
 
 
-def fcfs(ready: Any, system: Any) -> float:
+def fcfs(ready: Ready, system: System) -> float:
     """First come, first served: time of arrival of the request. Blind to deadlines and sizes."""
-    return ready.arrival_s  # type: ignore[no-any-return]
+    return ready.arrival_s
 
 
-def edf(ready: Any, system: Any) -> float:
+def edf(ready: Ready, system: System) -> float:
     """Earliest deadline first. Optimal on one machine without overload; collapses beyond it."""
-    return ready.deadline_s  # type: ignore[no-any-return]
+    return ready.deadline_s
 
 
-def sjf(ready: Any, system: Any) -> float:
+def sjf(ready: Ready, system: System) -> float:
     """Shortest remaining work first, best-case time. Starves large networks."""
-    return ready.work_best_s  # type: ignore[no-any-return]
+    return ready.work_best_s
 
 
-def sjf_mean(ready: Any, system: Any) -> float:
+def sjf_mean(ready: Ready, system: System) -> float:
     """Shortest remaining work first, mean time over accelerator types."""
-    return ready.work_mean_s  # type: ignore[no-any-return]
+    return ready.work_mean_s
 
 
-def llf(ready: Any, system: Any) -> float:
+def llf(ready: Ready, system: System) -> float:
     """Least laxity first: deadline - now - remaining critical path (best case). ``now`` is common to all."""
-    return ready.deadline_s - ready.path_best_s  # type: ignore[no-any-return]
+    return ready.deadline_s - ready.path_best_s
 
 
-def llf_mean(ready: Any, system: Any) -> float:
+def llf_mean(ready: Ready, system: System) -> float:
     """Least laxity first with mean times over accelerator types."""
-    return ready.deadline_s - ready.path_mean_s  # type: ignore[no-any-return]
+    return ready.deadline_s - ready.path_mean_s
 
 
-def heft(ready: Any, system: Any) -> float:
+def heft(ready: Ready, system: System) -> float:
     """Highest upward rank first: longest mean-time path to the end (Topcuoglu et al., TPDS 2002). Deadline-blind."""
-    return -ready.path_mean_s  # type: ignore[no-any-return]
+    return -ready.path_mean_s
 
 
-def edf_bytes(ready: Any, system: Any) -> float:
+def edf_bytes(ready: Ready, system: System) -> float:
     """Deadline + 3 x remaining DRAM bytes / B: earliest deadline with a toll on bandwidth."""
-    return ready.deadline_s + 3.0 * ready.bytes_left / system.bandwidth_bytes_s  # type: ignore[no-any-return]
+    return ready.deadline_s + 3.0 * ready.bytes_left / system.bandwidth_bytes_s
 
 
-def priority(ready: Any, system: Any) -> float:
+def priority(ready: Ready, system: System) -> float:
     """Highest static priority first."""
-    return -ready.priority  # type: ignore[no-any-return]
+    return -ready.priority
 
 
-def shuffled(ready: Any, system: Any) -> float:
+def shuffled(ready: Ready, system: System) -> float:
     """A random order, drawn per sub-job from the run's seed: the floor for every other order."""
     return uniform(system.seed, ready.request, ready.layer, 4)
 
 
-def laxity_ratio(ready: Any, system: Any) -> float:
+def laxity_ratio(ready: Ready, system: System) -> float:
     """(deadline - now) / remaining critical path; dynamic. Collapses in overload."""
-    return (ready.deadline_s - system.now_s) / ready.path_best_s  # type: ignore[no-any-return]
+    return (ready.deadline_s - system.now_s) / ready.path_best_s
 
 
-def deficit_edf(ready: Any, system: Any) -> float:
+def deficit_edf(ready: Ready, system: System) -> float:
     """Time to the deadline x (1 - deficit), deficit = max(0, shortfall of the pair), at most 0.99; dynamic.
 
     The heuristic rival of Fair/Firm, after distance-based priority for (m,k)-firm streams: pairs
@@ -81,16 +80,16 @@ def deficit_edf(ready: Any, system: Any) -> float:
     """
     left_s = ready.deadline_s - system.now_s
     if left_s <= 0.0:
-        return left_s  # type: ignore[no-any-return]
-    return left_s * (1.0 - min(max(ready.gap, 0.0), 0.99))  # type: ignore[no-any-return]
+        return left_s
+    return left_s * (1.0 - min(max(ready.gap, 0.0), 0.99))
 
 
-def deficit_llf(ready: Any, system: Any) -> float:
+def deficit_llf(ready: Ready, system: System) -> float:
     """Laxity x (1 - deficit); dynamic. See ``deficit_edf``."""
     left_s = ready.deadline_s - system.now_s - ready.path_best_s
     if left_s <= 0.0:
-        return left_s  # type: ignore[no-any-return]
-    return left_s * (1.0 - min(max(ready.gap, 0.0), 0.99))  # type: ignore[no-any-return]
+        return left_s
+    return left_s * (1.0 - min(max(ready.gap, 0.0), 0.99))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,21 +17,21 @@ arrivals and completions of networks alone.
 from __future__ import annotations
 
 import math
-from typing import Any
 
+from eunomia.contract.rows import Ready, System
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.ordering import Order
 
 
-def planaria_key(ready: Any, system: Any) -> float:
+def planaria_key(ready: Ready, system: System) -> float:
     """Greatest priority / slack first; requests that cannot make it last, the least priority / work among them first.
 
     Planaria's score (MICRO 2020); dynamic.
     """
     slack_s = ready.deadline_s - system.now_s
     if slack_s < ready.path_best_s:
-        return ready.priority / ready.work_best_s  # type: ignore[no-any-return]
-    return -ready.priority / slack_s  # type: ignore[no-any-return]
+        return ready.priority / ready.work_best_s
+    return -ready.priority / slack_s
 
 
 PLANARIA = Order("planaria", planaria_key, dynamic=True)

@@ -25,10 +25,10 @@ the operator asks for that.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from eunomia.contract.rows import Ready, System
 from eunomia.core.errors import UnknownNameError
 from eunomia.inference.kernel.greedy import place_over_view
 from eunomia.inference.kernel.jit import jitted
@@ -41,11 +41,11 @@ SINCE_RUN, WAITED = range(2)
 
 
 @jitted
-def _token(job: Any, system: Any) -> float:
+def _token(job: Ready, system: System) -> float:
     waited_s = system.now_s - job.last_run_s
     if system.parameters[1] == WAITED:
         waited_s = max(0.0, system.now_s - job.arrival_s - job.attained_s)
-    return job.priority * (1.0 + waited_s / job.iso_best_s)  # type: ignore[no-any-return]
+    return job.priority * (1.0 + waited_s / job.iso_best_s)
 
 
 @jitted

@@ -20,10 +20,11 @@ counted; (2) the prototype's mean layer was that of all networks of the run.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from eunomia.contract.rows import Ready, Rows
+from eunomia.core.arrays import Flags, Floats
 from eunomia.inference.kernel.greedy import place_over_view
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.setup import EFT
@@ -32,7 +33,7 @@ from eunomia.inference.policies.compiled import Compiled
 
 
 @jitted
-def _representatives(ready: Any) -> Any:
+def _representatives(ready: Rows[Ready]) -> Flags:
     """(n,) True for one waiting sub-job per request, the one that became ready last."""
     order = np.argsort(ready["sequence"], kind="mergesort")
     order = order[np.argsort(ready["request"][order], kind="mergesort")]
@@ -44,7 +45,7 @@ def _representatives(ready: Any) -> Any:
 
 
 @jitted
-def _shorter_work_s(ready: Any, counted: Any) -> Any:
+def _shorter_work_s(ready: Rows[Ready], counted: Flags) -> Floats:
     """(n,) work of feasible requests with less remaining work than each sub-job."""
     order = np.argsort(ready["sequence"], kind="mergesort")
     order = order[np.argsort(ready["work_best_s"][order], kind="mergesort")]
@@ -61,7 +62,7 @@ def _shorter_work_s(ready: Any, counted: Any) -> Any:
 
 
 @jitted
-def _mean_layer_s(ready: Any, counted: Any) -> float:
+def _mean_layer_s(ready: Rows[Ready], counted: Flags) -> float:
     """Isolated time per layer, averaged over requests in order of sequence."""
     total_s, requests = 0.0, 0
     for i in np.argsort(ready["sequence"], kind="mergesort"):
@@ -71,13 +72,13 @@ def _mean_layer_s(ready: Any, counted: Any) -> float:
 
 
 @jitted
-def _score(job: Any, shorter_s: float, mean_s: float, lanes: int, now_s: float) -> float:
+def _score(job: Ready, shorter_s: float, mean_s: float, lanes: int, now_s: float) -> float:
     left_s = job.deadline_s - now_s
     laxity_s = left_s - job.path_best_s
     ttd = min(max(left_s / (120.0 * mean_s), -2.0), 4.0)
     lr = 0.5 * min(max(laxity_s / (job.work_best_s + mean_s), -2.0), 3.0)
     sjf_pressure = min(3.0, shorter_s / lanes / max(laxity_s, 0.5 * mean_s))
-    return -0.96 * ttd - 6.14 * job.late - 1.34 * lr - 2.31 * sjf_pressure  # type: ignore[no-any-return]
+    return -0.96 * ttd - 6.14 * job.late - 1.34 * lr - 2.31 * sjf_pressure
 
 
 def _by_pressure(ready, latency_s, demand, energy, accelerators, system, answer, priority):  # type: ignore[no-untyped-def]

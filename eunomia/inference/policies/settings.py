@@ -6,7 +6,6 @@ import inspect
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from eunomia.core.errors import ConfigError, UnknownNameError
 
@@ -87,7 +86,7 @@ def _value(text: str) -> Setting:
         return text
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:g}" if isinstance(value, int | float) else str(value)

@@ -5,34 +5,36 @@ from __future__ import annotations
 import functools
 import inspect
 import traceback
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import cast
 
 from eunomia.contract.traits import RULES
-from eunomia.contract.view import View
+from eunomia.contract.view import Policy, View
 from eunomia.core.errors import ConfigError, EunomiaError
 from eunomia.inference.policies.settings import Setting, checked_settings
 
 
-def as_policy(found: Any, what: str, settings: Mapping[str, Setting] | None = None) -> Any:
+def as_policy(found: object, what: str, settings: Mapping[str, Setting] | None = None) -> Policy:
     """The policy behind a name; ``what`` names it in errors.
 
     An object or a function of a View is a policy; settings are further arguments of the function. A class, or a
     function whose arguments all have defaults, makes a policy from settings. Raises ConfigError, UnknownNameError.
     """
     given = settings or {}
-    if not _makes_policies(found):
-        if given and not inspect.isfunction(found):
+    if not (callable(found) and _makes_policies(found)):
+        if not given:
+            policy = found
+        elif inspect.isfunction(found):
+            policy = _with_arguments(found, what, given)
+        else:
             raise ConfigError(f"{what} is set up already; it takes no settings")
-        policy = _with_arguments(found, what, given) if given else found
     else:
         known = inspect.signature(found).parameters
         policy = _made(found, what, checked_settings(what, known, given))
-    _check_takes_view(policy, what)
-    return policy
+    return _checked_policy(policy, what)
 
 
-def _made(found: Any, what: str, settings: Mapping[str, Setting]) -> Any:
+def _made(found: Callable[..., object], what: str, settings: Mapping[str, Setting]) -> object:
     """What a class or function makes. Raises ConfigError with the place at which foreign code raised."""
     try:
         return found(**settings)
@@ -45,7 +47,7 @@ def _made(found: Any, what: str, settings: Mapping[str, Setting]) -> Any:
         ) from error
 
 
-def _makes_policies(found: Any) -> bool:
+def _makes_policies(found: Callable[..., object]) -> bool:
     """Whether this is a class, or a function without a required argument whose first one is not the View."""
     if inspect.isclass(found):
         return True
@@ -57,24 +59,25 @@ def _makes_policies(found: Any) -> bool:
     return all(p.default is not kinds.empty or p.kind is kinds.VAR_KEYWORD for p in parameters)
 
 
-def _with_arguments(function: Any, what: str, settings: Mapping[str, Setting]) -> Any:
+def _with_arguments(function: Callable[..., object], what: str, settings: Mapping[str, Setting]) -> object:
     """A function of a View with its further arguments set."""
     _, *others = inspect.signature(function).parameters.values()
     values = checked_settings(what, {p.name: p for p in others}, settings)
     return functools.update_wrapper(functools.partial(function, **values), function)
 
 
-def _check_takes_view(policy: Any, what: str) -> None:
-    """Raises ConfigError for what cannot be called with one argument."""
+def _checked_policy(policy: object, what: str) -> Policy:
+    """The same object; raises ConfigError where it cannot be called with one argument."""
     if RULES.of(policy) is not None and not inspect.isclass(policy):
-        return
+        return cast(Policy, policy)  # machine code asks it
     if not callable(policy):
         raise ConfigError(f"{what} is {policy!r}, which cannot be called; it must be a function of a View")
     try:
         takes = inspect.signature(policy)
     except ValueError:  # a built-in function without a signature
-        return
+        return policy
     try:
         takes.bind(None)
     except TypeError:
         raise ConfigError(f"{what} takes {takes}; it must take one argument, the View") from None
+    return policy

@@ -27,9 +27,8 @@ seconds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
 
+from eunomia.contract.rows import Key, Ready, System
 from eunomia.core.errors import PolicyError, UnknownNameError
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.policies.greedy import Greedy
@@ -41,11 +40,11 @@ WELL_SERVED = -1.0
 
 
 @jitted
-def gap_of(ready: Any) -> float:
+def gap_of(ready: Ready) -> float:
     """Signed gap of the pair; -1 without an objective or data."""
     if math.isnan(ready.slo) or ready.sli_count == 0:
         return WELL_SERVED
-    return ready.gap  # type: ignore[no-any-return]
+    return ready.gap
 
 
 @jitted
@@ -57,12 +56,12 @@ def in_class(rank: float, time_s: float) -> float:
 
 
 @jitted
-def _below(ready: Any, margin: float) -> float:
+def _below(ready: Ready, margin: float) -> float:
     return 0.0 if gap_of(ready) + margin > 0.0 else 1.0
 
 
 @jitted
-def _triage(ready: Any, margin: float, lost: float) -> float:
+def _triage(ready: Ready, margin: float, lost: float) -> float:
     gap = gap_of(ready)
     if gap > lost:
         return 2.0
@@ -70,49 +69,49 @@ def _triage(ready: Any, margin: float, lost: float) -> float:
 
 
 @jitted
-def _left_s(ready: Any, system: Any) -> float:
-    return ready.deadline_s - system.now_s  # type: ignore[no-any-return]
+def _left_s(ready: Ready, system: System) -> float:
+    return ready.deadline_s - system.now_s
 
 
-def gap_first_edf(ready: Any, system: Any) -> float:
+def gap_first_edf(ready: Ready, system: System) -> float:
     """Pairs below their target (or within the margin of it) first, by deadline; dynamic."""
     return in_class(_below(ready, system.parameters[0]), _left_s(ready, system))
 
 
-def gap_first_sjf(ready: Any, system: Any) -> float:
+def gap_first_sjf(ready: Ready, system: System) -> float:
     """Pairs below their target (or within the margin of it) first, by remaining work; dynamic."""
     return in_class(_below(ready, system.parameters[0]), ready.work_best_s)
 
 
-def shift_edf(ready: Any, system: Any) -> float:
+def shift_edf(ready: Ready, system: System) -> float:
     """Earliest deadline first, deadlines moved by kappa x gap x relative deadline; dynamic."""
     if ready.deadline_s == math.inf:
         return math.inf
-    return ready.deadline_s - system.parameters[0] * gap_of(ready) * (ready.deadline_s - ready.arrival_s)  # type: ignore[no-any-return]
+    return ready.deadline_s - system.parameters[0] * gap_of(ready) * (ready.deadline_s - ready.arrival_s)
 
 
-def shift_sjf(ready: Any, system: Any) -> float:
+def shift_sjf(ready: Ready, system: System) -> float:
     """Shortest remaining work first, moved by kappa x gap x isolated time; dynamic."""
-    return ready.work_best_s - system.parameters[0] * gap_of(ready) * ready.iso_best_s  # type: ignore[no-any-return]
+    return ready.work_best_s - system.parameters[0] * gap_of(ready) * ready.iso_best_s
 
 
-def triage_edf(ready: Any, system: Any) -> float:
+def triage_edf(ready: Ready, system: System) -> float:
     """Pairs just below target, then those above, then those too far below to be saved; by deadline; dynamic."""
     rank = _triage(ready, system.parameters[0], system.parameters[1])
     return in_class(rank, _left_s(ready, system))
 
 
-def triage_sjf(ready: Any, system: Any) -> float:
+def triage_sjf(ready: Ready, system: System) -> float:
     """Pairs just below target, then those above, then those too far below; by remaining work; dynamic."""
     return in_class(_triage(ready, system.parameters[0], system.parameters[1]), ready.work_best_s)
 
 
-def worst_first_edf(ready: Any, system: Any) -> float:
+def worst_first_edf(ready: Ready, system: System) -> float:
     """Widest gap first, in steps; by deadline inside a step; dynamic."""
     return in_class(-math.floor(gap_of(ready) / system.parameters[0]), _left_s(ready, system))
 
 
-def worst_first_sjf(ready: Any, system: Any) -> float:
+def worst_first_sjf(ready: Ready, system: System) -> float:
     """Widest gap first, in steps; by remaining work inside a step; dynamic."""
     return in_class(-math.floor(gap_of(ready) / system.parameters[0]), ready.work_best_s)
 
@@ -123,7 +122,7 @@ _DEFAULTS: dict[str, tuple[float, ...]] = {
     "triage": (0.02, 0.25),  # margin, lost
     "worst_first": (0.05,),  # width
 }
-_KEYS: dict[str, Callable[[Any, Any], float]] = {
+_KEYS: dict[str, Key] = {
     key.__name__: key
     for key in (
         gap_first_edf,

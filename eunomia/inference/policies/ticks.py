@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
+from eunomia.contract.rows import CompiledKey
 from eunomia.contract.view import Assign, View
 
 
-def queue_all(key: Callable[[Any, Any], float], view: View, *, tiered: bool, queues: bool) -> list[Assign]:
+def queue_all(key: CompiledKey, view: View, *, tiered: bool, queues: bool) -> list[Assign]:
     """In order of (late if ``tiered``, key, sequence), each to the accelerator of least c'.
 
     With ``queues`` to that of least free + queued + c', queued growing as it goes. Priorities are -key.

@@ -12,18 +12,19 @@ Does badly: successors of what it starts are not there yet, and appear only when
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numba import njit
 
+from eunomia.contract.rows import Accelerator, Ready, Rows, System
 from eunomia.contract.view import ACCELERATOR, READY, SYSTEM
+from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.setup import GRACE_S
 
 
 @jitted
-def _free_next(lanes: Any, clock: Any) -> bool:
+def _free_next(lanes: Rows[Accelerator], clock: Rows[System]) -> bool:
     """Move the clock to the next end of a layer; False = nothing runs."""
     step_s = np.inf
     for s in range(len(lanes)):
@@ -47,7 +48,15 @@ def _free_next(lanes: Any, clock: Any) -> bool:
 
 
 @jitted
-def _book(i: int, s: int, left: Any, latency_s: Any, demand: Any, lanes: Any, clock: Any) -> None:
+def _book(
+    i: int,
+    s: int,
+    left: Rows[Ready],
+    latency_s: Floats,
+    demand: Floats,
+    lanes: Rows[Accelerator],
+    clock: Rows[System],
+) -> None:
     """Sub-job i runs on accelerator s from now on."""
     lanes[s].request, lanes[s].layer = left[i].request, left[i].layer
     lanes[s].free_in_s, lanes[s].demand_bytes_s = max(latency_s[i, s], 1e-12), demand[i, s]
@@ -56,7 +65,9 @@ def _book(i: int, s: int, left: Any, latency_s: Any, demand: Any, lanes: Any, cl
 
 
 @jitted
-def _keep(gone: Any, count: int, left: Any, row: Any, latency_s: Any, demand: Any, energy: Any) -> int:
+def _keep(
+    gone: Flags, count: int, left: Rows[Ready], row: Ints, latency_s: Floats, demand: Floats, energy: Floats
+) -> int:
     """Close the ranks of those that are left; returns their number."""
     kept = 0
     for i in range(count):

@@ -18,10 +18,11 @@ layer whose predecessor's accelerator was taken by a sibling begins a new block.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from eunomia.contract.rows import Accelerator, Ready, Rows
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import PolicyError
 from eunomia.inference.kernel.greedy import place_over_view
 from eunomia.inference.kernel.jit import jitted
@@ -31,7 +32,7 @@ from eunomia.inference.policies.compiled import Compiled
 
 
 @jitted
-def _kept(i: int, ready: Any, latency_s: Any, accelerators: Any, layers: int) -> int:
+def _kept(i: int, ready: Rows[Ready], latency_s: Floats, accelerators: Rows[Accelerator], layers: int) -> int:
     """The idle accelerator that the request keeps for this layer; -1 = a new block begins."""
     s = ready[i].accelerator
     if s < 0 or ready[i].layers_done % layers == 0:

@@ -21,10 +21,11 @@ branches the share follows the heaviest path left, so that layers off it get lat
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from eunomia.contract.rows import Accelerator, Ready, Rows, System
+from eunomia.core.arrays import Floats, Records
 from eunomia.core.errors import PolicyError
 from eunomia.inference.kernel.greedy import place_over_view
 from eunomia.inference.kernel.jit import jitted
@@ -34,7 +35,7 @@ from eunomia.inference.policies.compiled import Compiled
 
 
 @jitted
-def _own_s(i: int, latency_s: Any, accelerators: Any, mix: float) -> float:
+def _own_s(i: int, latency_s: Floats, accelerators: Rows[Accelerator], mix: float) -> float:
     """Weight of a layer: every type counts once."""
     total_s, kinds, best_s = 0.0, 0, np.inf
     for s in range(len(accelerators)):
@@ -47,16 +48,18 @@ def _own_s(i: int, latency_s: Any, accelerators: Any, mix: float) -> float:
 
 
 @jitted
-def _virtual_deadline_s(job: Any, own_s: float, mix: float) -> float:
+def _virtual_deadline_s(job: Ready, own_s: float, mix: float) -> float:
     if job.deadline_s == np.inf:
         return np.inf
     path_s = (1.0 - mix) * job.path_mean_s + mix * job.path_best_s
     iso_s = (1.0 - mix) * job.iso_mean_s + mix * job.iso_best_s
-    return job.arrival_s + (job.deadline_s - job.arrival_s) * (1.0 - (path_s - own_s) / iso_s)  # type: ignore[no-any-return]
+    return job.arrival_s + (job.deadline_s - job.arrival_s) * (1.0 - (path_s - own_s) / iso_s)
 
 
 @jitted
-def _place(i: int, due_s: float, latency_s: Any, demand: Any, accelerators: Any, system: Any) -> int:
+def _place(
+    i: int, due_s: float, latency_s: Floats, demand: Floats, accelerators: Records, system: System
+) -> int:
     """The fastest accelerator that finishes by then, else the earliest finish; -1 = it is busy."""
     slow = max(1.0, system.demand_bytes_s / system.bandwidth_bytes_s)
     chosen, idle, least = -1, False, np.inf

@@ -23,10 +23,11 @@ stays charged; (2) there are 62 tags: tenants beyond share them, by number modul
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
+from eunomia.contract.rows import Accelerator, Numbers, Ready, Rows
+from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.policies.choosing import gated_name, is_shut, tier, with_gate
 from eunomia.inference.policies.compiled import Compiled
@@ -35,12 +36,12 @@ VIRTUAL, FIRST, TAGS = 0, 1, 62  # places in system.memory
 
 
 @jitted
-def _place_of(job: Any) -> int:
-    return FIRST + job.tenant % TAGS  # type: ignore[no-any-return]
+def _place_of(job: Ready) -> int:
+    return FIRST + job.tenant % TAGS
 
 
 @jitted
-def _unserved(ready: Any) -> Any:
+def _unserved(ready: Rows[Ready]) -> Floats:
     """Work that tenants were charged and have not received, per unit of weight; -1 = nothing has begun."""
     rest = np.full(FIRST + TAGS, -1.0)
     for i in range(len(ready)):
@@ -52,27 +53,27 @@ def _unserved(ready: Any) -> Any:
 
 
 @jitted
-def _tag(job: Any, memory: Any, rest: Any) -> float:
+def _tag(job: Ready, memory: Numbers, rest: Numbers) -> float:
     place = _place_of(job)
     if rest[place] >= 0.0:
-        return memory[place] - rest[place]  # type: ignore[no-any-return]
-    return max(memory[VIRTUAL], memory[place])  # type: ignore[no-any-return]
+        return memory[place] - rest[place]
+    return max(memory[VIRTUAL], memory[place])
 
 
 @jitted
-def _before(late: int, tag: float, job: Any, best_late: int, best_tag: float, best: Any) -> bool:
+def _before(late: int, tag: float, job: Ready, best_late: int, best_tag: float, best: Ready) -> bool:
     """Least tag; inside a tenant hopeless last, then earliest deadline, then longest in the queue."""
     if tag != best_tag:
         return tag < best_tag
     if late != best_late:
         return late < best_late
     if job.deadline_s != best.deadline_s:
-        return job.deadline_s < best.deadline_s  # type: ignore[no-any-return]
-    return job.sequence < best.sequence  # type: ignore[no-any-return]
+        return job.deadline_s < best.deadline_s
+    return job.sequence < best.sequence
 
 
 @jitted
-def _fastest_idle(i: int, latency_s: Any, accelerators: Any) -> int:
+def _fastest_idle(i: int, latency_s: Floats, accelerators: Rows[Accelerator]) -> int:
     best = -1
     for s in range(len(accelerators)):
         able = accelerators[s].request < 0 and latency_s[i, s] < np.inf

@@ -53,6 +53,10 @@ def make_agent(name: str, settings: Any, context: Context) -> Agent:
     """The agent of a name. Raises UnknownNameError or ConfigError."""
     file, colon, attribute = name.rpartition(":")
     made = _from_file(Path(file), attribute) if colon and file.endswith(".py") else AGENTS.load(name)
+    if not callable(made):
+        raise ConfigError(
+            f"training algorithm '{name}' is {made!r}; it must be a function of (settings, context)"
+        )
     agent: Agent = made(settings, context)
     return agent
 

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Floats, Ints
 from eunomia.hardware.table import CostTable
 from eunomia.workload.model import DnnModel
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Bytes = Literal["typed", "least"]
 
 EXACT = 1e-9  # rows whose ratios agree to this count as proportional

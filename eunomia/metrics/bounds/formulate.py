@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eunomia.core.arrays import Floats, Ints
 from eunomia.metrics.bounds.instance import Instance
 from eunomia.metrics.bounds.program import Builder
-from eunomia.metrics.bounds.windows import AUTO_EVENTS, Floats, Ints, cut_points, overlaps
+from eunomia.metrics.bounds.windows import AUTO_EVENTS, cut_points, overlaps
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
 from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
 from eunomia.metrics.bounds.formulate import cut, formulate
 from eunomia.metrics.bounds.instance import BoundOptions, build_instance
-from eunomia.metrics.bounds.program import Floats, Ints
 from eunomia.metrics.bounds.solver import solve
 from eunomia.workload.requests import RequestTable
 

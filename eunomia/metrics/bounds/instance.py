@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from eunomia.contract.contention import CONTENTION
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError, PlatformError, UnknownNameError
 from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
 from eunomia.metrics.bounds.demand import Bytes, ModelDemand, least_costs, model_demand
-from eunomia.metrics.bounds.windows import CLOCK, GRACE_S, Floats, Ints
+from eunomia.metrics.bounds.windows import CLOCK, GRACE_S
 from eunomia.workload.requests import RequestTable
 
 UNLIMITED = tuple(

@@ -6,10 +6,8 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from eunomia.core.arrays import Floats, Ints
 
 ROUNDING = 1e-12  # relative to the sum of absolute terms: far above what summing doubles can lose
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError, EunomiaError
-from eunomia.metrics.bounds.program import Floats, Program
+from eunomia.metrics.bounds.program import Program
 
 DONE = ("Optimal", "Time limit reached")
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 GRACE_S = 1e-9  # a request that ends this late is still a hit (docs/engine.md)
 CLOCK = 4e-12  # relative error that an engine's clock may have at one event (docs/engine.md: 1e-12), doubled twice

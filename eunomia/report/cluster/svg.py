@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eunomia.metrics.statistics import Floats
+from eunomia.core.arrays import Floats
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 1064.0, 74.0, 16.0, 14.0, 40.0
 COLOURS = tuple(f"var(--t{n})" for n in range(8))

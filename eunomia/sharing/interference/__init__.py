@@ -13,8 +13,9 @@ and whose idea they follow (written from descriptions, none of these systems pub
   probes only (Paragon, ASPLOS 2013, without its second classification).
 """
 
+from eunomia.core.arrays import Floats
 from eunomia.sharing.interference.averages import Mean, NoInterference, UtilisationSum
-from eunomia.sharing.interference.co_run import CoRun, Features, Floats, Predictor
+from eunomia.sharing.interference.co_run import CoRun, Features, Predictor
 from eunomia.sharing.interference.factorised import Factorised
 from eunomia.sharing.interference.forest import Forest
 from eunomia.sharing.interference.linear import Linear

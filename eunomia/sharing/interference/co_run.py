@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError, UnknownNameError
 
-Floats = npt.NDArray[np.float64]
 Features = Mapping[str, Floats]  # name of a job -> its features, all of one length
 
 

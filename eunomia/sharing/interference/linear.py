@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from eunomia.sharing.interference.co_run import CoRun, Features, Floats, design_of, row_of
+from eunomia.core.arrays import Floats
+from eunomia.sharing.interference.co_run import CoRun, Features, design_of, row_of
 
 
 @dataclass

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.sharing.interference.averages import Mean, NoInterference, UtilisationSum
-from eunomia.sharing.interference.co_run import Features, Floats, Predictor
+from eunomia.sharing.interference.co_run import Features, Predictor
 from eunomia.sharing.interference.factorised import Factorised
 from eunomia.sharing.interference.forest import Forest
 from eunomia.sharing.interference.linear import Linear

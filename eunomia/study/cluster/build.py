@@ -30,8 +30,9 @@ from eunomia.config.cluster import (
 )
 from eunomia.config.overrides import parse_value
 from eunomia.contract.allocation import Allocator
-from eunomia.contract.cluster import Cluster, DeviceType, Floats
+from eunomia.contract.cluster import Cluster, DeviceType
 from eunomia.contract.traits import title
+from eunomia.core.arrays import Floats
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
 from eunomia.workload.quantity import positive
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 
 OPTIONAL = ("relative_deadline_s", "priority", "duration_s", "context_tokens", "generated_tokens", "gpus")

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from eunomia.cluster.policies.themis.division import LEVELS
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 
 Ideal = Literal["share", "contention"]
 Finish = Literal["all", "first"]

@@ -17,7 +17,7 @@ from eunomia.cluster.policies.themis.book import Book, Leases, full_left, least_
 from eunomia.cluster.policies.themis.division import LEVELS
 from eunomia.cluster.policies.themis.proportional import Bids, Offer
 from eunomia.contract.allocation import Allocation, ClusterView, Needs
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
 
 Mask = npt.NDArray[np.bool_]

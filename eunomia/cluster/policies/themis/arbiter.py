@@ -7,7 +7,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.cluster.policies.themis.proportional import Bids, Floats, Ints, Offer, proportional
+from eunomia.cluster.policies.themis.proportional import Bids, Offer, proportional
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
 
 

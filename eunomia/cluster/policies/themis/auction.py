@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 
 from eunomia.cluster.policies.themis.division import give_back
-from eunomia.cluster.policies.themis.proportional import Bids, Floats, Ints, Offer, log_values, proportional
+from eunomia.cluster.policies.themis.proportional import Bids, Offer, log_values, proportional
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
 
 Rounding = Literal["floor", "lottery", "free"]

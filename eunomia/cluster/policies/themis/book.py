@@ -10,7 +10,7 @@ import numpy.typing as npt
 from eunomia.cluster.policies.servers import holdings_of
 from eunomia.cluster.policies.themis.agent import Finish, Ideal, ideal_time_s
 from eunomia.contract.allocation import Allocation, ClusterView
-from eunomia.contract.cluster import Floats, Ints
+from eunomia.core.arrays import Floats, Ints
 
 EARLY_S = 1e-6  # a lease that ends within a microsecond has ended
 

@@ -8,10 +8,9 @@ bidder has, ``free`` (machines,) those that nobody has, ``rack`` (machines,) the
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.core.compiled import compiled
 
 LEVELS = 3
@@ -20,7 +19,7 @@ TOLERANCE = 1e-12  # smaller gains of log value are ties
 
 
 @compiled
-def level_of(use: Any, rack: Any) -> int:
+def level_of(use: Ints, rack: Ints) -> int:
     """Level of spread of the GPUs in use; 0 for none."""
     machine = -1
     level = 0
@@ -36,7 +35,7 @@ def level_of(use: Any, rack: Any) -> int:
 
 
 @compiled
-def reach(use: Any, free: Any, rack: Any, racks: int, reachable: Any) -> None:
+def reach(use: Ints, free: Ints, rack: Ints, racks: int, reachable: Ints) -> None:
     """How many more GPUs fit at each level: fills ``reachable`` (LEVELS,), never falling with the level."""
     machines, home, spread = 0, -1, False
     for m in range(len(use)):
@@ -61,7 +60,7 @@ def reach(use: Any, free: Any, rack: Any, racks: int, reachable: Any) -> None:
 
 
 @compiled
-def take(use: Any, free: Any, rack: Any, racks: int, wanted: int, level: int) -> None:
+def take(use: Ints, free: Ints, rack: Ints, racks: int, wanted: int, level: int) -> None:
     """Move ``wanted`` GPUs from ``free`` to ``use`` within ``level``; they must fit (see ``reach``).
 
     Best fit: the fullest machine, or rack, that holds them all; machines already in use come first.
@@ -104,7 +103,7 @@ def take(use: Any, free: Any, rack: Any, racks: int, wanted: int, level: int) ->
 
 
 @compiled
-def _before(m: int, other: int, use: Any, free: Any, wanted: int) -> bool:
+def _before(m: int, other: int, use: Ints, free: Ints, wanted: int) -> bool:
     """Machines in use first; then the fullest that holds all that is wanted; else the emptiest."""
     if (use[m] > 0) != (use[other] > 0):
         return bool(use[m] > 0)
@@ -114,7 +113,7 @@ def _before(m: int, other: int, use: Any, free: Any, wanted: int) -> bool:
 
 
 @compiled
-def give_back(use: Any, grant: Any, free: Any, surplus: int) -> None:
+def give_back(use: Ints, grant: Ints, free: Ints, surplus: int) -> None:
     """Return ``surplus`` GPUs of ``grant`` to ``free``, from the machines where the bidder has least."""
     while surplus > 0:
         chosen = -1
@@ -129,7 +128,7 @@ def give_back(use: Any, grant: Any, free: Any, surplus: int) -> None:
 
 
 @compiled
-def improve(logv: Any, use: Any, grant: Any, free: Any, rack: Any, racks: int) -> None:
+def improve(logv: Floats, use: Ints, grant: Ints, free: Ints, rack: Ints, racks: int) -> None:
     """Best of two starts: greedy by gain per GPU, and by gain per step."""
     held, top, steps = use - grant, _tops(logv), _steps(logv)
     best = -np.inf
@@ -143,7 +142,15 @@ def improve(logv: Any, use: Any, grant: Any, free: Any, rack: Any, racks: int) -
 
 @compiled
 def _climb(
-    logv: Any, top: Any, steps: Any, held: Any, use: Any, free: Any, rack: Any, racks: int, per_gpu: bool
+    logv: Floats,
+    top: Floats,
+    steps: Flags,
+    held: Ints,
+    use: Ints,
+    free: Ints,
+    rack: Ints,
+    racks: int,
+    per_gpu: bool,
 ) -> float:
     """Fill, then exchange between pairs until nothing gains; returns the sum of log values."""
     _fill(logv, steps, use, free, rack, racks, per_gpu)
@@ -162,12 +169,12 @@ def _climb(
 
 
 @compiled
-def _value(logv: Any, use: Any, rack: Any) -> float:
+def _value(logv: Floats, use: Ints, rack: Ints) -> float:
     return float(logv[use.sum(), level_of(use, rack)])
 
 
 @compiled
-def _tops(logv: Any) -> Any:
+def _tops(logv: Floats) -> Floats:
     """(bidders,) the most that each could reach: a pair that has it need not be looked at."""
     top = np.empty(len(logv))
     for i in range(len(logv)):
@@ -176,7 +183,7 @@ def _tops(logv: Any) -> Any:
 
 
 @compiled
-def _steps(logv: Any) -> Any:
+def _steps(logv: Floats) -> Flags:
     """(bidders, GPUs + 1) whether one GPU fewer would be worth less at some level: other numbers are idle."""
     steps = np.zeros(logv.shape[:2], np.bool_)
     for i in range(len(logv)):
@@ -188,7 +195,7 @@ def _steps(logv: Any) -> Any:
 
 
 @compiled
-def _fill(logv: Any, steps: Any, use: Any, free: Any, rack: Any, racks: int, per_gpu: bool) -> None:
+def _fill(logv: Floats, steps: Flags, use: Ints, free: Ints, rack: Ints, racks: int, per_gpu: bool) -> None:
     """Give away free GPUs, each time to the bidder and in the number that gain most, per GPU or in all."""
     reachable = np.zeros(LEVELS, np.int64)
     while True:
@@ -213,7 +220,16 @@ def _fill(logv: Any, steps: Any, use: Any, free: Any, rack: Any, racks: int, per
 
 @compiled
 def _exchange(
-    logv: Any, top: Any, steps: Any, held: Any, use: Any, free: Any, rack: Any, racks: int, i: int, j: int
+    logv: Floats,
+    top: Floats,
+    steps: Flags,
+    held: Ints,
+    use: Ints,
+    free: Ints,
+    rack: Ints,
+    racks: int,
+    i: int,
+    j: int,
 ) -> bool:
     """Split anew what i and j were granted and what is free; True if their joint value rose."""
     before = _value(logv[i], use[i], rack) + _value(logv[j], use[j], rack)
@@ -247,7 +263,7 @@ def _exchange(
 
 
 @compiled
-def _take_tight(use: Any, free: Any, rack: Any, racks: int, wanted: int, reachable: Any) -> None:
+def _take_tight(use: Ints, free: Ints, rack: Ints, racks: int, wanted: int, reachable: Ints) -> None:
     """Take ``wanted`` GPUs at the lowest level that holds them."""
     if wanted == 0:
         return
@@ -259,7 +275,9 @@ def _take_tight(use: Any, free: Any, rack: Any, racks: int, wanted: int, reachab
 
 
 @compiled
-def _best_number(logv: Any, use: Any, free: Any, rack: Any, racks: int, reachable: Any) -> tuple[float, int]:
+def _best_number(
+    logv: Floats, use: Ints, free: Ints, rack: Ints, racks: int, reachable: Ints
+) -> tuple[float, int]:
     """Best log value of one bidder among what is free, and the fewest GPUs that reach it."""
     reach(use, free, rack, racks, reachable)
     have = use.sum()

@@ -7,13 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from eunomia.cluster.policies.themis.division import LEVELS, TOLERANCE, improve, level_of
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import PolicyError
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

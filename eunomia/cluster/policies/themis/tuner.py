@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from eunomia.cluster.job import TrainingJob
-from eunomia.contract.cluster import Floats
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
 
 

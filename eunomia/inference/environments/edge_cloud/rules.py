@@ -12,8 +12,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import UnknownNameError
-from eunomia.inference.environments.edge_cloud.case import Case, Floats
+from eunomia.inference.environments.edge_cloud.case import Case
 from eunomia.inference.environments.edge_cloud.world import Goals, Metrics, World
 
 Answer = tuple[int, int] | None

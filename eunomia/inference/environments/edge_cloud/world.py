@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eunomia.core.arrays import Flags, Floats
 from eunomia.core.errors import ConfigError, PolicyError
-from eunomia.inference.environments.edge_cloud.case import Case, Flags, Floats
+from eunomia.inference.environments.edge_cloud.case import Case
 
 EPS = 1e-9
 

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from eunomia.config.algorithm import PlacementAlgorithm
-from eunomia.inference.environments.edge_cloud.case import Case, Floats
+from eunomia.core.arrays import Floats
+from eunomia.inference.environments.edge_cloud.case import Case
 from eunomia.inference.environments.edge_cloud.world import Goals, World
 from eunomia.learning.agents.a3c import policy as served
 from eunomia.learning.agents.a3c.policy import PAIR, Flags, Ints, PreferencePlacement, shapes

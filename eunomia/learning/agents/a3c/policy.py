@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.inference.environments.edge_cloud.case import Floats
+from eunomia.core.arrays import Floats
 from eunomia.inference.environments.edge_cloud.rules import Answer
 from eunomia.inference.environments.edge_cloud.world import World
 from eunomia.learning.agents.served import Served, Shapes, relu

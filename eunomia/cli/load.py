@@ -17,6 +17,7 @@ from eunomia.core.errors import ConfigError, OutputError
 
 if TYPE_CHECKING:
     from eunomia.config.traffic import LoadConfig
+    from eunomia.serving.load.result import Result
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def _config(what: str, stream: Data, sets: list[str]) -> LoadConfig:
     return traffic_from({"url": what, "stream": [stream]}, sets, "load")
 
 
-def _sent(config: LoadConfig, quiet: bool) -> Data:
+def _sent(config: LoadConfig, quiet: bool) -> Result:
     from rich.progress import Progress
 
     from eunomia.study.serving.load import load_streams, send_load
@@ -111,7 +112,7 @@ def _sent(config: LoadConfig, quiet: bool) -> Data:
         return send_load(config, on_sent=lambda sent, total: bar.update(task, total=total, advance=sent))
 
 
-def _write(out: Path, result: Data) -> None:
+def _write(out: Path, result: Result) -> None:
     from eunomia.core.atomic import write_text
     from eunomia.serving.load.page import render
 
@@ -119,7 +120,7 @@ def _write(out: Path, result: Data) -> None:
     write_text(out / "load.html", render(result, f"Load on {result['url']}"))
 
 
-def _print(result: Data) -> None:
+def _print(result: Result) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="")

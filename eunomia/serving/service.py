@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
 
-import numpy.typing as npt
-
+from eunomia.core.arrays import Tensor
+from eunomia.core.data import Json
 from eunomia.serving.devices.answers import Elsewhere, Inputs
 from eunomia.serving.devices.arena import ArenaFull
 from eunomia.serving.devices.pool import DevicePool
@@ -44,7 +43,7 @@ from eunomia.serving.tenants.limits import Limits
 from eunomia.workload.tenant import Agreement
 
 MICROSECOND = 1e-6
-Answer = asyncio.Future[dict[str, npt.NDArray[Any]]]
+Answer = asyncio.Future[dict[str, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ class Service:
 
     # --- who asks --------------------------------------------------------------------------------------
 
-    def identify(self, caller: Caller, parameters: Mapping[str, Any] | None = None) -> Grant:
+    def identify(self, caller: Caller, parameters: Mapping[str, object] | None = None) -> Grant:
         """The grant of whoever asks; raises Unauthenticated."""
         if caller.key is not None:
             grant = self.directory.by_key(caller.key)
@@ -138,7 +137,7 @@ class Service:
             raise Forbidden(f"tenant '{grant.name}' is no administrator")
         return grant
 
-    def model_statistics(self, grant: Grant, name: str = "", version: str = "") -> list[dict[str, Any]]:
+    def model_statistics(self, grant: Grant, name: str = "", version: str = "") -> list[Json]:
         """Of one network or of all that are ready; raises NotFound."""
         networks = self.repository
         found = (
@@ -152,7 +151,7 @@ class Service:
 
     async def infer(
         self, request: InferRequest, caller: Caller
-    ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, SharedRegion]]:
+    ) -> tuple[dict[str, Tensor], dict[str, SharedRegion]]:
         """All outputs of the network, and those that were put into the client's memory; raises ServingError."""
         grant = self.identify(caller, request.parameters)
         with ExitStack() as held:
@@ -261,7 +260,7 @@ class Service:
             self._pairs[key] = pair, grant
         return pair
 
-    def _array(self, grant: Grant, tensor: InputTensor) -> npt.NDArray[Any] | Elsewhere:
+    def _array(self, grant: Grant, tensor: InputTensor) -> Tensor | Elsewhere:
         if isinstance(tensor.data, SharedRegion):
             return self.regions.tensor(grant.name, tensor)
         return tensor.data

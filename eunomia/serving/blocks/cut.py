@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import onnx
 
 MAX_LIVE = 2  # tensors that may cross a cut
 
@@ -27,7 +30,7 @@ class Segment:
     outputs: tuple[str, ...]
 
 
-def cut_points(model: Any, max_live: int = MAX_LIVE) -> list[Cut]:
+def cut_points(model: onnx.ModelProto, max_live: int = MAX_LIVE) -> list[Cut]:
     """Every place where at most ``max_live`` tensors cross, the two ends included.
 
     A tensor is alive at a place when it comes from before (a network input counts) and is read after
@@ -55,7 +58,7 @@ def segments(cuts: Sequence[Cut]) -> list[Segment]:
     return [Segment(a.position, b.position, a.live, b.live) for a, b in zip(cuts, cuts[1:], strict=False)]
 
 
-def segment_model(model: Any, segment: Segment, types: dict[str, int]) -> Any:
+def segment_model(model: onnx.ModelProto, segment: Segment, types: dict[str, int]) -> onnx.ModelProto:
     """One piece as an ``onnx.ModelProto``; ``types``: element type of every tensor at a cut."""
     import onnx
 
@@ -75,7 +78,7 @@ def segment_model(model: Any, segment: Segment, types: dict[str, int]) -> Any:
     return network
 
 
-def element_types(model: Any, names: Sequence[str]) -> dict[str, int]:
+def element_types(model: onnx.ModelProto, names: Sequence[str]) -> dict[str, int]:
     """Element types of tensors inside an optimised graph, as ONNX Runtime infers them."""
     import onnx
     import onnxruntime as ort
@@ -94,7 +97,7 @@ def element_types(model: Any, names: Sequence[str]) -> dict[str, int]:
     return {name: _ELEMENT[kinds[name]] for name in dict.fromkeys(names)}
 
 
-def _last_uses(graph: Any, outputs: Sequence[str]) -> dict[str, int]:
+def _last_uses(graph: onnx.GraphProto, outputs: Sequence[str]) -> dict[str, int]:
     """The last node that reads each tensor; an output is read after the end."""
     last: dict[str, int] = {}
     for n, node in enumerate(graph.node):
@@ -103,7 +106,7 @@ def _last_uses(graph: Any, outputs: Sequence[str]) -> dict[str, int]:
     return last | dict.fromkeys(outputs, len(graph.node))
 
 
-def _names_read(nodes: Sequence[Any]) -> set[str]:
+def _names_read(nodes: Iterable[onnx.NodeProto]) -> set[str]:
     """Tensors that nodes read, those of their inner graphs (If, Loop) included."""
     read: set[str] = set()
     for node in nodes:

@@ -8,9 +8,12 @@ import platform
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 from eunomia.core.errors import ModelError
+
+if TYPE_CHECKING:
+    import onnx
 
 MAX_MODEL_BYTES = 2 * 1024**3 - 1  # what one protobuf message may hold
 
@@ -24,15 +27,31 @@ class Optimised:
     """
 
     key: str
-    model: Any
+    model: onnx.ModelProto
     path: Path
 
 
-def session_options(threads: int = 1, *, optimised: bool = False) -> Any:
+class SessionOptions(Protocol):
+    """Those of onnxruntime's options that are set somewhere."""
+
+    intra_op_num_threads: int
+    inter_op_num_threads: int
+    log_severity_level: int
+    graph_optimization_level: object
+    optimized_model_filepath: str
+    profile_file_prefix: str
+    enable_profiling: bool
+    enable_mem_pattern: bool
+
+    def add_session_config_entry(self, key: str, value: str) -> None:
+        """Set an option that has no attribute."""
+
+
+def session_options(threads: int = 1, *, optimised: bool = False) -> SessionOptions:
     """Options of every session of the server: no spinning threads, and no second optimisation."""
     import onnxruntime as ort
 
-    options = ort.SessionOptions()
+    options: SessionOptions = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 3

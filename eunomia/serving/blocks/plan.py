@@ -7,14 +7,18 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eunomia.core.arrays import Tensor
 from eunomia.core.atomic import write_text
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.cut import Cut, Segment, cut_points, element_types, segment_model, segments
 from eunomia.serving.blocks.optimise import Optimised, session_options
+
+if TYPE_CHECKING:
+    import onnx
 
 TARGET_S = (
     1.5e-3  # a block's length: a boundary costs 0.03 to 0.15 ms, and is what an urgent request waits for
@@ -39,9 +43,7 @@ class BlockPlan:
     blocks: tuple[Block, ...]
 
 
-def plan_blocks(
-    optimised: Optimised, feed: dict[str, np.ndarray[Any, Any]], target_s: float = TARGET_S
-) -> BlockPlan:
+def plan_blocks(optimised: Optimised, feed: dict[str, Tensor], target_s: float = TARGET_S) -> BlockPlan:
     """Cut a network into blocks of about ``target_s`` of time on one thread of this processor.
 
     Node times come from ONNX Runtime's own profiler on ``feed``; a block ends at the first cut at
@@ -95,7 +97,7 @@ def choose_cuts(cuts: Sequence[Cut], times_s: Sequence[float], target_s: float) 
     return [*chosen, cuts[-1]]
 
 
-def node_times_s(optimised: Optimised, feed: dict[str, np.ndarray[Any, Any]], runs: int = 5) -> list[float]:
+def node_times_s(optimised: Optimised, feed: dict[str, Tensor], runs: int = 5) -> list[float]:
     """Shortest time of every node of the optimised graph, in its order: the one that neighbours disturbed least."""
     import onnxruntime as ort
 
@@ -125,6 +127,6 @@ def _shortest_s(events: Sequence[dict[str, Any]], nodes: int) -> list[float]:
     return [min(seen.get(n, [0.0])) for n in range(nodes)]
 
 
-def _block(model: Any, piece: Segment, types: dict[str, int], estimate_s: float) -> Block:
+def _block(model: onnx.ModelProto, piece: Segment, types: dict[str, int], estimate_s: float) -> Block:
     content = segment_model(model, piece, types).SerializeToString()
     return Block(piece.inputs, piece.outputs, content, estimate_s)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Tensor
 from eunomia.serving.devices.arena import Arena, Slot
-from eunomia.serving.devices.messages import Message, array_at, place
+from eunomia.serving.devices.messages import Placed, array_at, place
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.protocol.errors import ServingError
@@ -21,7 +21,7 @@ class Elsewhere(Protocol):
     """A tensor that is not an array of this process."""
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[np.generic]:
         """Of an element."""
 
     @property
@@ -40,20 +40,20 @@ class Elsewhere(Protocol):
     def nbytes(self) -> int:
         """Bytes."""
 
-    def read_into(self, target: npt.NDArray[Any]) -> None:
+    def read_into(self, target: Tensor) -> None:
         """Copy it; raises ServingError."""
 
 
-Inputs = Mapping[str, npt.NDArray[Any] | Elsewhere]
+Inputs = Mapping[str, Tensor | Elsewhere]
 
 
 @dataclass
 class Payload:
     """What stays with a job until its answer: where its input lies, and whom to tell."""
 
-    inputs: list[Message]
+    inputs: list[Placed]
     slot: Slot
-    answer: asyncio.Future[dict[str, npt.NDArray[Any]]]
+    answer: asyncio.Future[dict[str, Tensor]]
 
 
 class Answers:
@@ -64,7 +64,7 @@ class Answers:
         self._memory = memoryview(arena.memory)
         self.on_retired: Callable[[Job, str], None] = lambda job, outcome: None
 
-    def take_in(self, job: Job, inputs: Inputs) -> asyncio.Future[dict[str, npt.NDArray[Any]]]:
+    def take_in(self, job: Job, inputs: Inputs) -> asyncio.Future[dict[str, Tensor]]:
         """Copy the tensors into the arena; raises ArenaFull, and what reading them raises."""
         tensors = list(inputs.items())
         slot = self._arena.allocate(sum(-(-a.nbytes // 64) * 64 for _, a in tensors))
@@ -79,7 +79,7 @@ class Answers:
         except BaseException:
             self.release(slot)
             raise
-        answer: asyncio.Future[dict[str, npt.NDArray[Any]]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[dict[str, Tensor]] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())  # its client may be gone
         job.payload = Payload(placed, slot, answer)
         return answer
@@ -88,7 +88,7 @@ class Answers:
         """Every request of the batch has its result now: whether each met its deadline. Moves the indicators."""
         return [self._dispatcher.leave(member) for member in [job, *job.together]]
 
-    def finish(self, job: Job, tensors: list[Message], hits: list[bool]) -> None:
+    def finish(self, job: Job, tensors: list[Placed], hits: list[bool]) -> None:
         """Hand each request of the batch its rows, copied out of the arena."""
         arrays = {t["name"]: array_at(self._memory, t) for t in tensors}
         members, row = [job, *job.together], 0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.devices.device import Device
-from eunomia.serving.devices.messages import Message
+from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.dispatch.costs import CostBook, Network
 
 log = logging.getLogger("eunomia.serving")
@@ -25,7 +25,7 @@ class LoadedModel:
     label: str
     path: str
     shapes: Mapping[str, list[int]]
-    ports: Message
+    ports: Ports
     room: int = FIRST_ROOM
 
 
@@ -44,7 +44,7 @@ class Loading:
         """What workers call a network."""
         return self._labels[network.index]
 
-    async def load(self, name: str, path: str, shapes: Mapping[str, list[int]]) -> Message:
+    async def load(self, name: str, path: str, shapes: Mapping[str, list[int]]) -> Ports:
         """Load on every living device; returns the network's ports. Raises ModelError.
 
         The first device decides where the network is cut; the others read its plan.
@@ -64,8 +64,9 @@ class Loading:
         for device, answer in zip(alive, answers, strict=True):
             self._costs.measured(network, device.index, answer["block_s"])
         self._labels[network.index] = label
-        self.models[name] = LoadedModel(network, label, path, shapes, answers[0])
-        return answers[0]
+        ports: Ports = {"inputs": answers[0]["inputs"], "outputs": answers[0]["outputs"]}
+        self.models[name] = LoadedModel(network, label, path, shapes, ports)
+        return ports
 
     async def load_again(self, device: Device) -> None:
         """Everything on a device that was started anew."""

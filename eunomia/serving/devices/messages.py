@@ -17,19 +17,61 @@ import json
 import math
 import socket
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NotRequired, Protocol, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 
+from eunomia.core.arrays import Tensor
 from eunomia.serving.devices.arena import FLAGS
 
 MAX_PACKET = 128 * 1024
-Message = dict[str, Any]
+Message = dict[str, Any]  # ``kind`` says which other keys there are
+
+
+class Port(TypedDict):
+    """An input or an output of a network. ``shape``: -1 = any size."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+
+
+class Ports(TypedDict):
+    """All of them; ``key`` tells versions of the network's blocks apart."""
+
+    inputs: list[Port]
+    outputs: list[Port]
+    key: NotRequired[str]
+
+
+class Placed(Port):
+    """A tensor in the arena."""
+
+    offset: int
+
+
+class Sized(Protocol):
+    """What has to be known of a tensor to find it a place."""
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """Of an element."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes."""
+        ...
+
 
 # Names of the Open Inference Protocol, of NumPy and of ONNX Runtime for what may cross the arena.
-DATATYPES: dict[str, np.dtype[Any]] = {
+DATATYPES: dict[str, np.dtype[np.generic]] = {
     "BOOL": np.dtype(np.bool_),
     "UINT8": np.dtype("u1"),
     "UINT16": np.dtype("<u2"),
@@ -78,9 +120,9 @@ def receive(line: socket.socket, *, wait: bool = True) -> Message | None:
     return message
 
 
-def place(tensors: Sequence[tuple[str, Any]], offset: int) -> tuple[list[Message], int]:
+def place(tensors: Sequence[tuple[str, Sized]], offset: int) -> tuple[list[Placed], int]:
     """Where arrays would lie, one after the other from ``offset``, aligned to 64 bytes; and the end."""
-    placed = []
+    placed: list[Placed] = []
     for name, array in tensors:
         placed.append(
             {"name": name, "datatype": DATATYPE_OF[array.dtype], "shape": list(array.shape), "offset": offset}
@@ -89,7 +131,7 @@ def place(tensors: Sequence[tuple[str, Any]], offset: int) -> tuple[list[Message
     return placed, offset
 
 
-def array_at(memory: memoryview, tensor: Message) -> npt.NDArray[Any]:
+def array_at(memory: memoryview, tensor: Placed) -> Tensor:
     """The array that a message points to, without a copy; raises ValueError if it would reach beyond."""
     dtype, shape, offset = DATATYPES[tensor["datatype"]], tensor["shape"], tensor["offset"]
     if min(shape, default=0) < 0 or not FLAGS <= offset <= len(memory) - math.prod(shape) * dtype.itemsize:

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Tensor
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import optimise, plan_blocks
 from eunomia.serving.blocks.optimise import session_options
-from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, Message
-from eunomia.serving.devices.piece import Feed, Live, Piece, live_of
+from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, Message, Port, Ports
+from eunomia.serving.devices.piece import Feed, Live, Piece, Session, live_of
+
+if TYPE_CHECKING:
+    import onnx
 
 TRIAL_RUNS = 5
+
+
+class Runs(Protocol):
+    """One block, on whatever it runs."""
+
+    def run(self, live: Live) -> Live:
+        """The tensors alive after the block."""
+        ...
 
 
 class LoadedNetwork:
@@ -27,12 +39,12 @@ class LoadedNetwork:
 
     def __init__(
         self,
-        sessions: list[Any],
+        sessions: list[Session],
         names: list[tuple[list[str], list[str]]],
-        ports: Message,
-        whole: Any = None,
+        ports: Ports,
+        whole: Session | None = None,
     ) -> None:
-        self._pieces: list[Any] = [
+        self._pieces: Sequence[Runs] = [
             Piece(session, inputs, outputs)
             for session, (inputs, outputs) in zip(sessions, names, strict=True)
         ]
@@ -48,8 +60,7 @@ class LoadedNetwork:
 
     def run_block(self, n: int, live: Live) -> Live:
         """The tensors alive after block ``n``."""
-        after: Live = self._pieces[n].run(live)
-        return after
+        return self._pieces[n].run(live)
 
     @property
     def has_whole(self) -> bool:
@@ -59,8 +70,7 @@ class LoadedNetwork:
     def run_whole(self, live: Live) -> Live:
         """All blocks as one, if it was loaded so (``has_whole``). The answers are the same, bit by bit."""
         assert self._whole is not None
-        after: Live = self._whole.run(live)
-        return after
+        return self._whole.run(live)
 
     def spread(self, began_s: float, ended_s: float) -> list[float]:
         """When each block of a whole run would have ended, in proportion to their own times."""
@@ -110,7 +120,7 @@ def load_network(
     if len(plan.blocks) > 1 and sum(block.estimate_s for block in plan.blocks) <= whole_s:
         content, alone = optimised.model.SerializeToString(), session_options(optimised=True)
         uncut = ort.InferenceSession(content, alone, providers=["CPUExecutionProvider"])
-    network = LoadedNetwork(sessions, names, ports | {"key": plan.key}, uncut)
+    network = LoadedNetwork(sessions, names, {**ports, "key": plan.key}, uncut)
     network.measure(feed)
     return network
 
@@ -128,7 +138,7 @@ def _share_memory() -> bool:
     return True
 
 
-def ports_of(model: Any) -> Message:
+def ports_of(model: onnx.ModelProto) -> Ports:
     """Names, datatypes and shapes of inputs and outputs; -1 = any size."""
     weights = {w.name for w in model.graph.initializer}
     return {
@@ -137,7 +147,7 @@ def ports_of(model: Any) -> Message:
     }
 
 
-def _port(value: Any) -> Message:
+def _port(value: onnx.ValueInfoProto) -> Port:
     import onnx
 
     kind = value.type.tensor_type
@@ -152,7 +162,7 @@ def _port(value: Any) -> Message:
     return {"name": value.name, "datatype": datatype, "shape": shape}
 
 
-def trial_of(port: Message, shape: list[int] | None) -> npt.NDArray[Any]:
+def trial_of(port: Port, shape: list[int] | None) -> Tensor:
     """A seeded input: small positive numbers, zeros for integers (legal indices of any table)."""
     size = shape or [1 if d < 0 else d for d in port["shape"]]
     dtype = DATATYPES[port["datatype"]]

@@ -2,12 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Protocol
 
-import numpy.typing as npt
+from eunomia.core.arrays import Tensor
 
-Feed = dict[str, npt.NDArray[Any]]
-Live = dict[str, Any]  # onnxruntime.OrtValue by name: tensors alive at a block boundary
+Feed = dict[str, Tensor]
+
+
+class Value(Protocol):
+    """A tensor in a runtime's memory: onnxruntime's OrtValue, or one on a torch device."""
+
+    def numpy(self) -> Tensor:
+        """As an array of the processor."""
+        ...
+
+
+Live = dict[str, Value]  # tensors alive at a block boundary
+
+
+class Binding(Protocol):
+    """Of onnxruntime: where one run finds its inputs and puts its outputs."""
+
+    def bind_ortvalue_input(self, name: str, value: Value) -> None:
+        """This input is that tensor."""
+        ...
+
+    def bind_output(self, name: str) -> None:
+        """This output is wanted, wherever the runtime puts it."""
+        ...
+
+    def get_outputs(self) -> Sequence[Value]:
+        """The outputs, in the order of their binding."""
+        ...
+
+    def clear_binding_inputs(self) -> None:
+        """Let the inputs go."""
+        ...
+
+    def clear_binding_outputs(self) -> None:
+        """Let the outputs go."""
+        ...
+
+
+class Session(Protocol):
+    """Of onnxruntime: a network that is loaded."""
+
+    def io_binding(self) -> Binding:
+        """A new binding."""
+        ...
+
+    def run_with_iobinding(self, binding: Binding) -> None:
+        """One run."""
+        ...
 
 
 def live_of(arrays: Feed) -> Live:
@@ -24,7 +71,7 @@ class Piece:
     as nobody holds them. Plain ``run`` would copy each into new memory: 2 to 3 % more for a network in 20 blocks.
     """
 
-    def __init__(self, session: Any, inputs: list[str], outputs: list[str]) -> None:
+    def __init__(self, session: Session, inputs: list[str], outputs: list[str]) -> None:
         self._session, self._inputs, self._order = session, inputs, outputs
         self._outputs = [name for name in outputs if name not in inputs]
         self._passing = [

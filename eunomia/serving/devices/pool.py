@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy.typing as npt
 
 from eunomia.contract.view import Assign, View
+from eunomia.core.arrays import Tensor
 from eunomia.serving.devices.answers import Answers, Inputs
 from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.device import START_S, Device, DeviceSpec
 from eunomia.serving.devices.execution import Execution, OnRun
 from eunomia.serving.devices.loading import LoadedModel, Loading
-from eunomia.serving.devices.messages import Message
+from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.dispatch.dispatcher import Dispatcher
@@ -125,7 +123,7 @@ class DevicePool:
         """Networks in service, by name."""
         return self.loading.models
 
-    async def load(self, name: str, path: str, shapes: Mapping[str, list[int]]) -> Message:
+    async def load(self, name: str, path: str, shapes: Mapping[str, list[int]]) -> Ports:
         """Load a network, in place of an older one of its name; returns its ports. Raises ModelError."""
         old = self.models.get(name)
         ports = await self.loading.load(name, path, shapes)
@@ -146,7 +144,7 @@ class DevicePool:
 
     # --- requests --------------------------------------------------------------------------------------
 
-    def submit(self, job: Job, inputs: Inputs) -> asyncio.Future[dict[str, npt.NDArray[Any]]]:
+    def submit(self, job: Job, inputs: Inputs) -> asyncio.Future[dict[str, Tensor]]:
         """Tensors into the arena, the job before the policy; raises ArenaFull, and what reading them raises."""
         answer = self.answers.take_in(job, inputs)
         if self.dispatcher.idle:
@@ -267,7 +265,7 @@ class DevicePool:
                     self._devices[device].kill()
             self.dispatcher.look_again()
 
-    def _spawn(self, work: Any) -> asyncio.Task[None]:
+    def _spawn(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -12,14 +12,14 @@ import signal
 import socket
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Tensor
 from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.memory import keep_freed_memory, set_aside
-from eunomia.serving.devices.messages import Message, array_at, pair, place, receive, send
+from eunomia.serving.devices.messages import Message, Placed, array_at, pair, place, receive, send
 from eunomia.serving.devices.network import LoadedNetwork, load_network
 from eunomia.serving.devices.piece import Live, live_of
 
@@ -38,7 +38,7 @@ class Worker:
         self._networks: dict[str, LoadedNetwork] = {}
         self._live: dict[int, Live] = {}  # tensors alive at the request's block boundary
         self._next: Message | None = None  # read while looking what follows a run
-        self._answers: dict[str, Any] = {
+        self._answers: dict[str, Callable[[Message], None]] = {
             "load": self._load,
             "unload": self._unload,
             "run": self._run,
@@ -137,11 +137,11 @@ class Worker:
                 message["begun"] = True
         return {"skipped": skipped}
 
-    def _together(self, members: list[list[Message]]) -> dict[str, npt.NDArray[Any]]:
+    def _together(self, members: list[list[Placed]]) -> dict[str, Tensor]:
         """Inputs of one request, or of several as one batch."""
         if len(members) == 1:
             return {t["name"]: array_at(self._memory, t) for t in members[0]}
-        rows: dict[str, list[npt.NDArray[Any]]] = {}
+        rows: dict[str, list[Tensor]] = {}
         for tensors in members:
             for t in tensors:
                 rows.setdefault(t["name"], []).append(array_at(self._memory, t))
@@ -172,7 +172,7 @@ class Worker:
         return {"tensors": placed, "bytes": size}
 
 
-def _loader(backend: str) -> Any:
+def _loader(backend: str) -> Callable[[str, str, dict[str, list[int]], float, float], LoadedNetwork]:
     """PyTorch is imported by the workers that need it, and by nobody else."""
     if backend != "torch":
         return load_network

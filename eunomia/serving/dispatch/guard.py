@@ -6,7 +6,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from eunomia.contract.constants import give_constants
 from eunomia.contract.traits import STEADY, WORK_CONSERVING
@@ -97,7 +96,7 @@ def asked(policy: Callable[[View], Sequence[Assign]], view: View) -> Sequence[As
     return policy(view)
 
 
-def illegal(view: View, answer: Sequence[Any]) -> str:
+def illegal(view: View, answer: Sequence[object]) -> str:
     """Why an answer cannot be carried out; empty when it can."""
     busy, taken = set(), set()
     for assign in answer:

@@ -30,7 +30,7 @@ class Job:
     urgency: float = (
         1.0  # at most 1: a client may put its own request behind its others, never before another's
     )
-    group: Any = None  # jobs with equal groups may share a batch; None = never
+    group: object = None  # jobs with equal groups may share a batch; None = never
     payload: Any = None
     number: int = field(default_factory=lambda: next(_numbers))
     state: str = WAITING

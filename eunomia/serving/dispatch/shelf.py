@@ -15,9 +15,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
+from eunomia.contract.view import Policy
 from eunomia.core.atomic import check_writable, write_bytes, write_text
+from eunomia.core.data import Data
 from eunomia.core.errors import EunomiaError, OutputError
 from eunomia.inference.policies import load_policy
 from eunomia.serving.dispatch.guard import Guarded
@@ -47,7 +48,7 @@ class Placed:
     sha256: str = ""
     since_s: float = 0.0  # wall time
     by: str = ""
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Mapping[str, object] = field(default_factory=dict)
 
 
 class PolicyShelf:
@@ -55,7 +56,7 @@ class PolicyShelf:
 
     def __init__(self, guard: Guarded, configured: Placed, folder: Path, *, remember: bool) -> None:
         self._guard, self.folder, self._remember = guard, folder, remember
-        self._stack: list[tuple[Placed, Any]] = [(configured, guard.policy)]
+        self._stack: list[tuple[Placed, Policy]] = [(configured, guard.policy)]
         self.on_change: Callable[[str], None] = lambda label: None
 
     @property
@@ -74,7 +75,7 @@ class PolicyShelf:
             return {}
         return {path.name: path.read_bytes() for path in sorted((self.folder / self.now.sha256).iterdir())}
 
-    def prepare(self, name: str, files: Files) -> tuple[Placed, Any]:
+    def prepare(self, name: str, files: Files) -> tuple[Placed, Policy]:
         """A policy that is ready to serve, files kept, compiled. May take seconds: not for the event loop.
 
         ``name``: a registered policy, or that of ``files`` which is the card. Raises BadRequest.
@@ -92,7 +93,7 @@ class PolicyShelf:
         warm_up(policy)
         return Placed(Path(name).stem if files else name, source, digest), policy
 
-    def place(self, placed: Placed, policy: Any) -> None:
+    def place(self, placed: Placed, policy: Policy) -> None:
         """It serves from the next decision on; requests in the queue stay there.
 
         Raises OutputError when it cannot be written down; the policy before then goes on serving.
@@ -128,7 +129,7 @@ class PolicyShelf:
             warm_up(self._stack[-1][1])
             self._serve()
 
-    def _change(self, stack: list[tuple[Placed, Any]]) -> None:
+    def _change(self, stack: list[tuple[Placed, Policy]]) -> None:
         """Written down first: what a restart would not know of does not serve."""
         if self._remember:
             served = [asdict(p) for p, _ in stack[1:]]
@@ -143,7 +144,7 @@ class PolicyShelf:
         whose = f"put in by '{placed.by}'" if placed.by else "that of the server's file"
         log.warning("policy '%s' serves (%s)", placed.label, whose)
 
-    def _remembered(self) -> list[dict[str, Any]]:
+    def _remembered(self) -> list[Data]:
         path = self.folder / SERVED
         if not self._remember or not path.exists():
             return []
@@ -163,7 +164,7 @@ class PolicyShelf:
             write_bytes(place / name, content)
         return digest.hexdigest()
 
-    def _load(self, source: str, card: bool) -> Any:
+    def _load(self, source: str, card: bool) -> Policy:
         if not card:
             return load_policy(source)
         path = self.folder / source
@@ -174,7 +175,8 @@ class PolicyShelf:
             return RulePolicy(load_rules(path))
         from eunomia.learning.load import load_policy as load_card
 
-        return load_card(path)
+        learned: Policy = load_card(path)
+        return learned
 
 
 def check_files(name: str, files: Files) -> None:
@@ -188,6 +190,6 @@ def check_files(name: str, files: Files) -> None:
             raise BadRequest(f"file {file!r:.100}: a policy has .json, .safetensors and .toml files")
 
 
-def stamped(placed: Placed, by: str, evidence: Mapping[str, Any]) -> Placed:
+def stamped(placed: Placed, by: str, evidence: Mapping[str, object]) -> Placed:
     """With who put it in, when, and why."""
     return Placed(placed.label, placed.source, placed.sha256, time.time(), by, dict(evidence))

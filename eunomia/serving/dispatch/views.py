@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from eunomia.contract.view import ACCELERATOR, READY, SYSTEM, View
+from eunomia.core.arrays import Records
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.indicators import Indicator
 from eunomia.serving.dispatch.jobs import Job
@@ -55,9 +55,12 @@ class IndicatorTable:
         return self._columns
 
 
+Facts = tuple[float, ...]  # fields of READY
+
+
 def facts_of(
     job: Job, agreement: Agreement, tenant: int, costs: CostBook, now_s: float, device: int
-) -> tuple[Any, ...]:
+) -> Facts:
     """The fields of READY, in its order; those that a view sets anew are 0 here."""
     best, mean = costs.rest_s(job.network)
     n, network, rows = job.block, job.network, job.rows
@@ -158,7 +161,7 @@ class Views:
         """There are so many tenants."""
         self._served_s = np.concatenate([self._served_s, np.zeros(tenants - len(self._served_s))])
 
-    def _accelerators(self, now_s: float) -> npt.NDArray[Any]:
+    def _accelerators(self, now_s: float) -> Records:
         table = np.zeros(len(self._lanes), ACCELERATOR)
         for device, lane in enumerate(self._lanes):
             job = lane.job
@@ -172,8 +175,8 @@ class Views:
 
     def _system_record(
         self, now_s: float, memory: npt.NDArray[np.float64], starts: int, finished: int
-    ) -> Any:
-        record = self._system.copy()[0]
+    ) -> np.void:
+        record: np.void = self._system.copy()[0]
         record["now_s"], record["starts"], record["finished"] = now_s, starts, finished
         record["live"] = len(self._waiting) + sum(lane.job is not None for lane in self._lanes)
         record["memory"] = memory

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from eunomia.contract.view import READY
+from eunomia.core.arrays import Records
 from eunomia.serving.dispatch.jobs import Job
 
 NONE = -1
@@ -22,7 +22,7 @@ class WaitingTable:
     """
 
     def __init__(self, capacity: int = 64) -> None:
-        self.records: npt.NDArray[Any] = np.zeros(capacity, READY)
+        self.records: Records = np.zeros(capacity, READY)
         self.due_s = np.full(capacity, np.inf)  # when each is given up
         self.rows_of_input = np.ones(capacity, np.int64)
         self.offered = np.zeros(capacity, np.bool_)  # rows of those that may be offered
@@ -37,7 +37,7 @@ class WaitingTable:
         """Jobs that may be offered to a device."""
         return self._count
 
-    def add(self, job: Job, facts: tuple[Any, ...], due_s: float = math.inf) -> None:
+    def add(self, job: Job, facts: tuple[float, ...], due_s: float = math.inf) -> None:
         """A job waits from now on, until ``due_s`` at most; ``facts`` are the fields of READY in their order."""
         if self.end == len(self._jobs):
             self._make_room()

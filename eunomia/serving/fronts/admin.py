@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import ParamSpec, TypeVar
 
 from aiohttp import web
 
@@ -20,6 +20,7 @@ from eunomia.serving.tenants.content import as_json, is_name, number, only, read
 from eunomia.serving.tenants.database import DatabaseDirectory, UnknownTenant
 from eunomia.serving.tenants.grants import Grant
 
+P = ParamSpec("P")
 T = TypeVar("T")
 HINT = re.compile(r"[A-Za-z0-9_-]{1,12}")
 
@@ -138,10 +139,10 @@ def _name(http: web.Request) -> str:
     return name
 
 
-async def _asked(question: Callable[..., T], *arguments: Any) -> T:
+async def _asked(question: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """What the database answers, asked off the event loop; its troubles as the protocol says them."""
     try:
-        return await asyncio.to_thread(question, *arguments)
+        return await asyncio.to_thread(question, *arguments, **named)
     except OutputError as error:
         raise Unavailable(str(error), retry_after_s=1.0) from None
     except UnknownTenant as error:

@@ -14,9 +14,10 @@ import resource
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
+from aiohttp.web_protocol import RequestHandler
 
 log = logging.getLogger("eunomia.serving")
 EVERY_S = 1.0
@@ -52,12 +53,12 @@ class Connections:
     ended: dict[str, int] = field(
         default_factory=lambda: {"head": 0, "idle": 0, "body": 0, "most": 0, "bytes": 0}
     )
-    _seen: dict[Any, _Seen] = field(default_factory=dict)
+    _seen: dict[RequestHandler, _Seen] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self._seen)
 
-    def middleware(self) -> Any:
+    def middleware(self) -> Middleware:
         """Notes which connections have a request."""
 
         @web.middleware
@@ -79,7 +80,7 @@ class Connections:
             await asyncio.sleep(EVERY_S)
             self.look(server.connections, time.monotonic())
 
-    def look(self, connections: list[Any], now_s: float) -> None:
+    def look(self, connections: list[RequestHandler], now_s: float) -> None:
         """End what is over a limit."""
         self._seen = {c: self._seen.get(c) or _Seen(now_s) for c in connections}
         for connection, seen in list(self._seen.items()):
@@ -119,7 +120,7 @@ class Connections:
             self._end(connection, "bytes")
             held -= size
 
-    def _end(self, connection: Any, reason: str) -> None:
+    def _end(self, connection: RequestHandler, reason: str) -> None:
         self.ended[reason] += 1
         if self.ended[reason] in (1, 100, 10_000):
             log.warning("a connection was ended (%s; %d times so far)", reason, self.ended[reason])

@@ -7,18 +7,31 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Mapping
+from typing import NoReturn
 
 import grpc
 import numpy as np
-import numpy.typing as npt
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc as stubs
 
+from eunomia.core.arrays import Tensor
+from eunomia.core.data import Json
 from eunomia.core.version import __version__
 from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES
 from eunomia.serving.fronts.caller import FAIRNESS
+from eunomia.serving.fronts.grpc_messages import (
+    Call,
+    Index,
+    InferMessage,
+    Input,
+    Managed,
+    Named,
+    Parameter,
+    Region,
+    Response,
+    Versioned,
+)
 from eunomia.serving.fronts.http import config_of, extensions_of
 from eunomia.serving.models.repository import VERSION
 from eunomia.serving.protocol.errors import BadRequest, ServingError
@@ -58,13 +71,15 @@ class GrpcFront(stubs.GRPCInferenceServiceServicer):  # type: ignore[misc]
 
     # --- inference -------------------------------------------------------------------------------------
 
-    async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
+    async def ModelInfer(self, request: InferMessage, context: Call) -> Response:  # noqa: N802, D102
         try:
             return await self._infer(request, caller_of(context))
         except ServingError as error:
             await abort(context, error)
 
-    async def ModelStreamInfer(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:  # noqa: N802, D102
+    async def ModelStreamInfer(  # noqa: N802, D102
+        self, requests: AsyncIterator[InferMessage], context: Call
+    ) -> AsyncIterator[Response]:
         caller = caller_of(context)
         async for request in requests:
             try:
@@ -73,29 +88,29 @@ class GrpcFront(stubs.GRPCInferenceServiceServicer):  # type: ignore[misc]
                 response = pb.ModelInferResponse(id=request.id, model_name=request.model_name)
                 yield pb.ModelStreamInferResponse(error_message=str(error), infer_response=response)
 
-    async def _infer(self, message: Any, caller: Caller) -> Any:
+    async def _infer(self, message: InferMessage, caller: Caller) -> Response:
         request = read_message(message)
         outputs, in_regions = await self.service.infer(request, caller)
         return write_message(request, outputs, in_regions)
 
     # --- facts -----------------------------------------------------------------------------------------
 
-    async def ServerLive(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
+    async def ServerLive(self, request: object, context: Call) -> Response:  # noqa: N802, D102
         return pb.ServerLiveResponse(live=True)
 
-    async def ServerReady(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
+    async def ServerReady(self, request: object, context: Call) -> Response:  # noqa: N802, D102
         return pb.ServerReadyResponse(ready=self.service.ready)
 
-    async def ServerMetadata(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
+    async def ServerMetadata(self, request: object, context: Call) -> Response:  # noqa: N802, D102
         extensions = extensions_of(self.service)
         return pb.ServerMetadataResponse(name="eunomia", version=__version__, extensions=extensions)
 
-    async def ModelReady(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
+    async def ModelReady(self, request: Versioned, context: Call) -> Response:  # noqa: N802, D102
         async with answered(context):
             entry = self.service.repository.entry(request.name, request.version)
             return pb.ModelReadyResponse(ready=entry.state == "READY")
 
-    async def ModelMetadata(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
+    async def ModelMetadata(self, request: Versioned, context: Call) -> Response:  # noqa: N802, D102
         async with answered(context):
             grant = self.service.identify(caller_of(context))
             ports = self.service.repository.ports_for(grant, request.name, request.version)
@@ -108,7 +123,7 @@ class GrpcFront(stubs.GRPCInferenceServiceServicer):  # type: ignore[misc]
                 outputs=[metadata(**port) for port in ports["outputs"]],
             )
 
-    async def ModelConfig(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
+    async def ModelConfig(self, request: Versioned, context: Call) -> Response:  # noqa: N802, D102
         from google.protobuf.json_format import ParseDict
 
         async with answered(context):
@@ -116,7 +131,7 @@ class GrpcFront(stubs.GRPCInferenceServiceServicer):  # type: ignore[misc]
             ports = self.service.repository.ports_for(grant, request.name, request.version)
             return ParseDict({"config": config_of(request.name, ports)}, pb.ModelConfigResponse())
 
-    async def ModelStatistics(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
+    async def ModelStatistics(self, request: Versioned, context: Call) -> Response:  # noqa: N802, D102
         from google.protobuf.json_format import ParseDict
 
         async with answered(context):
@@ -126,7 +141,7 @@ class GrpcFront(stubs.GRPCInferenceServiceServicer):  # type: ignore[misc]
 
     # --- the repository --------------------------------------------------------------------------------
 
-    async def RepositoryIndex(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
+    async def RepositoryIndex(self, request: Index, context: Call) -> Response:  # noqa: N802, D102
         async with answered(context):
             grant = self.service.identify(caller_of(context))
             self.service.repository.rescan()
@@ -138,13 +153,13 @@ class GrpcFront(stubs.GRPCInferenceServiceServicer):  # type: ignore[misc]
                 ]
             )
 
-    async def RepositoryModelLoad(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
+    async def RepositoryModelLoad(self, request: Managed, context: Call) -> Response:  # noqa: N802, D102
         async with answered(context):
             self.service.require_admin(caller_of(context))
             await self.service.repository.load(request.model_name)
             return pb.RepositoryModelLoadResponse()
 
-    async def RepositoryModelUnload(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
+    async def RepositoryModelUnload(self, request: Managed, context: Call) -> Response:  # noqa: N802, D102
         async with answered(context):
             self.service.require_admin(caller_of(context))
             await self.service.repository.unload(request.model_name)
@@ -152,7 +167,7 @@ class GrpcFront(stubs.GRPCInferenceServiceServicer):  # type: ignore[misc]
 
     # --- shared memory ---------------------------------------------------------------------------------
 
-    async def SystemSharedMemoryRegister(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
+    async def SystemSharedMemoryRegister(self, request: Region, context: Call) -> Response:  # noqa: N802, D102
         async with answered(context):
             tenant = self.service.identify(caller_of(context)).name
             self.service.regions.register(
@@ -160,12 +175,12 @@ class GrpcFront(stubs.GRPCInferenceServiceServicer):  # type: ignore[misc]
             )
             return pb.SystemSharedMemoryRegisterResponse()
 
-    async def SystemSharedMemoryUnregister(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
+    async def SystemSharedMemoryUnregister(self, request: Named, context: Call) -> Response:  # noqa: N802, D102
         async with answered(context):
             self.service.regions.unregister(self.service.identify(caller_of(context)).name, request.name)
             return pb.SystemSharedMemoryUnregisterResponse()
 
-    async def SystemSharedMemoryStatus(self, request: Any, context: Any) -> Any:  # noqa: N802, D102
+    async def SystemSharedMemoryStatus(self, request: Named, context: Call) -> Response:  # noqa: N802, D102
         async with answered(context):
             status = pb.SystemSharedMemoryStatusResponse()
             for entry in self.service.regions.status(
@@ -180,20 +195,19 @@ class GrpcFront(stubs.GRPCInferenceServiceServicer):  # type: ignore[misc]
 class answered:  # noqa: N801
     """Turns a ServingError inside the block into the RPC's status."""
 
-    def __init__(self, context: Any) -> None:
+    def __init__(self, context: Call) -> None:
         self._context = context
 
     async def __aenter__(self) -> None:
         """Nothing to prepare."""
 
-    async def __aexit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Abort with the error's status."""
         if isinstance(error, ServingError):
             await abort(self._context, error)
-        return False
 
 
-async def abort(context: Any, error: ServingError) -> None:
+async def abort(context: Call, error: ServingError) -> NoReturn:
     """End an RPC with one sentence, and when to ask again."""
     if error.retry_after_s is not None:
         context.set_trailing_metadata(
@@ -202,7 +216,7 @@ async def abort(context: Any, error: ServingError) -> None:
     await context.abort(getattr(grpc.StatusCode, error.grpc), str(error))
 
 
-def caller_of(context: Any) -> Caller:
+def caller_of(context: Call) -> Caller:
     """Key, names and deadline of a call."""
     metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
     scheme, _, key = metadata.get("authorization", "").partition(" ")
@@ -218,7 +232,7 @@ def caller_of(context: Any) -> Caller:
     )
 
 
-def read_message(message: Any) -> InferRequest:
+def read_message(message: InferMessage) -> InferRequest:
     """A ModelInferRequest as the service takes it; raises BadRequest."""
     if len(message.inputs) > MAX_TENSORS or len(message.outputs) > MAX_TENSORS:
         raise BadRequest(f"at most {MAX_TENSORS} inputs and outputs are taken")
@@ -243,8 +257,8 @@ def read_message(message: Any) -> InferRequest:
 
 
 def write_message(
-    request: InferRequest, outputs: dict[str, npt.NDArray[Any]], in_regions: dict[str, SharedRegion]
-) -> Any:
+    request: InferRequest, outputs: dict[str, Tensor], in_regions: dict[str, SharedRegion]
+) -> Response:
     """The response, with raw tensors."""
     response = pb.ModelInferResponse(model_name=request.model, model_version=VERSION, id=request.request_id)
     for name in [o.name for o in request.outputs] or list(outputs):
@@ -260,7 +274,7 @@ def write_message(
     return response
 
 
-def _read_input(entry: Any, raw: list[bytes]) -> InputTensor:
+def _read_input(entry: Input, raw: list[bytes]) -> InputTensor:
     """One input: in shared memory, typed, or the next of the raw contents, which is taken from the list."""
     name, datatype, shape = check_tensor(entry.name, entry.datatype, [int(d) for d in entry.shape])
     region = region_of(_parameters(entry.parameters), name)
@@ -283,7 +297,7 @@ def _read_input(entry: Any, raw: list[bytes]) -> InputTensor:
     return InputTensor(name, datatype, shape, raw_array(name, datatype, shape, raw.pop(0)))
 
 
-def _parameters(parameters: Any) -> dict[str, Any]:
+def _parameters(parameters: Mapping[str, Parameter]) -> Json:
     """InferParameter messages as plain values."""
     return {
         key: getattr(value, value.WhichOneof("parameter_choice") or "string_param")

@@ -6,12 +6,13 @@ import json
 import logging
 import math
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
 
+from eunomia.core.data import Json
 from eunomia.core.version import __version__
+from eunomia.serving.devices.messages import Port, Ports
 from eunomia.serving.fronts.admin import AdminFront
 from eunomia.serving.fronts.caller import caller_of
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections
@@ -254,11 +255,11 @@ def extensions_of(service: Service) -> list[str]:
     return [*EXTENSIONS, "system_shared_memory"] if service.regions.offered else EXTENSIONS
 
 
-def config_of(name: str, ports: dict[str, Any]) -> dict[str, Any]:
+def config_of(name: str, ports: Ports) -> Json:
     """The configuration extension, in Triton's words."""
     kinds = {"BOOL": "TYPE_BOOL"}
 
-    def port(p: dict[str, Any], batched: bool) -> dict[str, Any]:
+    def port(p: Port, batched: bool) -> Json:
         return {
             "name": p["name"],
             "data_type": kinds.get(p["datatype"], f"TYPE_{p['datatype']}"),

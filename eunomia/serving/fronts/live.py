@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from importlib import resources
-from typing import Any
 
 from aiohttp import web
 
+from eunomia.core.data import Json
 from eunomia.serving.fronts.caller import caller_of
 from eunomia.serving.observe.twin import exported
 from eunomia.serving.service import Service
@@ -59,7 +59,7 @@ class LiveFront:
         )
 
 
-def state_of(service: Service, grant: Grant, everything: bool) -> dict[str, Any]:
+def state_of(service: Service, grant: Grant, everything: bool) -> Json:
     """All that the page shows; names of other tenants are left out unless ``everything``."""
     dispatcher, now_s = service.pool.dispatcher, service.clock.now_s()
 
@@ -72,7 +72,9 @@ def state_of(service: Service, grant: Grant, everything: bool) -> dict[str, Any]
         "now_s": now_s,
         "policy": service.policy_name,
         "draining": service.draining,
-        "pairs": [pair for pair in _pairs(service, waiting, now_s) if name(pair["tenant"]) == pair["tenant"]],
+        "pairs": [
+            pair for pair in _pairs(service, waiting, now_s) if name(str(pair["tenant"])) == pair["tenant"]
+        ],
         "devices": [
             {
                 "name": device.spec.name,
@@ -98,12 +100,12 @@ def state_of(service: Service, grant: Grant, everything: bool) -> dict[str, Any]
         "preemptions": dispatcher.preemptions,
         "arena_free_share": service.pool.arena.free_bytes / max(service.pool.arena.room_bytes, 1),
         "seconds": list(service.history.seconds),
-        "misses": [m for m in reversed(service.history.misses) if name(m["tenant"]) == m["tenant"]],
+        "misses": [m for m in reversed(service.history.misses) if name(str(m["tenant"])) == m["tenant"]],
         "fallbacks": dict(service.fallbacks()) if everything else {},
     }
 
 
-def _pairs(service: Service, waiting: list[str], now_s: float) -> list[dict[str, Any]]:
+def _pairs(service: Service, waiting: list[str], now_s: float) -> list[Json]:
     dispatcher = service.pool.dispatcher
     rows = []
     for agreement, indicator in zip(dispatcher.agreements, dispatcher.indicators, strict=True):
@@ -122,4 +124,4 @@ def _pairs(service: Service, waiting: list[str], now_s: float) -> list[dict[str,
                 "waiting": waiting.count(agreement.tenant),
             }
         )
-    return sorted(rows, key=lambda row: (row["tenant"], row["model"]))
+    return sorted(rows, key=lambda row: (str(row["tenant"]), str(row["model"])))

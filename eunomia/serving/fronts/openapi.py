@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from eunomia.core.data import Json
 from eunomia.core.version import __version__
 from eunomia.serving.devices.messages import DATATYPES
 from eunomia.serving.protocol.infer import MAX_NAME, MAX_RANK, MAX_TENSORS
 from eunomia.serving.tenants.content import LIMITS, MOST, SLO
-
-Json = dict[str, Any]
 
 ERROR: Json = {
     "type": "object", "required": ["error"],

@@ -7,10 +7,10 @@ import base64
 import binascii
 import json
 from dataclasses import asdict
-from typing import Any
 
 from aiohttp import web
 
+from eunomia.core.data import Json
 from eunomia.core.errors import OutputError
 from eunomia.serving.dispatch.shelf import Conflict, Placed, PolicyShelf, check_files, stamped
 from eunomia.serving.fronts.caller import caller_of
@@ -52,17 +52,19 @@ class PolicyFront:
         by = self.service.require_admin(caller_of(http)).name
         name, files, evidence, instead_of = read_placing(read_json(await http.read()))
         shelf = self._shelf()
-        why = {"by": by, "evidence": evidence}
-        return web.json_response(await asyncio.shield(self._replace(shelf, name, files, why, instead_of)))
+        return web.json_response(
+            await asyncio.shield(self._replace(shelf, name, files, instead_of, by, evidence))
+        )
 
     async def _replace(
         self,
         shelf: PolicyShelf,
         name: str,
         files: dict[str, bytes],
-        why: dict[str, Any],
         instead_of: str | None,
-    ) -> dict[str, Any]:
+        by: str,
+        evidence: Json,
+    ) -> Json:
         """To the end even if who asked has gone away: the thread that prepares a policy cannot be stopped."""
         async with self._lock:  # one after the other: the second sees what the first has put in
             if instead_of is not None and instead_of != shelf.now.label:
@@ -71,7 +73,7 @@ class PolicyFront:
                 )
             try:
                 placed, policy = await asyncio.to_thread(shelf.prepare, name, files)
-                shelf.place(stamped(placed, **why), policy)
+                shelf.place(stamped(placed, by, evidence), policy)
             except OutputError as error:
                 raise _not_kept(shelf, error) from None
             return self._facts(shelf)
@@ -91,7 +93,7 @@ class PolicyFront:
             raise BadRequest("this server's policy cannot be changed")
         return self.service.shelf
 
-    def _facts(self, shelf: PolicyShelf) -> dict[str, Any]:
+    def _facts(self, shelf: PolicyShelf) -> Json:
         return {
             "policy": shelf.now.label,
             "now": _as_json(shelf.now),
@@ -100,7 +102,7 @@ class PolicyFront:
         }
 
 
-def read_placing(content: dict[str, Any]) -> tuple[str, dict[str, bytes], dict[str, Any], str | None]:
+def read_placing(content: Json) -> tuple[str, dict[str, bytes], Json, str | None]:
     """Name, files, evidence and what is to be replaced; raises BadRequest."""
     for key in content:
         if key not in KEYS:
@@ -127,5 +129,5 @@ def _not_kept(shelf: PolicyShelf, error: OutputError) -> Unavailable:
     return Unavailable(f"'{shelf.now.label}' goes on serving: {error}", retry_after_s=1.0)
 
 
-def _as_json(placed: Placed) -> dict[str, Any]:
+def _as_json(placed: Placed) -> Json:
     return asdict(placed)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import math
-from typing import Any
+
+from eunomia.serving.load.result import Result, StreamResult
 
 COLOURS = ("#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed", "#0891b2", "#be185d", "#4d7c0f")
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 720, 320, 64, 40, 12
@@ -20,7 +21,7 @@ th:first-child, td:first-child { text-align: left } svg { width: 100%; height: a
 """
 
 
-def render(result: dict[str, Any], title: str) -> str:
+def render(result: Result, title: str) -> str:
     """The page."""
     rows = "".join(_row(stream) for stream in result["streams"])
     lag = result["generator_lag_ms"]
@@ -36,7 +37,7 @@ def render(result: dict[str, Any], title: str) -> str:
     )
 
 
-def _row(stream: dict[str, Any]) -> str:
+def _row(stream: StreamResult) -> str:
     latency = stream["latency_ms"]
     times = "".join(f"<td>{_ms(latency.get(p))}" for p in ("p50", "p95", "p99"))
     errors = "; ".join(f"{html.escape(text)} ({count})" for text, count in stream["errors"].items()) or "none"
@@ -47,7 +48,7 @@ def _row(stream: dict[str, Any]) -> str:
     )
 
 
-def _chart(streams: list[dict[str, Any]]) -> str:
+def _chart(streams: list[StreamResult]) -> str:
     """Lines over a percentile axis that stretches towards 100, latency on a logarithmic axis."""
     values = [v for s in streams for v in s["latency_ms"].values() if v > 0]
     if not values:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import numpy as np
 
+from eunomia.core.arrays import Flags, Floats
 from eunomia.serving.load.plan import LoadStream
 from eunomia.serving.load.run import OK, Samples
 
@@ -16,13 +17,62 @@ PERCENTILES = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 100.0)
 LARGEST_US = 600_000_000  # ten minutes
 
 
-def summarise(samples: Samples, streams: Sequence[LoadStream], warmup_s: float = 0.0) -> dict[str, Any]:
+class Numbers(TypedDict):
+    """Of one stream, or of all."""
+
+    sent: int
+    answered: int
+    hits: int
+    hit_rate: float  # nan where nothing was sent
+    latency_ms: dict[str, float]  # by percentile, as ``p99``; empty without answers
+    errors: dict[str, int]  # the ten most common
+
+
+class StreamResult(Numbers):
+    """Of one stream."""
+
+    tenant: str
+    model: str
+    deadline_ms: float
+
+
+class Worst(TypedDict):
+    """The stream of the least hit rate."""
+
+    tenant: str
+    model: str
+    hit_rate: float
+
+
+class Lag(TypedDict):
+    """How late the generator was."""
+
+    p99: float
+    max: float
+
+
+class Result(TypedDict):
+    """A load, as it is kept and printed; ``seed`` and ``url`` are added by who sent it."""
+
+    streams: list[StreamResult]
+    total: Numbers
+    wall_s: float
+    measured_s: float
+    goodput_per_s: float
+    offered_per_s: float
+    worst: Worst | None
+    generator_lag_ms: Lag
+    seed: NotRequired[int]
+    url: NotRequired[str]
+
+
+def summarise(samples: Samples, streams: Sequence[LoadStream], warmup_s: float = 0.0) -> Result:
     """What to print and to keep: sent, answered, hits (within the deadline from the intended time), latencies.
 
     Requests whose intended time lies in the warm-up do not count. A request without an answer is a miss.
     """
     counted = samples.schedule.time_s >= warmup_s
-    rows = []
+    rows: list[StreamResult] = []
     for n, stream in enumerate(streams):
         mine = counted & (samples.schedule.stream == n)
         rows.append(
@@ -54,7 +104,7 @@ def summarise(samples: Samples, streams: Sequence[LoadStream], warmup_s: float =
     }
 
 
-def _numbers(samples: Samples, mine: Any, deadline_s: Any) -> dict[str, Any]:
+def _numbers(samples: Samples, mine: Flags, deadline_s: Floats) -> Numbers:
     latency_s = samples.latency_s[mine]
     answered = ~np.isnan(latency_s)
     hits = int((latency_s <= deadline_s).sum())
@@ -72,7 +122,7 @@ def _numbers(samples: Samples, mine: Any, deadline_s: Any) -> dict[str, Any]:
     }
 
 
-def percentiles_ms(latency_s: Any) -> dict[str, float]:
+def percentiles_ms(latency_s: Floats) -> dict[str, float]:
     """From an HDR histogram with three significant digits; empty without answers."""
     from hdrh.histogram import HdrHistogram
 

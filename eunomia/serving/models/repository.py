@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eunomia.core.errors import ModelError
-from eunomia.serving.devices.messages import Message
+from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.protocol.errors import BadRequest, NotFound, ServingError, Unavailable
 from eunomia.serving.tenants.grants import Grant
@@ -28,7 +28,7 @@ class Entry:
     shapes: Mapping[str, list[int]] = field(default_factory=dict)
     state: str = "UNAVAILABLE"
     reason: str = "not loaded"
-    ports: Message | None = None
+    ports: Ports | None = None
 
 
 class Repository:
@@ -84,7 +84,7 @@ class Repository:
             raise self.unknown(grant, name)
         return self.entry(name, version)
 
-    def ports_for(self, grant: Grant, name: str, version: str = "") -> Message:
+    def ports_for(self, grant: Grant, name: str, version: str = "") -> Ports:
         """Inputs and outputs of a network that the tenant may know of; raises NotFound or Unavailable."""
         return self.ports(self.entry_for(grant, name, version).name, version)
 
@@ -95,7 +95,7 @@ class Repository:
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         return NotFound(f"unknown model '{name[:100]}'; tenant '{grant.name}' may use: {listed}{more}")
 
-    def ports(self, name: str, version: str = "") -> Message:
+    def ports(self, name: str, version: str = "") -> Ports:
         """Inputs and outputs of a network that is ready; raises NotFound or Unavailable."""
         entry = self.entry(name, version)
         if entry.ports is None or entry.state != "READY":

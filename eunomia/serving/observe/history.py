@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from eunomia.core.data import Json
 from eunomia.serving.observe.retired import Retired
 
 RUNS, MISSES, RATES = 2000, 50, 120
@@ -27,7 +28,7 @@ class History:
     """Bounded, whatever the load."""
 
     runs: deque[Run] = field(default_factory=lambda: deque(maxlen=RUNS))
-    misses: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=MISSES))
+    misses: deque[Json] = field(default_factory=lambda: deque(maxlen=MISSES))
     seconds: deque[list[int]] = field(default_factory=lambda: deque(maxlen=RATES))  # [second, hits, misses]
 
     def retired(self, request: Retired, now_s: float) -> None:

@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from eunomia.core.atomic import write_text
 from eunomia.core.errors import OutputError, RecordError
@@ -27,6 +26,11 @@ SEGMENT_BYTES = 8 * 1024**2
 MAX_HELD = 10_000  # lines that wait in memory while the disk is full
 
 
+Entry = tuple[
+    float, str, str, str, float, float
+]  # wall time, tenant, network, outcome, response, device time
+
+
 @dataclass
 class Usage:
     """Sums over all requests of one (tenant, model) pair, and its window of recent ones."""
@@ -34,9 +38,9 @@ class Usage:
     outcomes: dict[str, int] = field(default_factory=dict)
     device_s: float = 0.0
     energy_j: float = 0.0
-    window: deque[list[Any]] = field(
+    window: deque[tuple[float, float, str]] = field(
         default_factory=lambda: deque(maxlen=10_000)
-    )  # [wall time, response, outcome]
+    )  # wall time, response, outcome
 
 
 class Ledger:
@@ -64,14 +68,14 @@ class Ledger:
 
     def record(self, retired: Retired, wall_s: float) -> None:
         """Write one request down; when the disk refuses, it is held and written later."""
-        entry = [
+        entry = (
             wall_s,
             retired.tenant,
             retired.model,
             retired.outcome,
             retired.response_s,
             retired.service_s,
-        ]
+        )
         self._count(entry)
         text = json.dumps(entry, separators=(",", ":"))
         self.held.append(f"{zlib.crc32(text.encode()):08x} {text}\n".encode())
@@ -154,7 +158,7 @@ class Ledger:
             self._segment = int(content["segment"])
             for tenant, model, outcomes, device_s, energy_j, window in content["usage"]:
                 usage = self.usage[tenant, model] = Usage(dict(outcomes), device_s, energy_j)
-                usage.window.extend(window)
+                usage.window.extend((at_s, response_s, outcome) for at_s, response_s, outcome in window)
         for path in self._segments():
             number = int(path.stem.split("-")[1])
             if number >= self._segment:
@@ -162,13 +166,13 @@ class Ledger:
                 for entry in read_lines(path):
                     self._count(entry)
 
-    def _count(self, entry: list[Any]) -> None:
+    def _count(self, entry: Entry) -> None:
         wall_s, tenant, model, outcome, response_s, device_s = entry
         usage = self.usage.setdefault((tenant, model), Usage())
         usage.outcomes[outcome] = usage.outcomes.get(outcome, 0) + 1
         usage.device_s += device_s
         usage.energy_j += device_s * self._watts
-        usage.window.append([wall_s, response_s, outcome])
+        usage.window.append((wall_s, response_s, outcome))
 
     def _segments(self) -> list[Path]:
         return sorted(self.folder.glob("journal-*.log"))
@@ -184,7 +188,7 @@ class Ledger:
             return
 
 
-def read_lines(path: Path) -> Iterator[list[Any]]:
+def read_lines(path: Path) -> Iterator[Entry]:
     """Entries of a journal; torn lines are skipped."""
     for line in path.read_bytes().split(b"\n"):
         start = line.rfind(b" [") - 8  # a torn piece may stand before it
@@ -193,6 +197,7 @@ def read_lines(path: Path) -> Iterator[list[Any]]:
         text = line[start + 9 :]
         try:
             if int(line[start : start + 8], 16) == zlib.crc32(text):
-                yield json.loads(text)
+                wall_s, tenant, model, outcome, response_s, device_s = json.loads(text)
+                yield wall_s, tenant, model, outcome, response_s, device_s
         except ValueError:
             continue

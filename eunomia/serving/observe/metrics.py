@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -18,6 +18,28 @@ NO_MODEL = "(unknown)"  # label of all requests for networks that do not exist
 SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
+class _Answered(NamedTuple):
+    """What an answer moves."""
+
+    seconds: Histogram
+    queue: Histogram
+    success: Gauge
+    inferences: Gauge
+    executed: Gauge
+    total_us: Gauge
+    queue_us: Gauge
+    infer_us: Gauge
+
+
+class _Moved(NamedTuple):
+    """What a request moves: either ``failed``, or all of ``answered``."""
+
+    requests: Counter
+    service: Counter
+    failed: Gauge | None
+    answered: _Answered | None
+
+
 class Telemetry:
     """One registry per server; ``retired`` or ``refused`` after each request, ``page`` for each scrape."""
 
@@ -25,8 +47,8 @@ class Telemetry:
         registry = self._registry = CollectorRegistry()
         model, both = ["model", "version"], ["tenant", "model"]
         self._tenants: set[str] = set()
-        self._counters: dict[tuple[str, str, str], tuple[Any, Any, tuple[Any, ...]]] = {}
-        self._refusals: dict[tuple[str, str, str], tuple[Any, Any]] = {}
+        self._counters: dict[tuple[str, str, str], _Moved] = {}
+        self._refusals: dict[tuple[str, str, str], tuple[Counter, Gauge]] = {}
         self._success = Gauge(
             "nv_inference_request_success", "Requests that were answered", model, registry=registry
         )
@@ -87,23 +109,22 @@ class Telemetry:
         counters = self._counters.get(key)
         if counters is None:
             counters = self._counters[key] = self._counters_of(request)
-        requests, service, both = counters
-        requests.inc()
-        service.inc(request.service_s)
+        counters.requests.inc()
+        counters.service.inc(request.service_s)
         if request.preemptions:
             self._preemptions.labels(self._tenant(request.tenant), request.model).inc(request.preemptions)
-        if not request.answered:
-            both[0].inc()
+        if counters.failed is not None:
+            counters.failed.inc()
+        if (moved := counters.answered) is None:
             return
-        seconds, queue, success, count, executed, total_us, queue_us, infer_us = both
-        seconds.observe(request.response_s)
-        queue.observe(request.queue_s)
-        success.inc()
-        count.inc(request.batch)
-        executed.inc()
-        total_us.inc(request.response_s * 1e6)
-        queue_us.inc(request.queue_s * 1e6)
-        infer_us.inc(request.service_s * 1e6)
+        moved.seconds.observe(request.response_s)
+        moved.queue.observe(request.queue_s)
+        moved.success.inc()
+        moved.inferences.inc(request.batch)
+        moved.executed.inc()
+        moved.total_us.inc(request.response_s * 1e6)
+        moved.queue_us.inc(request.queue_s * 1e6)
+        moved.infer_us.inc(request.service_s * 1e6)
 
     def refused(self, tenant: str, model: str, reason: str) -> None:
         """Count one request that was not accepted; ``model``: a network's name or NO_MODEL."""
@@ -117,17 +138,26 @@ class Telemetry:
         for counter in counters:
             counter.inc()
 
-    def _counters_of(self, request: Retired) -> tuple[Any, Any, tuple[Any, ...]]:
+    def _counters_of(self, request: Retired) -> _Moved:
         """What such a request moves, looked up once per tenant, network and outcome; unknown tenants share theirs."""
         tenant, model = self._tenant(request.tenant), request.model
-        first = self._requests.labels(tenant, model, request.outcome), self._service.labels(tenant)
+        requests, service = (
+            self._requests.labels(tenant, model, request.outcome),
+            self._service.labels(tenant),
+        )
         if not request.answered:
-            return *first, (self._failure.labels(model, VERSION, request.outcome),)
-        one = [gauge.labels(model, VERSION) for gauge in (self._success, self._count, self._exec)]
-        times = [
-            self._durations[name].labels(model, VERSION) for name in ("request", "queue", "compute_infer")
-        ]
-        return *first, (self._seconds.labels(tenant, model), self._queue.labels(tenant, model), *one, *times)
+            return _Moved(requests, service, self._failure.labels(model, VERSION, request.outcome), None)
+        answered = _Answered(
+            self._seconds.labels(tenant, model),
+            self._queue.labels(tenant, model),
+            self._success.labels(model, VERSION),
+            self._count.labels(model, VERSION),
+            self._exec.labels(model, VERSION),
+            self._durations["request"].labels(model, VERSION),
+            self._durations["queue"].labels(model, VERSION),
+            self._durations["compute_infer"].labels(model, VERSION),
+        )
+        return _Moved(requests, service, None, answered)
 
     async def page(self) -> bytes:
         """The text that a scrape gets; written beside the event loop: with hundreds of tenants it takes 50 ms."""

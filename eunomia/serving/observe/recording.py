@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,10 @@ ROW = np.dtype(
         ("answer_s", "f4"),
     ]
 )
+
+
+# arrival, tenant, network, deadline, batch, outcome, response, wait, reach, answer
+Row = list[float | str | None]
 
 
 class Recording:
@@ -53,11 +56,11 @@ class Recording:
         )
         self._count += 1
 
-    def requests(self) -> list[list[Any]]:
+    def requests(self) -> list[Row]:
         """All of them, as ``slices`` gives them."""
         return [row for rows in self.slices() for row in rows]
 
-    def slices(self) -> Iterator[list[list[Any]]]:
+    def slices(self) -> Iterator[list[Row]]:
         """The oldest first, some at a time; what comes meanwhile is not among them.
 
         Each: arrival, tenant, network, deadline from arrival (None = none), batch, outcome, response, wait for the
@@ -71,7 +74,9 @@ class Recording:
         )
 
 
-def _listed(row: tuple[Any, ...], names: list[tuple[str, str, str]]) -> list[Any]:
+def _listed(
+    row: tuple[float, float, float, float, int, int, float, float], names: list[tuple[str, str, str]]
+) -> Row:
     arrival_s, deadline_s, response_s, queue_s, batch, who, reach_s, answer_s = row
     tenant, model, outcome = names[who]
     due_s = deadline_s if math.isfinite(deadline_s) else None

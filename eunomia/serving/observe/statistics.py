@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
+from eunomia.core.data import Json
 from eunomia.serving.models.repository import VERSION
 from eunomia.serving.observe.retired import Retired
 
@@ -53,7 +53,7 @@ class ModelStatistics:
         """Count one that was not accepted: it has failed, in no time."""
         self.sums["fail"].add(0.0)
 
-    def content(self, name: str) -> dict[str, Any]:
+    def content(self, name: str) -> Json:
         """In the protocol's words."""
         none = {"count": 0, "ns": 0}
         return {

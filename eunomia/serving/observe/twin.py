@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import numpy as np
 import orjson
 
+from eunomia.core.data import Json
 from eunomia.serving.service import Service
 
 FORMAT = 3
@@ -27,7 +27,7 @@ async def exported(service: Service) -> AsyncIterator[bytes]:
     yield b"]}"
 
 
-def settings(service: Service) -> dict[str, Any]:
+def settings(service: Service) -> Json:
     """Everything that ``eunomia twin`` needs beside the traffic: devices, block times, promises, settings.
 
     ``turn_s``: what a device loses with every change of request (dispatch/overheads.py); ``spread``: of block times.

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 from eunomia.serving.devices.answers import Inputs
-from eunomia.serving.devices.messages import DATATYPES, Message
+from eunomia.serving.devices.messages import DATATYPES, Ports
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.protocol.infer import InferRequest
 
 BOUND = 2**63  # of numbers in parameters: JSON knows larger ones, which no float holds
 
 
-def check_inputs(model: str, ports: Message, inputs: Inputs) -> int:
+def check_inputs(model: str, ports: Ports, inputs: Inputs) -> int:
     """Exactly the network's inputs, of its types and shapes; returns the batch size. Raises BadRequest."""
     wanted = {port["name"]: port for port in ports["inputs"]}
     if set(wanted) != set(inputs):
@@ -36,7 +35,7 @@ def check_inputs(model: str, ports: Message, inputs: Inputs) -> int:
     return batch
 
 
-def check_outputs(ports: Message, request: InferRequest) -> None:
+def check_outputs(ports: Ports, request: InferRequest) -> None:
     """Only outputs that the network has; raises BadRequest."""
     known = [port["name"] for port in ports["outputs"]]
     for output in request.outputs:
@@ -46,7 +45,7 @@ def check_outputs(ports: Message, request: InferRequest) -> None:
             )
 
 
-def duration_s(parameters: Mapping[str, Any], name: str, unit_s: float) -> float:
+def duration_s(parameters: Mapping[str, object], name: str, unit_s: float) -> float:
     """A time in a request's parameters, in seconds; inf = none or 0. Raises BadRequest."""
     value = parameters.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < BOUND:
@@ -54,7 +53,7 @@ def duration_s(parameters: Mapping[str, Any], name: str, unit_s: float) -> float
     return value * unit_s if value > 0 else math.inf
 
 
-def whole_number(parameters: Mapping[str, Any], name: str) -> int:
+def whole_number(parameters: Mapping[str, object], name: str) -> int:
     """A whole number in a request's parameters, 0 = not given. Raises BadRequest."""
     value = parameters.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < BOUND:

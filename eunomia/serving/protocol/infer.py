@@ -6,11 +6,11 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Tensor
+from eunomia.core.data import Json
 from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES
 from eunomia.serving.protocol.errors import BadRequest
 
@@ -19,7 +19,6 @@ MAX_TENSORS = 64
 MAX_RANK = 16
 MAX_ELEMENTS = 2**31
 MAX_NAME = 200
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ class InputTensor:
     name: str
     datatype: str
     shape: tuple[int, ...]
-    data: npt.NDArray[Any] | SharedRegion
+    data: Tensor | SharedRegion
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class InferRequest:
     inputs: tuple[InputTensor, ...] = ()
     outputs: tuple[WantedOutput, ...] = ()  # empty = all
     all_binary: bool = False
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def tensor_bytes(self) -> int:
@@ -119,7 +118,7 @@ def parameters_of(content: Json) -> Json:
     return parameters
 
 
-def check_tensor(name: Any, datatype: Any, shape: Any) -> tuple[str, str, tuple[int, ...]]:
+def check_tensor(name: object, datatype: object, shape: object) -> tuple[str, str, tuple[int, ...]]:
     """Name, datatype and shape within bounds; raises BadRequest."""
     name = _text(name, "a tensor's name")
     if not isinstance(datatype, str) or datatype not in DATATYPES:
@@ -133,7 +132,7 @@ def check_tensor(name: Any, datatype: Any, shape: Any) -> tuple[str, str, tuple[
     return name, datatype, tuple(shape)
 
 
-def raw_array(name: str, datatype: str, shape: tuple[int, ...], raw: memoryview | bytes) -> npt.NDArray[Any]:
+def raw_array(name: str, datatype: str, shape: tuple[int, ...], raw: memoryview | bytes) -> Tensor:
     """Little-endian bytes as an array, without a copy; raises BadRequest."""
     need = nbytes(datatype, shape)
     if len(raw) != need:
@@ -141,29 +140,33 @@ def raw_array(name: str, datatype: str, shape: tuple[int, ...], raw: memoryview 
     return np.frombuffer(raw, DATATYPES[datatype]).reshape(shape)
 
 
-def raw_bytes(array: npt.NDArray[Any]) -> memoryview:
+def raw_bytes(array: Tensor) -> memoryview:
     """The bytes of a contiguous array of any type and size, without a copy."""
     return array.reshape(-1).view(np.uint8).data
 
 
-def region_of(parameters: Mapping[str, Any], name: str) -> SharedRegion | None:
+def region_of(parameters: Mapping[str, object], name: str) -> SharedRegion | None:
     """Shared memory named in a tensor's parameters; raises BadRequest."""
     region = parameters.get("shared_memory_region")
     if region is None:
         return None
-    offset, size = parameters.get("shared_memory_offset", 0), parameters.get("shared_memory_byte_size")
-    for what, value in (("offset", offset), ("byte_size", size)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise BadRequest(
-                f"tensor '{name}': shared_memory_{what} is {value!r:.50}; a size in bytes is expected"
-            )
-    return SharedRegion(_text(region, "shared_memory_region"), int(offset), int(size or 0))
+    offset = _size(parameters.get("shared_memory_offset", 0), "offset", name)
+    size = _size(parameters.get("shared_memory_byte_size"), "byte_size", name)
+    return SharedRegion(_text(region, "shared_memory_region"), offset, size)
+
+
+def _size(value: object, what: str, name: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise BadRequest(
+            f"tensor '{name}': shared_memory_{what} is {value!r:.50}; a size in bytes is expected"
+        )
+    return value
 
 
 def write_response(
     request: InferRequest,
     version: str,
-    outputs: Mapping[str, npt.NDArray[Any]],
+    outputs: Mapping[str, Tensor],
     in_regions: Mapping[str, SharedRegion],
 ) -> tuple[bytes, list[bytes | memoryview], int | None]:
     """The JSON part, the raw tensors behind it, and the JSON's length if there are raw tensors."""
@@ -193,7 +196,7 @@ def write_response(
     return header, raw, len(header) if raw else None
 
 
-def _plain(array: npt.NDArray[Any]) -> list[Any]:
+def _plain(array: Tensor) -> list[float | None]:
     """Numbers for JSON, which has neither NaN nor infinity: those become null."""
     flat = array.ravel()
     if array.dtype.kind == "f" and not np.isfinite(flat).all():
@@ -228,7 +231,7 @@ def _read_input(entry: Json, raw: memoryview) -> tuple[InputTensor, memoryview]:
     return InputTensor(name, datatype, shape, _from_json(name, datatype, shape, entry["data"])), raw
 
 
-def _from_json(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> npt.NDArray[Any]:
+def _from_json(name: str, datatype: str, shape: tuple[int, ...], data: object) -> Tensor:
     """Numbers of a JSON list, flat or nested."""
     dtype = DATATYPES[datatype]
     try:
@@ -248,8 +251,8 @@ def _from_json(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> n
     return array.reshape(shape)
 
 
-def _fits(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> bool:
-    limits = np.iinfo(dtype)
+def _fits(array: Tensor, dtype: np.dtype[np.generic]) -> bool:
+    limits = np.iinfo(dtype.name)
     return bool(int(array.min()) >= limits.min and int(array.max()) <= limits.max)
 
 
@@ -259,14 +262,14 @@ def _read_wanted(entry: Json) -> WantedOutput:
     return wanted_output(name, parameters.get("binary_data") is True, parameters)
 
 
-def wanted_output(name: str, binary: bool, parameters: Mapping[str, Any]) -> WantedOutput:
+def wanted_output(name: str, binary: bool, parameters: Mapping[str, object]) -> WantedOutput:
     """What its parameters ask for; raises BadRequest."""
     if parameters.get("classification"):
         raise BadRequest(f"output '{name}': the classification extension is not offered; ask for the tensor")
     return WantedOutput(name, binary, region_of(parameters, name))
 
 
-def _text(value: Any, what: str) -> str:
+def _text(value: object, what: str) -> str:
     if not isinstance(value, str) or len(value) > MAX_NAME:
         raise BadRequest(f"{what} must be a string of at most {MAX_NAME} letters")
     return value

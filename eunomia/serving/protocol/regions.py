@@ -8,17 +8,26 @@ import re
 import stat
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Tensor
 from eunomia.serving.devices.messages import DATATYPES
 from eunomia.serving.protocol.errors import BadRequest, NotFound, Refused
 from eunomia.serving.protocol.infer import InferRequest, InputTensor, SharedRegion, nbytes, raw_bytes
 
 MAX_REGIONS = 64  # of one tenant
 KEY = re.compile(r"/?[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class Placement(TypedDict):
+    """A region as its tenant sees it."""
+
+    name: str
+    key: str
+    offset: int
+    byte_size: int
 
 
 @dataclass
@@ -34,7 +43,7 @@ class RegionTensor:
     """A tensor in a client's memory: what an array tells of itself, and its bytes on request."""
 
     region: str
-    dtype: np.dtype[Any]
+    dtype: np.dtype[np.generic]
     shape: tuple[int, ...]
     descriptor: int
     start: int
@@ -54,7 +63,7 @@ class RegionTensor:
         """Bytes."""
         return self.size * self.dtype.itemsize
 
-    def read_into(self, target: npt.NDArray[Any]) -> None:
+    def read_into(self, target: Tensor) -> None:
         """Copy its bytes there; raises BadRequest."""
         room, at = raw_bytes(target), 0
         while at < self.nbytes:  # Linux reads at most 0x7ffff000 bytes per call
@@ -108,9 +117,9 @@ class Regions:
         for owner in {owner for owner, _ in self._regions if owner not in tenants}:
             self.unregister(owner, "")
 
-    def status(self, tenant: str, name: str = "") -> list[dict[str, Any]]:
+    def status(self, tenant: str, name: str = "") -> list[Placement]:
         """The tenant's regions, or one of them; raises NotFound."""
-        found = [
+        found: list[Placement] = [
             {"name": region, "key": r.key, "offset": r.offset, "byte_size": r.size}
             for (owner, region), r in self._regions.items()
             if owner == tenant and name in ("", region)
@@ -136,7 +145,7 @@ class Regions:
                 self._find(tenant, wanted.region.region, wanted.region.offset, wanted.region.size)
 
     def write(
-        self, tenant: str, request: InferRequest, outputs: Mapping[str, npt.NDArray[Any]]
+        self, tenant: str, request: InferRequest, outputs: Mapping[str, Tensor]
     ) -> dict[str, SharedRegion]:
         """Put outputs where the client wants them; returns which. Raises BadRequest."""
         placed = {}

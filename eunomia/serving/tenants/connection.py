@@ -6,12 +6,12 @@ import contextlib
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, func, inspect, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DataError, SQLAlchemyError
 
+from eunomia.core.data import Json
 from eunomia.core.errors import ConfigError, OutputError
 from eunomia.serving.tenants.tables import TENANT
 
@@ -124,19 +124,19 @@ def let_go(engine: Engine) -> None:
     engine.dispose()
 
 
-def _patience(url: URL) -> dict[str, Any]:
+def _patience(url: URL) -> Json:
     if url.get_backend_name() != "postgresql":
         return {}
     return {name: value for name, value in PATIENCE.items() if name not in url.query}
 
 
-def _options(engine: Engine, writes: bool) -> dict[str, Any]:
+def _options(engine: Engine, writes: bool) -> Json:
     if engine.dialect.name == "postgresql":
         return {} if writes else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
     return {"begin": "BEGIN IMMEDIATE" if writes else "BEGIN"}
 
 
-def _prepare_sqlite(connection: Any, _: Any) -> None:
+def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
     """Foreign keys count, readers do not block writers, and a commit survives a power failure."""
     connection.isolation_level = None  # transactions are ours: the driver's own begin at the first change
     for pragma in (f"busy_timeout={LOCK_MS}", "foreign_keys=ON", "journal_mode=WAL", "synchronous=FULL"):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from eunomia.core.data import Json
 from eunomia.core.errors import ConfigError
 from eunomia.serving.models.repository import NAME
 from eunomia.serving.protocol.errors import BadRequest
@@ -32,7 +33,7 @@ def is_name(name: str) -> bool:
     return len(name) <= MAX_NAME and NAME.fullmatch(name) is not None
 
 
-def read_grant(name: str, content: dict[str, Any]) -> Grant:
+def read_grant(name: str, content: Json) -> Grant:
     """A grant from JSON, checked; raises BadRequest."""
     if not is_name(name):
         raise BadRequest(
@@ -66,7 +67,7 @@ def read_grant(name: str, content: dict[str, Any]) -> Grant:
     )
 
 
-def as_json(grant: Grant) -> dict[str, Any]:
+def as_json(grant: Grant) -> Json:
     """A grant as administrators see it."""
     return {
         "name": grant.name,
@@ -85,7 +86,7 @@ def as_json(grant: Grant) -> dict[str, Any]:
     }
 
 
-def only(content: Mapping[str, Any], *known: str, what: str) -> Mapping[str, Any]:
+def only(content: Mapping[str, object], *known: str, what: str) -> Mapping[str, object]:
     """The same; raises BadRequest for a name that would have no effect: a slip of the pen costs keys here."""
     for name, value in content.items():
         if name not in known:
@@ -95,23 +96,24 @@ def only(content: Mapping[str, Any], *known: str, what: str) -> Mapping[str, Any
 
 
 def number(
-    content: Mapping[str, Any], key: str, *, whole: bool = False, or_zero: bool = False, most: float = ANY
-) -> Any:
+    content: Mapping[str, object], key: str, *, whole: bool = False, or_zero: bool = False, most: float = ANY
+) -> float | None:
     """A number above 0 (``or_zero``: from 0), None where it is not given; raises BadRequest."""
     value = content.get(key)
     if value is None:
         return None
-    fits = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-    if not fits or not (0 <= value <= most) or (value == 0 and not or_zero):
-        kind = "whole number" if whole else "number"
-        wanted = f"a {kind} from {0 if or_zero else 1} to {most}" if whole else f"a positive {kind}"
-        if or_zero and not whole:
-            wanted = f"0 or {wanted}"
-        raise BadRequest(f"{key} is {value!r:.50}; {wanted} is expected")
-    return value
+    if isinstance(value, int if whole else int | float) and not isinstance(value, bool):
+        least_fits = value >= 0 if or_zero else value > 0
+        if least_fits and value <= most:
+            return value
+    kind = "whole number" if whole else "number"
+    wanted = f"a {kind} from {0 if or_zero else 1} to {most}" if whole else f"a positive {kind}"
+    if or_zero and not whole:
+        wanted = f"0 or {wanted}"
+    raise BadRequest(f"{key} is {value!r:.50}; {wanted} is expected")
 
 
-def _model(name: Any) -> str:
+def _model(name: object) -> str:
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise BadRequest(
             f"{name!r:.110} is no name of a model: letters, digits, '.', '_' and '-', at most 100"
@@ -119,7 +121,7 @@ def _model(name: Any) -> str:
     return name
 
 
-def _promise(model: str, content: Any) -> Promise:
+def _promise(model: str, content: object) -> Promise:
     whose = f"promise for '{model[:100]}'"
     if not isinstance(content, dict) or not set(content) <= PROMISE:
         raise BadRequest(f"{whose}: an object with {', '.join(sorted(PROMISE))} is expected")
@@ -141,7 +143,7 @@ def _promise(model: str, content: Any) -> Promise:
     )
 
 
-def _slo(model: str, content: Any) -> Slo:
+def _slo(model: str, content: object) -> Slo:
     whose = f"slo of '{model[:100]}'"
     if not isinstance(content, dict) or not set(content) <= set(SLO):
         raise BadRequest(f"{whose}: an object with {', '.join(SLO)} is expected")

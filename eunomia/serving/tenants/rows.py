@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, Row, delete, insert, select
 
+from eunomia.core.data import Json
 from eunomia.serving.tenants.grants import Grant, Promise
 from eunomia.serving.tenants.tables import MODEL, PROMISE, TENANT
 from eunomia.workload.tenant import Slo
@@ -56,7 +56,7 @@ def _forget_details(db: Connection, tenant: str) -> None:
         db.execute(delete(table).where(table.c.tenant == tenant))
 
 
-def _grant(row: Any, models: set[str], promises: dict[str, Promise]) -> Grant:
+def _grant(row: Row[tuple[object, ...]], models: set[str], promises: dict[str, Promise]) -> Grant:
     return Grant(
         row.name,
         row.role,
@@ -71,14 +71,14 @@ def _grant(row: Any, models: set[str], promises: dict[str, Promise]) -> Grant:
     )
 
 
-def _promise(row: Any) -> Promise:
+def _promise(row: Row[tuple[object, ...]]) -> Promise:
     slo = None
     if row.slo_kind is not None:
         slo = Slo(row.slo_target, row.slo_kind, row.slo_percentile, row.slo_window_requests, row.slo_window_s)
     return Promise(row.deadline_s, slo, row.priority, row.min_deadline_s)
 
 
-def _tenant_row(grant: Grant) -> dict[str, Any]:
+def _tenant_row(grant: Grant) -> Json:
     return {
         "name": grant.name,
         "role": grant.role,
@@ -92,7 +92,7 @@ def _tenant_row(grant: Grant) -> dict[str, Any]:
     }
 
 
-def _promise_row(tenant: str, model: str, promise: Promise) -> dict[str, Any]:
+def _promise_row(tenant: str, model: str, promise: Promise) -> Json:
     slo = promise.slo
     return {
         "tenant": tenant,

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from eunomia.config.traffic import LoadConfig, load_traffic
-from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
 from eunomia.serving.load.client import TritonClient
 from eunomia.serving.load.plan import LoadStream, draw_schedule
-from eunomia.serving.load.result import summarise
+from eunomia.serving.load.result import Result, summarise
 from eunomia.serving.load.run import Samples, send_all
 from eunomia.study.inference.demand import arrivals_of
 from eunomia.workload.closed_loop import ClosedLoop
@@ -23,7 +22,7 @@ OnSent = Callable[[int, int], None]  # requests answered since the last call, an
 
 def send_load(
     config: LoadConfig | str | Path, overrides: Iterable[str] = (), on_sent: OnSent | None = None
-) -> Data:
+) -> Result:
     """Send the requests of a load file on time, whatever the server does; latency counts from the intended time.
 
     Returns what ``eunomia load --json`` prints. Raises ConfigError, and OutputError when the server refuses.

@@ -14,21 +14,24 @@ import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from eunomia.core.arrays import Tensor
 from eunomia.core.atomic import write_text
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.cut import Segment, cut_points, segments
 from eunomia.serving.blocks.optimise import content_key, session_options
 from eunomia.serving.blocks.plan import choose_cuts
-from eunomia.serving.devices.messages import Message
+from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.network import LoadedNetwork, ports_of, trial_of
-from eunomia.serving.devices.piece import Feed, Live
+from eunomia.serving.devices.piece import Feed, Live, Value
 from eunomia.serving.devices.torch.operators import Function, function_of
+
+if TYPE_CHECKING:
+    import onnx
 
 TRIALS = 3
 
@@ -38,19 +41,19 @@ class OnDevice:
 
     __slots__ = ("tensor",)
 
-    def __init__(self, tensor: Any) -> None:
+    def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor
 
-    def numpy(self) -> npt.NDArray[Any]:
+    def numpy(self) -> Tensor:
         """On the processor, in one piece."""
-        array: npt.NDArray[Any] = self.tensor.detach().cpu().contiguous().numpy()
+        array: Tensor = self.tensor.detach().cpu().contiguous().numpy()
         return array
 
 
 class Step:
     """One node: its function, the names that it reads and gives."""
 
-    def __init__(self, node: Any, weights: dict[str, npt.NDArray[Any]]) -> None:
+    def __init__(self, node: onnx.NodeProto, weights: dict[str, Tensor]) -> None:
         import onnx
 
         attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
@@ -64,7 +67,9 @@ class Step:
 class TorchBlock:
     """Consecutive nodes, with the interface of a block of a processor."""
 
-    def __init__(self, piece: Segment, steps: Sequence[Step], weights: dict[str, Any], device: Any) -> None:
+    def __init__(
+        self, piece: Segment, steps: Sequence[Step], weights: dict[str, torch.Tensor], device: torch.device
+    ) -> None:
         self._piece, self._device = piece, device
         self._steps = [*steps[piece.first : piece.last]]
         self._weights = {name: weights[name] for s in self._steps for name in s.reads if name in weights}
@@ -77,7 +82,7 @@ class TorchBlock:
             synchronise(self._device)
         return {name: OnDevice(known[name]) for name in self._piece.outputs}
 
-    def _tensor(self, value: Any) -> Any:
+    def _tensor(self, value: Value) -> torch.Tensor:
         if isinstance(value, OnDevice):
             return value.tensor
         return torch.from_numpy(np.array(value.numpy())).to(self._device)
@@ -86,24 +91,26 @@ class TorchBlock:
 class TorchNetwork(LoadedNetwork):
     """Blocks of one network on a torch device."""
 
-    def __init__(self, blocks: Sequence[TorchBlock], ports: Message) -> None:
+    def __init__(self, blocks: Sequence[TorchBlock], ports: Ports) -> None:
         self._pieces = list(blocks)
         self._ports = ports
         self.block_s: list[float] = []
 
 
-def device_of() -> Any:
+def device_of() -> torch.device:
     """The GPU where there is one. ``CUDA_VISIBLE_DEVICES`` chooses among several."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def synchronise(device: Any) -> None:
+def synchronise(device: torch.device) -> None:
     """Wait until the device has done all its orders."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
-def run_steps(steps: Sequence[Step], known: dict[str, Any], weights: dict[str, Any]) -> None:
+def run_steps(
+    steps: Sequence[Step], known: dict[str, torch.Tensor], weights: dict[str, torch.Tensor]
+) -> None:
     """Run nodes in order; ``known`` grows by what they give."""
     for step in steps:
         inputs = [known[n] if n in known else weights.get(n) for n in step.reads]
@@ -130,13 +137,13 @@ def load_torch_network(
     times_s = kept_times_s(Path(cache) / f"{key}-{_name(device)}.times.json", steps, feed, weights, device)
     chosen = choose_cuts(cut_points(model), times_s, target_s)
     blocks = [TorchBlock(piece, steps, weights, device) for piece in segments(chosen)]
-    network = TorchNetwork(blocks, ports | {"key": f"{key}-torch"})
+    network = TorchNetwork(blocks, {**ports, "key": f"{key}-torch"})
     network.measure(feed)
     return network
 
 
 def kept_times_s(
-    path: Path, steps: Sequence[Step], feed: Feed, weights: dict[str, Any], device: Any
+    path: Path, steps: Sequence[Step], feed: Feed, weights: dict[str, torch.Tensor], device: torch.device
 ) -> list[float]:
     """Times of an earlier load, so that all devices cut alike and a restarted one at once; else measured and kept."""
     with contextlib.suppress(OSError, ValueError, TypeError):
@@ -148,13 +155,15 @@ def kept_times_s(
     return times_s
 
 
-def _name(device: Any) -> str:
+def _name(device: torch.device) -> str:
     """Of the GPU, as part of a file's name."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     return re.sub(r"[^A-Za-z0-9]+", "-", f"torch-{name}")
 
 
-def node_times_s(steps: Sequence[Step], feed: Feed, weights: dict[str, Any], device: Any) -> list[float]:
+def node_times_s(
+    steps: Sequence[Step], feed: Feed, weights: dict[str, torch.Tensor], device: torch.device
+) -> list[float]:
     """Shortest time of every node on the device."""
     best = [float("inf")] * len(steps)
     with torch.inference_mode():
@@ -169,7 +178,7 @@ def node_times_s(steps: Sequence[Step], feed: Feed, weights: dict[str, Any], dev
     return best
 
 
-def folded(path: Path, cache: Path) -> tuple[str, Any]:
+def folded(path: Path, cache: Path) -> tuple[str, onnx.ModelProto]:
     """Key and graph with constants and batch norms folded, operators of the standard alone. Raises ModelError."""
     import onnx
     import onnxruntime as ort

@@ -11,11 +11,14 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from eunomia.core.arrays import Tensor
 from eunomia.core.errors import ModelError
 
-Function = Callable[..., Any]
+Function = Callable[..., torch.Tensor]
 Attributes = Mapping[str, Any]
-Constants = Sequence[Any]  # the node's inputs that are weights, as NumPy arrays; None for the others
+Constants = Sequence[
+    Tensor | None
+]  # the node's inputs that are weights, as NumPy arrays; None for the others
 
 
 def function_of(kind: str, attributes: Attributes, constants: Constants) -> Function:
@@ -32,7 +35,7 @@ def _plain(function: Function) -> Callable[[Attributes, Constants], Function]:
     return lambda attributes, constants: function
 
 
-def _known(constants: Constants, place: int, what: str) -> Any:
+def _known(constants: Constants, place: int, what: str) -> Tensor | None:
     """An input that must be a constant; None when it is left out."""
     if place >= len(constants):
         return None
@@ -53,7 +56,7 @@ def _pads(attributes: Attributes) -> tuple[int, ...]:
 def _conv(attributes: Attributes, _: Constants) -> Function:
     pads, groups = _pads(attributes), attributes.get("group", 1)
 
-    def run(x: Any, weight: Any, bias: Any = None) -> Any:
+    def run(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         rank = weight.dim() - 2
         stride = tuple(attributes.get("strides", [1] * rank))
         dilation = tuple(attributes.get("dilations", [1] * rank))
@@ -72,7 +75,7 @@ def _max_pool(attributes: Attributes, _: Constants) -> Function:
     stride = tuple(attributes.get("strides", [1] * len(kernel)))
     ceil = bool(attributes.get("ceil_mode", 0))
 
-    def run(x: Any) -> Any:
+    def run(x: torch.Tensor) -> torch.Tensor:
         x = functional.pad(x, pads, value=-torch.inf) if any(pads) else x
         return functional.max_pool2d(x, kernel, stride, ceil_mode=ceil)
 
@@ -97,11 +100,12 @@ def _clip(attributes: Attributes, constants: Constants) -> Function:
 def _gemm(attributes: Attributes, _: Constants) -> Function:
     alpha, beta = attributes.get("alpha", 1.0), attributes.get("beta", 1.0)
 
-    def run(a: Any, b: Any, c: Any = None) -> Any:
+    def run(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor | None = None) -> torch.Tensor:
         a = a.T if attributes.get("transA") else a
         b = b.T if attributes.get("transB") else b
         if c is None:
-            return alpha * (a @ b)
+            scaled: torch.Tensor = alpha * (a @ b)
+            return scaled
         return torch.addmm(c, a, b, alpha=alpha, beta=beta)
 
     return run
@@ -126,7 +130,9 @@ def _reduce_mean(attributes: Attributes, constants: Constants) -> Function:
 
 
 def _reshape(attributes: Attributes, constants: Constants) -> Function:
-    wanted = [int(d) for d in _known(constants, 1, "Reshape's shape")]
+    shape = _known(constants, 1, "Reshape's shape")
+    assert shape is not None, "Reshape has two inputs"
+    wanted = [int(d) for d in shape]
     return lambda x, *_: x.reshape([x.shape[n] if d == 0 else d for n, d in enumerate(wanted)])
 
 
@@ -143,7 +149,7 @@ def _squeeze(attributes: Attributes, constants: Constants) -> Function:
 def _unsqueeze(attributes: Attributes, constants: Constants) -> Function:
     axes = sorted(_axes(attributes, constants, "Unsqueeze") or ())
 
-    def run(x: Any, *_: Any) -> Any:
+    def run(x: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
         for axis in axes:
             x = x.unsqueeze(axis)
         return x

@@ -37,7 +37,7 @@ def test_sums_come_back(tmp_path: Path) -> None:
     ledger.close()
     again = Ledger(tmp_path, watts=50.0)
     gold = again.usage["gold", "m"]
-    assert gold.outcomes == {"hit": 6, "late": 4} and gold.window[-1] == [9.0, 0.02, "late"]
+    assert gold.outcomes == {"hit": 6, "late": 4} and gold.window[-1] == (9.0, 0.02, "late")
     assert gold.device_s == pytest.approx(0.1) and gold.energy_j == pytest.approx(5.0)
     assert again.usage["silver", "m"].outcomes == {"hit": 1}
     again.close()

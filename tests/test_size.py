@@ -12,10 +12,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 CEILINGS = {
     "lines of learning": 8_580,
-    "lines of benchmarks and studies": 8_710,
+    "lines of benchmarks and studies": 8_540,
     "functions with more than 8 parameters, not compiled": 3,
     "functions with 8 or more parameters, compiled ones too": 56,
-    "uses of Any": 948,
+    "uses of Any": 395,
     "fmt: skip": 173,
     "import circles": 0,
     "guide words": 42_700,

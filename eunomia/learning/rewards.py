@@ -23,11 +23,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import UnknownNameError
-
-Floats = npt.NDArray[np.float64]
 
 # Columns of a tally (E, len(TALLY)): sums since the start of the episode, or values now.
 TALLY = ("hits", "misses", "short_misses", "slowdown", "overload_s", "laxity_ratio", "crowded", "attainment", "spread",

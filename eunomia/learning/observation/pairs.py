@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Record
 from eunomia.learning.observation.compiled import TINY_S, clip
 from eunomia.learning.observation.table import PAIR
-
-Floats = npt.NDArray[np.float64]
 
 SLOWER, LATER, DEMAND, OVERFLOW, LAXITY_AFTER, WOULD_MISS, SWITCH = range(len(PAIR))
 

@@ -8,14 +8,10 @@ policy: all are taken to be equal (deviation L14).
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from eunomia.contract.contention import CONTENTION
+from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.jit import jitted
 from eunomia.learning.observation.table import SHARE
-
-Floats = npt.NDArray[np.float64]
 
 WAYS = ("proportional", "max_min", "weighted")
 # The way of sharing that each contention mode is described by; where nothing is shared, rates do not matter.

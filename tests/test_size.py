@@ -18,7 +18,7 @@ CEILINGS = {
     "uses of Any": 395,
     "fmt: skip": 173,
     "import circles": 0,
-    "guide words": 42_700,
+    "guide words": 41_300,
     "lines of the longest file": 369,
 }
 

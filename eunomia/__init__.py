@@ -38,6 +38,7 @@ if _TYPE_CHECKING:
     from eunomia.study.inference.run import run
     from eunomia.study.learning.distilling import distil_policy as distill
     from eunomia.study.learning.evaluation import evaluate
+    from eunomia.study.learning.train import train
     from eunomia.study.model import Model
     from eunomia.study.result import RunResult
     from eunomia.study.serving.load import send_load
@@ -86,6 +87,7 @@ _WHERE = {  # name -> module, or module:name where it is called otherwise there
     # learned policies
     "distill": f"{_STUDY}.learning.distilling:distil_policy",
     "evaluate": f"{_STUDY}.learning.evaluation",
+    "train": f"{_STUDY}.learning.train",
     # the server
     "send_load": f"{_STUDY}.serving.load",
     "serve": f"{_STUDY}.serving.server",
@@ -134,6 +136,7 @@ __all__ = [
     "serve",
     "sweep",
     "sweep_cluster",
+    "train",
     "what_if",
 ]
 

@@ -23,7 +23,17 @@ def test_the_lazy_names_are_those_that_are_promised() -> None:
 
 
 def test_all_wings_are_there() -> None:
-    wanted = {"run", "compare", "run_cluster", "compare_cluster", "evaluate", "distill", "serve", "Model"}
+    wanted = {
+        "run",
+        "compare",
+        "run_cluster",
+        "compare_cluster",
+        "evaluate",
+        "distill",
+        "train",
+        "serve",
+        "Model",
+    }
     assert wanted <= set(eunomia.__all__)
 
 

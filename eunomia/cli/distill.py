@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eunomia.cli import options as opt
+from eunomia.cli.bundle import bundled
 from eunomia.cli.console import note, print_json, say, stderr
 from eunomia.core.data import Data
 
@@ -17,39 +19,47 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
-    app.command("distill")(distill)
+    app.command("distill")(bundled(distill))
     app.command("rules")(rules)
+
+
+@dataclass(frozen=True)
+class DistillOptions:
+    """Options of a distillation."""
+
+    leaves: Annotated[int, typer.Option(help="Most leaves of all trees together.")] = 64
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write: .toml")] = None
+    on: Annotated[
+        Path | None,
+        typer.Option(
+            "--on", metavar="FILE", help="Training file or scenario; default: the card's training file."
+        ),
+    ] = None
+    rounds: Annotated[int, typer.Option(help="Rounds; from the second on, the rules drive.")] = 3
+    terms: Annotated[
+        int,
+        typer.Option(help="Most terms of the formula for the order; 0 = the order the policy began with."),
+    ] = 8
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed.")] = 0
+    as_json: opt.Json = False
+    quiet: opt.Quiet = False
 
 
 def distill(
     policy: Annotated[
         str, typer.Argument(metavar="POLICY", help="A shipped policy, or the card of one (.json).")
     ],
-    leaves: Annotated[int, typer.Option(help="Most leaves of all trees together.")] = 64,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write: .toml")] = None,
-    on: Annotated[
-        Path | None,
-        typer.Option(
-            "--on", metavar="FILE", help="Training file or scenario; default: the card's training file."
-        ),
-    ] = None,
-    rounds: Annotated[int, typer.Option(help="Rounds; from the second on, the rules drive.")] = 3,
-    terms: Annotated[
-        int,
-        typer.Option(help="Most terms of the formula for the order; 0 = the order the policy began with."),
-    ] = 8,
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed.")] = 0,
-    as_json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    options: DistillOptions,
 ) -> None:
     """Distil a learned policy into a few rules, and say what is lost."""
     from eunomia.learning.distill.fitting.fit import FitOptions
     from eunomia.study.learning.distilling import distil_policy
 
-    options = FitOptions(leaves=leaves, rounds=rounds, terms=terms, seed=seed)
-    target = out or Path(f"{Path(policy).stem}-rules.toml")
-    done = distil_policy(policy, on, target, options, None if quiet or as_json else stderr().print)
-    if as_json:
+    fit = FitOptions(leaves=options.leaves, rounds=options.rounds, terms=options.terms, seed=options.seed)
+    target = options.out or Path(f"{Path(policy).stem}-rules.toml")
+    tell = None if options.quiet or options.as_json else stderr().print
+    done = distil_policy(policy, options.on, target, fit, tell)
+    if options.as_json:
         print_json(facts(done))
         return
     _print_result(done)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from eunomia.cli import options as opt
+from eunomia.cli.bundle import bundled
 from eunomia.cli.console import note, print_json, say, stderr
-from eunomia.core.data import Data
 from eunomia.core.errors import EunomiaError
 
 if TYPE_CHECKING:
-    from eunomia.config.training import TrainingConfig
     from eunomia.learning.loop import Progress
-    from eunomia.learning.workers import Crew
-    from eunomia.study.learning.training import Outcome, Tell
+    from eunomia.study.learning.training import Outcome
 
 PolicyCard = Annotated[
     str, typer.Argument(metavar="POLICY", help="A shipped policy, or the card of one (.json).")
@@ -46,89 +45,69 @@ def resumable(folder: Path) -> Iterator[None]:
 
 def register(app: typer.Typer) -> None:
     """Add the verbs."""
-    app.command("train")(train)
+    app.command("train")(bundled(train))
     app.command("evaluate")(evaluate)
     app.command("export")(export)
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """Options of a training."""
+
+    twin: Annotated[
+        Path | None,
+        typer.Option("--twin", metavar="FILE", help="Train on a server's recording (eunomia twin record)."),
+    ] = None
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for state, curve and policy.")] = (
+        None
+    )
+    workers: opt.Workers = None
+    on_ray: Annotated[
+        bool, typer.Option("--ray", help="Workers on a Ray cluster: RAY_ADDRESS, or one on this machine.")
+    ] = False
+    sets: opt.Set = None
+    board: Annotated[
+        bool, typer.Option("--tensorboard", help="Write a live curve for TensorBoard into the folder.")
+    ] = False
+    as_json: opt.Json = False
+    quiet: opt.Quiet = False
+
+    def command(self, training: Path | None) -> str:
+        """What the policy's card says of the command."""
+        words = ["eunomia train", str(training or ""), f"--twin {self.twin.name}" if self.twin else ""]
+        return " ".join([word for word in words if word] + [f"--set {text}" for text in self.sets or ()])
 
 
 def train(
     config: Annotated[
         Path | None, typer.Argument(metavar="TRAINING", help="Training file (TOML); optional with --twin.")
     ] = None,
-    twin: Annotated[
-        Path | None,
-        typer.Option("--twin", metavar="FILE", help="Train on a server's recording (eunomia twin record)."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for state, curve and policy.")
-    ] = None,
-    workers: opt.Workers = None,
-    on_ray: Annotated[
-        bool, typer.Option("--ray", help="Workers on a Ray cluster: RAY_ADDRESS, or one on this machine.")
-    ] = False,
-    sets: opt.Set = None,
-    board: Annotated[
-        bool, typer.Option("--tensorboard", help="Write a live curve for TensorBoard into the folder.")
-    ] = False,
-    as_json: opt.Json = False,
-    quiet: opt.Quiet = False,
+    *,
+    options: TrainOptions,
 ) -> None:
     """Train a policy. A stopped or killed training goes on where it left off, to the same bits."""
-    from eunomia.core.errors import ConfigError
     from eunomia.learning.board import Board
     from eunomia.learning.workers import OnRay
+    from eunomia.study.learning.train import checked, folder_of, start
 
-    changes = tuple(sets or ())
-    checked = _twin_config(twin, config, changes) if twin is not None else _config(config, changes)
-    if checked.algorithm is not None and on_ray:
-        raise ConfigError(
-            f"--ray spreads a search; algorithm '{checked.algorithm.name}' trains in one process"
-        )
-    folder = out or Path("runs") / f"train-{checked.name}"
-    curve = Board(folder) if board else None
-    command = f"eunomia train {config or ''}".rstrip() + (f" --twin {twin.name}" if twin is not None else "")
-    command += "".join(f" --set {text}" for text in sets or ())
+    training = checked(config, tuple(options.sets or ()), options.twin)
+    folder = options.out or folder_of(training)
+    count = options.workers or opt.cores()
+    crew = OnRay(count) if options.on_ray else count
+    curve = Board(folder) if options.board else None
 
     def tell(name: str, progress: Progress) -> None:
         if curve is not None:
             curve.add(name, progress.entry)
-        if not (quiet or as_json):
+        if not (options.quiet or options.as_json):
             stderr().print(progress_line(name, progress))
 
-    count = workers or opt.cores()
     with resumable(folder):
-        outcome = _train(checked, twin, command, folder, OnRay(count) if on_ray else count, tell)
-    if as_json:
-        print_json({**outcome_facts(outcome), "path": outcome.path})
+        outcome = start(training, folder, options.twin, crew, tell, options.command(config))
+    if options.as_json:
+        print_json({**outcome.facts(), "path": outcome.path})
         return
     _print_outcome(outcome)
-
-
-def _config(config: Path | None, changes: tuple[str, ...]) -> TrainingConfig:
-    from eunomia.config.training import load_training
-    from eunomia.core.errors import ConfigError
-
-    if config is None:
-        raise ConfigError("give a training file, or --twin FILE with a server's recording")
-    return load_training(config, changes)
-
-
-def _twin_config(twin: Path, config: Path | None, changes: tuple[str, ...]) -> TrainingConfig:
-    from eunomia.study.serving.twin_training import twin_training
-
-    return twin_training(twin, config, changes)
-
-
-def _train(
-    checked: TrainingConfig, twin: Path | None, command: str, folder: Path, workers: Crew, tell: Tell
-) -> Outcome:
-    if twin is None:
-        from eunomia.study.learning.training import train_policy
-
-        return train_policy(checked, folder, workers, tell, command)
-    from eunomia.study.serving.twin_training import train_on_twin
-
-    return train_on_twin(twin, checked, folder, workers, tell, command)
 
 
 SHOWN = {  # what a line shows of an iteration: name in the curve -> (name in the line, factor, format)
@@ -158,34 +137,16 @@ def progress_line(name: str, progress: Progress) -> str:
     return f"{text}  {left} left"
 
 
-def outcome_facts(outcome: Outcome) -> Data:
-    """What came of a training, as plain data."""
-    heuristic = float(outcome.heuristic.values.mean())
-    facts = {
-        "policy": outcome.name,
-        "heuristic": outcome.heuristic.name,
-        "heuristic_value": heuristic,
-        "gain": outcome.gain,
-        "error": outcome.error,
-        "cpu_s": round(outcome.cpu_s, 1),
-    }
-    if outcome.kept_heuristic is None:
-        return {**facts, "start_gain": float(outcome.trained[0].start_values.mean()) - heuristic}
-    return {**facts, "kept_heuristic": outcome.kept_heuristic}
-
-
 def _print_outcome(outcome: Outcome) -> None:
-    facts = outcome_facts(outcome)
+    facts = outcome.facts()
     began = "" if outcome.kept_heuristic is not None else f"began {100 * facts['start_gain']:+.2f}, "
     say(
         f"validation: {facts['heuristic']} {100 * facts['heuristic_value']:.2f}; {began}learned "
         f"{100 * outcome.gain:+.2f} (standard error {100 * outcome.error:.2f}) after {facts['cpu_s']:.0f} s of "
         "processor time"
     )
-    if outcome.kept_heuristic:
-        note("nothing was learned beyond the error of the comparison: the policy is the heuristic itself")
-    elif not outcome.gain > outcome.error:
-        note(f"it does not beat {facts['heuristic']} by more than the error of the comparison")
+    if outcome.remark:
+        note(outcome.remark)
     say(f"policy   -> {outcome.path}")
     say(f"evaluate -> eunomia evaluate {outcome.path} SCENARIO")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.admin import KeyEnv, Url, ask
+from eunomia.cli.bundle import bundled
 from eunomia.cli.console import print_json, say
 from eunomia.cli.twin import note_left_out
 from eunomia.core.data import Data
@@ -24,31 +26,44 @@ POLICY = "/v2/eunomia/policy"
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command("promote")(promote)
+    app.command("promote")(bundled(promote))
+
+
+@dataclass(frozen=True)
+class PromoteOptions:
+    """Options of a promotion: what is judged against what, and what becomes of it."""
+
+    key_env: KeyEnv = None
+    recording: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Judge on this recording, not on the server's last traffic."),
+    ] = None
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Judge against this policy, not against the serving one."),
+    ] = None
+    even_if_equal: Annotated[
+        bool, typer.Option("--even-if-equal", help="Pass where the recording cannot tell the two apart.")
+    ] = False
+    margin: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Hit rate that may be lost where more promises are kept.")
+    ] = 0.05
+    check: Annotated[bool, typer.Option("--check", help="Judge only; change nothing.")] = False
+    rollback: Annotated[
+        bool, typer.Option("--rollback", help="Back to the policy before; nothing is judged.")
+    ] = False
+    as_json: opt.Json = False
 
 
 def promote(
     url: Url,
     policy: Annotated[
-        str | None, typer.Argument(metavar="POLICY", help="A card (.json), rules (.toml) or a registered name.")
+        str | None,
+        typer.Argument(metavar="POLICY", help="A card (.json), rules (.toml) or a registered name."),
     ] = None,
-    key_env: KeyEnv = None,
-    recording: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Judge on this recording, not on the server's last traffic.")
-    ] = None,
-    against: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Judge against this policy, not against the serving one.")
-    ] = None,
-    even_if_equal: Annotated[
-        bool, typer.Option("--even-if-equal", help="Pass where the recording cannot tell the two apart.")
-    ] = False,
-    margin: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Hit rate that may be lost where SLO attainment rises.")
-    ] = 0.05,
-    check: Annotated[bool, typer.Option("--check", help="Judge only; change nothing.")] = False,
-    rollback: Annotated[bool, typer.Option("--rollback", help="Back to the policy before; nothing is judged.")] = False,
-    as_json: opt.Json = False,
-) -> None:  # fmt: skip
+    *,
+    options: PromoteOptions,
+) -> None:
     """Judge a policy by replaying recorded traffic in the twin; if it passes, it serves from now on.
 
     The server goes on meanwhile: no restart, no request lost. Exit status 1 only when the policy does not pass, or the
@@ -57,26 +72,24 @@ def promote(
     from eunomia.study.serving.promotion import NotPassed
 
     try:
-        if rollback:
-            _roll_back(url, key_env, as_json)
+        if options.rollback:
+            _roll_back(url, options.key_env, options.as_json)
         elif policy is None:
             raise ConfigError("name the policy that shall serve, or --rollback")
         else:
-            verdict, serving = _judge(url, policy, key_env, recording, against, margin, even_if_equal)
-            _act(url, policy, key_env, verdict, serving, check, as_json)
+            verdict, serving = _judge(url, policy, options)
+            _act(url, policy, verdict, serving, options)
     except NotPassed:
         raise
     except EunomiaError as error:
         raise ConfigError(str(error)) from None
 
 
-def _act(
-    url: str, policy: str, key_env: str | None, verdict: Verdict, serving: str, check: bool, as_json: bool
-) -> None:
+def _act(url: str, policy: str, verdict: Verdict, serving: str, options: PromoteOptions) -> None:
     """Put it in, or say why not."""
     from eunomia.study.serving.promotion import NotPassed
 
-    facts = verdict.facts()
+    facts, key_env, as_json = verdict.facts(), options.key_env, options.as_json
     if not as_json:
         _print_verdict(verdict)
     if not verdict.passed:
@@ -84,34 +97,32 @@ def _act(
             print_json({**facts, "promoted": False})
         hint = "; to put it in all the same: --even-if-equal" if verdict.equal else ""
         raise NotPassed(f"'{verdict.candidate.name}' does not pass: {verdict.why}{hint}")
-    if not check:
+    if not options.check:
         _put(url, policy, key_env, facts, serving)
     if as_json:
-        print_json({**facts, "promoted": not check})
-    elif check:
+        print_json({**facts, "promoted": not options.check})
+    elif options.check:
         say(f"'{verdict.candidate.name}' would pass; nothing was changed")
     else:
         key = f" --key-env {key_env}" if key_env else ""
         say(f"'{verdict.candidate.name}' serves now; back with: eunomia promote {url} --rollback{key}")
 
 
-def _judge(
-    url: str, policy: str, key_env: str | None, recording: Path | None, against: str | None, margin: float,
-    even_if_equal: bool,
-) -> tuple[Verdict, str]:  # fmt: skip
+def _judge(url: str, policy: str, options: PromoteOptions) -> tuple[Verdict, str]:
     from eunomia.study.serving.promotion import files_of, judge, write_served
     from eunomia.study.serving.twin import read_twin, twin_of
 
     files_of(policy)  # refuses code, and what cannot be read, before anything is asked or run
-    answer = ask(url, POLICY, key_env)
+    answer = ask(url, POLICY, options.key_env)
     if not (isinstance(answer, dict) and isinstance(answer.get("now"), dict) and "policy" in answer):
         raise ConfigError(f"{url} does not say which policy serves: is it a Eunomia server?")
-    content = None if recording is not None else ask(url, "/v2/eunomia/twin", key_env)
+    recording = options.recording
+    content = None if recording is not None else ask(url, "/v2/eunomia/twin", options.key_env)
     twin = read_twin(recording) if recording is not None else twin_of(content, url)
     note_left_out(twin)
     with tempfile.TemporaryDirectory() as folder:
-        serving = against or write_served(answer, Path(folder))
-        verdict = judge(twin, policy, serving, margin, even_if_equal=even_if_equal)
+        serving = options.against or write_served(answer, Path(folder))
+        verdict = judge(twin, policy, serving, options.margin, even_if_equal=options.even_if_equal)
         return verdict, str(answer["policy"])
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import eunomia
 from eunomia.cli.main import app, status
 from eunomia.config.training import load_training
 from eunomia.core.errors import ConfigError, RecordError, UnknownNameError
@@ -90,6 +91,28 @@ def test_a_finished_training_is_found_again(card: Path, folder: Path) -> None:
     )
     assert again.exit_code == 0 and json.loads(again.stdout)["policy"] == "tiny-policy"
     assert (folder / "run" / "stage-0" / "training.safetensors").read_bytes() == before
+
+
+def test_training_from_python_goes_on_where_the_command_stopped(card: Path, folder: Path) -> None:
+    before = (folder / "run" / "stage-0" / "training.safetensors").read_bytes()
+    told: list[str] = []
+    outcome = eunomia.train(folder / "train.toml", out=folder / "run", tell=lambda name, _: told.append(name))
+    assert (folder / "run" / "stage-0" / "training.safetensors").read_bytes() == before and not told
+    assert outcome.name in outcome.summary() and f"policy -> {card}" in outcome.summary()
+    assert len(repr(outcome).splitlines()) <= 9
+    rows = outcome.rows()
+    assert [(row["stage"], row["iteration"]) for row in rows] == [(0, 1.0), (0, 2.0), (0, 3.0), (1, 1.0)]
+    best = float(outcome.trained[0].values.mean())
+    assert best >= max(row["validation"] for row in rows if row["stage"] == 0)
+    assert len(outcome.to_pandas()) == len(rows)
+    assert len(outcome.plot().lines) == 2
+
+
+def test_settings_that_cannot_be_trained_are_refused(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="give a training file"):
+        eunomia.train()
+    with pytest.raises(ConfigError, match="need a training file"):
+        eunomia.train(load_training(folder / "train.toml"), ["seed=3"])
 
 
 def test_evaluate_compares_on_common_traces(card: Path, folder: Path) -> None:
@@ -283,7 +306,7 @@ def test_ctrl_c_before_the_first_step_says_that_nothing_is_kept(
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("eunomia.cli.learn._train", stopped)
+    monkeypatch.setattr("eunomia.study.learning.train.start", stopped)
     words = ["eunomia", "train", str(folder / "train.toml"), "--out", str(folder / "soon")]
     monkeypatch.setattr(sys, "argv", words)
     assert status() == 130

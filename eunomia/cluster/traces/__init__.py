@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 
 from eunomia.cluster.traces.job_trace import JobTrace, JobTraceFormat
-from eunomia.core.errors import ConfigError, TraceError
+from eunomia.core.errors import TraceError
 from eunomia.core.registry import Registry
+from eunomia.workload.traces.format import Formats
 
 __all__ = ["JOB_TRACES", "JobTrace", "JobTraceFormat", "detect", "read_jobs"]
 
@@ -24,26 +24,13 @@ JOB_TRACES = Registry(
     },
 )
 
+FORMATS = Formats(JOB_TRACES, JobTraceFormat)
+
 
 def read_jobs(path: str | Path, format: str = "auto", max_rows: int = 20_000_000) -> JobTrace:
     """Read a trace; ``format``: a registered name, ``FILE.py:NAME`` or ``auto``. Raises ConfigError, TraceError."""
     path = Path(path)
-    return find_format(detect(path) if format == "auto" else format).read(path, max_rows=max_rows)
-
-
-def find_format(name: str) -> JobTraceFormat:
-    """A format by its registered name or by ``FILE.py:NAME``; a function that reads a file is one without headers.
-
-    Raises UnknownNameError, and ConfigError for something else.
-    """
-    found = JOB_TRACES.resolve(name)
-    if isinstance(found, JobTraceFormat):
-        return found
-    if not inspect.isfunction(found):
-        raise ConfigError(
-            f"job trace format '{name}' is {found!r}; it must be a JobTraceFormat, or a function of a path"
-        )
-    return JobTraceFormat(name, (inspect.getdoc(found) or "").partition("\n")[0], (), found)
+    return FORMATS.find(detect(path) if format == "auto" else format).read(path, max_rows=max_rows)
 
 
 def detect(path: str | Path) -> str:
@@ -62,12 +49,9 @@ def detect(path: str | Path) -> str:
         return "gavel"
     if path.suffix == ".swf":
         return "swf"
-    names = set(header(path))
-    fitting = [
-        (len(need), name) for name in JOB_TRACES for need in find_format(name).headers if need <= names
-    ]
-    if fitting:
-        return max(fitting)[1]
+    fitting = FORMATS.fitting(set(header(path)))
+    if fitting is not None:
+        return fitting
     raise TraceError(
         f"no known job trace starts like this; name the format: {', '.join(JOB_TRACES)}", path, 1
     )

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import TraceError
+from eunomia.workload.traces.format import Format
 
 Codes = npt.NDArray[np.int32]
 
@@ -58,13 +59,8 @@ class JobTrace:
 
 
 @dataclass(frozen=True, slots=True)
-class JobTraceFormat:
-    """One entry of ``eunomia.job_traces``; ``headers``: sets of column names that give the format away."""
-
-    name: str
-    description: str
-    headers: tuple[frozenset[str], ...]
-    read: Callable[..., JobTrace]
+class JobTraceFormat(Format[JobTrace]):
+    """One entry of ``eunomia.job_traces``."""
 
 
 def by_arrival(trace: JobTrace, from_zero: bool = True) -> JobTrace:

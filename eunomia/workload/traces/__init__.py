@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from eunomia.core.errors import ConfigError, TraceError
 from eunomia.core.registry import Registry
-from eunomia.workload.traces.format import TraceFormat
+from eunomia.workload.traces.format import Formats, TraceFormat
 from eunomia.workload.traces.trace import Trace
 
 __all__ = ["TRACES", "Trace", "TraceFormat", "detect", "open", "read_arrivals"]
@@ -27,6 +27,9 @@ TRACES = Registry(
         "philly": "eunomia.workload.traces.philly:FORMAT",
     },
 )
+
+FORMATS = Formats(TRACES, TraceFormat)
+find_format = FORMATS.find
 
 
 def open(format: str, path: str | Path, **options: Any) -> Trace:
@@ -46,21 +49,6 @@ def open(format: str, path: str | Path, **options: Any) -> Trace:
     return chosen.read(path, **options)
 
 
-def find_format(name: str) -> TraceFormat:
-    """A format by its registered name or by ``FILE.py:NAME``; a function that reads a file is one without headers.
-
-    Raises UnknownNameError, and ConfigError for something else.
-    """
-    found = TRACES.resolve(name)
-    if isinstance(found, TraceFormat):
-        return found
-    if not inspect.isfunction(found):
-        raise ConfigError(
-            f"trace format '{name}' is {found!r}; it must be a TraceFormat, or a function of a path"
-        )
-    return TraceFormat(name, (inspect.getdoc(found) or "").partition("\n")[0], (), found)
-
-
 def read_arrivals(format: str, path: str | Path, **options: Any) -> npt.NDArray[np.float64]:
     """The arrival times of a trace alone, seconds, ascending: input of ``arrivals.Replay``."""
     return open(format, path, **options).arrival_s
@@ -78,11 +66,10 @@ def detect(path: str | Path) -> str:
     if starts_as_json(path):
         return "philly"
     names = set(header(path))
-    needs = [(need, name) for name in TRACES for need in find_format(name).headers]
-    fitting = [(len(need), name) for need, name in needs if need <= names]
-    if fitting:
-        return max(fitting)[1]
-    need, name = max(needs, key=lambda entry: len(entry[0] & names) / len(entry[0]))
+    fitting = FORMATS.fitting(names)
+    if fitting is not None:
+        return fitting
+    need, name = max(FORMATS.needs(), key=lambda entry: len(entry[0] & names) / len(entry[0]))
     lacks = ", ".join(sorted(need - names))
     raise TraceError(
         f"no known trace format has this header; the nearest is '{name}', which also needs {lacks}; "

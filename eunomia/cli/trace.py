@@ -24,9 +24,9 @@ Output = Annotated[
 @app.command("formats")
 def formats(as_json: opt.Json = False) -> None:
     """List the trace formats that can be read."""
-    from eunomia.workload.traces import TRACES, find_format
+    from eunomia.workload.traces import FORMATS, TRACES
 
-    known = {name: find_format(name).what for name in TRACES.names()}
+    known = {name: FORMATS.find(name).what for name in TRACES.names()}
     if as_json:
         print_json(known)
         return

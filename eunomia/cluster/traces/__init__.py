@@ -36,8 +36,8 @@ def read_jobs(path: str | Path, format: str = "auto", max_rows: int = 20_000_000
 def detect(path: str | Path) -> str:
     """The format of a file by its first bytes; raises TraceError when none fits."""
     from eunomia.cluster.traces.gavel import looks_like_gavel
-    from eunomia.workload.traces.canonical import is_parquet
     from eunomia.workload.traces.exact import header
+    from eunomia.workload.traces.parquet import is_parquet
     from eunomia.workload.traces.philly import starts_as_json
 
     path = Path(path)

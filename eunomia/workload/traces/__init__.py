@@ -29,7 +29,6 @@ TRACES = Registry(
 )
 
 FORMATS = Formats(TRACES, TraceFormat)
-find_format = FORMATS.find
 
 
 def open(format: str, path: str | Path, **options: Any) -> Trace:
@@ -39,7 +38,7 @@ def open(format: str, path: str | Path, **options: Any) -> Trace:
     that its reader does not have, TraceError for the file.
     """
     path = Path(path)
-    chosen = find_format(detect(path) if format == "auto" else format)
+    chosen = FORMATS.find(detect(path) if format == "auto" else format)
     known = [name for name in inspect.signature(chosen.read).parameters if name != "path"]
     unknown = [name for name in options if name not in known]
     if unknown:
@@ -56,8 +55,8 @@ def read_arrivals(format: str, path: str | Path, **options: Any) -> npt.NDArray[
 
 def detect(path: str | Path) -> str:
     """The format of a file by its first bytes and header; raises TraceError when none fits."""
-    from eunomia.workload.traces.canonical import is_parquet
     from eunomia.workload.traces.exact import header
+    from eunomia.workload.traces.parquet import is_parquet
     from eunomia.workload.traces.philly import starts_as_json
 
     path = Path(path)

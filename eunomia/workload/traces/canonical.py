@@ -23,18 +23,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
 
-from eunomia.core.atomic import write_bytes
-from eunomia.core.errors import ConfigError, TraceError
-from eunomia.workload.traces.exact import Column, line_of
+from eunomia.core.errors import TraceError
+from eunomia.workload.traces.exact import Column
 from eunomia.workload.traces.format import TraceFormat
+from eunomia.workload.traces.parquet import is_parquet, read_parquet, require_order, write_table, wrong_row
 from eunomia.workload.traces.table import MAX_ROWS, Names, Values, first, read_columns
 from eunomia.workload.traces.trace import OPTIONAL, Trace
 
@@ -56,26 +54,19 @@ ONE_TENANT = "trace"  # of a file without tenants
 
 def read(path: Path, *, max_rows: int = MAX_ROWS, sort: bool = False) -> Trace:
     """Read a canonical trace; times stay as they are. Unsorted rows are an error unless ``sort``."""
-    known: dict[str, Any] = {}
     if is_parquet(path):
-        values, known = _read_parquet(path, max_rows)
+        values, metadata = read_parquet(path, COLUMNS, max_rows)
+        known = _about(metadata.get(METADATA))
     else:
-        values = read_columns(path, COLUMNS, max_rows)
+        values, known = read_columns(path, COLUMNS, max_rows), About()
     if "deadline_s" in values and "relative_deadline_s" in values:
         raise TraceError("give either deadline_s or relative_deadline_s, not both", path, 1, "deadline_s")
     arrival_s = values["arrival_s"]
-    late = first(np.diff(arrival_s) < 0.0)
-    if late is not None and not sort:
-        raise _wrong(
-            path,
-            late + 1,
-            "arrival_s",
-            f"{arrival_s[late + 1]:g} is earlier than {arrival_s[late]:g} in the row before; "
-            "sort the rows by arrival_s, or open the file in Python with sort=True",
-        )
+    if not sort:
+        require_order(path, arrival_s, ", or open the file in Python with sort=True")
     values.setdefault("tenant", Names((ONE_TENANT,), np.zeros(len(arrival_s), np.int32)))
     models, model = _models(values)
-    optional = {name: values[name] for name in OPTIONAL if name in values}
+    optional = {name: values[name] for name in OPTIONAL if name in values and name != "relative_deadline_s"}
     trace = Trace(
         "canonical",
         str(path),
@@ -84,60 +75,28 @@ def read(path: Path, *, max_rows: int = MAX_ROWS, sort: bool = False) -> Trace:
         values["tenant"].codes,
         models,
         model,
-        **optional | {"relative_deadline_s": _relative(path, values)} | known,
+        relative_deadline_s=_relative(path, values),
+        **optional,
+        **known,
     )
-    return trace if late is None else trace.select(np.argsort(arrival_s, kind="stable"))
+    ordered = not sort or bool((np.diff(arrival_s) >= 0.0).all())
+    return trace if ordered else trace.select(np.argsort(arrival_s, kind="stable"))
 
 
 def write(trace: Trace, path: str | Path) -> Path:
     """Write a trace as CSV or Parquet, by the file's ending, whole or not at all; raises OutputError."""
-    path = Path(path)
-    if path.suffix not in (".csv", ".parquet"):
-        raise ConfigError(f"'{path.name}' ends in '{path.suffix}'; a trace is written as .csv or .parquet")
-    table = _table(trace)
-    sink = pa.BufferOutputStream()
-    if path.suffix == ".csv":
-        pacsv.write_csv(table, sink)
-    else:
-        pq.write_table(table, sink, compression="zstd")
-    write_bytes(path, sink.getvalue().to_pybytes())
-    return path
+    return write_table(_table(trace), path, "a trace")
 
 
-def is_parquet(path: Path) -> bool:
-    """Whether the file starts as Parquet does."""
-    try:
-        with path.open("rb") as file:
-            return file.read(4) == b"PAR1"
-    except OSError as error:
-        raise TraceError(f"the file cannot be read: {error.strerror or error}", path) from None
+class About(TypedDict, total=False):
+    """Where a trace comes from, as a Parquet file keeps it."""
+
+    source: str
+    licence: str
+    notes: tuple[str, ...]
 
 
-def _read_parquet(path: Path, max_rows: int) -> tuple[Values, dict[str, Any]]:
-    try:
-        file = pq.ParquetFile(path)
-        names = file.schema_arrow.names
-        if file.metadata.num_rows > max_rows:
-            raise TraceError(
-                f"{file.metadata.num_rows} rows, more than {max_rows}; keep a part of the file", path
-            )
-        table = file.read([column.name for column in COLUMNS if column.name in names])
-    except (pa.ArrowInvalid, OSError) as error:
-        raise TraceError(f"not a readable Parquet file: {error}", path) from None
-    missing = [column.name for column in COLUMNS if not column.optional and column.name not in names]
-    if missing:
-        raise TraceError(f"this column is missing; the file has: {', '.join(names)}", path, None, missing[0])
-    if not table.num_rows:
-        raise TraceError("the file has no rows", path)
-    values = {
-        column.name: _parquet_column(path, column, table.column(column.name))
-        for column in COLUMNS
-        if column.name in names
-    }
-    return values, _about((table.schema.metadata or {}).get(METADATA))
-
-
-def _about(stored: bytes | None) -> dict[str, Any]:
+def _about(stored: bytes | None) -> About:
     """Source, licence and notes that ``write`` left; anything else is not ours and is passed over."""
     try:
         known = json.loads(stored or b"{}")
@@ -147,38 +106,7 @@ def _about(stored: bytes | None) -> dict[str, Any]:
             "notes": tuple(str(note) for note in known["notes"]),
         }
     except (ValueError, KeyError, TypeError):
-        return {}
-
-
-def _parquet_column(path: Path, column: Column, cells: Any) -> Any:
-    kinds = {"text": pa.string(), "float": pa.float64(), "int": pa.int64()}
-    try:
-        cells = cells.cast(kinds[column.kind]).combine_chunks()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise TraceError(
-            f"its type is {cells.type}; it must be {kinds[column.kind]}", path, None, column.name
-        ) from None
-    if cells.null_count and not column.blank:
-        row = first(cells.is_null().to_numpy(zero_copy_only=False))
-        raise _wrong(path, row or 0, column.name, "this cell is empty")
-    if column.kind == "text":
-        encoded = cells.fill_null("").dictionary_encode()
-        return Names(tuple(encoded.dictionary.to_pylist()), encoded.indices.to_numpy().astype(np.int32))
-    values = cells.to_numpy(zero_copy_only=False)
-    known = ~cells.is_null().to_numpy(zero_copy_only=False)
-    row = first(known & ~(np.isfinite(values) & (values >= column.least)))
-    if row is not None:
-        raise _wrong(
-            path, row, column.name, f"{values[row]} must be a finite number of at least {column.least:g}"
-        )
-    return values
-
-
-def _wrong(path: Path, row: int, column: str, message: str) -> TraceError:
-    """The error for data row ``row``: its line in a CSV file, its number in a Parquet file."""
-    if is_parquet(path):
-        return TraceError(f"row {row}: {message}", path, None, column)
-    return TraceError(message, path, line_of(path, row), column)
+        return About()
 
 
 def _models(values: Values) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
@@ -199,13 +127,13 @@ def _relative(path: Path, values: Values) -> npt.NDArray[np.float64] | None:
         given = values[name]
         past = first(given <= start_s)
         if past is not None:
-            raise _wrong(path, past, name, f"the deadline {given[past]:g} is not after the arrival")
+            raise wrong_row(path, past, name, f"the deadline {given[past]:g} is not after the arrival")
         return np.where(np.isnan(given), np.inf, given - start_s)
     return None
 
 
-def _table(trace: Trace) -> Any:
-    columns: dict[str, Any] = {
+def _table(trace: Trace) -> pa.Table:
+    columns: dict[str, pa.Array] = {
         "arrival_s": pa.array(trace.arrival_s),
         "tenant": pa.array(np.array(trace.tenants, object)[trace.tenant], pa.string()),
     }

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from eunomia.cluster.throughput import ThroughputTable
@@ -320,3 +322,13 @@ def test_the_other_generators() -> None:
     assert (again.arrival_s == hours.arrival_s).all() and (again.job_type == hours.job_type).all()
     with pytest.raises(PlatformError, match="'x' has no throughputs"):
         generate(full, "x", 1)
+
+
+def test_a_parquet_file_of_too_many_rows_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.parquet"
+    pq.write_table(
+        pa.table({"arrival_s": [0.0, 1.0, 2.0], "gpus": [1, 1, 1], "steps": [5.0, 5.0, 5.0]}), path
+    )
+    assert len(read_jobs(path, max_rows=3)) == 3
+    with pytest.raises(TraceError, match="3 rows, more than 2"):
+        read_jobs(path, max_rows=2)

@@ -1,6 +1,6 @@
 """Compatible mode against a second implementation of Gavel.
 
-:mod:`benchmarks.cluster.gavel_rules` follows Gavel's rules job by job with cvxpy and ECOS, and gives the stored
+:mod:`tests.cluster.gavel_rules` follows Gavel's rules job by job with cvxpy and ECOS, and gives the stored
 figures of trace A. Here it judges other traces and policies: Gavel's generator with Poisson arrivals, priorities,
 several sizes of cluster. Needs the shared data, cvxpy and ecos; some minutes, and finished rows are kept in runs/.
 ``--set heavy=yes``: makespan and finish-time fairness, too, whose judge takes long.
@@ -15,7 +15,6 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.cluster import gavel_rules
 from benchmarks.cluster.scenes import generated, trace_a
 from benchmarks.kept import kept
 from benchmarks.table import Options, Table, table
@@ -23,6 +22,7 @@ from eunomia.cluster.options import SimulationOptions
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.problem import ClusterProblem
 from eunomia.cluster.simulate import simulate_cluster
+from tests.cluster import gavel_rules
 
 COLUMNS = (
     "trace; policy; average JCT, s|.0f; by Gavel's rules|.0f; difference|+.2%; of the longest|+.2%; "

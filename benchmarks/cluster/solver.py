@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import cvxpy as cp
 import numpy as np
 
-from benchmarks.cluster import gavel_rules
 from benchmarks.cluster.scenes import KINDS, throughputs
-from benchmarks.cluster.views import random_view
 from benchmarks.table import Cell, Options, Table, table
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.contract.allocation import Allocation, ClusterView
 from eunomia.contract.cluster import Cluster
 from eunomia.core.arrays import Floats
+from tests.cluster import gavel_rules
+from tests.cluster.views import random_view
 
 PEER_AT_MOST = 4096  # jobs; beyond, only ours
 PLAIN, PACKED = "max_min_fairness_perf", "max_min_fairness_packed"

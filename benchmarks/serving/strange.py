@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 SIDE = 64
+HEAD = '<ir_version: 8, opset_import: ["" : 17]> strange '
+STRANGE = {
+    "turns": """(int64[1] x) => (int64[1] y) <bool go = {1}, int64 zero = {0}, int64[1] shape = {1}> {
+        count = Squeeze (x)
+        sum = Loop (count, go, zero) <body = turn
+            (int64 number, bool go_in, int64 sum_in) => (bool go_out, int64 sum_out) <int64 one = {1}> {
+                go_out = Identity (go_in)
+                sum_out = Add (sum_in, one)
+            }>
+        y = Reshape (sum, shape)
+    }""",
+    "size": "(int64[1] x) => (float[n] y) { y = ConstantOfShape (x) }",
+    "log": "(float[n] x) => (float[n] y) { y = Log (x) }",
+    "index": "(int64[n] x) => (float[n] y) <float[8] of = {0, 0, 0, 0, 0, 0, 0, 0}> { y = Gather (of, x) }",
+}
 
 
 def write_networks(folder: Path) -> dict[str, Path]:
@@ -14,80 +28,12 @@ def write_networks(folder: Path) -> dict[str, Path]:
     ``small``: MobileNetV2 of 64 x 64. ``turns``: a loop of as many turns as its input says. ``size``: an output of
     as many numbers as its input says. ``log``: NaN for negative inputs. ``index``: fails for indices beyond 8.
     """
+    from onnx import parser
+
     from eunomia.serving.models.convolutional import mobilenet_v2
 
-    content = {
-        "small": mobilenet_v2(side=SIDE, classes=10), "turns": _turns(), "size": _size(), "log": _log(),
-        "index": _index(),
-    }  # fmt: skip
-    paths = {name: folder / f"{name}.onnx" for name in content}
-    for name, path in paths.items():
-        path.write_bytes(content[name])
-    return paths
-
-
-def _model(
-    nodes: list[Any], inputs: list[Any], outputs: list[Any], weights: list[Any] | None = None
-) -> bytes:
-    from onnx import helper
-
-    graph = helper.make_graph(nodes, "strange", inputs, outputs, weights or [])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return bytes(model.SerializeToString())
-
-
-def _turns() -> bytes:
-    from onnx import TensorProto, helper
-
-    info, number = helper.make_tensor_value_info, helper.make_tensor
-    body = helper.make_graph(
-        [
-            helper.make_node("Identity", ["go_in"], ["go_out"]),
-            helper.make_node("Add", ["sum_in", "one"], ["sum_out"]),
-        ],
-        "body",
-        [
-            info("turn", TensorProto.INT64, []),
-            info("go_in", TensorProto.BOOL, []),
-            info("sum_in", TensorProto.INT64, []),
-        ],
-        [info("go_out", TensorProto.BOOL, []), info("sum_out", TensorProto.INT64, [])],
-        [number("one", TensorProto.INT64, [], [1])],
-    )
-    nodes = [
-        helper.make_node("Squeeze", ["x"], ["count"]),
-        helper.make_node("Loop", ["count", "go", "zero"], ["sum"], body=body),
-        helper.make_node("Reshape", ["sum", "shape"], ["y"]),
-    ]
-    weights = [
-        number("go", TensorProto.BOOL, [], [True]), number("zero", TensorProto.INT64, [], [0]),
-        number("shape", TensorProto.INT64, [1], [1]),
-    ]  # fmt: skip
-    return _model(nodes, [info("x", TensorProto.INT64, [1])], [info("y", TensorProto.INT64, [1])], weights)
-
-
-def _size() -> bytes:
-    from onnx import TensorProto, helper
-
-    info = helper.make_tensor_value_info
-    node = helper.make_node("ConstantOfShape", ["x"], ["y"])
-    return _model([node], [info("x", TensorProto.INT64, [1])], [info("y", TensorProto.FLOAT, ["n"])])
-
-
-def _log() -> bytes:
-    from onnx import TensorProto, helper
-
-    info = helper.make_tensor_value_info
-    node = helper.make_node("Log", ["x"], ["y"])
-    return _model([node], [info("x", TensorProto.FLOAT, ["n"])], [info("y", TensorProto.FLOAT, ["n"])])
-
-
-def _index() -> bytes:
-    from onnx import TensorProto, helper
-
-    info = helper.make_tensor_value_info
-    node = helper.make_node("Gather", ["table", "x"], ["y"])
-    table = helper.make_tensor("table", TensorProto.FLOAT, [8], [0.0] * 8)
-    return _model(
-        [node], [info("x", TensorProto.INT64, ["n"])], [info("y", TensorProto.FLOAT, ["n"])], [table]
-    )
+    content = {"small": mobilenet_v2(side=SIDE, classes=10)}
+    content |= {name: parser.parse_model(HEAD + text).SerializeToString() for name, text in STRANGE.items()}
+    for name, model in content.items():
+        (folder / f"{name}.onnx").write_bytes(model)
+    return {name: folder / f"{name}.onnx" for name in content}

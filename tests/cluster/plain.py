@@ -21,7 +21,7 @@ def small_view(seed: int, jobs: int, kinds: int, even: bool = False) -> ClusterV
 
     ``even``: throughputs are halves and tenths, so that who is saturated is never a matter of the last digits.
     """
-    from benchmarks.cluster.views import view_of
+    from tests.cluster.views import view_of
 
     rng = np.random.default_rng(seed)
     counts = rng.integers(2, 5, kinds)

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.cluster.views import view_of
 from eunomia.cluster.job import TrainingJob, unique_jobs
 from eunomia.cluster.shares import isolated_shares, isolated_throughput, proportional_share
 from eunomia.cluster.throughput import ThroughputTable
 from eunomia.contract.allocation import Holdings
 from eunomia.contract.cluster import Cluster, DeviceType
 from eunomia.core.errors import ConfigError, PlatformError, TraceError, UnknownNameError
+from tests.cluster.views import view_of
 from tests.shared_data import shared
 
 JOB = TrainingJob("j", "net", 100.0)

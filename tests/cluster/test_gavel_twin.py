@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.cluster.views import random_view
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.problem import ClusterProblem, build_problem
 from eunomia.cluster.throughput import ThroughputTable
@@ -18,10 +17,11 @@ from eunomia.cluster.traces import read_jobs
 from eunomia.cluster.traces.generate import generate
 from eunomia.cluster.traces.jobs import to_jobs
 from eunomia.contract.cluster import Cluster
+from tests.cluster.views import random_view
 from tests.shared_data import shared
 
 pytest.importorskip("ecos", reason="ecos is not installed")
-twin = pytest.importorskip("benchmarks.cluster.gavel_rules", reason="cvxpy is not installed")
+twin = pytest.importorskip("tests.cluster.gavel_rules", reason="cvxpy is not installed")
 parity = pytest.importorskip("benchmarks.cluster.parity", reason="cvxpy is not installed")
 GAVEL = {"solver": "as_gavel"}
 

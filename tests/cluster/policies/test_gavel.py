@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.cluster.views import random_view, view_of
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.throughput import ThroughputTable
 from eunomia.contract.allocation import ClusterView
 from eunomia.contract.cluster import Cluster
 from eunomia.core.errors import ConfigError, UnknownNameError
 from tests.cluster.peers import max_min_level, most_value, normalised, speeds, violation
+from tests.cluster.views import random_view, view_of
 from tests.shared_data import shared
 
 CLOSE = 1e-6

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.cluster.views import view_of
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.policies.random_packing import normalised_sum
 from eunomia.contract.allocation import ClusterView
@@ -18,6 +17,7 @@ from eunomia.core.errors import ConfigError
 from tests.cluster.peers import violation
 from tests.cluster.plain import small_view
 from tests.cluster.policies import peer_views
+from tests.cluster.views import view_of
 
 
 def crowd(parts: float, jobs: int = 4, types: int = 1, **facts: object) -> ClusterView:

@@ -14,6 +14,7 @@ from typing import Any
 
 from aiohttp import web
 
+from eunomia.contract.guard import Guarded
 from eunomia.contract.traits import title
 from eunomia.contract.view import Assign, View
 from eunomia.core.errors import ConfigError, ModelError, OutputError
@@ -22,7 +23,6 @@ from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.memory import keep_freed_memory
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.dispatch.clock import WallClock
-from eunomia.serving.dispatch.guard import Guarded
 from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.dispatch.shelf import Placed, PolicyShelf
 from eunomia.serving.dispatch.warm import warm_up

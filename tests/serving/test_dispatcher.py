@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eunomia.contract.guard import Guarded
 from eunomia.contract.view import Assign, View
 from eunomia.inference.policies import load_policy
 from eunomia.serving.dispatch import look_ahead
@@ -16,7 +17,6 @@ from eunomia.serving.dispatch.calm import Calm
 from eunomia.serving.dispatch.clock import ManualClock
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.dispatcher import Dispatcher
-from eunomia.serving.dispatch.guard import Guarded
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.lanes import Claim
 from eunomia.serving.dispatch.options import DispatchOptions

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from eunomia.cli.main import status
+from eunomia.contract.guard import Guarded
 from eunomia.core.errors import ConfigError, OutputError
 from eunomia.inference.policies import load_policy
 from eunomia.learning.policy.bases import base_weights
 from eunomia.learning.policy.checkpoint import Checkpoint, save
-from eunomia.serving.dispatch.guard import Guarded
 from eunomia.serving.dispatch.shelf import DEPTH, Placed, PolicyShelf, stamped
 from eunomia.study.serving.promotion import Replayed, _decide, interval, judge, write_served
 from eunomia.study.serving.twin import twin_of

@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from eunomia.contract.guard import Guarded
 from eunomia.contract.view import Policy
 from eunomia.core.atomic import check_writable, write_bytes, write_text
 from eunomia.core.data import Data
 from eunomia.core.errors import EunomiaError, OutputError
 from eunomia.inference.policies import load_policy
-from eunomia.serving.dispatch.guard import Guarded
 from eunomia.serving.dispatch.warm import warm_up
 from eunomia.serving.protocol.errors import BadRequest, ServingError
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from eunomia.contract.guard import asked
 from eunomia.contract.view import ACCELERATOR, READY, SYSTEM, Assign, View
-from eunomia.serving.dispatch.guard import asked
 
 
 def warm_up(*policies: Callable[[View], Sequence[Assign]]) -> None:

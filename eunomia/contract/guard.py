@@ -1,45 +1,77 @@
-"""A policy that may fail, behind one that does not."""
+"""A policy that may fail, behind one that does not: whatever it does, a legal answer comes out.
+
+The fallback answers in its place when it raises, or when its answer is not a list of Assign, names a sub-job that is
+not ready, a busy or unknown accelerator, one that cannot run the layer, or something twice. After ``patience`` slow
+answers in a row the fallback answers for ``rest_s``. A policy that never returns cannot be stopped from within its own
+thread: that needs a process of its own, which this guard is not.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
 from eunomia.contract.constants import give_constants
-from eunomia.contract.traits import STEADY, WORK_CONSERVING
+from eunomia.contract.traits import STEADY, WORK_CONSERVING, forget, title
 from eunomia.contract.view import Assign, View
+from eunomia.core.errors import ConfigError
 
-log = logging.getLogger("eunomia.serving")
+log = logging.getLogger("eunomia.guard")
+Policy = Callable[[View], Sequence[Assign]]
 
 
 class Guarded:
     """Ask ``policy``; use ``fallback`` when it raises, is illegal or was too slow ``patience`` times running.
 
-    A slow answer is still used, since its time is spent; after ``patience`` of them the fallback
-    serves for ``rest_s`` and the policy is tried again. ``counts`` says how often each happened.
-    A policy that never returns cannot be stopped from within its own thread.
+    A slow answer is used, since its time is spent. Not so with ``strict``, which is for simulations: there an answer
+    after ``limit_s`` comes too late, and holding while nothing runs is illegal, as nothing would wake the platform.
+    ``counts`` says how often each happened. ``clock`` gives seconds. Raises ConfigError for bad limits.
     """
 
     def __init__(
         self,
-        policy: Callable[[View], Sequence[Assign]],
-        fallback: Callable[[View], Sequence[Assign]],
+        policy: Policy,
+        fallback: Policy,
         limit_s: float = 0.02,
         patience: int = 10,
         rest_s: float = 5.0,
+        strict: bool = False,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
+        if math.isnan(limit_s) or patience < 1 or not rest_s >= 0.0:
+            raise ConfigError(
+                f"guard with limit_s {limit_s}, patience {patience}, rest_s {rest_s}: the first must be a number, the "
+                "second at least 1, the third at least 0"
+            )
         self.policy, self.fallback = policy, fallback
         self.limit_s, self.patience, self.rest_s = limit_s, patience, rest_s
-        self.counts: Counter[str] = Counter()
-        self._slow, self._until, self._fresh = 0, 0.0, False
+        self._strict, self._clock = strict, clock
         self.generation = 0  # counts policies, so that whoever keeps their memory notices
+        self._fresh = False
+        self.counts: Counter[str] = (
+            Counter()
+        )  # raised, illegal, slow (rests begun), resting (answers meanwhile)
+        self._slow, self._until = 0, -math.inf
 
-    def replace(self, policy: Callable[[View], Sequence[Assign]]) -> None:
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        return f"guarded {title(self.policy)}"
+
+    def reset(self, seed: int) -> None:
+        """A run begins: nothing was counted, and both policies forget."""
+        self.counts.clear()
+        self._slow, self._until = 0, -math.inf
+        for policy in (self.policy, self.fallback):
+            forget(policy, seed)
+
+    def replace(self, policy: Policy) -> None:
         """Another policy from the next decision on; what the old one had noted down is forgotten."""
         self.policy = policy
-        self._slow, self._until, self._fresh = 0, 0.0, True
+        self._slow, self._until, self._fresh = 0, -math.inf, True
         self.generation += 1
 
     @property
@@ -56,7 +88,7 @@ class Guarded:
         """A legal answer."""
         if self._fresh:
             view.system["memory"], self._fresh = 0.0, False
-        began = time.perf_counter()
+        began = self._clock()
         if began < self._until:
             self.counts["resting"] += 1
             return asked(self.fallback, view)
@@ -66,14 +98,21 @@ class Guarded:
             self._complain("raised", "the policy raised; the fallback serves")
             return asked(self.fallback, view)
         fault = illegal(view, answer)
+        if not fault and self._strict and not answer and len(view.idle) == len(view.accelerators):
+            fault = "it holds while nothing runs"
         if fault:
             self._complain("illegal", f"the policy answered illegally ({fault}); the fallback serves")
             return asked(self.fallback, view)
-        self._watch(time.perf_counter() - began)
+        if self._watch(self._clock() - began) and self._strict:
+            return asked(self.fallback, view)
         return answer
 
-    def _watch(self, took_s: float) -> None:
-        self._slow = self._slow + 1 if took_s > self.limit_s else 0
+    def _watch(self, took_s: float) -> bool:
+        """Whether an answer was slow; ``patience`` of them in a row begin a rest."""
+        if took_s <= self.limit_s:
+            self._slow = 0
+            return False
+        self._slow += 1
         if self._slow >= self.patience:
             self.counts["slow"] += 1
             log.warning(
@@ -82,7 +121,8 @@ class Guarded:
                 self.patience,
                 self.rest_s,
             )
-            self._slow, self._until = 0, time.perf_counter() + self.rest_s
+            self._slow, self._until = 0, self._clock() + self.rest_s
+        return True
 
     def _complain(self, kind: str, message: str) -> None:
         self.counts[kind] += 1
@@ -110,6 +150,8 @@ def illegal(view: View, answer: Sequence[object]) -> str:
         s = assign.accelerator
         if not 0 <= s < len(view.accelerators) or view.accelerators["request"][s] >= 0 or s in busy:
             return f"device {s} is not idle"
+        if not math.isfinite(assign.priority):
+            return f"priority {assign.priority} of request {assign.request} is not a number"
         if not view.latency_s[row, s] < float("inf"):
             return f"device {s} cannot run block {assign.layer} of request {assign.request}"
         busy.add(s)

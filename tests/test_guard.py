@@ -1,0 +1,115 @@
+"""Whatever a policy does, its guard gives a legal schedule and says how often it stepped in."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from eunomia.contract.guard import Guarded, illegal
+from eunomia.contract.view import Assign, View
+from eunomia.core.errors import ConfigError
+from eunomia.inference.policies import load_policy
+from eunomia.inference.simulate import simulate_problem
+from tests.learning.deployment import episode
+
+# Requests 7 and 8 are ready with their layers 2 and 0. Device 0 is idle, device 1 runs request 0, device 2 runs
+# request 5, device 3 is idle and cannot run request 7.
+VIEW: Any = SimpleNamespace(
+    ready=np.array([(7, 2), (8, 0)], [("request", int), ("layer", int)]),
+    accelerators=np.array([(-1,), (0,), (5,), (-1,)], [("request", int)]),
+    latency_s=np.array([[1.0, 1.0, 1.0, np.inf], [1.0, 1.0, 1.0, 1.0]]),
+)
+
+
+@pytest.mark.parametrize("answer, fault", [
+    ([], ""), ([Assign(7, 2, 0)], ""), ([Assign(8, 0, 0)], ""), ([Assign(8, 0, 3), Assign(7, 2, 0)], ""),
+    ([(7, 2, 0)], "tuple instead of Assign"),
+    ([Assign(9, 0, 0)], "block 0 of request 9 is not ready"), ([Assign(7, 0, 0)], "block 0 of request 7 is not ready"),
+    ([Assign(7, 2, 0), Assign(7, 2, 3)], "block 2 of request 7 is not ready"),
+    ([Assign(8, 0, 1)], "device 1 is not idle"), ([Assign(8, 0, 2)], "device 2 is not idle"),
+    ([Assign(8, 0, -1)], "device -1 is not idle"), ([Assign(8, 0, 4)], "device 4 is not idle"),
+    ([Assign(7, 2, 0), Assign(8, 0, 0)], "device 0 is not idle"),
+    ([Assign(7, 2, 3)], "device 3 cannot run block 2 of request 7"),
+])  # fmt: skip
+def test_each_illegal_answer_by_name(answer: list[Any], fault: str) -> None:
+    assert illegal(VIEW, answer) == fault
+
+
+E = episode(0, requests=20)
+FALLBACK = load_policy("edf+f+eft")
+EXPECTED = simulate_problem(E.problem, FALLBACK, E.options).results["finish_s"]
+
+
+def raises(view: View) -> list[Assign]:
+    raise ValueError("no idea")
+
+
+BAD: dict[str, Callable[[View], Any]] = {
+    "raised": raises,
+    "illegal": lambda view: [view.assign(0, 99)],
+    "illegal twice": lambda view: [view.assign(0, int(view.idle[0]))] * 2,
+    "illegal type": lambda view: [(0, 1)],
+    "illegal text": lambda view: "start something",
+    "illegal job": lambda view: [Assign(10_000, 0, int(view.idle[0]))],
+    "illegal number": lambda view: [view.assign(0, int(view.idle[0]), float("nan"))],
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_answers_become_the_fallbacks(what: str) -> None:
+    guard = Guarded(BAD[what], FALLBACK)
+    found = simulate_problem(E.problem, guard, E.options).results["finish_s"]
+    assert np.array_equal(found, EXPECTED, equal_nan=True)
+    assert list(guard.counts) == [what.split()[0]] and guard.counts[what.split()[0]] > 20
+
+
+def first_idle(view: View) -> list[Assign]:
+    can = np.isfinite(view.latency_s[0, view.idle[0]])
+    return [view.assign(0, int(view.idle[0]))] if can else []
+
+
+def test_good_answers_pass() -> None:
+    guard = Guarded(first_idle, raises)
+    assert guard.name == "guarded first_idle"
+    simulate_problem(E.problem, guard, E.options)
+    assert not guard.counts
+
+
+def test_holding_for_ever_is_overruled() -> None:
+    guard = Guarded(lambda view: [], FALLBACK, strict=True)
+    results = simulate_problem(E.problem, guard, E.options).results
+    assert np.isfinite(results["finish_s"]).all() and guard.counts["illegal"] > 0
+
+
+def test_slow_answers_are_replaced_and_the_policy_rests() -> None:
+    ticks = itertools.count(step=1.0)  # every look at the clock takes a second
+    asked: list[float] = []
+
+    def slow(view: View) -> list[Assign]:
+        asked.append(view.now_s)
+        return first_idle(view)
+
+    guard = Guarded(slow, FALLBACK, 0.5, patience=2, rest_s=5.0, strict=True, clock=lambda: next(ticks))
+    found = simulate_problem(E.problem, guard, E.options).results["finish_s"]
+    assert np.array_equal(found, EXPECTED, equal_nan=True)
+    assert guard.counts["slow"] == len(asked) // 2 > 5
+    assert guard.counts["resting"] == pytest.approx(2 * len(asked), abs=5)
+
+
+def test_a_run_begins_with_nothing_counted() -> None:
+    guard = Guarded(raises, FALLBACK)
+    simulate_problem(E.problem, guard, E.options)
+    once = dict(guard.counts)
+    simulate_problem(E.problem, guard, E.options)
+    assert guard.counts == once
+
+
+def test_limits_that_cannot_be_are_refused() -> None:
+    for limits in ({"limit_s": float("nan")}, {"patience": 0}, {"rest_s": -1.0}):
+        with pytest.raises(ConfigError, match="guard with limit_s"):
+            Guarded(raises, FALLBACK, **limits)  # type: ignore[arg-type]

@@ -52,18 +52,13 @@ def alexnet(path: Path | None = None) -> list[Measured]:
 
 
 def _measured(row: dict[str, str]) -> Measured:
-    groups, per_group, filters = int(row["groups"]), int(row["C_per_group"]), int(row["K_out_channels"])
-    side, kernel = ALEXNET_INPUT[row["layer"]], (int(row["kernel_h"]), int(row["kernel_w"]))
-    shape = {"in_channels": groups * per_group, "out_channels": filters, "in_h": side, "in_w": side}
-    shape |= {
-        "out_h": int(row["out_h"]),
-        "out_w": int(row["out_w"]),
-        "kernel_h": kernel[0],
-        "kernel_w": kernel[1],
-    }
-    shape |= {"stride_h": int(row["stride"]), "stride_w": int(row["stride"]), "groups": groups}
-    weights = filters * per_group * kernel[0] * kernel[1]
-    layer = Layer(row["layer"], "conv", batch=int(row["batch"]), weight_elements=weights, **shape)  # type: ignore[arg-type]
+    groups, per_group, filters = (int(row[n]) for n in ("groups", "C_per_group", "K_out_channels"))
+    side, stride = ALEXNET_INPUT[row["layer"]], int(row["stride"])
+    shape = {name: int(row[name]) for name in ("batch", "out_h", "out_w", "kernel_h", "kernel_w")}
+    shape |= {"in_channels": groups * per_group, "out_channels": filters, "in_h": side, "in_w": side}
+    shape |= {"stride_h": stride, "stride_w": stride, "groups": groups}
+    shape["weight_elements"] = filters * per_group * shape["kernel_h"] * shape["kernel_w"]
+    layer = Layer(row["layer"], "conv", **shape)  # type: ignore[arg-type]
     moved = float(row["global_buffer_MB"]) * 1e6, float(row["dram_MB_compressed"]) * 1e6
     seconds, zeros = float(row["processing_latency_ms_batch"]) / 1e3, float(row["ifmap_zeros_pct"]) / 100
     return Measured(layer, seconds, int(row["active_pes"]), *moved, zeros)
@@ -98,11 +93,6 @@ class Comparison:
         return self.dram_bytes / self.measured.dram_bytes - 1
 
     @property
-    def raw_dram_error(self) -> float:
-        """The same without compression in the model."""
-        return self.cost.dram_bytes / self.measured.dram_bytes - 1
-
-    @property
     def buffer_error(self) -> float:
         """Relative error of global-buffer bytes."""
         return self.cost.traffic.buffer_bytes / self.measured.buffer_bytes - 1
@@ -113,7 +103,8 @@ class Comparison:
         ms = [self.seconds * 1e3, m.processing_s * 1e3, self.latency_error, t.active_pes, m.active_pes]
         buffer = [t.buffer_bytes / 1e6, m.buffer_bytes / 1e6, self.buffer_error]
         coded = [self.dram_bytes / 1e6, m.dram_bytes / 1e6, self.dram_error]
-        return [m.layer.name, *ms, *buffer, *coded, self.cost.dram_bytes / 1e6, self.raw_dram_error]
+        raw = self.cost.dram_bytes
+        return [m.layer.name, *ms, *buffer, *coded, raw / 1e6, raw / m.dram_bytes - 1]
 
 
 def compare_alexnet(
@@ -147,10 +138,11 @@ def _with_padding(row: Measured) -> float:
 def alexnet_table() -> Table:
     """Per-layer errors on AlexNet."""
     found = compare_alexnet()
-    names = ("latency_error", "buffer_error", "dram_error", "raw_dram_error")
-    latency, buffer, coded, raw = (float(np.mean([abs(getattr(c, name)) for c in found])) for name in names)
     rows = [c.cells() for c in found]
-    rows.append(["mean abs.", None, None, latency, *[None] * 4, buffer, None, None, coded, None, raw])
+    last: list[Cell] = ["mean abs.", *[None] * (len(rows[0]) - 1)]
+    for n in (3, 8, 11, 13):  # the columns of errors
+        last[n] = float(np.mean([abs(row[n]) for row in rows]))  # type: ignore[arg-type]
+    rows.append(last)
     columns = (
         "layer; ms: model|.1f; chip|.1f; error|+.1%; PEs: model; chip; buffer MB: model|.1f; chip|.1f; error|+.1%; "
         "DRAM MB: model, coded|.2f; chip, coded|.1f; error|+.1%; model, raw|.2f; error|+.1%"
@@ -182,13 +174,9 @@ def networks_table(types: tuple[str, ...] = ("simba", "eyeriss")) -> Table:
     rows: list[list[Cell]] = []
     for i, model in enumerate(models):
         mine = slice(costs.offsets[i], costs.offsets[i + 1])
-        sums = (
-            costs.latency_s[mine].sum(axis=0),
-            costs.dram_bytes[mine].sum(axis=0),
-            costs.energy_j[mine].sum(axis=0),
-        )
+        parts = (costs.latency_s, costs.dram_bytes, costs.energy_j)
         rows.append([model.name, model.macs / 1e9])
-        for s, b, e in zip(*(part.tolist() for part in sums), strict=True):
+        for s, b, e in zip(*(part[mine].sum(axis=0).tolist() for part in parts), strict=True):
             rows[-1] += [s * 1e3, b / s / 1e9, e * 1e3]
     columns = "".join(f"; {t}: ms|.2f; GB/s|.1f; mJ|.1f" for t in types)
     return table("networks", f"network; GMAC|.2f{columns}", rows)

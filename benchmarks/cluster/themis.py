@@ -30,10 +30,20 @@ OPTIONS = SimulationOptions(
     round_s=300.0, restart=Restart(save_s=10.0, load_s=20.0, warmup_s=10.0), record="jobs"
 )
 Settings = dict[str, str | float | bool]
-FULL = (
-    "max rho|.2f; p90 rho|.2f; rho > 1.05|.1%; rho > 1|.1%; Jain of rho|.3f; app completion, h|.2f; makespan, h|.1f; "
-    "efficiency|.1%; moves per job|.1f; solve, ms|.2f"
-)
+MEASURES = {  # of apps, and their columns
+    "max_rho": "max rho|.2f",
+    "p90_rho": "p90 rho|.2f",
+    "unfair": "rho > 1.05|.1%",
+    "above_one": "rho > 1|.1%",
+    "jain": "Jain of rho|.3f",
+    "completion_h": "app completion, h|.2f",
+    "makespan_h": "makespan, h|.1f",
+    "efficiency": "efficiency|.1%",
+    "moves": "moves per job|.1f",
+    "solve_ms": "solve, ms|.2f",
+    "beyond": "work beyond need|.1%",
+}
+ALL = tuple(name for name in MEASURES if name != "beyond")
 HIGH = Setting(load=1.2)
 
 
@@ -147,23 +157,17 @@ STRAWMAN = (
     Case("Themis, aligned, no payment", settings={"rounding": "free", "aligned": True}),
     Case("Themis, aligned, neither", settings={"rounding": "free", "aligned": True, "leftovers": "worst"}),
 )
-MEASURES = (
-    "max_rho",
-    "p90_rho",
-    "unfair",
-    "above_one",
-    "jain",
-    "completion_h",
-    "makespan_h",
-    "efficiency",
-    "moves",
-)
+
+
+def columns(*names: str) -> str:
+    """A column for each measure; whatever is no measure is a column already."""
+    return "; ".join(MEASURES.get(name, name) for name in names)
 
 
 def swept(key: str, cases: Sequence[Case], seeds: range) -> Table:
     """Every measure of every case."""
-    rows = [(case.label, *means(case.over(seeds), *MEASURES, "solve_ms")) for case in cases]
-    return table(key, f"policy; {FULL}", rows)
+    rows: list[list[Cell]] = [[case.label, *means(case.over(seeds), *ALL)] for case in cases]
+    return table(key, columns("policy", *ALL), rows)
 
 
 def lies(seeds: range) -> Table:
@@ -179,43 +183,35 @@ def lies(seeds: range) -> Table:
         for who in (0, 1):
             honest, lying = ([took[who] for took in each] for each in told)
             rows[-1] += [interval(honest), interval(lying), paired_ratio(lying, honest)]
-    columns = (
+    names = (
         "; liars honest, h|.2f; lying, h|.2f; ratio|.2f; the others before, h|.2f; after, h|.2f; ratio|.2f"
     )
-    return table("lies", columns, rows)
+    return table("lies", names, rows)
 
 
 def errors(seeds: range) -> Table:
     """Themis when every app misjudges its own rho."""
-    rows = []
+    names = "max_rho", "p90_rho", "unfair", "jain", "completion_h"
+    rows: list[list[Cell]] = []
     for error in (0.0, 0.05, 0.1, 0.2, 0.5):
         case = replace(lottery(""), setting=replace(HIGH, bid_error=error))
-        names = "max_rho", "p90_rho", "unfair", "jain", "completion_h"
-        rows.append((error, *means(case.over(seeds), *names)))
-    columns = (
-        "error of bids|.0%; max rho|.2f; p90 rho|.2f; rho > 1.05|.1%; Jain of rho|.3f; app completion, h|.2f"
-    )
-    return table("errors", columns, rows)
+        rows.append([error, *means(case.over(seeds), *names)])
+    return table("errors", columns("error of bids|.0%", *names), rows)
 
 
 def strawman(key: str, setting: Setting, spread: float | None, seeds: range) -> Table:
     """Payments, leftovers and leases one by one; paired differences to the strawman."""
-    how = "live" if setting.live else "before"
+    how, rest = "live" if setting.live else "before", ("completion_h", "efficiency", "moves")
     rows: list[list[Cell]] = []
     base: dict[str, list[float]] = {}
     for case in STRAWMAN:
         found = replace(case, setting=setting, spread=spread, how=how).over(seeds)
         base = base or found
-        gains = [paired_difference(found[name], base[name]) for name in ("max_rho", "jain")]
-        rho, unfair, jain, *rest = means(
-            found, "max_rho", "unfair", "jain", "completion_h", "efficiency", "moves"
-        )
-        rows.append([case.label, rho, gains[0], unfair, jain, gains[1], *rest])
-    columns = (
-        "; max rho|.2f; against the strawman|+.2f; rho > 1.05|.1%; Jain of rho|.3f; against the strawman|+.3f; "
-        "app completion, h|.2f; efficiency|.1%; moves per job|.1f"
-    )
-    return table(key, columns, rows)
+        against = [paired_difference(found[name], base[name]) for name in ("max_rho", "jain")]
+        rho, unfair, jain, *more = means(found, "max_rho", "unfair", "jain", *rest)
+        rows.append([case.label, rho, against[0], unfair, jain, against[1], *more])
+    over = "against the strawman|+.2f", "against the strawman|+.3f"
+    return table(key, columns("", "max_rho", over[0], "unfair", "jain", over[1], *rest), rows)
 
 
 def early(seeds: range) -> Table:
@@ -225,19 +221,13 @@ def early(seeds: range) -> Table:
     cases += [
         case for name in named for case in PEERS if case.name == name and "with packing" not in case.label
     ]
-    rows, setting = [], replace(SEARCHES, load=0.8)
-    for case in cases:
-        live, known = (
-            replace(case, setting=setting, spread=0.4, how=how).over(seeds) for how in ("live", "known")
-        )
-        first = means(live, "max_rho", "unfair", "jain", "completion_h")
-        rest = means(live, "beyond", "makespan_h", "moves")
-        rows.append((case.label, *first, interval(known["completion_h"]), *rest))
-    columns = (
-        "; max rho|.2f; rho > 1.05|.1%; Jain of rho|.3f; app completion, h|.2f; known beforehand, h|.2f; "
-        "work beyond need|.1%; makespan, h|.1f; moves per job|.1f"
-    )
-    return table("early", columns, rows)
+    first, rest = ("max_rho", "unfair", "jain", "completion_h"), ("beyond", "makespan_h", "moves")
+    rows: list[list[Cell]] = []
+    for case in (replace(case, setting=replace(SEARCHES, load=0.8), spread=0.4) for case in cases):
+        live, known = (replace(case, how=how).over(seeds) for how in ("live", "known"))
+        beforehand = interval(known["completion_h"])
+        rows.append([case.label, *means(live, *first), beforehand, *means(live, *rest)])
+    return table("early", columns("", *first, "known beforehand, h|.2f", *rest), rows)
 
 
 def measure(options: Options) -> Iterator[Table]:

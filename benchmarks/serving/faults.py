@@ -23,11 +23,12 @@ from typing import Any
 import numpy as np
 
 from benchmarks.serving.bench import Bench
-from benchmarks.serving.broken import WallClockJumps, postgres
 from benchmarks.serving.live import start, stop
 from benchmarks.serving.machine import memory_bytes
 from benchmarks.serving.stage import BACK_S, SMALL, Scale, Stage, stage, under_load, worker_back
+from benchmarks.serving.wall_clock import WallClockJumps
 from benchmarks.table import Cell, Options, Table
+from tests.serving.postgres import postgres
 
 # --- the faults ----------------------------------------------------------------------------------------
 

@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.serving.broken import Postgres, WallClockJumps
 from benchmarks.serving.live import OPERATOR, Live, start, stop, write_server
 from benchmarks.serving.strange import SIDE, write_networks
+from benchmarks.serving.wall_clock import WallClockJumps
 from eunomia.serving.observe.ledger import read_lines
+from tests.serving.postgres import Postgres
 
 SHAPE = [1, 3, SIDE, SIDE]
 BACK_S = 2.0  # a lost worker serves again by then
@@ -69,7 +70,7 @@ class Stage:
         """Demand an answer to every request of the steady load."""
         self.demand(self.count.answered == self.count.sent, f"{which} answered")
 
-    def ledger(self) -> list[list[Any]]:
+    def ledger(self) -> list[tuple[float, str, str, str, float, float]]:
         """All lines of the journal of the steady load's network: stamp, tenant, network, outcome."""
         paths = sorted((self.folder / "ledger").glob("journal-*.log"))
         return [line for path in paths for line in read_lines(path) if line[2] == "small"]

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.serving import broken
 from tests.serving import stock
+from tests.serving.postgres import postgres as own_postgres
 
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[str]:
     """The URL of a cluster of its own."""
-    with broken.postgres("-c fsync=off") as found:
+    with own_postgres("-c fsync=off") as found:
         if found is None:
             pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
         yield found.url.replace("eunomia@", "eunomia:secret@")

@@ -1,50 +1,18 @@
-"""Means to break things: a wall clock that jumps for one process, and a PostgreSQL whose processes can be killed."""
+"""A PostgreSQL of its own for tests and benchmarks, whose processes can be killed."""
 
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import shutil
 import signal
 import socket
-import struct
-import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-SOURCE = Path(__file__).with_name("clock.c")  # what is preloaded
-
-
-@dataclass(frozen=True)
-class WallClockJumps:
-    """A preloaded library that shifts the wall clock of one process tree; monotonic clocks stay as they are."""
-
-    folder: Path
-
-    @classmethod
-    def build(cls) -> WallClockJumps | None:
-        """Compile it; None without a C compiler."""
-        compiler = shutil.which("cc") or shutil.which("gcc")
-        if compiler is None:
-            return None
-        folder = Path(tempfile.mkdtemp(prefix="eunomia-clock-"))
-        (folder / "shift").write_bytes(struct.pack("d", 0.0))
-        flags = ["-O2", "-shared", "-fPIC", "-o", str(folder / "clock.so"), str(SOURCE), "-ldl"]
-        subprocess.run([compiler, *flags], check=True, capture_output=True)
-        return cls(folder)
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """For the process whose clock shall jump."""
-        return {"LD_PRELOAD": str(self.folder / "clock.so"), "EUNOMIA_WALL_SHIFT": str(self.folder / "shift")}
-
-    def jump(self, seconds: float) -> None:
-        """So far from the true time, from now on."""
-        with (self.folder / "shift").open("r+b") as file, mmap.mmap(file.fileno(), 8) as place:
-            place[:] = struct.pack("d", seconds)
+from tests import children
 
 
 @dataclass(frozen=True)
@@ -79,15 +47,13 @@ def postgres(more: str = "") -> Iterator[Postgres | None]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    as_user = []
+    as_user: list[str] = []
     if os.getuid() == 0:  # PostgreSQL refuses to run as root
         shutil.chown(folder, "postgres")
         as_user = ["runuser", "-u", "postgres", "--"]
 
     def run(program: str, *arguments: str) -> None:
-        subprocess.run(
-            [*as_user, str(programs / program), *arguments], check=True, capture_output=True, cwd="/"
-        )
+        children.run([*as_user, programs / program, *arguments], check=True, cwd="/")
 
     data = str(folder / "data")
     run("initdb", "-D", data, "-A", "trust", "-U", "eunomia", "--no-sync")

@@ -1,15 +1,17 @@
 """Check the words: retired words, long lines and long sentences in documents, and subjects of commits.
 
-    python checks/words.py            # everything that `make lint` asks
-    python checks/words.py FILE ...   # documents or sources of your choice, long sentences named too
+    python checks/words.py            # everything that `make lint` asks, subjects of commits included
+    python checks/words.py FILE ...   # documents or sources of your choice
 
 A word is retired where the field has a better one; ``docs/glossary.md`` gives the words in use. Sources are checked in
-docstrings, comments and messages, documents outside code. ``results/`` holds generated pages: their words come from
-the sources.
+docstrings, comments and messages, documents outside code. Sentences are checked in documents and docstrings; operators
+of formulas count as no words, indented lines of a docstring as code. ``results/`` holds generated pages: their words
+come from the sources.
 """
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import subprocess
@@ -36,13 +38,16 @@ RETIRED = {
     r"\b(?:hand-written|handwritten) rules?\b": "rule",
 }
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-SENTENCE = re.compile(r"(?<=[.!?:;])\s+")
+CODE = re.compile(r"``[^`]*``")
+ITEM = re.compile(r"\s*(?:[*+-]|\d+\.) ")
+SENTENCE = re.compile(r"(?<=[.!?:;])[*)\"]*\s+|\s·\s")
+WORD = re.compile(r"\w")
 
 
 def main(arguments: list[str]) -> int:
     """Print one line per fault; 1 if there is any."""
     paths = [Path(name) for name in arguments]
-    faults = list(in_files(paths or everything(), sentences=bool(paths)))
+    faults = list(in_files(paths or everything()))
     if not paths:
         faults += subjects(messages(ROOT))
     print("\n".join(faults), end="\n" if faults else "")
@@ -55,16 +60,16 @@ def everything() -> list[Path]:
     return sorted(documents) + sorted((ROOT / "eunomia").rglob("*.py"))
 
 
-def in_files(paths: Iterable[Path], *, sentences: bool) -> Iterator[str]:
+def in_files(paths: Iterable[Path]) -> Iterator[str]:
     """Faults of documents and sources, each as ``path:line: fault``."""
     for path in paths:
         text = path.read_text(encoding="utf-8")
         name = path.resolve().relative_to(ROOT) if path.resolve().is_relative_to(ROOT) else path
-        lines = prose_of_source(text) if path.suffix == ".py" else prose_of_document(text)
-        found = list(retired(lines))
-        if path.suffix == ".md":
-            found += long_lines(text)
-            found += long_sentences(lines) if sentences else []
+        if path.suffix == ".py":
+            found = [*retired(prose_of_source(text)), *long_sentences(prose_of_docstrings(text))]
+        else:
+            lines = prose_of_document(text)
+            found = [*retired(lines), *long_lines(text), *long_sentences(lines)]
         yield from (f"{name}:{line}: {fault}" for line, fault in sorted(found))
 
 
@@ -74,6 +79,25 @@ def prose_of_source(text: str) -> list[tuple[int, str]]:
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     pieces = [(token.start[0], token.string) for token in tokens if token.type in kinds]
     return [(line + n, part) for line, piece in pieces for n, part in enumerate(piece.split("\n"))]
+
+
+def prose_of_docstrings(text: str) -> list[tuple[int, str]]:
+    """Lines of every docstring of a module, without ``code`` in them; formulas and tables are empty lines."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    found: list[tuple[int, str]] = []
+    for node in ast.walk(ast.parse(text)):
+        written = ast.get_docstring(node) if isinstance(node, kinds) else None
+        if written is None:
+            continue
+        start = node.body[0].lineno
+        blanked = CODE.sub(lambda code: "x" + "\n" * code[0].count("\n"), written).split("\n")
+        item = False
+        for number, line in enumerate(blanked, start):
+            item = bool(ITEM.match(line)) or (item and line.startswith("  "))
+            formula = line.startswith(("  ", "=")) and not item
+            found.append((number, "" if formula else line.strip()))
+        found.append((start, ""))
+    return found
 
 
 def prose_of_document(text: str) -> list[tuple[int, str]]:
@@ -100,28 +124,26 @@ def long_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def long_sentences(lines: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """Sentences of more than 25 words; rows of tables are cut at their columns."""
+    """Sentences of more than 25 words; rows of tables are cut at their columns, lists at their items."""
     paragraph: list[tuple[int, str]] = []
     for number, line in [*lines, (0, "")]:
-        if line.strip() and not line.startswith(("|", "#", "* ", "- ")):
+        if line.strip() and not line.startswith(("|", "#", "<!--")) and not ITEM.match(line):
             paragraph.append((number, line))
             continue
         yield from _long(paragraph)
-        yield from (
-            hit for part in re.split(r"\s\|\s", line.strip("| #*-")) for hit in _long([(number, part)])
-        )
-        paragraph = []
+        paragraph = [(number, ITEM.sub("", line, count=1))] if ITEM.match(line) else []
+        if not paragraph:
+            columns = re.split(r"\s\|\s", line.strip("| #"))
+            yield from (fault for column in columns for fault in _long([(number, column)]))
 
 
 def _long(paragraph: list[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     text = " ".join(line for _, line in paragraph)
     for sentence in SENTENCE.split(text):
-        count = len(sentence.split())
+        count = sum(bool(WORD.search(word)) for word in sentence.split())
         if count > LONGEST_SENTENCE:
-            yield (
-                paragraph[0][0],
-                f"a sentence of {count} words; at most {LONGEST_SENTENCE}: {sentence[:60]} ...",
-            )
+            start = f"{sentence[:60]} ..."
+            yield paragraph[0][0], f"a sentence of {count} words; at most {LONGEST_SENTENCE}: {start}"
 
 
 def messages(checkout: Path) -> list[str]:

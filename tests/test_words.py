@@ -43,9 +43,7 @@ def test_long_sentences_of_paragraphs_and_lists_are_named(tmp_path: Path, start:
 
 def test_a_sentence_of_25_words_passes_and_operators_are_no_words(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text(
-        "of " * 24 + "it.\n\n* " + "a + " * 24 + "b.\n* " + "of " * 13 + "it\n\n" + "of " * 13
-    )
+    page.write_text("of " * 24 + "it.\n\n* " + "a + " * 24 + "b.\n* " + "of " * 13 + "it\n\n" + "of " * 13)
     assert list(words.in_files([page])) == []
 
 

@@ -92,8 +92,8 @@ async def _serve(options: ServerOptions, quiet: bool, as_json: bool) -> None:
 def _stopping() -> list[signal.Signals]:
     """Signals that drain and stop the server.
 
-    A parent that starts it with SIGINT ignored (``nohup``, the background of a shell) protects it from Ctrl-C in that
-    terminal, as it does every Unix program. SIGTERM always counts: it is how supervisors stop a server.
+    A parent that starts it with SIGINT ignored (``nohup``, the background of a shell) protects it from
+    Ctrl-C, like every Unix program. SIGTERM always counts: it is how supervisors stop a server.
     """
     ignored = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     return [signal.SIGTERM] if ignored else [signal.SIGINT, signal.SIGTERM]

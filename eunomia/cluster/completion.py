@@ -1,10 +1,10 @@
 """Co-location throughputs that nobody measured, from those that somebody did.
 
 Gavel (OSDI 2020) estimates them in the manner of Quasar (ASPLOS 2014): the matrix of co-located over isolated
-throughput has low rank, because a few traits of a model (compute, memory bandwidth, host load) decide what it does
-to its neighbours. Here: alternating ridge regression on the measured entries of the logarithm, per device
-type. A re-implementation
-of the idea; it does badly where almost nothing of a row is known, and cannot know which pairs do not fit in memory.
+throughput has low rank. A few traits of a model (compute, memory bandwidth, host load) decide how it slows
+its neighbours. Here: alternating ridge regression on the measured entries of the logarithm, per device type.
+A re-implementation of the idea; it does badly where almost nothing of a row is known, and cannot know which
+pairs do not fit in memory.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Room for arrivals that are expected but not here yet (Gavel's extension list: arrival forecasting).
 
-A wrapper around any policy of shares: it adds ``jobs`` phantom rows of one kind to the view, so that the programme
-sees the contention that is coming, and cuts them from the answer. Their share stays unpromised; the rounds give it to
-whoever is there. Does badly when the forecast is wrong: then shares are less unequal than the policy wants.
+A wrapper around any policy of shares: it adds ``jobs`` phantom rows of one kind to the view and cuts them
+from the answer. So the programme reckons with the contention that is coming. Their share stays unpromised;
+the rounds give it to whoever is there. Does badly when the forecast is wrong: then shares are less unequal
+than the policy wants.
 """
 
 from __future__ import annotations

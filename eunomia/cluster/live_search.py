@@ -21,12 +21,12 @@ Mask = npt.NDArray[np.bool_]
 class LiveSearch:
     """Successive halving without waiting: a trial runs on past a rung and is stopped when its fate is certain.
 
-    Apps of several jobs are searches. Loss after k steps: 1 / (a k + b) + c by the traits ``loss_a``, ``loss_b``,
-    ``loss_c``; a trial that reaches a rung shows it with a normal error of ``noise``, halved at each later rung, drawn
-    beforehand per trial and rung, so that what is seen does not depend on when. At a rung that keeps K of its
-    trials, one is hopeless as soon as K others that will surely get there have shown less. The same trials survive as
-    if all were compared at each rung (:class:`SuccessiveHalving`); what depends on the scheduler is how far the
-    others run before that is known.
+    Apps of several jobs are searches. Loss after k steps: 1 / (a k + b) + c by the traits ``loss_a``,
+    ``loss_b``, ``loss_c``; A trial that reaches a rung shows it with a normal error of ``noise``, halved at
+    each later rung. Errors are drawn beforehand per trial and rung, so they do not depend on time. At a rung
+    that keeps K of its trials, one is hopeless as soon as K others that will surely get there have shown
+    less. The same trials survive as if all were compared at each rung (:class:`SuccessiveHalving`); what
+    depends on the scheduler is how far the others run before that is known.
 
     Schedulers see the expected work left: steps up to the next rung, and those behind n further
     rungs with probability eta^-n. Does badly when a scheduler runs the trials of an app one after the other: then

@@ -104,8 +104,8 @@ def build_problem(
 ) -> ClusterProblem:
     """Check jobs against cluster and table. ``cross_type``: a gang may be larger than any single type.
 
-    Raises ConfigError for no jobs, ids that occur twice or weights of unknown tenants, PlatformError naming job and
-    type for a throughput that is missing and for a job that fits nowhere.
+    Raises ConfigError for no jobs, ids that occur twice or weights of unknown tenants. Raises PlatformError,
+    with job and type, for a missing throughput and for a job that fits nowhere.
     """
     ordered = unique_jobs(jobs)
     if not ordered:

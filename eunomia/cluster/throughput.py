@@ -143,8 +143,8 @@ class ThroughputTable:
     def matrix(self, jobs: Sequence[TrainingJob], cluster: Cluster) -> Floats:
         """Steps/s of each job on each type of the cluster, shape (M, J); 0 where it cannot run.
 
-        It cannot run where the table says 0, where one worker needs more memory than a device has, and where
-        fewer devices exist than it has workers. PlatformError when nothing is left, or for a missing figure.
+        It cannot run where the table says 0, where a worker needs more memory than a device has, or where
+        there are too few devices. PlatformError when nothing is left, or for a missing figure.
         """
         speed = self.alone[self.rows(jobs)][:, self.columns(cluster)]
         for m, j in np.argwhere(np.isnan(speed)).tolist():

@@ -23,9 +23,9 @@ def build_table(
 ) -> CostTable:
     """Cost of every layer of ``models`` on every type (of a platform, or given), types in their order.
 
-    Weights and activations take the type's own word size; ``DnnModel.word_bytes`` is for those who
-    move whole networks. Raises PlatformError when there is no type, two share a name, or a layer
-    cannot run on any of them (a type that cannot run a layer has inf there).
+    Weights and activations take the type's own word size; ``DnnModel.word_bytes`` is for those who move whole
+    networks. A type that cannot run a layer has inf there. Raises PlatformError when there is no type, two
+    share a name, or a layer cannot run on any of them.
     """
     types = kinds.kinds if isinstance(kinds, Platform) else tuple(kinds)
     if not models:

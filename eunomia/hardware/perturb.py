@@ -13,8 +13,8 @@ from eunomia.hardware.table import CostTable
 def perturb(table: CostTable, factor: float, rng: np.random.Generator) -> CostTable:
     """A table whose latencies are multiplied by U(1 - factor, 1 + factor), independently per (layer, type).
 
-    Compute time, buffer time and DRAM bytes are scaled alike, so the latency is scaled exactly, at any
-    DRAM share, and the demand b stays as it was. Equal layers of one network are perturbed apart.
+    Compute time, buffer time and DRAM bytes are scaled alike. So the latency is scaled exactly at any DRAM
+    share, and the demand b stays as it was. Equal layers of one network are perturbed apart.
     """
     if not 0.0 <= factor < 1.0:
         raise ConfigError(f"the perturbation is {factor}; give a share between 0 and 1, such as 0.5")

@@ -41,8 +41,8 @@ class PlatformLike(Protocol):
 class Platform:
     """``accelerators``: pairs (type, count). ``dram_bytes_s``: bandwidth that all share; inf = unlimited.
 
-    Raises PlatformError for an empty platform, a count below 1, two different types of one name, a
-    bandwidth that is not positive, an unknown contention mode.
+    Raises PlatformError for an empty platform, a count below 1, and two different types of one name. It also
+    refuses a bandwidth that is not positive and an unknown contention mode.
     """
 
     name: str

@@ -1,9 +1,9 @@
 """Row-stationary mapping, as on Eyeriss: kernel rows stay in the elements, partial sums in the global buffer.
 
 Names follow the JSSC 2017 paper (Chen et al., IEEE JSSC 52(1)): a *pass* runs ``p * t`` filters over
-``q * r`` channels of ``n`` images and a strip of ``e`` output rows; ``m`` filters have their partial
-sums in the buffer at once. A logical set of R x e elements is cut into pieces no wider than the array
-and copied as often as it fits (``r`` copies on other channels, ``t`` on other filters).
+``q * r`` channels of ``n`` images and a strip of ``e`` output rows; ``m`` filters have their partial sums in
+the buffer at once. A logical set of R x e elements is cut into pieces no wider than the array. It is copied
+as often as it fits: ``r`` copies on other channels, ``t`` on other filters.
 
 Choice of mapping, in this order: least DRAM bytes, then least cycles, then least buffer bytes. The
 first makes DRAM traffic fall or stay when the buffer grows. Does badly where real mappers trade a

@@ -17,8 +17,10 @@ from eunomia.hardware.tiling import least_dram
 def weight_stationary(nest: Nest, kind: AcceleratorType) -> Traffic | None:
     """Cost of one layer, or None where it does not fit.
 
-    cycles = groups' rounds x batch x ceil(K / (lanes_out x elements over K)) x
-    ceil(C / (lanes_in x elements over C)) x P x Q x R x S, least over all splits of the elements.
+    Cycles, least over all splits of the elements::
+
+        groups' rounds x batch x ceil(K / (lanes_out x elements over K))
+            x ceil(C / (lanes_in x elements over C)) x P x Q x R x S
     """
     tiling = least_dram(nest, kind)
     if tiling is None:

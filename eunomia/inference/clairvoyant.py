@@ -2,10 +2,10 @@
 
 Method (docs/bounds.md): run a portfolio of gated list-scheduling rules, and lookahead over the best of them;
 admit what lookahead served, and improve that, or the best rule, by random local search with the compiled
-engine. A candidate is a rule (order, placement, +f, gate), a set of admitted requests, and a credit in seconds
-per request that is taken off its key. It does badly when the budget is small beside the number of requests, and
-where a good schedule must break the pattern of a list rule, by holding an accelerator for a request that has
-not arrived.
+engine. A candidate is a rule (order, placement, +f, gate), a set of admitted requests, and a credit in
+seconds per request. The credit is taken off the request's key. It does badly when the budget is small beside
+the number of requests. It also does badly where a good schedule must hold an accelerator for a request that
+has not arrived.
 """
 
 from __future__ import annotations

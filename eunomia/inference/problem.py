@@ -177,8 +177,8 @@ def remaining_paths(offset: Ints, start: Ints, successor: Ints, time_s: Floats) 
 def on_grid(time_s: Floats, offset: Ints) -> Floats:
     """Round to multiples of a power of two, 2^-50 of the largest model's total (an error of 1e-15 of it).
 
-    Sums and differences of such numbers are exact, so that remaining work does not depend on the
-    order in which branches finish, and equal work gives equal keys.
+    Sums and differences of such numbers are exact. So remaining work does not depend on the order in which
+    branches finish, and equal work gives equal keys.
     """
     total = float(np.add.reduceat(time_s, offset[:-1]).max())
     if total <= 0.0:

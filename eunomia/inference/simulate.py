@@ -199,8 +199,8 @@ def simulate_problem(
 
     ``prepare`` hands networks and platform to a policy that has it, ``reset`` the seed; after each call, its
     ``charge_s`` [s], if it has one, is charged as scheduler time, unless measured time is. ``sharing`` names
-    the contention mode of a policy that throttles memory traffic itself (MoCA's split), ``period_s`` and
-    ``period_mode`` the ticks of one that decides periodically, where the options set none. Raises ConfigError for a
+    the contention mode of a policy that throttles memory traffic itself (MoCA's split). ``period_s`` and
+    ``period_mode`` give the ticks of a periodic policy, where the options set none. Raises ConfigError for a
     policy that cannot decide at ticks: queueing rules, and compiled ones without ``decide_tick``.
     """
     chosen = load_policy(policy)

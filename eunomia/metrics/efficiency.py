@@ -24,8 +24,8 @@ def antt(requests: Requests) -> float:
 def stp(departed: Requests, length_s: float) -> float:
     """System throughput of open arrivals: sum of iso over completions / measured time.
 
-    The time average of the sum over co-running requests of iso / response, when each request
-    contributes its own ratio for as long as it is in the system.
+    It is the time average of the sum of iso / response over co-running requests. Each request contributes its
+    ratio while it is in the system.
     """
     return float(departed.isolated_s.sum()) / length_s if length_s > 0.0 else math.nan
 

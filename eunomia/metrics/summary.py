@@ -193,10 +193,10 @@ def summarise(
     """Every metric of METRICS for one run, by name; nan where the run has no data for it.
 
     ``source`` is a recorded run, or maps names of eunomia.core.schemas to Arrow tables or to mappings of
-    arrays; ``requests`` is needed, the others add metrics. SLOs are judged from ``agreements``, or
-    read from the ``pairs`` table when they are None. ``warmup_s`` and ``end_s`` choose the requests
-    (``measured``): by default 0 and the last instant on record, or, of a recorded run, ``warmup_s``
-    and ``duration_s`` of its manifest, which gives facts that ``facts`` does not.
+    arrays; ``requests`` is needed, the others add metrics. SLOs are judged from ``agreements``, or read from
+    the ``pairs`` table when they are None. ``warmup_s`` and ``end_s`` choose the requests (``measured``), by
+    default 0 and the last instant on record. For a recorded run the defaults are ``warmup_s`` and
+    ``duration_s`` of its manifest, which also gives facts that ``facts`` lacks.
     """
     known, tables = facts or Facts(), source.tables if isinstance(source, RunRecords) else source
     if isinstance(source, RunRecords):
@@ -235,10 +235,10 @@ def compare(
 ) -> Compared:
     """Mean and interval of every metric over seeds, and its difference to ``baseline`` seed by seed.
 
-    ``summaries``: policy -> one ``summarise`` result per seed; a mapping by seed pairs runs by seed
-    (a seed that one side lacks is left out of the difference), a sequence pairs them by position.
-    ``baseline`` is the first policy by default. For the price of fairness take the SLO-agnostic
-    policy as baseline: it is minus the difference of ``hit_rate``.
+    ``summaries``: policy -> one ``summarise`` result per seed; a mapping by seed pairs runs by seed, without
+    seeds that one side lacks; a sequence pairs them by position. ``baseline`` is the first policy by default.
+    For the price of fairness take the SLO-agnostic policy as baseline: it is minus the difference of
+    ``hit_rate``.
     """
     if not summaries:
         return Compared("", {}, {})

@@ -44,12 +44,11 @@ class Measured:
 def measured(tables: Tables, warmup_s: float = 0.0, end_s: float | None = None) -> Measured:
     """Choose the requests that count.
 
-    They arrive within [warmup_s, end_s); ``end_s`` is the end of the run, by default the last
-    arrival, finish or drop on record (which then counts in). A request that arrived in time and
-    left after ``end_s`` keeps its outcome. An unfinished one is a miss when its deadline has passed
-    by the last instant on record, and is *censored*, that is left out, when it has not: nobody
-    knows whether it would have made it. Unfinished requests without a deadline are always censored.
-    Raises ConfigError when nothing is left to measure.
+    They arrive within [warmup_s, end_s); ``end_s`` is the end of the run, by default the last arrival, finish
+    or drop on record (which then counts in). A request that arrived in time and left after ``end_s`` keeps
+    its outcome. An unfinished one is a miss when its deadline has passed by the last instant on record.
+    Otherwise it is *censored*, that is left out: whether it would be a hit is unknown. Unfinished requests
+    without a deadline are always censored. Raises ConfigError when nothing is left to measure.
     """
     everyone = Requests.read(tables["requests"])
     last_s = max(_largest(everyone.arrival_s), _largest(everyone.finish_s), 0.0)

@@ -18,10 +18,10 @@ class BatchOptions(TypedDict, total=False):
     """Keywords of ``compare``, ``sweep`` and their like. Results depend on none of them.
 
     ``directory``: write the runs there, and go on where a stopped call left off; with results of another
-    configuration in it the call is refused. ``overwrite``: replace those instead. ``workers``: processes; with
-    more than one, call from under ``if __name__ == "__main__":`` in a script. ``record``: keep all tables of
-    the ``first`` seed of each policy (the default of a comparison), of ``all`` seeds, or of none (``requests``,
-    the default of a sweep). ``on_done``: called with each finished run.
+    configuration in it the call is refused. ``overwrite``: replace those instead. ``workers``: processes;
+    with more than one, call from under ``if __name__ == "__main__":`` in a script. ``record``: seeds of each
+    policy that keep all tables, ``first`` (the default of a comparison), ``all``, or none (``requests``, the
+    default of a sweep). ``on_done``: called with each finished run.
     """
 
     directory: str | Path | None

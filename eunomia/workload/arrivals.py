@@ -1,10 +1,10 @@
 """When requests come: open arrival processes.
 
-Each process is a frozen dataclass with ``times(rng, duration_s)`` -> sorted float64 seconds in
-[0, duration_s), drawn without a Python loop per request, and ``mean_rate_per_s``, its long-run mean.
-The random processes draw in blocks of fixed size, so a longer run begins with the same arrivals.
-Processes that wait for answers are in ``closed_loop``; those that pace themselves by the isolated
-time of what they send are in ``paced``.
+Each process is a frozen dataclass. ``times(rng, duration_s)`` returns sorted float64 seconds in [0,
+duration_s), drawn without a Python loop per request; ``mean_rate_per_s`` is its long-run mean. The random
+processes draw in blocks of fixed size, so a longer run begins with the same arrivals. Processes that wait for
+answers are in ``closed_loop``; those that pace themselves by the isolated time of what they send are in
+``paced``.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ class Mmpp:
     def index_of_dispersion(self, window_s: float) -> float:
         """Variance over mean of the number of arrivals in a window (1 for Poisson).
 
-        1 + 2 p (1-p) (difference of rates)^2 / (rate * s) * (1 - (1 - exp(-s t)) / (s t)), with p the
-        burst share, t the window and s = 1/mean_calm_s + 1/mean_burst_s.
+        1 + 2 p (1-p) (difference of rates)^2 / (rate * s) * (1 - (1 - exp(-s t)) / (s t)). p is the burst
+        share, t the window and s = 1/mean_calm_s + 1/mean_burst_s.
         """
         p, s = self.burst_share, 1.0 / self.mean_calm_s + 1.0 / self.mean_burst_s
         spread = (self.burst_rate_per_s - self.calm_rate_per_s) ** 2 * p * (1.0 - p)
@@ -282,11 +282,11 @@ class Periodic:
 class Replay:
     """Given times, replayed: skip the first ``skip_s`` of trace time, then divide by ``speedup``.
 
-    With ``loop`` the trace starts over, one mean gap after its last arrival, as often as needed.
-    Looped copies are equal, so a statistic over many loops has fewer degrees of freedom than it seems.
-    With ``window = "random"`` a trace longer than the run is entered at a uniformly drawn time, so that
-    seeds see different pieces (which overlap, unless the trace is many times longer: their spread is
-    then too small). Otherwise nothing is random. A longer run enters elsewhere.
+    With ``loop`` the trace starts over, one mean gap after its last arrival, as often as needed. Looped
+    copies are equal, so a statistic over many loops has fewer degrees of freedom than it seems. With
+    ``window = "random"`` a trace longer than the run is entered at a uniformly drawn time, so seeds see
+    different pieces. They overlap, unless the trace is many times longer: their spread is then too small.
+    Otherwise nothing is random. A longer run enters elsewhere.
     """
 
     arrival_s: Floats  # ascending, seconds

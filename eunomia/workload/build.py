@@ -1,8 +1,8 @@
 """Write a network as code: activations go in, layers are recorded, a DnnModel comes out.
 
-Networks are built as they are deployed: batch normalization is folded into its convolution, which
-keeps one bias per channel, activation functions are applied where the layer writes its result, and
-concatenation costs nothing, because every branch writes to its own part of the result.
+Networks are built as they are deployed: batch normalization is folded into its convolution, which keeps one
+bias per channel. Activation functions are applied where the layer writes its result. Concatenation costs
+nothing, because every branch writes to its own part of the result.
 """
 
 from __future__ import annotations

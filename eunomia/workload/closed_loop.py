@@ -17,10 +17,10 @@ from eunomia.workload.quantity import not_negative
 class ClosedLoop:
     """``clients`` of which each thinks, sends one request, waits until it has left the system, and so on.
 
-    The first request of a client comes after one think time (a uniform part of it for fixed times, so
-    that clients do not march in step). A client's list ends when its think times alone fill the run,
-    or at ``requests_per_client``; the engine sends as many of them as fit. A closed loop never
-    overloads a system: it slows down instead, which hides queueing. Use open arrivals to study overload.
+    The first request of a client comes after one think time. For fixed times it is a uniform part, so that
+    clients do not march in step. A client's list ends when its think times alone fill the run, or at
+    ``requests_per_client``; the engine sends as many of them as fit. A closed loop never overloads a system:
+    it slows down instead, which hides queueing. Use open arrivals to study overload.
     """
 
     clients: int

@@ -1,7 +1,7 @@
 """Streams in, one request table out: draws, merges and sorts, reproducibly.
 
-Every stream has its own random numbers, derived from (seed, tenant, stream name, purpose) by SHA-256,
-so adding or removing a tenant leaves the others' requests as they were.
+Every stream has its own random numbers, derived from (seed, tenant, stream name, purpose) by SHA-256. So
+adding or removing a tenant leaves the others' requests as they were.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def generate(
 ) -> RequestTable:
     """All requests that arrive in [0, duration_s), sorted by arrival; ties keep the order of the streams.
 
-    Raises ConfigError when more than ``max_requests`` are to be expected, when two streams of a tenant
-    share a name, when they promise different things for one model, or when a rule needs an isolated
-    time that ``iso_best_s`` does not hold.
+    Raises ConfigError when more than ``max_requests`` are expected, or when a rule needs an isolated time
+    that ``iso_best_s`` lacks. It also refuses two streams of a tenant with one name, or with different
+    promises for one model.
     """
     positive("duration_s", duration_s)
     _check_names(streams)

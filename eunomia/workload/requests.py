@@ -16,10 +16,10 @@ from eunomia.workload.tenant import Agreement
 class RequestTable:
     """All requests of one run, sorted by arrival time (ties keep their order).
 
-    Closed-loop clients: where ``after[k] >= 0``, request k is sent ``arrival_s[k]`` seconds (think
-    time) after request ``after[k]`` has left the system (finished or dropped), and the sort order
-    does not apply to it; such rows stand behind all others. A request is the ``after`` of at most
-    one other. Raises ConfigError for columns that break these rules.
+    Closed-loop clients: where ``after[k] >= 0``, request k is sent ``arrival_s[k]`` seconds (think time)
+    after request ``after[k]`` has finished or was dropped. The sort order does not apply to such rows; they
+    stand behind all others. A request is the ``after`` of at most one other. Raises ConfigError for columns
+    that break these rules.
     """
 
     agreements: tuple[Agreement, ...]  # the (tenant, model) pairs, indexed by ``pair``

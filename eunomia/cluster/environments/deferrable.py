@@ -195,9 +195,9 @@ def offline_optimum(
 ) -> DeferrableResult:
     """The best schedule for one who knows everything: an integer programme, for small cases.
 
-    max sum over jobs and starts of (devices * slots) (1 - wait_cost * wait / (1 + window)) x, x binary, one start
-    per job, devices per slot within ``left_over``: no overload. Raises ConfigError when the solver does not
-    prove optimality to the relative ``gap`` within ``seconds``.
+    max sum over jobs and starts of (devices * slots) (1 - wait_cost * wait / (1 + window)) x, x binary. One
+    start per job, devices per slot within ``left_over``: no overload. Raises ConfigError when the solver does
+    not prove optimality to the relative ``gap`` within ``seconds``.
     """
     slots = len(left_over)
     choices = [
@@ -263,8 +263,8 @@ def day(
     """A day of left-over devices and deferrable jobs asking for ``load`` times as much.
 
     On-demand use = devices (0.5 + 0.35 sin) + an AR(1) error of standard deviation ``noise * devices``; the
-    forecast is the sine. Jobs: powers of two up to half the devices, up to a sixth of the slots long, windows of up
-    to a quarter of the slots, known up to an eighth of them before.
+    forecast is the sine. Jobs have a power of two of devices, up to half of them, and last up to a sixth of
+    the slots. Windows take up to a quarter of the slots, and are known up to an eighth of them before.
     """
     rng = np.random.default_rng([seed, 57])
     t = np.arange(slots)

@@ -184,11 +184,11 @@ def scale(
 ) -> list[Flavour]:
     """Flavours to rent for what waits: while something is wanted, the one that would be used best per price.
 
-    Score = (cpu used / cpu + memory used / memory) / 2 / price, used = min(wanted, had). ``free`` (2,) is what will
-    be free before new machines arrive: the smallest jobs are covered by it first. Each machine must hold the
-    widest job still wanted and is filled, on paper, widest first, so that a sum never hides that jobs do not fit
-    together. Jobs that ask for a device kind get flavours that have it. Raises PlatformError for a job that fits
-    on no flavour. Does badly where the score's greed for a low price buys many small machines.
+    Score = (cpu used / cpu + memory used / memory) / 2 / price, used = min(wanted, had). ``free`` (2,) is
+    what will be free before new machines arrive: the smallest jobs are covered by it first. Each machine must
+    hold the widest job still wanted. It is filled on paper, widest first, so that a sum never hides jobs that
+    do not fit together. Jobs that ask for a device kind get flavours that have it. Raises PlatformError for a
+    job that fits on no flavour. Does badly where the score's greed for a low price buys many small machines.
     """
     for job in pending:
         if not any(flavour.fits(job) for flavour in catalogue):

@@ -33,10 +33,10 @@ PATTERNS: tuple[Pattern, ...] = ("stable", "growing", "cycle", "on_off")
 class PoolOptions:
     """``scheduler``: ``htas`` or ``least_requested`` (with one flavour, scale-out by need, no migration).
 
-    Scheduling every ``cycle_s``, autoscaling every ``scale_s``; a machine is ready ``boot_s`` after it was rented,
-    is given back at an autoscaling point when it is empty and nobody who waits fits on it, and is paid for by the
-    second. A migration pauses a job for ``migrate_s``; it fails with probability ``migrate_fails``, is tried
-    ``retries`` times, and else the source runs on.
+    Scheduling every ``cycle_s``, autoscaling every ``scale_s``; A machine is ready ``boot_s`` after it was
+    rented, and is paid for by the second. An empty machine that fits no waiting job is given back at an
+    autoscaling point. A migration pauses a job for ``migrate_s``; it fails with probability
+    ``migrate_fails``, is tried ``retries`` times, and else the source runs on.
     """
 
     scheduler: Literal["htas", "least_requested"] = "htas"

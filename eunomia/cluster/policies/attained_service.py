@@ -30,13 +30,13 @@ class Tiresias:
     """Discretised 2D-LAS: K queues by attained service (device-seconds), first started first served within one.
 
     ``thresholds_s``: a job moves to the next queue when its service passes the next threshold (3600, 7200,
-    18000 are settings of its simulator). ``promote``: a job that has waited ``promote`` times as long as it has
-    run goes back to the first queue, and its service counts from there; 0 = never. ``consolidate_skew``: jobs
-    whose trait ``skew`` (share of the largest tensor) is at least this are packed on as few servers as possible,
-    others take what is free; None leaves placement to the engine.
+    18000 are settings of its simulator). ``promote``: a job that has waited ``promote`` times as long as it
+    has run goes back to the first queue, and its service counts from there; 0 = never. ``consolidate_skew``:
+    jobs whose trait ``skew`` (share of the largest tensor) reaches it are packed on as few servers as
+    possible. Others take what is free; None leaves placement to the engine.
 
-    Does badly where long jobs dominate (the last queue is FIFO) and, being blind to placement, for jobs that
-    suffer from spread although their skew is low.
+    Does badly where long jobs dominate: the last queue is FIFO. It is blind to placement, so it harms jobs of
+    low skew that suffer from spread.
     """
 
     thresholds_s: tuple[float, ...] = (3600.0, 7200.0, 18000.0)

@@ -58,8 +58,8 @@ class Backfill:
     waiting job has one (Mu'alem and Feitelson 2001). Run times are the engine's estimates; a job is reserved where
     it would finish first. Non-preemptive. ``depth``: how many waiting jobs are looked at.
 
-    Do badly with wrong estimates (a reservation that is never used, devices that idle before it), and EASY with
-    many wide jobs, of which only the first is protected.
+    Do badly with wrong estimates: a reservation is never used, or devices idle before it. EASY does badly
+    with many wide jobs, of which it protects only the first.
     """
 
     reservations: Literal["easy", "conservative"] = "easy"

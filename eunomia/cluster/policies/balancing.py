@@ -26,10 +26,10 @@ class Balancing:
     """Non-preemptive queues, one per device type; ``rule`` decides which queue a job joins.
 
     On arrival, for good: ``random``, ``round_robin``, ``weighted_round_robin`` (in proportion to devices),
-    ``jsq`` (fewest queued devices per device), ``power_of_d`` (the better of ``choices`` types drawn at random),
-    ``met``, ``mct``, ``olb``. In batches, anew at each decision for all that wait: ``min_min``, ``max_min``,
-    ``sufferage``. A type counts as one machine whose ready time is its queued work (device-seconds) over its
-    devices, and a gang's time there is steps / speed * gang / devices.
+    ``jsq`` (fewest queued devices per device), ``power_of_d`` (the better of ``choices`` types drawn at
+    random), ``met``, ``mct``, ``olb``. In batches, anew at each decision for all that wait: ``min_min``,
+    ``max_min``, ``sufferage``. A type counts as one machine whose ready time is its queued work
+    (device-seconds) over its devices. A gang's time there is steps / speed * gang / devices.
 
     Do badly: ``met`` when one type is best for all (its queue grows while others idle); ``random`` and round
     robin when types differ in speed; all of them after a wrong estimate, as nothing moves later.

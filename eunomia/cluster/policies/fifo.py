@@ -20,11 +20,12 @@ class Fifo:
     A job for which devices are free, but only of types where it cannot run, is passed over and does not block the line:
     Gavel's code does so, too.
 
-    ``form="random"``: a job takes a random type among those with enough free devices where it can run, and keeps
-    it to the end; one long job on a slow type sets the makespan. ``"best"``: the type where it is fastest among those
-    with enough free devices, chosen anew each time (earlier jobs first), so jobs move to faster types as these get
-    free. ``"packed"``: as best; then waiting jobs, in order, join a running job of equal scale where the pair's summed
-    relative speed is highest and above ``threshold``; the line stops at the first that finds none. Gavel, OSDI 2020.
+    ``form="random"``: a job takes a random type among those with enough free devices where it can run, and
+    keeps it to the end; one long job on a slow type sets the makespan. ``"best"``: the type where it is
+    fastest among those with enough free devices. It is chosen anew each time, earlier jobs first, so jobs
+    move to faster types. ``"packed"``: as best; then waiting jobs, in order, join a running job of equal
+    scale where the pair's summed relative speed is highest and above ``threshold``; the line stops at the
+    first that finds none. Gavel, OSDI 2020.
     """
 
     form: str = "random"

@@ -17,11 +17,10 @@ from eunomia.core.errors import ConfigError
 class Gandiva:
     """Over-subscribed devices go round: who has waited longest since his last slice is next.
 
-    A slice lasts ``slice_s``; within it nobody is preempted. ``pack``: a waiting job joins a running one of the
-    same scale factor and type if together they reach more than ``pack_gain`` times one job's normalised speed
-    (v_a / v_a alone + v_b / v_b alone), best sum first; packing needs pair throughputs. ``migrate``: a job that
-    lies on more servers than it must moves as soon as its gang fits on fewer (not while pairs run: the engine
-    places those).
+    A slice lasts ``slice_s``; within it nobody is preempted. ``pack``: a waiting job joins a running one of
+    the same scale factor and type, best sum first. Their normalised speed v_a / v_a alone + v_b / v_b alone
+    must exceed ``pack_gain``; packing needs pair throughputs. ``migrate``: a job that lies on more servers
+    than it must moves as soon as its gang fits on fewer (not while pairs run: the engine places those).
 
     Written from the paper's description; Gavel's ``gandiva`` (random pairs, equal time) is another policy, here
     ``gandiva_packed`` (:mod:`.random_packing`). The paper's grow-shrink is left out. Does badly on fairness by design:

@@ -36,11 +36,11 @@ def shipped() -> dict[str, Any]:
 class Learned:
     """Serve jobs by score, largest first, preemptive; Tiresias' queues where the guard says so.
 
-    Score = -(queue + rank of first start within those present, 0 to 1) + weights . features, so that weights of 0 are
-    Tiresias. ``weights`` (9,): None takes the shipped ones. Guards: shipped weights that did not beat the heuristic on
-    validation windows are not used, and a score that is not finite falls back for that moment; both are said in
-    the answer's notes. Does badly on clusters unlike those it was fitted on (one trace, one load); there the
-    heuristic is the safer choice, and nothing tells the policy so.
+    Score = -(queue + rank of first start within those present, 0 to 1) + weights . features, so that weights
+    of 0 are Tiresias. ``weights`` (9,): None takes the shipped ones. Guards: shipped weights that did not
+    beat the heuristic on validation windows are not used. A score that is not finite falls back for that
+    moment. The answer's notes report both. Does badly on clusters unlike those it was fitted on (one trace,
+    one load); there the heuristic is the safer choice, and nothing tells the policy so.
     """
 
     weights: tuple[float, ...] | None = None

@@ -24,8 +24,8 @@ def grow(view: ClusterView, start: Floats, worth: Floats) -> tuple[Ints, Ints]:
     """Devices (M, J) and scale factors (M,): first a least grant each, then growth by marginal worth.
 
     ``start`` (M,): jobs get their smallest scale factor on their fastest free type in this order, smallest
-    first. ``worth`` (M, K, J) of running at scale k on type j; then, while it gains, the job with the largest
-    gain in worth per device takes its next scale factors (one or several) on the type it has. Both ends are
+    first. ``worth`` (M, K, J) of running at scale k on type j; then the job with the largest gain in worth
+    per device takes its next scale factors (one or several) on its type, while that gains. Both ends are
     deterministic; ties go to the earlier job.
     """
     scales, speed = options(view)

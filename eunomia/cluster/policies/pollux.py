@@ -25,13 +25,13 @@ class Pollux:
     r = (T - N S) / (T + S). The search (:mod:`.genetic_search`) starts from the last generation, what runs now and
     random choices; ``population`` and ``generations`` bound it.
 
-    Ours: a gene is a type and a number of workers, not replicas per server (placement follows, as tight as can be),
-    so that unequal types are covered; a job that waits counts with speedup ``idle``, for with p < 0 a zero would make
-    all other choices equal; devices are never left idle while a waiting job fits. Pollux tunes the batch size, too:
-    here the batch follows the workers.
+    Ours: to cover unequal types, a gene is a type and a number of workers, not replicas per server; placement
+    follows, as tight as possible. A waiting job counts with speedup ``idle``: with p < 0 a zero would make
+    all other choices equal. Devices are never left idle while a waiting job fits. Pollux tunes the batch
+    size, too: here the batch follows the workers.
 
-    Does badly with rigid jobs (only the type is left to choose), where estimates at other scale factors are poor, and
-    when there are many more jobs than devices: ``idle`` then decides and nobody is promised a turn.
+    Does badly with rigid jobs (only the type is left to choose) and where estimates at other scale factors
+    are poor. With many more jobs than devices ``idle`` decides, and nobody is promised a turn.
     """
 
     power: float = -1.0

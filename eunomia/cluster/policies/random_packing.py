@@ -15,15 +15,16 @@ LEAST = 1.0  # a pair whose normalised speeds sum to less is given up
 class RandomPacking:
     """Pairs of equal scale factor drawn at random when the jobs need more workers than there are devices.
 
-    A pair, once drawn, stays until one of its jobs ends or its normalised speed v_a / v_a alone + v_b / v_b alone,
-    summed over all types, is below 1 (or it cannot share some type); that is looked at the next time shares are asked
-    for, so bad pairs run until then. Who is drawn beside nobody of its scale stays alone until the next time. Pairs and
-    single jobs get equal time: x_j = N_j / (units s), rows cut to sum 1. Where all jobs fit, nobody shares. Rule:
-    Gavel's public code, where it is called ``gandiva``; the policy of the Gandiva paper is
-    :class:`~eunomia.cluster.policies.gandiva.Gandiva`. Pairs that can share no type are never made (deviation CP32).
+    A pair, once drawn, stays until one of its jobs ends, it cannot share some type, or its normalised speed
+    is below 1. Normalised speed is v_a / v_a alone + v_b / v_b alone, summed over all types. It is computed
+    at the next allocation, so bad pairs run until then. A job without a partner of its scale stays alone
+    until then. Pairs and single jobs get equal time: x_j = N_j / (units s), rows cut to sum 1. Where all jobs
+    fit, nobody shares. Rule: Gavel's public code, where it is called ``gandiva``; the policy of the Gandiva
+    paper is :class:`~eunomia.cluster.policies.gandiva.Gandiva`. Pairs that can share no type are never made
+    (deviation CP32).
 
-    Does badly: a sum over types passes pairs that lose on each of them (0.5 on each of three types is 1.5), and good
-    pairs are found by luck alone.
+    Does badly: a sum over types passes pairs that lose on each of them (0.5 on each of three types is 1.5).
+    Good pairs are found by luck alone.
     """
 
     needs = Needs(pairs=True)

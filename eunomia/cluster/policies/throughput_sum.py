@@ -23,12 +23,12 @@ RELAXED = 1e-7
 class MaxSumThroughput(ProgrammePolicy):
     """Maximise sum_m thr(m, X), not normalised: models with many steps per second win, others may starve.
 
-    ``per_cost``: each type counts T[m, j] / cost_j instead, Gavel's linear surrogate of throughput per cost. ``ratio``:
-    (sum_m thr) / (cost of the devices used per hour) itself, exact by the transformation of Charnes and Cooper; without
-    deadlines its optimum may serve a single job, the cheapest per step. ``slos``: a job with a deadline gets at least
-    steps left / time left. Deadlines that cannot all be met are relaxed by the least weighted sum of given-up parts of
-    those floors (a linear programme, whose vertices touch few jobs), and every relaxed job is named with its expected
-    lateness; Gavel drops all of them.
+    ``per_cost``: each type counts T[m, j] / cost_j instead, Gavel's linear surrogate of throughput per cost.
+    ``ratio``: (sum_m thr) / (cost of the devices used per hour) itself, exact by the transformation of
+    Charnes and Cooper; without deadlines its optimum may serve a single job, the cheapest per step. ``slos``:
+    a job with a deadline gets at least steps left / time left. Infeasible deadlines are relaxed by the least
+    weighted sum of given-up parts of those floors: a linear programme, whose vertices touch few jobs. A note
+    names every relaxed job with its expected lateness; Gavel drops all of them.
     """
 
     per_cost: bool = False

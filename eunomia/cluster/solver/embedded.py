@@ -21,9 +21,10 @@ NAMES = ("self-dual embedding", "self-dual embedding as ECOS")
 def solve_embedded_shares(problem: ShareProgramme, as_gavel: bool = False) -> ShareSolution:
     """The point where ECOS stops, for the programme as it is given.
 
-    Types where a job cannot run keep their columns on the way, as in Gavel's model (where the method stops depends on
-    them), and are cleared at the end; what they held, rounds hand out. ``as_gavel`` refines every solve as far as ECOS
-    does, otherwise only late ones are refined. The gap is to the bound that the multipliers prove, see :func:`bound`.
+    Types where a job cannot run keep their columns on the way, as in Gavel's model: the method's end depends
+    on them. They are cleared at the end; rounds hand out what they held. ``as_gavel`` refines every solve as
+    far as ECOS does, otherwise only late ones are refined. The gap is to the bound that the multipliers
+    prove, see :func:`bound`.
     """
     from eunomia.cluster.solver.embedding_core import embed, space_needed
     from eunomia.cluster.solver.embedding_scaling import ruiz

@@ -8,11 +8,11 @@ The programme (one row g per job; identical jobs in one row that counts ``n`` ti
                 sum_g n_g s_g x_gj <= N_j
                 x_gj >= 0, and x_gj = 0 where not ``usable``
 
-Mehrotra's predictor-corrector (SIAM J. Optimization, 1992) on the inequality form. All that couples jobs is the J
-capacities and y, so a step eliminates one block per job in closed form (a diagonal and two rank-one terms, written
+Mehrotra's predictor-corrector (SIAM J. Optimization, 1992) on the inequality form. Only the J capacities and
+y couple jobs. So a step eliminates one block per job in closed form (a diagonal and two rank-one terms,
 without cancellation) and solves J + 1 equations: O(G J^2) a step, 10 to 25 steps whatever G is. Because no
-crossover follows, the answer approaches the analytic centre of the set of optima, which is unique and gives identical
-jobs identical shares.
+crossover follows, the answer approaches the analytic centre of the set of optima, which is unique and gives
+identical jobs identical shares.
 
 Slacks and multipliers stand in arrays of J + 2 columns: x itself, then the slack of the time row, then that of
 the fairness row.
@@ -204,8 +204,8 @@ def centre(n, s, a, b, floor, live, c, capacity, d, logs, tolerance):  # type: i
     With ``logs`` it maximises sum_g n_g log(a_g . x_g) instead: then a fairness row has multiplier 1 / (a_g . x_g),
     that is slack times multiplier is 1 where all other products go to 0 (d, b, c and floors must be 0).
 
-    Returns slacks and multipliers (G, J + 2), prices of capacity (J), y, number of steps, and the relative gap, primal
-    residual and dual residual reached, by which the caller must judge the answer.
+    Returns slacks and multipliers (G, J + 2), prices of capacity (J), y and the number of steps. It also
+    returns relative gap, primal and dual residual, by which the caller must judge the answer.
     """
     G, J = a.shape
     slack, multiplier, room, price, y, pairs = start(n, s, a, b, floor, live, c, capacity, d, logs)

@@ -20,8 +20,8 @@ TYPES = 1 << 6
 class WarmStart:
     """The last basis, by the names of its columns and rows: groups keep theirs while jobs come and go.
 
-    A group is known by its row of the throughput table and its number among the groups of that row, which is only a
-    guess at who is who: a wrong one costs steps, never the optimum. Of several optimal vertices the nearest is
+    A group is identified by its row of the throughput table and its number among the groups of that row. That
+    is only a guess: a wrong one costs steps, never the optimum. Of several optimal vertices the nearest is
     found, so answers depend on those before them, the same in every run.
     """
 

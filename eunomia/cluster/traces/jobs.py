@@ -88,9 +88,10 @@ def _names(trace: JobTrace, table: ThroughputTable, column: int, seed: int) -> l
 def extended(table: ThroughputTable, scales: list[int], efficiency: float = 0.9) -> ThroughputTable:
     """The table with rows for more scale factors: an estimate, marked so in ``source``.
 
-    T(s) = T(s') * (s / s') * efficiency^log2(s / s') for s' the nearest measured scale factor below s, for each job
-    type that is measured with more than one worker; pairs are not extended (0). Real models scale worse or better;
-    0.9 per doubling is near what Gavel's table shows from 4 to 8 workers, see docs/cluster.md.
+    T(s) = T(s') * (s / s') * efficiency^log2(s / s'), s' the nearest measured scale factor below s. This
+    holds for job types that are measured with more than one worker; pairs are not extended (0). Real models
+    scale worse or better; 0.9 per doubling is near what Gavel's table shows from 4 to 8 workers, see
+    docs/cluster.md.
     """
     if not 0.0 < efficiency <= 1.0:
         raise ConfigError(f"efficiency is {efficiency}; it must be above 0 and at most 1")

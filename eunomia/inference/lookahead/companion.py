@@ -131,9 +131,9 @@ def attach(engine: Begun, settings: Settings, portfolio: tuple[Greedy, ...]) -> 
 def _twin_states(engine: Begun, model: Problem, futures: int) -> tuple[State, State]:
     """Two states of the believed problem, with everything in common that rollouts do not change.
 
-    Neither grows, so there is room for all that a rollout can need: a slot for each request that the snapshot holds
-    (``KNOWN`` and one per accelerator), for each arrival of a sampled future, and one more, because the event loop's
-    functions want a free one; nodes for all their layers that can be ready at once.
+    Neither grows, so there is room for all that a rollout can need. Slots: one for each request that the
+    snapshot holds (``KNOWN`` and one per accelerator), one for each arrival of a sampled future. One more
+    stays free, as the event loop's functions need it. Nodes: for all their layers that can be ready at once.
     """
     inner = replace(
         engine.options,

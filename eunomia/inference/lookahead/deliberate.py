@@ -1,9 +1,9 @@
 """Making a plan: which rule to follow, and which requests to put first or to give up, tried out by rollouts.
 
 A plan is a rule of the portfolio and a level per request (first, normal, last). Deliberation starts from the
-first rule without levels, the base; compares it with the plan in force; then tries the other rules, then
-moves one request at a time, and keeps each change that promises more, until nothing helps or the budget is
-spent. It is anytime: whatever it has by then is the plan.
+first rule without levels, the base, and compares it with the plan in force. Then it tries the other rules,
+then moves one request at a time. It keeps each change that promises more, until nothing helps or the budget
+is spent. It is anytime: whatever it has by then is the plan.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """A plan that stands and is corrected slice by slice, by a planner that works beside the running system.
 
-The planner is one server with a core of its own; decisions never wait for it. A slice takes a snapshot, moves it to
-where the plan in force will have brought the system when the slice is over, and goes on with the moves where the last
-slice stopped; what it has found is in force from its end on. Requests that arrive meanwhile are served by the plan in
-force, at normal level, and met by the next slice. When a whole round of moves has helped nothing, the planner rests
-until something arrives. A slice is charged ``snapshot_s + used * unit_s``, ``used`` = simulated layer ends.
+The planner is one server with a core of its own; decisions never wait for it. A slice takes a snapshot, and
+advances it under the plan in force to the end of the slice. It continues the moves where the last slice
+stopped; its result is in force from its end on. Requests that arrive meanwhile are served by the plan in
+force, at normal level, and met by the next slice. When a whole round of moves has helped nothing, the planner
+rests until something arrives. A slice is charged ``snapshot_s + used * unit_s``, ``used`` = simulated layer
+ends.
 """
 
 from __future__ import annotations

@@ -10,11 +10,11 @@ MapScore(i, s) = urgency * latency preference + alpha * starvation + beta * (ene
     switch             = ``switch_cost`` if s ran another request before, else 0
 All terms are bare numbers; times in s, energy in J. The highest score among idle accelerators starts.
 
-Tuning: every ``window`` departed requests the cost UXCost = miss rate * mean energy over least energy of the
-layers started is compared with that of the weights in force; (alpha, beta) walk by pattern search: one weight
-times or over 2^step, kept if the cost fell, undone otherwise; after four failures the step halves (from 2,
-not below 1/4). A hit is counted when the last layer of a request starts early enough to end in time. A weight
-of 0 stays 0.
+Tuning: every ``window`` departed requests the cost UXCost is compared with that of the weights in force.
+UXCost = miss rate * mean energy over least energy of the layers started. (alpha, beta) walk by pattern
+search: one weight times or over 2^step, kept if the cost fell, undone otherwise; after four failures the step
+halves (from 2, not below 1/4). A hit is counted when the last layer of a request starts early enough to end
+in time. A weight of 0 stays 0.
 
 Frame drop: a frame that will probably miss, now + remaining mean critical path > deadline, is not started
 while anything else could use the platform: never, unless every accelerator is idle. With the engine's

@@ -1,13 +1,14 @@
 """MAGMA's genetic search: which accelerator and which priority for every job of a group. Compiled.
 
-The cost of a genome (group.py) is -(predicted hits) + makespan / (makespan + reference), so that hits come first
-and makespan, all that counts for a group without deadlines, second.
+The cost of a genome (group.py) is -(predicted hits) + makespan / (makespan + reference): hits come first,
+makespan second. Without deadlines makespan alone counts.
 
 Source: Kao and Krishna, "MAGMA: An Optimization Framework for Mapping Multiple DNNs on Multiple Accelerator
-Cores", HPCA 2022, arXiv 2104.13997; code: maestro-project/magma. Population 100; elites 5 %, which live on; parents
-10 % (all in the first generation). Each genome is replaced with probability 0.9 by a crossover of one row (prefix or
-suffix), with 0.1 by one of a range of both rows, with 0.1 by one of an accelerator: all its jobs with their order
-from one parent, what they displace goes anywhere. Then every gene mutates with probability 0.05.
+Cores", HPCA 2022, arXiv 2104.13997; code: maestro-project/magma. Population 100; elites 5 %, which live on;
+parents 10 % (all in the first generation). Crossovers replace a genome: with probability 0.9 that of one row
+(prefix or suffix), with 0.1 that of a range of both rows. With 0.1 it is that of an accelerator: all its jobs
+with their order from one parent, what they displace goes anywhere. Then every gene mutates with probability
+0.05.
 """
 
 from __future__ import annotations

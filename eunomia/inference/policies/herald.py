@@ -4,9 +4,9 @@ Source: Kwon et al., "Heterogeneous Dataflow Accelerators for Multi-DNN Workload
 1909.07437.
 
 Sub-jobs in order. For each, accelerators by increasing cost (latency [s], energy [J] or their product); the
-first one with finish - now <= (1 + theta) (best finish - now) is its place, where finish - now = (estimated
-time left of the running layer + c) * max(1, D / B) [s]. If that one is busy the sub-job is held and the next
-is considered. theta = 0 is ``eft``; a large theta is ``pref``.
+first one with finish - now <= (1 + theta) (best finish - now) is its place. finish - now = (estimated time
+left of the running layer + c) * max(1, D / B) [s]. If that one is busy the sub-job is held and the next is
+considered. theta = 0 is ``eft``; a large theta is ``pref``.
 
 Does badly: blind to deadlines; held layers wait for an accelerator that later layers may take first.
 

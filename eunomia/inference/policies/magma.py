@@ -4,8 +4,8 @@ Source: Kao and Krishna, "MAGMA: An Optimization Framework for Mapping Multiple 
 Cores", HPCA 2022, arXiv 2104.13997; code: maestro-project/magma. The search is in genetic.py.
 
 A plan gives each layer an accelerator and a priority. An idle accelerator starts the ready layer of least
-priority among its own. A new plan is made when a request is seen for the first time, or when an accelerator is idle
-and a ready layer has no plan. Fitness: predicted hits, then makespan [s], under proportional sharing of bandwidth.
+priority among its own. A new plan is made for a new request, or when an accelerator is idle and a ready layer
+has no plan. Fitness: predicted hits, then makespan [s], under proportional sharing of bandwidth.
 
 ``magma_10k``: 10,000 samples per plan, free of charge, an upper bound of what the search could do.
 ``magma``: as many samples as fit into ``budget_s`` [s] at EVENT_S per job and sample (measured: 0.09 us with

@@ -6,8 +6,8 @@ Neural Networks", MICRO 2020; code: he-actlab/planaria.code.
 score = priority / (deadline - now) [1/s] while the deadline can be met (deadline - now >= remaining best-case
 critical path); -priority / remaining best-case work otherwise. Greatest score first.
 
-Does badly: priorities override urgency by their ratio, so that a relaxed request of priority 9 goes before an
-urgent one of priority 1 with an eighth of its slack; no notion of work left among those on time.
+Does badly: priorities override urgency by their ratio. A relaxed request of priority 9 goes before an urgent
+one of priority 1 with an eighth of its slack. No notion of work left among those on time.
 
 Deviations: (1) no fission: the number of sub-arrays that a task needs is 1 throughout, and spare ones cannot
 be shared out; only the score carries over to fixed accelerators; (2) evaluated at every decision, not at

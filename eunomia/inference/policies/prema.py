@@ -3,8 +3,8 @@
 Source: Choi and Rhu, "PREMA: A Predictive Multi-task Scheduling Algorithm For Preemptible Neural Processing
 Units", HPCA 2020, arXiv 1909.04548.
 
-token = priority (1 + waited / iso), waited = now - the end of the request's last layer (its arrival before
-the first) [s], iso = isolated best-case time of the network [s]; priorities are meant to be 1, 3 or 9.
+token = priority (1 + waited / iso), iso = isolated best-case time of the network [s]. waited = now - the end
+of the request's last layer (its arrival before the first) [s]; priorities are meant to be 1, 3 or 9.
 threshold = the largest of 9, 3, 1 that is not above the greatest token (0 if all are below 1). Candidates:
 token >= threshold. The one with the least remaining best-case work [s] runs.
 

@@ -1,7 +1,7 @@
 """Tenant-aware orders: who is below target, by how much, and who is worth saving.
 
-Source: rules of our own for the setting of Russo et al., "Towards Fair and Firm Real-Time Scheduling in DNN
-Multi-Tenant Multi-Accelerator Systems via Reinforcement Learning", arXiv 2403.00766.
+Source: rules of our own, for a setting of Russo et al., arXiv 2403.00766: "Towards Fair and Firm Real-Time
+Scheduling in DNN Multi-Tenant Multi-Accelerator Systems via Reinforcement Learning".
 
 gap = target - measured indicator of the request's pair (tenant, network), a bare number (for latency
 indicators relative to the target); a pair without an SLO, or without data yet, counts as well served (gap =

@@ -1,9 +1,9 @@
 """A scheduler that starts one layer at a time, asked at a tick: what it would start next, and next, in which order.
 
-With a period, a tick queues waiting sub-jobs and accelerators serve their queues until the next one. A scheduler
-that was written for events is asked again and again on a copy of the View in which time goes on: what it starts
-is booked, and when it holds, the clock moves to the next accelerator that becomes free, at isolated times over
-max(1, D / B). The order of these starts becomes the priority; what it never starts is not queued.
+With a period, a tick queues waiting sub-jobs and accelerators serve their queues until the next one. A
+scheduler that was written for events is called repeatedly on a copy of the View, in which time advances. Its
+starts are booked. When it holds, the clock moves to the next accelerator that becomes free, at isolated times
+over max(1, D / B). The order of these starts becomes the priority; what it never starts is not queued.
 
 Does badly: successors of what it starts are not there yet, and appear only when the next tick, or the patching of
 ``period_mode``, places them.

@@ -1,7 +1,7 @@
 """Weighted fair sharing between tenants, by start tags of requests.
 
-Source: Goyal, Vin, Cheng, "Start-time Fair Queueing", IEEE/ACM Transactions on Networking 1997, with
-requests as packets, their work in seconds as length, and layers as what can be preempted.
+Source: Goyal, Vin, Cheng, "Start-time Fair Queueing", IEEE/ACM Transactions on Networking 1997. Packets are
+requests, their length is work in seconds, and preemption happens between layers.
 
 T(t) = finish tag of tenant t [s of work per unit of weight], V = tag of the last start. When a request begins,
 T(t) = max(V, T(t)) + work / weight, work = its best-case time [s]. Tag of a tenant: T(t) - remaining work of its begun

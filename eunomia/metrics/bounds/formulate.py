@@ -53,7 +53,7 @@ def cut(instance: Instance, intervals: int | None) -> Floats:
 def formulate(instance: Instance, points_s: Floats, gain: Floats | float) -> tuple[Builder, Ints]:
     """The program without extra objectives; returns the builder and the columns of y.
 
-    Time is counted in units of the models' mean critical path and bytes in what B moves in that time, so that
+    The unit of time is the models' mean critical path, that of bytes what B moves in that time. So
     coefficients are near 1.
     """
     build = Builder()

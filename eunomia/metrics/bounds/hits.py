@@ -54,11 +54,11 @@ def hit_bound(
 ) -> Bound:
     """Most requests (or most ``weight``, (n,) numbers >= 0) that any schedule can finish in time.
 
-    Valid for every policy, with or without knowledge of the future, under every contention mode whose
-    grants never exceed B (``none`` and ``moca_literal`` are bounded without the bandwidth), with free
-    switches and decisions or without. Not valid for batching across requests or when true times differ
-    from ``table`` (jitter). Loose where the order of layers, the indivisibility of a layer, or contention
-    between layers that run together matter. Source: docs/bounds.md. Raises ConfigError, PlatformError.
+    Valid for every policy, clairvoyant ones included, with free switches and decisions or without. Valid
+    under every contention mode whose grants never exceed B; ``none`` and ``moca_literal`` are bounded without
+    the bandwidth. Not valid for batching across requests or when true times differ from ``table`` (jitter).
+    Loose where the order of layers, the indivisibility of a layer, or contention between layers that run
+    together matter. Source: docs/bounds.md. Raises ConfigError, PlatformError.
     """
     began, options = time.perf_counter(), options or BoundOptions()
     gain = np.ones(len(requests)) if weight is None else _weights(weight, len(requests))

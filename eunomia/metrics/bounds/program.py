@@ -32,11 +32,11 @@ class Program:
     def proven(self, multipliers: Floats) -> float:
         """An upper bound on the optimum from any row multipliers, right whatever the solver's tolerance.
 
-        For every feasible x and every lambda: gain.x = (gain - A' lambda).x + lambda.(A x), which is at
-        most sum_j max over [low_j, high_j] of (gain - A' lambda)_j x_j + sum_i max over [row_low_i,
-        row_high_i] of lambda_i a_i. Multipliers that would make a term infinite are set to 0. Optimal
-        multipliers give the optimum itself. Rounding is covered by a margin. The bound holds for the
-        relaxation, so also where ``integral`` columns exist.
+        For every feasible x and every lambda: gain.x = (gain - A' lambda).x + lambda.(A x). That is at most
+        sum_j max over [low_j, high_j] of (gain - A' lambda)_j x_j + sum_i max over [row_low_i, row_high_i] of
+        lambda_i a_i. Multipliers that would make a term infinite are set to 0. Optimal multipliers give the
+        optimum itself. Rounding is covered by a margin. The bound holds for the relaxation, so also where
+        ``integral`` columns exist.
         """
         usable = np.where(multipliers > 0.0, np.isfinite(self.row_high), np.isfinite(self.row_low))
         weight = np.where(usable & np.isfinite(multipliers), multipliers, 0.0)

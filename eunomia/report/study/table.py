@@ -1,7 +1,7 @@
 """The numbers of a study and what can be asked of them: means, paired gains, ratios, places in the bracket.
 
-Every run of one replication has the same requests under all policies (common random numbers), so a mean
-over several places is one number per replication, and its interval is that of the replications.
+Every run of one replication has the same requests under all policies (common random numbers). So a mean over
+several places is one number per replication, and its interval that of the replications.
 """
 
 from __future__ import annotations

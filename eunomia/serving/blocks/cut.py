@@ -33,9 +33,8 @@ class Segment:
 def cut_points(model: onnx.ModelProto, max_live: int = MAX_LIVE) -> list[Cut]:
     """Every place where at most ``max_live`` tensors cross, the two ends included.
 
-    A tensor is alive at a place when it comes from before (a network input counts) and is read after
-    it, or is an output of the network. Weights are not counted: each piece carries its own.
-    Cost: one pass over the graph.
+    A tensor from before a place (a network input counts) is alive there if it is read later, or is an output
+    of the network. Weights are not counted: each piece carries its own. Cost: one pass over the graph.
     """
     graph = model.graph
     weights = {w.name for w in graph.initializer} | {w.values.name for w in graph.sparse_initializer}

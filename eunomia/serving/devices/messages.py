@@ -1,14 +1,14 @@
-"""What front end and worker tell each other: small JSON objects in packets, nothing that could run code.
+"""Messages between front end and worker: small JSON objects in packets, nothing that could run code.
 
 orjson writes and reads them: between two runs a device does nothing else. What it refuses (an error that names a file
 whose name is no UTF-8) goes through ``json``. No message holds NaN or infinity, which orjson writes as null.
 
 Front end to worker: ``load`` (model, path), ``unload`` (model), ``run`` (ticket, request, model, first, last, inputs,
 room), ``fetch`` (request, room), ``forget`` (request), ``stop``.
-Worker to front end: ``ready``, ``loaded`` (model, ports, blocks), ``refused`` (model, why), ``done`` (ticket, next
-block, when the first block began and each ended, span of the run with its copies, all on the monotonic clock,
-outputs) and ``failed`` (ticket, why), both
-with the tickets of queued runs that were ``skipped``; ``skipped`` (ticket) alone; ``tensors`` (request).
+Worker to front end: ``ready``, ``loaded`` (model, ports, blocks), ``refused`` (model, why), ``skipped`` (ticket),
+``tensors`` (request). ``done`` (ticket, next block, times, outputs): when the first block began and each ended, and the
+span of the run with its copies, all on the monotonic clock. ``failed`` (ticket, why). ``done`` and ``failed`` also have
+the tickets of queued runs that were ``skipped``.
 """
 
 from __future__ import annotations

@@ -67,8 +67,9 @@ def live_of(arrays: Feed) -> Live:
 class Piece:
     """One block's session.
 
-    Outputs lie in the arena that all blocks share, where the next block finds them, and which takes them back as soon
-    as nobody holds them. Plain ``run`` would copy each into new memory: 2 to 3 % more for a network in 20 blocks.
+    Outputs lie in the arena that all blocks share, where the next block finds them. The arena takes them back
+    as soon as nobody holds them. Plain ``run`` would copy each into new memory: 2 to 3 % more for a network
+    in 20 blocks.
     """
 
     def __init__(self, session: Session, inputs: list[str], outputs: list[str]) -> None:

@@ -1,10 +1,10 @@
 """When a network may run in one piece: nobody is likely to want its device before it ends.
 
-Cutting a network costs: 15 blocks of ResNet-50 take 5 to 10 % longer than the whole. While nobody is preferred to what
-runs, boundaries are of no use. So a network runs whole when, for ``calm_s``, the policy preferred nobody to what ran;
-when it is no longer than a lease; and when nobody seen of late was more urgent (a shorter deadline, counted from
-arrival) or had less than twice its length to spare (deadline less own time). Of late: whoever came is remembered for
-five to ten minutes, until the spell after his own has ended.
+Cutting a network costs: 15 blocks of ResNet-50 take 5 to 10 % longer than the whole. While nobody is
+preferred to what runs, boundaries are of no use. So a network runs whole when, for ``calm_s``, the policy
+preferred nobody to what ran; when it is no longer than a lease; and when no recent request was more urgent (a
+shorter deadline from arrival), or could wait less than twice its length (deadline less own time). A request
+is recent for five to ten minutes, until the spell after its own has ended.
 
 Does badly for the first urgent request in five to ten minutes: it waits for the end of a network instead of a block.
 """

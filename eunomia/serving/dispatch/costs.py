@@ -34,8 +34,8 @@ class CostBook:
     unloaded network are kept, so that running requests stay valid; a network loaded anew gets new rows. What is
     known of a dead device still counts in ``rest_s``: it will be back, and its requests are not hopeless.
 
-    ``mean_s`` and ``spread``: for the digital twin, the mean time of every block over its last few hundred runs, and
-    the standard deviation of the logarithm of a block's time over it.
+    ``mean_s`` and ``spread``: for the digital twin. The mean is that of every block's time over its last few
+    hundred runs. The spread is the standard deviation of the logarithm of time over mean.
     """
 
     def __init__(self, devices: int) -> None:

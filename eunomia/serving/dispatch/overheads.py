@@ -9,9 +9,9 @@ LONGEST_S = 0.1
 class Overheads:
     """``turn_s``: what a device loses when it goes from one request to another that waits, running mean [s].
 
-    Until the run begins, once device and request are free, and what it takes beside its blocks. A policy that holds a
-    device back on purpose counts as lost time too, unless it holds it for longer than a tenth of a second: such gaps,
-    and those of a device that was away, are left out.
+    Until the run begins, once device and request are free, and what it takes beside its blocks. A hold counts
+    as lost time too, unless it is longer than a tenth of a second. Such gaps, and those of a device that was
+    away, are left out.
     """
 
     def __init__(self) -> None:

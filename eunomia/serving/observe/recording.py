@@ -63,8 +63,9 @@ class Recording:
     def slices(self) -> Iterator[list[Row]]:
         """The oldest first, some at a time; what comes meanwhile is not among them.
 
-        Each: arrival, tenant, network, deadline from arrival (None = none), batch, outcome, response, wait for the
-        first block, from acceptance until devices knew, from the end of the last run to the answer.
+        Each: arrival, tenant, network, deadline from arrival (None = none), batch, outcome, response, wait
+        for the first block. Then the time from acceptance until devices knew, and from the end of the last
+        run to the answer.
         """
         at = self._count % len(self._rows)
         full = self._count >= len(self._rows)

@@ -1,8 +1,8 @@
 """OpenTelemetry traces of requests, for those who ask: the server by a share, a client by its ``traceparent``.
 
-One span per request, from its arrival to its answer, and below it one for the wait and one for every run of blocks on
-a device. Spans are handed over in a thread of their own, from a queue that drops when it is full: a slow or missing
-collector costs traces and nothing else. With tracing off nothing here is imported or called.
+One span per request covers arrival to answer. Below it are one for the wait and one for every run of blocks
+on a device. Spans are handed over in a thread of their own, from a queue that drops when it is full: a slow
+or missing collector costs traces and nothing else. With tracing off nothing here is imported or called.
 """
 
 from __future__ import annotations

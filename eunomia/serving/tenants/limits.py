@@ -1,8 +1,8 @@
 """Limits of a tenant, checked before anything is spent on a request.
 
-Memory for tensors is shared by all. No tenant may hold more of it than is left for the others: one that floods gets
-half, two get a third each, and some is always free for who asks for little (the dynamic threshold of Choudhury and
-Hahne, IEEE/ACM Transactions on Networking 6, 1998, with factor 1).
+Memory for tensors is shared by all. No tenant may hold more of it than is left for the others: one that
+floods gets half, two get a third each, and some is always free for small demands. This is the dynamic
+threshold of Choudhury and Hahne, IEEE/ACM Transactions on Networking 6, 1998, with factor 1.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ and whose idea they follow (written from descriptions, none of these systems pub
 * ``linear``, ``forest``: of target's and neighbours' features; the forest is Co-scheML's learner (CLUSTER 2020).
 * ``unified``: the forest with device kind and number of neighbours as columns, one model for all (Mendoza et al.,
   EuroMLSys 2021).
-* ``factorised``: log slowdown = tolerated by the target + caused by each neighbour + kind, so that a new job needs two
-  probes only (Paragon, ASPLOS 2013, without its second classification).
+* ``factorised``: log slowdown = tolerated by the target + caused by each neighbour + kind. So a new job needs
+  two probes only (Paragon, ASPLOS 2013, without its second classification).
 """
 
 from eunomia.core.arrays import Floats

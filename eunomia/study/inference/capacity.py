@@ -52,11 +52,10 @@ class Capacity:
 def measure_capacity(draw: Draw, duration_s: float, machine: Machine) -> Capacity:
     """Saturated throughput of FCFS on the fastest idle accelerator, nothing dropped (inference-scheduling 6.3).
 
-    Each sample holds SAMPLE_REQUESTS of the scenario's mix, pooled from as many runs as it takes, in
-    random order and all present at time 0 (APART_S apart, or FCFS would serve all at once and leave the
-    large networks to the end); its rate is that between 10 % and 90 % of the completions,
-    so that neither the start nor the tail, when accelerators run dry, counts. Samples have seeds of
-    their own. Raises ConfigError for closed loops, and where no request arrives.
+    Each sample holds SAMPLE_REQUESTS of the scenario's mix, pooled from as many runs as it takes, in random
+    order and all present at time 0. They are APART_S apart, or FCFS would serve all at once and leave the
+    large networks to the end. Its rate is that between 10 % and 90 % of the completions, without start and
+    tail. Samples have seeds of their own. Raises ConfigError for closed loops, and where no request arrives.
     """
     rates, arrived, seed = [], 0, FIRST_SEED
     for _ in range(SAMPLES):
@@ -73,9 +72,9 @@ def measure_capacity(draw: Draw, duration_s: float, machine: Machine) -> Capacit
 def factor_for(wanted_per_s: float, capacity: Capacity, draw: Draw, duration_s: float) -> float:
     """The factor on all arrival rates at which the scenario offers ``wanted_per_s``, to about CLOSE.
 
-    One division where arrivals scale exactly; a trace whose rate varies, or a paced stream with
-    jitter, takes more rounds of it, kept within what is known to be too little and too much.
-    Raises ConfigError when a trace ends too early to reach the rate.
+    One division where arrivals scale exactly. A trace whose rate varies, or a paced stream with jitter, takes
+    more rounds, between factors known to be too low and too high. Raises ConfigError when a trace ends too
+    early to reach the rate.
     """
     low, high, factor = 0.0, math.inf, wanted_per_s / capacity.offered_per_s
     for _ in range(ROUNDS):

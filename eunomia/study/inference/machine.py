@@ -33,8 +33,8 @@ class Machine:
 def build_machine(config: PlatformConfig, models: Sequence[DnnModel]) -> Machine:
     """The platform with its costs, from the model (kept on disk) or from ``cost_csv``.
 
-    Raises UnknownNameError for a type or preset that nobody knows, PlatformError for hardware that
-    cannot run a layer, TraceError for a CSV cell that cannot be read.
+    Raises UnknownNameError for an unknown type or preset, PlatformError for hardware that cannot run a layer,
+    TraceError for a CSV cell that cannot be read.
     """
     if config.cost_csv is not None:
         return _measured(config, read_cost_csv(config.cost_csv, models))

@@ -1,9 +1,9 @@
 """Whether a policy may take over a running server: judged on the server's own traffic, in its digital twin.
 
-Both policies replay the recording. The candidate passes when it meets every SLO that the serving policy meets,
-and either meets more of them, losing at most ``margin`` of the hit rate, or gains hits. A recording in which nobody
-waited lets every policy look as good as the other: a gain within its own 95 % interval is called equal, and passes only
-for who allows that.
+Both policies replay the recording. The candidate must meet every SLO that the serving policy meets. It passes
+if it meets more SLOs, losing at most ``margin`` of the hit rate, or gains hits. A recording in which nobody
+waited lets every policy look as good as the other: a gain within its own 95 % interval is called equal, and
+passes only for who allows that.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Choices:
             if isinstance(count, bool) or not isinstance(count, int) or count < 0:
                 raise ConfigError(f"trip_counts: node '{node}' = {count!r}; write a whole number, 0 or more")
         self._branches, self._trip_counts = dict(branches), dict(trip_counts)
-        self._met: set[str] = set()  # names by which nodes were asked for
+        self._met: set[str] = set()  # names by which callers chose nodes
 
     def check_names(self, graph: onnx.GraphProto) -> None:
         """Raise UnknownNameError for a name that no branch, or no loop, of the file has."""

@@ -82,8 +82,8 @@ class Network:
     def target(self, value: Value, weights: Sequence[Value] = ()) -> int | None:
         """The layer that may take over a function of ``value`` alone, None if there is none.
 
-        A layer cannot take ``weights`` if it reads only parts of its own (a table), or if its second
-        factor is an activation, because costs tell the two kinds of product apart by their weights.
+        A layer cannot take ``weights`` if it reads only parts of its own (a table), or if its second factor
+        is an activation: weights distinguish the two kinds of product in costs.
         """
         if not self.fuse or not value.exclusive or len(value.producers) != 1:
             return None

@@ -55,9 +55,9 @@ def read_onnx(
     Loop does (``{"node": 12}``), where the file itself does not fix it; a node in a branch or a loop is
     named by the path to it, ``outer/then/inner``.
 
-    Raises ModelError for a file that cannot be read, a cyclic or empty graph, a free dimension
-    without a size, a branch or loop that depends on data, an unsupported operator (named, with its
-    domain and node), and UnknownNameError for a dimension or node that the file does not have.
+    Raises ModelError for a file that cannot be read, a cyclic or empty graph, or a free dimension without a
+    size. So it does for a branch or loop that depends on data, and for an unsupported operator, with its
+    domain and node. Raises UnknownNameError for a dimension or node that the file does not have.
     """
     path = Path(path)
     with _naming_file(path):

@@ -1,7 +1,7 @@
 """Shapes of all tensors, and the values of the small ones that shapes are computed from.
 
-ONNX's own rules are applied node by node, so that constants found on the way (the shape of an input,
-a slice of it) reach the nodes that need them.
+ONNX's own rules are applied node by node. So constants found on the way (the shape of an input, a slice of
+it) reach the nodes that need them.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from eunomia.workload.onnx.node_errors import label
 class Spot:
     """Where a branch or a loop stands.
 
-    ``name`` is its own, ``place`` the names from the outermost node to it (``outer/then/inner``), and
-    ``path`` has the iterations of the loops around it too (``loop/3/inner``).
+    ``name`` is its own, ``place`` the names from the outermost node to it (``outer/then/inner``). ``path``
+    also has the iterations of the loops around it (``loop/3/inner``).
     """
 
     name: str

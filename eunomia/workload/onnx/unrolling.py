@@ -1,8 +1,8 @@
 """Write branches and loops out: one list of plain nodes, as they run.
 
-Of an ``If`` the branch that runs takes its place. The body of a ``Loop`` or ``Scan`` is repeated, each
-time on the results of the time before, so sizes may grow from one iteration to the next. Nodes get the
-path to them as their name: ``loop/3/inner``. What a body stores is stored once.
+Of an ``If`` the branch that runs takes its place. The body of a ``Loop`` or ``Scan`` is repeated, each time
+on the results before. So sizes may grow from one iteration to the next. Nodes get the path to them as their
+name: ``loop/3/inner``. What a body stores is stored once.
 """
 
 from __future__ import annotations

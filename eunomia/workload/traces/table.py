@@ -46,9 +46,9 @@ def read_columns(
 ) -> Values:
     """Read the named columns of a CSV file (plain or gzip, any line ends, with or without a mark).
 
-    ``extra`` columns are whole numbers handed to ``on_batch`` with each Arrow batch and not kept.
-    Raises TraceError naming file, line and column for missing or repeated columns, no rows, wrong
-    types, blanks, values that are not finite or too small, bad text, more than ``max_rows`` rows.
+    ``extra`` columns are whole numbers handed to ``on_batch`` with each Arrow batch and not kept. Raises
+    TraceError, with file, line and column, for missing or repeated columns, no rows, wrong types and blanks.
+    So it does for values that are not finite or too small, bad text, and more than ``max_rows`` rows.
     """
     names = _check_header(path, columns)
     present = [column for column in columns if column.name in names]

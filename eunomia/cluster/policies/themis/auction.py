@@ -40,8 +40,9 @@ def auction(
 
     c_i = prod_{j!=i} V_j(G_j) / prod_{j!=i} V_j(G_j without i) <= 1: what i leaves to the others by being
     there. k + 1 solves for k bidders; each solve without i starts from the full solution, so c_i <= 1 holds
-    exactly. Source: Themis, section 3.3; the mechanism is Cole, Gkatzelis, Goel (EC 2013), truthful with at
-    least 1/e of the PF value for degree-1 valuations of divisible goods, and approximate with whole GPUs.
+    exactly. Source: Themis, section 3.3; the mechanism is that of Cole, Gkatzelis, Goel (EC 2013). It is
+    truthful with at least 1/e of the PF value for degree-1 valuations of divisible goods, and approximate
+    with whole GPUs.
 
     Rounding of c_i * n_i: ``floor`` grants floor(c_i n_i), cut to a multiple of ``gang`` (bidders,) GPUs
     (default 1); a bidder for one gang then gets nothing unless c_i = 1. ``lottery`` decides the fraction

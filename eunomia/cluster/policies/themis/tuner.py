@@ -16,10 +16,10 @@ from eunomia.core.errors import ConfigError
 class SuccessiveHalving:
     """At rungs of growing budget keep the best 1/eta of the trials; the last one trains to its end.
 
-    Source: Jamieson and Talwalkar, AISTATS 2016. Rung r of R = ceil(log_eta trials) ends at
-    steps * eta^(r - R). A trial's fate at a rung depends on the losses at that rung alone, not on when it got
-    there, so the steps each trial will run are known to the search (not to its user) in advance.
-    Does badly when early losses mislead: a slow starter that would win is ended at the first rung.
+    Source: Jamieson and Talwalkar, AISTATS 2016. Rung r of R = ceil(log_eta trials) ends at steps * eta^(r -
+    R). A trial's fate at a rung depends on the losses at that rung alone, not on time. So the search can
+    compute each trial's steps in advance. Does badly when early losses mislead: a slow starter that would win
+    is ended at the first rung.
     """
 
     eta: int = 2
@@ -55,8 +55,8 @@ def tuned(
 ) -> list[TrainingJob]:
     """The trials of one app with ``total_steps`` cut to what the search lets them run.
 
-    Final losses are uniform in [0, 1], what a rung shows is off by a normal error of ``noise``, less at later
-    rungs (halved each time); all from ``seed``.
+    Final losses are uniform in [0, 1]. A rung shows them with a normal error of ``noise``, halved at each
+    later rung; all from ``seed``.
     """
     rng = np.random.default_rng(seed)
     number = len(trials)

@@ -1,8 +1,9 @@
 """A network in blocks on a torch device: the same ONNX file, the same interface as on a processor.
 
-The file is folded by ONNX Runtime (constants, batch norms into convolutions) without layouts of the processor, cut as
-ever at places that few tensors cross, timed node by node on the device, and run by PyTorch. Tensors stay on the device
-from block to block; every block ends with a synchronisation, for its time and for the preemption at its end.
+ONNX Runtime folds the file (constants, batch norms into convolutions) without layouts of the processor. It is
+cut, as elsewhere, at places that few tensors cross, timed node by node on the device, and run by PyTorch.
+Tensors stay on the device from block to block; every block ends with a synchronisation, for its time and for
+the preemption at its end.
 """
 
 from __future__ import annotations

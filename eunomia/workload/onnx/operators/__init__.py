@@ -1,7 +1,7 @@
 """Which function turns which operator into layers.
 
-A handler gets a node whose result depends on the input of the network (everything else is computed
-once, before deployment) and returns the indices of the layers that write its outputs.
+A handler gets a node whose result depends on the input of the network; everything else is computed once,
+before deployment. It returns the indices of the layers that write its outputs.
 """
 
 from __future__ import annotations

@@ -40,9 +40,9 @@ def conv(node: Node, net: Network) -> tuple[int, ...]:
 def transposed_conv(node: Node, net: Network) -> tuple[int, ...]:
     """ConvTranspose: MACs = input positions x input channels / groups x output channels x kernel.
 
-    Where the stride divides the kernel it is written as a convolution of ``kernel / stride`` at the
-    input's positions with ``stride`` times as many results per side; otherwise as a product with one
-    result per kernel element, whose overlapping parts are summed as they are written.
+    Where the stride divides the kernel it becomes a convolution of ``kernel / stride`` at the input's
+    positions, with ``stride`` times as many results per side. Otherwise it becomes a product with one result
+    per kernel element, whose overlapping parts are summed as they are written.
     """
     x, w, bias = node.value(0), node.value(1), node.get(2)
     axes = len(x.shape) - 2

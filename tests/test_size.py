@@ -18,7 +18,7 @@ CEILINGS = {
     "uses of Any": 378,
     "fmt: skip": 171,
     "import circles": 0,
-    "guide words": 41_300,
+    "guide words": 41_250,
     "lines of the longest file": 369,
 }
 

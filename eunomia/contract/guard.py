@@ -1,9 +1,10 @@
 """A policy that may fail, behind one that does not: whatever it does, a legal answer comes out.
 
-The fallback answers in its place when it raises, or when its answer is not a list of Assign, names a sub-job that is
-not ready, a busy or unknown accelerator, one that cannot run the layer, or something twice. After ``patience`` slow
-answers in a row the fallback answers for ``rest_s``. A policy that never returns cannot be stopped from within its own
-thread: that needs a process of its own, which this guard is not.
+The fallback answers in its place when it raises, or when its answer is illegal. Illegal are answers that are
+no list of Assign, or name something twice. So are sub-jobs that are not ready, and accelerators that are
+busy, unknown or unable to run the layer. After ``patience`` slow answers in a row the fallback answers for
+``rest_s``. A policy that never returns cannot be stopped from within its own thread: that needs a process of
+its own, which this guard is not.
 """
 
 from __future__ import annotations

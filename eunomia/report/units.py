@@ -75,7 +75,7 @@ def half_width_text(metric: Metric, estimate: Estimate) -> str:
     except ValueError:
         return ""
     half = abs(estimate.half_width * scale)
-    return f"±{half:{',.0f' if half >= 100.0 else '.2g'}}"
+    return f"±{half:{',.0f' if half >= 99.5 else '.2g'}}"
 
 
 def estimate_text(metric: Metric, estimate: Estimate, short: bool = False) -> str:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
 from eunomia.core.records import RunRecords, write_run
+from eunomia.metrics.metric import Metric
 from eunomia.report.charts import new_axes
 from eunomia.report.table import Table
+from eunomia.report.units import value_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -41,6 +44,10 @@ class Configuration(Protocol):
     @property
     def name(self) -> str:
         """What it is called."""
+
+    @property
+    def policy(self) -> str | None:
+        """What a single run uses; None = the first of ``compare``."""
 
     @property
     def seed(self) -> int:
@@ -122,6 +129,27 @@ class RunResult(Result, Generic[ConfigT]):
     seed: int
     records: RunRecords
     metrics: dict[str, float]  # nan where the run has no such number
+    known: ClassVar[Mapping[str, Metric]]  # all metrics of the wing
+
+    @property
+    def title(self) -> str:
+        """Configuration, policy and seed."""
+        return f"{self.config.name}: policy {self.policy}, seed {self.seed}"
+
+    def rows(self) -> list[Row]:
+        """One row per metric."""
+        run: Row = {"policy": self.policy, "seed": self.seed}
+        return [
+            {**run, "metric": name, "value": value, "unit": self.known[name].unit}
+            for name, value in self.metrics.items()
+        ]
+
+    def lines(self, names: Iterable[str]) -> list[tuple[str, str]]:
+        """Label and value of these metrics, as far as the run has them."""
+        found = {name: self.metrics[name] for name in names if not math.isnan(self.metrics[name])}
+        return [
+            (self.known[name].label, value_text(self.known[name], value)) for name, value in found.items()
+        ]
 
     @property
     def remarks(self) -> list[str]:

@@ -1,20 +1,58 @@
-"""What runs of every wing share: seeds, provenance, and the blame for what a policy raises."""
+"""What runs of every wing share: configurations, seeds, metrics, provenance, and the blame for what a policy raises."""
 
 from __future__ import annotations
 
+import math
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Generic
 
 import numpy as np
 
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, EunomiaError, PolicyError
 from eunomia.core.records import environment
+from eunomia.study.result import ConfigT, Configuration
 
 MAX_SEEDS = 10_000
+
+
+@dataclass(frozen=True)
+class Reader(Generic[ConfigT]):
+    """How configurations of one kind are read and written."""
+
+    kind: type[ConfigT]
+    table: Callable[[ConfigT], Data]  # with all defaults
+    parse: Callable[[Data, Iterable[str]], ConfigT]
+    load: Callable[[str | Path, Iterable[str]], ConfigT]
+
+    def checked(self, given: ConfigT | str | Path | Data, overrides: Iterable[str] = ()) -> ConfigT:
+        """A configuration from itself, a file or a dictionary. Raises ConfigError."""
+        if isinstance(given, self.kind):
+            return self.parse(self.table(given), overrides)
+        if isinstance(given, str | Path):
+            return self.load(given, overrides)
+        assert isinstance(given, dict), f"a configuration, a path or a dictionary, not {type(given).__name__}"
+        return self.parse(given, overrides)
+
+
+def policy_of(config: Configuration) -> str:
+    """The policy of a single run unless another one is given."""
+    return config.policy or config.compare.policies[0]
+
+
+def seed_of(config: Configuration, seed: int | None) -> int:
+    """The seed of a single run; the configuration's where it is None. Raises ConfigError where it is out of range."""
+    return seeds_from(config.seed if seed is None else seed)[0]
+
+
+def finite(metrics: Mapping[str, float]) -> dict[str, float | None]:
+    """Metrics for a manifest: None where there is no number."""
+    return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
 
 
 def seeds_from(first: int, count: int = 1) -> list[int]:

@@ -12,6 +12,7 @@ from eunomia.core.data import Data
 from eunomia.core.records import Comparison
 from eunomia.metrics.metric import Metric
 from eunomia.study.result import ConfigT, RunResult
+from eunomia.study.run import Reader
 
 PolicyT = TypeVar("PolicyT")
 Table = Data
@@ -29,18 +30,20 @@ class Wing(ABC, Generic[ConfigT, PolicyT]):
     name: ClassVar[str]
     metrics: ClassVar[Mapping[str, Metric]]
     headlines: ClassVar[Sequence[str]]  # columns of the table of a comparison, in their order
+    reader: ClassVar[Reader[Any]]
     chart: ClassVar[str]  # the metric that is drawn unless another one is named
     grid_section: ClassVar[str]  # of the file, which lists the settings of a sweep
     result: ClassVar[Callable[..., Any]]  # what a comparison of this wing is
     measures_all: ClassVar[bool]  # whether a run without a folder needs its full tables, for its metrics
 
-    @abstractmethod
     def checked(self, config: Any, overrides: Iterable[str] = ()) -> ConfigT:
         """A configuration from itself, a file or a dictionary. Raises ConfigError."""
+        checked: ConfigT = self.reader.checked(config, overrides)
+        return checked
 
-    @abstractmethod
     def table(self, config: ConfigT) -> Table:
         """The resolved configuration as plain data."""
+        return self.reader.table(config)
 
     @abstractmethod
     def changed(self, config: ConfigT, setting: Table) -> ConfigT:

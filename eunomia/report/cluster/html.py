@@ -1,63 +1,44 @@
-"""``report.html`` of cluster runs: one self-contained file; figures are drawn here, so it needs no script."""
+"""What the report of cluster runs shows: sentences, the table, and a section of charts for each policy."""
 
 from __future__ import annotations
 
 import html
 import math
-from importlib.resources import files
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from eunomia.core.atomic import write_text
 from eunomia.core.data import Data
 from eunomia.core.records import Comparison, RunRecords
 from eunomia.metrics.cluster import CLUSTER_METRICS, HEADLINES, job_columns, tenant_shares
-from eunomia.metrics.metric import Metric
 from eunomia.metrics.statistics import Estimate, interval
 from eunomia.report.bidi import Names
 from eunomia.report.cluster import svg
-from eunomia.report.units import duration, half_width_text, value_text
+from eunomia.report.page import Page, Summary
+from eunomia.report.units import duration
 
 BINS, MAX_BARS, MAX_DOTS, SHOWN_JOBS = 160, 6000, 4000, 15
 
 
-def write_cluster_report(path: str | Path, comparison: Comparison) -> None:
-    """Write the report of one or several runs, in one step; raises OutputError."""
-    write_text(path, render_cluster_report(comparison))
-
-
-def render_cluster_report(comparison: Comparison) -> str:
-    """The report as HTML text: all names are escaped, nothing is loaded."""
+def cluster_page(comparison: Comparison) -> Page:
+    """Everything that is said and drawn of one or several runs; figures are drawn here, so the page needs no script."""
     jobs = [name for run in comparison.runs for name in run["jobs"]["tenant"].unique().to_pylist()]
     names = Names([comparison.name, *comparison.policies, *jobs])
-    style = (files("eunomia.report") / "assets" / "report.css").read_text(encoding="utf-8")
-    first = comparison.runs[0].manifest
-    sections = "".join(_policy_section(comparison.of(policy)[0], names) for policy in comparison.policies)
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark"><meta name="generator" content="eunomia">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{names.text(comparison.name)}</title><style>{style}
-summary {{ cursor: pointer; }} .two td {{ white-space: normal; }}
-#summary th, #summary td {{ padding: .5rem .3rem; }} #summary thead th {{ min-width: 0; font-size: .78rem; }}
-#summary table {{ font-size: .86rem; }}
-#summary th:first-child {{ padding-left: 0; }} #summary tbody th {{ white-space: normal; min-width: 8.6em; }}
-#summary tbody th wbr {{ display: inline; }}</style></head>
-<body><a class="skip" href="#summary">Skip to the results</a>
-<header class="wrap"><p class="kicker">Eunomia cluster report</p><h1>{names.text(comparison.name)}</h1>
-<p class="lede">{_headline(comparison, names)}</p><ul class="said">{_said(comparison, names)}</ul>
-<p class="muted">{html.escape(_scope(first))}</p></header>
-<main class="wrap"><section id="summary"><h2>Policies compared</h2>
-<p class="sub">{html.escape(_summary_note(comparison))}</p>
-<div class="scroll" tabindex="0" role="region" aria-label="Table of policies">{_summary(comparison, names)}</div>
-</section>
-{sections}
-<section id="facts"><h2>How this was made</h2>{_facts(first)}</section></main>
-<footer class="wrap muted">Written by Eunomia {html.escape(str((first.get("versions") or {}).get("eunomia", "")))}.
-Every figure follows from the tables beside this file.</footer></body></html>
-"""
+    manifest = comparison.runs[0].manifest
+    return Page(
+        comparison=comparison,
+        kicker="Eunomia cluster report",
+        names=names,
+        headline=_headline(comparison),
+        said=_said(comparison),
+        scope=_scope(manifest),
+        note=_summary_note(comparison),
+        summary=_summary(comparison),
+        sections="".join(_policy_section(comparison.of(policy)[0], names) for policy in comparison.policies),
+        formulas="docs/cluster.md",
+        facts=(("rho", str(manifest["rho_definition"])),),
+        wall="simulation_wall_s",
+    )
 
 
 def _estimate(comparison: Comparison, policy: str, metric: str) -> Estimate:
@@ -65,38 +46,32 @@ def _estimate(comparison: Comparison, policy: str, metric: str) -> Estimate:
     return interval([math.nan if value is None else value for value in values])
 
 
-def _headline(comparison: Comparison, names: Names) -> str:
-    policies = comparison.policies
-    if len(policies) == 1:
-        mean = _estimate(comparison, policies[0], "jct_mean_s")
-        return f"{names.text(policies[0])}: average JCT {duration(mean.mean)}."
-    means = {p: _estimate(comparison, p, "jct_mean_s").mean for p in policies}
-    known = [p for p in policies if not math.isnan(means[p])]
+def _headline(comparison: Comparison) -> str:
+    means = {p: _estimate(comparison, p, "jct_mean_s").mean for p in comparison.policies}
+    known = [p for p in means if not math.isnan(means[p])]
     if not known:
         return "No job finished."
     best, worst = min(known, key=means.__getitem__), max(known, key=means.__getitem__)
+    if len(means) == 1:
+        return f"{best}: average JCT {duration(means[best])}."
     return (
-        f"{names.text(best)} has the shortest average JCT, {duration(means[best])}; "
-        f"{names.text(worst)} the longest, {duration(means[worst])}."
+        f"{best} has the shortest average JCT, {duration(means[best])}; "
+        f"{worst} the longest, {duration(means[worst])}."
     )
 
 
-def _said(comparison: Comparison, names: Names) -> str:
+def _said(comparison: Comparison) -> list[str]:
     said = []
     for policy in comparison.policies:
         unfinished = sum(_estimate(comparison, policy, m).mean for m in ("unfinished", "dropped"))
         if unfinished > 0.0:
             said.append(
-                f"{names.text(policy)} leaves {unfinished:g} jobs unfinished on average; its averages are over "
-                f"the others."
+                f"{policy} leaves {unfinished:g} jobs unfinished on average; its averages are over the others."
             )
-        runs = comparison.of(policy)
-        for text, times in runs[0].manifest.get("remarks", {}).items():
-            said.append(
-                f"{names.text(policy)}: {html.escape(text)}" + (f" ({times} times)" if times > 1 else "")
-            )
-    said += [html.escape(text) for text in comparison.runs[0].manifest.get("trace_remarks", [])]
-    return "".join(f"<li>{text}</li>" for text in dict.fromkeys(said))
+        remarks = comparison.of(policy)[0].manifest.get("remarks", {})
+        said += [f"{policy}: {text}" + f" ({n} times)" * (n > 1) for text, n in remarks.items()]
+    said += comparison.runs[0].manifest.get("trace_remarks", [])
+    return list(dict.fromkeys(said))
 
 
 def _scope(manifest: Data) -> str:
@@ -112,46 +87,24 @@ def _scope(manifest: Data) -> str:
 
 def _summary_note(comparison: Comparison) -> str:
     seeds = len(comparison.seeds)
-    over = f"mean and half the 95 % interval over {seeds} seeds" if seeds > 1 else "one seed"
+    over = f"Means over {seeds} seeds with half the 95 % interval" if seeds > 1 else "One seed"
     return (
         f"{over}; times are of finished jobs. JCT: job completion time. rho: JCT over the time under the isolated "
         "share of each moment; unfair: rho above 1.05."
     )
 
 
-def _summary(comparison: Comparison, names: Names) -> str:
-    shown = [m for m in HEADLINES if any(_estimate(comparison, p, m).n for p in comparison.policies)]
-    shown = [m for m in shown if m != "cost" or _estimate(comparison, comparison.policies[0], m).mean > 0.0]
-    shown += ["finished", "solve_p95_s"]
-    best = {}
-    for metric in shown:
-        sign = {"lower": 1.0, "higher": -1.0}.get(CLUSTER_METRICS[metric].better, math.nan)
-        means = [sign * _estimate(comparison, p, metric).mean for p in comparison.policies]
-        best[metric] = math.nan if np.isnan(means).all() else float(np.nanmin(means))
-    head = "".join(f"<th scope='col'>{html.escape(CLUSTER_METRICS[m].heading)}</th>" for m in shown)
-    rows = []
-    for policy in comparison.policies:
-        cells = []
-        for metric in shown:
-            estimate = _estimate(comparison, policy, metric)
-            sign = {"lower": 1.0, "higher": -1.0}.get(CLUSTER_METRICS[metric].better, math.nan)
-            mark = (
-                ' class="best"'
-                if len(comparison.policies) > 1 and sign * estimate.mean == best[metric]
-                else ""
-            )
-            cells.append(f"<td{mark}>{_mean_and_interval(CLUSTER_METRICS[metric], estimate)}</td>")
-        name = names.text(policy).replace("_", "_<wbr>")
-        rows.append(f"<tr><th scope='row'>{name}</th>{''.join(cells)}</tr>")
-    return f"<table><thead><tr><th scope='col'>policy</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+def _summary(comparison: Comparison) -> Summary:
+    """The headlines; what nobody pays and what every policy has in common at 0 has no column."""
 
+    def estimate(policy: str, metric: str) -> Estimate:
+        return _estimate(comparison, policy, metric)
 
-def _mean_and_interval(metric: Metric, estimate: Estimate) -> str:
-    """The mean above half its interval, so that a table of a dozen figures fits the page."""
-    half = half_width_text(metric, estimate)
-    return html.escape(value_text(metric, estimate.mean)) + (
-        f"<span class='ci'>{half}</span>" if half else ""
-    )
+    always = ("jct_mean_s", "rho_mean")
+    shown = [
+        m for m in HEADLINES if m in always or any(estimate(p, m).mean != 0.0 for p in comparison.policies)
+    ]
+    return Summary(CLUSTER_METRICS, [*shown, "solve_p95_s"], comparison.policies, estimate)
 
 
 def _policy_section(run: RunRecords, names: Names) -> str:
@@ -279,24 +232,3 @@ def _worst_jobs(jobs: pa.Table, end_s: float) -> str:
         f"<details><summary>The {len(rows)} jobs with the largest rho</summary><div class='scroll'>"
         f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></details>"
     )
-
-
-def _facts(manifest: Data) -> str:
-    options = manifest["options"]
-    metrics = manifest.get("metrics", {})
-    rows = [
-        ("rho", manifest["rho_definition"]),
-        ("simulation", ", ".join(f"{k} = {v}" for k, v in options.items())),
-        (
-            "policy calls",
-            f"median {value_text(CLUSTER_METRICS['solve_median_s'], metrics.get('solve_median_s') or math.nan)}",
-        ),
-        ("simulated in", f"{manifest['simulation_wall_s']:.3g} s"),
-        ("versions", ", ".join(f"{k} {v}" for k, v in (manifest.get("versions") or {}).items())),
-        ("commit", manifest.get("commit", "not known")),
-    ]
-    body = "".join(
-        f"<tr><th scope='row'>{html.escape(k)}</th><td style='text-align:left'>{html.escape(str(v))}</td></tr>"
-        for k, v in rows
-    )
-    return f"<div class='scroll'><table class='two'><tbody>{body}</tbody></table></div>"

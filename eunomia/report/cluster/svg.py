@@ -121,37 +121,47 @@ def scatter(x: Floats, y: Floats, labels: Sequence[str], title: str) -> str:
     """rho against size, both logarithmic; the line is rho = 1."""
     height = 320.0
     base, room = height - BOTTOM, height - BOTTOM - TOP
-    lx, ly = np.log10(x), np.log10(y)
-    low, high = math.floor(float(lx.min())), max(math.ceil(float(lx.max())), math.floor(float(lx.min())) + 1)
-    bottom = min(-0.3, float(ly.min()) - 0.05)
-    top = max(0.3, float(ly.max()) + 0.05)
+    (low, high), (bottom, top) = _log_range(x), _log_range(np.append(y, 1.0))
 
     def at_y(value: float) -> float:
-        return base - room * (value - bottom) / (top - bottom)
+        return base - room * (math.log10(value) - bottom) / (top - bottom)
 
-    marks = [
-        v
-        for v in (0.1, 0.2, 0.5, 0.7, 1.0, 1.4, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
-        if bottom <= math.log10(v) <= top
-    ]
-    parts = [axis_y([(at_y(math.log10(v)), f"{v:g}") for v in marks])]
+    parts = [axis_y([(at_y(v), f"{v:g}") for v in _log_ticks(bottom, top)])]
     parts.append(
-        f'<line x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{at_y(0):.1f}" y2="{at_y(0):.1f}" stroke="var(--ring)"/>'
+        f'<line x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{at_y(1.0):.1f}" y2="{at_y(1.0):.1f}" stroke="var(--ring)"/>'
     )
-    for a, b, label in zip(lx, ly, labels, strict=True):
-        colour = "var(--bad)" if b > math.log10(1.05) else "var(--good)"
+    for size, rho, label in zip(x.tolist(), y.tolist(), labels, strict=True):
+        colour = "var(--bad)" if rho > 1.05 else "var(--good)"
         parts.append(
-            f'<circle cx="{scale_x(float(a), low, high):.1f}" cy="{at_y(float(b)):.1f}" r="3.2" fill="{colour}" '
+            f'<circle cx="{scale_x(math.log10(size), low, high):.1f}" cy="{at_y(rho):.1f}" r="3.2" fill="{colour}" '
             f'fill-opacity="0.65"><title>{html.escape(label)}</title></circle>'
         )
     parts.append(f'<line class="axis" x1="{LEFT:g}" x2="{WIDTH - RIGHT:g}" y1="{base:g}" y2="{base:g}"/>')
-    for power in range(low, high + 1):
-        where = scale_x(power, low, high)
+    for value in _log_ticks(low, high):
+        where = scale_x(math.log10(value), low, high)
         parts.append(
-            f'<text class="soft small" x="{where:.1f}" y="{base + 17:g}" text-anchor="middle">{10.0**power:,.6g}</text>'
+            f'<text class="soft small" x="{where:.1f}" y="{base + 17:g}" text-anchor="middle">{value:,.6g}</text>'
         )
     parts.append(
         f'<text class="soft small" x="{WIDTH - RIGHT:g}" y="{base + 34:g}" text-anchor="end">'
         "size: device-hours alone on the fastest type</text>"
+        f'<text class="soft small" x="{LEFT - 8:g}" y="{TOP - 2:g}" text-anchor="end">rho</text>'
     )
     return frame(height, "".join(parts), title)
+
+
+def _log_range(values: Floats) -> tuple[float, float]:
+    """Logarithms of the least and greatest value with a margin, at least a factor of 1.5 apart."""
+    low, high = float(np.log10(values.min())), float(np.log10(values.max()))
+    margin = max(0.05 * (high - low), (math.log10(1.5) - (high - low)) / 2.0, 0.01)
+    return low - margin, high + margin
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """Round numbers between two logarithms: 1, 2 and 5 of each power, or evenly spaced where those are too few."""
+    powers = range(math.floor(low), math.ceil(high) + 1)
+    for steps in ((1.0,), (1.0, 2.0, 5.0)):
+        found = [m * 10.0**power for power in powers for m in steps if low <= power + math.log10(m) <= high]
+        if len(found) >= 4:
+            return found[:: math.ceil(len(found) / 8)]
+    return ticks(10.0**low, 10.0**high)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,20 +20,22 @@ from eunomia.core.records import RunRecords
 from eunomia.metrics.cluster import CLUSTER_METRICS, job_columns, summarise_cluster
 from eunomia.report.charts import distribution
 from eunomia.report.table import Table
-from eunomia.report.units import value_text
 from eunomia.study.cluster.build import AllocatorLike, Prepared, allocator_name, build_policy, prepare_cluster
-from eunomia.study.result import Row, RunResult
-from eunomia.study.run import blame, provenance, seeds_from
+from eunomia.study.result import RunResult
+from eunomia.study.run import Reader, blame, finite, policy_of, provenance, seed_of
 
 if TYPE_CHECKING:
     from eunomia.report.charts import Axes
 
 ClusterLike = ClusterConfig | str | Path | Data
+CLUSTERS = Reader(ClusterConfig, cluster_table, cluster_from, load_cluster)
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class ClusterRunResult(RunResult[ClusterConfig]):
     """What one run of a cluster gave; ``metrics``: docs/cluster.md."""
+
+    known = CLUSTER_METRICS
 
     @property
     def remarks(self) -> list[str]:
@@ -52,49 +53,16 @@ class ClusterRunResult(RunResult[ClusterConfig]):
 
     def answer(self) -> Data:
         """Metrics, None for nan, and remarks."""
-        finite = {name: value if math.isfinite(value) else None for name, value in self.metrics.items()}
-        return {"metrics": finite, "remarks": self.remarks}
-
-    @property
-    def title(self) -> str:
-        """Configuration, policy and seed."""
-        return f"{self.config.name}: policy {self.policy}, seed {self.seed}"
+        return {"metrics": finite(self.metrics), "remarks": self.remarks}
 
     def table(self, short: bool = False) -> Table:
         """Every metric that the run has."""
-        rows = (
-            (CLUSTER_METRICS[name].label, value_text(CLUSTER_METRICS[name], value))
-            for name, value in self.metrics.items()
-            if not math.isnan(value)
-        )
-        return Table(("metric", "value"), tuple(rows))
-
-    def rows(self) -> list[Row]:
-        """One row per metric."""
-        return [
-            {
-                "policy": self.policy,
-                "seed": self.seed,
-                "metric": name,
-                "value": value,
-                "unit": CLUSTER_METRICS[name].unit,
-            }
-            for name, value in self.metrics.items()
-        ]
+        return Table(("metric", "value"), tuple(self.lines(self.metrics)))
 
     def draw(self, axes: Axes, metric: str | None) -> None:
         """The distribution of completion times."""
         end_s = float(self.records.manifest["end_s"])
         distribution(axes, job_columns(self.records["jobs"], end_s).jct_s, "completion time, s")
-
-
-def as_cluster(config: ClusterLike, overrides: Iterable[str] = ()) -> ClusterConfig:
-    """A ClusterConfig from itself, a file or a dictionary. Raises ConfigError."""
-    if isinstance(config, ClusterConfig):
-        return cluster_from(cluster_table(config), overrides)
-    if isinstance(config, dict):
-        return cluster_from(config, overrides)
-    return load_cluster(config, overrides)
 
 
 def run_cluster(
@@ -110,12 +78,11 @@ def run_cluster(
     ``seed``: None means the configuration's; equal seeds give equal jobs, failures and noise under every policy.
     ``record``: ``all`` keeps every choice, ``leases`` who held what, ``jobs`` neither.
     """
-    checked = as_cluster(config, overrides)
-    chosen = policy or checked.policy or checked.compare.policies[0]
-    number = seeds_from(checked.seed if seed is None else seed)[0]
+    checked = CLUSTERS.checked(config, overrides)
+    wanted, number = policy_of(checked) if policy is None else policy, seed_of(checked, seed)
     ready = prepare_cluster(checked, number, record)
-    allocator = build_policy(checked, chosen, ready.problem)
-    name = allocator_name(chosen)
+    allocator = build_policy(checked, wanted, ready.problem)
+    name = allocator_name(wanted)
     with blame(name):
         run, said = _simulated(checked, ready, allocator, name)
     tables, facts = tables_of(run), facts_of(run)
@@ -126,7 +93,7 @@ def run_cluster(
         **facts,
         "trace_remarks": [*ready.remarks, *said],
         "config": cluster_table(checked),
-        "metrics": {name: value if math.isfinite(value) else None for name, value in metrics.items()},
+        "metrics": finite(metrics),
         **provenance(),
     }
     return ClusterRunResult(

@@ -16,7 +16,7 @@ from eunomia.report.charts import bars
 from eunomia.report.table import Table
 from eunomia.report.units import value_text
 from eunomia.study.cluster.build import AllocatorLike
-from eunomia.study.cluster.run import ClusterLike, ClusterRunResult, as_cluster, run_cluster
+from eunomia.study.cluster.run import CLUSTERS, ClusterLike, ClusterRunResult, run_cluster
 from eunomia.study.result import Result, Row
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def what_if(
     overrides: Iterable[str] = (),
 ) -> WhatIf:
     """Run an experiment as it is and as it would be. Raises ConfigError for changes that make no sense."""
-    checked = as_cluster(config, overrides)
+    checked = CLUSTERS.checked(config, overrides)
     table = cluster_table(checked)
     said = [
         *_devices(table, change.add, 1, "add"),

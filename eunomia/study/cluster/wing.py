@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Unpack
 
-from eunomia.config.cluster import ClusterConfig, cluster_table, with_cluster_values
+from eunomia.config.cluster import ClusterConfig, with_cluster_values
 from eunomia.core.records import Comparison
 from eunomia.metrics.cluster import CLUSTER_METRICS, HEADLINES
 from eunomia.study.batch import BatchOptions
 from eunomia.study.cluster.build import AllocatorLike, allocator_name, resolve_allocator
-from eunomia.study.cluster.run import ClusterLike, ClusterRunResult, as_cluster, run_cluster
+from eunomia.study.cluster.run import CLUSTERS, ClusterLike, ClusterRunResult, run_cluster
 from eunomia.study.compare import CompareResult, compare_in
 from eunomia.study.sweep import SweepResult, sweep_in
 from eunomia.study.wing import Table, Wing, wing_of
@@ -26,15 +26,8 @@ class ClusterWing(Wing[ClusterConfig, AllocatorLike]):
     chart = "jct_mean_s"
     grid_section = "study"
     result = CompareResult
+    reader = CLUSTERS
     measures_all = False
-
-    def checked(self, config: ClusterLike, overrides: Iterable[str] = ()) -> ClusterConfig:
-        """A configuration from itself, a file or a dictionary. Raises ConfigError."""
-        return as_cluster(config, overrides)
-
-    def table(self, config: ClusterConfig) -> Table:
-        """The resolved configuration as plain data."""
-        return cluster_table(config)
 
     def changed(self, config: ClusterConfig, setting: Table) -> ClusterConfig:
         """A copy with some values changed, by key path. Raises ConfigError."""
@@ -64,9 +57,10 @@ class ClusterWing(Wing[ClusterConfig, AllocatorLike]):
 
     def publish(self, comparison: Comparison, folder: Path) -> dict[str, str]:
         """``report.html``."""
-        from eunomia.report.cluster.html import write_cluster_report
+        from eunomia.report.cluster.html import cluster_page
+        from eunomia.report.page import write_page
 
-        write_cluster_report(folder / "report.html", comparison)
+        write_page(folder / "report.html", cluster_page(comparison))
         return {"report": str(folder / "report.html"), "data": str(folder)}
 
 

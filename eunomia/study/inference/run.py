@@ -24,13 +24,14 @@ from eunomia.report.table import Table
 from eunomia.report.units import value_text
 from eunomia.study.inference.bench import Bench, prepare
 from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
-from eunomia.study.result import Row, RunResult
-from eunomia.study.run import blame, provenance, seeds_from
+from eunomia.study.result import RunResult
+from eunomia.study.run import Reader, blame, finite, policy_of, provenance, seed_of
 
 if TYPE_CHECKING:
     from eunomia.report.charts import Axes
 
 ScenarioLike = Scenario | str | Path | Data
+SCENARIOS = Reader(Scenario, as_table, scenario_from, load_scenario)
 SHOWN = (
     "requests",
     "slo_attainment",
@@ -54,6 +55,7 @@ SHOWN = (
 class InferenceRun(RunResult[Scenario]):
     """What one run of a scenario gave; ``metrics``: docs/metrics.md."""
 
+    known = METRICS
     tenants: dict[str, float]  # hit rate of each tenant
     pairs: list[Data]  # rows of schema PAIRS, over the measured requests: promised and delivered
 
@@ -77,45 +79,16 @@ class InferenceRun(RunResult[Scenario]):
             "replayed_alike": self.records.manifest["replayed_alike"],
         }
 
-    @property
-    def title(self) -> str:
-        """Scenario, policy and seed."""
-        return f"{self.config.name}: policy {self.policy}, seed {self.seed}"
-
     def table(self, short: bool = False) -> Table:
         """The main metrics, then the hit rate of each tenant."""
-        found = {name: self.metrics[name] for name in SHOWN if not math.isnan(self.metrics[name])}
-        rows = [(METRICS[name].label, value_text(METRICS[name], value)) for name, value in found.items()]
         rate = METRICS["hit_rate"]
-        rows += [(f"hit rate of {name}", value_text(rate, value)) for name, value in self.tenants.items()]
-        return Table(("metric", "value"), tuple(rows))
-
-    def rows(self) -> list[Row]:
-        """One row per metric."""
-        return [
-            {
-                "policy": self.policy,
-                "seed": self.seed,
-                "metric": name,
-                "value": value,
-                "unit": METRICS[name].unit,
-            }
-            for name, value in self.metrics.items()
-        ]
+        rates = [(f"hit rate of {name}", value_text(rate, value)) for name, value in self.tenants.items()]
+        return Table(("metric", "value"), (*self.lines(SHOWN), *rates))
 
     def draw(self, axes: Axes, metric: str | None) -> None:
         """A bar per tenant: its hit rate."""
         rates = {name: Estimate(rate, math.nan, math.nan, 1) for name, rate in self.tenants.items()}
         bars(axes, rates, "hit rate")
-
-
-def as_scenario(scenario: ScenarioLike, overrides: Iterable[str] = ()) -> Scenario:
-    """A Scenario from itself, a file or a dictionary. Raises ConfigError."""
-    if isinstance(scenario, Scenario):
-        return scenario_from(as_table(scenario), overrides)
-    if isinstance(scenario, dict):
-        return scenario_from(scenario, overrides)
-    return load_scenario(scenario, overrides)
 
 
 def run(
@@ -131,9 +104,9 @@ def run(
     None means the scenario's. ``seed``: None means the scenario's; equal seeds give equal requests
     under every policy. ``record = "requests"`` keeps the tables of requests only, which is faster.
     """
-    checked = as_scenario(scenario, overrides)
-    chosen = policy if policy is not None else checked.policy or checked.compare.policies[0]
-    return run_cell(checked, chosen, seeds_from(checked.seed if seed is None else seed)[0], record)
+    checked = SCENARIOS.checked(scenario, overrides)
+    wanted = policy_of(checked) if policy is None else policy
+    return run_cell(checked, wanted, seed_of(checked, seed), record)
 
 
 def run_cell(scenario: Scenario, policy: PolicyLike, seed: int, record: Record = "all") -> InferenceRun:
@@ -161,7 +134,7 @@ def run_cell(scenario: Scenario, policy: PolicyLike, seed: int, record: Record =
     pairs = pairs_of(scope, requests.agreements)
     records = RunRecords({**result.tables, "pairs": pairs}, manifest)
     metrics = summarise(records)
-    manifest["metrics"] = {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+    manifest["metrics"] = finite(metrics)
     rates = tenant_rates(scope.requests)
     return InferenceRun(
         config=scenario,

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from eunomia.config import Scenario, as_table, with_values
+from eunomia.config import Scenario, with_values
 from eunomia.core.records import Comparison
 from eunomia.metrics.summary import HEADLINES, METRICS
 from eunomia.study.inference.compare import InferenceComparison
 from eunomia.study.inference.notes import trace_notes
 from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
-from eunomia.study.inference.run import InferenceRun, ScenarioLike, as_scenario, run, run_cell
+from eunomia.study.inference.run import SCENARIOS, InferenceRun, run, run_cell
 from eunomia.study.wing import Table, Wing
 
 TIMELINE_LAYERS = 30_000  # a few seconds of a busy platform: 10 MB, opens at once
@@ -26,15 +26,8 @@ class InferenceWing(Wing[Scenario, PolicyLike]):
     chart = "hit_rate"
     grid_section = "sweep"
     result = InferenceComparison
+    reader = SCENARIOS
     measures_all = True
-
-    def checked(self, config: ScenarioLike, overrides: Iterable[str] = ()) -> Scenario:
-        """A scenario from itself, a file or a dictionary. Raises ConfigError."""
-        return as_scenario(config, overrides)
-
-    def table(self, config: Scenario) -> Table:
-        """The resolved scenario as plain data."""
-        return as_table(config)
 
     def changed(self, config: Scenario, setting: Table) -> Scenario:
         """A copy with some values changed, by key path. Raises ConfigError."""

@@ -24,7 +24,7 @@ from eunomia.report.charts import bars
 from eunomia.report.table import Table
 from eunomia.report.units import counted, value_text
 from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
-from eunomia.study.inference.run import ScenarioLike, as_scenario, run_cell
+from eunomia.study.inference.run import SCENARIOS, ScenarioLike, run_cell
 from eunomia.study.result import Result, Row
 from eunomia.study.run import seeds_from
 
@@ -142,7 +142,7 @@ def evaluate(
 
     ``against`` and ``seeds`` default to the scenario's [compare].
     """
-    checked = as_scenario(scenario, overrides)
+    checked = SCENARIOS.checked(scenario, overrides)
     count = checked.compare.seeds if seeds is None else seeds
     learned, numbers = load_policy(policy), seeds_from(checked.seed, count)
     table = {learned.name: _measure(learned, checked, numbers)}

@@ -22,7 +22,7 @@ from eunomia.report.study.front import Axis, Point, front_chart
 WIDTH, HEIGHT = 1280, 1000
 HITS = 3  # column of the measures below
 PANELS = (
-    Axis(0, "promises kept, %"),
+    Axis(0, "SLO attainment, %"),
     Axis(1, "mean shortfall, points", False),
     Axis(2, "worst shortfall, points", False),
 )

@@ -111,7 +111,7 @@ def measure(options: Options) -> Iterator[Table]:
         )
     tables |= rules
     columns = (
-        "policy; reward|.4f; requester|.1p; provider|.1p; utilisation|.1p; in time|.1p; worst tenant|.1p"
+        "policy; reward|.4f; requester|.1p; provider|.1p; utilisation|.1p; hit rate|.1p; worst tenant|.1p"
     )
     yield table("means", columns, [(name, *found.mean(axis=0).tolist()) for name, found in tables.items()])
     order = dict.fromkeys(("matching", "greedy_gain", *RULES, *names[1:]))

@@ -52,7 +52,9 @@ FIRST_RULES += " shift_edf+f+eft+g0.9 dysta+g0.9 sjf+f+eft+g0.9 edf+f+eft+g0.9"
 FIRST_LOADS = (1.15, 1.3)
 TESTS, VALIDATIONS = 2, 2  # traces per place
 OVERLOAD = [load > 1.0 for load in LOADS]
-ALL = [True] * len(LOADS)
+BY_LOAD = "".join(f"; load {load:g}|.1f" for load in LOADS)
+MEANS = "policy; attainment %|.2f; mean shortfall %|.2f; worst shortfall %|.2f; hits %|.2f"
+LESS = ("", " (less is better)", " (less is better)")  # beside the objectives
 
 
 def bounded(task: tuple[Place, int]) -> Result:
@@ -123,12 +125,18 @@ def with_means(values: Values) -> Values:
     return made
 
 
-def by_mix(points: Floats, measure: int, loads: Sequence[bool] = ALL) -> Floats:
-    """(mixes,) averaged over the chosen loads."""
-    return np.asarray(points[:, list(loads), measure].mean(axis=1))
+def by_mix(points: Floats, measure: int, loads: Sequence[bool] | None = None) -> Floats:
+    """(mixes,) averaged over the chosen loads, or over all."""
+    chosen = points[:, :, measure] if loads is None else points[:, list(loads), measure]
+    return np.asarray(chosen.mean(axis=1))
 
 
-def gain(values: Values, one: str, other: str, measure: int, loads: Sequence[bool] = ALL) -> Estimate:
+def averages(points: Floats) -> list[float]:
+    """Every measure over mixes and loads."""
+    return [float(by_mix(points, measure).mean()) for measure in range(len(MEASURES))]
+
+
+def gain(values: Values, one: str, other: str, measure: int, loads: Sequence[bool] | None = None) -> Estimate:
     """Paired difference in points over mixes."""
     return interval(by_mix(values[one], measure, loads) - by_mix(values[other], measure, loads))
 
@@ -147,49 +155,40 @@ def means(values: Values) -> Table:
     for name, points in values.items():
         if name.rpartition(" ")[0] not in PROMISES:
             price = None if name == "eunomia" else gain(values, "eunomia", name, HITS)
-            rows.append([name, *(float(by_mix(points, m).mean()) for m in range(5)), price])
-    columns = "policy; attainment %|.2f; mean shortfall %|.2f; worst shortfall %|.2f; hits %|.2f; std over tenants|.2f"
-    return table("means", f"{columns}; price|+.2f", rows)
+            rows.append([name, *averages(points), price])
+    return table("means", f"{MEANS}; std over tenants|.2f; price|+.2f", rows)
 
 
 def gains(values: Values) -> Table:
     """Each objective: trained and hand-set against the rival, against each other, against no promises."""
     rows: list[list[Cell]] = []
     for m, promise in enumerate(PROMISES):
-        ours, hand, rival = f"trained for {promise}", f"{HAND[promise]} 2", f"best rule for {promise}"
-        for one, other in (
-            (ours, rival),
-            (hand, rival),
-            (ours, hand),
-            (ours, "eunomia"),
-            (ours, NO_PROMISES),
-        ):
-            less = "" if m == 0 else " (less is better)"
+        ours, hand, rival = contestants(promise)
+        pairs = [(ours, rival), (hand, rival), *((ours, other) for other in (hand, "eunomia", NO_PROMISES))]
+        for one, other in pairs:
             both = gain(values, one, other, m), share(values, one, other, m)
-            rows.append([f"{promise}{less}", one, other, *both, gain(values, one, other, HITS)])
-    return table(
-        "gains", "objective; policy; against; difference|+.2f; share of the rival's|+.0%; hits|+.2f", rows
-    )
+            rows.append([f"{promise}{LESS[m]}", one, other, *both, gain(values, one, other, HITS)])
+    columns = "objective; policy; against; difference|+.2f; share of the rival's|+.0%; hits|+.2f"
+    return table("gains", columns, rows)
+
+
+def contestants(promise: str) -> tuple[str, str, str]:
+    """Labels of the trained policy, of the terms set by hand, and of the best rule for a promise."""
+    return f"trained for {promise}", f"{HAND[promise]} 2", f"best rule for {promise}"
 
 
 def by_load(values: Values) -> Iterator[Table]:
     """The objective by load: trained, hand-set, rival; and overload against policies without promises."""
     rows: list[list[Cell]] = []
     for m, promise in enumerate(PROMISES):
-        for name in (
-            f"trained for {promise}",
-            f"{HAND[promise]} 2",
-            f"best rule for {promise}",
-            "eunomia",
-            NO_PROMISES,
-        ):
+        for name in (*contestants(promise), "eunomia", NO_PROMISES):
             rows.append([promise, name, *values[name][:, :, m].mean(axis=0).tolist()])
-    columns = "".join(f"; load {load:g}|.1f" for load in LOADS)
-    yield table("loads", f"objective; policy{columns}", rows)
-    pairs = [
-        (one, to) for one in ("trained for attainment", "keep 2") for to in (NO_PROMISES, FOR_HITS, "eunomia")
+    yield table("loads", f"objective; policy{BY_LOAD}", rows)
+    rows = [
+        [one, to, *(gain(values, one, to, m, OVERLOAD) for m in (0, HITS))]
+        for one in ("trained for attainment", "keep 2")
+        for to in (NO_PROMISES, FOR_HITS, "eunomia")
     ]
-    rows = [[one, to, *(gain(values, one, to, m, OVERLOAD) for m in (0, HITS))] for one, to in pairs]
     yield table("overload", "policy; against; attainment|+.2f; hits|+.2f", rows)
 
 
@@ -207,17 +206,14 @@ def replications(values: Values) -> Table:
 
 def feasibility(values: Values, bounds: Floats) -> Table:
     """The bracket of attainment on the first trace of each place: best policy trace by trace, and the bound."""
-    rows = {"nobody keeps more than (bound)": 100.0 * bounds}
-    rows["best of all policies here, trace by trace"] = np.max(
-        [points[:, :, 0] for points in values.values()], axis=0
-    )
-    rows |= {
-        name: values[name][:, :, 0]
-        for name in ("trained for attainment", "keep 2", "best rule for attainment")
+    attained = {name: points[:, :, 0] for name, points in values.items()}
+    rows = {
+        "bound: no schedule has more": 100.0 * bounds,
+        "best of all policies here, trace by trace": np.max(list(attained.values()), axis=0),
+        **{name: attained[name] for name in contestants("attainment")},
     }
-    columns = "".join(f"; load {load:g}|.1f" for load in LOADS)
     lines = [[name, *share.mean(axis=0).tolist(), float(share.mean())] for name, share in rows.items()]
-    return table("feasibility", f"share of promises kept, %{columns}; all|.1f", lines)
+    return table("feasibility", f"SLO attainment, %{BY_LOAD}; all|.1f", lines)
 
 
 def equality(values: Values) -> Table:
@@ -237,23 +233,17 @@ def first_look(seeds: range, mixes: int, workers: int) -> Iterator[Table]:
     """Overload alone, one trace, rules fixed beforehand; differences of the trained policies to all others."""
     places = [place for place in PLACES if place.load in FIRST_LOADS][: mixes * len(FIRST_LOADS)]
     ours = cards(seeds, workers, PROMISES[:2]) if seeds else {}
-    names = {
-        "eunomia": "eunomia",
-        **{f"{terms} 2": by_hand(terms) for terms in HAND.values()},
-        **ours,
-    }
-    values = gathered(places, names | {name: name for name in FIRST_RULES.split()}, 1, workers)
-    averaged = {name: points.mean(axis=1) for name, points in values.items()}
-    rows = [[name, *points.mean(axis=0)[:4].tolist()] for name, points in averaged.items()]
-    columns = "policy; attainment %|.2f; mean shortfall %|.2f; worst shortfall %|.2f; hits %|.2f"
-    yield table("first look", columns, rows)
-    lines: list[list[Cell]] = []
+    names = {"eunomia": "eunomia", **{f"{terms} 2": by_hand(terms) for terms in HAND.values()}, **ours}
+    names |= {name: name for name in FIRST_RULES.split()}
+    values = gathered(places, names, 1, workers)
+    yield table("first look", MEANS, [[name, *averages(points)[:-1]] for name, points in values.items()])
+    rows: list[list[Cell]] = []
     for one in ours:
         m = PROMISES.index(one.split(" ")[0])
         for other in [name for name in values if name not in ours]:
-            both = [interval((averaged[one] - averaged[other])[:, measure]) for measure in (m, HITS)]
-            lines.append([PROMISES[m], one, other, *both])
-    yield table("first gains", "objective; policy; against; difference|+.2f; hits|+.2f", lines)
+            both = [gain(values, one, other, measure) for measure in (m, HITS)]
+            rows.append([PROMISES[m], one, other, *both])
+    yield table("first gains", "objective; policy; against; difference|+.2f; hits|+.2f", rows)
 
 
 def measure(options: Options) -> Iterator[Table]:

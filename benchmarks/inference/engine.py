@@ -13,7 +13,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -35,23 +34,15 @@ FULL = EngineOptions(late="last", record="all")
 M_EVENTS = "M layer events/s"
 
 
-@dataclass(frozen=True)
-class Line:
-    """One measured figure. ``target`` None = for information; ``at_most`` says which side is good."""
-
-    what: str
-    measured: float
-    unit: str = M_EVENTS
-    target: float | None = None
-    at_most: bool = False
-
-    def cells(self) -> list[Cell]:
-        """A row."""
-        figure = f"{self.measured:.3g} {self.unit}"
-        if self.target is None:
-            return [self.what, figure, "", ""]
-        met = self.measured <= self.target if self.at_most else self.measured >= self.target
-        return [self.what, figure, f"{'<=' if self.at_most else '>='} {self.target:g} {self.unit}", bool(met)]
+def line(
+    what: str, measured: float, unit: str = M_EVENTS, target: float | None = None, *, at_most: bool = False
+) -> list[Cell]:
+    """A row of a table. ``target`` None = for information; ``at_most`` says which side is good."""
+    met: Cell = ""
+    if target is not None:
+        met = bool(measured <= target if at_most else measured >= target)
+    asked = "" if target is None else f"{'<=' if at_most else '>='} {target:g} {unit}"
+    return [what, f"{measured:.3g} {unit}", asked, met]
 
 
 def cpu_s(run: Callable[[], object]) -> float:
@@ -75,7 +66,7 @@ def compiled(
     return lambda: simulate_problem(problem, policy, options)
 
 
-def against_peers(scale: float) -> Iterator[Line]:
+def against_peers(scale: float) -> Iterator[list[Cell]]:
     """8 accelerators of 4 types, 50 clients in closed loop, EDF on the fastest idle accelerator, chains."""
     costs = synthetic.cost_table(synthetic.networks(branching=False))
     sizes = {"compiled": 250_000, "heapq": 40_000, "simpy": 4_000}
@@ -97,15 +88,15 @@ def against_peers(scale: float) -> Iterator[Line]:
     check_same_work(works["simpy"], plain["simpy"], simpy_engine)
     step = [mean_step_s(work) for work in works.values()]
     idle = "heapq program that knows nothing is ever idle"
-    yield Line("compiled engine, 50 live requests, EDF", rate["compiled"] / 1e6, target=10.0)
-    yield Line("good heapq program (two heaps, virtual time)", rate["heapq"] / 1e6)
-    yield Line(idle, rate["saturated"] / 1e6)
-    yield Line("simpy program", rate["simpy"] / 1e6)
-    yield Line("compiled / heapq", rate["compiled"] / rate["heapq"], "x", 8.0)
-    yield Line(f"compiled / {idle}", rate["compiled"] / rate["saturated"], "x")
-    yield Line("compiled / simpy", rate["compiled"] / rate["simpy"], "x", 400.0)
+    yield line("compiled engine, 50 live requests, EDF", rate["compiled"] / 1e6, target=10.0)
+    yield line("good heapq program (two heaps, virtual time)", rate["heapq"] / 1e6)
+    yield line(idle, rate["saturated"] / 1e6)
+    yield line("simpy program", rate["simpy"] / 1e6)
+    yield line("compiled / heapq", rate["compiled"] / rate["heapq"], "x", 8.0)
+    yield line(f"compiled / {idle}", rate["compiled"] / rate["saturated"], "x")
+    yield line("compiled / simpy", rate["compiled"] / rate["simpy"], "x", 400.0)
     spread = 100.0 * (max(step) / min(step) - 1.0)
-    yield Line("simulated time per event, spread between the three works", spread, "%", 1.0, at_most=True)
+    yield line("simulated time per event, spread between the three works", spread, "%", 1.0, at_most=True)
 
 
 def mean_step_s(requests: RequestTable) -> float:
@@ -123,7 +114,7 @@ def check_same_work(requests: RequestTable, plain: synthetic.PlainWork, *peers: 
         assert np.allclose(ours, finish, rtol=1e-9), f"{peer.__name__} simulates something else"
 
 
-def everything_on(scale: float) -> Iterator[Line]:
+def everything_on(scale: float) -> Iterator[list[Cell]]:
     """Graphs with parallel branches, contention, energy, an SLO per tenant, every layer and decision recorded."""
     costs = synthetic.cost_table(synthetic.networks(branching=True))
     requests = synthetic.closed_loop(costs, int(scale * 40_000) + synthetic.CLIENTS, with_slos=True)
@@ -134,13 +125,13 @@ def everything_on(scale: float) -> Iterator[Line]:
         assert out.events == count == len(out.subjobs) == len(out.decisions)
         assert out.results["energy_j"].min() > 0.0
         name = f"graphs, contention, energy, SLIs, records: {policy}"
-        yield Line(name, count / best_of(4, run) / 1e6, target=target)
+        yield line(name, count / best_of(4, run) / 1e6, target=target)
     for contention in ("max_min", "weighted"):
         run = compiled(requests, True, "edf+f", EngineOptions(contention=contention))
-        yield Line(f"the same with {contention} sharing: edf+f", count / best_of(3, run) / 1e6)
+        yield line(f"the same with {contention} sharing: edf+f", count / best_of(3, run) / 1e6)
 
 
-def under_load(scale: float) -> Iterator[Line]:
+def under_load(scale: float) -> Iterator[list[Cell]]:
     """Open Poisson arrivals, nothing dropped: queues grow to thousands beyond load 1."""
     costs = synthetic.cost_table(synthetic.networks(branching=False))
     count = int(scale * 40_000)
@@ -154,7 +145,7 @@ def under_load(scale: float) -> Iterator[Line]:
             run = compiled(synthetic.poisson(costs, count, load * rate), False, policy, LEAN)
             out = run()
             name = f"open arrivals, load {load:.2f}, {policy}, up to {most_live(out)} live"
-            yield Line(name, out.events / best_of(2, run) / 1e6, target=1.0)
+            yield line(name, out.events / best_of(2, run) / 1e6, target=1.0)
 
 
 def most_live(out: Outcome) -> int:
@@ -182,7 +173,7 @@ def fresh_process(code: str, **environment: str) -> list[float]:
     return [float(word) for word in done.stdout.split()]
 
 
-def start_up() -> Iterator[Line]:
+def start_up() -> Iterator[list[Cell]]:
     """Import, first run with an empty cache of machine code, first run of later processes."""
     fresh_process(IMPORT)
     import_s = statistics.median(fresh_process(IMPORT)[0] for _ in range(5))
@@ -192,16 +183,16 @@ def start_up() -> Iterator[Line]:
         cached = [fresh_process(FIRST_RUN, NUMBA_CACHE_DIR=caches[0])[0] for _ in range(5)]
     cold_s, processor_s = (statistics.median(times) for times in zip(*cold, strict=True))
     first = "first run, fresh process, "
-    yield Line("import eunomia, fresh process", import_s, "s", 0.3, at_most=True)
-    yield Line(f"{first}nothing compiled yet", cold_s, "s", 5.0, at_most=True)
-    yield Line("the same, processor time of the whole process", processor_s, "s")
-    yield Line(f"{first}machine code cached", statistics.median(cached), "s", 1.0, at_most=True)
+    yield line("import eunomia, fresh process", import_s, "s", 0.3, at_most=True)
+    yield line(f"{first}nothing compiled yet", cold_s, "s", 5.0, at_most=True)
+    yield line("the same, processor time of the whole process", processor_s, "s")
+    yield line(f"{first}machine code cached", statistics.median(cached), "s", 1.0, at_most=True)
 
 
 def measure(options: Options) -> Iterator[Table]:
     """A table for each part."""
     scale = 0.1 if options.quick else 1.0
-    parts: dict[str, Callable[[], Iterator[Line]]] = {
+    parts: dict[str, Callable[[], Iterator[list[Cell]]]] = {
         "peers": lambda: against_peers(scale),
         "records": lambda: everything_on(scale),
         "load": lambda: under_load(scale),
@@ -210,4 +201,4 @@ def measure(options: Options) -> Iterator[Table]:
     for name in options.chosen(parts):
         if name != "start-up" or not options.quick:
             notes = [f"Load average {os.getloadavg()[0]:.1f} at the end."] if name == "start-up" else []
-            yield table(name, "what; measured; target; met", (line.cells() for line in parts[name]()), notes)
+            yield table(name, "what; measured; target; met", parts[name](), notes)

@@ -1,15 +1,15 @@
 """Tune every scheduler alike, on the same validation traces. Parts: the families, such as prema or edf.
 
-Every published scheduler, and every order with every placement, gets a grid of at most 24 settings, gate included,
-and the best mean hit rate over the validation traces wins. Writes the choices to
-eunomia/inference/policies/tuned.json, from where ``NAME+tuned`` reads them. The quick run has one short trace and
-two families.
+Every published scheduler, and every order with every placement, gets a grid of at most 24 settings, gate included:
+studies/tuning/families.toml. The best mean hit rate over the validation traces wins. The choices are written to
+eunomia/inference/policies/tuned.json, from where ``NAME+tuned`` reads them. The quick run has one short trace and two
+families.
 """
 
 from __future__ import annotations
 
 import json
-import math
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -29,36 +29,22 @@ from eunomia.study.inference.tuning import (
 )
 
 SETS, LOADS, BANDWIDTH_GB_S = ("moca-light", "moca-heavy", "moca-mixed"), (0.85, 1.15), 16.0
-GATES = (math.inf, 1.0, 0.9, 0.8, 0.7, 0.6)
-PLACES = ("any_idle", "pref", "eft", "eft_ca")
-MAGMA = (
-    (20e-6, (100, 30, 10)),
-    (10e-6, (50, 25, 10)),
-    (5e-6, (25, 10, 5)),
-)  # two, seven and twenty or ten samples
+FILE = ROOT / "studies" / "tuning" / "families.toml"
 
 
-def _families() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Name and settings, the published ones first."""
-    for name in ("prema", "planaria", "moca", "moca_split"):
-        yield name, grid(name, place=PLACES, gate=GATES)
-    for name in ("aurora", "pressure"):
-        yield name, grid(name, gate=GATES)
-    yield "herald", grid("herald", theta=(0.5, 0.0, 0.25, 1.0), gate=GATES)
-    yield "dream", grid("dream", alpha=(50.0, 0.5, 5.0, 500.0), gate=GATES)
-    yield "dream_drop", grid("dream", drop=(True,), alpha=(50.0, 0.5, 5.0, 500.0), gate=GATES)
-    yield "dysta", grid("dysta", beta=(0.01, 0.001, 0.1, 1.0), gate=GATES)
-    yield "virtual_deadlines", grid("virtual_deadlines", mix=(0.0, 0.33, 0.67, 1.0), gate=GATES)
-    yield "veltair", grid("veltair", layers=(4.0, 1.0, 8.0, 16.0), gate=GATES)
-    yield "layerweaver", grid("layerweaver", window=(0.5, 0.0, 0.25, 1.0), gate=GATES)
-    tried = (grid("magma", budget_s=(budget,), jobs=jobs, gate=(math.inf, 1.0)) for budget, jobs in MAGMA)
-    yield "magma", tuple(name for names in tried for name in names)
-    for order in ("fcfs", "edf", "sjf", "llf", "heft", "edf_bytes"):
-        placed = (f"{order}+f" + ("" if place == "any_idle" else f"+{place}") for place in PLACES)
-        yield order, tuple(name for names in placed for name in grid(names, gate=GATES))
+def _families() -> dict[str, tuple[str, ...]]:
+    """Settings of every family, its default first."""
+    found: dict[str, tuple[str, ...]] = {}
+    for entry in tomllib.loads(FILE.read_text(encoding="utf-8"))["family"]:
+        names, placed = entry.pop("names"), entry.pop("placed", [""])
+        of = entry.pop("of", None)
+        for name in names:
+            tried = (grid(f"{of or name}{end}", **entry) for end in placed)
+            found[name] = found.get(name, ()) + tuple(setting for each in tried for setting in each)
+    return found
 
 
-FAMILIES = dict(_families())
+FAMILIES = _families()
 
 
 def problems(

@@ -88,6 +88,21 @@ def eunomia(
     return LearnedPolicy(weights, f"eunomia, promises: {promise}", starve, alarm, policy.shared)
 
 
+def eunomia_attainment(starve: float = math.inf, alarm: float = ALARM) -> LearnedPolicy:
+    """Learned for SLO attainment: as many tenant-model pairs as possible meet their SLO. Loses hits for it."""
+    return eunomia("attainment", starve=starve, alarm=alarm)
+
+
+def eunomia_shortfall(starve: float = math.inf, alarm: float = ALARM) -> LearnedPolicy:
+    """Learned for a small mean shortfall of tenant-model pairs below their SLO. Loses hits for it."""
+    return eunomia("shortfall", starve=starve, alarm=alarm)
+
+
+def eunomia_max_min(starve: float = math.inf, alarm: float = ALARM) -> LearnedPolicy:
+    """Learned for the worst tenant-model pair: its shortfall below its SLO as small as possible. Loses hits for it."""
+    return eunomia("max_min", starve=starve, alarm=alarm)
+
+
 def relmas() -> Any:
     """RELMAS, re-implemented: an LSTM gives every waiting sub-job a priority and an accelerator; DDPG.
 

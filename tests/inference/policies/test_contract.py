@@ -139,7 +139,7 @@ def test_legal_stepped_as_compiled_and_repeatable(name: str) -> None:
     assert len(compiled.subjobs) == sum(3 if pair == 0 else 4 for pair in case.requests.pair)
 
 
-EVENTS_ALONE = ("eunomia",)  # learned at events
+EVENTS_ALONE = ("eunomia", "eunomia-attainment", "eunomia-shortfall", "eunomia-max-min")  # learned at events
 
 
 @every_policy

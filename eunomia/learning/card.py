@@ -20,11 +20,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.core.arrays import Floats
 from eunomia.core.atomic import write_bytes, write_text
 from eunomia.core.errors import ConfigError, RecordError
 
 FORMAT = 1
-Floats = npt.NDArray[np.float64]
 Card = dict[str, Any]  # parsed JSON
 FAMILIES = {
     "eunomia": "eunomia.learning.policy.checkpoint:Checkpoint",

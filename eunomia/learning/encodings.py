@@ -22,12 +22,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Flags, Floats
 from eunomia.core.errors import UnknownNameError
 
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 Starts = list[tuple[int, int]]
 
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Floats
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import SLI_KINDS, Problem
 
-Floats = npt.NDArray[np.float64]
 HIT_RATE = SLI_KINDS.index("hit_rate")
 
 

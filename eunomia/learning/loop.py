@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
 from eunomia.learning.episodes import Task
-from eunomia.learning.state import Arrays, Entry, Floats, Pieces, State, read_state, write_state
+from eunomia.learning.state import Arrays, Entry, Pieces, State, read_state, write_state
 from eunomia.learning.workers import Crew, Workers
 
 

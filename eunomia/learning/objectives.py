@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.inference.kernel.layout import DROPPED, HIT
 from eunomia.inference.problem import SLI_KINDS, Jobs
@@ -31,7 +32,6 @@ from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.episodes import Episode, Sampler, Task
 from eunomia.workload.tenant import Slo
 
-Floats = npt.NDArray[np.float64]
 TOLERANCE = 1e-12
 WORST = 1.0  # a latency of twice its target, and all that is slower
 NEAR = 0.1  # of a hit rate

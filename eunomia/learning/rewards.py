@@ -30,19 +30,8 @@ from eunomia.core.errors import UnknownNameError
 # Columns of a tally (E, len(TALLY)): sums since the start of the episode, or values now.
 TALLY = ("hits", "misses", "short_misses", "slowdown", "overload_s", "laxity_ratio", "crowded", "attainment", "spread",
          "duration_s", "requests")  # fmt: skip
-(
-    HITS,
-    MISSES,
-    SHORT_MISSES,
-    SLOWDOWN,
-    OVERLOAD,
-    LAXITY_RATIO,
-    CROWDED,
-    ATTAINMENT,
-    SPREAD,
-    DURATION,
-    REQUESTS,
-) = range(len(TALLY))
+HITS, MISSES, SHORT_MISSES, SLOWDOWN, OVERLOAD, LAXITY_RATIO = range(6)
+CROWDED, ATTAINMENT, SPREAD, DURATION, REQUESTS = range(6, len(TALLY))
 
 
 @dataclass(frozen=True)

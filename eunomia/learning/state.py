@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.core.arrays import Floats
 from eunomia.core.atomic import write_bytes
 from eunomia.core.errors import RecordError
 
-Floats = npt.NDArray[np.float64]
 Arrays = dict[str, npt.NDArray[Any]]
 Pieces = Mapping[str, Arrays]
 Entry = dict[str, float]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from eunomia.config.training import StageConfig
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
 from eunomia.learning.agents import Context
 from eunomia.learning.agents.codec import Codec
@@ -16,7 +17,7 @@ from eunomia.learning.episodes import Episode, Task
 from eunomia.learning.loop import Agent
 from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.learning.policy.weights import Weights
-from eunomia.learning.state import Arrays, Entry, Floats, Pieces
+from eunomia.learning.state import Arrays, Entry, Pieces
 from eunomia.learning.workers import Workers
 
 # What each stage trains; ``sharing``: the price of a start where bandwidth is shared, alone.

@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from eunomia.contract.view import Assign, View
+from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.learning.distill.inputs import NAMES
 from eunomia.learning.distill.rules import RuleSet
 from eunomia.learning.observation.plain import observe, pair_features
@@ -21,10 +21,7 @@ from eunomia.learning.observation.sharing import PROPORTIONAL, describe_share, l
 from eunomia.learning.observation.table import JOB
 from eunomia.learning.policy.decide import TRIED
 from eunomia.learning.policy.trees import GLOBAL_AT, PAIR_AT, SHARE_AT
-from eunomia.learning.policy.weights import Floats, Weights
-
-Flags = npt.NDArray[np.bool_]
-Whole = npt.NDArray[np.int64]
+from eunomia.learning.policy.weights import Weights
 
 
 class Source(Protocol):
@@ -142,7 +139,7 @@ def _price(row: Floats, way: int, lane_demand: Floats, extra: float, bandwidth: 
 
 def _alternatives(
     view: View, i: int, free_s: Floats, busy: Flags, running: float, heuristic: Weights, own: Floats
-) -> tuple[Whole, Floats, Floats]:
+) -> tuple[Ints, Floats, Floats]:
     """Accelerators that may be named, minus finish over least finish on each, and their inputs."""
     bandwidth = float(view.system["bandwidth_bytes_s"])
     c, slow = view.latency_s[i], max(1.0, running / bandwidth)

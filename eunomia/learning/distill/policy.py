@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from eunomia.core.arrays import Floats
 from eunomia.learning.distill.inputs import PARTS
 from eunomia.learning.distill.rules import RuleSet
 from eunomia.learning.policy.learned import LearnedPolicy
-from eunomia.learning.policy.weights import KIND, NETWORK, RESIDUAL, TREES, Floats
+from eunomia.learning.policy.weights import KIND, NETWORK, RESIDUAL, TREES
 
 
 def pack(rules: RuleSet, starve: float = np.inf, alarm: float = 1.0) -> Floats:

@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import UnknownNameError
 from eunomia.learning.distill.inputs import PARTS
 from eunomia.learning.distill.text import to_text
 from eunomia.learning.distill.tree import Tree, constant
 from eunomia.learning.observation.table import JOB
-from eunomia.learning.policy.weights import Floats, Weights
+from eunomia.learning.policy.weights import Weights
 
 
 @dataclass(frozen=True, eq=False)

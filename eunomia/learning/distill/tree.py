@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
+from eunomia.core.arrays import Floats, Ints
+
 LEAF = -1
 
 
@@ -19,9 +18,9 @@ class Tree:
     ``feature`` is LEAF at leaves, where ``value`` counts.
     """
 
-    feature: Whole
+    feature: Ints
     threshold: Floats
-    right: Whole
+    right: Ints
     value: Floats
 
     @property
@@ -37,7 +36,7 @@ class Tree:
             deep[node + 1] = deep[self.right[node]] = deep[node] + 1
         return int(deep.max())
 
-    def leaf_of(self, inputs: Floats) -> Whole:
+    def leaf_of(self, inputs: Floats) -> Ints:
         """(n,) node number of the leaf of every row of ``inputs`` (n, NAMES)."""
         node = np.zeros(len(inputs), np.int64)
         going = self.feature[node] != LEAF
@@ -80,5 +79,5 @@ def node(feature: int, threshold: float, low: Tree, high: Tree) -> Tree:
     )
 
 
-def _shift(tree: Tree, by: int) -> Whole:
+def _shift(tree: Tree, by: int) -> Ints:
     return np.where(tree.feature == LEAF, 0, tree.right + by)

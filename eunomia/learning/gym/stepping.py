@@ -18,10 +18,10 @@ from eunomia.inference.kernel.loop import ASK
 from eunomia.inference.kernel.memory import KERNEL_TYPE, Record
 from eunomia.inference.kernel.signatures import DECIDE_TYPE, KEY_TYPE
 from eunomia.learning import rewards
-from eunomia.learning.observation.compiled import CROWDED, LAXITY_RATIO, observe
+from eunomia.learning.observation.compiled import observe
 from eunomia.learning.observation.groups import by_deadline
 from eunomia.learning.observation.pairs import describe_pair, finish_times
-from eunomia.learning.observation.table import JOB
+from eunomia.learning.observation.table import CROWDED, JOB, LAXITY_RATIO
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

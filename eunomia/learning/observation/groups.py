@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Floats, Ints
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Record
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 # Columns of the table of waiting requests.
 DUE, REMAINING, VOLUME, PATH, ISO, LATE, LAYERS = range(7)

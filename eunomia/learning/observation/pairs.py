@@ -9,10 +9,8 @@ import numpy as np
 from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Record
+from eunomia.learning.observation import table as f
 from eunomia.learning.observation.compiled import TINY_S, clip
-from eunomia.learning.observation.table import PAIR
-
-SLOWER, LATER, DEMAND, OVERFLOW, LAXITY_AFTER, WOULD_MISS, SWITCH = range(len(PAIR))
 
 
 @jitted
@@ -34,10 +32,10 @@ def describe_pair(
     bandwidth = system.bandwidth_bytes_s
     laxity_s = job.deadline_s - system.now_s - job.path_best_s
     extra_s = finish_s - least_s
-    x[SLOWER] = math.log(max(c_s, TINY_S) / max(least_s, TINY_S))
-    x[LATER] = min(4.0, finish_s / max(soonest_s, TINY_S) - 1.0)
-    x[DEMAND] = min(4.0, demand / bandwidth)
-    x[OVERFLOW] = min(4.0, max(0.0, (running + demand) / bandwidth - 1.0))
-    x[LAXITY_AFTER] = 0.5 * clip((laxity_s - extra_s) / (max(job.work_best_s, TINY_S) + layer_s), -2.0, 3.0)
-    x[WOULD_MISS] = 1.0 if laxity_s < extra_s else 0.0
-    x[SWITCH] = 1.0 if last_request >= 0 and last_request != job.request else 0.0
+    x[f.SLOWER] = math.log(max(c_s, TINY_S) / max(least_s, TINY_S))
+    x[f.LATER] = min(4.0, finish_s / max(soonest_s, TINY_S) - 1.0)
+    x[f.DEMAND] = min(4.0, demand / bandwidth)
+    x[f.OVERFLOW] = min(4.0, max(0.0, (running + demand) / bandwidth - 1.0))
+    x[f.LAXITY_AFTER] = 0.5 * clip((laxity_s - extra_s) / (max(job.work_best_s, TINY_S) + layer_s), -2.0, 3.0)
+    x[f.WOULD_MISS] = 1.0 if laxity_s < extra_s else 0.0
+    x[f.SWITCH] = 1.0 if last_request >= 0 and last_request != job.request else 0.0

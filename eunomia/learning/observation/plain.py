@@ -6,9 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.contract.view import View
+from eunomia.core.arrays import Floats
 from eunomia.learning.observation.table import FAR, GLOBAL, JOB, LOST_GAP, MARGIN, PAIR
-
-Floats = npt.NDArray[np.float64]
 
 
 def observe(view: View) -> tuple[Floats, Floats]:

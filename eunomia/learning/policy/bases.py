@@ -12,9 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.learning.observation.table import JOB
-from eunomia.learning.policy.weights import PLACES, Floats, Weights
+from eunomia.learning.policy.weights import PLACES, Weights
 
 STEP = 1000.0
 

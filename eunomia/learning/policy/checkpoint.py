@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import RecordError
 from eunomia.learning import card as cards
-from eunomia.learning.card import Card, Floats, Parts
+from eunomia.learning.card import Card, Parts
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, SHARE, START, VERSION
 from eunomia.learning.policy.weights import Weights
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from eunomia.contract.view import SYSTEM
 from eunomia.core.addresses import block_of
+from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Record
 from eunomia.learning.observation.compiled import observe
@@ -29,10 +29,6 @@ from eunomia.learning.policy import weights as at
 from eunomia.learning.policy.guards import is_strange, note_ranges
 from eunomia.learning.policy.network import evaluate
 from eunomia.learning.policy.trees import ORDER_TREE, PLACE_TREE, START_TREE, ask_tree
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 TRIED = 16
 N_JOB, N_PAIR, N_GLOBAL, N_SHARE = len(JOB), len(PAIR), len(GLOBAL), len(SHARE)

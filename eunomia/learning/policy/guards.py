@@ -8,24 +8,11 @@ average has fallen to half the level.
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
+from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Record
 from eunomia.learning.observation.table import JOB
-from eunomia.learning.policy.weights import (
-    ALARM,
-    ALARMS,
-    COUNTERS,
-    HIGH,
-    LOW,
-    SEEN_HIGH,
-    SEEN_LOW,
-    STRANGE,
-)
-
-Floats = npt.NDArray[np.float64]
+from eunomia.learning.policy import weights as at
 
 SHARE, MARGIN, RATE = 0.15, 0.25, 0.01
 AVERAGE, ALARMED = 4, 5  # places in system.memory
@@ -39,8 +26,8 @@ def _outside(jobs: Floats, block: Floats) -> float:
     for i in range(len(jobs)):
         outside = 0
         for f in range(N_JOB):
-            room = MARGIN * (block[HIGH + f] - block[LOW + f])
-            if jobs[i, f] < block[LOW + f] - room or jobs[i, f] > block[HIGH + f] + room:
+            room = MARGIN * (block[at.HIGH + f] - block[at.LOW + f])
+            if jobs[i, f] < block[at.LOW + f] - room or jobs[i, f] > block[at.HIGH + f] + room:
                 outside += 1
         worst = max(worst, outside)
     return worst / N_JOB
@@ -52,12 +39,12 @@ def is_strange(jobs: Floats, block: Floats, system: Record) -> bool:
     memory = system.memory
     strange = 1.0 if _outside(jobs, block) > SHARE else 0.0
     memory[AVERAGE] += RATE * (strange - memory[AVERAGE])
-    if memory[ALARMED] == 0.0 and memory[AVERAGE] > block[ALARM]:
+    if memory[ALARMED] == 0.0 and memory[AVERAGE] > block[at.ALARM]:
         memory[ALARMED] = 1.0
-        block[COUNTERS + ALARMS] += 1.0
-    elif memory[ALARMED] == 1.0 and memory[AVERAGE] < 0.5 * block[ALARM]:
+        block[at.COUNTERS + at.ALARMS] += 1.0
+    elif memory[ALARMED] == 1.0 and memory[AVERAGE] < 0.5 * block[at.ALARM]:
         memory[ALARMED] = 0.0
-    block[COUNTERS + STRANGE] += strange
+    block[at.COUNTERS + at.STRANGE] += strange
     return memory[ALARMED] == 1.0  # type: ignore[no-any-return]
 
 
@@ -66,5 +53,5 @@ def note_ranges(jobs: Floats, block: Floats) -> None:
     """Widen the ranges of features seen so far (while a policy's ranges are being recorded)."""
     for i in range(len(jobs)):
         for f in range(N_JOB):
-            block[SEEN_LOW + f] = min(block[SEEN_LOW + f], jobs[i, f])
-            block[SEEN_HIGH + f] = max(block[SEEN_HIGH + f], jobs[i, f])
+            block[at.SEEN_LOW + f] = min(block[at.SEEN_LOW + f], jobs[i, f])
+            block[at.SEEN_HIGH + f] = max(block[at.SEEN_HIGH + f], jobs[i, f])

@@ -9,35 +9,20 @@ import numpy as np
 
 from eunomia.contract.contention import CONTENTION
 from eunomia.contract.view import Assign, View
+from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.setup import DECIDE, Rules
 from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE
 from eunomia.learning.observation.sharing import WAY_OF, WAYS
 from eunomia.learning.observation.table import JOB
+from eunomia.learning.policy import weights as at
 from eunomia.learning.policy.decide import decide
-from eunomia.learning.policy.weights import (
-    COLLECT,
-    COUNTED,
-    COUNTERS,
-    GATE,
-    RESIDUAL,
-    SEEN_HIGH,
-    SEEN_LOW,
-    UNSHARED,
-    WAY,
-    Floats,
-    Weights,
-)
+from eunomia.learning.policy.weights import Weights
 
-APART = tuple(
-    name for name, model in CONTENTION.items() if model.described_as is None
-)  # ways of sharing in which no layer slows another
-FOLDERS = (
-    "inference/kernel",
-    "inference/policies",
-    "learning/observation",
-    "learning/policy",
-)  # of what the decision calls
+# Ways of sharing in which no layer slows another.
+APART = tuple(name for name, model in CONTENTION.items() if model.described_as is None)
+# Of what the decision calls.
+FOLDERS = ("inference/kernel", "inference/policies", "learning/observation", "learning/policy")
 
 
 @cache
@@ -74,10 +59,10 @@ class LearnedPolicy:
     def attach(self, engine: Any) -> Any:
         """A run begins: is there anything that its accelerators share, and how?"""
         apart = self.shared and engine.problem.contention in APART
-        self.block[GATE] = np.inf if apart else self.weights.gate
-        self.block[RESIDUAL] = float(self.learned and not apart)
-        self.block[WAY] = WAYS.index(WAY_OF.get(engine.problem.contention, WAYS[0]))
-        self.block[COUNTERS + UNSHARED] += float(apart)
+        self.block[at.GATE] = np.inf if apart else self.weights.gate
+        self.block[at.RESIDUAL] = float(self.learned and not apart)
+        self.block[at.WAY] = WAYS.index(WAY_OF.get(engine.problem.contention, WAYS[0]))
+        self.block[at.COUNTERS + at.UNSHARED] += float(apart)
         return None
 
     @property
@@ -93,17 +78,19 @@ class LearnedPolicy:
     @property
     def counts(self) -> dict[str, int]:
         """What happened since the policy was made: decisions, starts, holds, and how often each guard acted."""
-        return {name: int(self.block[COUNTERS + i]) for i, name in enumerate(COUNTED)}
+        return {name: int(self.block[at.COUNTERS + i]) for i, name in enumerate(at.COUNTED)}
 
     def collect(self, wanted: bool = True) -> None:
         """Record the ranges of job features from now on, or stop."""
-        self.block[COLLECT] = float(wanted)
+        self.block[at.COLLECT] = float(wanted)
 
     @property
     def seen(self) -> tuple[Floats, Floats]:
         """Least and greatest value of each job feature while recording."""
         size = len(JOB)
-        return self.block[SEEN_LOW : SEEN_LOW + size].copy(), self.block[SEEN_HIGH : SEEN_HIGH + size].copy()
+        return self.block[at.SEEN_LOW : at.SEEN_LOW + size].copy(), self.block[
+            at.SEEN_HIGH : at.SEEN_HIGH + size
+        ].copy()
 
     def __call__(self, view: View) -> list[Assign]:
         """Ask the compiled function about one View."""

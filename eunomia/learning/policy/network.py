@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.jit import jitted
 from eunomia.learning.observation.table import GLOBAL, JOB
 from eunomia.learning.policy.weights import CENTRE, INVERSE, KINDS, NETWORK
-
-Floats = npt.NDArray[np.float64]
 
 N_JOB, N_GLOBAL = len(JOB), len(GLOBAL)
 POINTER = KINDS.index("pointer")

@@ -7,13 +7,11 @@ node follows it. The offsets of the three trees stand where the network of a lea
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.jit import jitted
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR
 from eunomia.learning.policy.weights import NETWORK
-
-Floats = npt.NDArray[np.float64]
 
 COLUMNS = 4
 ORDER_TREE, PLACE_TREE, START_TREE = NETWORK, NETWORK + 1, NETWORK + 2  # where their offsets stand

@@ -20,12 +20,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError, UnknownNameError
+from eunomia.learning.card import check_tensors
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, SHARE, START
-
-Floats = npt.NDArray[np.float64]
 
 KINDS = ("linear", "hidden", "pointer")
 TREES = len(KINDS)  # the kind of a block that holds distilled rules (policy/trees.py)
@@ -91,11 +90,7 @@ class Weights:
             raise ConfigError(f"bandwidth gate is {self.gate}; it must be positive (0.8 to 1.1 is usual)")
         if self.kind != "linear" and not 1 <= self.units <= 256:
             raise ConfigError(f"a {self.kind} network has {self.units} units; give 1 to 256")
-        for name, shape in self.shapes().items():
-            value = self.tensors().get(name)
-            if value is None or value.shape != shape:
-                found = "missing" if value is None else f"of shape {value.shape}"
-                raise ConfigError(f"weights '{name}' are {found}; a {self.kind} policy needs shape {shape}")
+        check_tensors(f"{self.kind} policy's", self.tensors(), self.shapes())
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Names and shapes of all tensors."""
@@ -112,23 +107,16 @@ class Weights:
     @property
     def learned(self) -> bool:
         """Whether anything was added to the heuristic."""
-        return any(
-            np.any(self.tensors()[n])
-            for n in ("job", "pair", "start", "share", "out", "out_start")
-            if n in self.tensors()
-        )
+        tensors = self.tensors()
+        return any(np.any(tensors.get(n, 0.0)) for n in ("job", "pair", "start", "share", "out", "out_start"))
 
     def pack(self, starve: float = np.inf, alarm: float = 1.0) -> Floats:
         """The block. ``starve``: age, in isolated times, beyond which a request goes first; ``alarm``: see guards."""
         parts = [self.network[name].ravel() for name in network_shapes(self.kind, self.units)]
         block = np.zeros(NETWORK + sum(map(len, parts)))
         block[KIND], block[UNITS], block[PLACE] = KINDS.index(self.kind), self.units, PLACES.index(self.place)
-        block[GATE], block[RESIDUAL], block[STARVE], block[ALARM] = (
-            self.gate,
-            float(self.learned),
-            starve,
-            alarm,
-        )
+        block[GATE], block[RESIDUAL], block[STARVE] = self.gate, float(self.learned), starve
+        block[ALARM] = alarm
         places = ((BASE, self.base), (JOB_AT, self.job), (PAIR_AT, self.pair), (START_AT, self.start),
                   (SHARE_AT, self.share), (LOW, self.low), (HIGH, self.high), (CENTRE, self.centre),
                   (INVERSE, 1.0 / self.spread))  # fmt: skip

@@ -12,6 +12,7 @@ import numpy as np
 from eunomia.config import load_scenario
 from eunomia.config.load import read_table
 from eunomia.config.training import TrainingConfig, load_training
+from eunomia.core.arrays import Floats
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
 from eunomia.inference.simulate import simulate_problem
@@ -27,7 +28,6 @@ from eunomia.learning.objectives import value as worth
 from eunomia.learning.policy.bases import base_weights
 from eunomia.learning.policy.checkpoint import Checkpoint
 from eunomia.learning.policy.learned import LearnedPolicy
-from eunomia.learning.policy.weights import Floats
 from eunomia.metrics.statistics import interval
 from eunomia.study.learning.scenarios import ScenarioSampler
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from eunomia.config import Scenario
 from eunomia.contract.traits import COUNTS
+from eunomia.core.arrays import Floats
 from eunomia.core.data import Data
 from eunomia.learning.load import load_policy
-from eunomia.learning.policy.weights import Floats
 from eunomia.metrics.statistics import Estimate, interval
 from eunomia.metrics.summary import METRICS
 from eunomia.report.charts import bars

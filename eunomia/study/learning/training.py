@@ -19,6 +19,7 @@ import numpy as np
 
 from eunomia.config.algorithm import DeferrableAlgorithm, OwnAlgorithm, PlacementAlgorithm
 from eunomia.config.training import NETWORKS, StageConfig, TrainingConfig
+from eunomia.core.arrays import Floats
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
 from eunomia.hardware.table import CostTable
@@ -34,7 +35,7 @@ from eunomia.learning.objectives import PROMISED, task_of, value
 from eunomia.learning.policy.bases import TERMS, base_weights, with_promise
 from eunomia.learning.policy.checkpoint import Checkpoint, save
 from eunomia.learning.policy.learned import LearnedPolicy
-from eunomia.learning.policy.weights import Floats, Weights
+from eunomia.learning.policy.weights import Weights
 from eunomia.learning.workers import Crew
 from eunomia.report.table import Table
 from eunomia.report.units import counted

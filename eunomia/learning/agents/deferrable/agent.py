@@ -12,6 +12,7 @@ import numpy as np
 
 from eunomia.config.algorithm import DeferrableAlgorithm
 from eunomia.contract.view import Policy
+from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.agents import Context
@@ -19,7 +20,7 @@ from eunomia.learning.agents.cmaes import SearchAgent
 from eunomia.learning.agents.deferrable.policy import RULES, Deferring
 from eunomia.learning.agents.evolution import new_evolution
 from eunomia.learning.episodes import Episode
-from eunomia.learning.state import Arrays, Floats
+from eunomia.learning.state import Arrays
 from eunomia.learning.workers import Workers
 
 

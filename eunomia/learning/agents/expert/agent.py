@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from eunomia.config.training import StageConfig
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
 from eunomia.learning.agents import Context
 from eunomia.learning.agents.cmaes import WeightsAgent
@@ -20,7 +21,7 @@ from eunomia.learning.agents.expert.labels import Labels, collect, together
 from eunomia.learning.agents.expert.regret import Descent, descend
 from eunomia.learning.episodes import Episode
 from eunomia.learning.policy.weights import Weights
-from eunomia.learning.state import Arrays, Entry, Floats, Pieces
+from eunomia.learning.state import Arrays, Entry, Pieces
 from eunomia.learning.workers import Workers
 
 # What is trained; decisions to hold only where the settings say so: labels overrate them (results/learned.md).

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.core.arrays import Floats
 from eunomia.learning.distill.fitting.teacher import three_digits
-from eunomia.learning.policy.weights import Floats
 
 BINS = 32  # thresholds per feature: quantiles, rounded to three digits
 

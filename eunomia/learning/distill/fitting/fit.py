@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
 from eunomia.learning.distill.fitting.formula import short_formula, with_formula
 from eunomia.learning.distill.fitting.grow import grow_trees
@@ -24,7 +25,7 @@ from eunomia.learning.episodes import Sampler
 from eunomia.learning.objectives import value
 from eunomia.learning.observation.table import JOB
 from eunomia.learning.policy.learned import LearnedPolicy
-from eunomia.learning.policy.weights import Floats, Weights
+from eunomia.learning.policy.weights import Weights
 
 
 @dataclass(frozen=True)

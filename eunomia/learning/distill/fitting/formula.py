@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from eunomia.core.arrays import Floats
 from eunomia.learning.distill.fitting.grow import centred
 from eunomia.learning.distill.fitting.samples import Samples
 from eunomia.learning.distill.fitting.teacher import three_digits
 from eunomia.learning.observation.table import JOB
-from eunomia.learning.policy.weights import Floats
 
 ENOUGH = 1e-6  # share of the spread below which nothing is left to explain
 

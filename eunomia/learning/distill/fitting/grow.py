@@ -12,14 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Floats, Ints
 from eunomia.learning.distill.fitting.samples import Samples
 from eunomia.learning.distill.fitting.teacher import three_digits
 from eunomia.learning.distill.tree import LEAF, Tree, constant, node
-from eunomia.learning.policy.weights import Floats
 
-Whole = npt.NDArray[np.int64]
 SMALLEST = 0.002  # least share of the weight in a leaf
 RIDGE = 1e-4  # of leaf values, as a share of the total weight
 ROUNDS = 2  # of growing anew with the groups' errors taken off
@@ -36,7 +34,7 @@ class _Split:
 class _Leaf:
     """A leaf of a growing tree; once split, ``children`` are the numbers of its parts."""
 
-    rows: Whole
+    rows: Ints
     split: _Split | None
     children: tuple[int, int] | None = None
 
@@ -56,7 +54,7 @@ class Grower:
         self._leaves = [_Leaf(rows, self._best(rows))]
         self.leaves = 1
 
-    def _best(self, rows: Whole) -> _Split | None:
+    def _best(self, rows: Ints) -> _Split | None:
         """The split with the greatest fall of the squared error."""
         best: _Split | None = None
         weight, weighted = self._weight[rows], self._weight[rows] * self._target[rows]

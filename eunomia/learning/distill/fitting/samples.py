@@ -13,9 +13,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from eunomia.contract.view import Assign, View
+from eunomia.core.arrays import Floats, Ints
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.distill.fitting.bins import codes_of, edges_of
 from eunomia.learning.distill.fitting.teacher import ByTeacher
@@ -23,9 +23,7 @@ from eunomia.learning.distill.inputs import NAMES, PARTS
 from eunomia.learning.distill.plain import Log, Source, decide
 from eunomia.learning.episodes import Episode
 from eunomia.learning.observation.sharing import PROPORTIONAL, WAY_OF, WAYS
-from eunomia.learning.policy.weights import Floats
 
-Whole = npt.NDArray[np.int64]
 MOST = 24  # waiting sub-jobs kept of one decision: the teacher's first ones
 PLACED = 3  # placements kept of one decision: the first ones
 NEAR = 0.1  # margin, as a share of B, at which a start counts half
@@ -39,10 +37,10 @@ class Samples:
     base: Floats
     target: Floats
     weight: Floats
-    group: Whole  # ascending from 0; all 0 apart for starts: every row is a group of its own
+    group: Ints  # ascending from 0; all 0 apart for starts: every row is a group of its own
 
     @cached_property
-    def bins(self) -> list[tuple[Floats, Whole]]:
+    def bins(self) -> list[tuple[Floats, Ints]]:
         """Per column of ``inputs``: the thresholds that trees may ask for, and the bin of every row."""
         columns = self.inputs.T
         return [(edges, codes_of(column, edges)) for column in columns for edges in [edges_of(column)]]

@@ -7,10 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
+from eunomia.core.arrays import Floats
 from eunomia.learning.observation.table import JOB, START_JOB
 from eunomia.learning.policy.network import REACH
 from eunomia.learning.policy.trees import GLOBAL_AT, PAIR_AT, SHARE_AT
-from eunomia.learning.policy.weights import Floats, Weights
+from eunomia.learning.policy.weights import Weights
 
 
 def three_digits(value: float) -> float:

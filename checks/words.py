@@ -22,12 +22,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LONGEST_LINE, LONGEST_SUBJECT, LONGEST_SENTENCE = 120, 72, 25
-LATER = (
-    "eunomia/learning/",
-    "eunomia/inference/kernel/",
-)  # sentences of their docstrings are not checked yet
+LATER = ("eunomia/inference/kernel/",)  # sentences of their docstrings are not checked yet
 FIRST_SUBJECT = "a35bcb486c"  # subjects are checked from the commit after this one
-KNOWN = {"a1ef2ce", "b0fa78c"}  # subjects of 77 and 75 characters; published history stays as it is
+KNOWN = {"a1ef2ce", "b0fa78c", "653fe11"}  # subjects of 75 to 78 characters; published history stays as it is
 
 # pattern (case does not matter) -> what to write instead
 RETIRED = {

@@ -156,11 +156,11 @@ def policies(
     ] = None,
     learned: Annotated[
         str | None,
-        typer.Argument(metavar="[POLICY]", help="After show: a learned policy, or its card (.json)."),
+        typer.Argument(metavar="[POLICY]", help="After show: a learned policy, or its checkpoint (.json)."),
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """List the policies, say what one does, or show the card of a learned one: eunomia policies show eunomia."""
+    """List the policies, say what one does, or describe a checkpoint: eunomia policies show eunomia."""
     if name == "show" or learned is not None:
         from eunomia.cli.learn import show
 

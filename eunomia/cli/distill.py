@@ -32,7 +32,7 @@ class DistillOptions:
     on: Annotated[
         Path | None,
         typer.Option(
-            "--on", metavar="FILE", help="Training file or scenario; default: the card's training file."
+            "--on", metavar="FILE", help="Training file or scenario; default: the checkpoint's training file."
         ),
     ] = None
     rounds: Annotated[int, typer.Option(help="Rounds; from the second on, the rules drive.")] = 3
@@ -47,7 +47,7 @@ class DistillOptions:
 
 def distill(
     policy: Annotated[
-        str, typer.Argument(metavar="POLICY", help="A shipped policy, or the card of one (.json).")
+        str, typer.Argument(metavar="POLICY", help="A shipped policy, or a checkpoint (.json).")
     ],
     options: DistillOptions,
 ) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from eunomia.study.learning.training import Outcome
 
 PolicyCard = Annotated[
-    str, typer.Argument(metavar="POLICY", help="A shipped policy, or the card of one (.json).")
+    str, typer.Argument(metavar="POLICY", help="A shipped policy, or a checkpoint (.json).")
 ]
 
 
@@ -73,7 +73,7 @@ class TrainOptions:
     quiet: opt.Quiet = False
 
     def command(self, training: Path | None) -> str:
-        """What the policy's card says of the command."""
+        """What the checkpoint says of the command."""
         words = ["eunomia train", str(training or ""), f"--twin {self.twin.name}" if self.twin else ""]
         return " ".join([word for word in words if word] + [f"--set {text}" for text in self.sets or ()])
 
@@ -190,7 +190,7 @@ def export(
 
 
 def show(policy: str, as_json: bool = False) -> None:
-    """Print the card of a policy: what it sees, what it was trained on, how it did."""
+    """Describe the checkpoint of a policy: what it sees, what it was trained on, how it did."""
     from eunomia.learning.load import card_of
 
     card = card_of(policy)

@@ -46,7 +46,7 @@ class PromoteOptions:
         bool, typer.Option("--even-if-equal", help="Pass where the recording cannot tell the two apart.")
     ] = False
     margin: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Hit rate that may be lost where more promises are kept.")
+        float, typer.Option(min=0.0, max=1.0, help="Hit rate that may be lost where more SLOs are met.")
     ] = 0.05
     check: Annotated[bool, typer.Option("--check", help="Judge only; change nothing.")] = False
     rollback: Annotated[
@@ -59,7 +59,7 @@ def promote(
     url: Url,
     policy: Annotated[
         str | None,
-        typer.Argument(metavar="POLICY", help="A card (.json), rules (.toml) or a registered name."),
+        typer.Argument(metavar="POLICY", help="A checkpoint (.json), rules (.toml) or a registered name."),
     ] = None,
     *,
     options: PromoteOptions,

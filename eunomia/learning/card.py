@@ -1,10 +1,11 @@
 """A checkpoint of a learned policy: tensors in ``NAME.safetensors``, what they mean in the card ``NAME.json``.
 
-The card says what the numbers mean (features and their version, network), what they come from (training, hardware,
-loads, seeds, versions, processor time) and how they did (evaluation); it holds the SHA-256 of the tensor file and of
-itself. Every family of policies is one line of ``FAMILIES``: a class with ``FAMILY``, ``VERSION``, ``parts()`` and
-``of_card(card, tensors)``. Refused, with the reason: files that are missing, cut short or changed, another format,
-family or feature version, numbers that are not finite. Nothing in them is code.
+The card holds what the numbers mean (features and their version, network) and their evaluation. It also holds
+their origin: training, hardware, loads, seeds, versions, processor time. It has the SHA-256 of the tensor
+file and of itself. Every family of policies is one line of ``FAMILIES``: a class with ``FAMILY``,
+``VERSION``, ``parts()`` and ``of_card(card, tensors)``. Refused, with the reason: files that are missing, cut
+short or changed, another format, family or feature version, numbers that are not finite. Nothing in them is
+code.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """A set of rules: a formula for the order, a placement, a gate, and three trees that correct them.
 
-score(j)    = terms . x_j + order(x_j, z)                      which sub-job next, hopeless ones last
-place(j, s) = -(finish / least finish) + place(x_j, y_js, z)   where
-start(j, s) = gate - D / B + start(x_j, y_js, z)               now, if >= 0; otherwise hold
+Rules::
+
+    score(j)    = terms . x_j + order(x_j, z)                      which sub-job next, hopeless ones last
+    place(j, s) = -(finish / least finish) + place(x_j, y_js, z)   where
+    start(j, s) = gate - D / B + start(x_j, y_js, z)               now, if >= 0; otherwise hold
 
 With trees of one leaf of value 0 this is a heuristic ``order+f+placement+gX``.
 """

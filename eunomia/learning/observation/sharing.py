@@ -1,9 +1,9 @@
 """What a start costs where accelerators share bandwidth, in the platform's own way of sharing; compiled.
 
-A layer that has its bandwidth to itself does one second of work per second; under contention it does less (its
-*rate*, docs/engine.md). With the demands b_j of what runs, the rates without and with the layer about to start are
-computed here as the engine would, and compared. The urgencies by which ``weighted`` sharing cuts are not known to a
-policy: all are taken to be equal (deviation L14).
+A layer that has its bandwidth to itself does one second of work per second; under contention it does less
+(its *rate*, docs/engine.md). From the demands b_j of running layers, the engine's rates with and without the
+layer about to start are computed and compared. The urgencies by which ``weighted`` sharing cuts are not known
+to a policy: all are taken to be equal (deviation L14).
 """
 
 from __future__ import annotations

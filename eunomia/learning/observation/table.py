@@ -1,10 +1,10 @@
 """The observation: which numbers a learned policy sees, by name, in order, with a version.
 
-Four groups. *Job* features describe one waiting sub-job among all that wait, *pair* features a sub-job on an
-accelerator, *global* features the platform, *start* features (a selection of the others) and *share* features whether
-to start now or hold. Every number is dimensionless: times are divided by ``scale``, the mean isolated time of the
-waiting requests, bandwidths by B, and ratios are clipped, so that platforms, networks and numbers of tenants that were
-never seen give numbers of the usual size. No feature names a network or a tenant.
+*Job* features describe one waiting sub-job among all that wait, *pair* features a sub-job on an accelerator,
+*global* features the platform. *Start* features (a selection of the others) and *share* features decide
+whether to start now or hold. Every number is dimensionless: times over ``scale``, the mean isolated time of
+the waiting requests, bandwidths over B. Ratios are clipped, so unseen platforms, networks and numbers of
+tenants give numbers of the usual size. No feature names a network or a tenant.
 
 Symbols: t now; a arrival; d deadline; path remaining critical path; work remaining work; iso isolated time (all
 best case); layer = mean over waiting requests of iso / layers; S accelerators; B bandwidth; V bytes left;

@@ -1,9 +1,9 @@
 """Guards inside compiled code: is this a state like those of training?
 
-*Strange* is a decision point at which more than SHARE of the job features of some waiting sub-job lie
-outside the training range (low..high of the checkpoint, widened by MARGIN of its width). Their moving average over
-about 1/RATE decisions is compared with the alarm level; above it the policy answers with its heuristic, until the
-average has fallen to half the level.
+A decision point is *strange* if more than SHARE of the job features of some waiting sub-job lie outside the
+training range. The range is low..high of the checkpoint, widened by MARGIN of its width. Their moving average
+over about 1/RATE decisions is compared with the alarm level; above it the policy answers with its heuristic,
+until the average has fallen to half the level.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ moves at every second update. Whichever is used stands in the card. The start is
 by squared error, scores by cross-entropy of the chosen accelerator. The critics start from the returns that the
 teacher and its clone really earned, which takes a minute where bootstrapping from nothing takes hours.
 
-Deviations: (1) TD3 and ``imitation`` (after Fujimoto and Gu, NeurIPS 2021), 0 by default, are ours, as are (2) the
-critics'
-first steps on returns, and (3) the division by mean |Q|, without which the clip of the gradient sets the step.
+Deviations: (1) TD3 and ``imitation`` (after Fujimoto and Gu, NeurIPS 2021), 0 by default, are ours. So are
+(2) the critics' first steps on returns, and (3) the division by mean |Q|: without it the clip of the gradient
+sets the step.
 
 Does badly: a deterministic gradient through an argmax sees no difference until the argmax flips; and the critic
 extrapolates to actions that nobody took, which shows as a falling hit rate under a rising Q.

@@ -1,9 +1,9 @@
 """What happened between ticks, as the tallies that learning/rewards.py turns into rewards; exact, from the records.
 
-An event at time e belongs to the period that ends with the first tick at or after e (the engine handles ends and
-arrivals before the tick of the same instant). Row j of a table holds sums over all events up to tick j; the last row,
-one after the last tick, holds all. A miss is charged at the first tick that saw the request hopeless, or when it
-was dropped or late, whichever came first, weighted by what its pair lacked then.
+An event at time e belongs to the period that ends with the first tick at or after e: ends and arrivals come
+before the tick of their instant. Row j of a table holds sums over all events up to tick j; the last row, one
+after the last tick, holds all. A miss is charged at the first tick at which the request is hopeless, dropped
+or late. Its weight is what the pair lacked then.
 """
 
 from __future__ import annotations

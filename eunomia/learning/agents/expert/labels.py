@@ -1,13 +1,14 @@
 """Labels: what each choice is worth, by rollouts, in states that the policy itself comes to.
 
 While an episode runs under the policy, inside compiled code, a share of its decision points is labelled. The
-candidates are the feasible sub-jobs whose accelerator is idle, the best ``MOST`` by the policy's own score. The worth
-of one is that of a rollout in which its request goes first until it is done and a rule decides all else
-(inference/lookahead); *hold* is a rollout that starts nothing before the next event. Worth is minus the requests lost,
-and minus ``price`` for the work done, which stands for the requests still to come.
+candidates are the feasible sub-jobs whose accelerator is idle, the best ``MOST`` by the policy's own score.
+The worth of one is that of a rollout (inference/lookahead): its request goes first until it is done, and a
+rule decides all else. *hold* is a rollout that starts nothing before the next event. Worth is minus the
+requests lost, and minus ``price`` for the work done, which stands for the requests still to come.
 
-Not labelled: points at which nothing runs (holding is no choice there) or at which the rule's own gate would start
-nothing, for then all rollouts are one. Placement is the policy's: no label says that another accelerator is better.
+Not labelled: points at which nothing runs, as holding is no choice there. Neither are points at which the
+rule's own gate would start nothing: then all rollouts are one. Placement is the policy's: no label says that
+another accelerator is better.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The expected regret of a policy on labels, its gradient, and its descent.
 
-At one decision point with candidates i the policy is taken to draw i with probability p = softmax(score / HEAT), and to
-start it with probability q = 1 / (1 + exp(-margin / SLACK)), else to hold. What it loses on average is
+Assume that at one decision point with candidates i the policy draws i with probability p = softmax(score /
+HEAT). It starts i with probability q = 1 / (1 + exp(-margin / SLACK)), and else holds. Its mean loss is
 
     loss = sum_i p_i (q_i regret_i + (1 - q_i) hold)
 

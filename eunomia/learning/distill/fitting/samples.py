@@ -1,8 +1,8 @@
 """Training data: what the teacher would add, in states that a driver (teacher or rules) leads to.
 
-Rows are weighted by how much they matter to decisions: in an ordering, the r-th of the teacher counts 1 / (1 + r);
-a start counts the more the nearer the teacher's margin is to 0. Orderings and placements compare rows of one group
-(one decision) only, so that what all rows of a group have in common is of no account.
+Rows are weighted by how much they matter to decisions: in an ordering, the r-th of the teacher counts 1 / (1
++ r); a start counts the more the nearer the teacher's margin is to 0. Orderings and placements compare rows
+of one group (one decision) only. So what all rows of a group have in common does not count.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def read_card(path: str | Path, family: str | None = None) -> Card:
     found = card.get("family") if isinstance(card, dict) else None
     if found not in FAMILIES or (family is not None and found != family):
         wanted = f"a '{family}' policy" if family else f"a policy of a known family ({', '.join(FAMILIES)})"
-        raise RecordError(f"{place} is not the card of {wanted}")
+        raise RecordError(f"{place} is not a checkpoint of {wanted}")
     if card.get("format") != FORMAT:
         raise RecordError(f"{place} has format {card.get('format')}; this version reads format {FORMAT}")
     stated = card.pop("card_sha256", None)

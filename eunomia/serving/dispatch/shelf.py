@@ -182,7 +182,7 @@ class PolicyShelf:
 def check_files(name: str, files: Files) -> None:
     """Names that stay inside their folder, and sizes within bounds; raises BadRequest."""
     if files and name not in files:
-        raise BadRequest(f"the card {name!r:.100} is not among the files")
+        raise BadRequest(f"the checkpoint {name!r:.100} is not among the files")
     if len(files) > MAX_FILES or sum(map(len, files.values())) > MAX_BYTES:
         raise BadRequest(f"a policy has at most {MAX_FILES} files and {MAX_BYTES} bytes")
     for file in files:

@@ -134,7 +134,7 @@ def document() -> Json:
         },
         "/v2/eunomia/policy": {
             "get": _operation("The policy that serves, and those before it", keyed=True),
-            "put": _operation("Put another policy in: a registered name, or the files of a card", keyed=True,
+            "put": _operation("Put another policy in: a registered name, or the files of a checkpoint", keyed=True,
                               also=(409,), body=POLICY),
         },
         "/v2/eunomia/policy/rollback": {"post": _operation("Back to the policy before", keyed=True)},

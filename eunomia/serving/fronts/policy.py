@@ -110,7 +110,7 @@ def read_placing(content: Json) -> tuple[str, dict[str, bytes], Json, str | None
     name, files, evidence = content.get("name"), content.get("files", {}), content.get("evidence", {})
     instead_of = content.get("instead_of")
     if not isinstance(name, str) or not 0 < len(name) <= 200:
-        raise BadRequest("name must be a registered policy, or the name of the card among the files")
+        raise BadRequest("name must be a registered policy, or the name of the checkpoint among the files")
     if not isinstance(files, dict) or not all(isinstance(text, str) for text in files.values()):
         raise BadRequest("files must be an object: name -> base64")
     if not isinstance(evidence, dict) or len(json.dumps(evidence)) > MAX_EVIDENCE:

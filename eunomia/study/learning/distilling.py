@@ -102,7 +102,7 @@ def _episodes_from(checkpoint: Checkpoint, on: Path | None) -> TrainingConfig:
     path = on or _named_training(checkpoint)
     if path is None:
         raise ConfigError(
-            f"the card of '{checkpoint.name}' names no training file that is here; give --on TRAINING.toml, or a "
+            f"checkpoint '{checkpoint.name}' names no training file that is here; give --on TRAINING.toml, or a "
             "scenario, for the episodes to learn from"
         )
     if "scenarios" in read_table(path):

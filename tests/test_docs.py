@@ -23,7 +23,10 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 DOCUMENTS = sorted(
     [*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md"), *(CHECKOUT / "results").glob("*.md")]
 )
-RUN = [CHECKOUT / "docs" / name for name in ("tutorial.md", "api.md")]
+RUN = [
+    CHECKOUT / "docs" / name
+    for name in ("tutorial.md", "api.md", "models.md", "cost-model.md", "cluster-peers.md")
+]
 
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
@@ -104,6 +107,7 @@ def test_snippets_run_and_print_what_is_shown(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "examples").symlink_to(CHECKOUT / "examples")
     names: dict[str, Any] = {"__name__": document.stem}
     found = list(snippets(document.read_text(encoding="utf-8")))
     assert found, f"{document.name} has no snippets"

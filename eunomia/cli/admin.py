@@ -25,7 +25,7 @@ def ask(
     url: str,
     path: str,
     key_env: str | None,
-    content: Any = None,
+    content: object = None,
     method: str | None = None,
     timeout_s: float = 60.0,
 ) -> Any:

@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -45,12 +45,12 @@ def note(text: str) -> None:
     sys.stderr.write(f"note: {text}\n")
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """One JSON document; undefined numbers become null."""
     say(json.dumps(_finite(value), indent=2, default=str))
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     if isinstance(value, dict):
         return {str(key): _finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -46,7 +46,7 @@ def serve(
         close(options.directory)
 
 
-def _run(work: Coroutine[Any, Any, None]) -> None:
+def _run(work: Coroutine[object, object, None]) -> None:
     """On uvloop where there is one."""
     try:
         import uvloop

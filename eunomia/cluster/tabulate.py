@@ -11,6 +11,7 @@ import pyarrow as pa
 from eunomia.cluster.problem import ClusterProblem
 from eunomia.cluster.simulate import ClusterRun
 from eunomia.core.arrays import Floats, Ints
+from eunomia.core.data import Json
 
 RHO = "completion time over C, the time that the same steps take under the isolated share N_j / (M s_m) of each moment"
 
@@ -25,7 +26,7 @@ def tables_of(run: ClusterRun) -> dict[str, pa.Table]:
     return found
 
 
-def facts_of(run: ClusterRun) -> dict[str, Any]:
+def facts_of(run: ClusterRun) -> Json:
     """What the manifest says about this run."""
     problem = run.problem
     return {

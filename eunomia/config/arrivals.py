@@ -6,7 +6,7 @@ The keys of each process are the fields of the class that eunomia/workload/proce
 from __future__ import annotations
 
 import difflib
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
@@ -126,7 +126,7 @@ class PluginConfig(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _known_keys(cls, data: Any) -> Any:
+    def _known_keys(cls, data: object) -> object:
         return data  # its own constructor checks the keys
 
 
@@ -143,7 +143,7 @@ PROCESSES: dict[str, type[Section]] = {
 }
 
 
-def _kind(value: Any) -> str:
+def _kind(value: object) -> str:
     """Which member of the union below a table is for."""
     if isinstance(value, TraceConfig) or (isinstance(value, dict) and "trace" in value):
         return "trace"
@@ -151,7 +151,7 @@ def _kind(value: Any) -> str:
     return str(name) if name in PROCESSES else "plugin"
 
 
-def _known(value: Any) -> Any:
+def _known(value: object) -> object:
     """Refuse a table that names neither a process nor a trace, with the nearest name."""
     if not isinstance(value, dict) or "trace" in value:
         return value

@@ -241,7 +241,7 @@ class ClusterConfig(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _flat_study(cls, data: Any) -> Any:
+    def _flat_study(cls, data: object) -> object:
         if isinstance(data, dict) and isinstance(data.get("study"), dict):
             return {**data, "study": flatten(data["study"])}
         return data

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -189,7 +189,7 @@ def _loaded(kind: type[Kind], path: str | Path, what: str, overrides: Iterable[s
         raise config_error(error, changed, str(path)) from None
 
 
-def _unlike(what: str, names: list[Any]) -> None:
+def _unlike(what: str, names: Sequence[object]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise wrong(f"{what} '{name}' is named twice")

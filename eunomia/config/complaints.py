@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -11,6 +10,7 @@ from pydantic_core import ErrorDetails
 from eunomia.core.errors import ConfigError
 
 SHOWN = 5
+ABSENT = object()  # what no table holds
 
 LIMITS = {
     "greater_than": ("gt", "it must be greater than {}"),
@@ -36,7 +36,7 @@ KINDS = {
 }
 
 
-def config_error(error: ValidationError, data: Any, source: str) -> ConfigError:
+def config_error(error: ValidationError, data: object, source: str) -> ConfigError:
     """One ConfigError for everything pydantic found, one sentence per finding."""
     sentences = list(dict.fromkeys(f"{source}: {_sentence(detail, data)}" for detail in error.errors()))
     more = len(sentences) - SHOWN
@@ -44,7 +44,7 @@ def config_error(error: ValidationError, data: Any, source: str) -> ConfigError:
     return ConfigError("\n".join(sentences[:SHOWN] + tail))
 
 
-def _sentence(detail: ErrorDetails, data: Any) -> str:
+def _sentence(detail: ErrorDetails, data: object) -> str:
     kind, context, value = detail["type"], detail.get("ctx", {}), detail["input"]
     path = key_path(detail["loc"], data, absent_last=kind == "missing")
     where = path or "the file"
@@ -64,7 +64,7 @@ def _sentence(detail: ErrorDetails, data: Any) -> str:
     return f"{where} is {show(value)}; {detail['msg']}"
 
 
-def choices(value: Any, expected: str) -> str:
+def choices(value: object, expected: str) -> str:
     """``choose one of`` with the nearest name first; ``expected`` is pydantic's quoted list."""
     names = [part.strip().strip("'") for part in expected.replace(" or ", ",").split(",")]
     near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
@@ -72,7 +72,7 @@ def choices(value: Any, expected: str) -> str:
     return f"{hint}choose one of: {', '.join(names)}"
 
 
-def show(value: Any) -> str:
+def show(value: object) -> str:
     """A value as it would be written in TOML, shortened."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -80,30 +80,34 @@ def show(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def key_path(location: tuple[int | str, ...], data: Any, absent_last: bool = False) -> str:
+def key_path(location: tuple[int | str, ...], data: object, absent_last: bool = False) -> str:
     """Pydantic's location as the user's key path: tags of unions, which are not keys, are left out.
 
     ``absent_last``: the last part names a key that is missing, so it is kept.
     """
     parts: list[str] = []
-    here = data
+    here: object = data
     for index, part in enumerate(location):
         last = index == len(location) - 1
-        if _holds(here, part):
-            here = here[part]
+        inside = _held(here, part)
+        if inside is not ABSENT:
+            here = inside
         elif not (last and absent_last):
             continue
         parts.append(_called(part, here))
     return ".".join(parts)
 
 
-def _called(part: int | str, entry: Any) -> str:
+def _called(part: int | str, entry: object) -> str:
     """An entry of a list by its name, where it has one, as ``--set`` takes it; anything else as it is."""
     name = entry.get("name") if isinstance(part, int) and isinstance(entry, dict) else None
     return name if isinstance(name, str) and name else str(part)
 
 
-def _holds(here: Any, part: int | str) -> bool:
+def _held(here: object, part: int | str) -> object:
+    """What a table or a list holds under this part of a location, or ABSENT."""
     if isinstance(here, dict):
-        return part in here
-    return isinstance(here, list) and isinstance(part, int) and part < len(here)
+        return here.get(part, ABSENT)
+    if isinstance(here, list) and isinstance(part, int) and part < len(here):
+        return here[part]
+    return ABSENT

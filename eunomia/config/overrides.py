@@ -12,7 +12,7 @@ from eunomia.core.errors import ConfigError
 Table = dict[str, Any]
 
 
-def parse_override(text: str) -> tuple[str, Any]:
+def parse_override(text: str) -> tuple[str, object]:
     """``tenant.0.weight=2`` -> ("tenant.0.weight", 2). The value is TOML; bare words are text."""
     path, equals, value = text.partition("=")
     if not equals or not path.strip():
@@ -20,22 +20,23 @@ def parse_override(text: str) -> tuple[str, Any]:
     return path.strip(), parse_value(value.strip())
 
 
-def parse_overrides(texts: Iterable[str]) -> list[tuple[str, Any]]:
+def parse_overrides(texts: Iterable[str]) -> list[tuple[str, object]]:
     """Every KEY=VALUE. Raises ConfigError for one that is none, and for a text where several are meant."""
     if isinstance(texts, str):
         raise ConfigError(f"overrides is the text '{texts}'; give a list: ['{texts}']")
     return [parse_override(text) for text in texts]
 
 
-def parse_value(text: str) -> Any:
+def parse_value(text: str) -> object:
     """A TOML value, or the text itself where it is not one."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        value: object = tomllib.loads(f"value = {text}")["value"]
+        return value
     except tomllib.TOMLDecodeError:
         return text
 
 
-def apply_overrides(data: Table, overrides: Iterable[tuple[str, Any]]) -> Table:
+def apply_overrides(data: Table, overrides: Iterable[tuple[str, object]]) -> Table:
     """A copy of ``data`` with every (key path, value) put in place."""
     changed = copy.deepcopy(data)
     for path, value in overrides:
@@ -43,9 +44,9 @@ def apply_overrides(data: Table, overrides: Iterable[tuple[str, Any]]) -> Table:
     return changed
 
 
-def _put(data: Table, path: str, value: Any) -> None:
+def _put(data: Table, path: str, value: object) -> None:
     keys = path.split(".")
-    here: Any = data
+    here: object = data
     for depth, key in enumerate(keys[:-1]):
         here = _step(here, key, path, ".".join(keys[:depth]))
     if isinstance(here, list):
@@ -56,7 +57,7 @@ def _put(data: Table, path: str, value: Any) -> None:
         raise ConfigError(f"cannot set {path}: {'.'.join(keys[:-1])} is {here!r}, not a table")
 
 
-def _step(here: Any, key: str, path: str, so_far: str) -> Any:
+def _step(here: object, key: str, path: str, so_far: str) -> object:
     if isinstance(here, list):
         return here[_index(here, key, path)]
     if isinstance(here, dict):
@@ -64,7 +65,7 @@ def _step(here: Any, key: str, path: str, so_far: str) -> Any:
     raise ConfigError(f"cannot set {path}: {so_far} is {here!r}, not a table")
 
 
-def _index(entries: list[Any], key: str, path: str) -> int:
+def _index(entries: list[object], key: str, path: str) -> int:
     """An entry of a list by number, or by its ``name``."""
     if key.isdigit() and int(key) < len(entries):
         return int(key)

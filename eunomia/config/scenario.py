@@ -45,7 +45,7 @@ class Scenario(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _flat_sweep(cls, data: Any) -> Any:
+    def _flat_sweep(cls, data: object) -> object:
         if isinstance(data, dict) and isinstance(data.get("sweep"), dict):
             return {**data, "sweep": flatten(data["sweep"])}
         return data

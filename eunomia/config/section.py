@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
@@ -21,7 +21,7 @@ class Section(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _known_keys(cls, data: Any) -> Any:
+    def _known_keys(cls, data: object) -> object:
         if isinstance(data, dict):
             for key in data:
                 if key not in cls.model_fields:
@@ -42,7 +42,7 @@ def wrong(sentence: str) -> PydanticCustomError:
     return PydanticCustomError("wrong", "{sentence}", {"sentence": sentence})
 
 
-def _absolute(value: Any, info: ValidationInfo) -> Any:
+def _absolute(value: object, info: ValidationInfo) -> object:
     """A file path relative to the scenario's folder, or, failing that, to the working directory."""
     folder = (info.context or {}).get("folder")
     if not isinstance(value, str) or folder is None:
@@ -54,7 +54,7 @@ def _absolute(value: Any, info: ValidationInfo) -> Any:
     return str(beside.resolve())
 
 
-def _own_file_absolute(value: Any, info: ValidationInfo) -> Any:
+def _own_file_absolute(value: object, info: ValidationInfo) -> object:
     """The same for the file of ``FILE.py:NAME``; other names stay."""
     own = split_file(value) if isinstance(value, str) else None
     return value if own is None else f"{_absolute(str(own[0]), info)}:{own[1]}"

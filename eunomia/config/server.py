@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, model_validator
 
@@ -56,7 +56,7 @@ def _kind_of(value: str) -> str:
     return f"not hexadecimal (digit {at} is none of 0-9 a-f)"
 
 
-def _beside(value: Any, info: ValidationInfo) -> Any:
+def _beside(value: object, info: ValidationInfo) -> object:
     """A file or folder that the server writes, relative to the server file's folder whether it exists or not."""
     folder = (info.context or {}).get("folder")
     if not isinstance(value, str) or not value or folder is None:
@@ -64,7 +64,7 @@ def _beside(value: Any, info: ValidationInfo) -> Any:
     return str((Path(folder) / Path(value).expanduser()).resolve())
 
 
-def _database_beside(value: Any, info: ValidationInfo) -> Any:
+def _database_beside(value: object, info: ValidationInfo) -> object:
     """The same for the file in an SQLite URL."""
     found = SQLITE.fullmatch(value) if isinstance(value, str) else None
     if found is None or found["file"] == ":memory:" or found["file"].startswith("file:"):

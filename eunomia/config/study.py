@@ -118,7 +118,7 @@ class GridConfig(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _flat_vary(cls, data: Any) -> Any:
+    def _flat_vary(cls, data: object) -> object:
         if isinstance(data, dict) and isinstance(data.get("vary"), dict):
             return {**data, "vary": flatten(data["vary"])}
         return data
@@ -182,7 +182,7 @@ def study_from(
 
 
 def changed_study(
-    data: Data, changes: Iterable[tuple[str, Any]], source: str, folder: Path | None = None
+    data: Data, changes: Iterable[tuple[str, object]], source: str, folder: Path | None = None
 ) -> Study:
     """A study with some values put in place, by key path. Raises ConfigError."""
     changed = apply_overrides(data, changes)

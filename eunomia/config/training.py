@@ -73,7 +73,7 @@ class TrainingConfig(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _flat_vary(cls, data: Any) -> Any:
+    def _flat_vary(cls, data: object) -> object:
         if isinstance(data, dict) and isinstance(data.get("vary"), dict):
             return {**data, "vary": flatten(data["vary"])}
         return data

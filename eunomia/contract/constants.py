@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
 from eunomia.contract.traits import BLOCKS, PARAMETERS
 from eunomia.core.addresses import give_blocks
+from eunomia.core.arrays import Records
 
 
-def give_constants(policy: Any, system: Any) -> None:
+def give_constants(policy: object, system: np.void | Records) -> None:
     """Write the ``parameters`` (at most 8 numbers) and the ``blocks`` (arrays) of a policy, if it has some.
 
     ``system``: a SYSTEM record or an array (1,) of one. The policy must live as long as the record is read.

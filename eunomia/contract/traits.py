@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
+import numpy as np
 import numpy.typing as npt
+
+from eunomia.contract.rows import CompiledDecide, CompiledKey
 
 T = TypeVar("T")
 
@@ -30,10 +33,10 @@ class Trait(Generic[T]):
 
 
 NAME: Trait[str | None] = Trait("name", None, "what tables and reports call it")
-RESET: Trait[Callable[[int], Any] | None] = Trait(
+RESET: Trait[Callable[[int], object] | None] = Trait(
     "reset", None, "called with the seed before each run: forget everything, draw from this seed"
 )
-PREPARE: Trait[Callable[[Any], Any] | None] = Trait(
+PREPARE: Trait[Callable[[Any], object] | None] = Trait(
     "prepare", None, "called before each run with networks and costs (policies/knowledge.py)"
 )
 CHARGE_S: Trait[float] = Trait(
@@ -42,23 +45,25 @@ CHARGE_S: Trait[float] = Trait(
 PERIOD_S: Trait[float] = Trait(
     "period_s", 0.0, "it decides at ticks of this period [s], where the engine sets none"
 )
-PERIOD_MODE: Trait[Any] = Trait("period_mode", "patch", "what happens between its ticks: wait or patch")
+PERIOD_MODE: Trait[Literal["wait", "patch"]] = Trait(
+    "period_mode", "patch", "what happens between its ticks: wait or patch"
+)
 SHARING: Trait[str | None] = Trait(
     "sharing", None, "contention model that its own split of the bandwidth stands for"
 )
 PARAMETERS: Trait[tuple[float, ...]] = Trait(
     "parameters", (), "at most 8 constants, found in the system record of its View"
 )
-BLOCKS: Trait[tuple[npt.NDArray[Any], ...]] = Trait(
+BLOCKS: Trait[tuple[npt.NDArray[np.generic], ...]] = Trait(
     "blocks", (), "arrays that its compiled function finds there"
 )
 RULES: Trait[Any] = Trait(
     "rules", None, "how compiled code runs it (kernel/setup.py); without, Python is asked"
 )
-KEY: Trait[Any] = Trait("key", None, "compiled key of an order, least first")
-DECIDE: Trait[Any] = Trait("decide", None, "compiled answer at events")
-DECIDE_TICK: Trait[Any] = Trait("decide_tick", None, "compiled answer at ticks")
-ATTACH: Trait[Callable[[Any], Any] | None] = Trait(
+KEY: Trait[CompiledKey | None] = Trait("key", None, "compiled key of an order, least first")
+DECIDE: Trait[CompiledDecide | None] = Trait("decide", None, "compiled answer at events")
+DECIDE_TICK: Trait[CompiledDecide | None] = Trait("decide_tick", None, "compiled answer at ticks")
+ATTACH: Trait[Callable[[Any], object] | None] = Trait(
     "attach", None, "called with the engine when a run begins; what it returns lives as long as the run"
 )
 WORK_CONSERVING: Trait[bool] = Trait(
@@ -71,7 +76,7 @@ GENERATION: Trait[int] = Trait(
     "generation", 0, "another number means: the memory in the View is no longer its own"
 )
 COUNTS: Trait[Mapping[str, int]] = Trait("counts", {}, "how often each of its guards acted")
-WARM_UP: Trait[Callable[[], Any] | None] = Trait(
+WARM_UP: Trait[Callable[[], object] | None] = Trait(
     "warm_up", None, "of an allocator: called before any time is taken, to compile"
 )
 

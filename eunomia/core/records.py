@@ -325,11 +325,11 @@ def _write_table(path: Path, table: pa.Table) -> None:
         os.fsync(file.fileno())
 
 
-def _dump(value: Mapping[str, Any]) -> str:
+def _dump(value: Mapping[str, object]) -> str:
     return json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Strict JSON: no limit, no data (inf, nan) as null, tuples as lists, other objects as text."""
     if isinstance(value, Mapping):
         return {str(key): _plain(entry) for key, entry in value.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -139,7 +140,7 @@ class AcceleratorType:
         return replace(self, **changes)
 
 
-def accelerator_from_table(table: dict[str, Any], source: str) -> AcceleratorType:
+def accelerator_from_table(table: Mapping[str, object], source: str) -> AcceleratorType:
     """An accelerator type from a TOML table (``energy`` is a table within); raises PlatformError."""
     energy = table.get("energy")
     if not isinstance(energy, dict):

@@ -14,7 +14,6 @@ import math
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
 
 COLUMNS = ("compute_s", "buffer_s", "dram_bytes", "energy_j")
 Columns = dict[str, list[float]]
@@ -28,7 +27,7 @@ def cache_dir() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "eunomia"
 
 
-def key_of(parts: list[Any]) -> str:
+def key_of(parts: list[object]) -> str:
     """Content hash of everything that the costs depend on."""
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 

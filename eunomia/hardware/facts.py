@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -29,7 +30,7 @@ def presets(folder: str) -> dict[str, Path]:
     return {path.stem: path for path in sorted((DATA / folder).glob("*.toml"))}
 
 
-def from_table(cls: type[Facts], table: dict[str, Any], source: str) -> Facts:
+def from_table(cls: type[Facts], table: Mapping[str, object], source: str) -> Facts:
     """Build dataclass ``cls`` from a table: unknown, missing and mistyped keys are refused by name."""
     known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
     for key in table:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from eunomia.core.errors import PlatformError
 from eunomia.hardware.facts import from_table
@@ -70,7 +71,7 @@ class GpuType:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
 
 
-def gpu_from_table(table: dict[str, Any], source: str) -> GpuType:
+def gpu_from_table(table: Mapping[str, object], source: str) -> GpuType:
     """A GPU type from a TOML table; raises PlatformError."""
     return from_table(GpuType, table, source)
 

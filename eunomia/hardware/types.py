@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from eunomia.core.errors import PlatformError, UnknownNameError
 from eunomia.core.own_file import split_file
@@ -51,7 +51,7 @@ def read_type(path: str | Path) -> DeviceType:
     return type_from_table(read_toml(Path(path)), str(path))
 
 
-def type_from_table(table: dict[str, Any], source: str) -> DeviceType:
+def type_from_table(table: Mapping[str, object], source: str) -> DeviceType:
     """The type that a table describes; raises PlatformError for an unknown, missing or mistyped key."""
     rest = {key: value for key, value in table.items() if key != "kind"}
     kind = table.get("kind", "accelerator")

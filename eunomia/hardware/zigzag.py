@@ -12,8 +12,8 @@ import logging
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from eunomia.core.data import Json
 from eunomia.core.errors import ConfigError, PlatformError
 from eunomia.hardware.nest import Nest, nest_of
 from eunomia.workload.model import Layer
@@ -82,7 +82,7 @@ def _file(folder: Path, name: str, fallback: str | None = None) -> Path:
     raise ConfigError(f"ZigZag has no '{name}' in {folder.name}; give a file, or one of: {choices}")
 
 
-def _workload(nest: Nest, dilation_h: int, dilation_w: int) -> list[dict[str, Any]]:
+def _workload(nest: Nest, dilation_h: int, dilation_w: int) -> list[Json]:
     """One group as ZigZag's workload: kernel rows go with output rows."""
     return [
         {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +26,7 @@ class Facts:
     scheduler_energy_j: float | None = None  # energy that deciding took
 
     @classmethod
-    def of(cls, manifest: Mapping[str, Any]) -> Facts:
+    def of(cls, manifest: Mapping[str, object]) -> Facts:
         """What the manifest of a run tells: bandwidth (null = unlimited) and period of the engine."""
         engine = manifest.get("engine")
         if not isinstance(engine, Mapping) or "bandwidth_bytes_s" not in engine:

@@ -272,6 +272,6 @@ class Server:
         return context
 
 
-def policy_label(policy: Any) -> str:
+def policy_label(policy: object) -> str:
     """What to call a policy that was given as an object."""
     return title(policy)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from eunomia.core.errors import ConfigError, OutputError
+from eunomia.serving.devices.messages import Port, Ports
 from eunomia.serving.load.plan import LoadStream
 
 
@@ -38,10 +39,12 @@ class TritonClient:
             import tritonclient.http.aio as module
         else:
             import tritonclient.grpc.aio as module
-        more: dict[str, Any] = {"conn_limit": 10_000, "conn_timeout": timeout_s} if protocol == "http" else {}
+        more: dict[str, object] = (
+            {"conn_limit": 10_000, "conn_timeout": timeout_s} if protocol == "http" else {}
+        )
         self._url, self._http, self._module = url, protocol == "http", module
         self._client = module.InferenceServerClient(url, **more)
-        self._inputs: dict[str, list[Any]] = {}
+        self._inputs: dict[str, list[object]] = {}
 
     async def prepare(self, shapes: Mapping[str, Sequence[int]], seed: int) -> None:
         """Ask for the networks' inputs and make them; raises OutputError when the server refuses or does not answer."""
@@ -70,7 +73,7 @@ class TritonClient:
         """One request."""
         chosen = self._streams[stream]
         parameters = {"slo_ms": chosen.deadline_s * 1e3} if chosen.send_deadline else {}
-        more: dict[str, Any] = {} if self._http else {"client_timeout": self._timeout_s}
+        more: dict[str, object] = {} if self._http else {"client_timeout": self._timeout_s}
         await self._client.infer(
             chosen.model,
             self._inputs[chosen.model],
@@ -83,14 +86,17 @@ class TritonClient:
         """Let go of the connections."""
         await self._client.close()
 
-    async def _metadata(self, stream: LoadStream) -> Any:
+    async def _metadata(self, stream: LoadStream) -> Ports:
         more = {} if self._http else {"as_json": True}
-        return await self._client.get_model_metadata(stream.model, headers=self._headers(stream), **more)
+        ports: Ports = await self._client.get_model_metadata(
+            stream.model, headers=self._headers(stream), **more
+        )
+        return ports
 
     def _headers(self, stream: LoadStream) -> dict[str, str]:
         return {"authorization": f"Bearer {stream.key}"} if stream.key else {"x-tenant-id": stream.tenant}
 
-    def _input(self, port: Mapping[str, Any], shapes: Mapping[str, Sequence[int]], rng: Any) -> Any:
+    def _input(self, port: Port, shapes: Mapping[str, Sequence[int]], rng: np.random.Generator) -> object:
         from eunomia.serving.devices.messages import DATATYPES
 
         shape = list(shapes.get(port["name"], [max(int(d), 1) for d in port["shape"]]))

@@ -7,9 +7,13 @@ Sources: Sandler et al., CVPR 2018, table 2; He et al., CVPR 2016, table 1.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import onnx
 
 OPSET = 17
 
@@ -19,8 +23,8 @@ class GraphBuilder:
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng(seed)
-        self._nodes: list[Any] = []
-        self._weights: list[Any] = []
+        self._nodes: list[onnx.NodeProto] = []
+        self._weights: list[onnx.TensorProto] = []
 
     def conv(self, x: str, channels: int, out: int, size: int, stride: int = 1, groups: int = 1) -> str:
         """A convolution with bias, padded to keep the size at stride 1."""
@@ -80,7 +84,7 @@ class GraphBuilder:
         self._nodes.append(helper.make_node(kind, inputs, [output], **attributes))
         return output
 
-    def _weight(self, values: Any) -> str:
+    def _weight(self, values: npt.ArrayLike) -> str:
         from onnx import numpy_helper
 
         name = f"weight_{len(self._weights)}"

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from eunomia.core.errors import ConfigError
 from eunomia.serving.dispatch.jobs import Job
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.trace import Span
 
 NANOSECONDS = 1e9
 EXPORT_S = 5.0
@@ -28,7 +33,7 @@ class TraceOptions:
 
     endpoint: str = "http://127.0.0.1:4318/v1/traces"
     sample: float = 0.0
-    exporter: Any = None
+    exporter: SpanExporter | None = None
 
 
 @dataclass
@@ -38,7 +43,7 @@ class _Open:
     ``runs``: (device, start, end, stopped), in server seconds.
     """
 
-    span: Any
+    span: Span
     arrival_s: float
     began_ns: int
     runs: list[tuple[str, float, float, bool]] = field(default_factory=list)
@@ -104,7 +109,7 @@ class Tracing:
         started_s = job.start_s if math.isfinite(job.start_s) else now_s
         self._child("wait", inside, at(held.arrival_s), at(started_s), {})
         for device, start_s, end_s, stopped in held.runs:
-            facts = {"eunomia.device": device, "eunomia.stopped": stopped}
+            facts: dict[str, str | bool] = {"eunomia.device": device, "eunomia.stopped": stopped}
             self._child("run", inside, at(start_s), at(end_s), facts)
         held.span.set_attributes({"eunomia.outcome": outcome, "eunomia.preemptions": job.preemptions})
         if math.isfinite(job.deadline_s):
@@ -118,12 +123,14 @@ class Tracing:
         self._provider.force_flush(int(EXPORT_S * 1e3))
         self._provider.shutdown()
 
-    def _child(self, name: str, inside: Any, start: int, end: int, facts: dict[str, Any]) -> None:
+    def _child(
+        self, name: str, inside: Context, start: int, end: int, facts: Mapping[str, str | bool]
+    ) -> None:
         span = self._tracer.start_span(name, inside, self._trace.SpanKind.INTERNAL, facts, start_time=start)
         span.end(end)
 
 
-def _otlp(endpoint: str) -> Any:
+def _otlp(endpoint: str) -> SpanExporter:
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError as error:
@@ -132,4 +139,5 @@ def _otlp(endpoint: str) -> Any:
         ) from None
     if not endpoint.startswith(("http://", "https://")):
         raise ConfigError(f"the traces' endpoint is '{endpoint}'; it starts with http:// or https://")
-    return OTLPSpanExporter(endpoint=endpoint, timeout=EXPORT_S)
+    exporter: SpanExporter = OTLPSpanExporter(endpoint=endpoint, timeout=EXPORT_S)
+    return exporter

@@ -141,6 +141,9 @@ def test_an_agent_of_ones_own_comes_from_a_file(tmp_path: Path) -> None:
     task = Task(SmallSampler(), partial(worth, share=0.5))
     made = make_agent(f"{tmp_path}/mine.py:Mine", section, Context(task))
     assert len(train(made, Plan(1, 1)).values) == 2
-    for wrong, complaint in (("mine.py:Yours", "has no 'Yours'"), ("none.py:Mine", "cannot read")):
-        with pytest.raises(ConfigError, match=complaint):
+    for wrong, complaint in (
+        ("mine.py:Yours", "mine.py 'Yours'"),
+        ("none.py:Mine", "no training algorithm file"),
+    ):
+        with pytest.raises((ConfigError, UnknownNameError), match=complaint):
             make_agent(f"{tmp_path}/{wrong}", section, Context(task))

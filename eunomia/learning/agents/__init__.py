@@ -5,17 +5,15 @@ Other packages add agents by entry points of the group ``eunomia.agents``; a tra
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from eunomia.core.errors import ConfigError
 from eunomia.core.registry import Registry
 from eunomia.learning.episodes import Task
 
 if TYPE_CHECKING:
+    from eunomia.config.section import Section
     from eunomia.learning.loop import Agent
     from eunomia.learning.policy.weights import Weights
 
@@ -49,26 +47,12 @@ class Context:
     rule: str = ""  # stages by experts: what rollouts follow
 
 
-def make_agent(name: str, settings: Any, context: Context) -> Agent:
-    """The agent of a name. Raises UnknownNameError or ConfigError."""
-    file, colon, attribute = name.rpartition(":")
-    made = _from_file(Path(file), attribute) if colon and file.endswith(".py") else AGENTS.load(name)
+def make_agent(name: str, settings: Section, context: Context) -> Agent:
+    """The agent of a name or of ``FILE.py:NAME``. Raises UnknownNameError or ConfigError."""
+    made = AGENTS.resolve(name)
     if not callable(made):
         raise ConfigError(
             f"training algorithm '{name}' is {made!r}; it must be a function of (settings, context)"
         )
     agent: Agent = made(settings, context)
     return agent
-
-
-def _from_file(path: Path, attribute: str) -> Any:
-    """``attribute`` of a Python file. Raises ConfigError."""
-    spec = spec_from_file_location(f"eunomia_agent_{path.stem}", path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise ConfigError(f"cannot read {path}; give FILE.py:NAME of a training algorithm")
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module  # so that what it defines can be pickled
-    spec.loader.exec_module(module)
-    if not hasattr(module, attribute):
-        raise ConfigError(f"{path} has no '{attribute}'; give FILE.py:NAME of a training algorithm")
-    return getattr(module, attribute)

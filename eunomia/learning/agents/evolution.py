@@ -48,22 +48,20 @@ class Evolution:
 
     def tell(self, candidates: Floats, values: Floats) -> Evolution:
         """The state after the candidates of this generation were valued; greater values are better."""
-        n, c = len(self.mean), _Constants.of(len(self.mean), self.population, self.diagonal)
+        n, c = len(self.mean), _Constants(len(self.mean), self.population, self.diagonal)
         ranked = np.where(np.isnan(values), -np.inf, values)
         best = candidates[np.argsort(-ranked, kind="stable")[: len(c.weights)]]
         steps = (best - self.mean) / self.sigma
         move = c.weights @ steps
         scale, axes = self._axes()
         white = move / scale if axes is None else axes @ ((axes.T @ move) / scale)
-        path_sigma = (1.0 - c.c_sigma) * self.path_sigma + math.sqrt(
-            c.c_sigma * (2.0 - c.c_sigma) * c.mu_eff
-        ) * white
+        turn_sigma = math.sqrt(c.c_sigma * (2.0 - c.c_sigma) * c.mu_eff)
+        path_sigma = (1.0 - c.c_sigma) * self.path_sigma + turn_sigma * white
         length = float(np.linalg.norm(path_sigma))
         settled = 1.0 - (1.0 - c.c_sigma) ** (2 * (self.generation + 1))
         rising = length / math.sqrt(settled) < (1.4 + 2.0 / (n + 1.0)) * c.chi
-        path_c = (1.0 - c.c_c) * self.path_c + float(rising) * math.sqrt(
-            c.c_c * (2.0 - c.c_c) * c.mu_eff
-        ) * move
+        turn_c = float(rising) * math.sqrt(c.c_c * (2.0 - c.c_c) * c.mu_eff)
+        path_c = (1.0 - c.c_c) * self.path_c + turn_c * move
         if axes is None:
             one, many = path_c**2, c.weights @ steps**2
         else:
@@ -109,32 +107,21 @@ def new_evolution(
     return Evolution(np.array(mean, np.float64), sigma, covariance, np.zeros(n), np.zeros(n), size, seed)
 
 
-@dataclass(frozen=True)
 class _Constants:
     """Default constants of the tutorial, table 1."""
 
-    weights: Floats
-    mu_eff: float
-    c_sigma: float
-    d_sigma: float
-    c_c: float
-    c_1: float
-    c_mu: float
-    chi: float  # expected length of a standard normal vector
-
-    @classmethod
-    def of(cls, n: int, population: int, diagonal: bool) -> _Constants:
-        half = population // 2
-        raw = math.log((population + 1) / 2.0) - np.log(np.arange(1, half + 1))
-        weights = raw / raw.sum()
-        mu_eff = float(1.0 / (weights**2).sum())
-        c_sigma = (mu_eff + 2.0) / (n + mu_eff + 5.0)
-        d_sigma = 1.0 + 2.0 * max(0.0, math.sqrt((mu_eff - 1.0) / (n + 1.0)) - 1.0) + c_sigma
-        c_c = (4.0 + mu_eff / n) / (n + 4.0 + 2.0 * mu_eff / n)
-        c_1 = 2.0 / ((n + 1.3) ** 2 + mu_eff)
-        c_mu = min(1.0 - c_1, 2.0 * (mu_eff - 2.0 + 1.0 / mu_eff) / ((n + 2.0) ** 2 + mu_eff))
+    def __init__(self, n: int, population: int, diagonal: bool) -> None:
+        raw = math.log((population + 1) / 2.0) - np.log(np.arange(1, population // 2 + 1))
+        self.weights: Floats = raw / raw.sum()
+        self.mu_eff = mu_eff = float(1.0 / (self.weights**2).sum())
+        self.c_sigma = (mu_eff + 2.0) / (n + mu_eff + 5.0)
+        self.d_sigma = 1.0 + 2.0 * max(0.0, math.sqrt((mu_eff - 1.0) / (n + 1.0)) - 1.0) + self.c_sigma
+        self.c_c = (4.0 + mu_eff / n) / (n + 4.0 + 2.0 * mu_eff / n)
+        self.c_1 = 2.0 / ((n + 1.3) ** 2 + mu_eff)
+        self.c_mu = min(1.0 - self.c_1, 2.0 * (mu_eff - 2.0 + 1.0 / mu_eff) / ((n + 2.0) ** 2 + mu_eff))
         if diagonal:
             faster = (n + 2.0) / 3.0
-            c_1, c_mu = min(1.0, c_1 * faster), min(1.0 - min(1.0, c_1 * faster), c_mu * faster)
-        chi = math.sqrt(n) * (1.0 - 1.0 / (4.0 * n) + 1.0 / (21.0 * n * n))
-        return cls(weights, mu_eff, c_sigma, d_sigma, c_c, c_1, c_mu, chi)
+            self.c_1 = min(1.0, self.c_1 * faster)
+            self.c_mu = min(1.0 - self.c_1, self.c_mu * faster)
+        # Expected length of a standard normal vector.
+        self.chi = math.sqrt(n) * (1.0 - 1.0 / (4.0 * n) + 1.0 / (21.0 * n * n))

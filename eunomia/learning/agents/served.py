@@ -22,16 +22,18 @@ class Served:
     """
 
     FAMILY: str
+    KIND = ""  # of network; the family's name where it is empty
     VERSION: int  # of the features
-    FEATURES: ClassVar[Mapping[str, tuple[str, ...]]]
+    FEATURES: Mapping[str, tuple[str, ...]]
     NOTED: ClassVar[tuple[str, ...]]
     GIVEN: ClassVar[tuple[str, ...]]
-    WIDTH = "b1"  # tensor whose last axis has ``units`` places
+    WIDTH = "b1"  # tensor of ``units`` rows
+    FINITE = False  # whether numbers that are not finite are refused here, as they are in files
 
     def __init__(self, tensors: Mapping[str, Floats], name: str) -> None:
         self.tensors, self.name = dict(tensors), name
-        self.units = self.tensors.get(self.WIDTH, np.empty(0)).shape[-1]
-        check_tensors(self.FAMILY, self.tensors, self.needed())
+        self.units = len(self.tensors.get(self.WIDTH, ()))
+        check_tensors(self.FAMILY, self.tensors, self.needed(), self.FINITE)
 
     def needed(self) -> Shapes:
         """Names and shapes of the tensors."""
@@ -40,7 +42,7 @@ class Served:
     def parts(self) -> Parts:
         """What its card says of it."""
         noted = {name: getattr(self, name) for name in ("units", *self.NOTED)}
-        return Parts(self.FEATURES, {"kind": self.FAMILY, **noted}, self.tensors)
+        return Parts(self.FEATURES, {"kind": self.KIND or self.FAMILY, **noted}, self.tensors)
 
     @classmethod
     def of_card(cls, card: Card, tensors: Mapping[str, Floats]) -> Self:

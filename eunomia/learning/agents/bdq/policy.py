@@ -81,7 +81,7 @@ class BranchingPolicy(Served):
 
     FAMILY, VERSION = "branching", VERSION
     FEATURES = {"job": JOB, "pair": PAIR, "global": GLOBAL}
-    NOTED, GIVEN = ("heads", "most"), ("most",)
+    NOTED, GIVEN, FINITE = ("heads", "most"), ("most",), True
 
     def __init__(self, tensors: Mapping[str, Floats], name: str = "branching", most: int = 64) -> None:
         self.most, self.heads = most, len(tensors.get("ca", ()))

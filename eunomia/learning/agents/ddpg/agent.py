@@ -8,14 +8,16 @@ time and not quality.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from eunomia.config.algorithm import RelmasAlgorithm
 from eunomia.learning.agents import Context
 from eunomia.learning.agents.ddpg.episode import Exploration, Replay, Rewarded, Transitions, transitions
-from eunomia.learning.agents.ddpg.features import inputs
+from eunomia.learning.agents.ddpg.features import Floats, inputs
 from eunomia.learning.agents.ddpg.learner import BATCH, Learner
-from eunomia.learning.agents.ddpg.policy import Actor, RelmasPolicy
+from eunomia.learning.agents.ddpg.policy import RelmasPolicy
 from eunomia.learning.episodes import Episode
 from eunomia.learning.loop import Agent, mean_of
 from eunomia.learning.rewards import RewardSettings
@@ -32,10 +34,10 @@ class Relmas(Agent):
 
     def __init__(self, settings: RelmasAlgorithm, context: Context) -> None:
         super().__init__(context.task)
-        self.settings, self.seed, self.promises = settings, context.seed, context.tenants
-        self.lanes = len(self.task.validation()[0].problem.type_of)
-        self.learner = Learner(self.lanes, self.promises, settings, context.seed)
-        width = inputs(self.lanes, self.promises)
+        self.settings, self.seed = settings, context.seed
+        lanes = len(self.task.validation()[0].problem.type_of)
+        self.learner = Learner(lanes, context.tenants, settings, context.seed)
+        width = inputs(lanes, context.tenants)
         self.replay, self.taught = (Replay(ROOM, width, settings.gamma) for _ in range(2))
         self.rewarded = Rewarded(settings.reward, RewardSettings(spread=settings.spread), settings.scale)
 
@@ -59,7 +61,8 @@ class Relmas(Agent):
     def iterate(self, number: int, crew: Workers) -> Entry:
         """Explore and update."""
         s, rewards = self.settings, 0.0
-        actor, sigma = self.learner.actor.numbers(), self.sigma_at(number - 1)
+        actor, share = self.learner.actor.numbers(), (number - 1) / max(s.iterations - 1, 1)
+        sigma = float(SIGMA * (LEAST_SIGMA / SIGMA) ** share)  # geometric over the whole training
         for n, episode in enumerate(self.task.training(number, s.episodes)):
             seen = self._explore(actor, episode, Exploration(sigma), number, n)
             rewards += float(seen.rewards.sum()) / s.scale / s.episodes
@@ -68,11 +71,6 @@ class Relmas(Agent):
         if number <= s.critic_first:
             self.learner.follow_actor()
         return {"sigma": sigma, "reward": rewards, **told}
-
-    def sigma_at(self, iteration: int) -> float:
-        """Geometric from ``SIGMA`` to ``LEAST_SIGMA`` over the whole training."""
-        share = iteration / max(self.settings.iterations - 1, 1)
-        return float(SIGMA * (LEAST_SIGMA / SIGMA) ** share)
 
     def _update(self, rng: np.random.Generator, move: bool) -> Entry:
         """Means over the updates of an iteration."""
@@ -86,7 +84,9 @@ class Relmas(Agent):
             told.append(self.learner.update(batch, taught, s.imitation))
         return mean_of(told)
 
-    def _explore(self, actor: Actor, episode: Episode, how: Exploration, *stream: int) -> Transitions:
+    def _explore(
+        self, actor: Mapping[str, Floats], episode: Episode, how: Exploration, *stream: int
+    ) -> Transitions:
         policy = RelmasPolicy(actor, period_layers=self.settings.period_layers)
         return transitions(policy, episode, how, self.rewarded, self._rng(EXPLORE, *stream))
 
@@ -111,9 +111,8 @@ class Relmas(Agent):
 
     def tensors(self) -> Arrays:
         """The actor as numbers."""
-        return dict(self.learner.actor.numbers().tensors())
+        return dict(self.learner.actor.numbers())
 
     def policy(self, tensors: Arrays, name: str = "") -> RelmasPolicy:
         """The actor as the engine takes it."""
-        actor = Actor(self.lanes, self.promises, **tensors)
-        return RelmasPolicy(actor, name or "relmas", self.settings.period_layers)
+        return RelmasPolicy(tensors, name or "relmas", self.settings.period_layers)

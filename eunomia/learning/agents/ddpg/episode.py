@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from eunomia.core.errors import PolicyError, UnknownNameError
+from eunomia.core.errors import PolicyError
 from eunomia.inference.outcome import Outcome
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.agents.ddpg.decide import EXPLORE, LOGGED, SERVE, TEACH, Singles
@@ -20,7 +20,6 @@ from eunomia.learning.rewards import reward as find_reward
 from eunomia.learning.state import Arrays
 
 HOPELESS = JOB.index("hopeless")
-OFFERED = ("R1", "R2", "R5", "R6")  # R3 and R4 need features of the event-driven observation
 NOISE = 1 << 18  # numbers drawn per episode, used in turn and again from the start
 
 
@@ -34,15 +33,14 @@ class Exploration:
 
 @dataclass(frozen=True)
 class Rewarded:
-    """``scale`` times a named reward of learning/rewards.py: R1, R2, R5 or R6. Raises UnknownNameError."""
+    """``scale`` times a named reward of learning/rewards.py: R1, R2, R5 or R6.
+
+    R3 and R4 need features of the event-driven observation.
+    """
 
     name: str = "R2"
     settings: RewardSettings = field(default_factory=RewardSettings)
     scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.name not in OFFERED:
-            raise UnknownNameError("reward of periodic training", self.name, OFFERED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +101,7 @@ def explore(
     """Run an episode; returns the log and the engine's outcome. Raises PolicyError if the log would not hold it."""
     problem, head = episode.problem, policy.head
     layers = int(np.diff(problem.graph.offset)[problem.jobs.model_of[problem.jobs.pair]].sum())
-    width = inputs(policy.actor.lanes, policy.actor.promises) + 1 + policy.actor.lanes
+    width = inputs(policy.lanes, policy.promises) + 1 + policy.lanes
     ticks, room = 8 * layers + 64, 24 * layers + 4096
     times_s, counts = np.empty(ticks), np.empty(ticks, np.int64)
     rows, request = np.empty((room, width), np.float32), np.empty(room, np.int64)

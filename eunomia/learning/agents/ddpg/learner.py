@@ -30,8 +30,7 @@ from torch import Tensor, nn
 
 from eunomia.config.algorithm import RelmasAlgorithm
 from eunomia.learning.agents.ddpg.episode import Batch
-from eunomia.learning.agents.ddpg.features import inputs
-from eunomia.learning.agents.ddpg.policy import Actor
+from eunomia.learning.agents.ddpg.features import Floats, inputs
 from eunomia.learning.agents.torch_state import TorchState, descend
 from eunomia.learning.state import Entry
 
@@ -54,7 +53,6 @@ class ActorNet(nn.Module):
 
     def __init__(self, lanes: int, promises: bool, units: int) -> None:
         super().__init__()
-        self.lanes, self.promises = lanes, promises
         self.lstm = nn.LSTM(inputs(lanes, promises), units, batch_first=True)
         self.head = nn.Linear(units, 1 + lanes)
 
@@ -62,14 +60,14 @@ class ActorNet(nn.Module):
         """(B, n, F) -> (B, n, 1 + S). Padding comes last, so it changes nothing before it."""
         return torch.tanh(self.head(self.lstm(seen)[0]))
 
-    def numbers(self) -> Actor:
-        """The weights for serving; PyTorch's two biases become one."""
+    def numbers(self) -> dict[str, Floats]:
+        """The tensors of policy.py; PyTorch's two biases become one."""
         t = {name: value.numpy().astype(np.float64) for name, value in self.state_dict().items()}
-        return Actor(
-            self.lanes, self.promises, np.ascontiguousarray(t["lstm.weight_ih_l0"].T),
-            np.ascontiguousarray(t["lstm.weight_hh_l0"].T), t["lstm.bias_ih_l0"] + t["lstm.bias_hh_l0"],
-            np.ascontiguousarray(t["head.weight"].T), t["head.bias"],
-        )  # fmt: skip
+        plain = {
+            "x": t["lstm.weight_ih_l0"].T, "h": t["lstm.weight_hh_l0"].T, "out": t["head.weight"].T,
+            "bias": t["lstm.bias_ih_l0"] + t["lstm.bias_hh_l0"], "out_bias": t["head.bias"],
+        }  # fmt: skip
+        return {name: np.ascontiguousarray(value) for name, value in plain.items()}
 
 
 class CriticNet(nn.Module):

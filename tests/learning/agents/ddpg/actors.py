@@ -2,21 +2,22 @@
 
 import numpy as np
 
-from eunomia.learning.agents.ddpg.policy import Actor
+from eunomia.learning.agents.ddpg.policy import shapes
+from eunomia.learning.agents.served import Floats
 
 
-def zero_actor(lanes: int, units: int, promises: bool) -> Actor:
+def zero_actor(lanes: int, units: int, promises: bool) -> dict[str, Floats]:
     """Every action is 0."""
-    shapes = Actor.shapes(lanes, units, promises)
-    return Actor(lanes, promises, **{name: np.zeros(shape) for name, shape in shapes.items()})
+    return {name: np.zeros(shape) for name, shape in shapes(lanes, units, promises).items()}
 
 
-def act(actor: Actor, rows: np.ndarray) -> np.ndarray:
+def act(tensors: dict[str, Floats], rows: Floats) -> Floats:
     """(n, F) sub-jobs in order -> (n, 1 + S) actions, by the formulas of policy.py."""
-    hidden, cell, actions = np.zeros(actor.units), np.zeros(actor.units), []
+    x, h, bias, out, out_bias = (tensors[name] for name in ("x", "h", "bias", "out", "out_bias"))
+    hidden, cell, actions = np.zeros(len(h)), np.zeros(len(h)), []
     for row in rows:
-        i, f, g, o = np.split(row @ actor.x + hidden @ actor.h + actor.bias, 4)
+        i, f, g, o = np.split(row @ x + hidden @ h + bias, 4)
         cell = cell / (1.0 + np.exp(-f)) + np.tanh(g) / (1.0 + np.exp(-i))
         hidden = np.tanh(cell) / (1.0 + np.exp(-o))
-        actions.append(np.tanh(hidden @ actor.out + actor.out_bias))
-    return np.array(actions).reshape(len(rows), 1 + actor.lanes)
+        actions.append(np.tanh(hidden @ out + out_bias))
+    return np.array(actions).reshape(len(rows), len(out_bias))

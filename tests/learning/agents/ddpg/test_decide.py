@@ -12,18 +12,16 @@ from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.agents.ddpg.decide import decode, start_idle, teach
 from eunomia.learning.agents.ddpg.episode import Exploration, explore
 from eunomia.learning.agents.ddpg.features import inputs
-from eunomia.learning.agents.ddpg.policy import Actor, RelmasPolicy
+from eunomia.learning.agents.ddpg.policy import RelmasPolicy, shapes
+from eunomia.learning.agents.served import Floats
 from eunomia.workload.requests import RequestTable
 from tests.learning.agents.ddpg.actors import act, zero_actor
 from tests.learning.deployment import episode
 
 
-def actor(lanes: int = 4, units: int = 8, promises: bool = False, seed: int = 0) -> Actor:
-    rng = np.random.default_rng(seed)
-    shapes = Actor.shapes(lanes, units, promises)
-    return Actor(
-        lanes, promises, **{name: 0.4 * rng.standard_normal(shape) for name, shape in shapes.items()}
-    )
+def actor(lanes: int = 4, units: int = 8, promises: bool = False, seed: int = 0) -> dict[str, Floats]:
+    rng, needed = np.random.default_rng(seed), shapes(lanes, units, promises)
+    return {name: 0.4 * rng.standard_normal(shape) for name, shape in needed.items()}
 
 
 ORDER = np.array([2, 0, 1])  # view rows in order of deadline
@@ -153,9 +151,9 @@ class _Platform:
 
 def test_wrong_numbers_are_refused_in_one_sentence() -> None:
     with pytest.raises(ConfigError, match="not a finite number"):
-        replace(actor(), bias=np.full(32, np.nan))
+        RelmasPolicy({**actor(), "bias": np.full(32, np.nan)})
     with pytest.raises(ConfigError, match=r"weights 'out' are of shape \(8, 4\); shape \(8, 5\) is needed"):
-        replace(actor(), out=np.zeros((8, 4)))
+        RelmasPolicy({**actor(), "out": np.zeros((8, 4))})
     with pytest.raises(PlatformError, match="trained for 3 accelerators and the platform has 4"):
         simulate_problem(episode(0).problem, RelmasPolicy(actor(3)), episode(0).options)
 

@@ -1,7 +1,6 @@
 """Training is reproducible, resumes to the bit, and its policies are kept and refused as they should be."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -80,9 +79,7 @@ def test_the_actor_climbs_its_critic_and_the_critic_learns_its_returns() -> None
 @pytest.fixture
 def card(tmp_path: Path) -> Path:
     rng, plain = np.random.default_rng(0), zero_actor(4, 8, True)
-    weights = replace(
-        plain, **{name: rng.standard_normal(value.shape) for name, value in plain.tensors().items()}
-    )
+    weights = {name: rng.standard_normal(value.shape) for name, value in plain.items()}
     return save(RelmasPolicy(weights, "mine", 0.25, -0.4, "wait"), tmp_path / "mine", {"cpu_s": 3})
 
 
@@ -120,7 +117,7 @@ def test_damaged_cards_are_refused(card: Path) -> None:
 
 def test_weights_that_are_not_finite_are_refused(card: Path) -> None:
     policy = load_policy(card)
-    policy.actor.tensors()["bias"][3] = np.nan  # after the check: as a damaged training would write it
+    policy.tensors["bias"][3] = np.nan  # after the check: as a damaged training would write it
     save(policy, card)
     with pytest.raises(RecordError, match="not a finite number"):
         load_policy(card)
@@ -128,7 +125,7 @@ def test_weights_that_are_not_finite_are_refused(card: Path) -> None:
 
 def test_the_shipped_policy_and_cards_are_found(card: Path) -> None:
     shipped = load_policy("relmas")
-    assert isinstance(shipped, RelmasPolicy) and shipped.actor.lanes == 6
+    assert isinstance(shipped, RelmasPolicy) and shipped.lanes == 6
     assert card_of("relmas")["policy"]["kind"] == "lstm"
     assert load_policy(card).name == "mine" and resolve_policy(str(card)).period_layers == 0.25
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing as mp
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -69,20 +70,6 @@ class Cases:
         return draw(seed, self.tasks, self.devices, self.tenants, self.load, self.bars)
 
 
-@dataclass(frozen=True)
-class Player:
-    """What makes the worker of a number in an iteration: its traces, its random numbers."""
-
-    settings: PlacementAlgorithm
-    cases: Cases
-    seed: int
-
-    def __call__(self, number: int, worker: int) -> Worker:
-        """A worker at its first decision."""
-        rng = np.random.default_rng([self.seed, 0xA3C, number, worker])
-        return Worker(self.settings, self.cases.of_worker(number, worker), rng)
-
-
 def placement_task(settings: PlacementAlgorithm, validation: int, seed: int) -> Task:
     """Traces drawn as the settings say, valued by the reward of their goals."""
     a = settings
@@ -100,30 +87,37 @@ class Shared(TorchState):
 
     PARTS = ("theta", "square", "rho")
 
-    def __init__(self, theta: Tensor) -> None:
+    def __init__(self, theta: Tensor, rate: float) -> None:
+        self.rate = rate
         self.theta, self.square = theta.clone(), torch.zeros_like(theta)
         self.rho = torch.zeros(1, dtype=torch.float64)
         for shared in (self.theta, self.square, self.rho):
             shared.share_memory_()  # type: ignore[no-untyped-call]
 
-    def apply(self, gradient: Tensor, reward: float, tau: float, rate: float) -> None:
+    def apply(self, gradient: Tensor, reward: float, tau: float) -> None:
         """One step of RMSprop, and of rho."""
         with torch.no_grad():
             self.square.mul_(DECAY).addcmul_(gradient, gradient, value=1.0 - DECAY)
-            self.theta.addcdiv_(gradient, (self.square + 1e-5).sqrt(), value=-rate)
+            self.theta.addcdiv_(gradient, (self.square + 1e-5).sqrt(), value=-self.rate)
             if tau > 0.0:
                 self.rho.add_(FOLLOW * (reward - float(self.rho) * tau))
 
 
-def _serve(orders: Connection, lock: Lock, shared: Shared, player: Player) -> None:
+def worker_of(settings: PlacementAlgorithm, cases: Cases, seed: int, number: int, worker: int) -> Worker:
+    """A worker at its first decision in iteration ``number``: its traces, its random numbers."""
+    rng = np.random.default_rng([seed, 0xA3C, number, worker])
+    return Worker(settings, cases.of_worker(number, worker), rng)
+
+
+def _serve(orders: Connection, lock: Lock, shared: Shared, hired: Callable[[int, int], Worker]) -> None:
     """A process: plays its traces of an iteration, applies every gradient at once, returns what was earned."""
     follow_parent(os.getppid())
     torch.set_num_threads(1)
     while (order := orders.recv()) is not None:
-        began, worker = time.process_time(), player(*order)
+        began, worker = time.process_time(), hired(*order)
         while (done := worker.segment(shared.theta.clone(), float(shared.rho))) is not None:
             with lock:
-                shared.apply(*done, player.settings.rate)
+                shared.apply(*done)
         orders.send((worker.rewards, time.process_time() - began))
 
 
@@ -135,8 +129,8 @@ class PlacementAgent(Agent):
         self.settings = settings
         cases = context.task.sampler
         assert isinstance(cases, Cases), "placement is trained on drawn traces"
-        self.player = Player(settings, cases, context.seed)
-        self.shared = Shared(flat(first_tensors(settings.units, context.seed)))
+        self.hired = partial(worker_of, settings, cases, context.seed)
+        self.shared = Shared(flat(first_tensors(settings.units, context.seed)), settings.rate)
         self._crew: list[tuple[SpawnProcess, Connection]] = []
 
     def iterate(self, number: int, crew: Workers) -> Entry:
@@ -145,11 +139,10 @@ class PlacementAgent(Agent):
         return {"reward": float(np.mean(rewards)), "rho": float(self.shared.rho), "workers_cpu_s": cpu_s}
 
     def _together(self, number: int) -> tuple[list[float], float]:
-        s = self.settings
-        crew = [self.player(number, worker) for worker in range(s.workers)]
+        crew = [self.hired(number, worker) for worker in range(self.settings.workers)]
         while found := [d for d in (w.segment(self.shared.theta, float(self.shared.rho)) for w in crew) if d]:
             mean = torch.stack([gradient for gradient, _, _ in found]).mean(0)
-            self.shared.apply(mean, sum(r for _, r, _ in found), sum(t for _, _, t in found), s.rate)
+            self.shared.apply(mean, sum(r for _, r, _ in found), sum(t for _, _, t in found))
         return [reward for worker in crew for reward in worker.rewards], 0.0
 
     def _apart(self, number: int) -> tuple[list[float], float]:
@@ -169,9 +162,8 @@ class PlacementAgent(Agent):
         self._lock = context.Lock()  # kept: a process opens it when it is up
         for _ in range(self.settings.workers):
             orders, theirs = context.Pipe()
-            process = context.Process(
-                target=_serve, args=(theirs, self._lock, self.shared, self.player), daemon=True
-            )
+            given = (theirs, self._lock, self.shared, self.hired)
+            process = context.Process(target=_serve, args=given, daemon=True)
             process.start()
             theirs.close()  # so that the pipe ends with the process
             self._crew.append((process, orders))

@@ -21,8 +21,16 @@ from eunomia.config.algorithm import PlacementAlgorithm
 from eunomia.core.arrays import Floats
 from eunomia.inference.environments.edge_cloud.case import Case
 from eunomia.inference.environments.edge_cloud.world import Goals, World
-from eunomia.learning.agents.a3c import policy as served
-from eunomia.learning.agents.a3c.policy import PAIR, Flags, Ints, PreferencePlacement, shapes
+from eunomia.learning.agents.a3c.policy import (
+    BASE,
+    DEFER,
+    PAIR,
+    Flags,
+    Ints,
+    PreferencePlacement,
+    observe,
+    shapes,
+)
 
 DECAY = 0.99  # of RMSprop
 GRADIENT = 5.0  # greatest norm
@@ -62,10 +70,8 @@ def evaluate(t: dict[str, Tensor], x: Tensor, overall: Tensor, legal: Tensor) ->
     mean = hidden.sum(1) / legal.sum(1, keepdim=True).clamp(min=1)
     z = torch.cat([mean, hidden.amax(1), overall], 1)
     joint = torch.cat([hidden, z[:, None, :].expand(-1, x.shape[1], -1)], 2)
-    scores = (
-        torch.relu(joint @ t["W2"] + t["b2"]) @ t["w2"] + t["c2"] + served.BASE * x[:, :, PAIR.index("gain")]
-    )
-    defer = torch.relu(z @ t["W3"] + t["b3"]) @ t["w3"] + t["c3"] + served.DEFER
+    scores = torch.relu(joint @ t["W2"] + t["b2"]) @ t["w2"] + t["c2"] + BASE * x[:, :, PAIR.index("gain")]
+    defer = torch.relu(z @ t["W3"] + t["b3"]) @ t["w3"] + t["c3"] + DEFER
     logits = torch.cat([scores.masked_fill(~legal, -1e9), defer[:, None]], 1)
     return logits.log_softmax(1), torch.relu(z @ t["W4"] + t["b4"]) @ t["w4"] + t["c4"]
 
@@ -119,7 +125,7 @@ class Worker:
             world.advance()
         if not world.done:
             found = policy.decision(world, self._mask())
-            features, overall = served.observe(world, s.hidden)
+            features, overall = observe(world, s.hidden)
             choice = int(self._rng.choice(len(found.odds), p=found.odds))
             walk.seen.append((features[found.pairs[:, 0], found.pairs[:, 1]], overall))
             walk.action.append(choice)

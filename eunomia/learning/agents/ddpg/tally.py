@@ -8,27 +8,14 @@ or late. Its weight is what the pair lacked then.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.inference.kernel.layout import DROPPED, HIT, UNFINISHED
+from eunomia.inference.kernel.layout import DROPPED, HIT, UNFINISHED, Records
 from eunomia.inference.outcome import Outcome
 from eunomia.inference.problem import Jobs
+from eunomia.learning import rewards
 from eunomia.learning.objectives import TOLERANCE, indicator, promised
-from eunomia.learning.rewards import (
-    ATTAINMENT,
-    DURATION,
-    HITS,
-    MISSES,
-    OVERLOAD,
-    REQUESTS,
-    SHORT_MISSES,
-    SLOWDOWN,
-    SPREAD,
-    no_tally,
-)
 from eunomia.workload.tenant import Slo
 
 Floats = npt.NDArray[np.float64]
@@ -44,21 +31,20 @@ def tallies(outcome: Outcome, times_s: Floats, late_tick: Ints) -> Floats:
     charged = np.minimum(left, late_tick)[~hit]
     gaps = _gaps(results, jobs, left, times_s)
     gap = np.nan_to_num(np.maximum(0.0, gaps[np.maximum(charged - 1, 0), jobs.pair[~hit]]))
-    slowdown = (results["finish_s"] - results["arrival_s"]) / outcome.problem.graph.iso_best_s[
-        jobs.model_of[jobs.pair]
-    ]
+    iso_s = outcome.problem.graph.iso_best_s[jobs.model_of[jobs.pair]]
+    slowdown = (results["finish_s"] - results["arrival_s"]) / iso_s
     done = gone & (results["outcome"] != DROPPED)
-    table = no_tally(ticks + 1)
+    table = rewards.no_tally(ticks + 1)
     for column, at, value in (
-        (HITS, left[hit], np.ones(int(hit.sum()))), (MISSES, charged, np.ones(len(charged))),
-        (SHORT_MISSES, charged, gap), (SLOWDOWN, left[done], slowdown[done]),
+        (rewards.HITS, left[hit], np.ones(int(hit.sum()))), (rewards.MISSES, charged, np.ones(len(charged))),
+        (rewards.SHORT_MISSES, charged, gap), (rewards.SLOWDOWN, left[done], slowdown[done]),
     ):  # fmt: skip
         table[:, column] = np.cumsum(np.bincount(at, weights=value, minlength=ticks + 1))
-    table[:, OVERLOAD] = overload_until(outcome, np.append(times_s, np.inf))
-    table[:, ATTAINMENT] = _attainment(gaps)
-    table[:, SPREAD] = _spread(results, jobs, left, ticks)
-    table[:, DURATION] = max(float(np.nanmax(results["arrival_s"], initial=0.0)), 1e-12)
-    table[:, REQUESTS] = max(len(jobs.pair), 1)
+    table[:, rewards.OVERLOAD] = overload_until(outcome, np.append(times_s, np.inf))
+    table[:, rewards.ATTAINMENT] = _attainment(gaps)
+    table[:, rewards.SPREAD] = _spread(results, jobs, left, ticks)
+    table[:, rewards.DURATION] = max(float(np.nanmax(results["arrival_s"], initial=0.0)), 1e-12)
+    table[:, rewards.REQUESTS] = max(len(jobs.pair), 1)
     return table
 
 
@@ -77,7 +63,7 @@ def overload_until(outcome: Outcome, times_s: Floats) -> Floats:
     return np.interp(times_s, at_s, total) if len(at_s) else np.zeros(len(times_s))
 
 
-def _gaps(results: Any, jobs: Jobs, left: Ints, times_s: Floats) -> Floats:
+def _gaps(results: Records, jobs: Jobs, left: Ints, times_s: Floats) -> Floats:
     """(T + 1, pairs) gap of each promised pair over its window, up to each tick; nan before its first outcome."""
     gaps = np.full((len(times_s) + 1, len(jobs.model_of)), np.nan)
     order = np.argsort(np.where(np.isnan(results["finish_s"]), np.inf, results["finish_s"]), kind="stable")
@@ -95,7 +81,7 @@ def _gaps(results: Any, jobs: Jobs, left: Ints, times_s: Floats) -> Floats:
     return gaps
 
 
-def _windowed(slo: Slo, rows: Any) -> Floats:
+def _windowed(slo: Slo, rows: Records) -> Floats:
     """(n,) the indicator over the window that ends with each of the pair's n outcomes, in order."""
     n = np.arange(1, len(rows) + 1)
     window = np.minimum(n, max(slo.window_requests, 1))
@@ -125,7 +111,7 @@ def _attainment(gaps: Floats) -> Floats:
     return np.asarray(met.sum(axis=1) / np.maximum(known.sum(axis=1), 1), np.float64)
 
 
-def _spread(results: Any, jobs: Any, left: Ints, ticks: int) -> Floats:
+def _spread(results: Records, jobs: Jobs, left: Ints, ticks: int) -> Floats:
     """(T + 1,) standard deviation over tenants of their hit rates so far; tenants without outcomes are left out."""
     tenant, gone = jobs.tenant_of[jobs.pair], results["outcome"] != UNFINISHED
     hits, count = np.zeros((2, ticks + 1, int(jobs.tenant_of.max(initial=0)) + 1))

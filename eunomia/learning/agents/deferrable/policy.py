@@ -16,13 +16,11 @@ Does badly: it cannot pause what it has started, so that one long run before a b
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from eunomia.contract.traits import PREPARE, forget
-from eunomia.contract.view import Assign, View
+from eunomia.contract.view import Assign, Policy, View
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.inference.policies.knowledge import Knowledge
 from eunomia.learning.card import Card, Parts
@@ -59,13 +57,13 @@ class Deferring:
         from eunomia.inference.policies.catalogue import load_policy
 
         self.base, self.weights, self.name = base, tuple(map(float, weights)), name
-        self._base: Any = load_policy(base)
+        self._base: Policy = load_policy(base)
         self._run_s = np.empty((0, 0))  # (models, S)
         self._usual_s = 1.0  # mean run time
         self._at: dict[int, int] = {}  # started deferrable request -> its accelerator
         self._until_s: dict[int, float] = {}  # when it should be done
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[Deferring], tuple[object, ...]]:
         return Deferring, (self.base, self.weights, self.name)
 
     def reset(self, seed: int) -> None:
@@ -107,26 +105,26 @@ class Deferring:
     def _on_demand(self, view: View, rows: npt.NDArray[np.bool_]) -> list[Assign]:
         """What the base does with its requests on accelerators that no started request keeps."""
         accelerators = view.accelerators.copy()
-        live = {s: r for r, s in self._at.items() if self._holds(view, r, s)}
-        for s, request in live.items():
+        for s, request in self._kept(view).items():
             accelerators["request"][s] = request
-            accelerators["free_in_s"][s] = max(
-                accelerators["free_in_s"][s], self._until_s[request] - view.now_s
-            )
+            left_s = self._until_s[request] - view.now_s
+            accelerators["free_in_s"][s] = max(accelerators["free_in_s"][s], left_s)
         if not (accelerators["request"] < 0).any():
             return []
         seen = View(view.system, view.ready[rows], accelerators, view.latency_s[rows], view.demand_bytes_s[rows],
                     view.energy_j[rows])  # fmt: skip
         return list(self._base(seen))
 
-    def _holds(self, view: View, request: int, s: int) -> bool:
-        """Whether a started request still keeps its accelerator."""
-        return bool(view.accelerators["request"][s] == request or (view.ready["request"] == request).any())
+    def _kept(self, view: View) -> dict[int, int]:
+        """Accelerator -> the started request that keeps it."""
+        waits = set(view.ready["request"].tolist())
+        running = view.accelerators["request"].tolist()
+        return {s: r for r, s in self._at.items() if running[s] == r or r in waits}
 
     def _begin(self, view: View, deferrable: npt.NDArray[np.bool_], taken: set[int]) -> list[Assign]:
         """At most one deferrable request whose first layer waits."""
-        kept = {s for r, s in self._at.items() if self._holds(view, r, s)}
-        free = np.array([s for s in view.idle.tolist() if s not in taken | kept], np.int64)
+        kept = taken | set(self._kept(view))
+        free = np.array([s for s in view.idle.tolist() if s not in kept], np.int64)
         new = deferrable & (view.ready["layers_done"] == 0)
         rows = [i for i in np.flatnonzero(new).tolist() if int(view.ready["request"][i]) not in self._at]
         rows = list({int(view.ready["request"][i]): i for i in reversed(rows)}.values())

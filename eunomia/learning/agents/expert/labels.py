@@ -126,11 +126,11 @@ class Labeller(LearnedPolicy):
         rows, point = self.noted, self.noted["point"]
         best = np.full(int(self.head["points"][0]), -np.inf)
         np.maximum.at(best, point, np.maximum(rows["worth"], rows["hold"]))
-        seen = rows["job"].astype(np.float32), rows["start"].astype(np.float32)
-        labels = Labels(*seen, best[point] - rows["worth"], best[point] - rows["hold"], point)
-        tells = np.bincount(point, labels.regret + labels.hold, len(best)) > 0.0
+        regret, hold = best[point] - rows["worth"], best[point] - rows["hold"]
+        tells = np.bincount(point, regret + hold, len(best)) > 0.0
         kept = tells[point]
-        return labels.some(kept, (np.cumsum(tells) - 1)[point[kept]])
+        job, start = (rows[name][kept].astype(np.float32) for name in ("job", "start"))
+        return Labels(job, start, regret[kept], hold[kept], (np.cumsum(tells) - 1)[point[kept]])
 
 
 def collect(weights: Weights, rule: str, price: float, share: float, seed: int, episode: Episode) -> Labels:

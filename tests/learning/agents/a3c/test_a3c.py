@@ -14,6 +14,7 @@ from typer.testing import CliRunner  # noqa: E402
 
 from eunomia.cli.main import app  # noqa: E402
 from eunomia.config.algorithm import PlacementAlgorithm  # noqa: E402
+from eunomia.core.errors import PolicyError  # noqa: E402
 from eunomia.inference.environments.edge_cloud.case import draw  # noqa: E402
 from eunomia.inference.environments.edge_cloud.rules import find_rule, measured, run  # noqa: E402
 from eunomia.inference.environments.edge_cloud.world import World  # noqa: E402
@@ -134,6 +135,9 @@ def test_workers_in_processes_of_their_own() -> None:
         assert np.isfinite(entry["reward"]) and entry["workers_cpu_s"] > 0.0
         assert any(not np.array_equal(before[name], value) for name, value in agent.tensors().items())
         assert all(np.isfinite(value).all() for value in agent.tensors().values())
+        agent._crew[0][0].kill()
+        with pytest.raises(PolicyError, match="ended before its time"):
+            agent.iterate(2, Workers())
     finally:
         agent.close()
     assert agent._crew == []

@@ -11,11 +11,11 @@ from tests.size import COUNTS, any_uses, format_skips, guide_words, learning_lin
 ROOT = Path(__file__).resolve().parent.parent
 
 CEILINGS = {
-    "lines of learning": 8_390,
+    "lines of learning": 8_330,
     "lines of benchmarks and studies": 8_090,
     "functions with more than 8 parameters, not compiled": 0,
     "functions with 8 or more parameters, compiled ones too": 53,
-    "uses of Any": 378,
+    "uses of Any": 366,
     "fmt: skip": 170,
     "import circles": 0,
     "guide words": 41_250,

@@ -99,7 +99,7 @@ class Relmas(Agent):
 
     def pieces(self) -> Pieces:
         """The episodes in replay."""
-        return {str(number): episode.arrays() for number, episode, _ in self.replay.episodes}
+        return {str(number): dict(vars(episode)) for number, episode, _ in self.replay.episodes}
 
     def restore(self, arrays: Arrays, pieces: Pieces, crew: Workers) -> None:
         """Go on from ``arrays()`` and the episodes; the teacher is watched again."""

@@ -23,7 +23,7 @@ from eunomia.contract.view import SYSTEM
 from eunomia.core.addresses import block_of, block_record
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Record
-from eunomia.learning.agents.ddpg.features import Floats, Ints, describe_all
+from eunomia.learning.agents.ddpg.features import N_JOB, Floats, Ints, describe
 from eunomia.learning.observation.groups import by_deadline
 from eunomia.learning.policy.decide import FINISHED, LEFT, NOW, STARTED, already_decided
 
@@ -228,7 +228,13 @@ def decide(ready, latency_s, demand, energy, accelerators, system, answer, prior
     order, actions = np.empty(n, np.int64), np.empty((n, 1 + lanes))
     by_deadline(ready, order)
     rows = np.empty((n, head.width))
-    describe_all(ready, order, latency_s, demand, accelerators, system, head, rows)
+    late = 0
+    for i in range(n):
+        late += ready[i].late
+    for j in range(n):
+        i, at = order[j], N_JOB + 3 * lanes
+        describe(ready[i], latency_s[i], demand[i], accelerators, system, head, rows[j])
+        rows[j, at + 1], rows[j, at + 2] = min(8.0, n / lanes) / 4.0, late / n
     if head.mode == TEACH:
         teach(ready, order, latency_s, accelerators, actions)
     else:

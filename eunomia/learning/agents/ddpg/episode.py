@@ -17,7 +17,6 @@ from eunomia.learning.agents.ddpg.tally import tallies
 from eunomia.learning.episodes import Episode
 from eunomia.learning.rewards import RewardSettings
 from eunomia.learning.rewards import reward as find_reward
-from eunomia.learning.state import Arrays
 
 HOPELESS = JOB.index("hopeless")
 NOISE = 1 << 18  # numbers drawn per episode, used in turn and again from the start
@@ -67,10 +66,6 @@ class Transitions:
 
     def __len__(self) -> int:
         return len(self.rewards)
-
-    def arrays(self) -> Arrays:
-        """All arrays by name."""
-        return {"rows": self.rows, "start": self.start, "rewards": self.rewards, "gaps": self.gaps}
 
     def at(self, tick: int) -> Singles:
         """(n, F + 1 + S) rows of a tick; none after the last one."""

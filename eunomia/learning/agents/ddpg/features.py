@@ -96,28 +96,24 @@ def _promise(job: Record, x: Floats, at: int) -> None:
 
 
 @jitted
-def describe_all(
-    ready: Record, order: Ints, latency_s: Floats, demand: Floats, accelerators: Record, system: Record, head: Record,
-    rows: Floats,
-) -> None:  # fmt: skip
-    """Fill ``rows`` (n, F), one per sub-job in ``order``; ``head``: that of the policy (decide.py)."""
-    n, lanes, bandwidth, layer_s = len(order), len(accelerators), system.bandwidth_bytes_s, head.layer_s
-    late = 0
-    for i in range(n):
-        late += ready[i].late
-    for j in range(n):
-        i, x = order[j], rows[j]
-        _describe(ready[i], x, layer_s, system)
-        at = N_JOB
-        for s in range(lanes):
-            can = latency_s[i, s] < math.inf
-            time = clip(math.log(max(latency_s[i, s], TINY_S) / layer_s), -4.0, 4.0) / 2.0
-            x[at + s] = time if can else CANNOT
-            x[at + lanes + s] = min(4.0, demand[i, s] / bandwidth) if can else 0.0
-            x[at + 2 * lanes + s] = min(8.0, accelerators[s].free_in_s / layer_s) / 4.0
-        at += 3 * lanes
-        x[at] = min(4.0, system.demand_bytes_s / bandwidth)
-        x[at + 1] = min(8.0, n / lanes) / 4.0
-        x[at + 2] = late / n
-        if head.promises == 1:
-            _promise(ready[i], x, at + 3)
+def describe(
+    job: Record,
+    latency_s: Floats,
+    demand: Floats,
+    accelerators: Record,
+    system: Record,
+    head: Record,
+    x: Floats,
+) -> None:
+    """Fill ``x`` (F,) of one sub-job but for ``crowd`` and ``lost``; ``head``: that of the policy (decide.py)."""
+    lanes, bandwidth, layer_s = len(accelerators), system.bandwidth_bytes_s, head.layer_s
+    _describe(job, x, layer_s, system)
+    for s in range(lanes):
+        can, at = latency_s[s] < math.inf, N_JOB + s
+        time = clip(math.log(max(latency_s[s], TINY_S) / layer_s), -4.0, 4.0) / 2.0
+        x[at] = time if can else CANNOT
+        x[at + lanes] = min(4.0, demand[s] / bandwidth) if can else 0.0
+        x[at + 2 * lanes] = min(8.0, accelerators[s].free_in_s / layer_s) / 4.0
+    x[N_JOB + 3 * lanes] = min(4.0, system.demand_bytes_s / bandwidth)
+    if head.promises == 1:
+        _promise(job, x, N_JOB + 3 * lanes + len(OVERALL))

@@ -19,7 +19,7 @@ from benchmarks.table import Table
 from eunomia.core.atomic import write_text
 from eunomia.report.study.front import Axis, Point, front_chart
 
-WIDTH, HEIGHT = 1280, 1000
+WIDTH, HEIGHT = 1280, 1610  # down to the SLOs
 HITS = 3  # column of the measures below
 PANELS = (
     Axis(0, "SLO attainment, %"),
@@ -57,7 +57,7 @@ def tenants(table: Table) -> str:
         points.append(Point(f"best rule for {promise}", "tenant rules", label=promise))
     rest = {"eunomia": None, "best rule without promises": "attainment", "best rule for hits": "hits"}
     points += [Point(name, "no promises", label=label) for name, label in rest.items()]
-    return front_chart(points, measures(table), Axis(HITS, "hits, %"), PANELS)
+    return front_chart(points, measures(table), Axis(HITS, "hit rate, %"), PANELS)
 
 
 def first_look(table: Table) -> str:
@@ -69,7 +69,7 @@ def first_look(table: Table) -> str:
         family = "trained" if name.split(" ")[0] in PROMISES else family
         points.append(Point(name, family, label=name.split("+")[0].removesuffix(" 2").removesuffix(" 0")))
     points.sort(key=lambda point: ("terms", "trained", "tenant", "no").index(point.family.split(" ")[0]))
-    return front_chart(points, found, Axis(HITS, "hits, %"), PANELS)
+    return front_chart(points, found, Axis(HITS, "hit rate, %"), PANELS)
 
 
 def report(picture: Path) -> None:

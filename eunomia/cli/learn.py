@@ -17,7 +17,7 @@ from eunomia.core.errors import EunomiaError
 
 if TYPE_CHECKING:
     from eunomia.learning.loop import Progress
-    from eunomia.study.learning.training import Outcome
+    from eunomia.study.learning.outcome import Outcome
 
 PolicyCard = Annotated[
     str, typer.Argument(metavar="POLICY", help="A shipped policy, or a checkpoint (.json).")

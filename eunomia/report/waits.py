@@ -66,7 +66,7 @@ def waits_of(
         seen = {p: rule.at(p) for p in some} if rule is not None else {}
         checks |= {p: _agrees(history, candidates, p) for p, candidates in seen.items()}
         if until - s.ready_s[row] > 0.0:
-            told.append(_wait(history, rule, row, until, places, seen, checks, choices))
+            told.append(_wait(history, rule, _Waiting(row, until, places, seen, checks), choices))
     told.sort(key=lambda wait: -wait.wait_s)
     total = len(set().union(*during))  # branches may wait at the same time
     return tuple(told[:count]), total, len(checks), sum(checks.values())
@@ -79,32 +79,36 @@ def _decisions_during(history: History, row: int) -> list[int]:
     return [int(p) for p in np.flatnonzero(during & (history.decision < s.decision[row]))]
 
 
-def _wait(
-    history: History,
-    rule: Rule | None,
-    row: int,
-    until: float,
-    places: list[int],
-    seen: dict[int, Candidates],
-    checks: dict[int, bool],
-    choices: int,
-) -> Wait:
-    s = history.subjobs
+@dataclass(frozen=True)
+class _Waiting:
+    """A sub-job that waited: the decisions taken meanwhile, those recomputed, and whether each came out as recorded."""
+
+    row: int
+    until_s: float
+    places: list[int]
+    seen: dict[int, Candidates]
+    checks: dict[int, bool]
+
+
+def _wait(history: History, rule: Rule | None, waiting: _Waiting, choices: int) -> Wait:
+    s, row, places, seen = history.subjobs, waiting.row, waiting.places, waiting.seen
     served = Counter(history.tenant[history.row_of[int(history.chosen_request[p])]] for p in places)
     behind = [p for p in places if p in seen and _startable(seen[p], row)]
     shown = _spread(behind or list(seen) or places, choices)
     return Wait(
         layer=int(s.layer[row]),
         from_s=float(s.ready_s[row]),
-        to_s=until,
+        to_s=waiting.until_s,
         decisions=len(places),
         served=tuple(served.most_common()),
         looked_at=len(seen),
         behind=len(behind),
         elsewhere=len(seen) - len(behind),
         to_win=_to_win(rule, [seen[p] for p in behind], row) if rule is not None else "",
-        held_s=_held_s(history, row, until),
-        choices=tuple(_choice(history, rule, row, p, seen.get(p), checks.get(p, False)) for p in shown),
+        held_s=_held_s(history, row, waiting.until_s),
+        choices=tuple(
+            _choice(history, rule, row, p, seen.get(p), waiting.checks.get(p, False)) for p in shown
+        ),
     )
 
 

@@ -30,7 +30,6 @@ class Wing(ABC, Generic[ConfigT, PolicyT]):
     name: ClassVar[str]
     metrics: ClassVar[Mapping[str, Metric]]
     headlines: ClassVar[Sequence[str]]  # columns of the table of a comparison, in their order
-    reader: ClassVar[Reader[Any]]
     chart: ClassVar[str]  # the metric that is drawn unless another one is named
     grid_section: ClassVar[str]  # of the file, which lists the settings of a sweep
     result: ClassVar[Callable[..., Any]]  # what a comparison of this wing is
@@ -38,12 +37,16 @@ class Wing(ABC, Generic[ConfigT, PolicyT]):
 
     def checked(self, config: Any, overrides: Iterable[str] = ()) -> ConfigT:
         """A configuration from itself, a file or a dictionary. Raises ConfigError."""
-        checked: ConfigT = self.reader.checked(config, overrides)
-        return checked
+        return self.reader.checked(config, overrides)
 
     def table(self, config: ConfigT) -> Table:
         """The resolved configuration as plain data."""
         return self.reader.table(config)
+
+    @property
+    @abstractmethod
+    def reader(self) -> Reader[ConfigT]:
+        """How configurations are read and written."""
 
     @abstractmethod
     def changed(self, config: ConfigT, setting: Table) -> ConfigT:

@@ -13,6 +13,7 @@ from eunomia.study.batch import BatchOptions
 from eunomia.study.cluster.build import AllocatorLike, allocator_name, resolve_allocator
 from eunomia.study.cluster.run import CLUSTERS, ClusterLike, ClusterRunResult, run_cluster
 from eunomia.study.compare import CompareResult, compare_in
+from eunomia.study.run import Reader
 from eunomia.study.sweep import SweepResult, sweep_in
 from eunomia.study.wing import Table, Wing, wing_of
 
@@ -26,8 +27,12 @@ class ClusterWing(Wing[ClusterConfig, AllocatorLike]):
     chart = "jct_mean_s"
     grid_section = "study"
     result = CompareResult
-    reader = CLUSTERS
     measures_all = False
+
+    @property
+    def reader(self) -> Reader[ClusterConfig]:
+        """How files of this wing are read."""
+        return CLUSTERS
 
     def changed(self, config: ClusterConfig, setting: Table) -> ClusterConfig:
         """A copy with some values changed, by key path. Raises ConfigError."""

@@ -12,6 +12,7 @@ from eunomia.study.inference.compare import InferenceComparison
 from eunomia.study.inference.notes import trace_notes
 from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
 from eunomia.study.inference.run import SCENARIOS, InferenceRun, run, run_cell
+from eunomia.study.run import Reader
 from eunomia.study.wing import Table, Wing
 
 TIMELINE_LAYERS = 30_000  # a few seconds of a busy platform: 10 MB, opens at once
@@ -26,8 +27,12 @@ class InferenceWing(Wing[Scenario, PolicyLike]):
     chart = "hit_rate"
     grid_section = "sweep"
     result = InferenceComparison
-    reader = SCENARIOS
     measures_all = True
+
+    @property
+    def reader(self) -> Reader[Scenario]:
+        """How files of this wing are read."""
+        return SCENARIOS
 
     def changed(self, config: Scenario, setting: Table) -> Scenario:
         """A copy with some values changed, by key path. Raises ConfigError."""

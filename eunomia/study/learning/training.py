@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -37,14 +37,9 @@ from eunomia.learning.policy.checkpoint import Checkpoint, save
 from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.learning.policy.weights import Weights
 from eunomia.learning.workers import Crew
-from eunomia.report.table import Table
-from eunomia.report.units import counted
+from eunomia.study.learning.outcome import Heuristic, Outcome
 from eunomia.study.learning.scenarios import Later, ScenarioSampler, Source
-from eunomia.study.result import Result, Row
 from eunomia.study.run import provenance
-
-if TYPE_CHECKING:
-    from eunomia.report.charts import Axes
 
 FIRST_ROUND, FINALISTS = 8, 12  # episodes, and bases for promises that see the rest of validation
 STRENGTH = 2.0  # of the terms for a promise, where a search for it begins
@@ -67,14 +62,6 @@ TENANT_BASES = tuple(
 )
 
 Tell = Callable[[str, Progress], None]  # name of the stage or algorithm, what is known
-
-
-@dataclass(frozen=True, eq=False)
-class Heuristic:
-    """The best base heuristic on validation, with its value on each episode."""
-
-    name: str
-    values: Floats
 
 
 def best_heuristic(episodes: Sequence[Episode], objective: Mapping[str, float], tenants: bool) -> Heuristic:
@@ -103,85 +90,6 @@ def _rule(name: str) -> LearnedPolicy | str:
     """A base to be run: by its name, where the engine has it; the same decisions in a fraction of the time."""
     own = name.startswith("promise_")
     return LearnedPolicy(base_weights(name)) if own else name.replace("+any_idle", "")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Outcome(Result):
-    """A finished training beside the best heuristic on the same validation episodes. ``rows``: the curve."""
-
-    name: str
-    path: Path
-    heuristic: Heuristic
-    trained: tuple[Trained, ...]  # one per stage
-    gain: float  # over the heuristic, mean paired difference on validation
-    error: float  # its standard error over episodes
-    kept_heuristic: bool | None  # None: an algorithm, whose policy is kept in any case
-
-    @property
-    def cpu_s(self) -> float:
-        """Processor time of all stages."""
-        return sum(trained.cpu_s for trained in self.trained)
-
-    @property
-    def title(self) -> str:
-        """What was trained, and on how much it was judged."""
-        return f"{self.name}, judged on {counted(len(self.heuristic.values), 'validation episode')}"
-
-    def table(self, short: bool = False) -> Table:
-        """The best heuristic and the trained policy, in points."""
-        mean = float(self.heuristic.values.mean())
-        gain = f"{100 * self.gain:+.2f} ({100 * self.error:.2f})"
-        rows = (
-            (self.heuristic.name, f"{100 * mean:.2f}", ""),
-            (self.name, f"{100 * (mean + self.gain):.2f}", gain),
-        )
-        return Table(("policy", "validation", "gain (standard error)"), rows)
-
-    def sentences(self) -> list[str]:
-        """Whether anything was learned, and where the policy stands."""
-        said = f"{self.cpu_s:.0f} s of processor time; policy -> {self.path}"
-        return [f"{remark}." for remark in [self.remark] if remark] + [said]
-
-    @property
-    def remark(self) -> str:
-        """What keeps the gain from being a finding; empty where nothing does."""
-        if self.kept_heuristic:
-            return (
-                "nothing was learned beyond the error of the comparison: the policy is the heuristic itself"
-            )
-        if not self.gain > self.error:
-            return f"it does not beat {self.heuristic.name} by more than the error of the comparison"
-        return ""
-
-    def rows(self) -> list[Row]:
-        """One row per iteration: its stage, its number, and what the curve says of it."""
-        return [
-            {"stage": stage, **entry} for stage, trained in enumerate(self.trained) for entry in trained.curve
-        ]
-
-    def draw(self, axes: Axes, metric: str | None) -> None:
-        """A line per stage: ``metric`` of the curve (default: validation) over iterations."""
-        chosen = metric or "validation"
-        for stage, trained in enumerate(self.trained):
-            points = [(entry["iteration"], entry[chosen]) for entry in trained.curve if chosen in entry]
-            axes.plot([x for x, _ in points], [y for _, y in points], marker=".", label=f"stage {stage}")
-        axes.set_xlabel("iteration")
-        axes.set_ylabel(chosen)
-
-    def facts(self) -> Data:
-        """As plain data."""
-        heuristic = float(self.heuristic.values.mean())
-        facts = {
-            "policy": self.name,
-            "heuristic": self.heuristic.name,
-            "heuristic_value": heuristic,
-            "gain": self.gain,
-            "error": self.error,
-            "cpu_s": round(self.cpu_s, 1),
-        }
-        if self.kept_heuristic is None:
-            return {**facts, "start_gain": float(self.trained[0].start_values.mean()) - heuristic}
-        return {**facts, "kept_heuristic": self.kept_heuristic}
 
 
 def train_policy(

@@ -14,7 +14,8 @@ from eunomia.core.errors import ConfigError
 from eunomia.inference.problem import build_problem
 from eunomia.learning.episodes import Episode
 from eunomia.learning.workers import Crew
-from eunomia.study.learning.training import Outcome, Tell, train_policy
+from eunomia.study.learning.outcome import Outcome
+from eunomia.study.learning.training import Tell, train_policy
 from eunomia.study.serving.twin import Twin, read_twin
 from eunomia.workload.requests import RequestTable
 

@@ -21,6 +21,7 @@ from xml.etree import ElementTree
 from benchmarks.page import ROOT
 from benchmarks.serving import fuzz
 from benchmarks.table import Cell, Options, Table, table
+from tests.serving.fuzz_targets import TARGETS
 
 TESTS = {
     "stock clients": ("tests/serving/test_stock_calls.py", "tests/serving/test_streams.py"),
@@ -51,7 +52,7 @@ def outcomes(files: tuple[str, ...], profile: str) -> Iterator[list[Cell]]:
 
 def fuzzed(seconds: int) -> Iterator[list[Cell]]:
     """A row for each function that reads a stranger's bytes."""
-    for target in fuzz.TARGETS:
+    for target in TARGETS:
         inputs, crashes = fuzz.campaign(target, seconds)
         yield [target, inputs, "; ".join(crashes), not crashes and inputs > 0]
 

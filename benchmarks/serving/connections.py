@@ -18,15 +18,16 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from benchmarks.serving.bench import Bench
-from benchmarks.serving.live import KEY
 from benchmarks.serving.machine import memory_bytes
 from benchmarks.serving.stage import Count, Scale, Stage, stage, steady
 from benchmarks.table import Cell, Options, Table
+from tests.serving.live import ADMIN
 
 LIMIT_S = 10.0
 KINDS = ("says nothing", "half a header", "part of a body", "silent on gRPC")
 HEAD = (
-    f"POST /v2/models/small/infer HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {KEY}\r\nContent-Length: 600000\r\n\r\n"
+    f"POST /v2/models/small/infer HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN}\r\n"
+    "Content-Length: 600000\r\n\r\n"
 ).encode()
 ENDED = 'connections_ended{reason="'
 

@@ -17,182 +17,149 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from textwrap import shorten
 from typing import Any
 
 import numpy as np
 
 from benchmarks.serving.bench import Bench
-from benchmarks.serving.live import start, stop
+from benchmarks.serving.live import started
 from benchmarks.serving.machine import memory_bytes
 from benchmarks.serving.stage import BACK_S, SMALL, Scale, Stage, stage, under_load, worker_back
 from benchmarks.serving.wall_clock import WallClockJumps
 from benchmarks.table import Cell, Options, Table
 from tests.serving.postgres import postgres
 
-# --- the faults ----------------------------------------------------------------------------------------
+After = Callable[[], object] | None  # what is left to do or to check when the load has ended
+Fault = Callable[[Stage], Coroutine[Any, Any, After]]
+LEFT_S = 20.0  # until a lost database takes changes again
 
 
-async def worker_killed(s: Stage) -> None:
+async def worker_killed(s: Stage) -> After:
     """kill -9 of the worker, three times."""
-
-    async def fault() -> None:
-        for _ in range(3):
-            old = s.live.workers[0]
-            os.kill(old, signal.SIGKILL)
-            back_s = await worker_back(s, old)
-            s.demand(back_s <= BACK_S, f"back after {back_s:.2f} s")
-
-    await under_load(s, fault)
-    s.all_answered("every request")
+    for _ in range(3):
+        old = s.live.workers[0]
+        os.kill(old, signal.SIGKILL)
+        back_s = await worker_back(s, old)
+        s.demand(back_s <= BACK_S, f"back after {back_s:.2f} s")
+    return None
 
 
-async def server_killed(s: Stage) -> None:
+async def server_killed(s: Stage) -> After:
     """kill -9 of the server; the journal afterwards."""
+    workers = s.live.workers
+    s.live.process.kill()
+    s.live.process.wait()
+    await asyncio.sleep(1.0)
+    s.demand(not any(memory_bytes(pid) for pid in workers), "no worker process is left behind")
+    return partial(started_again, s)
 
-    async def fault() -> None:
-        workers = s.live.workers
-        s.live.process.kill()
-        s.live.process.wait()
-        await asyncio.sleep(1.0)
-        left = [pid for pid in workers if memory_bytes(pid)]
-        s.demand(not left, "no worker process is left behind")
 
-    await under_load(s, fault)
+def started_again(s: Stage) -> None:
+    """The ledger is whole, and the server serves."""
     written = sum(line[3] in ("hit", "late") for line in s.ledger())
     s.demand(written >= s.count.answered, f"ledger: {written} lines for {s.count.answered} answers")
-    again = start(s.folder / "server.toml")
-    try:
-        s.demand(again.call("/v2/models/small")[0] == 200, "serves again after a start")
-    finally:
-        stop(again)
+    with started(s.folder / "server.toml") as again:
+        s.demand(again.ask("/v2/models/small")[0] == 200, "serves again after a start")
 
 
-async def database_lost(s: Stage) -> None:
+async def changed(s: Stage) -> int:
+    """Status of a change of tenants."""
+    status, _ = await s.call("/v2/eunomia/tenants/new", {"weight": 2.0}, "PUT")
+    return status
+
+
+async def database_lost(s: Stage) -> After:
     """The file of tenants is overwritten with rubbish."""
-
-    async def fault() -> None:
-        for file in s.folder.glob("tenants.db*"):
-            file.write_bytes(b"rubbish " * 1000)
-        status, _ = await s.call("/v2/eunomia/tenants/new", {"weight": 2.0}, "PUT")
-        s.demand(status == 503, f"a change is refused with {status}")
-
-    await under_load(s, fault)
-    s.all_answered("every request, by the last known keys,")
+    for file in s.folder.glob("tenants.db*"):
+        file.write_bytes(b"rubbish " * 1000)
+    status = await changed(s)
+    s.demand(status == 503, f"a change is refused with {status}")
+    return None
 
 
-async def database_locked(s: Stage) -> None:
+async def database_locked(s: Stage) -> After:
     """Another program holds the database."""
     holder = sqlite3.connect(s.folder / "tenants.db")
-
-    async def fault() -> None:
-        holder.execute("BEGIN EXCLUSIVE")
-
-    await under_load(s, fault)
-    holder.rollback()
-    holder.close()
-    s.all_answered("every request")
+    holder.execute("BEGIN EXCLUSIVE")
+    return holder.close
 
 
-async def network_fails(s: Stage) -> None:
+async def network_fails(s: Stage) -> After:
     """A network fails on its input."""
-
-    async def fault() -> None:
-        answers = [await s.ask("index", [99], "INT64") for _ in range(5)]
-        s.demand(
-            all(status == 500 for status, _ in answers), f"each told: {shorten(answers[0][1]['error'], 70)}"
-        )
-
-    await under_load(s, fault)
-    s.all_answered("every other request")
+    answers = [await s.ask("index", [99], "INT64") for _ in range(5)]
+    told = shorten(answers[0][1]["error"], 70)
+    s.demand(all(status == 500 for status, _ in answers), f"each told: {told}")
+    return None
 
 
-async def network_hangs(s: Stage) -> None:
+async def network_hangs(s: Stage) -> After:
     """A network that would run for days."""
-
-    async def fault() -> None:
-        old, began = s.live.workers[0], time.perf_counter()
-        status, content = await s.ask("turns", [10**13], "INT64")
-        s.demand(
-            status == 500,
-            f"stopped after {time.perf_counter() - began:.1f} s: {shorten(content['error'], 70)}",
-        )
-        back_s = await worker_back(s, old)
-        s.notes.append(f"worker back {back_s:.2f} s later")
-
-    await under_load(s, fault)
-    s.all_answered("every other request")
+    old, began = s.live.workers[0], time.perf_counter()
+    status, content = await s.ask("turns", [10**13], "INT64")
+    took_s = time.perf_counter() - began
+    s.demand(status == 500, f"stopped after {took_s:.1f} s: {shorten(content['error'], 70)}")
+    s.notes.append(f"worker back {await worker_back(s, old):.2f} s later")
+    return None
 
 
-async def network_rubbish(s: Stage) -> None:
+async def network_rubbish(s: Stage) -> After:
     """Not a number, and far more output than there is memory for."""
-
-    async def fault() -> None:
-        status, content = await s.ask("log", [-1.0], "FP32")
-        s.demand(status == 200 and content["outputs"][0]["data"] == [None], "NaN is null in JSON")
-        status, content = await s.ask("size", [50_000_000], "INT64")
-        s.demand(status in (429, 500, 503), f"200 MB of output: {shorten(content['error'], 70)}")
-
-    await under_load(s, fault)
-    s.all_answered("every other request")
+    status, content = await s.ask("log", [-1.0], "FP32")
+    s.demand(status == 200 and content["outputs"][0]["data"] == [None], "NaN is null in JSON")
+    status, content = await s.ask("size", [50_000_000], "INT64")
+    s.demand(status in (429, 500, 503), f"200 MB of output: {shorten(content['error'], 70)}")
+    return None
 
 
-async def disk_full(s: Stage) -> None:
+async def disk_full(s: Stage) -> After:
     """The journal cannot grow; after a while it can again."""
-
-    async def fault() -> None:
-        size = sum(p.stat().st_size for p in (s.folder / "ledger").glob("journal-*.log"))
-        resource.prlimit(s.live.pid, resource.RLIMIT_FSIZE, (size + 200, resource.RLIM_INFINITY))
-        await asyncio.sleep(s.scale.after_s / 3)
-        resource.prlimit(s.live.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-
-    await under_load(s, fault)
-    s.demand(s.count.reasons["unavailable"] > 0, "new requests refused with 503 meanwhile")
-    late = s.count.latency_s and s.count.answered + s.count.reasons["unavailable"] == s.count.sent
-    s.demand(bool(late), "all others answered")
+    size, no_limit = sum(p.stat().st_size for p in s.folder.glob("ledger/*.log")), resource.RLIM_INFINITY
+    resource.prlimit(s.live.pid, resource.RLIMIT_FSIZE, (size + 200, no_limit))
+    await asyncio.sleep(s.scale.after_s / 3)
+    resource.prlimit(s.live.pid, resource.RLIMIT_FSIZE, (no_limit, no_limit))
+    return partial(refused_meanwhile, s)
 
 
-async def clock_jumps(s: Stage) -> None:
+def refused_meanwhile(s: Stage) -> None:
+    """Requests that cannot be written down are refused, all others answered."""
+    refused = s.count.reasons["unavailable"]
+    s.demand(refused > 0, "new requests refused with 503 meanwhile")
+    s.demand(0 < s.count.answered == s.count.sent - refused, "all others answered")
+
+
+async def clock_jumps(s: Stage) -> After:
     """The wall clock steps a day ahead, two days back, and home, while the clock that only rises goes on."""
-    wall = s.wall
-    assert wall is not None
+    assert s.wall is not None
+    for seconds in (86_400.0, -86_400.0, 0.0):
+        s.wall.jump(seconds)
+        await asyncio.sleep(s.scale.after_s / 6)
+    return partial(jumped, s)
 
-    async def fault() -> None:
-        for seconds in (86_400.0, -86_400.0, 0.0):
-            wall.jump(seconds)
-            await asyncio.sleep(s.scale.after_s / 6)
 
-    await under_load(s, fault)
-    s.all_answered("every request")
+def jumped(s: Stage) -> None:
+    """The stamps of the ledger jump, and nothing else."""
     stamps = np.array([line[0] for line in s.ledger()])
     s.demand(
         float(np.ptp(stamps)) > 1.5 * 86_400.0, "the server's wall clock did jump (stamps in the ledger)"
     )
-    late = sum(line[3] != "hit" for line in s.ledger())
-    s.demand(late == 0, "no deadline was missed or given up for it")
+    s.demand(all(line[3] == "hit" for line in s.ledger()), "no deadline was missed or given up for it")
 
 
-async def postgres_killed(s: Stage) -> None:
+async def postgres_killed(s: Stage) -> After:
     """kill -9 of every process of PostgreSQL that serves a connection: it restarts, and the server comes back to it."""
-    database = s.database
-    assert database is not None
-
-    async def fault() -> None:
-        killed = database.kill_connections()
-        s.demand(killed > 0, f"{killed} connections killed")
-        began, statuses = time.perf_counter(), Counter[int]()
-        while statuses[200] == 0 and time.perf_counter() - began < 20.0:
-            status, _ = await s.call("/v2/eunomia/tenants/new", {"weight": 2.0}, "PUT")
-            statuses[status] += 1
-            await asyncio.sleep(0.05)
-        back_s = time.perf_counter() - began
-        s.demand(
-            statuses[200] == 1,
-            f"changes are taken again after {back_s:.2f} s, {statuses[503]} refused before",
-        )
-
-    await under_load(s, fault)
-    s.all_answered("every request, by the last known keys,")
+    assert s.database is not None
+    killed = s.database.kill_connections()
+    s.demand(killed > 0, f"{killed} connections killed")
+    began, statuses = time.perf_counter(), Counter[int]()
+    while statuses[200] == 0 and time.perf_counter() - began < LEFT_S:
+        statuses[await changed(s)] += 1
+        await asyncio.sleep(0.05)
+    back_s = time.perf_counter() - began
+    taken = f"changes are taken again after {back_s:.2f} s, {statuses[503]} refused before"
+    s.demand(statuses[200] == 1, taken)
+    return None
 
 
 @contextlib.contextmanager
@@ -210,34 +177,43 @@ def prepared(name: str, scale: Scale) -> Iterator[Stage | None]:
         yield s
 
 
-FAULTS: dict[str, tuple[str, Callable[[Stage], Coroutine[Any, Any, None]]]] = {
-    "worker": ("kill -9 of the worker", worker_killed),
-    "server": ("kill -9 of the server", server_killed),
-    "database": ("the database is lost", database_lost),
-    "lock": ("the database is locked", database_locked),
-    "fails": ("a network fails", network_fails),
-    "hangs": ("a network hangs", network_hangs),
-    "rubbish": ("a network returns rubbish", network_rubbish),
-    "disk": ("the disk is full", disk_full),
-    "clock": ("the wall clock jumps by a day, and back", clock_jumps),
-    "postgres": ("kill -9 of the database's connections", postgres_killed),
+FAULTS: dict[str, tuple[str, Fault, str]] = {  # title, what happens, and which requests are all answered
+    "worker": ("kill -9 of the worker", worker_killed, "every request"),
+    "server": ("kill -9 of the server", server_killed, ""),
+    "database": ("the database is lost", database_lost, "every request, by the last known keys,"),
+    "lock": ("the database is locked", database_locked, "every request"),
+    "fails": ("a network fails", network_fails, "every other request"),
+    "hangs": ("a network hangs", network_hangs, "every other request"),
+    "rubbish": ("a network returns rubbish", network_rubbish, "every other request"),
+    "disk": ("the disk is full", disk_full, ""),
+    "clock": ("the wall clock jumps by a day, and back", clock_jumps, "every request"),
+    "postgres": (
+        "kill -9 of the database's connections",
+        postgres_killed,
+        "every request, by the last known keys,",
+    ),
 }
 
 
 def run_one(name: str, scale: Scale) -> list[Cell]:
     """One fault on a fresh server, as a line of the table."""
-    title, fault = FAULTS[name]
+    title, fault, answered = FAULTS[name]
     with prepared(name, scale) as s:
         if s is None:
             return [title, *[None] * 4, "not run: this machine lacks a C compiler or PostgreSQL", None]
-        asyncio.run(fault(s))
-        s.demand(s.count.silent == 0, "no request without an answer")
+        after = asyncio.run(under_load(s, lambda: fault(s)))
+        c = s.count
+        if answered:
+            s.demand(c.answered == c.sent, f"{answered} answered")
+        if after is not None:
+            after()
+        s.demand(c.silent == 0, "no request without an answer")
         if name != "server":
-            s.demand(s.live.call("/v2/eunomia/state")[0] == 200, "server alive")
-            stop(s.live)
+            s.demand(s.live.ask("/v2/eunomia/state")[0] == 200, "server alive")
+            s.live.process.terminate()
+            s.live.process.wait()
             small = sum(line[3] in ("hit", "late") for line in s.ledger())
-            s.demand(small == s.count.answered, f"ledger: {small} lines for {s.count.answered} answers")
-    c = s.count
+            s.demand(small == c.answered, f"ledger: {small} lines for {c.answered} answers")
     reasons = ", ".join(f"{reason} {n}" for reason, n in c.reasons.items()) or "none"
     return [title, c.sent, c.answered, reasons, c.silent, "; ".join(s.notes), s.fine]
 

@@ -122,7 +122,7 @@ def put(live: Live, policy: str) -> None:
         paths = (Path(policy), Path(policy).with_suffix(".safetensors"))
         files = {path.name: base64.b64encode(path.read_bytes()).decode() for path in paths}
         content = {"name": paths[0].name, "files": files}
-    status, answer = live.call("/v2/eunomia/policy", content, "PUT")
+    status, answer = live.ask("/v2/eunomia/policy", content, method="PUT")
     if status != 200:
         raise RuntimeError(f"the server does not take the policy {policy}: {answer}")
 

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import signal
-import subprocess
-import sys
 import tempfile
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,20 +13,21 @@ import tomli_w
 
 from benchmarks.serving.machine import cores
 from eunomia.serving.tenants.grants import hash_key
+from tests.serving.live import ADMIN
+from tests.serving.process import Process, process
 
 CACHE = Path(tempfile.gettempdir()) / "eunomia-serving-benchmark"
 SMALL_NET, LARGE_NET = NETWORKS = ("mobilenet-v2", "resnet50")
-KEY = "eun_benchmark-operator"
-OPERATOR = {"authorization": f"Bearer {KEY}"}
+OPERATOR = {"authorization": f"Bearer {ADMIN}"}
 
 
-@dataclass
-class Live:
-    """A running server. ``http``, ``grpc``: host and port; ``pid`` is the front end's, policy included."""
+class Live(Process):
+    """A running server, and what /proc, its metrics and its recording say of it."""
 
-    process: subprocess.Popen[str]
-    http: str
-    grpc: str
+    @property
+    def http(self) -> str:
+        """Host and port."""
+        return self.url.removeprefix("http://")
 
     @property
     def pid(self) -> int:
@@ -46,19 +40,9 @@ class Live:
         path = Path(f"/proc/{self.pid}/task/{self.pid}/children")
         return [int(n) for n in path.read_text().split()]
 
-    def call(self, path: str, content: Any = None, method: str | None = None) -> tuple[int, Any]:
-        """Status and JSON of one request of the operator."""
-        data = None if content is None else json.dumps(content).encode()
-        request = urllib.request.Request(f"http://{self.http}{path}", data, OPERATOR, method=method)
-        try:
-            with urllib.request.urlopen(request, timeout=300) as answer:
-                return answer.status, json.loads(answer.read() or b"null")
-        except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read() or b"null")
-
     def metrics(self) -> dict[str, float]:
         """Every line of /metrics by its full name."""
-        request = urllib.request.Request(f"http://{self.http}/metrics", headers=OPERATOR)
+        request = urllib.request.Request(f"{self.url}/metrics", headers=OPERATOR)
         with urllib.request.urlopen(request, timeout=30) as answer:
             lines = answer.read().decode().splitlines()
         pairs = (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))
@@ -66,13 +50,13 @@ class Live:
 
     def recording(self) -> dict[str, Any]:
         """What the server has recorded of its requests, and its measured costs."""
-        found: dict[str, Any] = self.call("/v2/eunomia/twin")[1]
+        found: dict[str, Any] = self.ask("/v2/eunomia/twin")[1]
         return found
 
 
 def write_server(path: Path, tenants: Mapping[str, Mapping[str, Any]], **changes: Any) -> None:
-    """A server file: built-in networks, one device on its own core, these tenants and an operator with ``KEY``."""
-    operator = {"role": "admin", "key_sha256": [hash_key(KEY)]}
+    """A server file: built-in networks, one device on its own core, these tenants and an operator (``ADMIN``)."""
+    operator = {"role": "admin", "key_sha256": [hash_key(ADMIN)]}
     table = {
         "http_port": 0,
         "grpc_port": 0,
@@ -90,36 +74,12 @@ def serving(tenants: Mapping[str, Mapping[str, Any]], **changes: Any) -> Iterato
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "server.toml"
         write_server(path, tenants, anonymous=True, **changes)
-        live = start(path)
-        try:
+        with started(path) as live:
             yield live
-        finally:
-            stop(live)
 
 
-def start(path: Path, environment: Mapping[str, str] | None = None) -> Live:
-    """Start ``eunomia serve FILE`` with its front end on a core, and wait until it is ready."""
-    front = cores().front
-    process = subprocess.Popen(
-        [sys.executable, "-m", "eunomia", "serve", str(path), "--json"],
-        stdout=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: os.sched_setaffinity(0, {front}),
-        env={**os.environ, **(environment or {})},
-    )
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    if not line:
-        raise RuntimeError(f"the server did not start: exit code {process.wait()}")
-    ready = json.loads(line)
-    return Live(process, ready["http"].partition("//")[2], ready["grpc"])
-
-
-def stop(live: Live, number: int = signal.SIGTERM) -> None:
-    """End it and wait."""
-    if live.process.poll() is None:
-        live.process.send_signal(number)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        live.process.wait(20.0)
-    live.process.kill()
-    live.process.wait()
+@contextlib.contextmanager
+def started(path: Path, environment: Mapping[str, str] | None = None) -> Iterator[Live]:
+    """``eunomia serve FILE`` on the cores of this process, ready inside the block and ended after it."""
+    with process(path, environment=environment) as found:
+        yield Live(found.process, found.url, found.grpc)

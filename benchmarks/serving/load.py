@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -56,7 +55,6 @@ class Seen:
     answered: int
     hits: int
     latency_s: npt.NDArray[np.float64]
-    errors: Counter[str]
     lag_p99_s: float
     in_window: int  # answered before the load ended
 
@@ -203,7 +201,6 @@ def seen(samples: Samples, stream: int, deadline_s: float, seconds: float) -> Se
         answered=int((~np.isnan(latency_s)).sum()),
         hits=int((latency_s <= deadline_s).sum()),
         latency_s=latency_s,
-        errors=Counter(samples.error[n] for n in np.flatnonzero(mine) if samples.error[n]),
         lag_p99_s=float(np.percentile(lag_s, 99)) if len(lag_s) else 0.0,
         in_window=int((samples.schedule.time_s[mine] + latency_s <= seconds).sum()),
     )

@@ -11,16 +11,17 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from benchmarks.serving.live import OPERATOR, Live, start, stop, write_server
+from benchmarks.serving.live import OPERATOR, Live, started, write_server
 from benchmarks.serving.strange import SIDE, write_networks
 from benchmarks.serving.wall_clock import WallClockJumps
 from eunomia.serving.observe.ledger import read_lines
 from tests.serving.postgres import Postgres
 
+T = TypeVar("T")
 SHAPE = [1, 3, SIDE, SIDE]
 BACK_S = 2.0  # a lost worker serves again by then
 
@@ -66,10 +67,6 @@ class Stage:
         self.fine &= what
         self.notes.append(text if what else f"**{text}: NO**")
 
-    def all_answered(self, which: str) -> None:
-        """Demand an answer to every request of the steady load."""
-        self.demand(self.count.answered == self.count.sent, f"{which} answered")
-
     def ledger(self) -> list[tuple[float, str, str, str, float, float]]:
         """All lines of the journal of the steady load's network: stamp, tenant, network, outcome."""
         paths = sorted((self.folder / "ledger").glob("journal-*.log"))
@@ -77,7 +74,7 @@ class Stage:
 
     async def call(self, path: str, content: Any = None, method: str | None = None) -> tuple[int, Any]:
         """One request of the operator, off the event loop."""
-        return await asyncio.to_thread(self.live.call, path, content, method)
+        return await asyncio.to_thread(self.live.ask, path, content, method=method)
 
     async def ask(self, model: str, values: list[Any], datatype: str) -> tuple[int, Any]:
         """One inference with one input x."""
@@ -98,11 +95,8 @@ def stage(scale: Scale, environment: Mapping[str, str] | None = None, **changes:
         facts = {"ledger_dir": str(folder / "ledger"), "database": f"sqlite:///{folder / 'tenants.db'}"}
         path = folder / "server.toml"
         write_server(path, {}, network=networks, arena_mib=64.0, **(facts | changes))
-        live = start(path, environment)
-        try:
+        with started(path, environment) as live:
             yield Stage(folder, live, scale)
-        finally:
-            stop(live)
 
 
 # --- the steady load -----------------------------------------------------------------------------------
@@ -144,12 +138,13 @@ async def steady(s: Stage, seconds: float) -> None:
         await asyncio.gather(*tasks)
 
 
-async def under_load(s: Stage, fault: Callable[[], Awaitable[None]]) -> None:
-    """The steady load, with the fault in its midst."""
+async def under_load(s: Stage, fault: Callable[[], Awaitable[T]]) -> T:
+    """The steady load, with the fault in its midst; what the fault returns."""
     load = asyncio.create_task(steady(s, s.scale.before_s + s.scale.after_s))
     await asyncio.sleep(s.scale.before_s)
-    await fault()
+    found = await fault()
     await load
+    return found
 
 
 async def worker_back(s: Stage, old: int) -> float:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.serving import fuzz
 from benchmarks.serving.conformance import outcomes, verdict
+from tests.serving import fuzz_targets as fuzz
 
 TESTS = """
 import pytest

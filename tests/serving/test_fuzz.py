@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.serving import fuzz
 from eunomia.serving.protocol.infer import MAX_TENSORS
 from eunomia.serving.server import Server
 from tests.patience import PATIENCE_S, until
+from tests.serving import fuzz_targets as fuzz
 from tests.serving.live import GOLD, running
 from tests.serving.made_up import HEADER, JSON, WHOLE, damaged, examples, messages, said
 

@@ -9,6 +9,7 @@ A part stands between ``<!-- generated: NAME -->`` and ``<!-- end of NAME -->``.
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
 import sys
 import textwrap
@@ -16,6 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from eunomia.contract.contention import CONTENTION
+from eunomia.metrics.table import METRICS
 
 ROOT = Path(__file__).resolve().parent.parent
 PART = re.compile(
@@ -27,9 +29,35 @@ WIDTH = 116
 
 def contention() -> str:
     """The models with the formulas from their plain forms."""
-    return "".join(
+    return "".join(_item(f"`{name}`: {_text(model.plain)}") for name, model in CONTENTION.items())
+
+
+def metrics() -> str:
+    """One item per formula, for all metrics that share it."""
+    found = []
+    for _, group in itertools.groupby(METRICS.items(), lambda item: id(item[1].formula)):
+        members = list(group)
+        units = {(metric.unit, metric.better) for _, metric in members}
+        alike = len(units) == 1
+        names = [
+            f"`{name}`" if alike else f"`{name}` ({metric.unit}; {metric.better})" for name, metric in members
+        ]
+        reading = f" ({'; '.join(units.pop())})" if alike else ""
+        text = re.sub(r"(Source|Misleads):", r"*\1*:", _text(members[0][1].formula))
+        found.append(_item(f"{', '.join(names)}{reading}: {text}"))
+    return "".join(found)
+
+
+def _text(documented: object) -> str:
+    """A docstring in one line, without its paragraph of errors."""
+    paragraphs = (inspect.getdoc(documented) or "").split("\n\n")
+    return " ".join(" ".join(p for p in paragraphs if not p.startswith("Raises ")).split()).replace("``", "`")
+
+
+def _item(text: str) -> str:
+    return (
         textwrap.fill(
-            f"`{name}`: {' '.join((inspect.getdoc(model.plain) or '').split())}",
+            text,
             WIDTH,
             initial_indent="* ",
             subsequent_indent="  ",
@@ -37,11 +65,10 @@ def contention() -> str:
             break_on_hyphens=False,
         )
         + "\n"
-        for name, model in CONTENTION.items()
     )
 
 
-PARTS: Mapping[str, Callable[[], str]] = {"contention": contention}
+PARTS: Mapping[str, Callable[[], str]] = {"contention": contention, "metrics": metrics}
 
 
 def generated(text: str) -> str:

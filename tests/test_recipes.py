@@ -12,7 +12,7 @@ import pytest
 from tests import children
 
 RECIPE = re.compile(
-    r"^### (?P<title>[^\n]+)\n.*?`(?P<file>eunomia/[\w/]+\.py)`:\n```python\n(?P<text>.*?)```\n"
+    r"^### (?P<title>[^\n]+)\n.*?(?P<verb>File|Add to)\s`(?P<file>eunomia/[\w/]+\.py)`:\n```python\n(?P<text>.*?)```\n"
     r"Line in `(?P<table>eunomia/[\w/]+\.py)`:\n```python\n(?P<line>[^\n]+)\n```",
     re.DOTALL | re.MULTILINE,
 )
@@ -30,13 +30,20 @@ cluster = {"name": "two", "device": [{"type": "gpu", "count": 2}],
            "job": [{"id": f"j{i}", "type": "m", "steps": 4000.0} for i in range(2)]}
 run = eunomia.run(lab, "last_first")
 print(json.dumps([eunomia.__file__, run.policy, run.metrics["requests"], run.metrics["hit_rate"],
+                  run.metrics["early_rate"],
                   run_cluster(cluster, "equal").metrics["jct_mean_s"],
                   run_cluster(cluster, "isolated").metrics["jct_mean_s"]]))
 """
 
 
-NEWCOMERS = ("lossy",)  # whose contract tests are run
-CONTRACTS = ("tests/inference/test_contention_models.py", "-k", " or ".join((*NEWCOMERS, "page")))
+TABLE = re.compile(r"    \{\n|[A-Z_]+: dict\[.*\] = \{\n")
+NEWCOMERS = ("lossy", "early_rate")  # whose contract tests are run
+CONTRACTS = (
+    "tests/inference/test_contention_models.py",
+    "tests/metrics/test_documentation.py",
+    "-k",
+    " or ".join((*NEWCOMERS, "page", "together", "apart")),
+)
 
 
 def copy(root: Path) -> None:
@@ -47,13 +54,15 @@ def copy(root: Path) -> None:
 
 
 def perform(recipe: dict[str, str], root: Path) -> None:
-    """Write the file, and put the line first into the only table of the other file."""
-    assert not (root / recipe["file"]).exists()
-    (root / recipe["file"]).write_text(recipe["text"])
-    table = root / recipe["table"]
+    """Write the file, or add to it, and put the line first into the only table of the other file."""
+    target, table = root / recipe["file"], root / recipe["table"]
+    added = recipe["verb"] == "Add to"
+    assert target.exists() == added
+    target.write_text(target.read_text() + "\n\n" + recipe["text"] if added else recipe["text"])
     lines = table.read_text().splitlines(keepends=True)
-    assert lines.count("    {\n") == 1
-    lines.insert(lines.index("    {\n") + 1, f"        {recipe['line']}\n")
+    (opening,) = (n for n, line in enumerate(lines) if TABLE.fullmatch(line))
+    indent = " " * (len(lines[opening + 1]) - len(lines[opening + 1].lstrip()))
+    lines.insert(opening + 1, f"{indent}{recipe['line']}\n")
     table.write_text("".join(lines))
 
 
@@ -64,6 +73,10 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy(root)
     for recipe in FOUND.values():
         perform(recipe, root)
+    done = children.run(
+        children.python("-m", "checks.pages", "--write"), env={"PYTHONPATH": str(root)}, cwd=root
+    )
+    assert done.returncode == 0, done.stderr
     return root
 
 
@@ -74,12 +87,13 @@ def test_every_recipe_adds_one_file_and_one_line_and_works(changed: Path) -> Non
         "An arrival process",
         "A network",
         "A contention model",
+        "A metric",
     }
     done = children.run(children.python("-c", CHILD), env={"PYTHONPATH": str(changed)}, cwd=changed)
     assert done.returncode == 0, done.stderr
-    where, policy, requests, hit_rate, equal, isolated = json.loads(done.stdout)
+    where, policy, requests, hit_rate, early_rate, equal, isolated = json.loads(done.stdout)
     assert where.startswith(str(changed)) and policy == "last_first"
-    assert requests == 50 and hit_rate == pytest.approx(1.0) and equal == isolated
+    assert requests == 50 and 0.0 <= early_rate <= hit_rate == pytest.approx(1.0) and equal == isolated
 
 
 def test_every_newcomer_passes_the_tests_of_its_table(changed: Path) -> None:

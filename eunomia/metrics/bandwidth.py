@@ -38,7 +38,10 @@ def demand_over_time(subjobs: Subjobs, start_s: float, end_s: float) -> Demand:
 
 
 def saturation(demand: Demand, bandwidth_bytes_s: float) -> float:
-    """Share of the time with D > B; 0 when B is unlimited, nan for no time or unknown demand."""
+    """Share of the measured time with D > B; D(t) = sum of the demands b of the layers that run at t; 0 if B = inf.
+
+    Misleads: real traffic comes in bursts.
+    """
     total_s = float(demand.length_s.sum())
     if total_s <= 0.0 or np.isnan(demand.bytes_s).any():
         return float("nan")
@@ -47,7 +50,10 @@ def saturation(demand: Demand, bandwidth_bytes_s: float) -> float:
 
 
 def use(demand: Demand, bandwidth_bytes_s: float) -> float:
-    """Mean over time of min(D, B) / B; 0 when B is unlimited, nan for no time or unknown demand."""
+    """Time average of min(D, B) / B; 0 if B = inf.
+
+    Misleads: `moca_literal` grants less than B, so use is overstated.
+    """
     return _mean_over_time(demand, np.minimum(demand.bytes_s, bandwidth_bytes_s) / bandwidth_bytes_s)
 
 

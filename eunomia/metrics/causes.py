@@ -47,11 +47,13 @@ def time_in_system_s(requests: Requests, horizon_s: float) -> Floats:
 
 
 def split(requests: Requests, horizon_s: float) -> Split:
-    """Divide each request's time in the system into queueing, service, contention and switching.
+    """Each request's time in the system = queueing + service + contention + switching, each / all such time.
 
-    Queueing = time in the system - running, where *running* is the time with at least one layer
-    running. Running time is divided in proportion to the sums of work, stretch and switch over the
-    layers: exact for chains; for parallel branches, whose sums exceed the running time, a fair share.
+    Queueing: no layer runs. Running time is divided in proportion to the layers' sums of isolated work (decision time
+    included), stretch by contention and switch costs: exact for chains, a fair share for parallel branches. Dropped
+    requests count up to the drop, overdue ones up to the last instant on record.
+
+    Misleads: a gate that holds work back turns contention into queueing.
     """
     total = time_in_system_s(requests, horizon_s)
     running = np.minimum(np.nan_to_num(requests.running_s), total)

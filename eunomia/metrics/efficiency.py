@@ -14,40 +14,45 @@ from eunomia.metrics.statistics import mean
 
 
 def antt(requests: Requests) -> float:
-    """Average normalised turnaround time, mean(response / iso) of finished requests; 1 = as if alone.
+    """Average normalised turnaround time: mean over F of resp/iso; 1 = as if alone.
 
     Source: Eyerman and Eeckhout, IEEE Micro 28(3), 2008.
+
+    Misleads: small models dominate; below 1 with parallel branches, because iso adds up all layers.
     """
     return mean(slowdown(requests))
 
 
 def stp(departed: Requests, length_s: float) -> float:
-    """System throughput of open arrivals: sum of iso over completions / measured time.
+    """System throughput: sum of iso over departures / T, the time average of the sum of iso/resp in the system.
 
-    It is the time average of the sum of iso / response over co-running requests. Each request contributes its
-    ratio while it is in the system.
+    Source: Eyerman and Eeckhout, 2008.
+
+    Misleads: it equals the load below saturation and favours long models above it.
     """
     return float(departed.isolated_s.sum()) / length_s if length_s > 0.0 else math.nan
 
 
 def stp_sum(requests: Requests) -> float:
-    """System throughput of one batch that runs together: sum of iso / response of finished requests.
+    """System throughput of one batch that runs together: sum over F of iso/resp.
 
-    At most the number of requests; grows with it, so compare only runs of the same requests.
+    Misleads: it grows with the number of requests.
     """
     return float((1.0 / slowdown(requests)).sum())
 
 
 def utilisation(subjobs: Subjobs, accelerators: int, start_s: float, end_s: float) -> float:
-    """Busy time / (S T): share of accelerator time in which a layer ran, clipped to the measured time."""
+    """Time in which a layer ran, clipped to the measured time, / (S T). Without recorded sub-jobs: of the whole run.
+
+    Misleads: busy time rises with contention and with slow placement.
+    """
     return _share(_overlap_s(subjobs, start_s, end_s), accelerators, start_s, end_s)
 
 
 def effective_utilisation(subjobs: Subjobs, accelerators: int, start_s: float, end_s: float) -> float:
-    """Isolated layer time / (S T): busy time without stretch by contention, switching and deciding.
+    """Isolated time of the layers that ran / (S T): no stretch, switching or deciding; cut layers count in proportion.
 
-    A layer that the measured time cuts counts in proportion. One still running counts for the work
-    that fits into the time it had.
+    Misleads: a layer on a slow type counts as more work.
     """
     inside = _overlap_s(subjobs, start_s, end_s)
     whole = np.where(np.isfinite(subjobs.end_s), subjobs.end_s - subjobs.start_s, inside)
@@ -62,18 +67,30 @@ def utilisation_of_run(seconds: Floats, horizon_s: float) -> float:
 
 
 def energy_per_request_j(requests: Requests) -> float:
-    """Energy of all measured requests / their number, joules; work for dropped ones counts."""
+    """Energy of all measured requests / A, work for dropped and late ones included.
+
+    Misleads: it falls when a policy drops early or starves large models. Static power counts over isolated layer time
+    alone: finishing earlier saves nothing.
+    """
     return mean(requests.energy_j)
 
 
 def energy_per_hit_j(requests: Requests) -> float:
-    """Energy of all measured requests / hits, joules: wasted work counts against it. nan without hits."""
+    """Energy of all measured requests / H; nan without hits.
+
+    Misleads: as energy per request; it rises with every miss.
+    """
     hits = int(np.count_nonzero(requests.hit))
     return float(requests.energy_j.sum()) / hits if hits else math.nan
 
 
 def scheduler_energy_overhead(requests: Requests, scheduler_energy_j: float) -> float:
-    """Overhead (a): energy that deciding took / energy of inference, both over the measured requests."""
+    """Energy of deciding (`Facts.scheduler_energy_j`) / energy of the measured requests.
+
+    Source: RELMAS (below 1.5 %) and Fair/Firm (0.39 %) give no definition.
+
+    Misleads: it stands on an assumed power of the scheduling processor.
+    """
     inference_j = float(requests.energy_j.sum())
     return scheduler_energy_j / inference_j if inference_j > 0.0 else math.nan
 
@@ -102,10 +119,13 @@ def normalised_energy(requests: Requests, costs: Costs) -> dict[str, float]:
 
 
 def ux_cost(requests: Requests, costs: Costs) -> float:
-    """(sum over models of the miss rate) x (sum over models of the normalised energy); lower is better.
+    """(sum over models of the miss rate) * (sum over models of the normalised energy).
 
-    0 as soon as nothing misses, whatever the energy. After DREAM (ASPLOS 2023), section 5 of the
-    specification; nan when no request finished.
+    Normalised energy = mean energy of the model's finished requests / its energy with each layer on its costliest type.
+
+    Source: DREAM (ASPLOS 2023).
+
+    Misleads: 0 as soon as nothing misses. A model without a finished request adds misses but no energy.
     """
     energy = normalised_energy(requests, costs)
     missed = group_means(np.where(requests.hit, 0.0, 1.0), requests.model)
@@ -113,13 +133,21 @@ def ux_cost(requests: Requests, costs: Costs) -> float:
 
 
 def decisions_per_request(decisions_s: Floats, requests: int, start_s: float, end_s: float) -> float:
-    """Decisions taken within [start_s, end_s] / measured requests; nan without requests."""
+    """Decisions (sub-jobs started) within the measured time / A.
+
+    Misleads: it grows with a model's layers.
+    """
     inside = np.count_nonzero((decisions_s >= start_s) & (decisions_s <= end_s))
     return int(inside) / requests if requests else math.nan
 
 
 def period_in_layers(period_s: float, subjobs: Subjobs) -> float:
-    """T_s / mean isolated layer time: well below 1 or new layers wait for the tick; nan when nothing ran."""
+    """T_s / mean isolated time of the layers that ran, of periodic scheduling; it should be well below 1.
+
+    Raises ConfigError for a period that is not positive.
+
+    Misleads: the mean is over layers that differ by orders of magnitude.
+    """
     if not period_s > 0.0:
         raise ConfigError(f"period is {period_s} s; it must be positive")
     return period_s / mean(subjobs.work_s) if len(subjobs.work_s) else math.nan

@@ -13,10 +13,13 @@ from eunomia.metrics.service import group_means, hit_rate, pair_codes, progress,
 
 
 def jain(values: Floats) -> float:
-    """Jain's index (sum x)^2 / (n sum x^2) of x >= 0: 1 = all equal, 1/n = one has everything.
+    """J(x) = (sum x)^2 / (n sum x^2), in [1/n, 1]; 1 = all equal, zeros included; nan left out.
 
-    nan entries (tenants without requests) are left out. All zeros are equal: 1, so look at the mean
-    too. nan of nothing. Source: Jain, Chiu, Hawe, DEC-TR-301, 1984.
+    `jain_hit_rate`: of x_u; `jain_progress`: of the tenants' means of iso/resp (0 for dropped and overdue requests).
+
+    Source: Jain, Chiu and Hawe, DEC-TR-301, 1984.
+
+    Misleads: 0.9 when 9 of 10 tenants are served; blind to the level.
     """
     x = values[~np.isnan(values)]
     if not len(x):
@@ -29,7 +32,10 @@ def jain(values: Floats) -> float:
 
 
 def worst(values: Floats) -> float:
-    """Least entry, tenants without requests left out; nan of nothing."""
+    """Least hit rate of a tenant, a model, or a (tenant, model) pair with measured requests.
+
+    Misleads: a minimum of few requests is low by chance.
+    """
     x = values[~np.isnan(values)]
     return float(x.min()) if len(x) else float("nan")
 
@@ -46,7 +52,10 @@ def worst_tenant(requests: Requests) -> float:
 
 
 def tenant_spread(requests: Requests) -> float:
-    """std_u x_u of the tenants' hit rates."""
+    """Standard deviation over tenants of x_u, with divisor n.
+
+    Misleads: 0 when all fail alike. With different objectives, equal rates are not the aim.
+    """
     return spread(rates(requests, requests.tenant))
 
 
@@ -80,9 +89,14 @@ def proportional_progress(requests: Requests) -> Floats:
 
 
 def prema_fairness(requests: Requests) -> float:
-    """min over pairs k, l of PP_k / PP_l = least / largest proportional progress; 1 = in step with priorities.
+    """min over k, l of PP_k/PP_l, PP_k = (iso/resp)_k / (priority_k / sum of priorities); 1 = in step.
 
-    0 when some pair made no progress; nan when no pair has a priority above 0.
+    k is a (tenant, model) pair with priority above 0; its progress and priority are means over its measured requests
+    (progress 0 for dropped and overdue ones).
+
+    Source: PREMA (HPCA 2020), for tasks that run together; pairs and means are ours.
+
+    Misleads: progress hardly exceeds 1, so with unequal priorities an idle system scores low.
     """
     progressed = proportional_progress(requests)
     if not len(progressed):
@@ -119,11 +133,15 @@ def alone_response_s(
 
 
 def finish_time_rho(requests: Requests, alone_s: Floats) -> dict[str, float]:
-    """rho_u = mean response / mean response alone, over the finished requests of each tenant.
+    """The largest rho_u = mean resp of tenant u / its mean response alone on its share, over finished requests.
 
-    ``alone_s`` (n,) is ``alone_response_s`` of these requests. At most 1: sharing served the tenant
-    at least as well as its own share would have. After finish-time fairness of Themis (NSDI 2020).
-    A policy that drops slow requests looks fair: read it beside the drop rate.
+    Alone, tenant u has c_u = S w_u / sum w accelerators (w = weights, default 1). All its requests pass a fluid server
+    in order of arrival: finish_k = max(a_k + iso_k, max over j <= k of (a_j + (iso_j + ... + iso_k) / c_u)).
+
+    Source: Themis (NSDI 2020), carried over to requests by us.
+
+    Misleads: the private share is an estimate (best type, no contention, no drops). A policy that drops slow requests
+    looks fair.
     """
     done = requests.finished
     tenant = requests.tenant[done]

@@ -81,12 +81,23 @@ def pairs_of(run: Measured, agreements: Sequence[Agreement]) -> pa.Table:
 
 
 def slo_attainment(pairs: pa.Table) -> float:
-    """Share of pairs with an SLO that met it; nan when nothing was promised."""
+    """Share of (tenant, model) pairs with an SLO whose indicator met it (SLI kinds, below).
+
+    A pair without measured requests met it. A throughput objective is met unless the load offered (censored requests
+    included) / T reaches it. A latency objective without a finished request is missed, with shortfall 1.
+
+    Source: Fair/Firm.
+
+    Misleads: a policy may give up the hard pairs. Idle pairs count as met.
+    """
     return mean(_column(pairs, "met").astype(np.bool_))
 
 
 def slo_shortfall(pairs: pa.Table) -> float:
-    """Mean shortfall over pairs with an SLO, 0 for those that met it; nan when nothing was promised."""
+    """Mean of the shortfall over pairs with an SLO, 0 for those that met it.
+
+    Misleads: it adds shortfalls of rates (at most 1) and of latencies (unbounded).
+    """
     return mean(_column(pairs, "shortfall").astype(np.float64))
 
 

@@ -52,7 +52,10 @@ class Run:
 
     @property
     def requests(self) -> Requests:
-        """The measured requests."""
+        """A, and the requests with an unknown fate.
+
+        Misleads: both depend on the policy.
+        """
         return self.scope.requests
 
     @cached_property
@@ -87,7 +90,10 @@ class Run:
 
     @property
     def decision_times_s(self) -> Floats:
-        """Measured time of each decision; none when not known."""
+        """Measured time per decision (`Facts.decision_times_s`): p50, p99.
+
+        Misleads: it is wall-clock time of the simulating machine, perhaps with compilation.
+        """
         times = self.facts.decision_times_s
         return np.empty(0) if times is None else times
 

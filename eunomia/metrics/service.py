@@ -10,15 +10,21 @@ from eunomia.metrics.statistics import mean
 
 
 def hit_rate(requests: Requests) -> float:
-    """H / A: share of requests that finished by their deadline; dropped and overdue ones are misses.
+    """H / A: finished by the deadline (within 1 ns). Dropped and overdue requests are misses; nan without requests.
 
-    nan when there are no requests. A request without a deadline hits as soon as it finishes.
+    Source: RELMAS (DAC 2024); Fair/Firm (arXiv 2403.00766).
+
+    Misleads: the average hides which tenant pays. Requests without a deadline hit whenever they finish.
+    Dropping hopeless work raises it.
     """
     return mean(requests.hit)
 
 
 def outcome_rate(requests: Requests, outcome: int) -> float:
-    """Share of requests with one outcome (LATE, DROPPED, UNFINISHED); nan when there are none."""
+    """Late, dropped and overdue requests, each / A. With `hit_rate` they add up to 1.
+
+    Misleads: dropping turns late requests into dropped ones.
+    """
     return mean(requests.outcome == outcome)
 
 
@@ -80,13 +86,19 @@ def group_means(values: Floats, group: Names) -> Floats:
 
 
 def response_s(requests: Requests) -> Floats:
-    """(finished,) finish - arrival, seconds. Dropped requests have none: a policy that drops looks quick."""
+    """Finish - arrival of finished requests, (F,): mean, p50, p95, p99.
+
+    Misleads: a policy that drops slow requests looks quick. Large models dominate the tail.
+    """
     done = requests.finished
     return np.asarray(requests.finish_s[done] - requests.arrival_s[done])
 
 
 def slowdown(requests: Requests) -> Floats:
-    """(finished,) response / iso of the model; below 1 only where parallel branches ran side by side."""
+    """Quotients resp / iso, (F,): p50, p95, p99.
+
+    Misleads: as response time and ANTT.
+    """
     return np.asarray(response_s(requests) / requests.isolated_s[requests.finished])
 
 
@@ -104,7 +116,10 @@ def lateness_s(requests: Requests) -> Floats:
 
 
 def tardiness_s(requests: Requests) -> Floats:
-    """(finished with a deadline,) max(0, finish - deadline), seconds."""
+    """Of finished requests with a deadline: lateness = finish - deadline, tardiness = max(0, lateness).
+
+    Misleads: a dropped request has neither.
+    """
     return np.maximum(0.0, lateness_s(requests))
 
 
@@ -114,7 +129,10 @@ def throughput_per_s(departed: Requests, length_s: float) -> float:
 
 
 def goodput_per_s(departed: Requests, length_s: float) -> float:
-    """Completions in time, per second of measured time; nan for a window of no length."""
+    """Departures of finished requests (throughput) and of hits (goodput) / T.
+
+    Misleads: below saturation both equal the load.
+    """
     return int(np.count_nonzero(departed.hit)) / length_s if length_s > 0.0 else float("nan")
 
 

@@ -12,7 +12,8 @@ from eunomia.core.records import Comparison, RunRecords
 from eunomia.metrics.run import Facts
 from eunomia.metrics.service import tenant_rates
 from eunomia.metrics.statistics import Estimate, interval, paired_difference
-from eunomia.metrics.summary import METRICS, Compared, compare, summarise
+from eunomia.metrics.summary import Compared, compare, summarise
+from eunomia.metrics.table import METRICS
 from eunomia.metrics.window import Measured, measured
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from eunomia.core.data import Data
 from eunomia.core.records import Comparison, RunRecords
-from eunomia.metrics.summary import HEADLINES, METRICS
+from eunomia.metrics.table import HEADLINES, METRICS
 from eunomia.report import figures
 from eunomia.report.assessment import Assessment
 from eunomia.report.bidi import Names, breakable

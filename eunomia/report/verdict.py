@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from eunomia.metrics.statistics import Estimate
-from eunomia.metrics.summary import METRICS
+from eunomia.metrics.table import METRICS
 from eunomia.report.units import estimate_text
 
 LOSS = 0.005  # of a tenant's hit rate, from which on it is worth a sentence

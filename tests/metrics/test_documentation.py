@@ -1,50 +1,43 @@
-"""docs/metrics.md and METRICS say the same."""
+"""docs/metrics.md has every metric, with what its docstring says."""
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
+import inspect
+from itertools import groupby
 
 import pytest
 
+from checks import pages
 from eunomia.metrics.causes import REASONS
-from eunomia.metrics.summary import METRICS
+from eunomia.metrics.table import METRICS
 
-TEXT = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
-ANCHOR = re.compile(r'^<a id="([^"]+)"></a>$', re.MULTILINE)
-ROW = re.compile(r"^\| `(\w+)` \| ([\w/]+) \| (higher|lower|neither) \|$", re.MULTILINE)
-
-
-def sections() -> dict[str, str]:
-    """Text from each anchor to the next heading of any level after its own."""
-    found = {}
-    for match in ANCHOR.finditer(TEXT):
-        heading, _, rest = TEXT[match.end() :].lstrip().partition("\n")
-        found[match[1]] = heading + "\n" + re.split(r"^(?:#|<a id)", rest, maxsplit=1, flags=re.MULTILINE)[0]
-    return found
-
-
-def test_every_metric_has_its_anchor_and_every_anchor_a_metric() -> None:
-    anchors = ANCHOR.findall(TEXT)
-    assert len(anchors) == len(set(anchors))
-    assert set(anchors) == {metric.anchor for metric in METRICS.values()}
+TEXT = (pages.ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_unit_and_direction_are_those_of_the_table(name: str) -> None:
+def test_a_metric_has_a_formula_and_says_when_it_misleads(name: str) -> None:
+    said = inspect.getdoc(METRICS[name].formula) or ""
+    formula, *others = said.split("\n\n")
+    assert formula and not formula.startswith(("Misleads", "Source"))
+    assert any(paragraph.startswith("Misleads: ") for paragraph in others)
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_the_page_gives_unit_and_direction(name: str) -> None:
     metric = METRICS[name]
-    rows = {row[0]: row[1:] for row in ROW.findall(sections()[metric.anchor])}
-    assert rows[name] == (metric.unit, metric.better)
+    heads = [" ".join(item.split(":")[0].split()) for item in pages.metrics().split("\n* ")]
+    (head,) = (head for head in heads if f"`{name}`" in head)
+    assert f"({metric.unit}; {metric.better})" in head
 
 
-def test_the_document_lists_no_metric_that_does_not_exist() -> None:
-    listed = [row[0] for row in ROW.findall(TEXT)]
-    assert sorted(listed) == sorted(METRICS)
+def test_metrics_of_one_formula_stand_together() -> None:
+    formulas = [key for key, _ in groupby(id(metric.formula) for metric in METRICS.values())]
+    assert len(formulas) == len(set(formulas))
 
 
-@pytest.mark.parametrize("anchor", sorted({metric.anchor for metric in METRICS.values()}))
-def test_every_section_says_when_it_misleads(anchor: str) -> None:
-    assert "*Misleads*" in sections()[anchor]
+def test_a_generated_part_that_is_not_the_codes_is_found() -> None:
+    assert pages.generated(TEXT) == TEXT
+    assert pages.generated(TEXT.replace("Dropped and overdue requests are misses", "They are misses")) == TEXT
 
 
 def test_reasons_for_misses_are_explained() -> None:

@@ -11,7 +11,8 @@ from eunomia.core.errors import UnknownNameError
 from eunomia.core.records import RunRecords
 from eunomia.metrics.run import Facts
 from eunomia.metrics.statistics import interval, paired_difference
-from eunomia.metrics.summary import METRICS, compare, summarise
+from eunomia.metrics.summary import compare, summarise
+from eunomia.metrics.table import METRICS
 from eunomia.workload.tenant import Agreement, Slo
 from tests.effort import lines_of
 from tests.metrics.toy import costs_table, four, many, platform, requests_table, subjobs_table

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from eunomia.metrics.statistics import Estimate
-from eunomia.metrics.summary import METRICS
+from eunomia.metrics.table import METRICS
 from eunomia.report.table import Table, estimates_table
 from eunomia.report.units import half_width_text, span, value_text
 

@@ -122,7 +122,7 @@ def test_an_absent_library_is_named_with_the_command_that_installs_it(
 
 def test_all_results_of_the_lab_agree_number_by_number(results: dict[str, Result]) -> None:
     """The mean in the table is the mean of the rows, for every policy and headline metric."""
-    from eunomia.metrics.summary import HEADLINES, METRICS
+    from eunomia.metrics.table import HEADLINES, METRICS
     from eunomia.report.units import estimate_text
 
     compared = results["compare"]

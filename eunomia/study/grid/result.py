@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from eunomia.config.study import Study
 from eunomia.core.data import Data
 from eunomia.metrics.statistics import Estimate
-from eunomia.metrics.summary import METRICS
+from eunomia.metrics.table import METRICS
 from eunomia.report.charts import lines
 from eunomia.report.study.table import StudyTable
 from eunomia.report.study.words import points, verdict

@@ -11,7 +11,7 @@ from typing import Unpack
 from eunomia.config import Scenario
 from eunomia.core.data import Data
 from eunomia.metrics.statistics import Estimate, interval, paired_difference
-from eunomia.metrics.summary import METRICS
+from eunomia.metrics.table import METRICS
 from eunomia.report.table import Table
 from eunomia.report.verdict import ranked, verdict
 from eunomia.study.batch import BatchOptions

@@ -17,7 +17,8 @@ from eunomia.inference.simulate import Result, simulate
 from eunomia.metrics.indicators import pairs_of
 from eunomia.metrics.service import tenant_rates
 from eunomia.metrics.statistics import Estimate, nearest_rank
-from eunomia.metrics.summary import METRICS, summarise
+from eunomia.metrics.summary import summarise
+from eunomia.metrics.table import METRICS
 from eunomia.metrics.window import measured
 from eunomia.report.charts import bars
 from eunomia.report.table import Table

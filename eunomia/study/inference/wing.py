@@ -7,7 +7,7 @@ from pathlib import Path
 
 from eunomia.config import Scenario, with_values
 from eunomia.core.records import Comparison
-from eunomia.metrics.summary import HEADLINES, METRICS
+from eunomia.metrics.table import HEADLINES, METRICS
 from eunomia.study.inference.compare import InferenceComparison
 from eunomia.study.inference.notes import trace_notes
 from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy

@@ -19,7 +19,7 @@ from eunomia.core.arrays import Floats
 from eunomia.core.data import Data
 from eunomia.learning.load import load_policy
 from eunomia.metrics.statistics import Estimate, interval
-from eunomia.metrics.summary import METRICS
+from eunomia.metrics.table import METRICS
 from eunomia.report.charts import bars
 from eunomia.report.table import Table
 from eunomia.report.units import counted, value_text

@@ -188,9 +188,12 @@ def options(draw: st.DrawFn, exact: bool, periodic: bool, alike: bool) -> Engine
 
 
 @st.composite
-def cases(draw: st.DrawFn, periodic: bool | None = None, alike: bool = True) -> Case:
-    """A whole problem. ``periodic`` None = either; ``alike``: see ``estimators``."""
-    exact = draw(st.booleans())
+def cases(
+    draw: st.DrawFn, periodic: bool | None = None, alike: bool = True, exact: bool | None = None
+) -> Case:
+    """A whole problem. ``periodic``, ``exact`` None = either; ``alike``: see ``estimators``."""
+    if exact is None:
+        exact = draw(st.booleans())
     if periodic is None:
         periodic = draw(st.integers(0, 2)) == 0
     nets = draw(models())

@@ -35,14 +35,14 @@ demands = st.lists(
 
 @pytest.mark.parametrize("name", CONTENTION)
 @SOME
-@given(cases(periodic=False), greedy_rules())
+@given(cases(periodic=False, exact=False), greedy_rules())
 def test_the_compiled_form_is_the_plain_one(name: str, case: Case, rule: Rule) -> None:
     assert_agreement(replace(case, options=replace(case.options, contention=name)), rule)
 
 
 @pytest.mark.parametrize("name", [name for name, model in CONTENTION.items() if model.alike])
 @SOME
-@given(cases(periodic=False))
+@given(cases(periodic=False, exact=False))
 def test_so_is_the_short_way_of_models_with_one_rate(name: str, case: Case) -> None:
     options = EngineOptions(contention=name, late="run", record="requests")
     case, rule = replace(case, options=options), Rule(order="edf")

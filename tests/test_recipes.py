@@ -37,10 +37,11 @@ print(json.dumps([eunomia.__file__, run.policy, run.metrics["requests"], run.met
 
 
 TABLE = re.compile(r"    \{\n|[A-Z_]+: dict\[.*\] = \{\n")
-NEWCOMERS = ("lossy", "early_rate")  # whose contract tests are run
+NEWCOMERS = ("lossy", "early_rate", "requests-gateway", "jobs-ledger")  # whose contract tests are run
 CONTRACTS = (
     "tests/inference/test_contention_models.py",
     "tests/metrics/test_documentation.py",
+    "tests/test_trace_formats.py",
     "-k",
     " or ".join((*NEWCOMERS, "page", "together", "apart")),
 )
@@ -88,6 +89,8 @@ def test_every_recipe_adds_one_file_and_one_line_and_works(changed: Path) -> Non
         "A network",
         "A contention model",
         "A metric",
+        "A trace reader",
+        "A reader of job traces",
     }
     done = children.run(children.python("-c", CHILD), env={"PYTHONPATH": str(changed)}, cwd=changed)
     assert done.returncode == 0, done.stderr

@@ -35,23 +35,12 @@ def read_jobs(path: str | Path, format: str = "auto", max_rows: int = 20_000_000
 
 def detect(path: str | Path) -> str:
     """The format of a file by its first bytes; raises TraceError when none fits."""
-    from eunomia.cluster.traces.gavel import looks_like_gavel
     from eunomia.workload.traces.exact import header
-    from eunomia.workload.traces.parquet import is_parquet
-    from eunomia.workload.traces.philly import starts_as_json
 
     path = Path(path)
-    if is_parquet(path):
-        return "canonical"
-    if starts_as_json(path):
-        return "philly"
-    if looks_like_gavel(path):
-        return "gavel"
-    if path.suffix == ".swf":
-        return "swf"
-    fitting = FORMATS.fitting(set(header(path)))
-    if fitting is not None:
-        return fitting
+    found = FORMATS.beginning(path) or FORMATS.fitting(set(header(path)))
+    if found is not None:
+        return found
     raise TraceError(
         f"no known job trace starts like this; name the format: {', '.join(JOB_TRACES)}", path, 1
     )

@@ -105,4 +105,9 @@ FORMAT = JobTraceFormat(
     "Alibaba PAI 2020: pai_task_table.csv, tasks of training jobs, with or without a header line",
     (frozenset({"job_name", "task_name", "inst_num", "plan_gpu"}),),
     read,
+    example=(
+        "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type\n"
+        "j1,worker,3,Terminated,110,400,600,29,50,T4\n"
+        "j2,w,1,Failed,190,195,1,1,200,V100\n"
+    ),
 )

@@ -128,4 +128,6 @@ FORMAT = JobTraceFormat(
     "Eunomia's own schema of jobs, CSV or Parquet: arrival_s, gpus and up to seven more columns",
     (frozenset({"arrival_s", "gpus"}),),
     read,
+    begins=is_parquet,
+    example="arrival_s,gpus,duration_s\n0,1,60\n5,2,90\n",
 )

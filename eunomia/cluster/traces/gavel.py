@@ -170,5 +170,13 @@ def _arrival(path: Path, line: int, cell: str, before: list[float]) -> float:
 
 
 FORMAT = JobTraceFormat(
-    "gavel", "Gavel: one training job per line, 10 tab-separated fields, or 7 in the older form", (), read
+    "gavel",
+    "Gavel: one training job per line, 10 tab-separated fields, or 7 in the older form",
+    (),
+    read,
+    begins=looks_like_gavel,
+    example=(
+        "ResNet-18\tpython3 main.py\tcifar10\t--num_steps\t1\t100\t1\t1\t-1.0\t0\n"
+        "ResNet-18\tpython3 main.py\tcifar10\t--num_steps\t1\t700\t4\t1\t-1.0\t30\n"
+    ),
 )

@@ -57,4 +57,9 @@ FORMAT = JobTraceFormat(
     "Helios: cluster_log.csv, one row per Slurm job, with virtual cluster, run time and GPUs",
     (frozenset(column.name for column in COLUMNS),),
     read,
+    example=(
+        "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
+        "1,u,v,1,1,1,C,2020-06-09 18:40:00,x,y,60,0\n"
+        "2,u,v,4,1,1,C,2020-06-09 18:41:00,x,y,50,0\n"
+    ),
 )

@@ -44,4 +44,6 @@ FORMAT = JobTraceFormat(
     "Philly: one row per training job, with virtual cluster, run time and GPUs (CSV extract or job log)",
     philly.FORMAT.headers,
     read,
+    begins=philly.FORMAT.begins,
+    example=philly.FORMAT.example,
 )

@@ -102,4 +102,11 @@ def _values(path: Path, line: int, cells: list[str]) -> list[float]:
     return values
 
 
-FORMAT = JobTraceFormat("swf", "Standard Workload Format: 18 numbers per job, remarks after ;", (), read)
+FORMAT = JobTraceFormat(
+    "swf",
+    "Standard Workload Format: 18 numbers per job, remarks after ;",
+    (),
+    read,
+    begins=lambda path: path.suffix == ".swf",
+    example="1 0 0 60 4 -1 -1 4 -1 -1 1 7 1 1 1 -1 -1 -1\n2 5 0 60 8 -1 -1 8 -1 -1 1 7 1 1 1 -1 -1 -1\n",
+)

@@ -56,17 +56,12 @@ def read_arrivals(format: str, path: str | Path, **options: Any) -> npt.NDArray[
 def detect(path: str | Path) -> str:
     """The format of a file by its first bytes and header; raises TraceError when none fits."""
     from eunomia.workload.traces.exact import header
-    from eunomia.workload.traces.parquet import is_parquet
-    from eunomia.workload.traces.philly import starts_as_json
 
     path = Path(path)
-    if is_parquet(path):
-        return "canonical"
-    if starts_as_json(path):
-        return "philly"
+    if (beginning := FORMATS.beginning(path)) is not None:
+        return beginning
     names = set(header(path))
-    fitting = FORMATS.fitting(names)
-    if fitting is not None:
+    if (fitting := FORMATS.fitting(names)) is not None:
         return fitting
     need, name = max(FORMATS.needs(), key=lambda entry: len(entry[0] & names) / len(entry[0]))
     lacks = ", ".join(sorted(need - names))

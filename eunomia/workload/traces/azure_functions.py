@@ -144,4 +144,5 @@ FORMAT = TraceFormat(
     "Azure Functions 2019 (calls per minute) and 2021 (one row per call)",
     (frozenset({"HashOwner", "HashApp", "HashFunction", "1"}), frozenset(column.name for column in CALLS)),
     read,
+    example="app,func,end_timestamp,duration\na,f,49.5,9.5\nb,g,50.5,0.5\n",
 )

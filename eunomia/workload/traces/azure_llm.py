@@ -51,4 +51,5 @@ FORMAT = TraceFormat(
     "Azure LLM inference 2023 and 2024: one row per request, with token counts",
     (frozenset(column.name for column in COLUMNS),),
     read,
+    example="TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:00:00,3,4\n2023-11-16 18:00:04.5,5,6\n",
 )

@@ -56,4 +56,9 @@ FORMAT = TraceFormat(
     "BurstGPT: one row per request, with model, token counts and log type",
     (frozenset(column.name for column in COLUMNS if not column.optional),),
     read,
+    example=(
+        "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+        "5,ChatGPT,472,18,490,API log\n"
+        "45,GPT-4,10,2,12,API log\n"
+    ),
 )

@@ -154,4 +154,6 @@ FORMAT = TraceFormat(
     "Eunomia's own schema, CSV or Parquet: arrival_s and up to nine more columns",
     (frozenset({"arrival_s"}),),
     read,
+    begins=is_parquet,
+    example="arrival_s,tenant,model\n0.5,a,resnet50\n1.25,b,bert-small\n",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Set
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from eunomia.core.errors import ConfigError
@@ -19,13 +20,16 @@ class Format(Generic[T]):
     """A format of traces that are read as ``T``.
 
     ``read(path, max_rows=..., **options) -> T`` raises TraceError for what it cannot read.
-    ``headers``: sets of column names; a CSV file that has all names of one set is of this format.
+    ``headers``: sets of column names; a CSV file that has all names of one set is of this format. ``begins(path)``:
+    whether a file that is no such CSV file starts like this format. ``example``: a small whole file.
     """
 
     name: str
     what: str  # one line for listings
     headers: tuple[frozenset[str], ...]
     read: Callable[..., T]
+    begins: Callable[[Path], bool] | None = None
+    example: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,14 @@ class Formats(Generic[T]):
             kind = f"a {self.kind.__name__}, or a function of a path"
             raise ConfigError(f"{self.registry.kind} '{name}' is {found!r}; it must be {kind}")
         return self.kind(name, (inspect.getdoc(found) or "").partition("\n")[0], (), found)
+
+    def beginning(self, path: Path) -> str | None:
+        """The first format that recognises the beginning of a file; None if there is none. Raises TraceError."""
+        for name in self.registry:
+            begins = self.find(name).begins
+            if begins is not None and begins(path):
+                return name
+        return None
 
     def needs(self) -> list[tuple[frozenset[str], str]]:
         """Every set of column names that gives a format away, and that format's name."""

@@ -151,4 +151,10 @@ FORMAT = TraceFormat(
     "Philly: one row per training job, with virtual cluster, run time and GPUs",
     (frozenset(column.name for column in COLUMNS),),
     read,
+    begins=starts_as_json,
+    example=(
+        "timestamp,duration,num_gpus,gpu_time,cluster\n"
+        "2017-10-07 01:00:00,600,2,1200,vc1\n"
+        "2017-10-07 01:05:00,60,1,60,vc2\n"
+    ),
 )

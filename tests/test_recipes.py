@@ -37,11 +37,18 @@ print(json.dumps([eunomia.__file__, run.policy, run.metrics["requests"], run.met
 
 
 TABLE = re.compile(r"    \{\n|[A-Z_]+: dict\[.*\] = \{\n")
-NEWCOMERS = ("lossy", "early_rate", "requests-gateway", "jobs-ledger")  # whose contract tests are run
+NEWCOMERS = (
+    "lossy",
+    "early_rate",
+    "requests-gateway",
+    "jobs-ledger",
+    "uncut",
+)  # whose contract tests are run
 CONTRACTS = (
     "tests/inference/test_contention_models.py",
     "tests/metrics/test_documentation.py",
     "tests/test_trace_formats.py",
+    "tests/serving/test_backends.py",
     "-k",
     " or ".join((*NEWCOMERS, "page", "together", "apart")),
 )
@@ -91,6 +98,7 @@ def test_every_recipe_adds_one_file_and_one_line_and_works(changed: Path) -> Non
         "A metric",
         "A trace reader",
         "A reader of job traces",
+        "A device backend",
     }
     done = children.run(children.python("-c", CHILD), env={"PYTHONPATH": str(changed)}, cwd=changed)
     assert done.returncode == 0, done.stderr

@@ -18,6 +18,7 @@ from eunomia.config.load import read_table
 from eunomia.config.overrides import Table, apply_overrides, parse_overrides
 from eunomia.config.section import FilePath, Name, NotNegative, PolicyText, Positive, Section, Share, wrong
 from eunomia.core.errors import ConfigError
+from eunomia.serving.devices.backends import BackendName
 
 Port = Annotated[int, Field(ge=0, le=65535)]  # 0 = any free one
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -82,7 +83,7 @@ class DeviceConfig(Section):
     """One device: a core set of this machine, or with ``torch`` its GPU (its cores where there is none)."""
 
     name: Name
-    backend: Literal["cpu", "torch"] = "cpu"
+    backend: BackendName = "cpu"
     cores: list[Annotated[int, Field(ge=0)]] = Field(default_factory=list)
     spin_ms: Annotated[float, Field(ge=0.0, le=1000.0)] = (
         5.0  # with cores of its own: looks for work before it sleeps

@@ -241,7 +241,7 @@ def test_what_a_server_cannot_do_without_is_named(tmp_path: Path, monkeypatch: p
     )
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(
-        ConfigError, match=r"device 'gpu': .* needs PyTorch, .* pip install 'eunomia\[learn\]'"
+        ConfigError, match=r"device 'gpu': .* needs the package torch, .* pip install 'eunomia\[learn\]'"
     ):
         server_options(torch)
 

@@ -18,9 +18,10 @@ import numpy as np
 
 from eunomia.core.arrays import Tensor
 from eunomia.serving.devices.arena import Arena
+from eunomia.serving.devices.backends import loader_of
 from eunomia.serving.devices.memory import keep_freed_memory, set_aside
 from eunomia.serving.devices.messages import Message, Placed, array_at, pair, place, receive, send
-from eunomia.serving.devices.network import LoadedNetwork, load_network
+from eunomia.serving.devices.network import LoadedNetwork
 from eunomia.serving.devices.piece import Live, live_of
 
 __all__ = ["Worker", "main", "pair"]
@@ -66,8 +67,7 @@ class Worker:
     def _load(self, message: Message) -> None:
         name = message["model"]
         try:
-            load = _loader(message["backend"])
-            network = load(
+            network = loader_of(message["backend"])(
                 message["path"], self._cache, message["shapes"], message["target_s"], message["whole_s"]
             )
         except Exception as error:  # whatever a strange file provokes is the file's fault, and is reported
@@ -170,15 +170,6 @@ class Worker:
             array_at(self._memory, tensor)[...] = array
         del self._live[request]
         return {"tensors": placed, "bytes": size}
-
-
-def _loader(backend: str) -> Callable[[str, str, dict[str, list[int]], float, float], LoadedNetwork]:
-    """PyTorch is imported by the workers that need it, and by nobody else."""
-    if backend != "torch":
-        return load_network
-    from eunomia.serving.devices.torch.network import load_torch_network
-
-    return load_torch_network
 
 
 def _sentence(error: Exception) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import tempfile
 import warnings
 from collections import Counter
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from eunomia.config.server import ServerConfig, demo_server, load_server
 from eunomia.core.errors import ConfigError
+from eunomia.serving.devices.backends import must_be_installed
 
 if TYPE_CHECKING:
     from eunomia.config.server import NetworkConfig, ServedTenantConfig
@@ -92,7 +92,8 @@ def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
     for unknown in config.unknown:
         tell(f"{unknown}, which must be loaded from {config.models_dir} first")
     cache = _usable(Path(config.cache_dir).expanduser() if config.cache_dir else default_cache())
-    _must_have_torch(config)
+    for device in config.device:
+        must_be_installed(device.name, device.backend)
     mib = 1024**2
     return ServerOptions(
         devices=_devices(config, tell),
@@ -126,16 +127,6 @@ def _usable(cache: Path) -> Path:
             return cache
     except OSError as error:
         raise ConfigError(f"cache_dir = '{cache}' cannot be written: {error.strerror}") from None
-
-
-def _must_have_torch(config: ServerConfig) -> None:
-    """Said here, for a device without it only ever fails to start; raises ConfigError."""
-    for device in config.device:
-        if device.backend == "torch" and importlib.util.find_spec("torch") is None:
-            raise ConfigError(
-                f"device '{device.name}': backend = \"torch\" needs PyTorch, which is not installed: "
-                "pip install 'eunomia[learn]'"
-            )
 
 
 def default_cache() -> Path:

@@ -1,0 +1,67 @@
+"""What every device backend must hold, a newcomer too."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+from eunomia.core.errors import UnknownNameError
+from eunomia.serving.devices.backends import BACKENDS, loader_of
+from eunomia.serving.devices.device import DeviceSpec
+from eunomia.serving.devices.network import LoadedNetwork
+from eunomia.serving.devices.piece import live_of
+from eunomia.serving.models.convolutional import mobilenet_v2, resnet50
+from tests.serving.live import SIDE, running
+from tests.serving.test_server import IMAGE, ask, tritongrpc
+
+MAKERS = {"mobilenet_v2": mobilenet_v2, "resnet50": resnet50}
+
+
+@pytest.fixture(params=list(BACKENDS))
+def backend(request: pytest.FixtureRequest) -> str:
+    """Each backend of which the packages are here."""
+    name: str = request.param
+    needs = BACKENDS[name].needs
+    if needs is not None and importlib.util.find_spec(needs) is None:
+        pytest.skip(f"{needs} is not installed")
+    return name
+
+
+def answer(path: Path, image: np.ndarray) -> np.ndarray:
+    """Of ONNX Runtime for the whole file."""
+    session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    found: np.ndarray = session.run(None, {"image": image})[0]
+    return found
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_blocks_give_the_whole_networks_answer(backend: str, make: str, tmp_path: Path) -> None:
+    path = tmp_path / "n.onnx"
+    path.write_bytes(MAKERS[make](side=SIDE, classes=10))
+    network: LoadedNetwork = loader_of(backend)(str(path), str(tmp_path), {}, 1e-3, 0.0)
+    assert len(network.block_s) == network.blocks >= 1 and all(t > 0.0 for t in network.block_s)
+    for batch in (1, 3):
+        image = np.random.default_rng(batch).random((batch, 3, SIDE, SIDE), np.float32)
+        live = live_of({"image": image})
+        for n in range(network.blocks):
+            live = network.run_block(n, live)
+        np.testing.assert_allclose(live["logits"].numpy(), answer(path, image), rtol=1e-3, atol=1e-4)
+    same = loader_of("cpu")(str(path), str(tmp_path), {}, 1e-3, 0.0).description()
+    mine = network.description()
+    assert mine["inputs"] == same["inputs"] and mine["outputs"] == same["outputs"]
+
+
+def test_a_server_answers_with_it(backend: str, tmp_path: Path) -> None:
+    with running(tmp_path, devices=[DeviceSpec("one", backend)], block_s=5e-4) as server:
+        stub = tritongrpc.InferenceServerClient(f"127.0.0.1:{server.grpc_port}")
+        found = ask(tritongrpc, stub).as_numpy("logits")
+    np.testing.assert_allclose(found, answer(tmp_path / "small.onnx", IMAGE), rtol=1e-3, atol=1e-4)
+
+
+def test_an_unknown_backend_is_named() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'torch'"):
+        loader_of("troch")

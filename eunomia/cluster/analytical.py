@@ -52,9 +52,10 @@ def steps_per_s(work: StepWork, peak: Peak, workers: int = 1, spread: bool = Fal
         arithmetic = gflop / (1000 utilisation tflop),   memory = dram_gb / dram_gb per s
         exchange   = 2 (w - 1) / w gradient_gb / link, the slowest link: the network where the gang is ``spread``
 
-    Roofline: Williams, Waterman, Patterson 2009; ring all-reduce: Patarasuk, Yuan 2009. Exchange is not overlapped with
-    the backward pass. It tells more of the relative speed of device types than of speed itself: input pipelines,
-    kernel launches and small batches cost what no peak shows, so it is too fast for small models.
+    Roofline: Williams, Waterman, Patterson 2009; ring all-reduce: Patarasuk, Yuan 2009. Exchange is not
+    overlapped with the backward pass. It predicts the relative speed of device types better than speed
+    itself: input pipelines, kernel launches and small batches cost what no peak shows, so it is too fast for
+    small models.
     """
     alone_s = max(work.gflop / (1e3 * work.utilisation * peak.tflop), work.dram_gb / peak.dram_gb)
     link = peak.network_gb if spread else peak.link_gb

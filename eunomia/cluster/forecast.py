@@ -3,7 +3,7 @@
 A wrapper around any policy of shares: it adds ``jobs`` phantom rows of one kind to the view and cuts them
 from the answer. So the programme reckons with the contention that is coming. Their share stays unpromised;
 the rounds give it to whoever is there. Does badly when the forecast is wrong: then shares are less unequal
-than the policy wants.
+than the policy's own.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Forecast:
 
 
 class WithForecast:
-    """The inner policy, asked about the present jobs and the expected ones."""
+    """The inner policy, called with the present jobs and the expected ones."""
 
     def __init__(self, inner: Allocator, forecast: Forecast, problem: ClusterProblem) -> None:
         if inner.needs.answer != "shares" or inner.needs.elastic or inner.needs.pairs:

@@ -31,8 +31,8 @@ class ThroughputTable:
     ``beside[r, q, j]``: steps/s of row r while row q runs on the same devices; 0 = they cannot share, or nobody
     measured it; None = no pairs.
 
-    A row asked for and not there, or not measured on a type of the cluster, is an error that names job and type;
-    nothing is put in its place.
+    A missing row, or one not measured on a type of the cluster, is an error that names job and type; nothing
+    is put in its place.
     """
 
     keys: tuple[Key, ...]
@@ -161,7 +161,7 @@ class ThroughputTable:
         return np.where(fits, speed, 0.0)
 
     def _others(self, cluster: Cluster) -> str:
-        """Types that the table knows and the cluster has not: often a name that was misspelt."""
+        """Types in the table that the cluster lacks: often a misspelt name."""
         others = [f"'{name}'" for name in self.types if name not in cluster.names]
         return f"; the table also has {', '.join(others)}, which no device is called" if others else ""
 

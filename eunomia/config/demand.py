@@ -1,4 +1,4 @@
-"""``[[tenant]]``: who asks for which networks, how often, until when, with which promise."""
+"""``[[tenant]]``: tenants, their networks, arrivals, deadlines and promises."""
 
 from __future__ import annotations
 

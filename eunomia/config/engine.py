@@ -1,4 +1,4 @@
-"""The ``[engine]`` section: lateness, periods, switching, what the scheduler knows."""
+"""The ``[engine]`` section: lateness, periods, switching, estimates."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What an allocator asks of its engine."""
+    """What an allocator needs from its engine."""
 
     answer: Literal["shares", "devices"] = "shares"
     pairs: bool = False  # wants ``beside``
@@ -190,7 +190,7 @@ class Allocator(Protocol):
 
     @property
     def needs(self) -> Needs:
-        """What it asks of its engine."""
+        """What it needs from its engine."""
 
     def reset(self, seed: int) -> None:
         """Forget everything; draw random choices from this seed."""

@@ -1,8 +1,8 @@
 """The contract of the inference wing: what a policy sees, and what it may answer.
 
-A policy is any callable ``View -> Sequence[Assign]``. It is asked when a sub-job is ready and an
-accelerator is idle (event-driven), or at every period boundary (periodic). It may hold: an empty
-answer leaves accelerators idle until the next event.
+A policy is any callable ``View -> Sequence[Assign]``. It is called when a sub-job is ready and an accelerator
+is idle (event-driven), or at every period boundary (periodic). It may hold: an empty answer leaves
+accelerators idle until the next event.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class Comparison:
 
 
 class _LazyTables(Mapping[str, pa.Table]):
-    """Tables of a run on disk, each read and checked when first asked for."""
+    """Tables of a run on disk, each read and checked at first use."""
 
     def __init__(self, directory: Path, manifest: Mapping[str, Any], verify: bool) -> None:
         self._directory, self._facts, self._verify = directory, _table_facts(directory, manifest), verify
@@ -260,7 +260,7 @@ def run_directories(directory: str | Path) -> list[Path]:
 def read_comparison(directory: str | Path, verify: bool = True) -> Comparison:
     """Read a comparison, or a single run as a comparison of one; raises RecordError.
 
-    Tables are read when first asked for, so that a large comparison fits into memory.
+    Tables are read at first use, so that a large comparison fits into memory.
     """
     path = Path(directory)
     manifest = read_manifest(path)

@@ -82,7 +82,7 @@ class CostTable:
 
     @cached_property
     def demand_bytes_s(self) -> Floats:
-        """(rows, types) average DRAM bandwidth b that a layer asks for when not slowed (0 where it cannot run)."""
+        """(rows, types) average DRAM bandwidth b that a layer demands when not slowed (0 where it cannot run)."""
         return np.where(np.isfinite(self.latency_s), self.dram_bytes / self.latency_s, 0.0)
 
     def isolated_s(self, model: int, how: str = "best") -> float:

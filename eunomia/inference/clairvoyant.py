@@ -1,4 +1,4 @@
-"""The best schedule found by search that knows the future: the lower end of the clairvoyant bracket.
+"""The best schedule found by a clairvoyant search: the lower end of the bracket.
 
 Method (docs/bounds.md): run a portfolio of gated list-scheduling rules, and lookahead over the best of them;
 admit what lookahead served, and improve that, or the best rule, by random local search with the compiled

@@ -56,7 +56,7 @@ class Engine:
         self.companion: object = None  # memory that a policy keeps beside this run
 
     def advance(self, answers: int = -1) -> bool:
-        """Run until the policy must be asked (True) or the run has ended (False)."""
+        """Run until the policy must decide (True) or the run has ended (False)."""
         while True:
             status = self._run(self.state.kernel, self._key, self._decide, answers)
             answers = -1

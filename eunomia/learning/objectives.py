@@ -1,4 +1,4 @@
-"""What the operator wants, as one number per episode, more is better.
+"""The operator's objective as one number per episode, more is better.
 
     hit_rate    hits / measured requests
     attainment  share of promised pairs that are at or above their target over the episode

@@ -27,7 +27,7 @@ class Facts:
 
     @classmethod
     def of(cls, manifest: Mapping[str, object]) -> Facts:
-        """What the manifest of a run tells: bandwidth (null = unlimited) and period of the engine."""
+        """Facts from the manifest of a run: bandwidth (null = unlimited) and period of the engine."""
         engine = manifest.get("engine")
         if not isinstance(engine, Mapping) or "bandwidth_bytes_s" not in engine:
             return cls()
@@ -43,7 +43,7 @@ class Facts:
 
 
 class Run:
-    """The tables of one run, read once; each property is computed when a metric first asks for it."""
+    """The tables of one run, read once; each property is computed at its first use."""
 
     def __init__(
         self, tables: Tables, agreements: Sequence[Agreement] | None, scope: Measured, facts: Facts

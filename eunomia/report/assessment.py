@@ -38,7 +38,7 @@ def summary_of(run: RunRecords) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Assessment:
-    """A comparison with its numbers; each is computed when first asked for."""
+    """A comparison with its numbers; each is computed at first use."""
 
     comparison: Comparison
 

@@ -71,7 +71,7 @@ class Table:
 def estimates_table(result: Estimates, metrics: Mapping[str, Metric], short: bool = False) -> Table:
     """One row per policy, one column per metric with data: the mean, and half its 95 % interval unless ``short``.
 
-    A cost that is 0 for every policy was not asked for and has no column.
+    A cost that is 0 for every policy has no column.
     """
     known = [name for name, metric in metrics.items() if _has_data(result, name, metric)]
     rows = (

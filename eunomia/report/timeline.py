@@ -96,7 +96,7 @@ class _Layers:
 
 
 def _layer_facts(run: RunRecords) -> tuple[dict[tuple[str, int], str], dict[tuple[str, int, str], float]]:
-    """Names of layers, and bandwidth that each asks for by accelerator type."""
+    """Names of layers, and bandwidth demand of each by accelerator type."""
     names: dict[tuple[str, int], str] = {}
     demand: dict[tuple[str, int, str], float] = {}
     if "costs" in run.tables:
@@ -187,7 +187,7 @@ def _journeys(layers: _Layers) -> Iterator[tuple[int, list[int]]]:
 
 
 def _counters(run: RunRecords, layers: _Layers) -> Iterator[str]:
-    """Waiting layers, busy accelerators, and bandwidth asked for beside the limit."""
+    """Waiting layers, busy accelerators, and bandwidth demand beside the limit."""
     limit = (run.manifest.get("engine") or {}).get("bandwidth_bytes_s")
     demand = np.array(
         [

@@ -48,7 +48,7 @@ Answer = asyncio.Future[dict[str, Tensor]]
 
 @dataclass(frozen=True)
 class Caller:
-    """What a protocol knows of who asks: the API key, names in headers, and the time that is left."""
+    """A caller as a protocol shows it: the API key, names in headers, and the time that is left."""
 
     key: str | None = None
     fairness_id: str | None = None
@@ -108,7 +108,7 @@ class Service:
     # --- who asks --------------------------------------------------------------------------------------
 
     def identify(self, caller: Caller, parameters: Mapping[str, object] | None = None) -> Grant:
-        """The grant of whoever asks; raises Unauthenticated."""
+        """The caller's grant; raises Unauthenticated."""
         if caller.key is not None:
             grant = self.directory.by_key(caller.key)
             if grant is None:

@@ -1,4 +1,4 @@
-"""Requests as columns: who asks for what, when, and until when it must be done."""
+"""Requests as columns: tenant and network, arrival, deadline."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def offline_optimum(
     gap: float = 1e-6,
     seconds: float = 60.0,
 ) -> DeferrableResult:
-    """The best schedule for one who knows everything: an integer programme, for small cases.
+    """The clairvoyant optimum: an integer programme, for small cases.
 
     max sum over jobs and starts of (devices * slots) (1 - wait_cost * wait / (1 + window)) x, x binary. One
     start per job, devices per slot within ``left_over``: no overload. Raises ConfigError when the solver does

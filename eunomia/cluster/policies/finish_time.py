@@ -24,12 +24,13 @@ MAX_ROUNDS = 50
 class FinishTimeFairness(ProgrammePolicy):
     """Minimise max_m rho_m, rho_m = (t_m + r_m / thr(m, X)) / (C_m + r_m / thr(m, Xiso)).
 
-    t_m is the job's age, r_m its steps left, C_m the isolated time it has accumulated (``view.isolated_s``). Gavel,
-    OSDI 2020, section 4.2. Priority weights are ignored, as there. A level rho is feasible iff thr(m, X) >=
-    r_m / (rho D_m - t_m) for all m, D_m the denominator. The exact optimum is found by linear programmes alone: each
-    gives shares (an upper bound on rho) and multipliers, whose weighted sum of those rows must hold at every feasible
-    rho (a lower bound); the next programme is built at the lower bound. Both meet within 1e-7, mostly in 3 to 6 rounds.
-    A job that is hopelessly late sets rho for all, and the others then get no more than that rho asks.
+    t_m is the job's age, r_m its steps left, C_m the isolated time it has accumulated (``view.isolated_s``).
+    Gavel, OSDI 2020, section 4.2. Priority weights are ignored, as there. A level rho is feasible iff thr(m,
+    X) >= r_m / (rho D_m - t_m) for all m, D_m the denominator. The exact optimum is found by linear
+    programmes alone: each gives shares (an upper bound on rho) and multipliers, whose weighted sum of those
+    rows must hold at every feasible rho (a lower bound); the next programme is built at the lower bound. Both
+    meet within 1e-7, mostly in 3 to 6 rounds. A job that is hopelessly late sets rho for all, and the others
+    then get no more than that rho needs.
     """
 
     solver: str = "interior_point"  # the bounds on rho need its digits

@@ -40,7 +40,7 @@ class Learned:
     of 0 are Tiresias. ``weights`` (9,): None takes the shipped ones. Guards: shipped weights that did not
     beat the heuristic on validation windows are not used. A score that is not finite falls back for that
     moment. The answer's notes report both. Does badly on clusters unlike those it was fitted on (one trace,
-    one load); there the heuristic is the safer choice, and nothing tells the policy so.
+    one load); there the heuristic is the safer choice, which the policy cannot detect.
     """
 
     weights: tuple[float, ...] | None = None

@@ -65,7 +65,7 @@ def solve_embedded_shares(problem: ShareProgramme, as_gavel: bool = False) -> Sh
 
 
 def _space(size: int) -> Floats:
-    """Memory to work in. A solve asks the system for none that an earlier one of this thread had."""
+    """Memory to work in. A solve reuses what an earlier one of this thread had."""
     space: Floats | None = getattr(_KEPT, "space", None)
     if space is None or len(space) < size:
         space = np.empty(size)

@@ -1,7 +1,8 @@
 """Waiting sub-jobs of a rollout in the order in which they would start, so that a start looks at the first few.
 
-Entries stand by (level, key, sequence). Keys of static orders are computed once, when a sub-job becomes ready; those
-of dynamic orders anew at every instant. The agenda also knows when the next waiting request becomes hopeless.
+Entries stand by (level, key, sequence). Keys of static orders are computed once, when a sub-job becomes
+ready; those of dynamic orders anew at every instant. The agenda also holds when the next waiting request
+becomes hopeless.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class Lookahead:
         return attach(engine, self.settings, self.portfolio)
 
     def __call__(self, view: View) -> list[Assign]:
-        """One start, or none; the engine asks again while something can start."""
+        """One start, or none; the engine calls again while something can start."""
         return ask(self, view)
 
 

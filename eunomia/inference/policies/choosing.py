@@ -31,7 +31,7 @@ def is_shut(system: System) -> bool:
 
 @jitted
 def tier(job: Ready, system: System) -> int:
-    """1 for a hopeless request that the operator wants served after all others, else 0."""
+    """1 for a hopeless request that is served after all others, else 0."""
     return job.late if system.late_last == 1 else 0
 
 

@@ -122,7 +122,7 @@ def _will_miss(job: Ready, now_s: float) -> bool:
 
 @jitted
 def _observe(i: int, s: int, ready: Rows[Ready], latency_s: Floats, energy: Floats, system: System) -> None:
-    """Book what the start of this layer tells about energy and about its request's fate."""
+    """Book energy and the predicted outcome of the request at the start of this layer."""
     memory, job = system.memory, ready[i]
     least_j = np.inf
     for other in range(latency_s.shape[1]):

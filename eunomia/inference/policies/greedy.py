@@ -92,7 +92,7 @@ class Greedy:
         return self.resolved.parameters
 
     def __call__(self, view: View) -> list[Assign]:
-        """One start, or none; the engine asks again while something can start. At a tick, all of them."""
+        """One start, or none; the engine calls again while something can start. At a tick, all of them."""
         if view.system["period_s"] > 0.0:
             tiered = self.feasible or view.system["late_last"] == 1
             return queue_all(self.key, view, tiered=tiered, queues=self.place in ("eft", "eft_ca"))

@@ -13,8 +13,7 @@ Does badly: blind to deadlines; held layers wait for an accelerator that later l
 Deviations: (1) the published scheduler plans offline, balancing the cumulative time of accelerators and
 filling gaps afterwards; this is the online form, whose bound is on each layer's finish; (2) no memory-fit
 check: the engine has no capacity limit; (3) depth-first = requests by arrival, breadth-first = sub-jobs by
-the order in which they became ready; (4) hopeless requests behind all others where the operator asks for
-that.
+the order in which they became ready; (4) hopeless requests behind all others where ``late`` is ``last``.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ Key = tuple[int, int]  # request, layer
 
 @dataclass
 class Magma:
-    """A policy that remembers its plan; asked from Python, its search is compiled."""
+    """A policy that keeps its plan; it is called from Python, its search is compiled."""
 
     name: str
     samples: int  # most per plan

@@ -15,11 +15,11 @@ pieces keeps its claim, which lets long networks finish.
 Does badly: it never looks at a deadline, and prefers short networks of a class to urgent ones.
 
 Deviations: (1) tokens follow from the time since the last run, or with ``waited`` from all time waited; they
-grow with time, not with decisions, and do not depend on how often the scheduler is asked; (2) switches happen
-at layer boundaries only, by the engine's rules, without PREMA's choice between checkpoint and drain; (3) with
-several accelerators it is an order: the placement (any idle accelerator by default) is a setting, and only
-sub-jobs that could start now take part; (4) requests that are hopeless form a class behind all others where
-the operator asks for that.
+grow with time, not with decisions, and do not depend on how often the scheduler is called; (2) switches
+happen at layer boundaries only, by the engine's rules, without PREMA's choice between checkpoint and drain;
+(3) with several accelerators it is an order: the placement (any idle accelerator by default) is a setting,
+and only sub-jobs that could start now take part; (4) hopeless requests form a class behind all others where
+``late`` is ``last``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pressure: a linear score of four features, one of which asks whether a request can wait for all shorter ones.
+"""Pressure: a linear score of four features, one of which measures whether a request can wait for all shorter ones.
 
 Source: our own; weights found by an evolution strategy (CMA-ES) on a prototype and rounded to its four
 strongest features.

@@ -1,4 +1,4 @@
-"""What the engine does at a tick under a rule of its own, asked from Python: every sub-job shown is queued."""
+"""What the engine does at a tick under a rule of its own, called from Python: every sub-job shown is queued."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scheduler that starts one layer at a time, asked at a tick: what it would start next, and next, in which order.
+"""A scheduler that starts one layer at a time, called at a tick: what it would start next, and next, in which order.
 
 With a period, a tick queues waiting sub-jobs and accelerators serve their queues until the next one. A
 scheduler that was written for events is called repeatedly on a copy of the View, in which time advances. Its

@@ -9,8 +9,8 @@ requests / weight, what it was charged less what it has not received; max(V, T(t
 tag first; inside a tenant by deadline, with late = "last" hopeless requests after its others: a tenant's own lateness
 never hands its share to a flood. Each goes to the idle accelerator that is fastest for it.
 
-A tenant that asks for less than its share waits for at most one block and its equals, whatever the others
-send; work that nobody claims goes to whoever asks. Deadlines order requests inside a tenant alone.
+A tenant that needs less than its share waits for at most one block and its equals, whatever the others send.
+Unclaimed service goes to tenants with waiting requests. Deadlines order requests inside a tenant alone.
 
 Does badly: deadlines across tenants (a tenant with long ones gets its share although it could wait); many
 tenants below their share at once are served in turn, not by urgency; estimates that are wrong for

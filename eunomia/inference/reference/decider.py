@@ -1,4 +1,4 @@
-"""What the event loop asks of whoever decides; :mod:`.decide` has the answers, one class per kind of policy."""
+"""The interface between event loop and decisions; :mod:`.decide` has the answers, one class per kind of policy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from eunomia.inference.reference.state import Job
 
 
 class Decider(Protocol):
-    """How the engine asks its policy."""
+    """How the engine calls its policy."""
 
     def became_ready(self, job: Job) -> None:
         """A sub-job waits from now on."""

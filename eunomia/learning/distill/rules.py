@@ -46,7 +46,7 @@ class RuleSet:
 
     @property
     def leaves(self) -> int:
-        """Leaves of all trees; a tree of one leaf asks nothing and counts nothing."""
+        """Leaves of all trees; a tree of one leaf has no questions and does not count."""
         return sum(tree.leaves for tree in self.trees.values() if tree.leaves > 1)
 
     def heuristic(self) -> Weights:

@@ -57,7 +57,7 @@ class Scene(NamedTuple):
 
 @jitted
 def already_decided(ready: Record, system: Record) -> bool:
-    """Whether the engine asks again at an instant to which the answer was complete."""
+    """Whether the engine calls again at an instant to which the answer was complete."""
     memory = system.memory
     return (  # type: ignore[no-any-return]
         memory[NOW] == system.now_s

@@ -108,7 +108,7 @@ class Arena:
         self._flags[2 * device] = ticket
 
     def stopped(self, device: int, ticket: int) -> bool:
-        """Whether a run is asked to stop: one number read per boundary."""
+        """Whether a run must stop: one number read per boundary."""
         return self._flags[2 * device] >= ticket
 
     def skip(self, device: int, ticket: int) -> None:

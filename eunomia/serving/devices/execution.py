@@ -1,4 +1,4 @@
-"""Carries out the dispatcher's decisions on the devices, and tells it what they report."""
+"""Carries out the dispatcher's decisions on the devices, and passes their reports back."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Execution:
         self.moving = Moving(self, arena, devices, loading)
 
     def connect(self, dispatcher: Dispatcher, answers: Answers) -> None:
-        """Set the dispatcher that hears reports, and the holder of the answers."""
+        """Set the dispatcher that receives reports, and the holder of the answers."""
         self.dispatcher, self.answers = dispatcher, answers
 
     def running(self) -> list[Run]:

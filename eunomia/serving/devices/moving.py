@@ -37,7 +37,8 @@ class Runs(Protocol):
 
 
 class Moving:
-    """Asks devices for tensors, and passes them on. ``fetching``: request -> who holds its outputs, and their run."""
+    """Fetches tensors from devices, and passes them on. ``fetching``: request -> who holds its outputs, and
+    their run."""
 
     def __init__(self, runs: Runs, arena: Arena, devices: Sequence[Device], loading: Loading) -> None:
         self.fetching: dict[int, tuple[int, Run]] = {}

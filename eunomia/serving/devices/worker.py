@@ -81,7 +81,7 @@ class Worker:
         self._networks.pop(message["model"], None)
 
     def _run(self, message: Message) -> None:
-        """Blocks ``first`` up to ``last``, unless asked to stop between two of them."""
+        """Blocks ``first`` up to ``last``, unless it must stop between two of them."""
         request, ticket = message["request"], message["ticket"]
         if not message.get("begun") and self._arena.skipped(self._device, ticket):
             send(self._line, {"kind": "skipped", "ticket": ticket})

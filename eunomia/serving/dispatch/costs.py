@@ -49,7 +49,7 @@ class CostBook:
         self._rest: dict[int, tuple[list[float], list[float]]] = {}
 
     def add(self, name: str, blocks: int, *, whole: bool = False) -> Network:
-        """Room for a network, of which no device knows the times yet."""
+        """Room for a network whose times no device has measured yet."""
         network = Network(self._count, name, len(self.latency_s), blocks, whole)
         self._count += 1
         fresh = np.full((blocks, self.latency_s.shape[1]), np.inf)

@@ -111,7 +111,7 @@ class Dispatcher(State):
     # --- decisions -----------------------------------------------------------------------------------
 
     def decide(self) -> None:
-        """Drop what must go, start what the policy wants, and stop runs that it would no longer choose."""
+        """Drop late requests, start what the policy chooses, and stop runs that it would no longer choose."""
         heard, self.unheard = self.unheard, []
         self._drop_overdue()
         self._fill_idle()

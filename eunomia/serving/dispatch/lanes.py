@@ -31,10 +31,10 @@ class Claim:
 class Lane:
     """What runs (blocks ``first`` .. ``last - 1``; ``due_s``: when each should end), and what is to run next.
 
-    ``revoked``: a claim that was to run next and shall not; the device has not said yet whether it got the message in
-    time. ``asked_next``, ``asked_stop``: state of the queue when the policy was last asked.
-    ``looked``: the boundary that the policy was last asked about between boundaries. ``goes_on``: a boundary at which
-    the policy lets this run go on, and what it notes in its memory then.
+    ``revoked``: a claim that was to run next and shall not; the device has not said yet whether it got the
+    message in time. ``asked_next``, ``asked_stop``: state of the queue at the policy's last call. ``looked``:
+    the boundary of the policy's last call between boundaries. ``goes_on``: a boundary at which the policy
+    lets this run go on, and what it notes in its memory then.
     """
 
     job: Job | None = None

@@ -14,11 +14,12 @@ class DispatchOptions:
     """``lease_s``: the longest run that a device gets at once (0 = one block at a time).
     ``late``: what happens to waiting requests that can no longer meet their deadline: ``last`` or ``drop``.
     ``max_batch``: requests that may run together. ``bandwidth_bytes_s``: of the machine, for gated rules.
-    ``ahead_s``: so long before a run ends, the policy is asked who is next, and the device told; 0 = only when it
-    has ended, which leaves the device idle for as long as messages and the decision take.
-    ``starve_s``: with ``late = "last"``, a tenant of whom nothing has started for so long is not held back for being
-    late: one request of it, the most urgent, stands among those that can still make it.
-    ``calm_s``: a network runs in one piece when nobody was preferred to what ran for so long (calm.py); inf = never.
+    ``ahead_s``: so long before a run ends, the policy chooses the next request, and the device gets its
+    order; 0 = only when it has ended, which leaves the device idle for as long as messages and the decision
+    take. ``starve_s``: with ``late = "last"``, a tenant of whom nothing has started for so long is not held
+    back for being late: one request of it, the most urgent, stands among those that can still make it.
+    ``calm_s``: a network runs in one piece when nobody was preferred to what ran for so long (calm.py); inf =
+    never.
     """  # noqa: D205
 
     lease_s: float = 0.05

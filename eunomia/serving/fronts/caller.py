@@ -1,4 +1,4 @@
-"""Who asks, as HTTP headers say it."""
+"""The caller of a request, from HTTP headers."""
 
 from __future__ import annotations
 

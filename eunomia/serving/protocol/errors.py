@@ -49,7 +49,7 @@ class NotFound(ServingError):
 
 
 class Refused(ServingError):
-    """Too much is asked of this tenant's limits, or the server is full: 429."""
+    """The tenant's limits are exceeded, or the server is full: 429."""
 
     http, grpc, reason = 429, "RESOURCE_EXHAUSTED", "limit"
 

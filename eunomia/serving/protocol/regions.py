@@ -40,7 +40,7 @@ class _Region:
 
 @dataclass(frozen=True)
 class RegionTensor:
-    """A tensor in a client's memory: what an array tells of itself, and its bytes on request."""
+    """A tensor in a client's memory: shape and type of an array, and its bytes on request."""
 
     region: str
     dtype: np.dtype[np.generic]

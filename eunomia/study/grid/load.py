@@ -21,7 +21,7 @@ def load_study(path: str | Path, overrides: Iterable[str] = ()) -> Study:
 
 
 def check(study: Study) -> None:
-    """Raise for names of policies, sets, objectives and varied keys that nobody knows."""
+    """Raise for unknown names of policies, sets, objectives and varied keys."""
     for policy in (*study.policies, study.deadlines.policy):
         resolve_policy(policy)
     for rival in study.rival:

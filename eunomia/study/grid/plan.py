@@ -147,7 +147,7 @@ def spot_of(study: Study, place: Place, known: Known) -> Spot:
 def choice_task(study: Study, place: Place, rival: RivalConfig, known: Known) -> ChoiceTask:
     """The choice of a rival for a place: made under the study's own settings, at the place's bandwidth.
 
-    A variation does not choose anew: what is asked of it is whether the conclusion survives.
+    A variation does not choose anew: it tests whether the conclusion survives.
     """
     settings = base_settings(study, place.bandwidth_gb_s)
     base = Place(place.grid, place.workload, place.qos, place.load, place.bandwidth_gb_s, "", settings, 0)

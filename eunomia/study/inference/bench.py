@@ -19,7 +19,7 @@ from eunomia.workload.requests import RequestTable
 
 @dataclass(frozen=True)
 class Bench:
-    """Everything but seed and policy. ``capacity`` is None unless the scenario asks for a load."""
+    """Everything but seed and policy. ``capacity`` is None unless the scenario sets a load."""
 
     scenario: Scenario
     models: tuple[DnnModel, ...]

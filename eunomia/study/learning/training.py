@@ -111,7 +111,7 @@ def train_policy(
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """One training: the file, where its state stands, who works, who hears of progress."""
+    """One training: the file, the place of its state, workers, and a callback of progress."""
 
     config: TrainingConfig
     folder: Path

@@ -138,7 +138,7 @@ def default_cache() -> Path:
 
 
 def _directory(config: ServerConfig, tell: Tell) -> Directory:
-    """Tenants of the file; with a database, they are added to it unless it knows them already."""
+    """Tenants of the file; with a database, new ones are added to it."""
     keys = {digest: tenant.name for tenant in config.tenant for digest in tenant.key_sha256}
     if config.database is None:
         from eunomia.serving.tenants.grants import StaticDirectory

@@ -90,7 +90,7 @@ class Trace:
         return self.at_rate(positive("load", load) * positive("capacity_per_s", capacity_per_s))
 
     def with_model(self, name: str) -> Trace:
-        """Every row asks for one model: the mapping for traces that name none."""
+        """Every row requests one model: the mapping for traces that name none."""
         return replace(self, models=(name,), model=np.zeros(len(self), np.int32))
 
     def with_models(self, mapping: Mapping[str, str]) -> Trace:

@@ -138,7 +138,7 @@ def strawman(lease_s: float = 1200.0, ideal: Ideal = "share", finish: Finish = "
 
 
 class _Market:
-    """The apps of one sale: their bids, made when asked for, and how an app splits what it won."""
+    """The apps of one sale: their bids, made at first use, and how an app splits what it won."""
 
     def __init__(
         self, policy: Themis, view: ClusterView, column: int, candidates: Mask, apps: Ints, total: int

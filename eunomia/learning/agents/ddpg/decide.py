@@ -1,13 +1,13 @@
 """The compiled decision: features, LSTM, decoding; and, in training, the teacher, noise and a log of what was done.
 
-Decoding (D12): every sub-job wants the accelerator of its highest score among those that can run it (ties: least
-index), and its first output is its priority.
-At a tick of T_s, each is queued where it wants to go, and accelerators serve their queues by priority. Without a period
-(D9: T_s -> 0), at every event: highest priority first (ties: earlier deadline), each starts where it wants to go
-if that is idle, else waits until the next event.
-A priority below ``hold`` leaves the sub-job alone until the next decision (our addition: the sources name no way to
-hold). When nothing runs or is queued and everything would be held, the one of highest priority goes all the same. An
-action that is not a number counts as invalid and becomes priority 0 on the fastest accelerator.
+Decoding (D12): every sub-job's target is the accelerator of its highest score among those that can run it
+(ties: least index), and its first output is its priority. At a tick of T_s, each is queued at its target, and
+accelerators serve their queues by priority. Without a period (D9: T_s -> 0), at every event: highest priority
+first (ties: earlier deadline), each starts at its target if that is idle, else waits until the next event. A
+priority below ``hold`` leaves the sub-job alone until the next decision (our addition: the sources name no
+way to hold). When nothing runs or is queued and everything would be held, the one of highest priority goes
+all the same. An action that is not a number counts as invalid and becomes priority 0 on the fastest
+accelerator.
 
 The actor is cloned from the teacher: feasible earliest deadline first, each on the accelerator of its earliest finish.
 """

@@ -78,16 +78,21 @@ def _counts(path: Path, max_rows: int, seed: int, tenant_column: str) -> Trace:
     return _trace(
         path,
         np.repeat(start_s[minute], repeats) + within_s,
-        values[tenant_column],
-        values["HashFunction"],
-        rows,
+        _of_rows(values[tenant_column], rows),
+        _of_rows(values["HashFunction"], rows),
         None,
         ("calls are spread uniformly over their minute",),
         "Azure/AzurePublicDataset, Azure Functions 2019 (Shahrad et al., ATC 2020)",
     )
 
 
-def _check_counts(path: Path, counts: npt.NDArray[Any], minutes: list[str], rows_before: int) -> None:
+def _of_rows(names: Names, rows: npt.NDArray[np.int64]) -> Names:
+    return Names(names.names, names.codes[rows])
+
+
+def _check_counts(
+    path: Path, counts: npt.NDArray[np.float64 | np.int64], minutes: list[str], rows_before: int
+) -> None:
     wrong = ~(counts >= 0)  # blanks are nan here
     if wrong.any():
         row, column = (int(place[0]) for place in np.nonzero(wrong))
@@ -99,13 +104,11 @@ def _check_counts(path: Path, counts: npt.NDArray[Any], minutes: list[str], rows
 
 def _calls(path: Path, max_rows: int) -> Trace:
     values = read_columns(path, CALLS, max_rows)
-    count = len(values["duration"])
     return _trace(
         path,
         values["end_timestamp"] - values["duration"],
         values["app"],
         values["func"],
-        np.arange(count),
         values["duration"],
         ("a call arrives at its end minus its duration",),
         "Azure/AzurePublicDataset, Azure Functions 2021 (Zhang et al., SOSP 2021)",
@@ -117,7 +120,6 @@ def _trace(
     arrival_s: npt.NDArray[np.float64],
     tenant: Names,
     model: Names,
-    rows: npt.NDArray[np.int64],
     duration_s: npt.NDArray[np.float64] | None,
     notes: tuple[str, ...],
     source: str,
@@ -128,9 +130,9 @@ def _trace(
             path=str(path),
             arrival_s=arrival_s,
             tenants=tenant.names,
-            tenant=tenant.codes[rows],
+            tenant=tenant.codes,
             models=model.names,
-            model=model.codes[rows],
+            model=model.codes,
             duration_s=duration_s,
             source=source,
             licence="CC BY 4.0",

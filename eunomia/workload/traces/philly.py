@@ -10,15 +10,18 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import TraceError
 from eunomia.workload.traces.exact import Column
 from eunomia.workload.traces.format import TraceFormat
 from eunomia.workload.traces.table import MAX_ROWS, Names, read_columns
 from eunomia.workload.traces.trace import Trace, sorted_from_zero
+
+T = TypeVar("T")
 
 COLUMNS = (
     Column("timestamp", "stamp"),
@@ -59,7 +62,7 @@ def _read_log(path: Path, max_rows: int) -> Trace:
     submitted, clusters, durations, gpus = [], [], [], []
     for number, job in enumerate(jobs):
         attempts = [a for a in _field(path, number, job, "attempts", list) if _ran(a)]
-        if not attempts or job.get("submitted_time") in UNKNOWN:
+        if not attempts or not isinstance(job, dict) or job.get("submitted_time") in UNKNOWN:
             continue
         submitted.append(_moment(path, number, job, "submitted_time"))
         clusters.append(_field(path, number, job, "vc", str))
@@ -87,7 +90,7 @@ def _read_log(path: Path, max_rows: int) -> Trace:
     )
 
 
-def _load(path: Path) -> list[Any]:
+def _load(path: Path) -> list[object]:
     try:
         jobs = json.loads(path.read_text("utf-8-sig"))
     except json.JSONDecodeError as error:
@@ -101,21 +104,21 @@ def _load(path: Path) -> list[Any]:
     return jobs
 
 
-def _ran(attempt: Any) -> bool:
+def _ran(attempt: object) -> bool:
     """Whether an attempt has both its times; the log lacks some."""
     return isinstance(attempt, dict) and all(
         attempt.get(key) not in UNKNOWN for key in ("start_time", "end_time")
     )
 
 
-def _field(path: Path, number: int, job: Any, key: str, kind: type) -> Any:
+def _field(path: Path, number: int, job: object, key: str, kind: type[T]) -> T:
     value = job.get(key) if isinstance(job, dict) else None
     if not isinstance(value, kind):
         raise TraceError(f"job {number} has no valid '{key}'", path, None, key)
     return value
 
 
-def _moment(path: Path, number: int, entry: Any, key: str) -> float:
+def _moment(path: Path, number: int, entry: object, key: str) -> float:
     """Seconds since the start of 1970 of a stamp such as 2017-10-07 01:12:09."""
     text = _field(path, number, entry, key, str)
     try:
@@ -126,7 +129,7 @@ def _moment(path: Path, number: int, entry: Any, key: str) -> float:
 
 
 def _trace(
-    path: Path, arrival_s: Any, clusters: Names, duration_s: Any, gpus: Any, notes: tuple[str, ...]
+    path: Path, arrival_s: Floats, clusters: Names, duration_s: Floats, gpus: Ints, notes: tuple[str, ...]
 ) -> Trace:
     return sorted_from_zero(
         Trace(

@@ -158,10 +158,8 @@ def placement(of: Measured, seeds: range) -> Iterator[list[Cell]]:
             alone_s = run.problem.total_steps / run.problem.speed.max(axis=1)
             slow.append(float(np.mean((run.ledger.finish_s - run.ledger.first_start_s) / alone_s)))
         base = base or done
-        ends, unfinished = (
-            [run.end_s / 3600.0 for run in runs],
-            sum(len(run.ledger.unfinished) for run in runs),
-        )
+        ends = [run.end_s / 3600.0 for run in runs]
+        unfinished = sum(len(run.ledger.unfinished) for run in runs)
         yield [label, interval(done), paired_ratio(done, base), interval(ends), interval(slow), unfinished]
 
 

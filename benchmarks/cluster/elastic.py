@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -110,8 +110,9 @@ def run(case: Case, load: float, seed: int) -> dict[str, float]:
 
 def over(case: Case, load: float, seeds: range) -> dict[str, list[float]]:
     """All seeds; kept on disk."""
-    return by_name([kept("elastic", {"case": case, "load": load, "seed": s}, lambda s=s: run(case, load, s))  # type: ignore[misc]
-                    for s in seeds])  # fmt: skip
+    return by_name(
+        [kept("elastic", {"case": case, "load": load, "seed": s}, partial(run, case, load, s)) for s in seeds]
+    )
 
 
 def measure(options: Options) -> Iterator[Table]:

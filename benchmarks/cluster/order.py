@@ -157,9 +157,5 @@ def rows(weights: tuple[float, ...], rival: str, numbers: Sequence[int]) -> Iter
         policies = [Learned(weights) if label == "learned weights" else allocator(label) for _ in numbers]
         outcomes = [play(window(n), policy) for n, policy in zip(numbers, policies, strict=True)]
         found = [o.cost(base(n)) for n, o in zip(numbers, outcomes, strict=True)]
-        hours, worst = (
-            interval([o.jct_s / 3600.0 for o in outcomes]),
-            interval([o.worst_tenant for o in outcomes]),
-        )
-        p99 = interval([o.p99_slowdown for o in outcomes])
-        yield [label, interval(found), paired_difference(found, against), hours, worst, p99]
+        parts = zip(*((o.jct_s / 3600.0, o.worst_tenant, o.p99_slowdown) for o in outcomes), strict=True)
+        yield [label, interval(found), paired_difference(found, against), *map(interval, parts)]

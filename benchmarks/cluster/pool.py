@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
+
 from benchmarks.table import Cell, Options, Table, table
 from eunomia.cluster.environments.elastic_pool import Flavour
 from eunomia.cluster.environments.elastic_pool_run import (
@@ -56,15 +58,20 @@ def row(label: str, found: list[PoolResult], base: list[PoolResult]) -> list[Cel
     saved = paired_difference(
         [-r.cost / b.cost for r, b in zip(found, base, strict=True)], [-1.0] * len(found)
     )
-    waits = [interval([r.wait_s.mean() for r in found]), interval([float(max(r.wait_s)) for r in found])]
-    times = [
-        interval([r.turnaround_s.mean() for r in found]),
-        interval([r.decision_ms.mean() for r in found]),
+    measures = [
+        (
+            r.wait_s.mean(),
+            max(r.wait_s),
+            r.turnaround_s.mean(),
+            r.decision_ms.mean(),
+            r.machine_h,
+            r.migrations,
+        )
+        for r in found
     ]
-    rest = [interval([r.machine_h for r in found]), interval([float(r.migrations) for r in found])]
-    unfinished = sum(r.unfinished for r in found)
-    cost = interval([r.cost for r in found])
-    return [label, cost, None if found is base else saved, *waits, *times, *rest, unfinished]
+    figures = [interval(column) for column in np.array(measures, float).T]
+    cost, unfinished = interval([r.cost for r in found]), sum(r.unfinished for r in found)
+    return [label, cost, None if found is base else saved, *figures, unfinished]
 
 
 def measure(options: Options) -> Iterator[Table]:

@@ -58,11 +58,8 @@ def replay(live: Live, policy: str, wanted: Sequence[Stream], seconds: float, se
     twin = twin_of(recording)
     hit, response_s = replayed(twin, policy)
     tenant = np.array([twin.requests.agreements[n].tenant for n in twin.requests.pair])
-    return {
-        name: [[h[tenant == name].tolist(), r[tenant == name].tolist()]
-               for h, r in ((twin.hit, twin.response_s), (hit, response_s))]
-        for name in SHARES
-    }  # fmt: skip
+    both = ((twin.hit, twin.response_s), (hit, response_s))
+    return {name: [[part[tenant == name].tolist() for part in one] for one in both] for name in SHARES}
 
 
 def row(label: str, replays: Replays, tenant: str) -> list[Cell]:

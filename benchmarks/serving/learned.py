@@ -15,7 +15,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,12 @@ import numpy as np
 from benchmarks.serving.bench import Bench
 from benchmarks.serving.live import CACHE, LARGE_NET, NETWORKS, SMALL_NET, Live, serving
 from benchmarks.serving.load import Seen, Stream, closed_rate, offer
-from benchmarks.table import Cell, Options, Table
-from eunomia.metrics.statistics import interval, paired_difference
+from benchmarks.table import Cell, Options, Table, by_name, means
+from eunomia.metrics.statistics import paired_difference
 
 FOLDER = CACHE / "learned"
 LEARNED = FOLDER / "learned.json"
+Measures = dict[str, list[float]]  # a value for each seed
 RIVALS = ("edf+f", "weighted_fair")
 TRAINING = (
     "vary={load=[1.3,1.5,1.8]}",
@@ -77,32 +78,13 @@ class Scale:
 SMALL = Scale(3.0, 1.0, 1, 15.0)
 
 
-@dataclass(frozen=True)
-class Run:
-    """One policy, one seed: hits and sent of each pair."""
-
-    hits: tuple[int, ...]
-    sent: tuple[int, ...]
-
-    @property
-    def gaps(self) -> list[float]:
-        """How far each pair was below its target; a pair that sent nothing has nothing to complain of."""
-        return [p.target - (h / s if s else 1.0) for p, h, s in zip(PAIRS, self.hits, self.sent, strict=True)]
-
-    @property
-    def kept(self) -> float:
-        """Share of promises kept."""
-        return float(np.mean([gap <= 0.0 for gap in self.gaps]))
-
-    @property
-    def worst(self) -> float:
-        """The largest shortfall."""
-        return max(0.0, *self.gaps)
-
-    @property
-    def hit_rate(self) -> float:
-        """Over all requests."""
-        return sum(self.hits) / max(sum(self.sent), 1)
+def judged(seen: Sequence[Seen]) -> dict[str, float]:
+    """One run: share of promises kept, hit rate over all, the largest shortfall. A pair that sent nothing has all."""
+    rates = [s.hits / s.sent if s.sent else 1.0 for s in seen]
+    gaps = [pair.target - rate for pair, rate in zip(PAIRS, rates, strict=True)]
+    hits = sum(s.hits for s in seen) / max(sum(s.sent for s in seen), 1)
+    found = {"kept": float(np.mean([gap <= 0.0 for gap in gaps])), "hits": hits, "worst": max(0.0, *gaps)}
+    return found | {f"pair {n}": rate for n, rate in enumerate(rates)}
 
 
 def tenants() -> dict[str, dict[str, Any]]:
@@ -127,20 +109,22 @@ def put(live: Live, policy: str) -> None:
         raise RuntimeError(f"the server does not take the policy {policy}: {answer}")
 
 
-@dataclass(frozen=True)
-class Speed:
-    """Seconds of the device that one request of each network takes."""
+class Speed(dict[str, float]):
+    """Seconds of the device that one request of each network takes, measured by four users at a time."""
 
-    own_s: dict[str, float]
+    @classmethod
+    def of(cls, live: Live) -> Speed:
+        """Each network alone: what the device gives when it never waits."""
+        return cls({model: 1.0 / closed_rate(live, Stream("probe", model), 3.0) for model in NETWORKS})
 
     @property
     def per_s(self) -> float:
         """Requests of this mixture per second of the device."""
-        return 1.0 / sum(p.share * self.own_s[p.model] for p in PAIRS)
+        return 1.0 / sum(p.share * self[p.model] for p in PAIRS)
 
     def deadline_ms(self, pair: Pair) -> float:
         """So many times its own time."""
-        return pair.times * self.own_s[pair.model] * 1e3
+        return pair.times * self[pair.model] * 1e3
 
 
 def load(live: Live, speed: Speed, share: float, seconds: float, seed: int) -> list[Seen]:
@@ -152,11 +136,6 @@ def load(live: Live, speed: Speed, share: float, seconds: float, seed: int) -> l
     return offer(live.grpc, streams, seconds, seed, timeout_s=20.0)
 
 
-def speed_of(live: Live) -> Speed:
-    """By four users at a time, each network alone: what the device gives when it never waits."""
-    return Speed({model: 1.0 / closed_rate(live, Stream("probe", model), 3.0) for model in NETWORKS})
-
-
 # Late requests are dropped: overload shall not fill the queue with what nobody waits for.
 SERVER: dict[str, Any] = {"policy": "edf+f", "late": "drop", "arena_mib": 512.0}
 
@@ -166,7 +145,7 @@ def train(scale: Scale, training: tuple[str, ...]) -> str:
     FOLDER.mkdir(parents=True, exist_ok=True)
     recording = FOLDER / "twin.json"
     with serving(tenants(), **SERVER) as live:
-        load(live, speed_of(live), 0.85, scale.recorded_s, 0)
+        load(live, Speed.of(live), 0.85, scale.recorded_s, 0)
         recording.write_text(json.dumps(live.recording()))
     out = FOLDER / f"training-{int(time.time())}"
     words = ["train", "--twin", str(recording), "--out", str(out), "--json", "-q"]
@@ -187,36 +166,32 @@ def train(scale: Scale, training: tuple[str, ...]) -> str:
     return said
 
 
-def compare(scale: Scale, overload: float, bench: Bench) -> tuple[dict[str, list[Run]], Speed]:
+def compare(scale: Scale, overload: float, bench: Bench) -> tuple[dict[str, Measures], Speed]:
     """All policies on one server, in turn; seeds outside, policies inside, in an order that changes."""
     policies = (*RIVALS, str(LEARNED))
-    found: dict[str, list[Run]] = {policy: [] for policy in policies}
+    found: dict[str, list[dict[str, float]]] = {policy: [] for policy in policies}
     with serving(tenants(), **SERVER) as live:
-        speed = speed_of(live)
+        speed = Speed.of(live)
         for seed in range(scale.seeds):
             for n in range(len(policies)):
                 policy = policies[(n + seed) % len(policies)]
                 put(live, policy)
                 load(live, speed, overload, scale.warm_s, 1000 + seed)
-                seen = load(live, speed, overload, scale.seconds, seed)
-                found[policy].append(Run(tuple(s.hits for s in seen), tuple(s.sent for s in seen)))
+                found[policy].append(judged(load(live, speed, overload, scale.seconds, seed)))
             bench.look()
-    return found, speed
+    return {policy: by_name(runs) for policy, runs in found.items()}, speed
 
 
-def row(policy: str, runs: list[Run]) -> list[Cell]:
+def row(policy: str, found: Measures) -> list[Cell]:
     """One policy over all seeds."""
-    gaps = np.mean([run.gaps for run in runs], axis=0)
-    rates = "; ".join(f"{p.target - g:.0%}" for p, g in zip(PAIRS, gaps, strict=True))
+    rates = "; ".join(f"{np.mean(found[f'pair {n}']):.0%}" for n in range(len(PAIRS)))
     label = "learned on the twin" if policy == str(LEARNED) else policy
-    measures = ([run.kept for run in runs], [run.hit_rate for run in runs], [run.worst for run in runs])
-    return [f"`{label}`", *map(interval, measures), rates]
+    return [f"`{label}`", *means(found, "kept", "hits", "worst"), rates]
 
 
-def against(learned: list[Run], rival: str, runs: list[Run]) -> str:
+def against(learned: Measures, rival: str, found: Measures) -> str:
     """The paired differences, in a sentence."""
-    kept = paired_difference([run.kept for run in learned], [run.kept for run in runs])
-    hits = paired_difference([run.hit_rate for run in learned], [run.hit_rate for run in runs])
+    kept, hits = (paired_difference(learned[name], found[name]) for name in ("kept", "hits"))
     beats = "beats" if kept.low > 0.0 else "does not beat"
     return (
         f"The learned policy **{beats}** `{rival}` in promises kept: {100 * kept.mean:+.1f} points (95 % interval "

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from benchmarks.serving.live import Live
 from eunomia.serving.devices.memory import undisturbed
+from eunomia.serving.devices.messages import Port
 from eunomia.serving.load.client import TritonClient
 from eunomia.serving.load.plan import LoadStream, draw_schedule
 from eunomia.serving.load.run import Samples, send_all
@@ -83,7 +84,7 @@ class PictureClient(TritonClient):
 
     async def prepare(self, shapes: Mapping[str, Sequence[int]], seed: int) -> None:
         """Make the picture and put it where this transport wants it; the server is not asked for metadata."""
-        port = {"name": "image", "shape": IMAGE.shape, "datatype": "FP32"}
+        port = Port(name="image", shape=list(IMAGE.shape), datatype="FP32")
         rng = np.random.default_rng(seed)
         self._inputs = {stream.model: [self._input(port, shapes, rng)] for stream in self._streams}
         if not self._shared:
@@ -96,8 +97,9 @@ class PictureClient(TritonClient):
         for headers in {stream.tenant: self._headers(stream) for stream in self._streams}.values():
             await self._client.unregister_system_shared_memory("picture", headers=headers)
             await self._client.register_system_shared_memory("picture", key, IMAGE.nbytes, headers=headers)
-        for inputs in self._inputs.values():
-            inputs[0].set_shared_memory("picture", IMAGE.nbytes)
+        tensors: list[Any] = [inputs[0] for inputs in self._inputs.values()]
+        for tensor in tensors:
+            tensor.set_shared_memory("picture", IMAGE.nbytes)
 
     async def close(self) -> None:
         """Let go of the memory too; the server has mapped nothing."""

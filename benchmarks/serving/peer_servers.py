@@ -228,8 +228,10 @@ def ray(environment: Path) -> Iterator[Peer]:
 
 
 PEERS: dict[str, tuple[str, Callable[[Path], contextlib.AbstractContextManager[Peer]]]] = {
-    "triton": ("Triton 2.51", triton), "mlserver": ("MLServer 1.7.1", mlserver), "ray": ("Ray Serve 2.60", ray),
-}  # fmt: skip
+    "triton": ("Triton 2.51", triton),
+    "mlserver": ("MLServer 1.7.1", mlserver),
+    "ray": ("Ray Serve 2.60", ray),
+}
 
 
 @contextlib.contextmanager

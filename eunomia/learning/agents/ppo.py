@@ -15,7 +15,7 @@ from torch import Tensor
 from eunomia.config.algorithm import PpoAlgorithm
 from eunomia.learning.agents import Context
 from eunomia.learning.agents.pointer import KEYS, Pointer, PointerAgent, tensors
-from eunomia.learning.agents.torch_state import descend
+from eunomia.learning.agents.torch_state import descend, seeded
 from eunomia.learning.gym.stage import Stage
 from eunomia.learning.loop import mean_of
 from eunomia.learning.state import Entry
@@ -50,8 +50,7 @@ class PPO(PointerAgent):
 
     def __init__(self, settings: PpoAlgorithm, context: Context) -> None:
         super().__init__(settings, context)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(context.seed)
+        with seeded(context.seed):
             self.network = Pointer(settings.units)
         self.optimiser = torch.optim.Adam(self.network.parameters(), settings.rate)
         self.generator = torch.Generator().manual_seed(context.seed)

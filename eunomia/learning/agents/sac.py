@@ -21,7 +21,7 @@ from eunomia.config.algorithm import SacAlgorithm
 from eunomia.learning.agents import Context
 from eunomia.learning.agents.pointer import KEYS, MASKED, Pointer, PointerAgent, tensors
 from eunomia.learning.agents.replay import Drawn, ReplayAgent
-from eunomia.learning.agents.torch_state import descend
+from eunomia.learning.agents.torch_state import descend, follow, seeded
 from eunomia.learning.gym.stage import Seen
 from eunomia.learning.state import Entry
 
@@ -50,8 +50,7 @@ class SAC(ReplayAgent, PointerAgent):
 
     def __init__(self, settings: SacAlgorithm, context: Context) -> None:
         super().__init__(settings, context)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(context.seed)
+        with seeded(context.seed):
             self.network = Pointer(settings.units)
             self.critics = nn.ModuleList(Pointer(settings.units, residual=False) for _ in range(2))
         self.targets = copy.deepcopy(self.critics).requires_grad_(False)
@@ -87,8 +86,7 @@ class SAC(ReplayAgent, PointerAgent):
         if self.entropy > 0.0:
             allowed = (now["mask"] > 0).sum(dim=1).clamp(min=2).float()
             descend((self.log_alpha * (entropy - self.entropy * allowed.log())).mean(), self.alpha_step)
-        with torch.no_grad():
-            torch._foreach_lerp_(list(self.targets.parameters()), list(self.critics.parameters()), TAU)
+        follow(self.targets, self.critics, TAU)
         return {"critic": critic_loss.item(), "actor": actor_loss.item(), "entropy": entropy.mean().item()}
 
 

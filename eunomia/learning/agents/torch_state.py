@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -93,6 +96,21 @@ class TorchAgent(TorchState, Agent):
     def restore(self, arrays: Arrays, pieces: Pieces, crew: Workers) -> None:
         """Go on from ``arrays()``."""
         self.put_back(arrays)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """What is drawn within follows from ``seed``; PyTorch's own generator stays as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+def follow(slow: nn.Module, own: Iterable[nn.Module], tau: float) -> None:
+    """theta' <- (1 - tau) theta' + tau theta, for the parameters of ``own`` in turn."""
+    with torch.no_grad():
+        values: list[Tensor] = [value for module in own for value in module.parameters()]
+        torch._foreach_lerp_(list(slow.parameters()), values, tau)
 
 
 def descend(

@@ -35,13 +35,13 @@ AUXILIARIES = {
     "next_hopeless": GLOBAL.index("hopeless_share"),  # misses to come
 }
 HEADS = ("Wa", "ba", "wa", "ca", "Wh", "bh", "wh", "ch")
-Observed = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
+Observed = Mapping[str, Tensor]
 
 
 class BranchingQ(torch.nn.Module):
     """Dueling branches over a shared trunk. ``shared``: one head for all branches (unibranch).
 
-    Observed: jobs (B, N, JOB), pairs (B, N, S, PAIR), overall (B, GLOBAL), waiting (B, N), mask (B, S, N + 1).
+    Observed, by name: jobs (B, N, JOB), pairs (B, N, S, PAIR), overall (B, GLOBAL), waiting (B, N), mask (B, S, N + 1).
     """
 
     def __init__(
@@ -72,9 +72,8 @@ class BranchingQ(torch.nn.Module):
 
     def trunk(self, seen: Observed) -> tuple[Tensor, Tensor]:
         """(B, N, units) of sub-jobs and (B, units) of the whole."""
-        t = self.tensors
-        jobs, _, overall, waiting, _ = seen
-        jobs, overall = jobs.clamp(-REACH, REACH), overall.clamp(-REACH, REACH)
+        t, waiting = self.tensors, seen["waiting"]
+        jobs, overall = seen["jobs"].clamp(-REACH, REACH), seen["overall"].clamp(-REACH, REACH)
         everyone = torch.cat([jobs, overall[:, None, :].expand(-1, jobs.shape[1], -1)], -1)
         hidden = torch.relu(everyone @ t["W1"] + t["b1"]) * waiting[:, :, None]
         mean = hidden.sum(1) / waiting.sum(1, keepdim=True).clamp(min=1.0)
@@ -85,8 +84,7 @@ class BranchingQ(torch.nn.Module):
 
         The trunk's gradient from the branches is scaled by 1 / (branches + 1).
         """
-        t = self.tensors
-        _, pairs, _, _, mask = seen
+        t, pairs, mask = self.tensors, seen["pairs"], seen["mask"]
         hidden, z = self.trunk(seen)
         forecasts = None if self.foretell is None else self.foretell(z)
         hidden, z = (_scaled(x, 1.0 / (self.branches + 1)) for x in (hidden, z))
@@ -132,8 +130,8 @@ class BranchingAgent(ReplayAgent):
     def act(self, seen: Seen, number: int, rng: np.random.Generator) -> Whole:
         """(E, S) actions without conflicts; random values stand in for a branch's own with probability epsilon."""
         with torch.no_grad():
-            shown = {name: torch.as_tensor(seen[name]) for name in SHOWN}
-            q = self.network(_observed(shown))[0].numpy().astype(np.float64)
+            shown = _observed({name: torch.as_tensor(seen[name]) for name in SHOWN})
+            q = self.network(shown)[0].numpy().astype(np.float64)
         random = rng.random(q.shape[:2]) < self.epsilon_at(number)
         q = np.where(random[:, :, None], rng.random(q.shape), q)
         return np.stack([resolve(q[e], seen["mask"][e] > 0) for e in range(len(q))])
@@ -147,13 +145,15 @@ class BranchingAgent(ReplayAgent):
         s, (first, actions, rewards, second, done) = self.settings, drawn
         now, later = _observed(first), _observed(second)
         with torch.no_grad():
-            y = goals(rewards, s.gamma * (1.0 - done), self.network(later)[0], self.slow(later)[0], later[4])
+            y = goals(
+                rewards, s.gamma * (1.0 - done), self.network(later)[0], self.slow(later)[0], later["mask"]
+            )
         q, forecasts = self.network(now)
         chosen = q.gather(-1, actions[:, :, None]).squeeze(-1)
         errors = torch.nn.functional.smooth_l1_loss(chosen, y[:, None].expand_as(chosen), reduction="none")
-        loss = _over_asked(errors, now[4]).mean()
+        loss = _over_asked(errors, now["mask"]).mean()
         if forecasts is not None:
-            facts = later[2][:, [AUXILIARIES[name] for name in s.auxiliaries]]
+            facts = later["overall"][:, [AUXILIARIES[name] for name in s.auxiliaries]]
             loss = loss + s.auxiliary * (((forecasts - facts) ** 2).mean(-1) * (1.0 - done)).mean()
         descend(loss, self.optimizer, self.network, GRADIENT)
         if self.updates % s.copy_every == 0:
@@ -182,8 +182,7 @@ def _over_asked(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def _observed(seen: Mapping[str, Tensor]) -> Observed:
-    jobs, pairs, overall, waiting, mask = (torch.nan_to_num(seen[k].float()) for k in SHOWN)
-    return jobs, pairs, overall, waiting, mask
+    return {name: torch.nan_to_num(seen[name].float()) for name in SHOWN}
 
 
 def _scaled(x: Tensor, factor: float) -> Tensor:

@@ -137,10 +137,7 @@ def _log(ready: Record, order: Ints, rows: Floats, actions: Floats, head: Record
     times_s[tick], counts[tick] = system.now_s, n
     space = rows_of(system).reshape((len(request), width + outs))
     for j in range(n):
-        for f in range(width):
-            space[row + j, f] = rows[j, f]
-        for a in range(outs):
-            space[row + j, width + a] = actions[j, a]
+        space[row + j, :width], space[row + j, width:] = rows[j], actions[j]
         request[row + j] = ready[order[j]].request
     head.logged_ticks += 1
     head.logged_rows += n
@@ -159,14 +156,9 @@ def _best(action: Floats, latency_s: Floats) -> int:
 @jitted
 def _check(action: Floats, latency_s: Floats) -> bool:
     """Whether an action is made of numbers; one that is not is replaced by priority 0, fastest accelerator."""
-    total = 0.0
-    for a in range(len(action)):
-        total += action[a]
-    if np.isfinite(total):
+    if np.isfinite(action.sum()):
         return True
-    action[0] = 0.0
-    for s in range(len(latency_s)):
-        action[1 + s] = -latency_s[s]
+    action[0], action[1:] = 0.0, -latency_s
     return False
 
 

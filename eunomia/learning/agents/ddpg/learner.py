@@ -31,7 +31,7 @@ from torch import Tensor, nn
 from eunomia.config.algorithm import RelmasAlgorithm
 from eunomia.learning.agents.ddpg.episode import Batch
 from eunomia.learning.agents.ddpg.features import Floats, inputs
-from eunomia.learning.agents.torch_state import TorchState, descend
+from eunomia.learning.agents.torch_state import TorchState, descend, follow, seeded
 from eunomia.learning.state import Entry
 
 SHARPNESS = 5.0  # of the softmax over scores in cloning
@@ -96,8 +96,7 @@ class Learner(TorchState):
     def __init__(self, lanes: int, promises: bool, settings: RelmasAlgorithm, seed: int) -> None:
         self.gamma, self.twin, self.updates = settings.gamma, settings.name == "td3", 0
         self.generator = torch.Generator().manual_seed(seed)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             self.actor = ActorNet(lanes, promises, settings.units)
             self.critics = nn.ModuleList(
                 CriticNet(lanes, promises, settings.units) for _ in range(2 if self.twin else 1)
@@ -139,9 +138,7 @@ class Learner(TorchState):
         told = {"critic": self._move_critics(batch, goal), "target": goal.mean().item()}
         if not self.twin or self.updates % DELAY == 0:
             told["value"] = self._move_actor(batch, imitation, weight)
-            with torch.no_grad():
-                own: list[Tensor] = [*self.actor.parameters(), *self.critics.parameters()]
-                torch._foreach_lerp_(list(self.targets.parameters()), own, TAU)
+            follow(self.targets, (self.actor, self.critics), TAU)
         return told
 
     def _move_actor(self, batch: Batch, imitation: Batch | None, weight: float) -> float:

@@ -143,12 +143,7 @@ def collect(weights: Weights, rule: str, price: float, share: float, seed: int, 
 @jitted
 def _describe(jobs: Floats, i: int, y: Floats, overall: Floats, row: Record) -> None:
     """Features of one candidate: job, then start."""
-    for f in range(N_JOB):
-        row.job[f] = jobs[i, f]
-    for f in range(N_PAIR):
-        row.start[f] = y[f]
-    for f in range(N_GLOBAL):
-        row.start[N_PAIR + f] = overall[f]
+    row.job[:], row.start[:N_PAIR], row.start[N_PAIR : N_PAIR + N_GLOBAL] = jobs[i], y, overall
     for f in range(len(START_JOB)):
         row.start[N_PAIR + N_GLOBAL + f] = jobs[i, START_JOB[f]]
 

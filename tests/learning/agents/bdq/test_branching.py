@@ -13,6 +13,7 @@ torch = pytest.importorskip("torch")
 from eunomia.config.algorithm import BdqAlgorithm  # noqa: E402
 from eunomia.learning.agents import Context  # noqa: E402
 from eunomia.learning.agents.bdq.agent import BranchingAgent, BranchingQ, goals  # noqa: E402
+from eunomia.learning.agents.replay import SHOWN  # noqa: E402
 from eunomia.learning.card import load, save  # noqa: E402
 from eunomia.learning.objectives import task_of  # noqa: E402
 from eunomia.learning.workers import Workers  # noqa: E402
@@ -62,7 +63,8 @@ def test_torch_and_numpy_agree_at_two_sizes(shared: bool) -> None:
     policy = BranchingPolicy(network.numbers())
     for n, padding in ((5, 0), (12, 4)):
         jobs, pairs, overall, waiting, mask = observed(rng, n, 3, padding)
-        batch = [torch.as_tensor(np.float32(a))[None] for a in (jobs, pairs, overall, waiting, mask)]
+        shown = (jobs, pairs, overall, waiting, mask)
+        batch = {k: torch.as_tensor(np.float32(a))[None] for k, a in zip(SHOWN, shown, strict=True)}
         q = network(batch)[0][0].detach().numpy()
         kept = np.r_[0:n, n + padding]
         ours = policy.q(jobs[:n], pairs[:n], overall, mask[:, kept])
@@ -82,7 +84,8 @@ def test_a_shared_branch_needs_fewer_numbers_however_many_accelerators() -> None
 def test_the_trunk_hears_the_branches_scaled() -> None:
     """Gradients by hand: branches through the trunk over 1 + branches; value and heads whole."""
     network, branches = BranchingQ(3, 4, seed=1).double(), 3
-    seen = [torch.as_tensor(np.float64(a))[None] for a in observed(np.random.default_rng(1), 4, 3)]
+    shown = observed(np.random.default_rng(1), 4, 3)
+    seen = {k: torch.as_tensor(np.float64(a))[None] for k, a in zip(SHOWN, shown, strict=True)}
 
     def gradients(scale: float) -> dict[str, torch.Tensor]:
         """Of the sum of allowed Q, with the trunk's outputs heard ``scale`` times."""
@@ -92,7 +95,7 @@ def test_the_trunk_hears_the_branches_scaled() -> None:
         q = network(seen)[0]
         network.trunk = kept
         network.zero_grad()
-        (q * (seen[4] > 0)).sum().backward()
+        (q * (seen["mask"] > 0)).sum().backward()
         heads = {n: p.grad.clone() for n, p in network.tensors.items() if p.grad is not None}
         # undo the factor that forward() put on what the leaves heard, and put ours on
         heard = [leaf.grad * (branches + 1) * scale for leaf in leaves]
@@ -102,7 +105,7 @@ def test_the_trunk_hears_the_branches_scaled() -> None:
 
     expected, unscaled = gradients(1.0 / (branches + 1)), gradients(1.0)
     network.zero_grad()
-    (network(seen)[0] * (seen[4] > 0)).sum().backward()
+    (network(seen)[0] * (seen["mask"] > 0)).sum().backward()
     for name, parameter in network.tensors.items():
         torch.testing.assert_close(parameter.grad, expected[name], msg=name)
     assert not torch.allclose(unscaled["W1"], expected["W1"]) and expected["W1"].abs().max() > 0.0

@@ -22,9 +22,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LONGEST_LINE, LONGEST_SUBJECT, LONGEST_SENTENCE = 120, 72, 25
-LATER = ("eunomia/inference/kernel/",)  # sentences of their docstrings are not checked yet
+LATER = (
+    "eunomia/inference/kernel/",
+)  # docstrings change the key of its machine code: mend them with the code
 FIRST_SUBJECT = "a35bcb486c"  # subjects are checked from the commit after this one
-KNOWN = {"a1ef2ce", "b0fa78c", "653fe11"}  # subjects of 75 to 78 characters; published history stays as it is
+# subjects of up to 80 characters in published history, which stays as it is
+KNOWN = {"653fe11", "a1ef2ce", "b0fa78c", "50af8f5", "5c0bed7", "f2f144c", "8880b7d", "6a4d01c", "8601a9e"}
 
 # pattern (case does not matter) -> what to write instead
 RETIRED = {

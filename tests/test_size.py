@@ -18,7 +18,7 @@ CEILINGS = {
     "uses of Any": 270,
     "fmt: skip": 170,
     "import circles": 0,
-    "guide words": 41_250,
+    "guide words": 40_000,
     "lines of the longest file": 369,
 }
 

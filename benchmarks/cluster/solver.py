@@ -13,7 +13,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-import cvxpy as cp
 import numpy as np
 
 from benchmarks.cluster.scenes import KINDS, throughputs
@@ -21,7 +20,6 @@ from benchmarks.table import Cell, Options, Table, table
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.contract.allocation import Allocation, ClusterView
 from eunomia.contract.cluster import Cluster
-from eunomia.core.arrays import Floats
 from tests.cluster import gavel_rules
 from tests.cluster.views import random_view
 
@@ -46,32 +44,6 @@ def instance(jobs: int, distinct: bool, pairs: bool, seed: int) -> ClusterView:
     return dataclasses.replace(view, throughput=view.throughput * noise)
 
 
-def unit_of(facts: gavel_rules.Facts) -> Floats:
-    """s_m / (w_m thr(m, Xprop)), by job: the normalised throughput of one step per second."""
-    return np.asarray(facts.scale / (facts.weight * (facts.speed @ (facts.count / facts.count.sum()))))
-
-
-def packed_by_gavel(facts: gavel_rules.Facts, pairs: tuple[Floats, ...]) -> float:
-    """The objective over rows of jobs and pairs (first, second, throughput of both), as Gavel states it."""
-    first, second, together = pairs
-    jobs, unit = len(facts.scale), unit_of(facts)
-    x = cp.Variable((jobs + len(first), facts.speed.shape[1]))
-    workers = np.repeat(
-        np.concatenate([facts.scale, facts.scale[first]])[:, None], facts.speed.shape[1], axis=1
-    )
-    terms, times = [], []
-    for m in range(jobs):
-        one, two = np.flatnonzero(first == m), np.flatnonzero(second == m)
-        rows = np.concatenate([[m], jobs + one, jobs + two])
-        gains = np.concatenate([facts.speed[m : m + 1], together[one, :, 0], together[two, :, 1]]) * unit[m]
-        terms.append(cp.sum(cp.multiply(gains, x[rows])))
-        times.append(cp.sum(x[rows]))
-    limits = [x >= 0, cp.sum(cp.multiply(workers, x), axis=0) <= facts.count, cp.hstack(times) <= 1]
-    problem = cp.Problem(cp.Maximize(cp.minimum(*terms)), limits)
-    problem.solve(solver="ECOS")
-    return float(problem.value)
-
-
 def peer(view: ClusterView, packed: bool) -> float:
     """Objective by cvxpy and ECOS, model building included."""
     scale, counts = view.scale.astype(float), view.cluster.counts.astype(float)
@@ -80,11 +52,13 @@ def peer(view: ClusterView, packed: bool) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if not packed:
-            return float(((facts.speed * gavel_rules.max_min(facts)).sum(axis=1) * unit_of(facts)).min())
+            return float(
+                ((facts.speed * gavel_rules.max_min(facts)).sum(axis=1) * gavel_rules.unit_of(facts)).min()
+            )
         first, second = np.triu_indices(len(view), 1)
         speed = view.pair_speed(first, second)
         keep = (speed > 0.0).any(axis=(1, 2))  # kinder to the peer: Gavel keeps rows of zeros
-        return packed_by_gavel(facts, (first[keep], second[keep], speed[keep]))
+        return gavel_rules.packed_max_min(facts, (first[keep], second[keep], speed[keep]))
 
 
 def best_ms(run: Callable[[], object], repeats: int) -> tuple[float, float]:

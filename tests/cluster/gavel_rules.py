@@ -179,6 +179,32 @@ def max_min(facts: Facts) -> Floats:
     return _solved(cp.Maximize(cp.min(cp.sum(cp.multiply(gain, x), axis=1))), x, _base(x, facts))
 
 
+def unit_of(facts: Facts) -> Floats:
+    """s_m / (w_m thr(m, Xprop)), by job: the normalised throughput of one step per second."""
+    return np.asarray(facts.scale / (facts.weight * (facts.speed @ (facts.count / facts.count.sum()))))
+
+
+def packed_max_min(facts: Facts, pairs: tuple[npt.NDArray[Any], ...]) -> float:
+    """The objective of ``max_min`` over rows of jobs and pairs: (first, second, throughput of both)."""
+    first, second, together = pairs
+    jobs, unit = len(facts.scale), unit_of(facts)
+    x = cp.Variable((jobs + len(first), facts.speed.shape[1]))
+    workers = np.repeat(
+        np.concatenate([facts.scale, facts.scale[first]])[:, None], facts.speed.shape[1], axis=1
+    )
+    terms, times = [], []
+    for m in range(jobs):
+        one, two = np.flatnonzero(first == m), np.flatnonzero(second == m)
+        rows = np.concatenate([[m], jobs + one, jobs + two])
+        gains = np.concatenate([facts.speed[m : m + 1], together[one, :, 0], together[two, :, 1]]) * unit[m]
+        terms.append(cp.sum(cp.multiply(gains, x[rows])))
+        times.append(cp.sum(x[rows]))
+    limits = [x >= 0, cp.sum(cp.multiply(workers, x), axis=0) <= facts.count, cp.hstack(times) <= 1]
+    problem = cp.Problem(cp.Maximize(cp.minimum(*terms)), limits)
+    problem.solve(solver="ECOS")
+    return float(problem.value)
+
+
 def blind_max_min(facts: Facts) -> Floats:
     """The same with all throughputs 1."""
     return max_min(Facts(np.ones_like(facts.speed), *_rest(facts)))

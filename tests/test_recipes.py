@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shutil
@@ -37,18 +38,21 @@ print(json.dumps([eunomia.__file__, run.policy, run.metrics["requests"], run.met
 
 
 TABLE = re.compile(r"    \{\n|[A-Z_]+: dict\[.*\] = \{\n")
+TORCH = importlib.util.find_spec("torch") is not None  # tests/learning/test_loop.py needs it
 NEWCOMERS = (
     "lossy",
     "early_rate",
     "requests-gateway",
     "jobs-ledger",
     "uncut",
+    *(("wander",) if TORCH else ()),
 )  # whose contract tests are run
 CONTRACTS = (
     "tests/inference/test_contention_models.py",
     "tests/metrics/test_documentation.py",
     "tests/test_trace_formats.py",
     "tests/serving/test_backends.py",
+    *(("tests/learning/test_loop.py",) if TORCH else ()),
     "-k",
     " or ".join((*NEWCOMERS, "page", "together", "apart")),
 )
@@ -99,6 +103,7 @@ def test_every_recipe_adds_one_file_and_one_line_and_works(changed: Path) -> Non
         "A trace reader",
         "A reader of job traces",
         "A device backend",
+        "An agent",
     }
     done = children.run(children.python("-c", CHILD), env={"PYTHONPATH": str(changed)}, cwd=changed)
     assert done.returncode == 0, done.stderr

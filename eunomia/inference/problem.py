@@ -12,9 +12,7 @@ from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
 from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.workload.requests import RequestTable
-from eunomia.workload.tenant import SliKind
-
-SLI_KINDS: tuple[SliKind, ...] = ("hit_rate", "drop_rate", "latency_mean", "latency_percentile", "throughput")
+from eunomia.workload.tenant import SLI_KINDS
 
 
 class Costs(NamedTuple):

@@ -10,7 +10,8 @@ import numpy as np
 
 from eunomia.core.arrays import Floats
 from eunomia.inference.options import EngineOptions
-from eunomia.inference.problem import SLI_KINDS, Problem
+from eunomia.inference.problem import Problem
+from eunomia.workload.tenant import SLI_KINDS
 
 HIT_RATE = SLI_KINDS.index("hit_rate")
 

@@ -27,10 +27,10 @@ import numpy.typing as npt
 from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.inference.kernel.layout import DROPPED, HIT
-from eunomia.inference.problem import SLI_KINDS, Jobs
+from eunomia.inference.problem import Jobs
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.episodes import Episode, Sampler, Task
-from eunomia.workload.tenant import Slo
+from eunomia.workload.tenant import SLI_KINDS, Slo
 
 TOLERANCE = 1e-12
 WORST = 1.0  # a latency of twice its target, and all that is slower

@@ -8,7 +8,8 @@ from typing import Literal, get_args
 
 from eunomia.core.errors import ConfigError
 
-SliKind = Literal["hit_rate", "latency_percentile", "latency_mean", "throughput", "drop_rate"]
+SliKind = Literal["hit_rate", "drop_rate", "latency_mean", "latency_percentile", "throughput"]
+SLI_KINDS: tuple[SliKind, ...] = get_args(SliKind)  # in the order of the codes of kernel/indicators.py
 MAX_NAME = 200  # letters
 HIGHER_IS_BETTER: frozenset[str] = frozenset({"hit_rate", "throughput"})
 
@@ -29,8 +30,8 @@ class Slo:
     window_s: float = 10.0  # used by throughput alone
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(SliKind):
-            kinds = ", ".join(get_args(SliKind))
+        if self.kind not in SLI_KINDS:
+            kinds = ", ".join(SLI_KINDS)
             raise ConfigError(f"unknown SLI kind '{self.kind}'; choose one of: {kinds}")
         if self.kind in ("hit_rate", "drop_rate") and not 0.0 <= self.target <= 1.0:
             raise ConfigError(f"SLO {self.kind} target is {self.target}; it must lie in 0..1")

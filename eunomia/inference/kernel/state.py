@@ -12,7 +12,8 @@ from eunomia.core.addresses import link
 from eunomia.inference.kernel.layout import ARRAYS, KERNEL, UNFINISHED, Records
 from eunomia.inference.kernel.setup import Rules, classes, followers, headroom, write_settings
 from eunomia.inference.options import EngineOptions
-from eunomia.inference.problem import SLI_KINDS, Problem
+from eunomia.inference.problem import Problem
+from eunomia.workload.tenant import SLI_KINDS
 
 GROWING = (
     "slots",

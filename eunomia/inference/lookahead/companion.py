@@ -17,7 +17,8 @@ from eunomia.inference.lookahead.keys import ORDERS
 from eunomia.inference.lookahead.memory import ARRAYS, BLOCK, WORKSPACE
 from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.inference.policies.greedy import Greedy
-from eunomia.inference.problem import SLI_KINDS, Problem
+from eunomia.inference.problem import Problem
+from eunomia.workload.tenant import SLI_KINDS
 
 KNOWN = 96  # requests that a snapshot can hold; those beyond are left out unless a layer of theirs runs
 FUTURE = 64  # arrivals that a sampled future can hold

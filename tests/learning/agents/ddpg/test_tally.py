@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from eunomia.inference.kernel.layout import DROPPED, HIT, LATE, RESULT, SUBJOB, UNFINISHED
-from eunomia.inference.problem import SLI_KINDS
 from eunomia.inference.reference.indicators import Departure, read
 from eunomia.learning.agents.ddpg.episode import (
     Exploration,
@@ -31,7 +30,7 @@ from eunomia.learning.rewards import (
     r1,
     r5,
 )
-from eunomia.workload.tenant import Slo
+from eunomia.workload.tenant import SLI_KINDS, Slo
 from tests.learning.agents.ddpg.actors import zero_actor
 from tests.learning.deployment import episode
 

@@ -10,7 +10,7 @@ from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.learning import card as cards
 from eunomia.learning.policy.bases import TERMS, with_promise
 from eunomia.learning.policy.checkpoint import Checkpoint
-from eunomia.learning.policy.learned import APART, LearnedPolicy
+from eunomia.learning.policy.learned import WITHOUT_SHARING, LearnedPolicy
 
 SHIPPED = Path(__file__).parent / "checkpoints"
 ALARM = 0.5  # share of decision points unlike those of training above which the heuristic takes over
@@ -34,7 +34,7 @@ def load_policy(name: str | Path, starve: float = math.inf, alarm: float = ALARM
             raise ConfigError(f"{path}: {found.refusal}")
         return found
     seen = found.facts.get("contention", [])
-    shared = bool(seen) and not set(seen) & set(APART)
+    shared = bool(seen) and not set(seen) & set(WITHOUT_SHARING)
     return LearnedPolicy(found.weights, found.name, starve, alarm, shared)
 
 

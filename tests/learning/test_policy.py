@@ -150,6 +150,25 @@ def test_states_unlike_training_raise_the_alarm_and_bring_the_heuristic_back() -
     assert strange.counts["alarms"] == 1 and usual.counts["alarms"] == 0 == usual.counts["strange"]
 
 
+def test_the_alarm_judges_what_the_policy_decides_on() -> None:
+    """Feasible sub-jobs, and features with a weight: nothing else can call a state strange."""
+    only_work = replace(
+        base_weights("sjf+f"), low=np.full(len(JOB), 50.0), high=np.full(len(JOB), 51.0)
+    )  # reads one feature
+    assert only_work.judged.tolist() == [name == "work" for name in JOB]
+    learned = replace(only_work, job=np.array([0.1 * (name == "work") for name in JOB]))
+    in_range = replace(
+        learned, low=np.array([-50.0 * (name == "work") for name in JOB]), high=np.zeros(len(JOB)) + 1.5
+    )
+    for weights, deadline_s, strange in ((learned, 20.0, 1), (learned, 12.5, 0), (in_range, 20.0, 0)):
+        policy = LearnedPolicy(weights)
+        waiting = [job(deadline_s=deadline_s, work_best_s=work_s) for work_s in (1.0, 2.0)]
+        policy(make_view(policy, waiting, [[1.0]] * 2, now_s=12.0))
+        assert (policy.counts["decisions"], policy.counts["strange"]) == (1, strange)
+    network = random_weights(1, "hidden")
+    assert network.judged.all()
+
+
 def test_a_starving_request_goes_first() -> None:
     policy = LearnedPolicy(base_weights("edf+f"), starve=10.0)
     waiting = [job(deadline_s=20.0, arrival_s=0.0, iso_best_s=1.0), job(deadline_s=14.0, arrival_s=11.0)]

@@ -9,13 +9,15 @@ import numpy as np
 from eunomia.core.arrays import Floats
 from eunomia.learning.distill.inputs import PARTS
 from eunomia.learning.distill.rules import RuleSet
+from eunomia.learning.observation.table import JOB
 from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.learning.policy.weights import KIND, NETWORK, RESIDUAL, TREES
 
 
 def pack(rules: RuleSet, starve: float = np.inf, alarm: float = 1.0) -> Floats:
     """The block: a heuristic's, then offsets of the trees, then their nodes."""
-    head = rules.heuristic().pack(starve, alarm)
+    asked = {int(feature) for tree in rules.trees.values() for feature in tree.feature}
+    head = rules.heuristic().pack(starve, alarm, sorted(asked & set(range(len(JOB)))))
     head[KIND], head[RESIDUAL] = TREES, 1.0
     trees = [rules.trees[part].pack() for part in PARTS]
     ends = np.cumsum([len(tree) for tree in trees])
@@ -29,7 +31,7 @@ class RulePolicy(LearnedPolicy):
     def __init__(self, rules: RuleSet, starve: float = np.inf, alarm: float = 0.5) -> None:
         super().__init__(rules.heuristic(), rules.name, starve, alarm)
         self.rule_set = rules
-        self.learned, self.block = True, pack(rules, starve, alarm)
+        self.block = pack(rules, starve, alarm)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RulePolicy, (self.rule_set, self.starve, self.alarm)

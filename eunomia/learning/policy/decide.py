@@ -263,7 +263,9 @@ def decide(ready, latency_s, demand, energy, accelerators, system, answer, prior
     n = len(ready)
     if n == 0 or already_decided(ready, system):
         return 0
-    block = weights_of(system)
+    block, bandwidth = weights_of(system), system.bandwidth_bytes_s
+    if block[at.APART] == 1.0:
+        system.bandwidth_bytes_s = np.inf  # no layer slows another: there is nothing to save
     counters = block[at.COUNTERS :]
     counters[at.DECISIONS] += 1.0
     jobs, overall, score, margin = np.empty((n, N_JOB)), np.empty(N_GLOBAL), np.empty(n), np.empty(n)
@@ -278,4 +280,5 @@ def decide(ready, latency_s, demand, energy, accelerators, system, answer, prior
         score_all(jobs, overall, block, learned, score, margin)
     count = _start_in_turn(scene, learned, score, margin, answer)
     remember(ready, system, count)
+    system.bandwidth_bytes_s = bandwidth
     return count

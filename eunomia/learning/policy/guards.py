@@ -1,17 +1,20 @@
 """Guards inside compiled code: is this a state like those of training?
 
-A decision point is *strange* if more than SHARE of the job features of some waiting sub-job lie outside the
-training range. The range is low..high of the checkpoint, widened by MARGIN of its width. Their moving average
-over about 1/RATE decisions is compared with the alarm level; above it the policy answers with its heuristic,
-until the average has fallen to half the level.
+The alarm judges what the policy decides on: sub-jobs that can still meet their deadline, and those of their features
+that the policy reads (``Weights.judged``). A decision point is *strange* if more than SHARE of the judged features of
+some such sub-job lie outside the training range: low..high of the checkpoint, widened by MARGIN of its width. The
+share of strange points, averaged over about 1/RATE decisions, is compared with the alarm level. Above it the policy
+answers with its heuristic, until the average has fallen to half the level.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Record
-from eunomia.learning.observation.table import JOB
+from eunomia.learning.observation.table import HOPELESS, JOB
 from eunomia.learning.policy import weights as at
 
 SHARE, MARGIN, RATE = 0.15, 0.25, 0.01
@@ -21,16 +24,20 @@ N_JOB = len(JOB)
 
 @jitted
 def _outside(jobs: Floats, block: Floats) -> float:
-    """Largest share of features outside the training range, over sub-jobs: independent of their order."""
-    worst = 0
+    """Largest share of judged features outside the training range, over sub-jobs: independent of their order."""
+    worst, judged = 0, 0
+    for f in range(N_JOB):
+        judged += block[at.HIGH + f] < np.inf
     for i in range(len(jobs)):
+        if jobs[i, HOPELESS] != 0.0:
+            continue
         outside = 0
         for f in range(N_JOB):
             room = MARGIN * (block[at.HIGH + f] - block[at.LOW + f])
             if jobs[i, f] < block[at.LOW + f] - room or jobs[i, f] > block[at.HIGH + f] + room:
                 outside += 1
         worst = max(worst, outside)
-    return worst / N_JOB
+    return worst / max(judged, 1)
 
 
 @jitted
@@ -52,6 +59,8 @@ def is_strange(jobs: Floats, block: Floats, system: Record) -> bool:
 def note_ranges(jobs: Floats, block: Floats) -> None:
     """Widen the ranges of features seen so far (while a policy's ranges are being recorded)."""
     for i in range(len(jobs)):
+        if jobs[i, HOPELESS] != 0.0:
+            continue
         for f in range(N_JOB):
             block[at.SEEN_LOW + f] = min(block[at.SEEN_LOW + f], jobs[i, f])
             block[at.SEEN_HIGH + f] = max(block[at.SEEN_HIGH + f], jobs[i, f])

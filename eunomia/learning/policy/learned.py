@@ -20,7 +20,7 @@ from eunomia.learning.policy.decide import decide
 from eunomia.learning.policy.weights import Weights
 
 # Ways of sharing in which no layer slows another.
-APART = tuple(name for name, model in CONTENTION.items() if model.described_as is None)
+WITHOUT_SHARING = tuple(name for name, model in CONTENTION.items() if model.described_as is None)
 # Of what the decision calls.
 FOLDERS = ("inference/kernel", "inference/policies", "learning/observation", "learning/policy")
 
@@ -36,8 +36,7 @@ class LearnedPolicy:
 
     The weights stand in one block, which the View's SYSTEM record points to (core/addresses.py). The policy must live
     as long as the runs that it decides. Pickling copies the weights and forgets the counts. ``shared``: it learned
-    where accelerators share bandwidth; where they do not, its heuristic answers, without the gate, which could only
-    hold back what harms nobody.
+    where accelerators share bandwidth; where they do not, it decides as if bandwidth were infinite.
     """
 
     rules = Rules(DECIDE)
@@ -51,16 +50,15 @@ class LearnedPolicy:
         shared: bool = False,
     ) -> None:
         self.weights, self.name, self.starve, self.alarm, self.shared = weights, name, starve, alarm, shared
-        self.learned, self.block = weights.learned, weights.pack(starve, alarm)
+        self.block = weights.pack(starve, alarm)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LearnedPolicy, (self.weights, self.name, self.starve, self.alarm, self.shared)
 
     def attach(self, engine: Any) -> Any:
         """A run begins: is there anything that its accelerators share, and how?"""
-        apart = self.shared and engine.problem.contention in APART
-        self.block[at.GATE] = np.inf if apart else self.weights.gate
-        self.block[at.RESIDUAL] = float(self.learned and not apart)
+        apart = self.shared and engine.problem.contention in WITHOUT_SHARING
+        self.block[at.APART] = float(apart)
         self.block[at.WAY] = WAYS.index(WAY_OF.get(engine.problem.contention, WAYS[0]))
         self.block[at.COUNTERS + at.UNSHARED] += float(apart)
         return None

@@ -17,14 +17,15 @@ h_j depends on the kind of network:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from eunomia.core.arrays import Floats
+from eunomia.core.arrays import Flags, Floats
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.learning.card import check_tensors
-from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, SHARE, START
+from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, SHARE, START, START_JOB
 
 KINDS = ("linear", "hidden", "pointer")
 TREES = len(KINDS)  # the kind of a block that holds distilled rules (policy/trees.py)
@@ -32,8 +33,8 @@ PLACES = ("any_idle", "eft", "eft_ca")
 INPUTS = len(JOB) + len(GLOBAL)
 
 # Head of the block.
-(KIND, UNITS, PLACE, GATE, RESIDUAL, STARVE, COLLECT, ALARM, WAY) = range(9)
-HEAD = 9
+(KIND, UNITS, PLACE, GATE, RESIDUAL, STARVE, COLLECT, ALARM, WAY, APART) = range(10)
+HEAD = 10
 # What the compiled policy counts, from COUNTERS on.
 COUNTED = ("decisions", "starts", "holds", "forced", "invalid", "strange", "alarms", "promoted", "unshared")
 (DECISIONS, STARTS, HOLDS, FORCED, INVALID, STRANGE, ALARMS, PROMOTED, UNSHARED) = range(len(COUNTED))
@@ -110,15 +111,30 @@ class Weights:
         tensors = self.tensors()
         return any(np.any(tensors.get(n, 0.0)) for n in ("job", "pair", "start", "share", "out", "out_start"))
 
-    def pack(self, starve: float = np.inf, alarm: float = 1.0) -> Floats:
-        """The block. ``starve``: age, in isolated times, beyond which a request goes first; ``alarm``: see guards."""
+    @property
+    def judged(self) -> Flags:
+        """(JOB,) job features that the policy reads, all of them in a network: the alarm judges these (guards.py)."""
+        if self.kind != "linear":
+            return np.ones(len(JOB), np.bool_)
+        reads = (self.base != 0.0) | (self.job != 0.0)
+        reads[list(START_JOB)] |= self.start[len(PAIR) + len(GLOBAL) :] != 0.0
+        return np.asarray(reads, np.bool_)
+
+    def pack(self, starve: float = np.inf, alarm: float = 1.0, also: Sequence[int] = ()) -> Floats:
+        """The block. ``starve``: age, in isolated times, beyond which a request goes first; ``alarm``: see guards.
+
+        ``also``: further job features that the alarm judges, as trees behind the weights read them.
+        """
         parts = [self.network[name].ravel() for name in network_shapes(self.kind, self.units)]
         block = np.zeros(NETWORK + sum(map(len, parts)))
         block[KIND], block[UNITS], block[PLACE] = KINDS.index(self.kind), self.units, PLACES.index(self.place)
         block[GATE], block[RESIDUAL], block[STARVE] = self.gate, float(self.learned), starve
         block[ALARM] = alarm
+        judged = self.judged
+        judged[list(also)] = True
+        low, high = np.where(judged, self.low, -np.inf), np.where(judged, self.high, np.inf)
         places = ((BASE, self.base), (JOB_AT, self.job), (PAIR_AT, self.pair), (START_AT, self.start),
-                  (SHARE_AT, self.share), (LOW, self.low), (HIGH, self.high), (CENTRE, self.centre),
+                  (SHARE_AT, self.share), (LOW, low), (HIGH, high), (CENTRE, self.centre),
                   (INVERSE, 1.0 / self.spread))  # fmt: skip
         for at, values in places:
             block[at : at + len(values)] = values

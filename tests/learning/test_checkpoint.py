@@ -110,7 +110,7 @@ def test_a_changed_or_shortened_card_is_refused(kept: Path) -> None:
     with pytest.raises(RecordError, match="damaged or cut short"):
         load(kept)
     kept.write_text("[]")
-    with pytest.raises(RecordError, match="not the card"):
+    with pytest.raises(RecordError, match="is not a checkpoint"):
         load(kept)
 
 

@@ -30,9 +30,9 @@ from eunomia.inference.kernel.layout import DROPPED, HIT
 from eunomia.inference.problem import Jobs
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.episodes import Episode, Sampler, Task
+from eunomia.metrics.indicators import TOLERANCE, sli
 from eunomia.workload.tenant import SLI_KINDS, Slo
 
-TOLERANCE = 1e-12
 WORST = 1.0  # a latency of twice its target, and all that is slower
 NEAR = 0.1  # of a hit rate
 
@@ -50,19 +50,26 @@ def gaps(results: npt.NDArray[Any], episode: Episode) -> Floats:
     where fewer requests arrived than it asks for, and the episode ends with its last arrival or departure.
     """
     rows, jobs = _measured(results, episode), episode.problem.jobs
-    pair = jobs.pair[rows]
+    pair, length_s = jobs.pair[rows], _measured_s(results, episode)
     count = np.bincount(pair, minlength=len(jobs.model_of))
     found = []
     for p in np.flatnonzero((jobs.slo_kind >= 0) & (count > 0)):
-        slo = promised(jobs, int(p))
+        slo, mine, departed = promised(jobs, int(p)), results[rows[pair == p]], 0
         if slo.kind == "throughput":
-            found.append(_throughput_gap(slo, results, rows[pair == p], jobs.pair == p, episode.warmup_s))
+            left = (results["outcome"] < DROPPED) & (results["finish_s"] >= episode.warmup_s)
+            departed = int((left & (jobs.pair == p)).sum())
+        value = sli(slo, mine["outcome"], mine["finish_s"] - mine["arrival_s"], departed, length_s)
+        if slo.kind == "throughput" and (len(mine) < slo.target * length_s or math.isnan(value)):
+            found.append(0.0)
         else:
-            mine = results[rows[pair == p]]
-            done = mine[mine["outcome"] < DROPPED]
-            value = indicator(slo, mine["outcome"], done["finish_s"] - done["arrival_s"])
-            found.append(WORST if np.isnan(value) else min(slo.gap(value), WORST))
+            found.append(WORST if math.isnan(value) else min(slo.gap(value), WORST))
     return np.array(found)
+
+
+def _measured_s(results: npt.NDArray[Any], episode: Episode) -> float:
+    """Seconds from the end of the warm-up to the last arrival or departure."""
+    times_s = np.concatenate([results["arrival_s"], results["finish_s"]])
+    return float(np.nanmax(times_s, initial=0.0, where=np.isfinite(times_s))) - episode.warmup_s
 
 
 def promised(jobs: Jobs, pair: int) -> Slo:
@@ -71,32 +78,6 @@ def promised(jobs: Jobs, pair: int) -> Slo:
         float(jobs.slo_target[pair]), SLI_KINDS[jobs.slo_kind[pair]], float(jobs.slo_percentile[pair]),
         int(jobs.slo_window[pair]), float(jobs.slo_window_s[pair]),
     )  # fmt: skip
-
-
-def indicator(slo: Slo, outcome: npt.NDArray[np.int64], response_s: Floats) -> float:
-    """A hit rate, drop rate or latency over requests that have left; nan for a latency of which nothing finished."""
-    if slo.kind == "hit_rate":
-        return float((outcome == HIT).mean())
-    if slo.kind == "drop_rate":
-        return float((outcome == DROPPED).mean())
-    if not len(response_s):
-        return np.nan
-    if slo.kind == "latency_mean":
-        return float(response_s.mean())
-    rank = max(math.ceil(slo.percentile / 100.0 * len(response_s)), 1)
-    return float(np.partition(response_s, rank - 1)[rank - 1])
-
-
-def _throughput_gap(
-    slo: Slo, results: npt.NDArray[Any], offered: npt.NDArray[np.int64], mine: npt.NDArray[np.bool_], warmup_s: float
-) -> float:  # fmt: skip
-    """1 - completions per second / target; 0 where the load ``offered`` does not reach the target."""
-    times_s = np.concatenate([results["arrival_s"], results["finish_s"]])
-    length_s = float(np.nanmax(times_s, initial=0.0, where=np.isfinite(times_s))) - warmup_s
-    if len(offered) < slo.target * length_s or length_s <= 0.0:
-        return 0.0
-    left = mine & (results["outcome"] < DROPPED) & (results["finish_s"] >= warmup_s)
-    return min(slo.gap(float(left.sum()) / length_s), WORST)
 
 
 def attainment(results: npt.NDArray[Any], episode: Episode) -> float:

@@ -7,7 +7,6 @@ question that a pass asks, in the order of asking.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +14,6 @@ import numpy as np
 from eunomia.contract.view import Assign, View
 from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.learning.distill.inputs import NAMES
-from eunomia.learning.distill.rules import RuleSet
 from eunomia.learning.observation.plain import observe, pair_features
 from eunomia.learning.observation.sharing import PROPORTIONAL, describe_share, lost_work
 from eunomia.learning.observation.table import JOB
@@ -25,44 +23,20 @@ from eunomia.learning.policy.weights import Weights
 
 
 class Source(Protocol):
-    """Who corrects the heuristic: rows of inputs (n, NAMES) -> (n,) corrections of order, place and start."""
+    """Rules, or their teacher: rows of inputs (n, NAMES) -> (n,) corrections of order, place and start."""
 
     @property
     def heuristic(self) -> Weights:
         """Formula, placement and gate."""
 
-    def order(self, inputs: Floats) -> Floats:
+    def correct_order(self, inputs: Floats) -> Floats:
         """Added to scores; all waiting sub-jobs at once."""
 
-    def place(self, inputs: Floats) -> Floats:
+    def correct_place(self, inputs: Floats) -> Floats:
         """Added to the worth of accelerators."""
 
-    def start(self, inputs: Floats, everyone: Floats, index: int) -> float:
+    def correct_start(self, inputs: Floats, everyone: Floats, index: int) -> float:
         """Added to the gate, for sub-job ``index`` of ``everyone``; ``inputs`` (NAMES,) with its pair features."""
-
-
-@dataclass(frozen=True)
-class ByRules:
-    """Rules as a source."""
-
-    rules: RuleSet
-
-    @cached_property
-    def heuristic(self) -> Weights:
-        """The rules without trees."""
-        return self.rules.heuristic()
-
-    def order(self, inputs: Floats) -> Floats:
-        """The order tree."""
-        return self.rules.trees["order"](inputs)
-
-    def place(self, inputs: Floats) -> Floats:
-        """The place tree."""
-        return self.rules.trees["place"](inputs)
-
-    def start(self, inputs: Floats, everyone: Floats, index: int) -> float:
-        """The start tree."""
-        return float(self.rules.trees["start"](inputs[None, :])[0])
 
 
 @dataclass
@@ -86,7 +60,7 @@ def decide(view: View, source: Source, log: Log | None = None, way: int = PROPOR
     heuristic, bandwidth = source.heuristic, float(view.system["bandwidth_bytes_s"])
     everyone = all_inputs(view)
     base = everyone[:, : len(JOB)] @ heuristic.base
-    score = base + source.order(everyone)
+    score = base + source.correct_order(everyone)
     late = view.ready["late"]
     if log is not None:
         log.jobs, log.score, log.late = everyone, base, late == 1
@@ -104,7 +78,7 @@ def decide(view: View, source: Source, log: Log | None = None, way: int = PROPOR
             continue
         if log is not None:
             log.places.append((i, rows, worth))
-        total = worth + source.place(rows)
+        total = worth + source.correct_place(rows)
         best = np.lexsort([candidates, busy[candidates], -total])[0]
         s = int(candidates[best])
         if busy[s]:
@@ -113,7 +87,7 @@ def decide(view: View, source: Source, log: Log | None = None, way: int = PROPOR
         _price(rows[best], way, lane_demand, float(view.demand_bytes_s[i, s]), bandwidth)
         if log is not None:
             log.starts.append((i, rows[best], margin))
-        if margin + source.start(rows[best], everyone, i) < 0.0 and busy.any():
+        if margin + source.correct_start(rows[best], everyone, i) < 0.0 and busy.any():
             held += 1
             continue
         answers.append(view.assign(i, s))

@@ -17,7 +17,7 @@ from eunomia.learning.policy.weights import KIND, NETWORK, RESIDUAL, TREES
 def pack(rules: RuleSet, starve: float = np.inf, alarm: float = 1.0) -> Floats:
     """The block: a heuristic's, then offsets of the trees, then their nodes."""
     asked = {int(feature) for tree in rules.trees.values() for feature in tree.feature}
-    head = rules.heuristic().pack(starve, alarm, sorted(asked & set(range(len(JOB)))))
+    head = rules.heuristic.pack(starve, alarm, sorted(asked & set(range(len(JOB)))))
     head[KIND], head[RESIDUAL] = TREES, 1.0
     trees = [rules.trees[part].pack() for part in PARTS]
     ends = np.cumsum([len(tree) for tree in trees])
@@ -29,7 +29,7 @@ class RulePolicy(LearnedPolicy):
     """Runs inside the event loop and, unchanged, in stepped mode; ``counts`` and guards as in a learned policy."""
 
     def __init__(self, rules: RuleSet, starve: float = np.inf, alarm: float = 0.5) -> None:
-        super().__init__(rules.heuristic(), rules.name, starve, alarm)
+        super().__init__(rules.heuristic, rules.name, starve, alarm)
         self.rule_set = rules
         self.block = pack(rules, starve, alarm)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,17 +43,30 @@ class RuleSet:
         for name in (*self.terms, *self.ranges):
             if name not in JOB:
                 raise UnknownNameError("feature of a sub-job", name, JOB)
-        self.heuristic()
+        _ = self.heuristic  # refused here, if at all
 
     @property
     def leaves(self) -> int:
         """Leaves of all trees; a tree of one leaf has no questions and does not count."""
         return sum(tree.leaves for tree in self.trees.values() if tree.leaves > 1)
 
+    @cached_property
     def heuristic(self) -> Weights:
         """The rules without trees, as weights. Raises ConfigError for a gate or placement that cannot be."""
         base = np.array([self.terms.get(name, 0.0) for name in JOB])
         return Weights(place=self.place, gate=self.gate, base=base, low=self._bound(0), high=self._bound(1))
+
+    def correct_order(self, inputs: Floats) -> Floats:
+        """(n,) corrections of the score, for rows of inputs (n, NAMES)."""
+        return self.trees["order"](inputs)
+
+    def correct_place(self, inputs: Floats) -> Floats:
+        """(n,) corrections of the worth of accelerators."""
+        return self.trees["place"](inputs)
+
+    def correct_start(self, inputs: Floats, everyone: Floats, index: int) -> float:
+        """The correction of the gate, for a row (NAMES,)."""
+        return float(self.trees["start"](inputs[None, :])[0])
 
     def _bound(self, side: int) -> Floats:
         widest = (-np.inf, np.inf)

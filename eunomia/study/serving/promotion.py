@@ -19,7 +19,8 @@ from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, EunomiaError, RecordError
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.episodes import Episode
-from eunomia.learning.objectives import TOLERANCE, gaps
+from eunomia.learning.objectives import gaps
+from eunomia.metrics.indicators import TOLERANCE
 from eunomia.study.inference.policy import CARD, RULES, PolicyLike, policy_name, resolve_policy
 from eunomia.study.serving.twin import Twin
 

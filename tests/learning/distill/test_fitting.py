@@ -106,7 +106,9 @@ def test_a_formula_and_its_rest_are_the_whole_score() -> None:
     whole = rows[:, : len(weights.base)] @ (weights.base + weights.job)
     for terms in (base_terms(weights), {"laxity": -2.0}, {}):
         teacher = ByTeacher(weights, terms)
-        assert np.allclose(rows[:, : len(weights.base)] @ teacher.heuristic.base + teacher.order(rows), whole)
+        assert np.allclose(
+            rows[:, : len(weights.base)] @ teacher.heuristic.base + teacher.correct_order(rows), whole
+        )
 
 
 def test_a_short_formula_by_hand() -> None:

@@ -12,7 +12,7 @@ from eunomia.contract.constants import give_constants
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.distill.inputs import MAY_ASK, MEANINGS, NAMES, PARTS
-from eunomia.learning.distill.plain import ByRules, decide
+from eunomia.learning.distill.plain import decide
 from eunomia.learning.distill.policy import RulePolicy
 from eunomia.learning.distill.rules import RuleSet
 from eunomia.learning.distill.text import from_text, to_text
@@ -126,7 +126,7 @@ def test_the_plain_twin_starts_the_same() -> None:
 
         def both(view, policy=policy, rules=rules, asked=asked):  # type: ignore[no-untyped-def]
             give_constants(policy, view.system)
-            ours, twin = policy(view), decide(view, ByRules(rules))
+            ours, twin = policy(view), decide(view, rules)
             asked.append(len(ours))
             assert ours == twin or not ours  # asked again at one instant, the compiled form answers once
             return twin if ours else []

@@ -15,7 +15,8 @@ from eunomia.inference.kernel.layout import DROPPED, HIT, UNFINISHED, Records
 from eunomia.inference.outcome import Outcome
 from eunomia.inference.problem import Jobs
 from eunomia.learning import rewards
-from eunomia.learning.objectives import TOLERANCE, indicator, promised
+from eunomia.learning.objectives import promised
+from eunomia.metrics.indicators import TOLERANCE, sli
 from eunomia.workload.tenant import Slo
 
 Floats = npt.NDArray[np.float64]
@@ -91,7 +92,7 @@ def _windowed(slo: Slo, rows: Records) -> Floats:
         return np.asarray((sums[n] - sums[n - window]) / window, np.float64)
     outcome, response_s = rows["outcome"], rows["finish_s"] - rows["arrival_s"]
     return np.array([
-        indicator(slo, outcome[last - size : last], response_s[last - size : last])
+        sli(slo, outcome[last - size : last], response_s[last - size : last], 0, 0.0)
         for last, size in zip(n, window, strict=True)
     ])  # fmt: skip
 

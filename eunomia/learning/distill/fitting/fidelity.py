@@ -9,7 +9,6 @@ import numpy as np
 from eunomia.learning.distill.fitting.fit import FitOptions
 from eunomia.learning.distill.fitting.samples import Samples, collect
 from eunomia.learning.distill.fitting.teacher import ByTeacher
-from eunomia.learning.distill.plain import ByRules
 from eunomia.learning.distill.policy import RulePolicy
 from eunomia.learning.distill.rules import RuleSet
 from eunomia.learning.distill.tree import Tree
@@ -27,7 +26,7 @@ def agreement(
     nan where nothing was asked.
     """
     teacher, driver = ByTeacher(weights, rules.terms), RulePolicy(rules, alarm=np.inf)
-    found = collect(teacher, driver, ByRules(rules), episodes, options.share, SEED)
+    found = collect(teacher, driver, rules, episodes, options.share, SEED)
     start = found["start"]
     margin = start.base + rules.trees["start"](start.inputs)
     alike = ((start.base + start.target >= 0.0) == (margin >= 0.0)).mean() if len(margin) else np.nan

@@ -18,7 +18,6 @@ from eunomia.learning.distill.fitting.grow import grow_trees
 from eunomia.learning.distill.fitting.samples import Samples, collect, join
 from eunomia.learning.distill.fitting.teacher import ByTeacher, base_terms
 from eunomia.learning.distill.inputs import MAY_ASK, PARTS
-from eunomia.learning.distill.plain import ByRules
 from eunomia.learning.distill.policy import RulePolicy
 from eunomia.learning.distill.rules import RuleSet
 from eunomia.learning.episodes import Sampler
@@ -86,9 +85,7 @@ def distil(
         else:
             assert best is not None, "the first round leaves rules"
             student = RulePolicy(best.rules, alarm=np.inf)
-            found = collect(
-                teacher, student, ByRules(best.rules), episodes, options.share, options.seed + 1000 * turn
-            )
+            found = collect(teacher, student, best.rules, episodes, options.share, options.seed + 1000 * turn)
         samples = found if samples is None else {p: join([samples[p], found[p]]) for p in PARTS}
         best = _better(best, bare, samples, sampler, options)
         if tell is not None:

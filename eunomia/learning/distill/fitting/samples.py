@@ -17,13 +17,13 @@ import numpy as np
 from eunomia.contract.view import Assign, View
 from eunomia.core.arrays import Floats, Ints
 from eunomia.inference.simulate import simulate_problem
-from eunomia.learning.distill.fitting.bins import codes_of, edges_of
-from eunomia.learning.distill.fitting.teacher import ByTeacher
+from eunomia.learning.distill.fitting.teacher import ByTeacher, three_digits
 from eunomia.learning.distill.inputs import NAMES, PARTS
 from eunomia.learning.distill.plain import Log, Source, decide
 from eunomia.learning.episodes import Episode
 from eunomia.learning.observation.sharing import PROPORTIONAL, WAY_OF, WAYS
 
+BINS = 32  # thresholds per feature
 MOST = 24  # waiting sub-jobs kept of one decision: the teacher's first ones
 PLACED = 3  # placements kept of one decision: the first ones
 NEAR = 0.1  # margin, as a share of B, at which a start counts half
@@ -42,13 +42,23 @@ class Samples:
     @cached_property
     def bins(self) -> list[tuple[Floats, Ints]]:
         """Per column of ``inputs``: the thresholds that trees may ask for, and the bin of every row."""
-        columns = self.inputs.T
-        return [(edges, codes_of(column, edges)) for column in columns for edges in [edges_of(column)]]
+        edges = [_edges_of(column) for column in self.inputs.T]
+        return [
+            (e, np.searchsorted(e, column).astype(np.int64))
+            for e, column in zip(edges, self.inputs.T, strict=True)
+        ]
 
     @property
     def groups(self) -> int:
         """Number of groups."""
         return int(self.group.max(initial=-1)) + 1
+
+
+def _edges_of(values: Floats) -> Floats:
+    """Thresholds that a tree may ask for: quantiles between which something lies, three digits."""
+    quantiles = np.quantile(values, np.linspace(0.0, 1.0, BINS + 1)[1:-1]) if len(values) else np.zeros(0)
+    edges = np.unique([three_digits(float(v)) for v in quantiles])
+    return edges[(edges < values.max()) & (edges >= values.min())] if len(values) else edges
 
 
 def no_samples() -> Samples:
@@ -95,16 +105,16 @@ class Recorder:
         order = self.found["order"]
         kept = np.flatnonzero(~log.late)
         if len(kept) > 1:
-            target = self._teacher.order(log.jobs)
+            target = self._teacher.correct_order(log.jobs)
             kept = kept[np.argsort(-(log.score + target)[kept], kind="stable")][:MOST]
             order.append(_ranked(log.jobs[kept], log.score[kept], target[kept]))
         for _, rows, worth in log.places[:PLACED]:
             if len(rows) > 1:
-                target = self._teacher.place(rows)
+                target = self._teacher.correct_place(rows)
                 first = np.argsort(-(worth + target), kind="stable")
                 self.found["place"].append(_ranked(rows[first], worth[first], target[first]))
         for index, row, margin in log.starts:
-            value = self._teacher.start(row, log.jobs, index)
+            value = self._teacher.correct_start(row, log.jobs, index)
             weight = 1.0 / (1.0 + ((margin + value) / NEAR) ** 2)
             self.found["start"].append(
                 Samples(

@@ -33,17 +33,17 @@ class ByTeacher:
         return Weights(place=self.weights.place, gate=three_digits(self.weights.gate), base=base,
                        low=self.weights.low, high=self.weights.high)  # fmt: skip
 
-    def order(self, inputs: Floats) -> Floats:
+    def correct_order(self, inputs: Floats) -> Floats:
         """(n,) the teacher's score minus the formula."""
         w = self.weights
         rest = inputs[:, : len(JOB)] @ (w.base + w.job - self.heuristic.base)
         return rest if w.kind == "linear" else rest + self._hidden(inputs) @ w.network["out"]
 
-    def place(self, inputs: Floats) -> Floats:
+    def correct_place(self, inputs: Floats) -> Floats:
         """(n,) what it adds to the worth of an accelerator."""
         return inputs[:, PAIR_AT:GLOBAL_AT] @ self.weights.pair
 
-    def start(self, inputs: Floats, everyone: Floats, index: int) -> float:
+    def correct_start(self, inputs: Floats, everyone: Floats, index: int) -> float:
         """What it adds to the gate."""
         w = self.weights
         asked = np.concatenate(

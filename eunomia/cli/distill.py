@@ -92,8 +92,9 @@ def rules(
 ) -> None:
     """Print rules with the meaning and unit of all that they ask; checks a file that was edited."""
     from eunomia.learning.distill.file import glossary, load_rules
-    from eunomia.learning.distill.inputs import MEANINGS, PARTS, VALUES
+    from eunomia.learning.distill.inputs import PARTS, VALUES
     from eunomia.learning.distill.text import to_text
+    from eunomia.learning.observation.table import MEANINGS
 
     found = load_rules(file)
     if as_json:

@@ -14,11 +14,11 @@ from typing import Any
 
 from eunomia.core.atomic import write_text
 from eunomia.core.errors import ConfigError, RecordError
-from eunomia.learning.distill.inputs import MEANINGS, NAMES, PARTS, VALUES
+from eunomia.learning.distill.inputs import NAMES, PARTS, VALUES
 from eunomia.learning.distill.rules import RuleSet
 from eunomia.learning.distill.text import from_text, to_text
 from eunomia.learning.distill.tree import LEAF, Tree
-from eunomia.learning.observation.table import VERSION
+from eunomia.learning.observation.table import MEANINGS, VERSION
 
 FORMAT = 1
 FAMILY = "eunomia-rules"

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from eunomia.contract.constants import give_constants
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.inference.simulate import simulate_problem
-from eunomia.learning.distill.inputs import MAY_ASK, MEANINGS, NAMES, PARTS
+from eunomia.learning.distill.inputs import MAY_ASK, NAMES, PARTS
 from eunomia.learning.distill.plain import decide
 from eunomia.learning.distill.policy import RulePolicy
 from eunomia.learning.distill.rules import RuleSet
 from eunomia.learning.distill.text import from_text, to_text
 from eunomia.learning.distill.tree import Tree, constant, node
+from eunomia.learning.observation.table import MEANINGS
 from tests.inference.policies.views import job, make_view
 from tests.inference.strategies import Case, cases
 from tests.learning.deployment import episode

@@ -21,7 +21,9 @@ from eunomia.learning.distill.fitting.teacher import ByTeacher, three_digits
 from eunomia.learning.distill.inputs import NAMES, PARTS
 from eunomia.learning.distill.plain import Log, Source, decide
 from eunomia.learning.episodes import Episode
-from eunomia.learning.observation.sharing import PROPORTIONAL, WAY_OF, WAYS
+from eunomia.learning.observation.sharing import PROPORTIONAL
+from eunomia.learning.policy.learned import LearnedPolicy
+from eunomia.learning.policy.weights import WAY
 
 BINS = 32  # thresholds per feature
 MOST = 24  # waiting sub-jobs kept of one decision: the teacher's first ones
@@ -80,7 +82,9 @@ def join(parts: Sequence[Samples]) -> Samples:
 class Recorder:
     """A policy in Python: the driver decides; at a share of decisions the questions are noted down."""
 
-    def __init__(self, driver: Any, source: Source, teacher: ByTeacher, share: float, seed: int) -> None:
+    def __init__(
+        self, driver: LearnedPolicy, source: Source, teacher: ByTeacher, share: float, seed: int
+    ) -> None:
         self._driver, self._source, self._teacher, self._share = driver, source, teacher, share
         self._rng = np.random.default_rng([seed, 0x7EE])
         self.blocks = driver.blocks
@@ -89,8 +93,9 @@ class Recorder:
 
     def attach(self, engine: Any) -> Any:
         """A run begins: how is bandwidth shared?"""
-        self._way = WAYS.index(WAY_OF.get(engine.problem.contention, WAYS[0]))
-        return self._driver.attach(engine)
+        kept = self._driver.attach(engine)
+        self._way = int(self._driver.block[WAY])
+        return kept
 
     def __call__(self, view: View) -> list[Assign]:
         """The driver's answer."""
@@ -98,8 +103,7 @@ class Recorder:
             log = Log()
             decide(view, self._source, log, self._way)
             self._note(log)
-        answer: list[Assign] = self._driver(view)
-        return answer
+        return self._driver(view)
 
     def _note(self, log: Log) -> None:
         order = self.found["order"]
@@ -134,7 +138,12 @@ def _ranked(rows: Floats, base: Floats, target: Floats) -> Samples:
 
 
 def collect(
-    teacher: ByTeacher, driver: Any, source: Source, episodes: Sequence[Episode], share: float, seed: int
+    teacher: ByTeacher,
+    driver: LearnedPolicy,
+    source: Source,
+    episodes: Sequence[Episode],
+    share: float,
+    seed: int,
 ) -> dict[str, Samples]:
     """Samples of all parts from closed-loop runs of ``driver``, whose questions ``source`` asks in plain Python."""
     parts: dict[str, list[Samples]] = {part: [no_samples()] for part in PARTS}

@@ -178,7 +178,7 @@ def test_only_a_policy_that_does_not_pass_is_status_1(
         (("random", *admin, "--recording", calm, "--against", "fcfs"), 1, "put it in all the same: --even-if-equal"),
         (("random", *admin, "--recording", calm, "--against", "fcfs", "--even-if-equal", "--check"), 0, ""),
         (("edf", *on), 2, "API key"), (("edf", *on, "--key-env", "GOLD_KEY"), 2, "administrator"),
-        ((damaged, *admin, *on), 2, "not the card"), (("none.json", *admin, *on), 2, "cannot read none.json"),
+        ((damaged, *admin, *on), 2, "not a checkpoint of"), (("none.json", *admin, *on), 2, "cannot read none.json"),
         (("no_such_rule", *admin, *on), 2, "no_such_rule"),
         (("edf", *admin, "--recording", damaged), 2, "no recording"),
     ):  # fmt: skip
@@ -228,7 +228,7 @@ def test_wrong_policies_are_refused_in_words(live: Process, tmp_path: Path) -> N
     for body, says in (
         ({}, "name must be"), ({"name": "no_such_rule"}, "no_such_rule"), ({"name": "edf", "more": 1}, "unknown key"),
         ({"name": "evil.py:f"}, "evil"), ({"name": "edf", "instead_of": "sjf"}, "judge against that one"),
-        ({"name": "x.json", "files": {"x.json": "e30="}}, "not the card"),
+        ({"name": "x.json", "files": {"x.json": "e30="}}, "not a checkpoint of"),
         ({"name": "../x.json", "files": {"../x.json": "e30="}}, "a policy has .json"),
         ({"name": "x.json", "files": {"x.json": "%"}}, "base64"),
         ({"name": "y.json", "files": {"x.json": "e30="}}, "not among"),

@@ -100,21 +100,10 @@ class Trained:
     cpu_s: float
     curve: tuple[Entry, ...]
 
-    @property
-    def gain(self) -> float:
-        """Mean paired difference to the start."""
-        return float((self.values - self.start_values).mean())
 
-    @property
-    def error(self) -> float:
-        """Standard error of the gain over validation episodes."""
-        return paired_error(self.values - self.start_values, alone=float("inf"))
-
-
-def paired_error(difference: Floats, alone: float = 0.0) -> float:
-    """Standard error of a mean paired difference; ``alone`` where there is one episode only."""
-    many = len(difference) > 1
-    return float(difference.std(ddof=1) / np.sqrt(len(difference))) if many else alone
+def paired_error(difference: Floats) -> float:
+    """Standard error of a mean paired difference; 0 where there is one episode only."""
+    return float(difference.std(ddof=1) / np.sqrt(len(difference))) if len(difference) > 1 else 0.0
 
 
 def train(

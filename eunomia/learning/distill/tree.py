@@ -28,14 +28,6 @@ class Tree:
         """Number of leaves."""
         return int((self.feature == LEAF).sum())
 
-    @property
-    def depth(self) -> int:
-        """Questions to the deepest leaf."""
-        deep = np.zeros(len(self.feature), np.int64)
-        for node in np.flatnonzero(self.feature != LEAF):
-            deep[node + 1] = deep[self.right[node]] = deep[node] + 1
-        return int(deep.max())
-
     def leaf_of(self, inputs: Floats) -> Ints:
         """(n,) node number of the leaf of every row of ``inputs`` (n, NAMES)."""
         node = np.zeros(len(inputs), np.int64)
@@ -56,11 +48,6 @@ class Tree:
         return (
             np.column_stack([self.feature, self.threshold, self.right, self.value]).astype(np.float64).ravel()
         )
-
-    def same(self, other: Tree) -> bool:
-        """Equal node by node."""
-        ours, theirs = self.pack(), other.pack()
-        return len(ours) == len(theirs) and bool((ours == theirs).all())
 
 
 def constant(value: float = 0.0) -> Tree:

@@ -45,6 +45,7 @@ NEWCOMERS = (
     "requests-gateway",
     "jobs-ledger",
     "uncut",
+    "uptime",
     *(("wander",) if TORCH else ()),
 )  # whose contract tests are run
 CONTRACTS = (
@@ -52,6 +53,7 @@ CONTRACTS = (
     "tests/metrics/test_documentation.py",
     "tests/test_trace_formats.py",
     "tests/serving/test_backends.py",
+    "tests/serving/test_fronts.py",
     *(("tests/learning/test_loop.py",) if TORCH else ()),
     "-k",
     " or ".join((*NEWCOMERS, "page", "together", "apart")),
@@ -104,6 +106,7 @@ def test_every_recipe_adds_one_file_and_one_line_and_works(changed: Path) -> Non
         "A reader of job traces",
         "A device backend",
         "An agent",
+        "An endpoint",
     }
     done = children.run(children.python("-c", CHILD), env={"PYTHONPATH": str(changed)}, cwd=changed)
     assert done.returncode == 0, done.stderr

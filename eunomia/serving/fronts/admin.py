@@ -10,8 +10,10 @@ from typing import ParamSpec, TypeVar
 
 from aiohttp import web
 
+from eunomia.core.data import Json
 from eunomia.core.errors import ConfigError, OutputError
 from eunomia.serving.fronts.caller import caller_of
+from eunomia.serving.fronts.openapi import TENANT, operation
 from eunomia.serving.models.repository import MOST_NAMED
 from eunomia.serving.protocol.errors import BadRequest, NotFound, Unavailable
 from eunomia.serving.protocol.infer import read_json
@@ -25,8 +27,34 @@ T = TypeVar("T")
 HINT = re.compile(r"[A-Za-z0-9_-]{1,12}")
 
 
+PATHS: Json = {
+    "/v2/eunomia/tenants": {"get": operation("All tenants", keyed=True)},
+    "/v2/eunomia/tenants/{tenant}": {
+        "get": operation("What a tenant was granted", keyed=True, names=("tenant",)),
+        "put": operation("Add a tenant, or replace it whole: what the body leaves out goes back to its default",
+                          keyed=True, names=("tenant",), body=TENANT),
+        "delete": operation("Forget a tenant", keyed=True, names=("tenant",)),
+    },
+    "/v2/eunomia/tenants/{tenant}/keys": {
+        "get": operation("Keys, never in the clear", keyed=True, names=("tenant",)),
+        "post": operation("A new key, shown once; older ones stay", keyed=True, names=("tenant",), body={
+            "type": "object", "additionalProperties": False,
+            "properties": {"lifetime_s": {"type": "number", "exclusiveMinimum": 0}}}),
+        "delete": operation("Revoke all keys, or those of ?hint=, for good", keyed=True, names=("tenant",)),
+    },
+    "/v2/eunomia/tenants/{tenant}/keys/rotate": {
+        "post": operation("A new key; older ones end after grace_s, by default 0: at once", keyed=True,
+                           names=("tenant",), body={
+            "type": "object", "additionalProperties": False,
+            "properties": {"grace_s": {"type": "number", "minimum": 0, "default": 0}}})
+    },
+}  # fmt: skip
+
+
 class AdminFront:
     """Handlers; every one needs the role ``admin``, and a directory that can be changed."""
+
+    PATHS = PATHS
 
     def __init__(self, service: Service) -> None:
         self.service = service

@@ -13,12 +13,10 @@ from aiohttp.http_exceptions import BadHttpMessage
 from eunomia.core.data import Json
 from eunomia.core.version import __version__
 from eunomia.serving.devices.messages import Port, Ports
-from eunomia.serving.fronts.admin import AdminFront
+from eunomia.serving.fronts import fronts
 from eunomia.serving.fronts.caller import caller_of
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections
-from eunomia.serving.fronts.live import LiveFront
 from eunomia.serving.fronts.openapi import document
-from eunomia.serving.fronts.policy import PolicyFront
 from eunomia.serving.models.repository import VERSION
 from eunomia.serving.protocol.errors import BadRequest, ServingError, TooLarge
 from eunomia.serving.protocol.infer import read_json, read_request, write_response
@@ -75,8 +73,8 @@ class HttpFront:
                 web.post("/v2/systemsharedmemory/region/{region}/unregister", self._unregister),
             ]
         )
-        for front in (AdminFront(self.service), LiveFront(self.service), PolicyFront(self.service)):
-            app.add_routes(front.routes())
+        for front in fronts():
+            app.add_routes(front(self.service).routes())
         for prefix in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
             app.add_routes(
                 [

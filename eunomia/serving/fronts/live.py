@@ -9,6 +9,7 @@ from aiohttp import web
 
 from eunomia.core.data import Json
 from eunomia.serving.fronts.caller import caller_of
+from eunomia.serving.fronts.openapi import operation
 from eunomia.serving.observe.twin import exported
 from eunomia.serving.service import Service
 from eunomia.serving.tenants.grants import Grant
@@ -23,8 +24,16 @@ SECURITY = {
 }
 
 
+PATHS: Json = {
+    "/v2/eunomia/state": {"get": operation("What the live page draws", keyed=True)},
+    "/v2/eunomia/twin": {"get": operation("Block times and recorded traffic, for a digital twin", keyed=True)},
+}  # fmt: skip
+
+
 class LiveFront:
     """``/`` is the page, ``/v2/eunomia/state`` what it asks for. A tenant sees itself, an administrator all."""
+
+    PATHS = PATHS
 
     def __init__(self, service: Service) -> None:
         self.service = service

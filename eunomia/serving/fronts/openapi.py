@@ -5,6 +5,7 @@ from __future__ import annotations
 from eunomia.core.data import Json
 from eunomia.core.version import __version__
 from eunomia.serving.devices.messages import DATATYPES
+from eunomia.serving.fronts import fronts
 from eunomia.serving.protocol.infer import MAX_NAME, MAX_RANK, MAX_TENSORS
 from eunomia.serving.tenants.content import LIMITS, MOST, SLO
 
@@ -89,68 +90,42 @@ POLICY: Json = {
 def document() -> Json:
     """The whole document, version 3.1."""
     paths: Json = {
-        "/v2": {"get": _operation("Name, version, extensions")},
-        "/v2/health/live": {"get": _operation("200 = the process answers")},
-        "/v2/health/ready": {"get": _operation("200 = requests are welcome", also=(503,))},
-        "/v2/repository/index": {"post": _operation("Networks and their state", keyed=True, body={"type": "object"})},
-        "/v2/repository/models/{model}/load": {"post": _operation("Load anew", keyed=True, names=("model",))},
-        "/v2/repository/models/{model}/unload": {"post": _operation("Out of service", keyed=True, names=("model",))},
-        "/v2/models/stats": {"get": _operation("Statistics of all networks", keyed=True)},
-        "/v2/systemsharedmemory/status": {"get": _operation("The caller's regions", keyed=True)},
-        "/v2/systemsharedmemory/unregister": {"post": _operation("Forget all regions", keyed=True)},
+        "/v2": {"get": operation("Name, version, extensions")},
+        "/v2/health/live": {"get": operation("200 = the process answers")},
+        "/v2/health/ready": {"get": operation("200 = requests are welcome", also=(503,))},
+        "/v2/repository/index": {"post": operation("Networks and their state", keyed=True, body={"type": "object"})},
+        "/v2/repository/models/{model}/load": {"post": operation("Load anew", keyed=True, names=("model",))},
+        "/v2/repository/models/{model}/unload": {"post": operation("Out of service", keyed=True, names=("model",))},
+        "/v2/models/stats": {"get": operation("Statistics of all networks", keyed=True)},
+        "/v2/systemsharedmemory/status": {"get": operation("The caller's regions", keyed=True)},
+        "/v2/systemsharedmemory/unregister": {"post": operation("Forget all regions", keyed=True)},
         "/v2/systemsharedmemory/region/{region}/register": {
-            "post": _operation("Register a region", keyed=True, names=("region",), body={
+            "post": operation("Register a region", keyed=True, names=("region",), body={
                 "type": "object", "required": ["key", "byte_size"], "properties": {
                     "key": {"type": "string"}, "offset": {"type": "integer", "minimum": 0},
                     "byte_size": {"type": "integer", "minimum": 1}}})
         },
         "/v2/systemsharedmemory/region/{region}/status": {
-            "get": _operation("One region", keyed=True, names=("region",))
+            "get": operation("One region", keyed=True, names=("region",))
         },
         "/v2/systemsharedmemory/region/{region}/unregister": {
-            "post": _operation("Forget a region", keyed=True, names=("region",))
+            "post": operation("Forget a region", keyed=True, names=("region",))
         },
-        "/v2/eunomia/state": {"get": _operation("What the live page draws", keyed=True)},
-        "/v2/eunomia/twin": {"get": _operation("Block times and recorded traffic, for a digital twin", keyed=True)},
-        "/v2/eunomia/tenants": {"get": _operation("All tenants", keyed=True)},
-        "/v2/eunomia/tenants/{tenant}": {
-            "get": _operation("What a tenant was granted", keyed=True, names=("tenant",)),
-            "put": _operation("Add a tenant, or replace it whole: what the body leaves out goes back to its default",
-                              keyed=True, names=("tenant",), body=TENANT),
-            "delete": _operation("Forget a tenant", keyed=True, names=("tenant",)),
-        },
-        "/v2/eunomia/tenants/{tenant}/keys": {
-            "get": _operation("Keys, never in the clear", keyed=True, names=("tenant",)),
-            "post": _operation("A new key, shown once; older ones stay", keyed=True, names=("tenant",), body={
-                "type": "object", "additionalProperties": False,
-                "properties": {"lifetime_s": {"type": "number", "exclusiveMinimum": 0}}}),
-            "delete": _operation("Revoke all keys, or those of ?hint=, for good", keyed=True, names=("tenant",)),
-        },
-        "/v2/eunomia/tenants/{tenant}/keys/rotate": {
-            "post": _operation("A new key; older ones end after grace_s, by default 0: at once", keyed=True,
-                               names=("tenant",), body={
-                "type": "object", "additionalProperties": False,
-                "properties": {"grace_s": {"type": "number", "minimum": 0, "default": 0}}})
-        },
-        "/v2/eunomia/policy": {
-            "get": _operation("The policy that serves, and those before it", keyed=True),
-            "put": _operation("Put another policy in: a registered name, or the files of a checkpoint", keyed=True,
-                              also=(409,), body=POLICY),
-        },
-        "/v2/eunomia/policy/rollback": {"post": _operation("Back to the policy before", keyed=True)},
-        "/metrics": {"get": _operation("Prometheus' text", keyed=True)},
+        "/metrics": {"get": operation("Prometheus' text", keyed=True)},
     }  # fmt: skip
     for prefix, names in (("/v2/models/{model}", ("model",)),
                           ("/v2/models/{model}/versions/{version}", ("model", "version"))):  # fmt: skip
-        paths[prefix] = {"get": _operation("Inputs and outputs", keyed=True, names=names)}
-        paths[f"{prefix}/ready"] = {"get": _operation("200 = ready", names=names, also=(503,))}
-        paths[f"{prefix}/config"] = {"get": _operation("Configuration", keyed=True, names=names)}
-        paths[f"{prefix}/stats"] = {"get": _operation("Statistics", keyed=True, names=names)}
+        paths[prefix] = {"get": operation("Inputs and outputs", keyed=True, names=names)}
+        paths[f"{prefix}/ready"] = {"get": operation("200 = ready", names=names, also=(503,))}
+        paths[f"{prefix}/config"] = {"get": operation("Configuration", keyed=True, names=names)}
+        paths[f"{prefix}/stats"] = {"get": operation("Statistics", keyed=True, names=names)}
         paths[f"{prefix}/infer"] = {
-            "post": _operation(
+            "post": operation(
                 "Run a network", keyed=True, names=names, body=INFER, also=(413, 429, 500, 503, 504)
             )
         }
+    for front in fronts():
+        paths |= front.PATHS
     return {
         "openapi": "3.1.0",
         "info": {"title": "Eunomia", "version": __version__, "description": "The Open Inference Protocol, and tenants"},
@@ -159,13 +134,13 @@ def document() -> Json:
     }  # fmt: skip
 
 
-def _operation(
+def operation(
     summary: str, *, keyed: bool = False, names: tuple[str, ...] = (), body: Json | None = None,
     also: tuple[int, ...] = (),
 ) -> Json:  # fmt: skip
     """One operation; every answer that is not 200 carries one sentence."""
     statuses = {*((400, 401, 403, 404, 413, 503) if keyed else (404,)), *also}
-    operation: Json = {
+    written: Json = {
         "summary": summary,
         "responses": {"200": {"description": "done"}, **{
             str(status): {"description": "refused", "content": {"application/json": {"schema": ERROR}}}
@@ -173,12 +148,12 @@ def _operation(
         }},
     }  # fmt: skip
     if keyed:
-        operation["security"] = [{"key": []}]
+        written["security"] = [{"key": []}]
     if names:
-        operation["parameters"] = [
+        written["parameters"] = [
             {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
             for name in names
         ]
     if body is not None:
-        operation["requestBody"] = {"content": {"application/json": {"schema": body}}}
-    return operation
+        written["requestBody"] = {"content": {"application/json": {"schema": body}}}
+    return written

@@ -14,6 +14,7 @@ from eunomia.core.data import Json
 from eunomia.core.errors import OutputError
 from eunomia.serving.dispatch.shelf import Conflict, Placed, PolicyShelf, check_files, stamped
 from eunomia.serving.fronts.caller import caller_of
+from eunomia.serving.fronts.openapi import POLICY, operation
 from eunomia.serving.protocol.errors import BadRequest, Unavailable
 from eunomia.serving.protocol.infer import read_json
 from eunomia.serving.service import Service
@@ -22,8 +23,20 @@ KEYS = ("name", "files", "evidence", "instead_of")
 MAX_EVIDENCE = 64 * 1024
 
 
+PATHS: Json = {
+    "/v2/eunomia/policy": {
+        "get": operation("The policy that serves, and those before it", keyed=True),
+        "put": operation("Put another policy in: a registered name, or the files of a checkpoint", keyed=True,
+                          also=(409,), body=POLICY),
+    },
+    "/v2/eunomia/policy/rollback": {"post": operation("Back to the policy before", keyed=True)},
+}  # fmt: skip
+
+
 class PolicyFront:
     """Which policy serves; put another in; take it back."""
+
+    PATHS = PATHS
 
     def __init__(self, service: Service) -> None:
         self.service = service

@@ -7,6 +7,7 @@ import numpy as np
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import build_problem
 from eunomia.learning.episodes import Episode
+from eunomia.learning.loop import Trained
 from eunomia.workload.model import DnnModel
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement, Slo
@@ -43,3 +44,8 @@ class ToySampler:
 
     def validation(self) -> list[Episode]:
         return [episode(seed) for seed in range(4)]
+
+
+def gain_of(done: Trained) -> float:
+    """Mean paired difference of a training's best policy to its start, on validation."""
+    return float((done.values - done.start_values).mean())

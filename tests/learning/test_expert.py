@@ -21,7 +21,7 @@ from eunomia.learning.observation.table import JOB, START
 from eunomia.learning.policy.bases import base_weights
 from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.learning.policy.weights import Weights
-from tests.learning.deployment import ToySampler, episode
+from tests.learning.deployment import ToySampler, episode, gain_of
 
 RULE = "edf+f+eft+g1.0"
 STAGE = StageConfig(trainer="expert", episodes=2, share=0.5)
@@ -125,7 +125,7 @@ def test_descent_finds_the_feature_that_tells_good_from_bad() -> None:
 def test_a_hidden_layer_is_taught_too_and_holding_where_asked() -> None:
     agent = expert(base_weights(RULE).with_network("hidden", 3, 1), hold=True)
     taught = train(agent, Plan(1, 1))
-    assert agent.weights(taught.tensors).kind == "hidden" and taught.gain >= 0.0
+    assert agent.weights(taught.tensors).kind == "hidden" and gain_of(taught) >= 0.0
 
 
 def test_what_cannot_be_taught_is_refused() -> None:

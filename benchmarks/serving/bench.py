@@ -25,13 +25,14 @@ class Bench:
     """
 
     def __init__(self, name: str, options: Options, *, crowded: bool = False) -> None:
-        self.name, self.again = name, "resume" not in options.given
+        self.name, self.again, self.quick = name, "resume" not in options.given, options.quick
         self.busiest = self.before = os.getloadavg()[0]
         self.crowded = crowded
         pin(cores().front)
 
     def piece(self, compute: Callable[[], Result], **what: object) -> Result:
         """A part of the measurement, kept on disk under ``what``; a table of anything that JSON can say."""
+        what = {**what, "quick": self.quick}
         found = kept(f"serving-{self.name}", what, compute, "serving", self.again)
         self.look()
         return found

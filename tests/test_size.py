@@ -16,7 +16,7 @@ CEILINGS = {
     "functions with more than 8 parameters, not compiled": 0,
     "functions with 8 or more parameters, compiled ones too": 51,
     "uses of Any": 267,
-    "fmt: skip": 167,
+    "fmt: skip": 165,
     "import circles": 0,
     "guide words": 40_000,
     "lines of the longest file": 369,

@@ -68,17 +68,26 @@ def distill(
 def facts(done: Distilled) -> Data:
     """What came of it, as plain data."""
     means = {name: float(column.mean()) for name, column in done.values.items()}
-    return {"rules": str(done.path), "leaves": done.rules.leaves, "means": means, "share_of_gain": done.share,
-            "fidelity": done.fidelity}  # fmt: skip
+    return {
+        "rules": str(done.path),
+        "leaves": done.rules.leaves,
+        "means": means,
+        "share_of_gain": done.share,
+        "fidelity": done.fidelity,
+    }
 
 
 def _print_result(done: Distilled) -> None:
     made, means = done.rules.made, facts(done)["means"]
-    say(f"{done.rules.leaves} leaves; agreement with {made['teacher']} where the rules lead: "
-        f"{', '.join(f'{name} {value:.3f}' for name, value in done.fidelity.items())}")  # fmt: skip
-    say(f"test, {len(done.values['rules'])} traces: {made['heuristic']} {100 * means['heuristic']:.2f}, "
+    say(
+        f"{done.rules.leaves} leaves; agreement with {made['teacher']} where the rules lead: "
+        f"{', '.join(f'{name} {value:.3f}' for name, value in done.fidelity.items())}"
+    )
+    say(
+        f"test, {len(done.values['rules'])} traces: {made['heuristic']} {100 * means['heuristic']:.2f}, "
         f"teacher {100 * made['teacher_gain']:+.2f} +-{100 * made['teacher_gain_half_width']:.2f}, "
-        f"rules {100 * made['rules_gain']:+.2f} +-{100 * made['rules_gain_half_width']:.2f}")  # fmt: skip
+        f"rules {100 * made['rules_gain']:+.2f} +-{100 * made['rules_gain_half_width']:.2f}"
+    )
     if done.share == done.share:
         say(f"share of the teacher's gain in closed loop: {100 * done.share:.0f} %")
     say(f"rules -> {done.path}")
@@ -98,9 +107,18 @@ def rules(
 
     found = load_rules(file)
     if as_json:
-        print_json({"name": found.name, "leaves": found.leaves, "terms": found.terms, "place": found.place,
-                    "gate": found.gate, "rules": {part: to_text(found.trees[part]) for part in PARTS},
-                    "edited": found.edited, "made": found.made})  # fmt: skip
+        print_json(
+            {
+                "name": found.name,
+                "leaves": found.leaves,
+                "terms": found.terms,
+                "place": found.place,
+                "gate": found.gate,
+                "rules": {part: to_text(found.trees[part]) for part in PARTS},
+                "edited": found.edited,
+                "made": found.made,
+            }
+        )
         return
     say(f"{found.name}: {found.leaves} leaves, placement {found.place}, gate {found.gate:g} of the bandwidth")
     say("score of a waiting sub-job =")

@@ -38,9 +38,10 @@ def resumable(folder: Path) -> Iterator[None]:
     except KeyboardInterrupt:
         kept = any(folder.glob("*/*.safetensors"))
         raise Stopped(
-            f"stopped; what is finished is kept in {folder}, run the same command again to go on" if kept
+            f"stopped; what is finished is kept in {folder}, run the same command again to go on"
+            if kept
             else "stopped before the first step was finished: nothing is kept, the same command begins anew"
-        ) from None  # fmt: skip
+        ) from None
 
 
 def register(app: typer.Typer) -> None:

@@ -2,8 +2,8 @@
 
 A place draws: 1 to 32 accelerators of 1 to 3 types (one place in eight: GPUs), 4 to 128 GB/s, a contention model, 1
 to 6 tenants with 1 to 3 networks of the zoo each, deadlines of 1.2 to 14 isolated times, Poisson or bursty arrivals,
-load 0.5 to 2, one of three latenesses. The rival is the best of ``RULES`` on a validation trace of the place. Few traces a
-place: read the means, and the worst places by name.
+load 0.5 to 2, one of three latenesses. The rival is the best of ``RULES`` on a validation trace of the place. With few
+traces a place, read the means, and the worst places by name.
 """
 
 from __future__ import annotations

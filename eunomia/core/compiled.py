@@ -35,7 +35,7 @@ def compiled(function: Callable[P, R], /) -> Compiled[P, R]: ...
 
 @overload
 def compiled(
-    *, error_model: str = "python", fastmath: set[str] | bool = False
+    *, error_model: str = "python", fastmath: set[str] | bool = False, keep: bool = True
 ) -> Callable[[Callable[P, R]], Compiled[P, R]]: ...
 
 
@@ -45,11 +45,14 @@ def compiled(
     *,
     error_model: str = "python",
     fastmath: set[str] | bool = False,
+    keep: bool = True,
 ) -> Compiled[P, R] | Callable[[Callable[P, R]], Compiled[P, R]]:
     """Compile on first use. ``error_model``: ``numpy`` divides by zero as NumPy does, ``python`` raises.
 
     ``fastmath``: what the compiler may take for granted of floats (LLVM's names), for instance that sums may be
-    added in any order; then the last bits can differ between machines.
+    added in any order; then the last bits can differ between machines. ``keep``: False where only compiled functions
+    call it: its machine code then lies inside theirs. A function under ``fastmath`` that was kept would be linked
+    where it is found on disk and inlined where it is not, and last bits would depend on which came first.
 
     The cache knows a change by the file of the function that was called: after editing one that it calls in another
     file, touch the caller's. numba refuses to keep machine code where it finds no folder that it may write, as in a
@@ -59,7 +62,7 @@ def compiled(
     def compile_later(function: Callable[P, R]) -> Compiled[P, R]:
         made: Compiled[P, R]
         try:
-            made = njit(cache=True, error_model=error_model, fastmath=fastmath)(function)
+            made = njit(cache=keep, error_model=error_model, fastmath=fastmath)(function)
         except RuntimeError:
             made = njit(error_model=error_model, fastmath=fastmath)(function)
         return made

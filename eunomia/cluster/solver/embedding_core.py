@@ -36,7 +36,7 @@ from eunomia.cluster.solver.embedding_lines import (
 from eunomia.cluster.solver.embedding_step import REGULAR, factor, left_over, once
 from eunomia.core.compiled import compiled
 
-jitted = compiled(error_model="numpy")
+jitted = compiled(error_model="numpy", keep=False)  # parts of ``embed``
 LONGEST, SHORTEST = 0.999, 1e-6  # bounds of that step
 LEAST_CENTRING = 1e-4
 TOLERANCE = 1e-8
@@ -116,7 +116,7 @@ def space_needed(kinds: int, rows: int) -> int:
     return lines * rows + 8 * (kinds + 1) + 8 * kinds
 
 
-@jitted
+@compiled(error_model="numpy")
 def embed(jobs, grid, live, cost, passes, exact, feasible, early, space):  # type: ignore[no-untyped-def]
     """Iterate to ECOS' exit conditions on the scaled programme.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from eunomia.cluster.solver.embedding_step import jitted
+from eunomia.cluster.solver.embedding_step import ANY_ORDER, jitted
+from eunomia.core.compiled import compiled
 
 SCALING_PASSES = 3
 
@@ -14,7 +15,7 @@ def _root(largest):  # type: ignore[no-untyped-def]
     return 1.0 if largest < 1e-6 else np.sqrt(largest)
 
 
-@jitted
+@compiled(error_model="numpy", fastmath=ANY_ORDER)
 def ruiz(sign, time, fair, load, edge):  # type: ignore[no-untyped-def]
     """Scale rows and columns towards equal largest entries, in place; returns what columns and rows were divided by."""
     J, G = time.shape

@@ -10,7 +10,8 @@ import numpy as np
 from eunomia.cluster.solver.small_system import eliminate
 from eunomia.core.compiled import compiled
 
-jitted = compiled(error_model="numpy", fastmath={"reassoc", "contract", "nsz", "nnan"})
+ANY_ORDER = {"reassoc", "contract", "nsz", "nnan"}
+jitted = compiled(error_model="numpy", fastmath=ANY_ORDER, keep=False)  # parts of ``embed``, kept with it
 CHUNK = 1024
 REGULAR = 7e-8  # ECOS' static regularisation: part of where it stops
 

@@ -236,3 +236,16 @@ def test_a_warm_start_changes_steps_and_not_the_optimum(leaving: int) -> None:
     assert solve_shares(rest, warm=warm).report.steps == 0  # begins at its own optimum
     warm.forget()
     assert solve_shares(rest, warm=warm).report.steps == cold.report.steps
+
+
+def test_what_may_sum_in_any_order_is_kept_as_one_piece() -> None:
+    """Kept alone, it would be inlined or linked by what the disk holds, and last bits would follow."""
+    from eunomia.cluster.solver import embedding_core, embedding_lines, embedding_scaling, embedding_step
+
+    kept = {
+        name
+        for module in (embedding_core, embedding_lines, embedding_scaling, embedding_step)
+        for name, found in vars(module).items()
+        if hasattr(found, "py_func") and type(found._cache).__name__ != "NullCache"
+    }
+    assert kept == {"embed", "ruiz", "eliminate"}  # the last one sums in the order written

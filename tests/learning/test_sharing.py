@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from eunomia.contract.contention import CONTENTION
 from eunomia.contract.contention.model import Demand
 from eunomia.learning.observation import sharing, table
-from eunomia.learning.policy.learned import APART
+from eunomia.learning.policy.learned import WITHOUT_SHARING
 
 DEMANDS = st.lists(st.one_of(st.just(0.0), st.floats(0.01, 8.0)), min_size=1, max_size=8)
 
@@ -74,5 +74,5 @@ def test_nothing_is_lost_where_bandwidth_suffices() -> None:
 
 
 def test_every_contention_mode_in_which_something_is_shared_has_a_way() -> None:
-    assert {*sharing.WAY_OF, *APART} == set(CONTENTION)
+    assert {*sharing.WAY_OF, *WITHOUT_SHARING} == set(CONTENTION)
     assert set(sharing.WAY_OF.values()) == set(sharing.WAYS)

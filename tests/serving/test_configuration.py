@@ -208,7 +208,7 @@ def test_after_a_stop_the_file_of_the_database_is_complete(tmp_path: Path) -> No
     assert [path.name for path in (tmp_path / "state").iterdir()] == ["tenants.db"]
     shutil.copy(tmp_path / "state" / "tenants.db", tmp_path / "backup.db")
     directory = DatabaseDirectory(f"sqlite:///{tmp_path / 'backup.db'}")
-    assert {grant.name for grant in directory.all()} == {"gold", "root"}
+    assert {grant.name for grant in directory.all()} == {"gold", "silver", "root"}
     assert directory.by_key(answer["key"]) == directory.by_name("gold")
     directory.close()
 

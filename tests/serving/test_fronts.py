@@ -11,6 +11,7 @@ import pytest
 
 from eunomia.serving.fronts import FRONTS
 from eunomia.serving.fronts.openapi import document
+from tests.patience import PATIENCE_S
 from tests.serving.live import running
 
 PAGE = ("get", "/")  # for people, not in the document
@@ -18,7 +19,7 @@ PAGE = ("get", "/")  # for people, not in the document
 
 def status(url: str) -> int:
     try:
-        with urlopen(url, timeout=30.0) as answer:
+        with urlopen(url, timeout=PATIENCE_S) as answer:
             return int(answer.status)
     except HTTPError as error:
         return error.code

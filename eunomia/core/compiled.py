@@ -51,8 +51,8 @@ def compiled(
 
     ``fastmath``: what the compiler may take for granted of floats (LLVM's names), for instance that sums may be
     added in any order; then the last bits can differ between machines. ``keep``: False where only compiled functions
-    call it: its machine code then lies inside theirs. A function under ``fastmath`` that was kept would be linked
-    where it is found on disk and inlined where it is not, and last bits would depend on which came first.
+    call it: its machine code then lies inside theirs. Under ``fastmath``, a part that is kept is linked where the
+    disk has it, and inlined where not. Last bits would then depend on which came first.
 
     The cache knows a change by the file of the function that was called: after editing one that it calls in another
     file, touch the caller's. numba refuses to keep machine code where it finds no folder that it may write, as in a

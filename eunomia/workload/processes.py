@@ -22,6 +22,7 @@ ARRIVALS = Registry(
         "diurnal": "eunomia.workload.arrivals:Diurnal",
         "profile": "eunomia.workload.arrivals:Profile",
         "periodic": "eunomia.workload.arrivals:Periodic",
+        "replay": "eunomia.workload.arrivals:Replay",
         "closed_loop": "eunomia.workload.closed_loop:ClosedLoop",
         "moca": "eunomia.workload.paced:MocaStreams",
         "aurora": "eunomia.workload.paced:AuroraStreams",

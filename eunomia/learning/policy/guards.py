@@ -2,14 +2,12 @@
 
 The alarm judges what the policy decides on: sub-jobs that can still meet their deadline, and those of their features
 that the policy reads (``Weights.judged``). A decision point is *strange* if more than SHARE of the judged features of
-some such sub-job lie outside the training range: low..high of the checkpoint, widened by MARGIN of its width. The
+some such sub-job lie outside the training range: low..high of the checkpoint, widened (weights.py). The
 share of strange points, averaged over about 1/RATE decisions, is compared with the alarm level. Above it the policy
 answers with its heuristic, until the average has fallen to half the level.
 """
 
 from __future__ import annotations
-
-import numpy as np
 
 from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.jit import jitted
@@ -17,7 +15,7 @@ from eunomia.inference.kernel.memory import Record
 from eunomia.learning.observation.table import HOPELESS, JOB
 from eunomia.learning.policy import weights as at
 
-SHARE, MARGIN, RATE = 0.15, 0.25, 0.01
+SHARE, RATE = 0.15, 0.01
 AVERAGE, ALARMED = 4, 5  # places in system.memory
 N_JOB = len(JOB)
 
@@ -25,19 +23,16 @@ N_JOB = len(JOB)
 @jitted
 def _outside(jobs: Floats, block: Floats) -> float:
     """Largest share of judged features outside the training range, over sub-jobs: independent of their order."""
-    worst, judged = 0, 0
-    for f in range(N_JOB):
-        judged += block[at.HIGH + f] < np.inf
+    worst = 0
     for i in range(len(jobs)):
         if jobs[i, HOPELESS] != 0.0:
             continue
         outside = 0
         for f in range(N_JOB):
-            room = MARGIN * (block[at.HIGH + f] - block[at.LOW + f])
-            if jobs[i, f] < block[at.LOW + f] - room or jobs[i, f] > block[at.HIGH + f] + room:
+            if jobs[i, f] < block[at.LOW + f] or jobs[i, f] > block[at.HIGH + f]:
                 outside += 1
         worst = max(worst, outside)
-    return worst / max(judged, 1)
+    return worst / block[at.JUDGED]  # type: ignore[no-any-return]
 
 
 @jitted

@@ -33,8 +33,9 @@ PLACES = ("any_idle", "eft", "eft_ca")
 INPUTS = len(JOB) + len(GLOBAL)
 
 # Head of the block.
-(KIND, UNITS, PLACE, GATE, RESIDUAL, STARVE, COLLECT, ALARM, WAY, APART) = range(10)
-HEAD = 10
+(KIND, UNITS, PLACE, GATE, RESIDUAL, STARVE, COLLECT, ALARM, WAY, APART, JUDGED) = range(11)
+HEAD = 11
+MARGIN = 0.25  # by which training ranges are widened for the alarm, of their width
 # What the compiled policy counts, from COUNTERS on.
 COUNTED = ("decisions", "starts", "holds", "forced", "invalid", "strange", "alarms", "promoted", "unshared")
 (DECISIONS, STARTS, HOLDS, FORCED, INVALID, STRANGE, ALARMS, PROMOTED, UNSHARED) = range(len(COUNTED))
@@ -132,9 +133,11 @@ class Weights:
         block[ALARM] = alarm
         judged = self.judged
         judged[list(also)] = True
+        block[JUDGED] = max(1.0, float(np.sum(judged & np.isfinite(self.high))))
         low, high = np.where(judged, self.low, -np.inf), np.where(judged, self.high, np.inf)
+        room = MARGIN * (high - low)
         places = ((BASE, self.base), (JOB_AT, self.job), (PAIR_AT, self.pair), (START_AT, self.start),
-                  (SHARE_AT, self.share), (LOW, low), (HIGH, high), (CENTRE, self.centre),
+                  (SHARE_AT, self.share), (LOW, low - room), (HIGH, high + room), (CENTRE, self.centre),
                   (INVERSE, 1.0 / self.spread))  # fmt: skip
         for at, values in places:
             block[at : at + len(values)] = values

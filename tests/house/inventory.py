@@ -3,9 +3,9 @@
 
 ::
 
-    python inventory.py take before.json --checkout ../before
-    python inventory.py take after.json --checkout .
-    python inventory.py compare before.json after.json > table.md    # exit status 1 if something is gone
+    python tests/house/inventory.py take before.json --checkout ../before
+    python tests/house/inventory.py take after.json --checkout .
+    python tests/house/inventory.py compare before.json after.json > table.md    # exit status 1 if something is gone
 
 A program runs at the checkout and answers with names by kind: of the package, its modules, the command line with its
 flags, configuration keys, registries and entry points, policies, networks, traces, metrics, tables and columns of a
@@ -90,7 +90,7 @@ def main() -> int:
     verbs = parser.add_subparsers(required=True, dest="verb")
     taking = verbs.add_parser("take")
     taking.add_argument("out", type=Path)
-    taking.add_argument("--checkout", type=Path, default=Path(__file__).resolve().parents[1])
+    taking.add_argument("--checkout", type=Path, default=Path(__file__).resolve().parents[2])
     comparing = verbs.add_parser("compare")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)

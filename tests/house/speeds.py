@@ -1,5 +1,5 @@
 # ruff: noqa: E501, E731, B905, SIM105
-"""Speeds of two checkouts, measured alternately: ``python speeds.py BEFORE AFTER [--pairs 9] [--only WORD] [--scale 1.0]``.
+"""Speeds of two checkouts, measured alternately: ``python tests/house/speeds.py BEFORE AFTER [--pairs 9] [--only WORD] [--scale 1.0]``.
 
 One process per checkout lives through the whole run; both do the same work in turns (A B, B A, A B, ...). Each line gives
 the median over pairs of after / before with its quartiles and extremes: above 1 = slower. Times are those of the manifest

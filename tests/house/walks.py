@@ -1,5 +1,5 @@
 # ruff: noqa: E501, E731, B905, SIM105
-"""Files entered and returns of four walks through the code: ``python walks.py CHECKOUT [CHECKOUT ...]``.
+"""Files entered and returns of four walks through the code: ``python tests/house/walks.py CHECKOUT [CHECKOUT ...]``.
 
 Definition. A reader follows the program and reads every function (of eunomia, compiled code, class bodies and module
 bodies left out) when it is called for the first time. Functions read one after the other in one file are one stay.

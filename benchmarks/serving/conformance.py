@@ -19,8 +19,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from benchmarks.page import ROOT
-from benchmarks.serving import fuzz
 from benchmarks.table import Cell, Options, Table, table
+from tests.serving import fuzz
 from tests.serving.fuzz_targets import TARGETS
 
 TESTS = {

@@ -71,9 +71,8 @@ def against_peers(scale: float) -> Iterator[list[Cell]]:
     """8 accelerators of 4 types, 50 clients in closed loop, EDF on the fastest idle accelerator, chains."""
     costs = synthetic.cost_table(synthetic.networks(branching=False))
     sizes = {"compiled": 250_000, "heapq": 40_000, "simpy": 4_000}
-    works = {
-        n: synthetic.closed_loop(costs, int(scale * size) + synthetic.CLIENTS) for n, size in sizes.items()
-    }
+    counts = {name: int(scale * size) + synthetic.CLIENTS for name, size in sizes.items()}
+    works = {name: synthetic.closed_loop(costs, count) for name, count in counts.items()}
     plain = {n: plain_work(costs, works[n], synthetic.Platform()) for n in ("heapq", "simpy")}
     runs: dict[str, Callable[[], object]] = {
         "compiled": compiled(works["compiled"], False, "edf", LEAN),
@@ -138,9 +137,7 @@ def under_load(scale: float) -> Iterator[list[Cell]]:
     count = int(scale * 40_000)
     r = synthetic.poisson(costs, max(count // 8, 500), 1.0)
     burst = RequestTable(r.agreements, r.pair, np.zeros(len(r)), r.relative_deadline_s)
-    rate = (
-        len(burst) / compiled(burst, False, "fcfs", LEAN)().end_s
-    )  # load 1.0 = saturated, first come first served
+    rate = len(burst) / compiled(burst, False, "fcfs", LEAN)().end_s  # load 1.0 = saturated under FCFS
     for policy in ("edf", "edf+f", "edf+f+eft"):
         for load in LOADS:
             run = compiled(synthetic.poisson(costs, count, load * rate), False, policy, LEAN)

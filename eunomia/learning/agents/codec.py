@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import UnknownNameError
 from eunomia.learning.observation.table import JOB, PAIR, SHARE, START
 from eunomia.learning.policy.weights import Weights, network_shapes
-
-Floats = npt.NDArray[np.float64]
 
 FEATURES = {"job": JOB, "pair": PAIR, "start": START, "share": SHARE}
 # A step of 1 in the search changes a weight by this much: start margins are shares of B, scores are not.

@@ -15,9 +15,8 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from eunomia.core.arrays import Floats
 
 
 @dataclass(frozen=True, eq=False)

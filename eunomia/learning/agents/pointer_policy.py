@@ -10,7 +10,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from eunomia.contract.view import Assign, View
-from eunomia.learning.agents.served import Floats, Served, Shapes, relu
+from eunomia.core.arrays import Floats
+from eunomia.learning.agents.served import Served, Shapes, relu
 from eunomia.learning.encodings import Choice, encoding
 from eunomia.learning.gym.stage import BOUND
 from eunomia.learning.observation.plain import observe

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Floats
 from eunomia.learning.card import Card, Parts, check_tensors
 
-Floats = npt.NDArray[np.float64]
 Shapes = dict[str, tuple[int, ...]]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import PolicyError
 from eunomia.inference.kernel import loop, modes
 from eunomia.inference.kernel.layout import KERNEL
@@ -21,7 +21,6 @@ from eunomia.learning.observation.table import GLOBAL, JOB, PAIR
 from eunomia.learning.policy.learned import compiled_decision
 from eunomia.learning.rewards import DURATION, REQUESTS, no_tally
 
-Floats = npt.NDArray[np.float64]
 AT_REST = -2  # of ``counts``: this episode is not stepped
 
 

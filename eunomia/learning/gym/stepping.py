@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
+from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.inference.kernel import memory
 from eunomia.inference.kernel.jit import compile_cached, jitted
 from eunomia.inference.kernel.layout import DROPPED, HIT, UNFINISHED
@@ -23,9 +24,6 @@ from eunomia.learning.observation.groups import by_deadline
 from eunomia.learning.observation.pairs import describe_pair, finish_times
 from eunomia.learning.observation.table import CROWDED, JOB, LAXITY_RATIO
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 Marks = npt.NDArray[np.uint8]
 
 N_JOB = len(JOB)

@@ -13,11 +13,10 @@ import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from eunomia.core.arrays import Flags
 from eunomia.learning.gym.env import Draw, Info, spaces_of
 from eunomia.learning.gym.stage import Actions, Seen, Stage
 from eunomia.learning.rewards import HITS, MISSES, RewardSettings
-
-Flags = npt.NDArray[np.bool_]
 
 
 class SchedulingVectorEnv(VectorEnv[Seen, Any, Any]):

@@ -18,19 +18,10 @@ import torch
 from torch import Tensor
 
 from eunomia.config.algorithm import PlacementAlgorithm
-from eunomia.core.arrays import Floats
+from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.inference.environments.edge_cloud.case import Case
 from eunomia.inference.environments.edge_cloud.world import Goals, World
-from eunomia.learning.agents.a3c.policy import (
-    BASE,
-    DEFER,
-    PAIR,
-    Flags,
-    Ints,
-    PreferencePlacement,
-    observe,
-    shapes,
-)
+from eunomia.learning.agents.a3c.policy import BASE, DEFER, PAIR, PreferencePlacement, observe, shapes
 
 DECAY = 0.99  # of RMSprop
 GRADIENT = 5.0  # greatest norm

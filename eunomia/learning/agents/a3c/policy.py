@@ -14,15 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from eunomia.core.arrays import Floats
+from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.inference.environments.edge_cloud.rules import Answer
 from eunomia.inference.environments.edge_cloud.world import World
 from eunomia.learning.agents.served import Served, Shapes, relu
-
-Flags = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 
 BASE, DEFER = 4.0, -2.0
 PAIR = (

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.contract.view import Assign, View
+from eunomia.core.arrays import Flags, Floats
 from eunomia.core.errors import ConfigError
-from eunomia.learning.agents.served import Floats, Served, Shapes, relu
+from eunomia.learning.agents.served import Served, Shapes, relu
 from eunomia.learning.observation.plain import observe, pair_features
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, TIME_LEFT, VERSION
 
-Flags = npt.NDArray[np.bool_]
 Whole = npt.NDArray[np.int64]
 REACH = 8.0
 

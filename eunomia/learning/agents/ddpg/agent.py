@@ -13,9 +13,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from eunomia.config.algorithm import RelmasAlgorithm
+from eunomia.core.arrays import Floats
 from eunomia.learning.agents import Context
 from eunomia.learning.agents.ddpg.episode import Exploration, Replay, Rewarded, Transitions, transitions
-from eunomia.learning.agents.ddpg.features import Floats, inputs
+from eunomia.learning.agents.ddpg.features import inputs
 from eunomia.learning.agents.ddpg.learner import BATCH, Learner
 from eunomia.learning.agents.ddpg.policy import RelmasPolicy
 from eunomia.learning.episodes import Episode

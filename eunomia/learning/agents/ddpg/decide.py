@@ -21,9 +21,10 @@ import numpy.typing as npt
 
 from eunomia.contract.view import SYSTEM
 from eunomia.core.addresses import block_of, block_record
+from eunomia.core.arrays import Floats, Ints
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Record
-from eunomia.learning.agents.ddpg.features import N_JOB, Floats, Ints, describe
+from eunomia.learning.agents.ddpg.features import N_JOB, describe
 from eunomia.learning.observation.groups import by_deadline
 from eunomia.learning.policy.decide import FINISHED, LEFT, NOW, STARTED, already_decided
 

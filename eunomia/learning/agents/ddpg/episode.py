@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import PolicyError
 from eunomia.inference.outcome import Outcome
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.agents.ddpg.decide import EXPLORE, LOGGED, SERVE, TEACH, Singles
-from eunomia.learning.agents.ddpg.features import JOB, Floats, Ints, inputs
+from eunomia.learning.agents.ddpg.features import JOB, inputs
 from eunomia.learning.agents.ddpg.policy import RelmasPolicy
 from eunomia.learning.agents.ddpg.tally import tallies
 from eunomia.learning.episodes import Episode

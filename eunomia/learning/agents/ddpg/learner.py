@@ -29,8 +29,9 @@ import torch
 from torch import Tensor, nn
 
 from eunomia.config.algorithm import RelmasAlgorithm
+from eunomia.core.arrays import Floats
 from eunomia.learning.agents.ddpg.episode import Batch
-from eunomia.learning.agents.ddpg.features import Floats, inputs
+from eunomia.learning.agents.ddpg.features import inputs
 from eunomia.learning.agents.torch_state import TorchState, descend, follow, seeded
 from eunomia.learning.state import Entry
 

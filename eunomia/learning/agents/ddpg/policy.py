@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.contract.view import Assign, View
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError, PlatformError
 from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.setup import DECIDE, Rules
@@ -26,7 +27,7 @@ from eunomia.inference.policies.compiled import ask
 from eunomia.inference.policies.knowledge import Knowledge
 from eunomia.learning.agents.ddpg.decide import COUNTED, HEAD, decide
 from eunomia.learning.agents.ddpg.features import VERSION, inputs, names
-from eunomia.learning.agents.served import Floats, Served, Shapes
+from eunomia.learning.agents.served import Served, Shapes
 
 # Folders of what the decision calls.
 FOLDERS = ("inference/kernel", "learning/observation", "learning/policy", "learning/agents/ddpg")

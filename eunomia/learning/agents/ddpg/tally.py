@@ -9,8 +9,8 @@ or late. Its weight is what the pair lacked then.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from eunomia.core.arrays import Floats, Ints
 from eunomia.inference.kernel.layout import DROPPED, HIT, UNFINISHED, Records
 from eunomia.inference.outcome import Outcome
 from eunomia.inference.problem import Jobs
@@ -18,9 +18,6 @@ from eunomia.learning import rewards
 from eunomia.learning.objectives import promised
 from eunomia.metrics.indicators import TOLERANCE, sli
 from eunomia.workload.tenant import Slo
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 def tallies(outcome: Outcome, times_s: Floats, late_tick: Ints) -> Floats:

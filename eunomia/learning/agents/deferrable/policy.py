@@ -21,11 +21,11 @@ import numpy.typing as npt
 
 from eunomia.contract.traits import PREPARE, forget
 from eunomia.contract.view import Assign, Policy, View
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.inference.policies.knowledge import Knowledge
 from eunomia.learning.card import Card, Parts
 
-Floats = npt.NDArray[np.float64]
 FEATURES = (
     "urgency",  # share of the start window on its best accelerator that is over
     "length",  # run time / mean run time of the deployed networks, at most 4

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from eunomia.contract.view import SYSTEM
 from eunomia.core.addresses import block_of, block_record
+from eunomia.core.arrays import Floats, Ints
 from eunomia.inference.kernel.jit import compile_cached, jitted
 from eunomia.inference.kernel.memory import Record, slot_at
 from eunomia.inference.kernel.noise import uniform
@@ -39,8 +40,6 @@ from eunomia.learning.policy import decide as policy
 from eunomia.learning.policy.learned import FOLDERS, LearnedPolicy
 from eunomia.learning.policy.weights import Weights
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Singles = npt.NDArray[np.float32]
 
 MOST = 8  # candidates per decision point

@@ -17,13 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.core.arrays import Floats
 from eunomia.learning.agents.codec import Codec
 from eunomia.learning.agents.expert.labels import Labels
 from eunomia.learning.observation.table import DEMAND_SHARE, GLOBAL, PAIR
 from eunomia.learning.policy.network import REACH
 from eunomia.learning.policy.weights import Weights
-
-Floats = npt.NDArray[np.float64]
 
 HEAT, SLACK = 0.1, 0.05
 BATCH = 512  # decision points

@@ -56,8 +56,9 @@ BENCHMARKS: dict[str, str] = {  # name -> module
 def about(name: str) -> str:
     """What a benchmark measures, in one line; its module is read, not loaded."""
     path = Path(__file__).parent / f"{BENCHMARKS[name].replace('.', '/')}.py"
-    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    return text.partition("\n")[0].rstrip(":")
+    return (
+        (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0].rstrip(":")
+    )
 
 
 def find(name: str) -> Benchmark:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 CEILINGS = {
     "lines of learning": 8_250,
-    "lines of benchmarks and studies": 7_415,
+    "lines of benchmarks and studies": 7_900,
     "functions with more than 8 parameters, not compiled": 0,
     "functions with 8 or more parameters, compiled ones too": 51,
     "uses of Any": 267,

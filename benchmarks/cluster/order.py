@@ -114,8 +114,10 @@ def train(generations: int) -> tuple[float, ...]:
     for generation in range(generations):
         drawn = rng.choice(TRAIN, DRAWN, replace=False).tolist()
         asked = search.ask()
-        each = [float(np.mean(costs(Learned(tuple(map(float, w))), drawn))) for w in asked]
-        found = [cost + PENALTY * float(w @ w) for cost, w in zip(each, asked, strict=True)]
+        found = [
+            float(np.mean(costs(Learned(tuple(map(float, w))), drawn)) + PENALTY * float(w @ w))
+            for w in asked
+        ]
         search.tell(asked, found)
         print(f"generation {generation}: best {min(found):.4f}", flush=True)
     return tuple(round(float(w), 4) for w in search.result.xfavorite)

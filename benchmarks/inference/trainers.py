@@ -46,8 +46,9 @@ class Place:
     def episode(self, seed: int) -> Episode:
         """One trace."""
         models = ("yolo-lite", "kws-res8")
-        asked = {n: [{"model": m, "deadline_factor": f} for m in models] for n, f in LEVELS.items()}
-        tenants = [tenant(name, models=facts) for name, facts in asked.items()]
+        tenants = [
+            tenant(n, models=[{"model": m, "deadline_factor": f} for m in models]) for n, f in LEVELS.items()
+        ]
         return scenario_episode(scenario("small", tenants, lanes(2, 16.0), self.load, 0.8), seed, REQUESTS)
 
 
@@ -77,9 +78,12 @@ def measure(options: Options) -> Iterator[Table]:
         cpu_s = float(np.mean([one["cpu_s"] for one in facts])) if facts else None
         gates = [one["validation"] for one in facts]
         ends = [(gate.get("start_mean", math.nan), gate["heuristic_mean"] + gate["gain"]) for gate in gates]
-        each = [float(found[card].mean()) for card in cards.get(name, [])]
-        spread = interval(each) if each else float(values.mean())
-        less = [None if n == name else paired_difference(values, rival) for n, rival in rivals.items()]
+        spread = (
+            interval([float(found[card].mean()) for card in cards[name]]) if facts else float(values.mean())
+        )
+        less = [
+            paired_difference(values, rival) if other != name else None for other, rival in rivals.items()
+        ]
         rows.append([name, cpu_s, *(np.mean(ends, axis=0).tolist() if ends else (None, None)), spread, *less])
     notes = [
         f"`{rule}` is the best of {len(GATED)} gated rules on validation. {len(seeds)} seeds of each trainer."

@@ -9,6 +9,7 @@ from eunomia.core.schemas_cluster import CLUSTER_TABLES
 SCHEMA_VERSION = 1
 
 _name = pa.dictionary(pa.int32(), pa.string())
+_points = pa.list_(pa.struct([("feature", pa.string()), ("points", pa.float64())]))
 
 REQUESTS = pa.schema(
     [
@@ -58,6 +59,55 @@ DECISIONS = pa.schema(
         ("waiting", pa.int64()),  # sub-jobs ready before the choice, the chosen one included
         ("demand_bytes_s", pa.float64()),  # estimated demand of running layers before the choice
         ("free_in_s", pa.list_(pa.float64())),  # (S,) estimated time left per accelerator, 0 = idle
+        # from here on: of policies that score features; null for others
+        ("decided_by", _name),  # score, base (nothing is learned), alarm or invalid (a guard took the base)
+        ("score", pa.float64()),  # of the chosen sub-job; the highest goes first
+        ("score_base", pa.float64()),  # what the base's weights give; the rest is learned
+        ("score_network", pa.float64()),  # what a network or trees add to the sum of weight x value
+        (
+            "terms",  # the largest of the score
+            pa.list_(
+                pa.struct([("feature", pa.string()), ("weight", pa.float64()), ("value", pa.float64())])
+            ),
+        ),
+        ("place_margin", pa.float64()),  # how much worse the next accelerator is; null = there is no other
+        (
+            "start_margin",
+            pa.float64(),
+        ),  # started because it is at least 0, or because nothing runs; null = no gate
+        ("bandwidth_used", pa.float64()),  # D / B before the choice, starts of the same instant included
+        (
+            "rivals",  # the first of those who were not started
+            pa.list_(
+                pa.struct(
+                    [
+                        ("request", pa.int64()),
+                        ("layer", pa.int32()),
+                        ("fate", pa.string()),  # lost, kept (for ``wanted``, which is busy) or held
+                        ("wanted", pa.int32()),  # null = unknown
+                        ("late", pa.bool_()),  # hopeless, and therefore last
+                        ("score", pa.float64()),
+                        ("points", _points),  # largest differences, the chosen one's term minus its term
+                    ]
+                )
+            ),
+        ),
+        (
+            "held",  # the last sub-job held since the decision before; null = none
+            pa.struct(
+                [
+                    ("request", pa.int64()),
+                    ("layer", pa.int32()),
+                    ("time_s", pa.float64()),
+                    ("margin", pa.float64()),
+                    ("bandwidth_used", pa.float64()),
+                    (
+                        "points",
+                        _points,
+                    ),  # largest terms of the margin, beside the gate and the bandwidth used
+                ]
+            ),
+        ),
     ]
 )
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from eunomia.core.arrays import Records
 from eunomia.inference.options import EngineOptions
+from eunomia.inference.policies.reasons import Reasons
 from eunomia.inference.problem import Problem
 
 
@@ -31,4 +32,5 @@ class Outcome:
     saturated_s: float  # time with D > B
     bytes_moved: float
     wall_s: float
+    reasons: Reasons | None = None  # of a policy that notes them
     decision_wall_s: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))  # stepped: per ask

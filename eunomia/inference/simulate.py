@@ -29,6 +29,7 @@ from eunomia.inference.outcome import Outcome
 from eunomia.inference.policies import load_policy, policy_name
 from eunomia.inference.policies.knowledge import knowledge_of
 from eunomia.inference.policies.ordering import fcfs
+from eunomia.inference.policies.reasons import Reasons
 from eunomia.inference.problem import Problem, build_problem
 from eunomia.workload.requests import RequestTable
 
@@ -158,6 +159,7 @@ class Engine:
             float(k["saturated_s"]),
             float(k["bytes_moved"]),
             wall_s,
+            self.companion if isinstance(self.companion, Reasons) else None,
             np.array(decision_wall_s),
         )
 

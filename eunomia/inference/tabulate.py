@@ -12,6 +12,7 @@ import pyarrow as pa
 from eunomia.core.schemas import ACCELERATORS, COSTS, DECISIONS, REQUESTS, SUBJOBS
 from eunomia.inference.kernel.layout import OUTCOMES
 from eunomia.inference.outcome import Outcome
+from eunomia.inference.tabulate_reasons import reason_columns
 
 Numbers: TypeAlias = npt.NDArray[np.float64 | np.int64 | np.bool_]
 Column: TypeAlias = Numbers | pa.Array
@@ -88,7 +89,7 @@ def _decisions(outcome: Outcome) -> pa.Table:
     columns["decision"] = np.arange(len(rows))
     offsets = pa.array(np.arange(len(rows) + 1) * free_in_s.shape[1], pa.int32())
     columns["free_in_s"] = pa.ListArray.from_arrays(offsets, pa.array(free_in_s.ravel()))
-    return _table(columns, DECISIONS)
+    return _table({**columns, **reason_columns(outcome.reasons, len(rows))}, DECISIONS)
 
 
 def _accelerators(outcome: Outcome) -> pa.Table:

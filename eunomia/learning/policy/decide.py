@@ -21,17 +21,19 @@ from eunomia.core.addresses import block_of
 from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Record
+from eunomia.inference.policies.reasons import KEPT, is_noting, note_hold, note_start, who_waits
 from eunomia.learning.observation.compiled import observe
 from eunomia.learning.observation.pairs import describe_pair, finish_times
 from eunomia.learning.observation.sharing import describe_share, lost_work
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, SHARE, START_JOB
 from eunomia.learning.policy import weights as at
-from eunomia.learning.policy.guards import is_strange, note_ranges
+from eunomia.learning.policy.guards import ALARMED, is_strange, note_ranges
 from eunomia.learning.policy.network import evaluate
 from eunomia.learning.policy.trees import ORDER_TREE, PLACE_TREE, START_TREE, ask_tree
 
 TRIED = 16
 N_JOB, N_PAIR, N_GLOBAL, N_SHARE = len(JOB), len(PAIR), len(GLOBAL), len(SHARE)
+ASKED = np.array(START_JOB)
 ANY_IDLE, EFT, EFT_CA = range(len(at.PLACES))
 weights_of = block_of(SYSTEM, 0, np.float64)  # the policy's numbers, as weights.py lays them out
 NOW, STARTED, LEFT, FINISHED = range(4)  # places in system.memory: the last instant that was decided
@@ -148,7 +150,7 @@ def place_job(
     layer_s: float, accelerators: Record, system: Record, block: Floats, learned: bool, finish_s: Floats,
     seen: Floats, y: Floats,
 ) -> int:  # fmt: skip
-    """The accelerator for one sub-job, busy or not; -1 = none. Leaves its pair features in ``y``."""
+    """The accelerator for one sub-job, busy or not; -1 = none. Leaves pair features in ``y``, costs in ``finish_s``."""
     bandwidth = system.bandwidth_bytes_s
     slow = max(1.0, running / bandwidth)
     least_s, soonest_s = finish_times(latency_s, free_s, slow, finish_s)
@@ -156,6 +158,7 @@ def place_job(
     for s in range(len(free_s)):
         idle = free_s[s] == 0.0
         if latency_s[s] == np.inf or (block[at.PLACE] == ANY_IDLE and not idle):
+            finish_s[s] = np.inf
             continue
         value = finish_s[s]
         if block[at.PLACE] == ANY_IDLE:
@@ -173,6 +176,7 @@ def place_job(
             else:
                 for f in range(N_PAIR):
                     value -= block[at.PAIR_AT + f] * seen[f]
+        finish_s[s] = value
         if chosen < 0 or value < best or (value == best and idle and not best_idle):
             chosen, best, best_idle = s, value, idle
             for f in range(N_PAIR):
@@ -224,11 +228,17 @@ def _start_in_turn(scene: Scene, learned: bool, score: Floats, margin: Floats, a
     running, count, held, nothing_runs = system.demand_bytes_s, 0, 0, idle == lanes
     counters, bandwidth, way = block[at.COUNTERS :], system.bandwidth_bytes_s, int(block[at.WAY])
     standing = lost_work(way, lane_demand, bandwidth, rates)
+    noting = is_noting(system)
+    if noting:
+        by = 0 if learned else 1 if block[at.RESIDUAL] == 0.0 else 2 if system.memory[ALARMED] == 1.0 else 3
+        waiting = who_waits(ready, jobs, score, tier, system, block[at.BASE : at.PAIR_AT], by)
     while idle > 0 and held < TRIED:
-        if not learned and not nothing_runs and running > block[at.GATE] * bandwidth:
+        i, value = next_job(ready, tier, score, open_), block[at.GATE] - running / bandwidth
+        if i >= 0 and not learned and not nothing_runs and running > block[at.GATE] * bandwidth:
             counters[at.HOLDS] += 1.0
+            if noting:
+                note_hold(waiting, count, i, value, running / bandwidth, overall[:0])
             break
-        i = next_job(ready, tier, score, open_)
         if i < 0:
             break
         open_[i] = False
@@ -236,6 +246,8 @@ def _start_in_turn(scene: Scene, learned: bool, score: Floats, margin: Floats, a
             ready[i], latency_s[i], demand[i], jobs[i], overall, free_s, running, layer_s, accelerators, system,
             block, learned, finish_s, seen, y,
         )  # fmt: skip
+        if noting:
+            waiting.fate[i], waiting.wanted[i] = KEPT, s
         if s < 0 or free_s[s] > 0.0:
             continue
         if learned:
@@ -244,9 +256,14 @@ def _start_in_turn(scene: Scene, learned: bool, score: Floats, margin: Floats, a
             if not value >= 0.0 and not nothing_runs:
                 held += 1
                 counters[at.HOLDS] += 1.0
+                if noting:
+                    terms = block[at.START_AT : at.LOW] * np.concatenate((y, overall, jobs[i][ASKED], v))
+                    note_hold(waiting, count, i, value, running / bandwidth, terms)
                 continue
             if not value >= 0.0:
                 counters[at.FORCED] += 1.0
+        if noting:
+            note_start(waiting, count, i, finish_s, value, running / bandwidth)
         answer[count, 0], answer[count, 1] = i, s
         count += 1
         idle -= 1

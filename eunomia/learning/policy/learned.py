@@ -13,8 +13,9 @@ from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.setup import DECIDE, Rules
 from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE
+from eunomia.inference.policies.reasons import Reasons
 from eunomia.learning.observation.sharing import WAY_OF, WAYS
-from eunomia.learning.observation.table import JOB
+from eunomia.learning.observation.table import JOB, SHARE, START
 from eunomia.learning.policy import weights as at
 from eunomia.learning.policy.decide import decide
 from eunomia.learning.policy.weights import Weights
@@ -56,12 +57,13 @@ class LearnedPolicy:
         return LearnedPolicy, (self.weights, self.name, self.starve, self.alarm, self.shared)
 
     def attach(self, engine: Any) -> Any:
-        """A run begins: is there anything that its accelerators share, and how?"""
+        """A run begins: is there anything that its accelerators share, and how? Room for reasons, if it is recorded."""
         apart = self.shared and engine.problem.contention in WITHOUT_SHARING
         self.block[at.APART] = float(apart)
         self.block[at.WAY] = WAYS.index(WAY_OF.get(engine.problem.contention, WAYS[0]))
         self.block[at.COUNTERS + at.UNSHARED] += float(apart)
-        return None
+        room, system = len(engine.state["decisions"]), engine.state["system"]
+        return Reasons.of_run(room, JOB, (*START, *SHARE), system) if room else None
 
     @property
     def decide(self) -> Any:
@@ -85,10 +87,7 @@ class LearnedPolicy:
     @property
     def seen(self) -> tuple[Floats, Floats]:
         """Least and greatest value of each job feature while recording."""
-        size = len(JOB)
-        return self.block[at.SEEN_LOW : at.SEEN_LOW + size].copy(), self.block[
-            at.SEEN_HIGH : at.SEEN_HIGH + size
-        ].copy()
+        return self.block[at.SEEN_LOW : at.SEEN_HIGH].copy(), self.block[at.SEEN_HIGH : at.CENTRE].copy()
 
     def __call__(self, view: View) -> list[Assign]:
         """Ask the compiled function about one View."""

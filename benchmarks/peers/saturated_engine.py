@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush, heappushpop, heapreplace
 
-from tests.inference.peers.work import PlainWork
+from benchmarks.synthetic import PlainWork
 
 
 def run(work: PlainWork) -> tuple[int, float, list[float]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import simpy
 
-from tests.inference.peers.work import PlainWork
+from benchmarks.synthetic import PlainWork
 
 
 def run(work: PlainWork) -> tuple[int, float, list[float]]:

@@ -1,0 +1,240 @@
+"""Why a scoring policy decided as it did: one row per started layer, written by compiled code while a run is recorded.
+
+A policy that scores features (``score = sum of weight x value``, highest first) calls ``note_start`` when it starts a
+sub-job and ``note_hold`` when it starts none on purpose. Row n belongs to decision n of the run. It holds the largest
+terms of the score, and those who waited and were not started, in the policy's order: a *rival* that was to come
+earlier was held or is kept for a busy accelerator, a later one lost by its score.
+
+Where nothing is recorded there are no rows, and ``is_noting`` is False: the policy then does nothing of this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from eunomia.contract.view import SYSTEM
+from eunomia.core.addresses import block_of, give_blocks
+from eunomia.core.arrays import Flags, Floats, Ints, Records
+from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.memory import Record
+
+BLOCK = 1  # of the SYSTEM record, after the weights
+TERMS, RIVALS, POINTS = 6, 3, 3
+BY = (
+    "score",
+    "base",
+    "alarm",
+    "invalid",
+)  # what decided; base: nothing is learned, alarm and invalid: the guards
+FATES = ("lost", "kept", "held")  # of those who waited; kept: for an accelerator that is busy
+LOST, KEPT, HELD, STARTED = range(4)
+
+REASON = np.dtype(
+    [
+        ("by", "i8"),  # -1 = nothing was noted
+        ("score", "f8"),
+        ("base", "f8"),  # what the base's weights give
+        ("network", "f8"),  # what a network or a tree adds to the linear terms
+        ("feature", "i8", (TERMS,)),  # of the largest terms; -1 = none
+        ("weight", "f8", (TERMS,)),
+        ("value", "f8", (TERMS,)),
+        (
+            "place_margin",
+            "f8",
+        ),  # cost of the next accelerator - its cost, in earliest finish times; nan = no other
+        ("start_margin", "f8"),  # started because it is at least 0, or because nothing runs
+        ("used", "f8"),  # D / B before the start
+        ("rival_request", "i8", (RIVALS,)),  # -1 = none
+        ("rival_layer", "i8", (RIVALS,)),
+        ("rival_fate", "i8", (RIVALS,)),
+        ("rival_late", "i8", (RIVALS,)),
+        ("rival_wanted", "i8", (RIVALS,)),  # the accelerator that it is kept for; -1 = unknown
+        ("rival_score", "f8", (RIVALS,)),
+        ("rival_feature", "i8", (RIVALS, POINTS)),  # terms in which it differs most
+        ("rival_points", "f8", (RIVALS, POINTS)),  # the chosen one's term minus its term
+        ("held_request", "i8"),  # held since the decision before; -1 = none
+        ("held_layer", "i8"),
+        ("held_s", "f8"),  # when
+        ("held_margin", "f8"),
+        ("held_used", "f8"),
+        ("held_feature", "i8", (POINTS,)),
+        ("held_points", "f8", (POINTS,)),
+    ],
+    align=True,
+)
+_rows_of = block_of(SYSTEM, BLOCK, REASON)
+
+
+class Waiting(NamedTuple):
+    """Who waits at one decision: the View's rows, features (n, F), weights (F,), scores, tiers; what became of them."""
+
+    ready: Record
+    jobs: Floats
+    weight: Floats
+    base: Floats  # (F,) the part of the weights that is not learned
+    score: Floats
+    tier: Ints
+    fate: Ints
+    wanted: Ints  # the accelerator that the placement chose; -1 = none yet
+    by: int  # place in BY
+    rows: Record  # (decisions,) REASON
+    first: int  # row of the next start
+    now_s: float
+
+
+@jitted
+def is_noting(system: Record) -> bool:
+    """Whether this run keeps reasons."""
+    return system.block_bytes[BLOCK] > 0  # type: ignore[no-any-return]
+
+
+@jitted
+def who_waits(
+    ready: Record, jobs: Floats, score: Floats, tier: Ints, system: Record, weights: Floats, by: int
+) -> Waiting:
+    """Who waits at one decision. ``weights``: (2 F,) of the base, then those learned, which count where ``by`` is 0."""
+    base, n = weights[: len(weights) // 2], len(ready)
+    weight = base + weights[len(base) :] if by == 0 else base.copy()
+    fate, wanted, rows = np.zeros(n, np.int64), np.full(n, -1), _rows_of(system)
+    return Waiting(
+        ready, jobs, weight, base, score, tier, fate, wanted, by, rows, system.starts, system.now_s
+    )
+
+
+@jitted
+def _reason_at(waiting: Waiting, count: int) -> Record:
+    """The row of the start that follows ``count`` others of this round. Raises IndexError beyond the rows."""
+    if waiting.first + count >= len(waiting.rows):
+        raise IndexError("more layers were started than the run has")
+    return waiting.rows[waiting.first + count]
+
+
+@jitted
+def _largest(points: Floats, feature: Ints, size: Floats) -> None:
+    """Fill features and points of those that differ most from 0, the largest first; -1 and 0 where there are none."""
+    for k in range(len(feature)):
+        best = -1
+        for f in range(len(points)):
+            taken = False
+            for earlier in range(k):
+                taken = taken or feature[earlier] == f
+            if not taken and points[f] != 0.0 and (best < 0 or abs(points[f]) > abs(points[best])):
+                best = f
+        feature[k], size[k] = best, points[best] if best >= 0 else 0.0
+
+
+@jitted
+def _ahead(waiting: Waiting, taken: Flags) -> int:
+    """First sub-job that was not started and is not taken; -1 = none."""
+    best = -1
+    for j in range(len(waiting.score)):
+        if taken[j] or waiting.fate[j] == STARTED:
+            continue
+        if best >= 0:
+            later = waiting.tier[j] - waiting.tier[best]
+            lead = waiting.score[j] - waiting.score[best]
+            older = waiting.ready[j].sequence < waiting.ready[best].sequence
+            if later > 0 or (later == 0 and (lead < 0.0 or (lead == 0.0 and not older))):
+                continue
+        best = j
+    return best
+
+
+@jitted
+def _take(waiting: Waiting, taken: Flags, request: int) -> None:
+    """All sub-jobs of a request are told of once."""
+    for j in range(len(taken)):
+        taken[j] = taken[j] or waiting.ready[j].request == request
+
+
+@jitted
+def note_start(waiting: Waiting, count: int, i: int, cost: Floats, margin: float, used: float) -> None:
+    """Sub-job ``i`` starts as number ``count`` of its round.
+
+    ``cost``: (S,) what the placement minimises, inf = not able; ``margin``: of the start; ``used``: D / B before it.
+    """
+    reason, features = _reason_at(waiting, count), len(waiting.weight)
+    waiting.fate[i] = STARTED
+    points, linear, own = np.zeros(features), 0.0, 0.0
+    for f in range(features):
+        if waiting.weight[f] != 0.0:
+            points[f] = waiting.weight[f] * waiting.jobs[i, f]
+        if waiting.base[f] != 0.0:
+            own += waiting.base[f] * waiting.jobs[i, f]
+        linear += points[f]
+    reason.by, reason.score, reason.base = waiting.by, waiting.score[i], own
+    reason.network = waiting.score[i] - linear
+    feature, size = np.empty(TERMS, np.int64), np.empty(TERMS)
+    _largest(points, feature, size)
+    for k in range(TERMS):
+        f = feature[k]
+        reason.feature[k] = f
+        reason.weight[k] = waiting.weight[f] if f >= 0 else 0.0
+        reason.value[k] = waiting.jobs[i, f] if f >= 0 else 0.0
+    s, second = waiting.wanted[i], np.inf
+    for other in range(len(cost)):
+        if other != s:
+            second = min(second, cost[other])
+    unit = 1.0 if waiting.by == 0 else cost[s]  # the base minimises seconds
+    reason.place_margin = (second - cost[s]) / unit if second < np.inf and unit > 0.0 else np.nan
+    reason.start_margin, reason.used = margin, used
+    _note_rivals(reason, waiting, i, points)
+
+
+@jitted
+def _note_rivals(reason: Record, waiting: Waiting, i: int, points: Floats) -> None:
+    """The first other requests that go without; ``points``: terms of the chosen one."""
+    taken, gaps = np.zeros(len(waiting.score), np.bool_), np.zeros(len(points))
+    lost_by, lead = np.empty(POINTS, np.int64), np.empty(POINTS)
+    _take(waiting, taken, waiting.ready[i].request)
+    for r in range(RIVALS):
+        j = _ahead(waiting, taken)
+        if j < 0:
+            reason.rival_request[r] = -1
+            continue
+        _take(waiting, taken, waiting.ready[j].request)
+        for f in range(len(points)):
+            if waiting.weight[f] != 0.0:
+                gaps[f] = points[f] - waiting.weight[f] * waiting.jobs[j, f]
+        _largest(gaps, lost_by, lead)
+        reason.rival_request[r], reason.rival_layer[r] = waiting.ready[j].request, waiting.ready[j].layer
+        reason.rival_fate[r], reason.rival_late[r] = waiting.fate[j], waiting.ready[j].late
+        reason.rival_wanted[r], reason.rival_score[r] = waiting.wanted[j], waiting.score[j]
+        for k in range(POINTS):
+            reason.rival_feature[r, k], reason.rival_points[r, k] = lost_by[k], lead[k]
+
+
+@jitted
+def note_hold(waiting: Waiting, count: int, i: int, margin: float, used: float, points: Floats) -> None:
+    """Sub-job ``i`` is held. ``points``: what each feature adds to its margin, beside the gate and D / B."""
+    reason, job = _reason_at(waiting, count), waiting.ready[i]
+    waiting.fate[i] = HELD
+    feature, size = np.empty(POINTS, np.int64), np.empty(POINTS)
+    _largest(points, feature, size)
+    reason.held_request, reason.held_layer, reason.held_s = job.request, job.layer, waiting.now_s
+    reason.held_margin, reason.held_used = margin, used
+    for k in range(POINTS):
+        reason.held_feature[k], reason.held_points[k] = feature[k], size[k]
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """The rows of one run, and the names of what they number: features of scores, and of margins."""
+
+    rows: Records
+    scored: tuple[str, ...]
+    held: tuple[str, ...]
+
+    @classmethod
+    def of_run(
+        cls, decisions: int, scored: tuple[str, ...], held: tuple[str, ...], system: Records
+    ) -> Reasons:
+        """Room for ``decisions`` rows, entered into the SYSTEM record of a run; alive as long as this object."""
+        rows = np.zeros(max(1, decisions), REASON)
+        for name in ("by", "rival_request", "held_request"):
+            rows[name] = -1
+        give_blocks(system, [rows], BLOCK)
+        return cls(rows, scored, held)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +14,7 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
+from llvmlite.binding import Linkage
 
 from eunomia.contract.view import READY, SYSTEM
 from eunomia.core.errors import ConfigError
@@ -20,6 +25,7 @@ from eunomia.inference.kernel.signatures import compile_key
 
 SIGNATURE = numba.float64(numba.float64)
 FACTOR = 2.0
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -138,3 +144,71 @@ def test_without_a_compiler_there_is_no_engine(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
     with pytest.raises(ConfigError, match="NUMBA_DISABLE_JIT"):
         compiled(times(3.0))
+
+
+def large(factor: float) -> Callable[[float], float]:
+    """Too large to be inlined: a part that stands in machine code under a name."""
+
+    def scaled(x: float) -> float:
+        small = 0.0
+        for n in range(9):
+            small += math.sin(x + n) * math.cos(x - small) * math.exp(-abs(x)) + math.tan(x) * math.atan(
+                x * n
+            )
+            small += (
+                math.log1p(abs(x)) * math.tanh(x + small) + math.asinh(x) * math.erf(x) + math.hypot(x, n)
+            )
+            small -= math.sinh(x + n) * math.cosh(x - n) + math.lgamma(abs(x) + n + 1) * math.exp(-n * n)
+            small /= 2.0 + math.sin(n) * math.cos(small) + math.exp(-abs(small)) * math.atan2(x, 1.0 + n)
+            small -= math.erfc(x) * math.expm1(-abs(small)) + math.acosh(2.0 + abs(x)) * math.log(3.0 + n)
+        return factor * x if small == small else small
+
+    return scaled
+
+
+def by_part(factor: float) -> Callable[[float], float]:
+    scaled = jit.jitted(large(factor))
+
+    def run(x: float) -> float:
+        return scaled(x) + scaled(-2.0 * x)  # type: ignore[no-any-return]
+
+    return run
+
+
+def by_address(dispatcher: Any) -> Callable[[float], float]:
+    """As the event loop calls a policy."""
+    (made,) = dispatcher.overloads.values()
+    address = made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name)
+    return ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(address)
+
+
+PROCESS = """
+import sys
+from tests.inference.test_machine_code import by_address, by_part, compiled
+
+made = [compiled(by_part(float(factor))) for factor in sys.argv[1:]]
+for run, loaded in made:
+    print(loaded, run(-1.0), by_address(run)(-1.0))
+"""
+
+
+def test_code_of_two_processes_keeps_apart_in_a_third(folder: Path) -> None:
+    """Two processes give their functions the same names: each makes its first one."""
+
+    def process(*factors: str) -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "-c", PROCESS, *factors], env={**os.environ, "NUMBA_CACHE_DIR": str(folder)},
+            cwd=ROOT, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return done.stdout.splitlines()
+
+    assert process("3.0") == ["0 3.0 3.0"]
+    assert process("5.0") == ["0 5.0 5.0"]
+    assert process("3.0", "5.0") == ["1 3.0 3.0", "1 5.0 5.0"]
+
+
+def test_no_part_is_exported(folder: Path) -> None:
+    """The linker would take another process's part of the same name for it."""
+    (made,) = compiled(by_part(3.0))[0].overloads.values()
+    linked = [f.linkage for f in made.library._final_module.functions if "scaled" in f.name]
+    assert linked == [Linkage.internal]

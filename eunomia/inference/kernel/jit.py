@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 from typing import ParamSpec, TypeVar
 
 from numba import config, njit
@@ -16,7 +17,7 @@ from numba import config, njit
 from eunomia.core.compiled import Compiled
 from eunomia.core.errors import ConfigError
 from eunomia.inference.kernel.bounds import refuse_negative_indices
-from eunomia.inference.kernel.machine_code import MachineCode
+from eunomia.inference.kernel.machine_code import MachineCode, identity
 from eunomia.inference.kernel.parts import WholeCompiler, part
 
 refuse_negative_indices()
@@ -64,6 +65,22 @@ def _no_collections() -> Iterator[None]:
             gc.enable()
 
 
+def _under_own_name(function: Callable[P, R], content: str) -> Callable[P, R]:
+    """A copy whose name says what it holds. numba adds a count of this process, and another's code may have it, too."""
+    if not isinstance(function, FunctionType):
+        return function
+    copy = FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    copy.__kwdefaults__, copy.__module__ = function.__kwdefaults__, function.__module__
+    copy.__qualname__ = f"{function.__qualname__}.{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+    return copy
+
+
 def compile_cached(function: Callable[P, R], signature: object, name: str, *folders: str) -> Compiled[P, R]:
     """Compile for one signature, or load the machine code from the cache.
 
@@ -71,6 +88,8 @@ def compile_cached(function: Callable[P, R], signature: object, name: str, *fold
     """
     if config.DISABLE_JIT:
         raise ConfigError("NUMBA_DISABLE_JIT is set, but the engine is compiled code; unset it and run again")
+    with suppress(ValueError):  # nothing to know it by
+        function = _under_own_name(function, repr((name, identity(function, set()), str(signature))))
     dispatcher = njit(error_model="numpy", pipeline_class=WholeCompiler)(function)
     with suppress(RuntimeError, ValueError):  # typed at a prompt, no folder, or nothing to know it by
         dispatcher._cache = MachineCode(function, name, source_stamp(*folders))

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+from llvmlite.binding import Linkage
 from numba import _dynfunc, njit
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
@@ -62,13 +63,21 @@ class PartLowering(NativeLowering):  # type: ignore[misc]
 
 
 class WholeLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """Machine code of an outermost function and its parts, optimised in one go instead of twice."""
+    """Machine code of an outermost function and its parts, optimised in one go instead of twice.
+
+    Its parts are its own. numba exports them under names that count the functions of a process, and the linker takes
+    the first definition of a name that it has met: code from the disk, made by two processes, would share parts that
+    one function made with different constants around them (contention.py).
+    """
 
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
         made = self._codegen._module_pass_manager()
+        for function in self._final_module.functions:
+            if function.linkage == Linkage.linkonce_odr and not function.is_declaration:
+                function.linkage = Linkage.internal
         passes, *builder = made if isinstance(made, tuple) else (made,)  # numba before 0.62: no builder
         passes.run(self._final_module, *builder)
 

@@ -26,7 +26,7 @@ demo: $(VENV)/.core ## create .venv, install the light core, compare the policie
 
 test: $(VENV)/.torch $(VENV)/.system lint ## install what the tests need, check style and types, run all tests
 	@echo "== running the tests on the cores of this machine (a few minutes)"
-	@$(BIN)/python -m pytest -q -n auto --dist loadfile $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -n auto --dist loadfile --max-worker-restart 0 $(PYTEST_ARGS)
 
 lint: $(VENV)/.test ## check format, style, spelling, words, types and who imports whom
 	@echo "== checking style, spelling, words, types and imports"

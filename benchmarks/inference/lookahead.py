@@ -29,7 +29,6 @@ from eunomia.inference.simulate import Engine, simulate_problem
 from eunomia.learning.episodes import Episode
 from eunomia.metrics.statistics import Estimate, Floats, interval
 from eunomia.study.inference.bench import prepare
-from eunomia.study.learning.scenarios import first_requests
 
 SETS, LOADS = ("moca-light", "moca-heavy", "moca-mixed"), (0.85, 1.0, 1.15, 1.3)
 BARE = tuple(
@@ -110,7 +109,7 @@ def problem_of(tenants: Mapping[str, str], load: float, seed: int, requests: int
     level = {"deadline": "qos_m", "deadline_alpha": 2.5}
     made = [tenant(name, 500.0, model_set=models, **level) for name, models in tenants.items()]
     bench = prepare(scenario("lookahead", made, lanes(4, 36.0), load))
-    asked = first_requests(bench.requests(seed), requests)
+    asked = bench.requests(seed).first(requests)
     return build_problem(asked, bench.machine.table, bench.machine, OPTIONS)
 
 

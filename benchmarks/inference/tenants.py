@@ -26,7 +26,6 @@ from eunomia.metrics.bounds import BoundOptions, attainment_bound
 from eunomia.metrics.statistics import Estimate, Floats, interval
 from eunomia.study.inference.bench import prepare
 from eunomia.study.inference.run import engine_options
-from eunomia.study.learning.scenarios import first_requests
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Slo
 
@@ -62,7 +61,7 @@ def bounded(task: tuple[Place, int]) -> Result:
     place, seed = task
     made = place.scenario()
     bench, targets = prepare(made), place.episode(seed).problem.jobs.slo_target
-    r = first_requests(bench.requests(seed), REQUESTS)
+    r = bench.requests(seed).first(REQUESTS)
     promised = tuple(replace(a, slo=Slo(float(t))) for a, t in zip(r.agreements, targets, strict=True))
     asked = RequestTable(promised, r.pair, r.arrival_s, r.relative_deadline_s, r.priority, r.deferrable)
     mode = engine_options(made, seed, "requests").contention

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.contract.rows import CompiledDecide, CompiledKey
+from eunomia.contract.view import Policy
 
 T = TypeVar("T")
 
@@ -38,6 +39,11 @@ RESET: Trait[Callable[[int], object] | None] = Trait(
 )
 PREPARE: Trait[Callable[[Any], object] | None] = Trait(
     "prepare", None, "called before each run with networks and costs (policies/knowledge.py)"
+)
+CHOOSE: Trait[Callable[..., Policy] | None] = Trait(
+    "choose",
+    None,
+    "called before each run with problem and options; the policy that it returns runs in its place",
 )
 CHARGE_S: Trait[float] = Trait(
     "charge_s", 0.0, "scheduler time [s] that its last answer cost; the engine charges it"
@@ -81,8 +87,8 @@ WARM_UP: Trait[Callable[[], object] | None] = Trait(
 )
 
 TRAITS: tuple[Trait[Any], ...] = (
-    NAME, RESET, PREPARE, CHARGE_S, PERIOD_S, PERIOD_MODE, SHARING, PARAMETERS, BLOCKS, RULES, KEY, DECIDE, DECIDE_TICK,
-    ATTACH, WORK_CONSERVING, STEADY, GENERATION, COUNTS, WARM_UP,
+    NAME, RESET, PREPARE, CHOOSE, CHARGE_S, PERIOD_S, PERIOD_MODE, SHARING, PARAMETERS, BLOCKS, RULES, KEY, DECIDE,
+    DECIDE_TICK, ATTACH, WORK_CONSERVING, STEADY, GENERATION, COUNTS, WARM_UP,
 )  # fmt: skip
 
 

@@ -99,6 +99,14 @@ def build_problem(
     )
 
 
+def with_requests(problem: Problem, requests: RequestTable) -> Problem:
+    """The same platform, networks, beliefs and promises under other requests of the same agreements."""
+    jobs, before = _jobs(requests, problem.table), problem.jobs
+    assert requests.agreements == problem.requests.agreements, "promises belong to agreements"
+    kept = {name: getattr(before, name) for name in Jobs._fields if name.startswith("slo_")}
+    return problem._replace(jobs=jobs._replace(**kept), requests=requests)
+
+
 def _column(table: CostTable, name: str) -> int:
     if name not in table.types:
         raise PlatformError(

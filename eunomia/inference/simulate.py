@@ -199,6 +199,7 @@ def simulate_problem(
 ) -> Outcome:
     """Run one problem under one policy; the problem stays as it is.
 
+    ``choose`` gets problem and options first, and gives the policy that runs (rehearsal.py).
     ``prepare`` hands networks and platform to a policy that has it, ``reset`` the seed; after each call, its
     ``charge_s`` [s], if it has one, is charged as scheduler time, unless measured time is. ``sharing`` names
     the contention mode of a policy that throttles memory traffic itself (MoCA's split). ``period_s`` and
@@ -206,6 +207,8 @@ def simulate_problem(
     policy that cannot decide at ticks: queueing rules, and compiled ones without ``decide_tick``.
     """
     chosen = load_policy(policy)
+    if (choose := traits.CHOOSE.of(chosen)) is not None:
+        chosen = choose(problem, options)
     sharing = traits.SHARING.of(chosen)
     if sharing is not None and CONTENTION[problem.contention].replaceable:
         problem = problem._replace(contention=sharing)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from eunomia.core.errors import ConfigError, UnknownNameError
+from eunomia.inference.rehearsal import EVENTS
 from eunomia.learning import card as cards
 from eunomia.learning.policy.bases import TERMS, with_promise
 from eunomia.learning.policy.checkpoint import Checkpoint
@@ -21,7 +22,7 @@ def shipped() -> list[str]:
     return sorted(path.stem for path in SHIPPED.glob("*.json"))
 
 
-def load_policy(name: str | Path, starve: float = math.inf, alarm: float = ALARM) -> Any:
+def load_policy(name: str | Path, starve: float = math.inf, alarm: float = ALARM, budget: int = 0) -> Any:
     """A policy by its name or by the path of its card, ready for the engine; its guards are on.
 
     ``starve``: requests older than this many isolated times go before all others (inf = never). ``alarm``: see
@@ -35,7 +36,7 @@ def load_policy(name: str | Path, starve: float = math.inf, alarm: float = ALARM
         return found
     seen = found.facts.get("contention", [])
     shared = bool(seen) and not set(seen) & set(WITHOUT_SHARING)
-    return LearnedPolicy(found.weights, found.name, starve, alarm, shared)
+    return LearnedPolicy(found.weights, found.name, starve, alarm, shared, budget)
 
 
 def _find(name: str | Path) -> Path:
@@ -67,7 +68,11 @@ def card_of(name: str | Path) -> cards.Card:
 
 
 def eunomia(
-    promise: str = "none", strength: float = 2.0, starve: float = math.inf, alarm: float = ALARM
+    promise: str = "none",
+    strength: float = 2.0,
+    starve: float = math.inf,
+    alarm: float = ALARM,
+    rehearse: float = EVENTS,
 ) -> LearnedPolicy:
     """Learned: a score of set features, a placement and a decision to hold, trained by CMA-ES for the hit rate.
 
@@ -75,13 +80,14 @@ def eunomia(
     little missing as possible, ``max_min`` = the worst as little broken as possible: the policy trained for it, where
     one ships, else ``keep``, ``mend``, ``level``: terms set by hand (policy/bases.py) that join the score;
     ``strength``: how much they weigh against hits. Begins as a gated heuristic and falls back to it on states unlike
-    those of its training.
+    those of its training. ``rehearse``: simulated events, at most, in which it tries itself and rules on traffic like
+    the one stated, and leaves the run to the best (inference/rehearsal.py); 0 = never.
     """
     trained = f"eunomia-{promise.replace('_', '-')}"
     if promise in TERMS and trained in shipped():
         found: LearnedPolicy = load_policy(trained, starve, alarm)
         return found
-    policy: LearnedPolicy = load_policy("eunomia", starve, alarm)
+    policy: LearnedPolicy = load_policy("eunomia", starve, alarm, int(rehearse) if promise == "none" else 0)
     if promise == "none":
         return policy
     weights = with_promise(policy.weights, TERMS.get(promise, promise), strength)

@@ -9,22 +9,33 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
-from eunomia.workload.arrivals import Replay
+from eunomia.workload.arrivals import ArrivalProcess, Diurnal, Mmpp, Periodic, Poisson, Profile, Replay
 from eunomia.workload.closed_loop import ClosedLoop
 from eunomia.workload.paced import Paced, dispatch, expected_dispatches
+from eunomia.workload.processes import Arrivals
 from eunomia.workload.quantity import positive
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.stream import Stream
 from eunomia.workload.tenant import Agreement
 
 MAX_REQUESTS = 20_000_000
+FIRST_STATED = 2**64  # seeds of runs end at 2**63
+DRAWN = (
+    Poisson,
+    Mmpp,
+    Diurnal,
+    Profile,
+    Periodic,
+    Paced,
+    ClosedLoop,
+)  # whose every draw differs, or is announced
 
 
 def stream_rng(seed: int, *names: str) -> np.random.Generator:
@@ -72,7 +83,39 @@ def generate(
             f"about {expected:.3g} requests in {duration_s:g} s, but at most {max_requests} are allowed; "
             "shorten duration_s or lower the rates"
         )
-    return assemble([mix.draw(duration_s, seed) for mix in mixes], agreements)
+    made = assemble([mix.draw(duration_s, seed) for mix in mixes], agreements)
+    return replace(made, stated=Stated(tuple(streams), duration_s, iso_best_s))
+
+
+@dataclass(frozen=True, eq=False)
+class Stated:
+    """Streams as their owners state them. Replayed times, and processes that are not ours, become Poisson arrivals.
+
+    A trace is the future itself: of it only the mean rate is used. Does badly where it comes in bursts.
+    """
+
+    streams: tuple[Stream, ...]
+    duration_s: float
+    iso_best_s: Mapping[str, float] | None = None
+    most: int | None = None  # requests of a trace
+
+    def draw(self, number: int) -> RequestTable:
+        """Another trace, under a seed above all that a run can have."""
+        streams = [replace(stream, arrivals=_unread(stream.arrivals)) for stream in self.streams]
+        made = generate(streams, self.duration_s, FIRST_STATED + number, iso_best_s=self.iso_best_s)
+        return made.first(self.most)
+
+    def first(self, most: int) -> Stated:
+        """The same streams, whose traces end after so many requests."""
+        return replace(self, most=most)
+
+
+def _unread(process: Arrivals) -> Arrivals:
+    """The process, or Poisson arrivals of its mean rate where its times may be those of a recording."""
+    if isinstance(process, DRAWN):
+        return process
+    assert isinstance(process, ArrivalProcess), "all others are drawn"
+    return Poisson(max(process.mean_rate_per_s, 1e-9))
 
 
 def assemble(parts: Sequence[Rows], agreements: tuple[Agreement, ...]) -> RequestTable:

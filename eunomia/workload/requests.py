@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,16 @@ import numpy.typing as npt
 from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.core.errors import ConfigError
 from eunomia.workload.tenant import Agreement
+
+
+class Traffic(Protocol):
+    """What is known of traffic before it comes: enough to draw other requests like it."""
+
+    def draw(self, number: int) -> RequestTable:
+        """Trace ``number`` (0, 1, ...) of the same traffic: never that of a run, whatever the run's seed."""
+
+    def first(self, most: int) -> Self:
+        """The same traffic, of which each trace has at most so many requests."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +40,7 @@ class RequestTable:
     priority: Floats = field(default_factory=lambda: np.empty(0))  # (n,) higher is more urgent
     deferrable: Flags = field(default_factory=lambda: np.empty(0, np.bool_))  # (n,)
     after: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # (n,) -1 = open loop
+    stated: Traffic | None = None  # what they were drawn from; None = nothing is known but these rows
 
     def __post_init__(self) -> None:
         n = len(self.pair)
@@ -104,6 +116,16 @@ class RequestTable:
     def counts(self) -> Ints:
         """Requests per pair."""
         return np.bincount(self.pair, minlength=len(self.agreements)).astype(np.int64)
+
+    def first(self, most: int | None) -> RequestTable:
+        """The first ``most`` rows; tables with closed-loop rows stay whole."""
+        if most is None or len(self) <= most or (self.after >= 0).any():
+            return self
+        stated = self.stated.first(most) if self.stated else None
+        return RequestTable(
+            self.agreements, self.pair[:most], self.arrival_s[:most], self.relative_deadline_s[:most],
+            self.priority[:most], self.deferrable[:most], stated=stated,
+        )  # fmt: skip
 
     def equals(self, other: RequestTable) -> bool:
         """Whether both hold the same agreements and the same bits in every column."""

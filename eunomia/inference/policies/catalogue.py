@@ -61,6 +61,7 @@ POLICIES = Registry(
         "veltair": "eunomia.inference.policies.veltair:veltair",
         "layerweaver": "eunomia.inference.policies.layerweaver:layerweaver",
         "pressure": "eunomia.inference.policies.pressure:pressure",
+        "blend": "eunomia.inference.policies.blend:blend",
         "lookahead": "eunomia.inference.lookahead.policy:lookahead",
         "triage": "eunomia.inference.policies.tenant_gap:triage",
         "gap_first": "eunomia.inference.policies.tenant_gap:gap_first",

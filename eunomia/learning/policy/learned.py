@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 from eunomia.contract.contention import CONTENTION
+from eunomia.contract.rows import CompiledDecide
 from eunomia.contract.view import Assign, View
 from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.setup import DECIDE, Rules
 from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE
 from eunomia.inference.policies.reasons import Reasons
+from eunomia.inference.policies.unrolling import unrolled
+from eunomia.inference.rehearsal import Rehearsing
 from eunomia.learning.observation.sharing import WAY_OF, WAYS
 from eunomia.learning.observation.table import JOB, SHARE, START
 from eunomia.learning.policy import weights as at
@@ -32,12 +35,18 @@ def compiled_decision() -> Any:
     return compile_cached(decide, DECIDE_SIGNATURE, "learned", *FOLDERS)
 
 
-class LearnedPolicy:
+@cache
+def _compiled_tick() -> CompiledDecide:
+    return compile_cached(unrolled(decide), DECIDE_SIGNATURE, "learned, at ticks", *FOLDERS)
+
+
+class LearnedPolicy(Rehearsing):
     """Runs inside the event loop and, unchanged, in stepped mode.
 
     The weights stand in one block, which the View's SYSTEM record points to (core/addresses.py). The policy must live
     as long as the runs that it decides. Pickling copies the weights and forgets the counts. ``shared``: it learned
-    where accelerators share bandwidth; where they do not, it decides as if bandwidth were infinite.
+    where accelerators share bandwidth; where they do not, it decides as if bandwidth were infinite. ``budget``: of the
+    rehearsal that precedes each run (inference/rehearsal.py), in simulated events; 0 = none.
     """
 
     rules = Rules(DECIDE)
@@ -49,12 +58,14 @@ class LearnedPolicy:
         starve: float = np.inf,
         alarm: float = 0.5,
         shared: bool = False,
+        budget: int = 0,
     ) -> None:
         self.weights, self.name, self.starve, self.alarm, self.shared = weights, name, starve, alarm, shared
+        self.budget = budget
         self.block = weights.pack(starve, alarm)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LearnedPolicy, (self.weights, self.name, self.starve, self.alarm, self.shared)
+        return LearnedPolicy, (self.weights, self.name, self.starve, self.alarm, self.shared, self.budget)
 
     def attach(self, engine: Any) -> Any:
         """A run begins: is there anything that its accelerators share, and how? Room for reasons, if it is recorded."""
@@ -69,6 +80,11 @@ class LearnedPolicy:
     def decide(self) -> Any:
         """The compiled function."""
         return compiled_decision()
+
+    @property
+    def decide_tick(self) -> CompiledDecide:
+        """The compiled function at the ticks of a period: all that it would start, one after another."""
+        return _compiled_tick()
 
     @property
     def blocks(self) -> tuple[Floats, ...]:

@@ -13,6 +13,7 @@ from eunomia.core.data import Data
 from eunomia.core.records import RunRecords
 from eunomia.inference.options import EngineOptions, Estimator, Record
 from eunomia.inference.policies.greedy import Greedy
+from eunomia.inference.rehearsal import Rehearsing
 from eunomia.inference.simulate import Result, simulate
 from eunomia.metrics.indicators import pairs_of
 from eunomia.metrics.service import tenant_rates
@@ -162,10 +163,13 @@ def cost_of(result: Result) -> Data:
 
 def policy_facts(policy: PolicyLike, ready: object) -> Data:
     """The policy's name and, where it is an order with a placement, its rules: what explain recomputes."""
+    name: Data = {"name": policy_name(policy)}
+    if isinstance(ready, Rehearsing) and ready.rehearsed is not None:
+        name["rehearsed"], ready = ready.rehearsed.facts(), ready.chosen
     if not isinstance(ready, Greedy):
-        return {"name": policy_name(policy)}
+        return name
     return {
-        "name": policy_name(policy),
+        **name,
         "order": ready.resolved.name,
         "place": ready.place,
         "feasible": ready.feasible,

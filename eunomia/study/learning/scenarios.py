@@ -18,7 +18,6 @@ from eunomia.study.files import file_stamps
 from eunomia.study.inference.bench import prepare
 from eunomia.study.inference.run import engine_options
 from eunomia.study.inference.tuning import FIRST_VALIDATION_SEED
-from eunomia.workload.requests import RequestTable
 
 FIRST_TRAINING_SEED = 1_000_000_000  # apart from those of tests and of validation
 SEEDS_PER_GENERATION = 10_000
@@ -91,16 +90,7 @@ class Later:
 def scenario_episode(scenario: Scenario, seed: int, most: int | None = None) -> Episode:
     """One trace of a scenario, its first ``most`` requests, measured after its warm-up."""
     bench = prepare(scenario)
-    requests = first_requests(bench.requests(seed), most)
+    requests = bench.requests(seed).first(most)
     options = engine_options(scenario, seed, "requests")
     problem = build_problem(requests, bench.machine.table, bench.machine, options)
     return Episode(problem, options, f"{scenario.name}, load {scenario.load}, seed {seed}", scenario.warmup_s)
-
-
-def first_requests(requests: RequestTable, most: int | None) -> RequestTable:
-    """The first ``most`` rows; closed-loop tables stay whole."""
-    if most is None or len(requests) <= most or (requests.after >= 0).any():
-        return requests
-    r = requests
-    return RequestTable(r.agreements, r.pair[:most], r.arrival_s[:most], r.relative_deadline_s[:most],
-                        r.priority[:most], r.deferrable[:most])  # fmt: skip

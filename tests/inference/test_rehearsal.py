@@ -1,0 +1,150 @@
+"""Rehearsal: what is tried, on which traffic, and which policy runs then."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from eunomia.inference import rehearsal
+from eunomia.inference.options import EngineOptions
+from eunomia.inference.policies import load_policy
+from eunomia.inference.policies.blend import blend
+from eunomia.inference.problem import Problem, build_problem
+from eunomia.inference.reference.rules import Rule as Plain
+from eunomia.inference.reference.run import simulate as simulate_plainly
+from eunomia.inference.rehearsal import Race, Rehearsed, Rule, hits, rehearse
+from eunomia.inference.simulate import simulate_problem
+from eunomia.learning.load import eunomia
+from eunomia.workload.arrivals import Poisson, Replay
+from eunomia.workload.deadlines import IsolatedFactor
+from eunomia.workload.generate import generate
+from eunomia.workload.model import DnnModel
+from eunomia.workload.stream import Draw, Stream
+from eunomia.workload.tenant import Agreement
+from tests.inference.strategies import ToyPlatform, layers, toy_table
+
+OPTIONS = EngineOptions(late="drop", record="requests")
+NET = DnnModel("net", layers(3), ((0, 1), (1, 2)))
+RATE = 0.25  # of requests of 3 s
+
+
+def problem(seed: int = 0, count: int = 60, lanes: int = 3, options: EngineOptions = OPTIONS) -> Problem:
+    """Layers that each fill the memory: side by side all of them are late, one after another most are in time."""
+    stream = Stream((Draw(Agreement("u", "net"), deadline=IsolatedFactor(1.4)),), Poisson(RATE))
+    requests = generate([stream], count / RATE, seed, iso_best_s={"net": 3.0})
+    table = toy_table([NET], ("a",), np.ones((3, 1)), np.full((3, 1), 2.0))
+    return build_problem(
+        requests, table, ToyPlatform(("a",), np.zeros(lanes, np.int64), 2.0, "proportional"), options
+    )
+
+
+def choice(made: Problem, options: EngineOptions = OPTIONS) -> Rehearsed:
+    return rehearse(made, options, {"fcfs": load_policy("fcfs")})
+
+
+def test_where_layers_only_slow_each_other_the_choice_is_a_gate() -> None:
+    made = problem()
+    found = choice(made)
+    gate = load_policy(found.name).gate  # type: ignore[attr-defined]
+    assert gate < 1.0  # one layer of demand B runs at a time
+    share = {
+        name: hits(made, simulate_problem(made, name, OPTIONS)) for name in (found.name, "edf+f", "fcfs")
+    }
+    assert share[found.name] > share["edf+f"] + 0.1 and share[found.name] > share["fcfs"] + 0.1
+
+
+def test_the_choice_is_never_below_a_finalist_on_the_traces_that_decide() -> None:
+    found = choice(problem())
+    fresh = range(rehearsal.FIRST + rehearsal.SECOND, rehearsal.FIRST + rehearsal.SECOND + rehearsal.LAST)
+    race = Race(problem(), OPTIONS, hits, {"fcfs": load_policy("fcfs")})
+    means = {name: race.mean(name, fresh) for name in found.scores}
+    pair = sorted(means.values())[-2:]
+    assert means[found.name] >= pair[0] and found.scores[found.name] >= found.scores[found.rule]
+
+
+def test_neither_the_runs_own_requests_nor_its_seed_are_read() -> None:
+    one = choice(problem(seed=1))
+    rehearsal._KEPT.clear()
+    assert choice(problem(seed=2), replace(OPTIONS, seed=99)) == one
+    made, own = problem(seed=1), problem(seed=1).requests
+    others = replace(own, arrival_s=own.arrival_s * 0.01)  # another trace altogether, of traffic stated alike
+    rehearsal._KEPT.clear()
+    assert choice(made._replace(requests=others)) == one
+
+
+def test_no_rehearsed_trace_is_that_of_a_run() -> None:
+    own, stated = problem(seed=0).requests, problem(seed=0).requests.stated
+    assert stated is not None
+    drawn = [stated.draw(n) for n in range(4)]
+    assert not any(own.equals(one) for one in drawn) and not drawn[0].equals(drawn[1])
+    assert drawn[2].equals(stated.draw(2)) and len(stated.first(5).draw(0)) == 5
+    assert len(own.first(5)) == 5 and own.first(5).stated.draw(1).equals(drawn[1].first(5))  # type: ignore[union-attr]
+    with pytest.raises(AssertionError, match="agreements"):
+        rehearsal.with_requests(problem(), replace(own, agreements=(Agreement("v", "net"),)))
+
+
+def test_of_a_recording_only_its_mean_rate_is_used() -> None:
+    times = np.cumsum(np.full(80, 4.0))
+    stream = Stream((Draw(Agreement("u", "net")),), Replay(times))
+    stated = generate([stream], 320.0, 0).stated
+    assert stated is not None
+    drawn = stated.draw(0)
+    assert not np.isin(drawn.arrival_s, times).any() and 50 < len(drawn) < 110
+
+
+def test_nothing_is_rehearsed_without_stated_traffic_or_a_budget() -> None:
+    made = problem()
+    bare = made._replace(requests=replace(made.requests, stated=None))
+    assert choice(bare) == Rehearsed("fcfs")
+    assert rehearse(made, OPTIONS, {"fcfs": load_policy("fcfs")}, budget=0) == Rehearsed("fcfs")
+    policy = eunomia()
+    assert policy.choose(bare, OPTIONS) is policy
+
+
+def test_a_small_budget_is_kept() -> None:
+    own = {"fcfs": load_policy("fcfs")}
+    small, large = (rehearse(problem(), OPTIONS, own, budget=budget) for budget in (100_000, 5_000_000))
+    assert small.events < 0.6 * large.events and small.scores and large.scores
+    none = rehearse(problem(), OPTIONS, own, budget=10_000)
+    assert none.name == "fcfs" and not none.scores
+
+
+def test_a_run_is_alike_stepped_pickled_and_asked_again() -> None:
+    made, policy = problem(lanes=2), eunomia()
+    first = simulate_problem(made, policy, OPTIONS)
+    assert policy.rehearsed.scores and policy.chosen is not None
+    again = simulate_problem(made, pickle.loads(pickle.dumps(policy)), OPTIONS)
+    stepped = simulate_problem(made, eunomia(), OPTIONS, stepped=True)
+    assert first.results.tobytes() == again.results.tobytes() == stepped.results.tobytes()
+
+
+def test_scores_are_those_of_the_plain_engine() -> None:
+    made = problem()
+    race = Race(made, OPTIONS, hits, {})
+    for name, rule in {
+        "sjf+f+g0.9": Plain("sjf", feasible=True, gate=0.9),
+        "edf_bytes+f+eft": Plain("edf_bytes", place="eft", feasible=True),
+    }.items():
+        plain = simulate_plainly(race.trace(3), rule, OPTIONS)
+        share = HITS(plain)
+        assert race.score(name, 3) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("order", rehearsal.STARTS)
+def test_blend_holds_the_rules_that_it_begins_with(order: str) -> None:
+    made, weights = problem(), rehearsal.STARTS[order]
+    blended = simulate_problem(made, blend(*weights, gate=0.9), OPTIONS).results
+    assert blended.tobytes() == simulate_problem(made, f"{order}+f+g0.9", OPTIONS).results.tobytes()
+    assert Rule(weights, 0.9, "eft").name == f"{order}+f+eft+g0.9"
+
+
+def test_a_tuned_rule_can_be_asked_for_by_its_name() -> None:
+    rule = Rule((0.0, 1.25, 0.0, -0.5, 0.0), 0.55, "eft_ca")
+    loaded = load_policy(rule.name)
+    assert loaded == blend(0.0, 1.25, path=-0.5, place="eft_ca", gate=0.55)
+    assert rule.name == "blend(deadline=0,path=-0.5,place=eft_ca,work=1.25)+g0.55"
+    moved = [rule.moved(np.random.default_rng(n), 1.0) for n in range(20)]
+    assert len(set(moved)) == 20 and all(load_policy(one.name).gate > 0.0 for one in moved)  # type: ignore[attr-defined]

@@ -26,8 +26,7 @@ def load_policy(name: str | Path, starve: float = math.inf, alarm: float = ALARM
     """A policy by its name or by the path of its card, ready for the engine; its guards are on.
 
     ``starve``: requests older than this many isolated times go before all others (inf = never). ``alarm``: see
-    policy/guards.py (inf = never). Raises UnknownNameError, RecordError with the reason for refusal, or ConfigError for
-    a policy of another environment.
+    policy/guards.py (inf = never). Raises UnknownNameError, RecordError, or ConfigError for another environment's.
     """
     found = cards.load(path := _find(name))
     if not isinstance(found, Checkpoint):
@@ -57,10 +56,7 @@ def checkpoint_of(name: str | Path) -> Checkpoint:
 
 
 def card_of(name: str | Path) -> cards.Card:
-    """The card of a policy, shipped or elsewhere; its tensors are there, and those it was written for.
-
-    Raises what ``load_policy`` raises.
-    """
+    """The card of a policy, whose tensors are there and its own. Raises what ``load_policy`` raises."""
     path = _find(name)
     card = cards.read_card(path)
     cards.read_content(path, card)
@@ -80,8 +76,7 @@ def eunomia(
     little missing as possible, ``max_min`` = the worst as little broken as possible: the policy trained for it, where
     one ships, else ``keep``, ``mend``, ``level``: terms set by hand (policy/bases.py) that join the score;
     ``strength``: how much they weigh against hits. Begins as a gated heuristic and falls back to it on states unlike
-    those of its training. ``rehearse``: simulated events, at most, in which it tries itself and rules on traffic like
-    the one stated, and leaves the run to the best (inference/rehearsal.py); 0 = never.
+    those of its training. ``rehearse``: budget, in simulated events, of the rehearsal before a run; 0 = none.
     """
     trained = f"eunomia-{promise.replace('_', '-')}"
     if promise in TERMS and trained in shipped():

@@ -30,14 +30,10 @@ FOLDERS = ("inference/kernel", "inference/policies", "learning/observation", "le
 
 
 @cache
-def compiled_decision() -> Any:
-    """The decision as machine code; loaded from the cache if there."""
-    return compile_cached(decide, DECIDE_SIGNATURE, "learned", *FOLDERS)
-
-
-@cache
-def _compiled_tick() -> CompiledDecide:
-    return compile_cached(unrolled(decide), DECIDE_SIGNATURE, "learned, at ticks", *FOLDERS)
+def compiled_decision(ticks: bool = False) -> CompiledDecide:
+    """The decision as machine code, from the cache if there; at ticks, all that it would start, one after another."""
+    function, name = (unrolled(decide), "learned, at ticks") if ticks else (decide, "learned")
+    return compile_cached(function, DECIDE_SIGNATURE, name, *FOLDERS)
 
 
 class LearnedPolicy(Rehearsing):
@@ -45,8 +41,7 @@ class LearnedPolicy(Rehearsing):
 
     The weights stand in one block, which the View's SYSTEM record points to (core/addresses.py). The policy must live
     as long as the runs that it decides. Pickling copies the weights and forgets the counts. ``shared``: it learned
-    where accelerators share bandwidth; where they do not, it decides as if bandwidth were infinite. ``budget``: of the
-    rehearsal that precedes each run (inference/rehearsal.py), in simulated events; 0 = none.
+    where accelerators share bandwidth; where they do not, it decides as if bandwidth were infinite.
     """
 
     rules = Rules(DECIDE)
@@ -83,8 +78,8 @@ class LearnedPolicy(Rehearsing):
 
     @property
     def decide_tick(self) -> CompiledDecide:
-        """The compiled function at the ticks of a period: all that it would start, one after another."""
-        return _compiled_tick()
+        """The compiled function at the ticks of a period."""
+        return compiled_decision(ticks=True)
 
     @property
     def blocks(self) -> tuple[Floats, ...]:

@@ -167,7 +167,7 @@ def parse_grid(texts: list[str]) -> dict[str, list[object]]:
 
     grid: dict[str, list[object]] = {}
     for text in texts:
-        key, values = parse_override(text)
+        key, values = parse_override(text, "--over")
         if not isinstance(values, list) or not values:
             raise ConfigError(f"--over {text}: give a list of values, for example --over 'load=[0.7, 1.0]'")
         grid[key] = values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import pairwise
 from typing import Annotated
 
 import typer
@@ -28,6 +29,8 @@ from eunomia.core.errors import EunomiaError
 from eunomia.core.version import __version__
 
 INTERRUPTED = 130  # the exit status after Ctrl-C
+MISUSED = 2  # that of a wrong command line
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # typer's own, or that of click, by version
 
 app = typer.Typer(
     name="eunomia",
@@ -69,7 +72,14 @@ def main() -> None:
 def status() -> int:
     """Exit status of the command line: 0 ok, 1 runtime, 2 usage, 130 stopped by Ctrl-C."""
     try:
-        app()
+        code = app(standalone_mode=False)
+        if code == INTERRUPTED:
+            return _complain("interrupted", INTERRUPTED)
+        return code if isinstance(code, int) else 0
+    except UsageError as error:
+        return _misused(error)
+    except typer.Abort:
+        return _complain("aborted", 1)
     except SystemExit as leaving:
         if leaving.code == INTERRUPTED:
             return _complain("interrupted", INTERRUPTED)
@@ -88,7 +98,6 @@ def status() -> int:
     except OSError as error:
         place = f" '{error.filename}'" if error.filename else ""
         return _complain(f"{error.strerror or error}{place}", 1)
-    return 0
 
 
 LIBRARIES = {  # extra -> what it brings, as far as a verb needs it
@@ -116,6 +125,20 @@ def _missing(error: ModuleNotFoundError) -> str:
     if extra is None:
         raise error
     return f"this needs {library}, which is not installed: pip install 'eunomia[{extra}]'"
+
+
+def _misused(error: Exception) -> int:
+    """One sentence about a wrong verb, option or value; the help that typer printed where no verb was given."""
+    context = getattr(error, "ctx", None)
+    said = str(getattr(error, "format_message", error.__str__)())
+    option = next(iter(getattr(getattr(error, "param", None), "opts", ())), "")
+    following = dict(pairwise(sys.argv))
+    if option in following:
+        said = f"{option} is '{following[option]}'; {str(error)[:1].lower()}{str(error)[1:].rstrip('.')}"
+    if said.strip():
+        path = context.command_path if context is not None else "eunomia"
+        return _complain(f"{said.rstrip('.')}; {path} -h lists what it takes", MISUSED)
+    return MISUSED
 
 
 def _complain(sentence: str, code: int) -> int:

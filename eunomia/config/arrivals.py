@@ -6,13 +6,24 @@ The keys of each process are the fields of the class that eunomia/workload/proce
 from __future__ import annotations
 
 import difflib
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from eunomia.config.section import FilePath, Name, NameOrFile, NotNegative, Positive, Section, Share, wrong
+from eunomia.config.section import (
+    FilePath,
+    Name,
+    NameOrFile,
+    NotNegative,
+    Positive,
+    Section,
+    Share,
+    unknown_name,
+    wrong,
+)
 from eunomia.core.own_file import split_file
 from eunomia.workload.processes import ARRIVALS
+from eunomia.workload.traces import TRACES
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
@@ -116,6 +127,12 @@ class TraceConfig(Section):
     skip_s: NotNegative = 0.0
     loop: bool = False
     window: Literal["random", "start"] = "random"
+
+    @model_validator(mode="after")
+    def _known_format(self) -> Self:
+        if self.trace not in ("auto", *TRACES) and split_file(self.trace) is None:
+            raise unknown_name("trace", "trace format", self.trace, TRACES)
+        return self
 
 
 class PluginConfig(Section):

@@ -59,6 +59,11 @@ def _sentence(detail: ErrorDetails, data: object) -> str:
         return f"{where} is {show(value)}; {words.format(limit).replace(' 1 entries', ' 1 entry')}"
     if kind in KINDS:
         return f"{where} is {show(value)}; it must be {KINDS[kind]}"
+    if kind == "union_tag_invalid":
+        where = f"{where}.{str(context['discriminator']).strip(chr(39))}"
+        return f"{where} is {show(context['tag'])}; {choices(context['tag'], str(context['expected_tags']))}"
+    if kind == "union_tag_not_found":
+        return f"{where} lacks the key {context['discriminator']}"
     if kind == "literal_error":
         return f"{where} is {show(value)}; {choices(value, str(context['expected']))}"
     return f"{where} is {show(value)}; {detail['msg']}"

@@ -6,9 +6,11 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from eunomia.config.section import FilePath, Name, NameOrFile, Positive, Section, wrong
+from eunomia.config.section import FilePath, Name, NameOrFile, Positive, Section, unknown_name, wrong
 from eunomia.contract.contention import Contention
 from eunomia.core.data import Data
+from eunomia.hardware.platform import platform_names
+from eunomia.hardware.types import is_type, type_names
 
 
 class AcceleratorConfig(Section):
@@ -44,4 +46,18 @@ class PlatformConfig(Section):
             raise wrong("give either preset = a platform's name, or accelerators = [{ type =, count = }]")
         if self.preset is None and self.dram_bandwidth_gb_s is None:
             raise wrong("dram_bandwidth_gb_s is missing: the bandwidth that all accelerators share, in GB/s")
+        return self
+
+    @model_validator(mode="after")
+    def _known_names(self) -> Self:
+        """Types and presets exist; the types of a cost_csv are those of that file."""
+        if self.preset is not None and self.preset not in platform_names():
+            raise unknown_name("preset", "platform", self.preset, platform_names())
+        for number, entry in enumerate(self.accelerators or []):
+            name = entry.type
+            if self.cost_csv is None and name is not None and not is_type(name):
+                also = f"; write file = '{name}' for a file of your own" if name.endswith(".toml") else ""
+                raise unknown_name(
+                    f"accelerators.{number}.type", "accelerator type", name, type_names(), also
+                )
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import tomllib
 from collections.abc import Iterable
@@ -60,7 +61,10 @@ def read_table(path: Path, what: str = "scenario") -> Table:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 text (byte {error.start}); a {what} is TOML") from None
     except OSError as error:
-        raise ConfigError(f"cannot read the {what} {path}: {error.strerror}") from None
+        beside = sorted(file.name for file in path.parent.glob("*.toml"))
+        near = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.5)
+        remedy = f"did you mean {path.with_name(near[0])}?" if near else "give the path of a TOML file"
+        raise ConfigError(f"cannot read the {what} {path}: {error.strerror}; {remedy}") from None
     if path.suffix in (".yaml", ".yml"):
         return _read_yaml(text, path, what)
     try:

@@ -12,11 +12,12 @@ from eunomia.core.errors import ConfigError
 Table = dict[str, Any]
 
 
-def parse_override(text: str) -> tuple[str, object]:
+def parse_override(text: str, option: str = "--set") -> tuple[str, object]:
     """``tenant.0.weight=2`` -> ("tenant.0.weight", 2). The value is TOML; bare words are text."""
     path, equals, value = text.partition("=")
     if not equals or not path.strip():
-        raise ConfigError(f"--set {text}: write KEY=VALUE, for example --set platform.dram_bandwidth_gb_s=16")
+        example = "load=0.9" if option == "--set" else "'load=[0.7, 0.9]'"
+        raise ConfigError(f"{option} {text}: write KEY=VALUE, for example {option} {example}")
     return path.strip(), parse_value(value.strip())
 
 

@@ -11,8 +11,10 @@ from eunomia.config.engine import EngineConfig
 from eunomia.config.hardware import PlatformConfig
 from eunomia.config.network import NetworkConfig
 from eunomia.config.overrides import flatten
-from eunomia.config.section import Name, NotNegative, PolicyText, Positive, Section, wrong
+from eunomia.config.section import Name, NotNegative, PolicyText, Positive, Section, unknown_name, wrong
+from eunomia.workload import zoo
 
+MAX_LOAD = 20.0  # times the capacity
 MAX_PERIODS = 1e8  # of one run: minutes of computing
 
 Values = Annotated[list[Any], Field(min_length=1)]
@@ -59,6 +61,17 @@ class Scenario(Section):
         own = [network.name for network in self.network or []]
         if len(set(own)) < len(own):
             raise wrong(f"two networks are called '{max(own, key=own.count)}'; names must differ")
+        for tenant in self.tenant:
+            for number, model in enumerate(tenant.models or []):
+                name = model.model
+                if name is not None and name not in own and not zoo.is_model(name):
+                    where = f"tenant.{tenant.name}.models.{number}.model"
+                    raise unknown_name(where, "model", name, [*zoo.names(), *own])
+        if self.load is not None and self.load > MAX_LOAD:
+            raise wrong(
+                f"load is {self.load:g} times the capacity of the platform, at most {MAX_LOAD:g} is allowed; "
+                "write 0.8 for 80 %"
+            )
         if self.warmup_s >= self.duration_s:
             raise wrong(f"warmup_s is {self.warmup_s:g} of {self.duration_s:g} s; nothing would be measured")
         period_s = self.engine.period_s

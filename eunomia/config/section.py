@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 from pydantic_core import PydanticCustomError
 
+from eunomia.core.errors import UnknownNameError
 from eunomia.core.own_file import split_file
 
 MAX_COUNT = 1_000_000
@@ -35,6 +37,11 @@ def unknown_key(key: str, known: list[str]) -> PydanticCustomError:
     hint = f"did you mean '{near[0]}'? " if near else ""
     return PydanticCustomError("unknown_key", "unknown key '{key}'; {hint}it takes: {known}",
                                {"key": key, "hint": hint, "known": ", ".join(known)})  # fmt: skip
+
+
+def unknown_name(key: str, kind: str, name: str, known: Iterable[str], also: str = "") -> PydanticCustomError:
+    """The complaint about a name that nobody registered, with the nearest one."""
+    return wrong(f"{key}: {UnknownNameError(kind, name, known)}{also}")
 
 
 def wrong(sentence: str) -> PydanticCustomError:

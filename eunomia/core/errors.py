@@ -19,7 +19,8 @@ message alone, without a traceback, and exits with ``exit_code``.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -44,6 +45,16 @@ class UnknownNameError(ConfigError):
         hint = f"did you mean '{near[0]}'? " if near else ""
         super().__init__(f"unknown {kind} '{name}'{where}; {hint}choose one of: {', '.join(known)}")
         self.kind, self.name, self.choices = kind, name, known
+
+
+@contextmanager
+def within(place: str) -> Iterator[None]:
+    """Put the file and the key that are read before the message of an error; its class stays."""
+    try:
+        yield
+    except EunomiaError as error:
+        error.args = (f"{place}: {error}",)
+        raise
 
 
 class ModelError(EunomiaError):

@@ -26,7 +26,7 @@ def split_file(text: str) -> tuple[Path, str] | None:
 def from_file(path: Path, name: str, kind: str) -> Any:
     """What a Python file calls ``name``; ``kind``: what it should be. Raises ConfigError, UnknownNameError."""
     if not path.is_file():
-        raise ConfigError(f"there is no {kind} file {path}")
+        raise ConfigError(f"there is no {kind} file {path}; write FILE.py:NAME with the path of a file")
     module_name = f"eunomia_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     assert spec is not None and spec.loader is not None, "a .py file has a loader"
@@ -37,6 +37,7 @@ def from_file(path: Path, name: str, kind: str) -> Any:
     except (Exception, SystemExit) as error:  # whatever the user's file raises
         raise ConfigError(f"{kind} file {path} cannot be loaded: {type(error).__name__}: {error}") from error
     if not hasattr(module, name):
-        known = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+        made = (key for key, value in vars(module).items() if getattr(value, "__module__", "") == module_name)
+        known = [key for key in made if not key.startswith("_")] or ["none"]
         raise UnknownNameError(f"function in {path}", name, known)
     return getattr(module, name)

@@ -53,6 +53,7 @@ __all__ = [
     "read_manifest", "read_run", "run_directories", "write_comparison", "write_run", "write_text",
 ]  # fmt: skip
 
+ELSEWHERE = "; give a folder that eunomia run or compare wrote"
 _ROW_GROUP = 1 << 18  # rows; fixed, so that equal tables give equal bytes
 
 
@@ -204,13 +205,15 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
     """The manifest of a run or of a comparison; raises RecordError as read_run does."""
     path = Path(directory)
     if not path.is_dir():
-        raise RecordError(f"there is no run at '{path}'{_nearby(path.parent)}")
+        raise RecordError(f"there is no run at '{path}'{_nearby(path.parent) or ELSEWHERE}")
     if (path / INCOMPLETE).exists():
         raise RecordError(f"run '{path}' is incomplete: it was stopped while being written; run it again")
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise RecordError(f"'{path}' holds no run: {MANIFEST} is missing{_nearby(path)}") from None
+        raise RecordError(
+            f"'{path}' holds no run: {MANIFEST} is missing{_nearby(path) or ELSEWHERE}"
+        ) from None
     except (OSError, ValueError) as error:
         raise RecordError(f"run '{path}' is damaged: {MANIFEST} cannot be read ({error})") from error
     if not isinstance(manifest, dict):

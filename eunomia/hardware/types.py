@@ -27,12 +27,17 @@ def type_names() -> list[str]:
     return [*built_in, *(name for name in TYPES.names() if name not in built_in)]
 
 
+def is_type(name: str) -> bool:
+    """Whether ``load_type`` takes that name; a file is not read."""
+    return name in presets("types") or name in TYPES or split_file(name) is not None
+
+
 def load_type(name: str) -> DeviceType:
     """The type of that name, or of ``FILE.py:NAME``. Raises UnknownNameError with the nearest name."""
     built_in = presets("types")
     if name in built_in:
         return _preset(name)
-    if name not in TYPES and split_file(name) is None:
+    if not is_type(name):
         raise UnknownNameError("accelerator type", name, type_names())
     found, what = TYPES.resolve(name), f"accelerator type '{name}'"
     kind = found if isinstance(found, DeviceType) else made(found, {}, what)

@@ -117,7 +117,7 @@ class Engine:
     def _fault(self, row: int) -> str:
         index, s = map(int, self.state["answer"][row])
         lanes = len(self.state["lanes"])
-        where = f"at {self.now_s:.6f} s the policy gave an illegal decision"
+        where = f"at {self.now_s:.6f} s it gave an illegal decision"
         shown = int(self.state.k["shown"])
         if not 0 <= index < shown:
             return f"{where}: sub-job {index} of a view that shows {shown}"

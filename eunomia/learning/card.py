@@ -98,7 +98,9 @@ def read_card(path: str | Path, family: str | None = None) -> Card:
     try:
         card = json.loads(read_file(place))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise RecordError(f"{place} is not a policy's card: {error}; it was damaged or cut short") from None
+        raise RecordError(
+            f"{place} is not a policy's checkpoint: {error}; it was damaged or cut short"
+        ) from None
     found = card.get("family") if isinstance(card, dict) else None
     if found not in FAMILIES or (family is not None and found != family):
         wanted = f"a '{family}' policy" if family else f"a policy of a known family ({', '.join(FAMILIES)})"
@@ -178,7 +180,7 @@ def read_file(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise RecordError(
-            f"cannot read {path}: {error.strerror}; a policy is a .json card beside a .safetensors file"
+            f"cannot read {path}: {error.strerror}; a checkpoint is a .json file beside a .safetensors file"
         ) from None
 
 

@@ -44,7 +44,7 @@ def _find(name: str | Path) -> Path:
         return path
     if str(name) not in shipped():
         raise UnknownNameError(
-            "learned policy", str(name), shipped(), " (or give the path of its .json card)"
+            "learned policy", str(name), shipped(), " (or give the path of its .json checkpoint)"
         )
     return SHIPPED / str(name)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Unpack
 
 from eunomia.core.data import Data
-from eunomia.core.errors import ConfigError, EunomiaError, UnknownNameError
+from eunomia.core.errors import ConfigError, EunomiaError, UnknownNameError, within
 from eunomia.core.records import Comparison, read_comparison, write_comparison
 from eunomia.engines.processes import Outcome
 from eunomia.metrics.metric import Metric
@@ -185,8 +186,9 @@ def choice(
     for index, name in enumerate(folders):
         if name in folders[:index]:
             raise ConfigError(f"two policies are called '{names[index]}'; give them different names")
-    for policy in chosen:
-        wing.check_policy(policy)  # a wrong name is found before the first run
+    for policy in chosen:  # a wrong name is found before the first run
+        with nullcontext() if policies else within(f"'{config.name}': compare.policies"):
+            wing.check_policy(policy)
     return chosen, seeds_from(config.seed, config.compare.seeds if seeds is None else seeds)
 
 

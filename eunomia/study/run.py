@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,6 +20,8 @@ from eunomia.core.records import environment
 from eunomia.study.result import ConfigT, Configuration
 
 MAX_SEEDS = 10_000
+OURS = re.escape(str(Path(__file__).resolve().parents[1]))
+LIBRARY = re.compile(rf"^{OURS}|site-packages|^<")
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,10 @@ def blame(name: str) -> Iterator[None]:
     """Name the policy that raised an error of its own, and where."""
     try:
         yield
+    except PolicyError as error:
+        raise (
+            error if str(error).startswith("policy '") else PolicyError(f"policy '{name}': {error}")
+        ) from error
     except (EunomiaError, MemoryError):
         raise
     except SystemExit as leaving:
@@ -85,8 +92,14 @@ def blame(name: str) -> Iterator[None]:
             f"policy '{name}' called sys.exit({leaving.code!r}); it must return a list of Assign"
         ) from leaving
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
+        last = _blamed(traceback.extract_tb(error.__traceback__))
         raise PolicyError(
             f"policy '{name}' raised {type(error).__name__}: {error} "
             f"({Path(last.filename).name}, line {last.lineno})"
         ) from error
+
+
+def _blamed(frames: Sequence[traceback.FrameSummary]) -> traceback.FrameSummary:
+    """The last line that is neither ours nor a library's; where there is none, the last line."""
+    own = [frame for frame in frames if not LIBRARY.search(frame.filename)]
+    return (own or frames)[-1]

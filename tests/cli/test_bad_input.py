@@ -30,25 +30,41 @@ def refused(done: Done, *words: str) -> None:
         ("tenant.gold.wieght=2", ["tenant.gold", "unknown key 'wieght'", "did you mean 'weight'"]),
         (
             "tenant.gold.models.0.model=squeezenett",
-            ["unknown model 'squeezenett'", "did you mean 'squeezenet'"],
+            [
+                "small.toml: tenant.gold.models.0.model: unknown model 'squeezenett'",
+                "did you mean 'squeezenet'",
+            ],
         ),
-        ("compare.policies=['edff']", ["unknown policy 'edff'", "did you mean 'edf'"]),
+        (
+            "compare.policies=['edff']",
+            ["'small lab': compare.policies: unknown policy 'edff'", "did you mean 'edf'"],
+        ),
+        ("policy=edff", ["'small lab': policy: unknown policy 'edff'", "did you mean 'edf'"]),
+        ("load=80", ["small.toml: load is 80 times the capacity", "write 0.8 for 80 %"]),
+        ("platform={preset='npu-mx'}", ["small.toml: platform: preset: unknown platform", "'npu-mix'"]),
+        ("platform.accelerators.0.type=own.toml", ["accelerators.0.type", "write file = 'own.toml'"]),
         ("policy=edf+eft+pref", ["'edf+eft+pref' has two placements, eft and pref"]),
         ("policy=edf+g-1", ["'edf+g-1'", "a gate is a positive number"]),
         ("policy=edf+feft", ["unknown", "feft", "did you mean 'eft'"]),
-        ("platform.accelerators.0.type=simbaa", ["'simbaa'", "did you mean 'simba'"]),
+        (
+            "platform.accelerators.0.type=simbaa",
+            ["small.toml: platform: accelerators.0.type", "'simbaa'", "'simba'"],
+        ),
         ("tenant.bulk.models.0.deadline_ms=-1", ["tenant.bulk.models.0.deadline_ms is -1", "greater than 0"]),
         ("tenant.bulk.arrivals.period_s=-0.1", ["tenant.bulk.arrivals.period_s is -0.1"]),
         ("duration_s=-1", ["duration_s is -1"]),
         ("platform.dram_bandwidth_gb_s=0", ["platform.dram_bandwidth_gb_s is 0"]),
-        ("tenant.gold.models.0={onnx='no.onnx'}", ["no.onnx"]),
+        (
+            "tenant.gold.models.0={onnx='no.onnx'}",
+            ["'small lab': tenant.gold.models.0", "no.onnx", "path of an ONNX file"],
+        ),
         (
             "tenant.gold.arrivals={trace='azure-llm', path='no.csv'}",
-            ["no trace at", "AzurePublicDataset", "--set"],
+            ["tenant.gold.arrivals: there is no trace at", "AzurePublicDataset", "--set"],
         ),
         (
             "tenant.gold.arrivals={trace='azure', path='no.csv'}",
-            ["unknown trace format 'azure'", "azure-llm"],
+            ["small.toml: tenant.gold.arrivals", "unknown trace format 'azure'", "azure-llm"],
         ),
         ("tenant.gold.model_set=moca-lite", ["either models"]),
         ("tenant.gold.models.0={model='vgg16', deadline='qos_h'}", ["'vgg16'", "no base deadline"]),
@@ -215,7 +231,35 @@ def numbers(view): return [1, 2]
 def two(view, other): return []
 class Rule:
     def __call__(self, view): return []
+class Nothing: pass
+def nothing(): return Nothing()
+def outside(view): return [view.assign(999, 0)]
+def twice(view): return 2 * [view.assign(0, int(view.idle[0]))]
+from dataclasses import dataclass
 """
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["rn", "small.toml"], "No such command 'rn'"),
+        (["run"], "Missing argument 'SCENARIO'"),
+        (["run", "small.toml", "--polcy", "edf"], "No such option: --polcy (Possible options: --policy)"),
+        (["run", "small.toml", "--seed", "x"], "--seed is 'x'"),
+        (
+            ["compare", "small.toml", "--workers", "0"],
+            "--workers is '0'; input should be greater than or equal",
+        ),
+        (["sweep", "small.toml", "--over", "load"], "--over load: write KEY=VALUE"),
+        (["run", "smal.toml"], "did you mean small.toml?"),
+        (["report", "small.toml"], "give a folder that eunomia run or compare wrote"),
+    ],
+)
+def test_a_wrong_command_line_is_said_in_one_sentence(shell: Shell, words: list[str], said: str) -> None:
+    small(Path.cwd())
+    done = shell(*words)
+    refused(done, said)
+    assert len(done.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -223,6 +267,10 @@ class Rule:
     [
         (":exits", ["'exits'", "sys.exit(0)"]),
         (":none", ["policy 'none' must return a list of Assign", "it returned None"]),
+        (":nothing", ["what policy 'nothing' of mine.py makes is a Nothing", "cannot be called"]),
+        (":outside", ["policy 'outside' raised IndexError", "(mine.py, line"]),
+        (":twice", ["policy 'twice': at ", "illegal decision", "which is busy"]),
+        (":fcsf", ["unknown function in mine.py 'fcsf'", "choose one of: Nothing, Rule"]),
         (":numbers", ["policy 'numbers' must return a list of Assign", "it returned [1, 2]"]),
         (":two", ["'two' of mine.py takes (view, other)", "one argument"]),
         (":value", ["'value' of mine.py is 3", "cannot be called"]),

@@ -129,7 +129,7 @@ def test_a_package_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPa
     [
         (3, "cannot be called"),
         (lambda one, two: [], r"takes \(one, two\); it must take one argument, the View"),
-        (lambda: 3, "policy 'lambda' is 3, which cannot be called"),
+        (lambda: 3, "what policy 'lambda' makes is 3, which cannot be called"),
     ],
 )
 def test_what_is_no_policy_is_refused(policy: Any, says: str) -> None:

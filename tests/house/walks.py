@@ -4,6 +4,7 @@
 Definition. A reader follows the program and reads every function (of eunomia, compiled code, class bodies and module
 bodies left out) when it is called for the first time. Functions read one after the other in one file are one stay.
 files = files entered; returns = stays - files, how often the reader comes back to a file that was left before.
+"While importing" are functions that run because a module is imported: decorators, tables, checks of constants.
 Each command runs twice; the first run warms caches (compiled code, cost tables) and is not counted.
 """
 
@@ -49,21 +50,23 @@ def environment(checkout: Path, out: Path, how: str) -> dict[str, str]:
     }
 
 
-def read(out: Path) -> list[list[tuple[str, str]]]:
+def read(out: Path) -> list[list[tuple[str, bool]]]:
     found = []
     for path in sorted(out.glob("*.json")):
         each = json.loads(path.read_text())["functions"]
         if each:
-            found.append([(f, n) for f, n, _ in each])
+            found.append([(f, importing) for f, _, importing in each])
         path.unlink()
     return found
 
 
-def counts(walks: list[list[tuple[str, str]]]) -> dict[str, object]:
+def counts(walks: list[list[tuple[str, bool]]]) -> dict[str, object]:
     stays = [file for walk in walks for file, _ in groupby(file for file, _ in walk)]
     files = list(dict.fromkeys(stays))
     learns = [file for file, _ in groupby(f for f in stays if any(word in f for word in LEARNS))]
+    called = [file for walk in walks for file, _ in groupby(f for f, importing in walk if not importing)]
     return {
+        "imports left out": [len(set(called)), len(called), len(called) - len(set(called))],
         "of learning": [len(set(learns)), len(learns), len(learns) - len(set(learns))],
         "functions": sum(map(len, walks)),
         "files": len(files),
@@ -229,8 +232,15 @@ def main() -> None:
                 + " | ".join(" | ".join(map(str, r[name]["of learning"])) + " | " for r in results.values())
                 + " |"
             )
+    for name in next(iter(results.values())):
+        print(
+            f"| imports left out: {name} | "
+            + " | ".join(" | ".join(map(str, r[name]["imports left out"])) + " | " for r in results.values())
+            + " |"
+        )
+    Path("out").mkdir(exist_ok=True)
     for checkout, found in results.items():
-        (HERE.parent / f"walks_{Path(checkout).name}.json").write_text(json.dumps(found, indent=1))
+        Path(f"out/walks_{Path(checkout).resolve().name}.json").write_text(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

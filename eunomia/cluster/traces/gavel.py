@@ -81,7 +81,9 @@ def looks_like_gavel(path: Path) -> bool:
         with path.open("rb") as file:
             first = file.readline(1 << 16)
     except OSError as error:
-        raise TraceError(f"the file cannot be read: {error.strerror or error}", path) from None
+        raise TraceError(
+            f"the file cannot be read: {error.strerror or error}; give the path of a file", path
+        ) from None
     return first.count(b"\t") + 1 in FORMS and b"," not in first.split(b"\t")[0]
 
 
@@ -90,7 +92,9 @@ def _rows(path: Path, max_rows: int) -> Iterator[tuple[int, list[str]]]:
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
-        raise TraceError(f"the file cannot be read: {error.strerror or error}", path) from None
+        raise TraceError(
+            f"the file cannot be read: {error.strerror or error}; give the path of a file", path
+        ) from None
     expected = 0
     for line, content in enumerate(lines, start=1):
         if not content.strip():

@@ -41,7 +41,9 @@ def read(path: Path, *, max_rows: int = 20_000_000) -> JobTrace:
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
-        raise TraceError(f"the file cannot be read: {error.strerror or error}", path) from None
+        raise TraceError(
+            f"the file cannot be read: {error.strerror or error}; give the path of a file", path
+        ) from None
     rows: list[tuple[str, float, float, int, str]] = []
     numbers: list[int] = []
     skipped = 0

@@ -31,6 +31,7 @@ def as_policy(found: object, what: str, settings: Mapping[str, Setting] | None =
     else:
         known = inspect.signature(found).parameters
         policy = _made(found, what, checked_settings(what, known, given))
+        what = f"what {what} makes"
     return _checked_policy(policy, what)
 
 
@@ -71,7 +72,8 @@ def _checked_policy(policy: object, what: str) -> Policy:
     if RULES.of(policy) is not None and not inspect.isclass(policy):
         return cast(Policy, policy)  # machine code asks it
     if not callable(policy):
-        raise ConfigError(f"{what} is {policy!r}, which cannot be called; it must be a function of a View")
+        shown = repr(policy) if type(policy).__module__ == "builtins" else f"a {type(policy).__name__}"
+        raise ConfigError(f"{what} is {shown}, which cannot be called; it must be a function of a View")
     try:
         takes = inspect.signature(policy)
     except ValueError:  # a built-in function without a signature

@@ -14,7 +14,7 @@ from eunomia.config.arrivals import ArrivalsConfig, TraceConfig
 from eunomia.config.demand import ModelConfig, TenantConfig
 from eunomia.config.network import NetworkConfig
 from eunomia.config.scenario import Scenario
-from eunomia.core.errors import ConfigError
+from eunomia.core.errors import ConfigError, within
 from eunomia.study.files import file_stamps
 from eunomia.study.inference.rates import faster
 from eunomia.workload import deadlines, traces, zoo
@@ -36,15 +36,16 @@ def networks(scenario: Scenario) -> tuple[DnnModel, ...]:
     when one name stands for two different networks.
     """
     found: dict[str, DnnModel] = {}
-    own = own_networks(scenario)
-    for tenant in scenario.tenant:
-        for model in _tenant_networks(tenant, own):
-            known = found.setdefault(model.name, model)
-            if known.content_hash != model.content_hash:
-                raise ConfigError(
-                    f"tenant '{tenant.name}' uses a network called '{model.name}' that differs from "
-                    "another one of that name; give it its own with name = ..."
-                )
+    with within(f"'{scenario.name}'"):
+        own = own_networks(scenario)
+        used = [(tenant, model) for tenant in scenario.tenant for model in _tenant_networks(tenant, own)]
+    for tenant, model in used:
+        known = found.setdefault(model.name, model)
+        if known.content_hash != model.content_hash:
+            raise ConfigError(
+                f"tenant '{tenant.name}' uses a network called '{model.name}' that differs from "
+                "another one of that name; give it its own with name = ..."
+            )
     return tuple(found.values())
 
 
@@ -73,7 +74,11 @@ def _written_out(config: NetworkConfig) -> DnnModel:
 def _tenant_networks(tenant: TenantConfig, own: Mapping[str, DnnModel]) -> list[DnnModel]:
     if tenant.model_set is not None:
         return [zoo.load(name) for name, _ in workload_set(tenant.model_set).models]
-    return [_network(config, own) for config in tenant.models or []]
+    networks = []
+    for number, config in enumerate(tenant.models or []):
+        with within(f"tenant.{tenant.name}.models.{number}"):
+            networks.append(_network(config, own))
+    return networks
 
 
 def _network(config: ModelConfig, own: Mapping[str, DnnModel]) -> DnnModel:
@@ -174,7 +179,8 @@ def _deadline(config: ModelConfig) -> deadlines.DeadlineRule:
 
 def _process(tenant: TenantConfig) -> Arrivals:
     assert tenant.arrivals is not None, "checked by the caller"
-    return arrivals_of(tenant.arrivals)
+    with within(f"tenant.{tenant.name}.arrivals"):
+        return arrivals_of(tenant.arrivals)
 
 
 def arrivals_of(config: ArrivalsConfig) -> Arrivals:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from eunomia.config import Scenario, as_table, load_scenario, scenario_from
 from eunomia.core.data import Data
+from eunomia.core.errors import within
 from eunomia.core.records import RunRecords
 from eunomia.inference.options import EngineOptions, Estimator, Record
 from eunomia.inference.policies.greedy import Greedy
@@ -108,6 +109,9 @@ def run(
     """
     checked = SCENARIOS.checked(scenario, overrides)
     wanted = policy_of(checked) if policy is None else policy
+    if policy is None:
+        with within(f"'{checked.name}': policy"):
+            resolve_policy(wanted)
     return run_cell(checked, wanted, seed_of(checked, seed), record)
 
 

@@ -26,7 +26,9 @@ from eunomia.study.serving.twin import Twin
 
 LEAST = 200  # requests: with fewer, a replay says little
 STRETCHES, T_95 = 20, 2.093  # consecutive parts of a recording; Student's t of 19 degrees of freedom
-NO_CODE = "a function cannot be promoted: only registered names, cards (.json) and rules (.toml) can be sent"
+NO_CODE = (
+    "a function cannot be promoted: only registered names, checkpoints (.json) and rules (.toml) can be sent"
+)
 
 
 class NotPassed(RecordError):

@@ -44,7 +44,9 @@ def _read(path: Path) -> bytes:
             )
         return path.read_bytes()
     except OSError as error:
-        raise ModelError(f"cannot be read: {error.strerror or error}") from error
+        raise ModelError(
+            f"cannot be read: {error.strerror or error}; give the path of an ONNX file"
+        ) from error
 
 
 def _parse(data: bytes) -> onnx.ModelProto:
@@ -52,7 +54,7 @@ def _parse(data: bytes) -> onnx.ModelProto:
     try:
         model.ParseFromString(data)
     except (DecodeError, RecursionError, ValueError) as error:
-        raise ModelError(f"it is not an ONNX file: {error}") from error
+        raise ModelError(f"it is not an ONNX file: {error}; export the network again") from error
     return model
 
 

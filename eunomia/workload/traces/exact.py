@@ -95,7 +95,9 @@ def records(path: Path) -> Iterator[tuple[int, list[str]]]:
     except EOFError:
         raise TraceError("the compressed file ends too early; fetch it again", path) from None
     except OSError as error:
-        raise TraceError(f"the file cannot be read: {error.strerror or error}", path) from None
+        raise TraceError(
+            f"the file cannot be read: {error.strerror or error}; give the path of a file", path
+        ) from None
     except zlib.error as error:
         raise TraceError(f"the compressed file is damaged ({error}); fetch it again", path) from None
 

@@ -25,7 +25,9 @@ def is_parquet(path: Path) -> bool:
         with path.open("rb") as file:
             return file.read(4) == b"PAR1"
     except OSError as error:
-        raise TraceError(f"the file cannot be read: {error.strerror or error}", path) from None
+        raise TraceError(
+            f"the file cannot be read: {error.strerror or error}; give the path of a file", path
+        ) from None
 
 
 def read_parquet(

@@ -45,7 +45,9 @@ def starts_as_json(path: Path) -> bool:
         with path.open("rb") as file:
             return file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"["
     except OSError as error:
-        raise TraceError(f"the file cannot be read: {error.strerror or error}", path) from None
+        raise TraceError(
+            f"the file cannot be read: {error.strerror or error}; give the path of a file", path
+        ) from None
 
 
 def _read_extract(path: Path, max_rows: int) -> Trace:
@@ -98,7 +100,9 @@ def _load(path: Path) -> list[object]:
     except UnicodeDecodeError as error:
         raise TraceError(f"the file is not UTF-8 text: {error.reason}", path) from None
     except OSError as error:
-        raise TraceError(f"the file cannot be read: {error.strerror or error}", path) from None
+        raise TraceError(
+            f"the file cannot be read: {error.strerror or error}; give the path of a file", path
+        ) from None
     if not isinstance(jobs, list) or not jobs:
         raise TraceError("a job log is a list of jobs; this one has none", path)
     return jobs

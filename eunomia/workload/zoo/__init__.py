@@ -63,6 +63,11 @@ def is_registered(name: str) -> bool:
     return _squash(name) in {_squash(registered) for registered in MODELS.names()}
 
 
+def is_model(name: str) -> bool:
+    """Whether ``load`` takes that name; a file is not read."""
+    return split_file(name) is not None or is_registered(name)
+
+
 def load(name: str, **settings: int | str | bool) -> DnnModel:
     """The network of that name, or of ``FILE.py:NAME``; ``settings``: of its function, as ``seq=384``.
 

@@ -22,7 +22,12 @@ if os.environ.get("WALK"):
             return
         seen.add(code)
         if code.co_filename.startswith(ROOT) and not code.co_name.startswith("<"):
-            order.append([code.co_filename[len(ROOT) :], code.co_name, code.co_firstlineno])
+            order.append([code.co_filename[len(ROOT) :], code.co_name, imports(frame)])
+
+    def imports(frame):
+        while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
+            frame = frame.f_back
+        return frame is not None
 
     def dump():
         sys.setprofile(None)

@@ -26,12 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="seconds of work; prints, and writes nothing")
     parser.add_argument("--print", action="store_true", help="print, and write nothing")
     parser.add_argument("--seeds", type=int, help="seeds or trainings, instead of the benchmark's own number")
-    parser.add_argument(
-        "--workers", type=int, default=2, help="processes at once, where the benchmark has several"
-    )
-    parser.add_argument(
-        "--only", action="append", default=[], metavar="PART", help="this part alone; repeatable"
-    )
+    parser.add_argument("--workers", type=int, default=2, help="processes at once, if there are several")
+    parser.add_argument("--only", action="append", default=[], metavar="PART", help="this part; repeatable")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="see --about")
     asked = parser.parse_args(words)
     if asked.list or asked.name is None:

@@ -56,9 +56,8 @@ BENCHMARKS: dict[str, str] = {  # name -> module
 def about(name: str) -> str:
     """What a benchmark measures, in one line; its module is read, not loaded."""
     path = Path(__file__).parent / f"{BENCHMARKS[name].replace('.', '/')}.py"
-    return (
-        (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").partition("\n")[0].rstrip(":")
-    )
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return text.partition("\n")[0].rstrip(":")
 
 
 def find(name: str) -> Benchmark:

@@ -27,9 +27,9 @@ PANELS = (
     Axis(2, "worst shortfall, points", False),
 )
 HEADLESS = (
-    "--headless --no-sandbox --disable-gpu --hide-scrollbars --no-first-run --disable-background-networking"
+    "headless no-sandbox disable-gpu hide-scrollbars no-first-run disable-component-update disable-sync"
 )
-HEADLESS += " --disable-component-update --disable-sync"
+HEADLESS += " disable-background-networking"
 
 
 def draw() -> None:
@@ -49,10 +49,9 @@ def tenants(table: Table) -> str:
     """Hits against promises, the families of policies as lines."""
     points = []
     for promise, terms in HAND.items():
-        ends = (STRENGTHS[0], STRENGTHS[-1])
-        points += [
-            Point(f"{terms} {x:g}", "terms set by hand", terms, None if x in ends else "") for x in STRENGTHS
-        ]
+        for x in STRENGTHS:
+            label = None if x in (STRENGTHS[0], STRENGTHS[-1]) else ""
+            points.append(Point(f"{terms} {x:g}", "terms set by hand", terms, label))
         points.append(Point(f"trained for {promise}", "trained", label=promise))
         points.append(Point(f"best rule for {promise}", "tenant rules", label=promise))
     rest = {"eunomia": None, "best rule without promises": "attainment", "best rule for hits": "hits"}
@@ -82,12 +81,7 @@ def report(picture: Path) -> None:
         command = [sys.executable, "-m", "eunomia", "demo", "--out", str(folder / "demo")]
         subprocess.run(command, check=True, cwd=folder)
         (page,) = (folder / "demo").rglob("report.html")
-        flags = [
-            *HEADLESS.split(),
-            f"--user-data-dir={folder / 'profile'}",
-            f"--window-size={WIDTH},{HEIGHT}",
-        ]
-        subprocess.run(
-            [browser, *flags, f"--screenshot={folder / 'page.png'}", page.as_uri()], check=True, cwd=folder
-        )
+        flags = [*HEADLESS.split(), f"user-data-dir={folder / 'profile'}", f"window-size={WIDTH},{HEIGHT}"]
+        flags.append(f"screenshot={folder / 'page.png'}")
+        subprocess.run([browser, *(f"--{flag}" for flag in flags), page.as_uri()], check=True, cwd=folder)
         shutil.copy(folder / "page.png", picture)

@@ -19,7 +19,7 @@ PACKAGE = CHECKOUT / "eunomia"
 # library -> the modules (with all below them) that may import it, at the top of a file or inside a function
 EDGES: dict[str, tuple[str, ...]] = {
     "torch": ("eunomia.learning", "eunomia.serving"),
-    "ray": ("eunomia.learning",),
+    "ray": ("eunomia.engines.crew",),
     "highspy": ("eunomia.cluster", "eunomia.metrics.bounds"),
     "scipy": ("eunomia.cluster",),
     "ortools": (),
@@ -46,7 +46,7 @@ EDGES: dict[str, tuple[str, ...]] = {
     "clarabel": ("eunomia.cluster",),
     "cma": ("eunomia.learning", "eunomia.cluster"),
     "gymnasium": ("eunomia.learning",),
-    "tensorboard": ("eunomia.learning",),
+    "tensorboard": ("eunomia.study.learning.board",),
     "cvxpy": (),
     "ecos": (),
     "yaml": ("eunomia.config", "eunomia.hardware.zigzag"),

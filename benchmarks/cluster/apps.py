@@ -61,9 +61,8 @@ def problem(table: ThroughputTable, setting: Setting, seed: int) -> ClusterProbl
     errors = np.random.default_rng([seed, 43]).uniform(-1.0, 1.0, setting.apps)
     liars = np.where(np.arange(setting.apps) % 10 == 3, setting.claims, 1.0)
     jobs = []
-    for app, at, claims in zip(
-        made, arrival_s.tolist(), (1.0 + setting.bid_error * errors) * liars, strict=True
-    ):
+    claimed = (1.0 + setting.bid_error * errors) * liars
+    for app, at, claims in zip(made, arrival_s.tolist(), claimed, strict=True):
         jobs += [replace(job, arrival_s=at, traits={**job.traits, "claims": float(claims)}) for job in app]
     return build_problem(jobs, cluster, table)
 

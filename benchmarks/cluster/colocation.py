@@ -86,9 +86,8 @@ class Measured:
         arrival = np.cumsum(rng.exponential(hours.sum() * 3600.0 / LOAD / (3 * DEVICES) / JOBS, JOBS))
         mean = dict(zip(self.names, self.alone.mean(axis=1).tolist(), strict=True))
         jobs = []
-        for i, (n, h, at) in enumerate(
-            zip(rng.choice(self.names, JOBS).tolist(), hours, arrival, strict=True)
-        ):
+        names = rng.choice(self.names, JOBS).tolist()
+        for i, (n, h, at) in enumerate(zip(names, hours, arrival, strict=True)):
             steps = max(1.0, round(h * 3600.0 * mean[n]))
             jobs.append(TrainingJob(f"{i}", str(n), steps, 1, float(at), traits={"utilisation": self.use[n]}))
         return build_problem(jobs, Cluster.of(dict.fromkeys(KINDS, DEVICES), 4), self.table)
@@ -168,10 +167,8 @@ def measure(options: Options) -> Iterator[Table]:
     of = Measured()
     about = f"{len(of.rows)} co-runs of {len(of.names)} single-device job types on three device kinds."
     if options.wants("unseen") and not options.quick:
-        columns = "".join(
-            f"; unseen {what}: error|.1%; rank corr.|.2f" for what in ("pairs", "family", "kind")
-        )
-        yield table("unseen", f"back end{columns}", unseen(of), [about])
+        ways = (f"; unseen {what}: error|.1%; rank corr.|.2f" for what in ("pairs", "family", "kind"))
+        yield table("unseen", f"back end{''.join(ways)}", unseen(of), [about])
     if options.wants("probes") and not options.quick:
         yield table("probes", "co-runs of the new job measured; error|.1%", probes(of))
     if options.wants("placement"):

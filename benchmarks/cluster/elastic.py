@@ -110,9 +110,8 @@ def run(case: Case, load: float, seed: int) -> dict[str, float]:
 
 def over(case: Case, load: float, seeds: range) -> dict[str, list[float]]:
     """All seeds; kept on disk."""
-    return by_name(
-        [kept("elastic", {"case": case, "load": load, "seed": s}, partial(run, case, load, s)) for s in seeds]
-    )
+    what = {"case": case, "load": load}
+    return by_name([kept("elastic", {**what, "seed": s}, partial(run, case, load, s)) for s in seeds])
 
 
 def measure(options: Options) -> Iterator[Table]:

@@ -114,10 +114,8 @@ def train(generations: int) -> tuple[float, ...]:
     for generation in range(generations):
         drawn = rng.choice(TRAIN, DRAWN, replace=False).tolist()
         asked = search.ask()
-        found = [
-            float(np.mean(costs(Learned(tuple(map(float, w))), drawn)) + PENALTY * float(w @ w))
-            for w in asked
-        ]
+        each = [float(np.mean(costs(Learned(tuple(map(float, w))), drawn))) for w in asked]
+        found = [cost + PENALTY * float(w @ w) for cost, w in zip(each, asked, strict=True)]
         search.tell(asked, found)
         print(f"generation {generation}: best {min(found):.4f}", flush=True)
     return tuple(round(float(w), 4) for w in search.result.xfavorite)

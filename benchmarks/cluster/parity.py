@@ -62,9 +62,8 @@ def _cases() -> Iterator[Case]:
         yield Case("finish_time_fairness_perf", rules.FinishTime, solver)
         yield Case("max_min_fairness", lambda: rules.blind_max_min, solver, agnostic=True)
         yield Case("finish_time_fairness", rules.blind_finish_time, solver | v100, agnostic=True)
-    yield Case(
-        "min_total_duration", lambda: rules.blind_makespan, {"solver": "as_gavel"} | v100, agnostic=True
-    )
+    as_gavel = {"solver": "as_gavel"} | v100
+    yield Case("min_total_duration", lambda: rules.blind_makespan, as_gavel, agnostic=True)
     yield Case("proportional", lambda: rules.proportional, agnostic=True)
     yield Case("isolated", lambda: rules.isolated, agnostic=True)
 

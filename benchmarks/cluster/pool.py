@@ -20,16 +20,10 @@ from eunomia.cluster.environments.elastic_pool_run import (
     arrivals,
     run_pool,
 )
-from eunomia.metrics.statistics import interval, paired_difference
+from eunomia.metrics.statistics import interval
 
-SIZES = (
-    (2, 4, 0.05),
-    (2, 8, 0.06),
-    (4, 8, 0.10),
-    (4, 16, 0.12),
-    (8, 16, 0.20),
-    (8, 32, 0.23),
-)  # cores, GiB, price
+# cores, GiB, price
+SIZES = ((2, 4, 0.05), (2, 8, 0.06), (4, 8, 0.10), (4, 16, 0.12), (8, 16, 0.20), (8, 32, 0.23))
 CATALOGUE = tuple(Flavour(f"{c} cores, {m} GiB", float(c), float(m), price) for c, m, price in SIZES)
 HTAS, BASE = PoolOptions(), PoolOptions(scheduler="least_requested")
 ABLATIONS = {
@@ -55,20 +49,9 @@ def runs(pattern: str, options: PoolOptions, seeds: range, error: float = 0.0) -
 
 def row(label: str, found: list[PoolResult], base: list[PoolResult]) -> list[Cell]:
     """Figures, and the cost saved against the baseline on the same jobs."""
-    saved = paired_difference(
-        [-r.cost / b.cost for r, b in zip(found, base, strict=True)], [-1.0] * len(found)
-    )
-    measures = [
-        (
-            r.wait_s.mean(),
-            max(r.wait_s),
-            r.turnaround_s.mean(),
-            r.decision_ms.mean(),
-            r.machine_h,
-            r.migrations,
-        )
-        for r in found
-    ]
+    saved = interval([1.0 - r.cost / b.cost for r, b in zip(found, base, strict=True)])
+    waits = [(r.wait_s.mean(), max(r.wait_s), r.turnaround_s.mean(), r.decision_ms.mean()) for r in found]
+    measures = [(*mine, r.machine_h, r.migrations) for mine, r in zip(waits, found, strict=True)]
     figures = [interval(column) for column in np.array(measures, float).T]
     cost, unfinished = interval([r.cost for r in found]), sum(r.unfinished for r in found)
     return [label, cost, None if found is base else saved, *figures, unfinished]
@@ -84,10 +67,8 @@ def measure(options: Options) -> Iterator[Table]:
 
     ways = ((": least requested", BASE), (": HTAS", HTAS))
     yield table("patterns", COLUMNS, [against(label, p, pool) for p in PATTERNS for label, pool in ways])
-    errors = (0.0, 0.25, 0.5, 1.0)
-    yield table(
-        "errors", f"HTAS{COLUMNS}", [against(f", error {e:.0%}", p, HTAS, e) for p in STEADY for e in errors]
-    )
+    wrong = [against(f", error {e:.0%}", p, HTAS, e) for p in STEADY for e in (0.0, 0.25, 0.5, 1.0)]
+    yield table("errors", f"HTAS{COLUMNS}", wrong)
     parts = [against(f": {label}", p, pool) for p in STEADY for label, pool in ABLATIONS.items()]
     yield table("ablations", COLUMNS, parts)
     every = (60.0, 120.0, 300.0, 600.0)

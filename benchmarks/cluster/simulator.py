@@ -82,9 +82,8 @@ def trace_a_reading(rows: Sequence[Row], load: float, cores: int) -> str:
     text = f"Target: {TRACE_A_S:g} s. Met by wall time by {len(rows) - len(slow)} of {len(rows)} policies"
     if slow:
         text += "; not by " + ", ".join(f"{name} ({wall_s:.2f} s)" for name, wall_s, _ in slow)
-        text += (
-            f", of which {sum(cpu_s < TRACE_A_S for *_, cpu_s in slow)} take less than that in processor time"
-        )
+        able = sum(cpu_s < TRACE_A_S for *_, cpu_s in slow)
+        text += f", of which {able} take less than that in processor time"
         if load > cores:
             text += f" (load average {load:.0f} on {cores} cores, so wall times hold what others ran)"
     return text + "."

@@ -9,6 +9,7 @@ all but the smallest instances.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,9 +53,8 @@ def peer(view: ClusterView, packed: bool) -> float:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if not packed:
-            return float(
-                ((facts.speed * gavel_rules.max_min(facts)).sum(axis=1) * gavel_rules.unit_of(facts)).min()
-            )
+            progress = (facts.speed * gavel_rules.max_min(facts)).sum(axis=1)
+            return float((progress * gavel_rules.unit_of(facts)).min())
         first, second = np.triu_indices(len(view), 1)
         speed = view.pair_speed(first, second)
         keep = (speed > 0.0).any(axis=(1, 2))  # kinder to the peer: Gavel keeps rows of zeros
@@ -133,9 +133,8 @@ def measure(options: Options) -> Iterator[Table]:
     """Plain and packed programmes by size; then warm starts."""
     if options.wants("speed"):
         sizes = (128,) if options.quick else (128, 512, 2048, 10_000, 100_000)
-        rows = [
-            line(PLAIN, n, d, 20 if n <= 2048 else 5, n <= PEER_AT_MOST) for n in sizes for d in (False, True)
-        ]
+        cases = itertools.product(sizes, (False, True))
+        rows = [line(PLAIN, n, d, 20 if n <= 2048 else 5, n <= PEER_AT_MOST) for n, d in cases]
         for jobs in (32,) if options.quick else (32, 128, 512, 2048):
             rows.append(line(PACKED, jobs, False, 5 if jobs <= 512 else 2, jobs <= 512))
         columns = (

@@ -26,9 +26,7 @@ from eunomia.cluster.throughput import ThroughputTable
 from eunomia.cluster.tuned_mode import simulate_tuned
 from eunomia.metrics.statistics import interval, paired_difference, paired_ratio
 
-OPTIONS = SimulationOptions(
-    round_s=300.0, restart=Restart(save_s=10.0, load_s=20.0, warmup_s=10.0), record="jobs"
-)
+OPTIONS = SimulationOptions(round_s=300.0, restart=Restart(10.0, 20.0, 10.0), record="jobs")
 Settings = dict[str, str | float | bool]
 MEASURES = {  # of apps, and their columns
     "max_rho": "max rho|.2f",
@@ -68,13 +66,8 @@ class Case:
 
     def measured(self, seed: int) -> dict[str, float]:
         """Fairness by app of one seed; kept on disk."""
-        what = {
-            "name": self.name,
-            "settings": self.settings,
-            "setting": asdict(self.setting),
-            "how": self.how,
-        }
-        return kept("themis", {**what, "spread": self.spread, "seed": seed}, lambda: self._measured(seed))
+        what = {name: value for name, value in asdict(self).items() if name != "label"}
+        return kept("themis", {**what, "seed": seed}, lambda: self._measured(seed))
 
     def _measured(self, seed: int) -> dict[str, float]:
         p = problem(self.table(), self.setting, seed)
@@ -82,10 +75,8 @@ class Case:
             return fairness(self.run(p, seed))
         full, policy = np.array([job.total_steps for job in p.jobs]), allocator(self.name, **self.settings)
         if self.how == "live":
-            found, needed = (
-                simulate_tuned(p, policy, LiveSearch(), OPTIONS.with_seed(seed), self.name),
-                LiveSearch(),
-            )
+            found = simulate_tuned(p, policy, LiveSearch(), OPTIONS.with_seed(seed), self.name)
+            needed = LiveSearch()
             needed.reset(p, seed)
             run, steps, least = found.run, found.steps_done, full * needed.at_once()
         else:
@@ -104,9 +95,8 @@ def cut(p: ClusterProblem, search: LiveSearch, seed: int) -> ClusterProblem:
     """The same searches if it were known beforehand which trials end where."""
     search.reset(p, seed)
     parts = zip(p.jobs, search.at_once().tolist(), strict=True)
-    return build_problem(
-        [replace(j, total_steps=j.total_steps * part) for j, part in parts], p.cluster, p.table
-    )
+    jobs = [replace(j, total_steps=j.total_steps * part) for j, part in parts]
+    return build_problem(jobs, p.cluster, p.table)
 
 
 def lottery(label: str, **settings: str | float | bool) -> Case:
@@ -136,10 +126,8 @@ KNOBS += [lottery(f"f = {f:g}, aligned", fairness=f, aligned=True) for f in (0.0
 KNOBS += [Case(f"f = {f:g}, floor", settings={"fairness": f}) for f in (0.0, 0.4)]
 LEASES = [lottery(f"lease {m} min", lease_s=60.0 * m) for m in (5, 10, 20, 40, 80)]
 LEASES += [lottery(f"lease {m} min, aligned", lease_s=60.0 * m, aligned=True) for m in (20, 40)]
-RHO = [
-    lottery("T_id by contention", ideal="contention"),
-    lottery("app ends with its first trial", finish="first"),
-]
+RHO = [lottery("T_id by contention", ideal="contention")]
+RHO += [lottery("app ends with its first trial", finish="first")]
 SWEEPS: dict[str, Sequence[Case]] = {
     "load 0.8": [replace(case, setting=Setting(load=0.8)) for case in PEERS],
     "load 1.2": PEERS,
@@ -183,10 +171,9 @@ def lies(seeds: range) -> Table:
         for who in (0, 1):
             honest, lying = ([took[who] for took in each] for each in told)
             rows[-1] += [interval(honest), interval(lying), paired_ratio(lying, honest)]
-    names = (
-        "; liars honest, h|.2f; lying, h|.2f; ratio|.2f; the others before, h|.2f; after, h|.2f; ratio|.2f"
-    )
-    return table("lies", names, rows)
+    gained = "{}, h|.2f; {}, h|.2f; ratio|.2f"
+    names = [gained.format("liars honest", "lying"), gained.format("the others before", "after")]
+    return table("lies", "; ".join(["", *names]), rows)
 
 
 def errors(seeds: range) -> Table:
@@ -218,9 +205,8 @@ def early(seeds: range) -> Table:
     """What it costs to learn only by running which trials are hopeless, under each policy."""
     cases = [lottery("Themis, f = 0.8, lottery"), lottery("Themis, f = 0.8, lottery, aligned", aligned=True)]
     named = ("themis_strawman", "tiresias", "least_attained_service", "gandiva", "drf", "optimus", "srtf")
-    cases += [
-        case for name in named for case in PEERS if case.name == name and "with packing" not in case.label
-    ]
+    peers = [case for case in PEERS if "with packing" not in case.label]
+    cases += [case for name in named for case in peers if case.name == name]
     first, rest = ("max_rho", "unfair", "jain", "completion_h"), ("beyond", "makespan_h", "moves")
     rows: list[list[Cell]] = []
     for case in (replace(case, setting=replace(SEARCHES, load=0.8), spread=0.4) for case in cases):

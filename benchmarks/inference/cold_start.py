@@ -33,13 +33,8 @@ def measure(options: Options) -> Iterator[Table]:
         for name in ("eunomia", "studies/training"):
             skipped = shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc")
             shutil.copytree(ROOT / name, place / name, ignore=skipped)
-        caches = {
-            "XDG_CACHE_HOME": "cache",
-            "EUNOMIA_CACHE": "cache",
-            "NUMBA_CACHE_DIR": "numba",
-            "PYTHONPATH": ".",
-        }
-        environment = {**os.environ, **{name: str(place / path) for name, path in caches.items()}}
+        caches = dict.fromkeys(("XDG_CACHE_HOME", "EUNOMIA_CACHE", "NUMBA_CACHE_DIR"), str(place / "cache"))
+        environment = {**os.environ, **caches, "PYTHONPATH": folder}
         command = ["train", TRAINING, "--out", f"{folder}/run", "--workers", str(options.workers), "--quiet"]
         command += QUICK if options.quick else ()
         began = time.perf_counter()

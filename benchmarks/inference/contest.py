@@ -30,13 +30,12 @@ from eunomia.study.inference.bench import prepare
 from eunomia.study.inference.policy import resolve_policy
 from eunomia.study.inference.tuning import FIRST_VALIDATION_SEED
 
-SETS = {
-    "light": ("moca-light", 0.25),
-    "heavy": ("moca-heavy", 2.0),
-    "mixed": ("moca-mixed", 1.0),
-}  # and seconds
+SETS = {"light": ("moca-light", 0.25), "heavy": ("moca-heavy", 2.0), "mixed": ("moca-mixed", 1.0)}  # and s
 QOS = ("qos_h", "qos_m", "qos_l")
 PUBLISHED = ("pressure", "dream", "layerweaver", "veltair", "dysta", "moca", "planaria")
+FOR_TENANTS = [
+    f"{rule}_{of}" for rule in ("triage", "gap_first", "shift", "worst_first") for of in ("edf", "sjf")
+]
 FILES, RUNS = ROOT / "studies" / "training", Path("runs")
 Content = dict[str, Any]
 
@@ -71,14 +70,8 @@ def scenario(
     name: str, tenants: Sequence[Content], platform: Content, load: float, duration_s: float = 1.0
 ) -> Scenario:
     """Hopeless requests are dropped."""
-    content = {
-        "name": name,
-        "duration_s": duration_s,
-        "load": load,
-        "platform": platform,
-        "tenant": list(tenants),
-    }
-    return scenario_from({**content, "engine": {"late": "drop"}})
+    content = {"name": name, "duration_s": duration_s, "load": load, "platform": platform}
+    return scenario_from({**content, "tenant": list(tenants), "engine": {"late": "drop"}})
 
 
 def sized(models: str, load: float, gb_s: float, requests: int, warm: float = 0.1) -> Scenario:
@@ -165,9 +158,8 @@ def contest(
     counts: dict[str, int] = {}
     for n, place in enumerate(places):
         mine = results[n * len(seeds) : (n + 1) * len(seeds)]
-        found[place] = (
-            {name: np.array([one[name]["figures"] for one in mine]) for name in mine[0]} if mine else {}
-        )
+        played = mine[0] if mine else {}
+        found[place] = {name: np.array([one[name]["figures"] for one in mine]) for name in played}
     for result in results:
         for one in result.values():
             for name, count in one["counts"].items():
@@ -211,10 +203,8 @@ def limits(
     tasks = [(place, seed, evaluations) for place in places for seed in seeds]
     results = kept_all(f"{study}-search", searched, tasks, workers)
     rows = [results[n * len(seeds) : (n + 1) * len(seeds)] for n in range(len(places))]
-    return {
-        place: {name: np.array([one[name] for one in mine]) for name in ("found", "bound")}
-        for place, mine in zip(places, rows, strict=True)
-    }
+    figures = [{name: np.array([one[name] for one in mine]) for name in ("found", "bound")} for mine in rows]
+    return dict(zip(places, figures, strict=True))
 
 
 def trained(file: str, seed: int, *changes: str, label: str = "", workers: int = 1) -> Path:

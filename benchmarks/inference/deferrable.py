@@ -18,8 +18,8 @@ import numpy as np
 from benchmarks.inference.contest import lanes, scenario, tenant, trained
 from benchmarks.table import Cell, Options, Table, table, text
 from eunomia.inference.policies import load_policy
-from eunomia.learning.agents.deferrable.agent import hit_rates
-from eunomia.learning.agents.deferrable.policy import RULES, deferring
+from eunomia.inference.policies.deferring import RULES, deferring
+from eunomia.learning.agents.deferrable import hit_rates
 from eunomia.learning.episodes import Episode
 from eunomia.learning.load import card_of
 from eunomia.learning.load import load_policy as load_learned
@@ -33,15 +33,10 @@ TESTS, LOADS, REQUESTS = 8, (0.5, 0.8), 120  # loads of on-demand and deferrable
 def episode(seed: int, load: float, service_only: bool = False) -> Episode:
     """One trace; ``service_only``: its deferrable requests are hopeless when they come, and dropped at once."""
     wave = {"process": "diurnal", "rate_per_s": 60.0, "amplitude": 0.8, "period_s": 0.01}
-    service = {
-        "name": "service",
-        "models": [{"model": "yolo-lite", "deadline_factor": 3.0}],
-        "arrivals": wave,
-    }
-    index = tenant("index", 120.0, models=[{"model": "kws-res8"}], defer_s=[0.001, 0.006])
-    made = scenario_episode(
-        scenario("deferrable", [service, index], lanes(2, 16.0), load, 4.0), seed, REQUESTS
-    )
+    near = [{"model": "yolo-lite", "deadline_factor": 3.0}]
+    tenants = [tenant("service", models=near) | {"arrivals": wave}]
+    tenants += [tenant("index", 120.0, models=[{"model": "kws-res8"}], defer_s=[0.001, 0.006])]
+    made = scenario_episode(scenario("deferrable", tenants, lanes(2, 16.0), load, 4.0), seed, REQUESTS)
     if not service_only:
         return made
     jobs = made.problem.jobs

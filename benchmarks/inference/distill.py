@@ -80,9 +80,8 @@ def measure(options: Options) -> Iterator[Table]:
     size = QUICK if options.quick else FULL
     seeds = options.seeds_or(5)
     tasks = [(int(t), seed, card["card_sha256"], size) for t in terms for seed in seeds]
-    rows = [
-        row for found in kept_all("distill", replication, tasks, options.workers) for row in found["rows"]
-    ]
+    results = kept_all("distill", replication, tasks, options.workers)
+    rows = [row for found in results for row in found["rows"]]
     lines: list[list[Cell]] = []
     for key in dict.fromkeys((row["terms"], row["leaves"]) for row in rows):
         each = [gains(row) for row in rows if (row["terms"], row["leaves"]) == key]
@@ -91,9 +90,8 @@ def measure(options: Options) -> Iterator[Table]:
         lines.append([*key, whole, shares, len(each)])
     about = (
         f"Teacher: `eunomia`, card {card['card_sha256'][:12]}; heuristic: `{card['validation']['heuristic']}`, the "
-        f"best "
-        f"on the teacher's validation traces. Rules are chosen on {size[1]} validation traces and tested on {size[2]}, "
-        f"of {size[0]} requests each; {len(seeds)} seeds."
+        f"best on the teacher's validation traces. Rules are chosen on {size[1]} validation traces and tested on "
+        f"{size[2]}, of {size[0]} requests each; {len(seeds)} seeds."
     )
     columns = "terms; most leaves; share of the gain kept|.0%; by seed, mean and 95 %|.0%; seeds"
     yield table("leaves", columns, lines, [about])

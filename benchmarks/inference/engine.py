@@ -20,13 +20,14 @@ import numpy as np
 
 from benchmarks import synthetic
 from benchmarks.page import ROOT
-from benchmarks.peers import heapq_engine, saturated_engine, simpy_engine
 from benchmarks.table import Cell, Options, Table, table
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.outcome import Outcome
 from eunomia.inference.problem import build_problem
 from eunomia.inference.simulate import simulate_problem
 from eunomia.workload.requests import RequestTable
+from tests.inference.peers import heapq_engine, saturated_engine, simpy_engine
+from tests.inference.peers.work import PlainWork, plain_work
 
 LOADS = (0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.5)
 LEAN = EngineOptions(late="run", record="requests")
@@ -70,10 +71,9 @@ def against_peers(scale: float) -> Iterator[list[Cell]]:
     """8 accelerators of 4 types, 50 clients in closed loop, EDF on the fastest idle accelerator, chains."""
     costs = synthetic.cost_table(synthetic.networks(branching=False))
     sizes = {"compiled": 250_000, "heapq": 40_000, "simpy": 4_000}
-    works = {
-        n: synthetic.closed_loop(costs, int(scale * size) + synthetic.CLIENTS) for n, size in sizes.items()
-    }
-    plain = {n: synthetic.plain_work(costs, works[n], synthetic.Platform()) for n in ("heapq", "simpy")}
+    counts = {name: int(scale * size) + synthetic.CLIENTS for name, size in sizes.items()}
+    works = {name: synthetic.closed_loop(costs, count) for name, count in counts.items()}
+    plain = {n: plain_work(costs, works[n], synthetic.Platform()) for n in ("heapq", "simpy")}
     runs: dict[str, Callable[[], object]] = {
         "compiled": compiled(works["compiled"], False, "edf", LEAN),
         "heapq": lambda: heapq_engine.run(plain["heapq"]),
@@ -105,7 +105,7 @@ def mean_step_s(requests: RequestTable) -> float:
     return out.end_s / out.events
 
 
-def check_same_work(requests: RequestTable, plain: synthetic.PlainWork, *peers: ModuleType) -> None:
+def check_same_work(requests: RequestTable, plain: PlainWork, *peers: ModuleType) -> None:
     """All programs finish every request at the same time: they simulate the same thing."""
     ours = compiled(requests, False, "edf", LEAN)().results["finish_s"]
     for peer in peers:
@@ -137,9 +137,7 @@ def under_load(scale: float) -> Iterator[list[Cell]]:
     count = int(scale * 40_000)
     r = synthetic.poisson(costs, max(count // 8, 500), 1.0)
     burst = RequestTable(r.agreements, r.pair, np.zeros(len(r)), r.relative_deadline_s)
-    rate = (
-        len(burst) / compiled(burst, False, "fcfs", LEAN)().end_s
-    )  # load 1.0 = saturated, first come first served
+    rate = len(burst) / compiled(burst, False, "fcfs", LEAN)().end_s  # load 1.0 = saturated under FCFS
     for policy in ("edf", "edf+f", "edf+f+eft"):
         for load in LOADS:
             run = compiled(synthetic.poisson(costs, count, load * rate), False, policy, LEAN)

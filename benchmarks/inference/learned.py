@@ -155,9 +155,8 @@ def together(rows: Sequence[Row], counts: dict[str, int]) -> Table:
         f"in {below[1]} (95 % over {gains.shape[2]} traces, no correction for the number of rows). Guards over all "
         f"test runs: {', '.join(f'{name} {count}' for name, count in counts.items())}."
     ]
-    return table(
-        "together", "what; gain over the rule, points|+.2p; share of the gap closed|.0%", lines, notes
-    )
+    columns = "what; gain over the rule, points|+.2p; share of the gap closed|.0%"
+    return table("together", columns, lines, notes)
 
 
 COLUMNS = (
@@ -191,13 +190,11 @@ def trainers(seeds: range, workers: int) -> Table:
             test.append(float(np.mean([figures[str(card)] for figures in found.values()])) - rule)
         gains = interval([fact["validation"]["gain"] for fact in facts])
         heuristic = f"{sum(fact['validation']['kept_heuristic'] for fact in facts)} of {len(seeds)}"
-        lines.append(
-            [name, gains, heuristic, interval(test), float(np.mean([fact["cpu_s"] for fact in facts]))]
-        )
-    columns = (
-        "trainer; gain on validation, points|+.2p; heuristic kept; gain on test, points|+.2p; processor s|.0f"
-    )
-    return table("trainers", columns, lines)
+        cpu_s = float(np.mean([fact["cpu_s"] for fact in facts]))
+        lines.append([name, gains, heuristic, interval(test), cpu_s])
+    gained = "gain on {}, points|+.2p"
+    columns = ("trainer", gained.format("validation"), "heuristic kept", gained.format("test"))
+    return table("trainers", "; ".join([*columns, "processor s|.0f"]), lines)
 
 
 def measure(options: Options) -> Iterator[Table]:

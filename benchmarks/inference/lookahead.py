@@ -30,13 +30,10 @@ from eunomia.learning.episodes import Episode
 from eunomia.metrics.statistics import Estimate, Floats, interval
 from eunomia.study.inference.bench import prepare
 
+GATES = ("", "+g1", "+g0.9", "+g0.75", "+g0.6")
 SETS, LOADS = ("moca-light", "moca-heavy", "moca-mixed"), (0.85, 1.0, 1.15, 1.3)
-BARE = tuple(
-    f"{o}+f{p}" for o in ("edf", "edf_bytes", "llf", "sjf") for p in ("", "+eft", "+eft_ca", "+pref")
-)
-RULES = tuple(
-    name for bare in BARE for name in (bare, *(f"{bare}+g{gate}" for gate in ("1", "0.9", "0.75", "0.6")))
-)
+ENDS = [place + gate for place in ("", "+eft", "+eft_ca", "+pref") for gate in GATES]
+RULES = tuple(f"{order}+f{end}" for order in ("edf", "edf_bytes", "llf", "sjf") for end in ENDS)
 OPTIONS = EngineOptions(late="drop", record="requests")
 FIRST_SEED = 5000  # of the tests: settings and designs were tried out on others, 0 to 14 and 100 to 109
 VARIANTS = {  # what is shown -> settings beside the base
@@ -162,10 +159,8 @@ def lines_of(places: Sequence[Place], size: Size, workers: int) -> Iterator[Line
     tests = range(FIRST_SEED, FIRST_SEED + seeds)
     tried, _ = contest("lookahead", places, validation(validations), RULES, workers=workers)
     rules = {place: best([tried[place]], RULES) for place in places}
-    names = {
-        place: [rule, *(f"lookahead(base={rule},{settings})" for settings in VARIANTS.values())]
-        for place, rule in rules.items()
-    }
+    variants = [f"lookahead(base={{}},{settings})" for settings in VARIANTS.values()]
+    names = {p: [rule, *(variant.format(rule) for variant in variants)] for p, rule in rules.items()}
     played, _ = contest("lookahead", places, tests, names, workers=workers)
     ends = limits("lookahead", places, tests, evaluations, workers)
     times = kept_all("lookahead-times", timed, list(rules.items()), workers)

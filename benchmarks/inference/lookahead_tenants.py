@@ -15,17 +15,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.inference.contest import best, contest, validation
+from benchmarks.inference.contest import FOR_TENANTS, best, contest, validation
 from benchmarks.inference.lookahead import FIRST_SEED, OPTIONS, points, problem_of
 from benchmarks.table import Cell, Options, Table, table
 from eunomia.learning.episodes import Episode
 from eunomia.metrics.statistics import Floats
 
 ENDINGS = [f"+f{place}{gate}" for place in ("", "+eft") for gate in ("", "+g1", "+g0.8")]
-ORDERS = [
-    f"{rule}_{base}" for rule in ("gap_first", "shift", "triage", "worst_first") for base in ("edf", "sjf")
+AWARE = [
+    f"{order}{ending}" for order in (*sorted(FOR_TENANTS), "deficit_edf", "deficit_llf") for ending in ENDINGS
 ]
-AWARE = [f"{order}{ending}" for order in (*ORDERS, "deficit_edf", "deficit_llf") for ending in ENDINGS]
 ROLLED = ("edf", "sjf", "edf_bytes", "deficit_edf", "deficit_llf")
 BASES = [f"{order}{ending}" for order in ROLLED for ending in ENDINGS]
 MIXES = {  # tenants: (set of networks, least and greatest target)

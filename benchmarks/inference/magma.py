@@ -32,19 +32,14 @@ JOBS, SAMPLES, GROUPS = 100, 10_000, 20
 BOUNDS = (1.0, 1.25, 1.5, 2.0, 3.0, float("inf"))  # of Herald's imbalance; the best for each group counts
 METHODS = ("random", "Herald-like", "longest first", "first idle")
 ONLINE = ("edf", "edf+eft", "edf+g1", "herald", "magma_10k", "magma_10k+g1", "magma", "magma+g1")
-Lines = Mapping[
-    tuple[str, float], Mapping[str, Sequence[float]]
-]  # set and GB/s -> makespans by method, per group
 
 
 def draw_group(name: str, bandwidth_gb_s: float, seed: int) -> Group:
     """Jobs of one group: layers of the set's networks, drawn uniformly, on idle accelerators."""
     platform = load_platform(PLATFORM)
     costs = build_table([zoo.load(model) for model, _ in workload_set(name).models], platform)
-    rows, lanes = (
-        np.random.default_rng([seed, 0x9A6]).integers(0, len(costs.latency_s), JOBS),
-        platform.type_of,
-    )
+    rows = np.random.default_rng([seed, 0x9A6]).integers(0, len(costs.latency_s), JOBS)
+    lanes = platform.type_of
     on = (costs.latency_s[rows][:, lanes], costs.demand_bytes_s[rows][:, lanes])
     return independent(*on, bandwidth_gb_s * 1e9)
 

@@ -48,10 +48,8 @@ class Place:
             chosen = sorted(rng.choice(len(models), size, replace=False))
             level = str(rng.choice(list(LEVELS)))
             rate_per_s = round(float(rng.uniform(50.0, 200.0)), 1)
-            facts = [
-                {"model": models[m][0], "draw": models[m][1], "deadline_factor": LEVELS[level]}
-                for m in chosen
-            ]
+            drawn = [dict(zip(("model", "draw"), models[m], strict=True)) for m in chosen]
+            facts = [{**one, "deadline_factor": LEVELS[level]} for one in drawn]
             made.append(tenant(f"{level} {t}", rate_per_s, models=facts))
         return made
 

@@ -8,7 +8,6 @@ quick run trains A3C for one iteration.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,28 +26,19 @@ from eunomia.metrics.statistics import Floats, interval, paired_difference
 
 SEEDS, TESTS, SMALL_TESTS, ITERATIONS = 5, 60, 40, 40
 VALIDATIONS = 16
+SHOWN = ("requester", "provider", "utilisation", "hit rate", "worst tenant")  # beside the reward
 KINDS = ("reward", "requester", "provider", "utilisation", "met", "worst_tenant")
 A2C = PlacementAlgorithm(name="a2c", workers=2, tasks=30, devices=6, tenants=4, load=1.0, bars=0.15, traces=3)
 
 
-@dataclass(frozen=True)
-class Variant:
-    """One way to train."""
-
-    settings: PlacementAlgorithm
-    about: str
-
-
-VARIANTS = {
-    "A3C": Variant(A2C.model_copy(update={"name": "a3c"}), "two processes, gradients as they come"),
-    "A2C": Variant(A2C, "the same in step"),
-    "A2C, likes hidden": Variant(A2C.model_copy(update={"hidden": True}), "does not see preferences"),
-    "A2C, penalty": Variant(
-        A2C.model_copy(update={"penalty": 1.0}), "nothing masked in training; an illegal pair costs 1 / tasks"
-    ),
-    "A2C, periodic": Variant(
-        A2C.model_copy(update={"period": 0.5}), "decides every half mean run time, in training and test"
-    ),
+VARIANTS: dict[
+    str, tuple[dict[str, object], str]
+] = {  # name -> settings that differ from A2C's, and in words
+    "A3C": ({"name": "a3c"}, "two processes, gradients as they come"),
+    "A2C": ({}, "the same in step"),
+    "A2C, likes hidden": ({"hidden": True}, "does not see preferences"),
+    "A2C, penalty": ({"penalty": 1.0}, "nothing masked in training; an illegal pair costs 1 / tasks"),
+    "A2C, periodic": ({"period": 0.5}, "decides every half mean run time, in training and test"),
 }
 
 
@@ -74,9 +64,8 @@ def against_optimum(first: PreferencePlacement, count: int) -> Table:
     rivals: dict[str, Rule] = {"A3C, seed 0": first, **{name: find_rule(name) for name in RULES}}
     for name, rule in rivals.items():
         found = play(rule, cases)[:, 0]
-        rows.append(
-            [name, float(found.mean()), float((best - found).mean()), int((found > best - 1e-9).sum())]
-        )
+        lost, reached = float((best - found).mean()), int((found > best - 1e-9).sum())
+        rows.append([name, float(found.mean()), lost, reached])
     columns = "policy; reward|.4f; lost against the optimum|.4f; traces at the optimum"
     return table("optimum", columns, rows)
 
@@ -85,16 +74,15 @@ def measure(options: Options) -> Iterator[Table]:
     """Train what is not there, measure."""
     names = [name for name in VARIANTS if name == "A3C" or (options.wants(name) and not options.quick)]
     seeds, iterations = options.seeds_or(SEEDS), 1 if options.quick else ITERATIONS
-    cases = [
-        draw(seed, A2C.tasks, A2C.devices, A2C.tenants, A2C.load, A2C.bars)
-        for seed in range(4 if options.quick else TESTS)
-    ]
+    facts = (A2C.tasks, A2C.devices, A2C.tenants, A2C.load, A2C.bars)
+    cases = [draw(seed, *facts) for seed in range(4 if options.quick else TESTS)]
     tables: dict[str, Floats] = {}  # (traces, KINDS)
     replications: list[list[Cell]] = []
     rules = {name: play(find_rule(name), cases) for name in RULES}
     policies: list[PreferencePlacement] = []
     for name in names:
-        settings = VARIANTS[name].settings
+        changes, about = VARIANTS[name]
+        settings = A2C.model_copy(update=changes)
         tasks = [(settings, seed, iterations) for seed in seeds]
         trained = kept_all("placement", learn, tasks)
         made = []
@@ -106,13 +94,9 @@ def measure(options: Options) -> Iterator[Table]:
         each, over = [float(one[:, 0].mean()) for one in made], tables[name][:, 0] - rules["matching"][:, 0]
         listed = ", ".join(f"{100 * reward:.2f}" for reward in each)
         cpu_s = float(np.mean([one["cpu_s"] for one in trained]))
-        replications.append(
-            [f"{name}: {VARIANTS[name].about}", listed, interval(each), interval(over), cpu_s]
-        )
+        replications.append([f"{name}: {about}", listed, interval(each), interval(over), cpu_s])
     tables |= rules
-    columns = (
-        "policy; reward|.4f; requester|.1p; provider|.1p; utilisation|.1p; hit rate|.1p; worst tenant|.1p"
-    )
+    columns = "policy; reward|.4f" + "".join(f"; {kind}|.1p" for kind in SHOWN)
     yield table("means", columns, [(name, *found.mean(axis=0).tolist()) for name, found in tables.items()])
     order = dict.fromkeys(("matching", "greedy_gain", *RULES, *names[1:]))
     gaps = [(name, paired_difference(tables["A3C"][:, 0], tables[name][:, 0])) for name in order]

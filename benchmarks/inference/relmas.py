@@ -82,9 +82,8 @@ def hits(cards: Mapping[str, Sequence[str]], found: Figures, chosen: str) -> Tab
         gap = paired_difference(ours, values)
         rows.append([name, *values.reshape(len(LOADS), -1).mean(axis=1).tolist(), float(values.mean())])
         rows[-1] += [None, None] if name == "relmas" else [gap, float(ours.mean() / values.mean())]
-    columns = (
-        "policy; load 0.7|.1p; load 1.0|.1p; load 1.3|.1p; mean|.1p; relmas less it|+.1p; relmas / it|.2f"
-    )
+    by_load = "".join(f"; load {load}|.1p" for load in LOADS)
+    columns = f"policy{by_load}; mean|.1p; relmas less it|+.1p; relmas / it|.2f"
     means = [float(found[card][:, 0].mean()) for card in cards["relmas"]]
     note = f"`{chosen}`: the best of the gated rules on validation traces. Of each replication of `relmas`: "
     return table("hits", columns, rows, [f"{note}{', '.join(f'{100 * mean:.1f}' for mean in means)} %."])

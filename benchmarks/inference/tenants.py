@@ -12,12 +12,13 @@ promises. Replications that are missing under ``runs`` are trained first. Finish
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.inference.contest import PUBLISHED, best, contest, gated, trained, validation
+from benchmarks.inference.contest import FOR_TENANTS, PUBLISHED, best, contest, gated, trained, validation
 from benchmarks.inference.mixes import EQUAL_PLACES, LOADS, PLACES, REQUESTS, Place
 from benchmarks.kept import kept_all
 from benchmarks.table import Cell, Options, Table, table
@@ -32,17 +33,12 @@ from eunomia.workload.tenant import Slo
 Values = dict[str, Floats]  # by label: (mixes, loads, measures), points, positive
 PROMISES = ("attainment", "shortfall", "max_min")
 MEASURES = (*PROMISES, "hit_rate", "fairness")
-SIGNS = np.array(
-    [1.0, -1.0, -1.0, 1.0, -1.0]
-)  # of the objectives, so that the page shows positive percentages
+SIGNS = np.array([1.0, -1.0, -1.0, 1.0, -1.0])  # so that the page shows positive percentages
 HITS, FAIRNESS = 3, 4
 HAND = {"attainment": "keep", "shortfall": "mend", "max_min": "level"}
 STRENGTHS = (0.5, 1.0, 2.0, 4.0)
 GATES, PLACEMENTS = ("1", "0.9", "0.75"), ("+any_idle", "+eft")
-BASES = tuple(
-    f"{rule}_{base}" for rule in ("triage", "gap_first", "shift", "worst_first") for base in ("edf", "sjf")
-)
-TENANT_RULES = gated(BASES, PLACEMENTS, GATES)
+TENANT_RULES = gated(FOR_TENANTS, PLACEMENTS, GATES)
 PLAIN_RULES = gated(("edf", "sjf", "llf", "edf_bytes"), PLACEMENTS, GATES)
 PLAIN_RULES += tuple(f"{name}+g{gate}" for name in PUBLISHED for gate in GATES)
 NO_PROMISES, FOR_HITS = "best rule without promises", "best rule for hits"
@@ -90,9 +86,8 @@ def gathered(
 
 def chosen_rules(workers: int) -> dict[str, dict[Place, str]]:
     """For every place what validation traces of its set and load chose: a rule for each promise, and without."""
-    found, _ = contest(
-        "tenants", PLACES, validation(VALIDATIONS), (*TENANT_RULES, *PLAIN_RULES), MEASURES, workers
-    )
+    rules = (*TENANT_RULES, *PLAIN_RULES)
+    found, _ = contest("tenants", PLACES, validation(VALIDATIONS), rules, MEASURES, workers)
     chosen: dict[str, dict[Place, str]] = {}
     for place in PLACES:
         mine = [found[p] for p in PLACES if (p.kind, p.load) == (place.kind, place.load)]
@@ -105,13 +100,11 @@ def chosen_rules(workers: int) -> dict[str, dict[Place, str]]:
 
 def cards(seeds: range, workers: int, promises: Sequence[str] = PROMISES) -> dict[str, str]:
     """The replications by label, ``PROMISE SEED``."""
-    return {
-        f"{p} {seed}": str(
-            trained(f"tenants_for_{p}", seed, label=f"eunomia-{p.replace('_', '-')}", workers=workers)
-        )
-        for p in promises
-        for seed in seeds
-    }
+    found = {}
+    for p, seed in itertools.product(promises, seeds):
+        label = f"eunomia-{p.replace('_', '-')}"
+        found[f"{p} {seed}"] = str(trained(f"tenants_for_{p}", seed, label=label, workers=workers))
+    return found
 
 
 def with_means(values: Values) -> Values:
@@ -261,13 +254,11 @@ def measure(options: Options) -> Iterator[Table]:
     same |= {name: card for name, card in ours.items() if name.startswith("max_min")}
     same |= {"worst first": "worst_first_edf+f+eft+g0.9", "edf": "edf+f+eft+g0.9"}
     equal = with_means(gathered(EQUAL_PLACES, same, TESTS, options.workers))
-    used = {
-        label: ", ".join(f"`{name}`" for name in sorted(set(by.values()))) for label, by in chosen.items()
-    }
+    used = [(label, ", ".join(f"`{n}`" for n in sorted(set(of.values())))) for label, of in chosen.items()]
     yield gains(values)
     yield from by_load(values)
     yield replications(values)
     yield means(values)
     yield feasibility(first, bounds)
     yield equality(equal)
-    yield table("rules", "chosen on validation; rules", used.items())
+    yield table("rules", "chosen on validation; rules", used)

@@ -27,9 +27,10 @@ SEEDS, TESTS, VALIDATIONS, REQUESTS = 5, 6, 3, 30
 AUXILIARIES = 'algorithm.auxiliaries=["next_demand","next_waiting","next_hopeless"]'
 START = "edf+f+eft"  # what PPO's and SAC's networks add to
 BDQ = ("algorithm={name='bdq',iterations=3,episodes=8,units=32}",)
+STAGE = "stage=[{generations=50,population=0,episodes=8}]"
 LEARNERS: dict[str, tuple[str, ...]] = {  # changes of the training file
-    "CMA-ES, from the best gated rule": (),
-    "CMA-ES, from a gate that holds nothing": (f"base={START}+g9",),
+    "CMA-ES, from the best gated rule": (STAGE,),
+    "CMA-ES, from a gate that holds nothing": (STAGE, f"base={START}+g9"),
     "PPO": ("algorithm={name='ppo',iterations=4,episodes=8}",),
     "SAC": ("algorithm={name='sac',iterations=3,episodes=8}",),
     "BDQ": BDQ,
@@ -46,9 +47,8 @@ class Place:
     def episode(self, seed: int) -> Episode:
         """One trace."""
         models = ("yolo-lite", "kws-res8")
-        tenants = [
-            tenant(n, models=[{"model": m, "deadline_factor": f} for m in models]) for n, f in LEVELS.items()
-        ]
+        asked = {n: [{"model": m, "deadline_factor": f} for m in models] for n, f in LEVELS.items()}
+        tenants = [tenant(name, models=facts) for name, facts in asked.items()]
         return scenario_episode(scenario("small", tenants, lanes(2, 16.0), self.load, 0.8), seed, REQUESTS)
 
 
@@ -78,12 +78,9 @@ def measure(options: Options) -> Iterator[Table]:
         cpu_s = float(np.mean([one["cpu_s"] for one in facts])) if facts else None
         gates = [one["validation"] for one in facts]
         ends = [(gate.get("start_mean", math.nan), gate["heuristic_mean"] + gate["gain"]) for gate in gates]
-        spread = (
-            interval([float(found[card].mean()) for card in cards[name]]) if facts else float(values.mean())
-        )
-        less = [
-            paired_difference(values, rival) if other != name else None for other, rival in rivals.items()
-        ]
+        each = [float(found[card].mean()) for card in cards.get(name, [])]
+        spread = interval(each) if each else float(values.mean())
+        less = [None if n == name else paired_difference(values, rival) for n, rival in rivals.items()]
         rows.append([name, cpu_s, *(np.mean(ends, axis=0).tolist() if ends else (None, None)), spread, *less])
     notes = [
         f"`{rule}` is the best of {len(GATED)} gated rules on validation. {len(seeds)} seeds of each trainer."

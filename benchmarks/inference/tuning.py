@@ -51,11 +51,8 @@ def problems(
     seeds: Sequence[int], points: Sequence[tuple[str, float]], requests: int
 ) -> list[ValidationProblem]:
     """Traces of about ``requests`` requests of every workload set at every load."""
-    return [
-        p
-        for models, load in points
-        for p in problems_of(sized(models, load, BANDWIDTH_GB_S, requests), seeds)
-    ]
+    made = [sized(models, load, BANDWIDTH_GB_S, requests) for models, load in points]
+    return [problem for one in made for problem in problems_of(one, seeds)]
 
 
 def row(family: str, choice: Choice, default: Sequence[float], chosen: Sequence[float]) -> list[Cell]:

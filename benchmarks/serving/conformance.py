@@ -19,8 +19,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from benchmarks.page import ROOT
-from benchmarks.serving import fuzz
 from benchmarks.table import Cell, Options, Table, table
+from tests.serving import fuzz
 from tests.serving.fuzz_targets import TARGETS
 
 TESTS = {
@@ -38,9 +38,8 @@ def outcomes(files: tuple[str, ...], profile: str) -> Iterator[list[Cell]]:
         report = Path(folder, "report.xml")
         words = ["-q", "-p", "no:cacheprovider", "-o", "junit_family=xunit1", f"--junitxml={report}", *files]
         settings = {**os.environ, "HYPOTHESIS_PROFILE": profile}
-        subprocess.run(
-            [sys.executable, "-m", "pytest", *words], cwd=ROOT, env=settings, stdout=sys.stderr, check=False
-        )
+        command = [sys.executable, "-m", "pytest", *words]
+        subprocess.run(command, cwd=ROOT, env=settings, stdout=sys.stderr, check=False)
         cases = list(ElementTree.parse(report).iter("testcase"))
     for case in cases:
         check, _, of = case.attrib["name"].removeprefix("test_").replace("_", " ").partition("[")

@@ -96,35 +96,24 @@ def run(bench: Bench, slices: int, seconds: float) -> dict[tuple[str, str, int],
 
 def throughput(model: str, s: Slices) -> list[Cell]:
     """Four users: rate and processor time over those of the bare loop."""
-    ratio, (bare, worker) = (
-        interval(s["ratio"]),
-        (np.median(s[f"{who}_cpu_ms"]) for who in ("bare", "worker")),
-    )
-    front = float(np.median(s["front_cpu_ms"]))
-    return [ratio, TARGET[model], ratio.mean >= TARGET[model], float(bare / worker), front]
+    bare, worker, front = (float(np.median(s[f"{who}_cpu_ms"])) for who in ("bare", "worker", "front"))
+    ratio = interval(s["ratio"])
+    return [ratio, TARGET[model], ratio.mean >= TARGET[model], bare / worker, front]
 
 
 def latency(s: Slices) -> list[Cell]:
     """One user: what is added to the time of the bare loop."""
     added, empty = np.subtract(s["served_ms"], s["bare_ms"]), np.array(s["empty_ms"])
     medians = [float(np.median(s["bare_ms"])), float(np.median(s["served_ms"]))]
-    return [
-        *medians,
-        interval(added),
-        interval(empty),
-        interval(added - empty),
-        bool(added.mean() <= ADDED_MS),
-    ]
+    return [*medians, *map(interval, (added, empty, added - empty)), bool(added.mean() <= ADDED_MS)]
 
 
 def measure(options: Options) -> Iterator[Table]:
     """Two tables."""
     bench = Bench("cost", options)
     found = run(bench, *((2, 0.5) if options.quick else (12, 1.0)))
-    columns = (
-        "four users; of the bare loop|.1%; target|.0%; met; by processor time|.1%; "
-        "front end, CPU ms per request|.2f"
-    )
+    columns = "four users; of the bare loop|.1%; target|.0%; met; by processor time|.1%; "
+    columns += "front end, CPU ms per request|.2f"
     rows = [[f"{m}, {t}", *throughput(m, s)] for (m, t, users), s in found.items() if users == USERS]
     yield table("throughput", columns, rows)
     columns = (

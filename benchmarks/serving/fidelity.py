@@ -37,9 +37,8 @@ Replays = Sequence[Result]  # by seed
 
 def promises(**more: object) -> dict[str, dict[str, object]]:
     """The tenants with deadlines as promises, so that the server knows them."""
-    return {
-        name: {"promise": [{"model": "*", "deadline_ms": d, **more}]} for name, (_, _, d) in SHARES.items()
-    }
+    made = {name: {"model": "*", "deadline_ms": ms, **more} for name, (_, _, ms) in SHARES.items()}
+    return {name: {"promise": [promise]} for name, promise in made.items()}
 
 
 def streams(seconds_of: Mapping[str, float], load: float) -> list[Stream]:
@@ -95,10 +94,8 @@ def measure(options: Options) -> Iterator[Table]:
             costs_s = {model: 1.0 / closed_rate(live, Stream(PROBE, model), 1.5) for model in NETWORKS}
             for load in LOADS:
                 one = partial(replay, live, policy, streams(costs_s, load), seconds)
-                found = [
-                    bench.piece(partial(one, seed), policy=policy, load=load, seed=seed)
-                    for seed in range(seeds)
-                ]
+                what = {"policy": policy, "load": load}
+                found = [bench.piece(partial(one, seed), **what, seed=seed) for seed in range(seeds)]
                 rows += [row(f"`{policy}`, {load:.0%}", found, tenant) for tenant in SHARES]
     note = "All seeds together; from, to: a bootstrap over seeds (95 %). The verdict is that of the figure before."
     yield bench.table("all", COLUMNS, rows, [note])

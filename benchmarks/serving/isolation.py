@@ -28,11 +28,8 @@ from eunomia.engines.processes import Result
 from eunomia.metrics.statistics import interval
 
 GOLD, BRONZE = Stream("gold", SMALL_NET, 10.0, 50.0), Stream("bronze", SMALL_NET, 2.0, 1000.0)
-SLO = {"hit_rate": 0.5}
-SILVER = [
-    {"model": SMALL_NET, "deadline_ms": 200.0, "slo": SLO},
-    {"model": LARGE_NET, "deadline_ms": 1000.0, "slo": SLO},
-]
+DEADLINES_MS = {SMALL_NET: 200.0, LARGE_NET: 1000.0}  # of silver
+SILVER = [{"model": m, "deadline_ms": ms, "slo": {"hit_rate": 0.5}} for m, ms in DEADLINES_MS.items()]
 TENANTS: dict[str, dict[str, Any]] = {
     "gold": {"weight": 3.0, "promise": [{"model": "*", "deadline_ms": 50.0, "slo": {"hit_rate": 0.99}}]},
     "silver": {"promise": SILVER},
@@ -40,10 +37,8 @@ TENANTS: dict[str, dict[str, Any]] = {
     "probe": {},
 }
 BELIEVING = {**TENANTS, "silver": {"promise": [{**promise, "min_deadline_ms": 0.0} for promise in SILVER]}}
-CHEATS = {
-    "a client that cheats, within the capacity": 0.85,
-    "a client that cheats, at twice the capacity": 2.0,
-}
+CHEAT = "a client that cheats, "
+CHEATS = {f"{CHEAT}within the capacity": 0.85, f"{CHEAT}at twice the capacity": 2.0}
 CASES = ("one network", "two networks", *CHEATS)
 FLOOD_PER_S = 150.0
 COLUMNS = (
@@ -101,9 +96,8 @@ def measure(options: Options) -> Iterator[Table]:
     for policy, (more, tenants, cases) in ((p, way) for p in policies for way in ways):
         with serving(tenants, policy=policy) as live:
             for seed, case in ((seed, case) for seed in seeds for case in cases):
-                run = bench.piece(
-                    partial(flooded, live, case, seconds, seed), policy=policy + more, case=case, seed=seed
-                )
+                work = partial(flooded, live, case, seconds, seed)
+                run = bench.piece(work, policy=policy + more, case=case, seed=seed)
                 found.setdefault((case, f"`{policy}`{more}"), []).append(run)
     order = sorted(found, key=lambda key: CASES.index(key[0]))
     lag_s = max(run["lag_s"] for runs in found.values() for run in runs)

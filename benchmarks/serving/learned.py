@@ -38,8 +38,6 @@ TRAINING = (
     "validation=48",
     "stage=[{generations=60,population=16,episodes=10,validate_every=5}]",
 )
-
-
 QUICK_TRAINING = (*TRAINING[:3], "stage=[{generations=3,population=6,episodes=4}]")
 
 
@@ -151,9 +149,8 @@ def train(scale: Scale, training: tuple[str, ...]) -> str:
     words = ["train", "--twin", str(recording), "--out", str(out), "--json", "-q"]
     words += [word for change in training for word in ("--set", change)]
     began = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-m", "eunomia", *words], check=True, stdout=subprocess.PIPE, text=True
-    )
+    command = [sys.executable, "-m", "eunomia", *words]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     took_s, facts = time.perf_counter() - began, json.loads(done.stdout)
     for suffix in (".json", ".safetensors"):
         LEARNED.with_suffix(suffix).write_bytes(Path(facts["path"]).with_suffix(suffix).read_bytes())
@@ -207,11 +204,9 @@ def measure(options: Options) -> Iterator[Table]:
     if "train" in options.given or not LEARNED.exists():
         print(train(scale, QUICK_TRAINING if options.quick else TRAINING), flush=True)
     found, speed = compare(scale, overload, bench)
-    targets = "; ".join(
-        f"{p.tenant} {p.model} {p.target:.0%} in {speed.deadline_ms(p):.0f} ms" for p in PAIRS
-    )
+    asked = [f"{p.tenant} {p.model} {p.target:.0%} in {speed.deadline_ms(p):.0f} ms" for p in PAIRS]
     offered = f"{overload * speed.per_s:.0f} requests/s, {overload:.0%} of the device's capacity"
-    notes = [(FOLDER / "training.txt").read_text(), f"{offered}; targets {targets}."]
+    notes = [(FOLDER / "training.txt").read_text(), f"{offered}; targets {'; '.join(asked)}."]
     notes += [against(found[str(LEARNED)], rival, found[rival]) for rival in RIVALS]
     columns = "policy; promises kept|.1%; hits|.1%; worst shortfall|.1%; hit rate of each pair"
     yield bench.table("all", columns, [row(policy, runs) for policy, runs in found.items()], notes)

@@ -174,10 +174,8 @@ def triton(environment: Path) -> Iterator[Peer]:
             str(folder / "backends"), "--grpc-port", str(port), "--http-port", str(free_port()), "--metrics-port",
             str(free_port()), "--grpc-address", "127.0.0.1", "--http-address", "127.0.0.1", "--log-error", "true",
         ]  # fmt: skip
-        extra = {
-            "LD_LIBRARY_PATH": f"{packages / 'nvidia_pytriton.libs'}:{prefix}/lib",
-            "PYTHONHOME": str(prefix),
-        }
+        libraries = f"{packages / 'nvidia_pytriton.libs'}:{prefix}/lib"
+        extra = {"LD_LIBRARY_PATH": libraries, "PYTHONHOME": str(prefix)}
         with _running(command, folder, cores().front, extra):
             yield _ready(Peer("Triton 2.51", f"127.0.0.1:{port}"))
 
@@ -207,22 +205,16 @@ def ray(environment: Path) -> Iterator[Peer]:
     """Ray Serve with one replica per network, through its gRPC proxy."""
     with tempfile.TemporaryDirectory() as name:
         folder, port = Path(name), free_port()
-        (folder / "application.py").write_text(
-            RAY.format(session=SESSION, core=cores().device, port=port, http=free_port(), paths=networks())
-        )
+        facts = {"core": cores().device, "port": port, "http": free_port(), "paths": networks()}
+        (folder / "application.py").write_text(RAY.format(session=SESSION, **facts))
         # The generated messages say that they come from this module, and Ray pickles them.
         (folder / "grpc_service_pb2.py").write_text("from tritonclient.grpc.service_pb2 import *\n")
         command = [str(environment / "bin" / "python"), "application.py"]
-        with _running(
-            command,
-            folder,
-            cores().front,
-            {
-                "PYTHONPATH": str(folder),
-                "RAY_AUTH_MODE": "disabled",
-                "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "90",  # of 5: on one busy core its proxy takes longer to start
-            },
-        ):
+        extra = {"PYTHONPATH": str(folder), "RAY_AUTH_MODE": "disabled"}
+        extra["RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S"] = (
+            "90"  # of 5: its proxy starts slowly on one busy core
+        )
+        with _running(command, folder, cores().front, extra):
             headers = {model: {"application": model} for model in NETWORKS}
             yield _ready(Peer("Ray Serve 2.60", f"127.0.0.1:{port}", headers))
 

@@ -84,20 +84,16 @@ def offered_to(peer: Peer, priorities: bool, wanted: Sequence[Stream], seconds: 
 
 def servers(options: Options, notes: list[str]) -> Iterator[tuple[Start, dict[str, bool]]]:
     """How each is started, and its variants: what each is called, and whether clients name priorities."""
-    policies = (
-        ("edf+f", "weighted_fair") if options.quick else ("edf+f", "triage", "gap_first", "weighted_fair")
-    )
-    for policy in policies:
+    policies = ("edf+f", "triage", "gap_first", "weighted_fair")
+    for policy in policies[::3] if options.quick else policies:
         yield partial(ours, policy), {f"Eunomia, `{policy}`": False}
     for name, (title, start) in PEERS.items():
         environment = Path(options.given.get("peers", "")) / name
         if "peers" not in options.given or not environment.is_dir():
             notes.append(f"{name}: not installed here, not measured.")
             continue
-        yield (
-            partial(start, environment),
-            {title: False} | ({f"{title}, priorities": True} if name == "triton" else {}),
-        )
+        priorities = {f"{title}, priorities": True} if name == "triton" else {}
+        yield partial(start, environment), {title: False} | priorities
 
 
 def row(load: float, server: str, runs: list[Result], seconds: float) -> list[Cell]:
@@ -120,9 +116,8 @@ def measure(options: Options) -> Iterator[Table]:
             with start() as peer:
                 for load, title, seed in ((x, t, s) for x in loads for t in variants for s in range(seeds)):
                     run = partial(offered_to, peer, variants[title], streams(costs_s, load), seconds, seed)
-                    found.setdefault((load, title), []).append(
-                        bench.piece(run, server=title, load=load, seed=seed)
-                    )
+                    mine = found.setdefault((load, title), [])
+                    mine.append(bench.piece(run, server=title, load=load, seed=seed))
         except (RuntimeError, TimeoutError) as error:
             notes.append(f"{', '.join(variants)}: did not run: {str(error).splitlines()[-1][:200]}")
     rows = [row(*key, found[key], seconds) for key in sorted(found, key=lambda key: key[0])]

@@ -26,10 +26,8 @@ from eunomia.workload.arrivals import Periodic
 URGENT = Stream("urgent", SMALL_NET, arrivals=Periodic(0.1, jitter_s=0.06))
 RARE = Stream("urgent", SMALL_NET, arrivals=Periodic(12.0, jitter_s=1.0))
 BULK = Stream("bulk", LARGE_NET)
-TENANTS = {
-    "urgent": {"promise": [{"model": "*", "deadline_ms": 1000.0}]},
-    "bulk": {"promise": [{"model": "*", "deadline_ms": 100_000.0}]},
-}
+DEADLINES_MS = {"urgent": 1000.0, "bulk": 100_000.0}
+TENANTS = {name: {"promise": [{"model": "*", "deadline_ms": ms}]} for name, ms in DEADLINES_MS.items()}
 BLOCKS_MS = (1.0, 1.5, 2.0, 3.0, 1000.0)
 DEFAULT_MS = 1.5
 MEDIAN_MS, P99_MS = 2.0, 5.0

@@ -87,11 +87,10 @@ def stage(scale: Scale, environment: Mapping[str, str] | None = None, **changes:
     """Start the server, its file changed by ``changes``; end it after the block."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        networks: list[dict[str, Any]] = [
-            {"name": network, "onnx": str(path)} for network, path in write_networks(folder).items()
-        ]
-        for network in networks:
-            network |= {"shapes": {"x": [1]}} if network["name"] in ("log", "index") else {}
+        networks: list[dict[str, Any]] = []
+        for network, file in write_networks(folder).items():
+            shapes = {"shapes": {"x": [1]}} if network in ("log", "index") else {}
+            networks.append({"name": network, "onnx": str(file), **shapes})
         facts = {"ledger_dir": str(folder / "ledger"), "database": f"sqlite:///{folder / 'tenants.db'}"}
         path = folder / "server.toml"
         write_server(path, {}, network=networks, arena_mib=64.0, **(facts | changes))

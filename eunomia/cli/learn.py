@@ -87,8 +87,8 @@ def train(
     options: TrainOptions,
 ) -> None:
     """Train a policy. A stopped or killed training goes on where it left off, to the same bits."""
-    from eunomia.learning.board import Board
-    from eunomia.learning.workers import OnRay
+    from eunomia.engines.crew import OnRay
+    from eunomia.study.learning.board import Board
     from eunomia.study.learning.train import checked, folder_of, start
 
     training = checked(config, tuple(options.sets or ()), options.twin)

@@ -117,9 +117,8 @@ def _bins(action: Any, choice: Choice) -> Starts:
     n, lanes = choice.can.shape
     table = np.asarray(action, np.float64).reshape(n, 2)
     place = np.clip(((table[:, 1] + 1.0) / 2.0 * lanes).astype(np.int64), 0, lanes - 1)
-    return _in_order(
-        table[:, 0], -np.abs(np.arange(lanes)[None, :] - place[:, None]).astype(np.float64), choice
-    )
+    away = np.abs(np.arange(lanes)[None, :] - place[:, None]).astype(np.float64)
+    return _in_order(table[:, 0], -away, choice)
 
 
 ENCODINGS: dict[str, Encoding] = {

@@ -30,8 +30,8 @@ def load_policy(name: str | Path, starve: float = math.inf, alarm: float = ALARM
     """
     found = cards.load(path := _find(name))
     if not isinstance(found, Checkpoint):
-        if not getattr(found, "answers_views", True):
-            raise ConfigError(f"{path}: {found.refusal}")
+        if found.ELSEWHERE:
+            raise ConfigError(f"{path}: {found.ELSEWHERE}")
         return found
     seen = found.facts.get("contention", [])
     shared = bool(seen) and not set(seen) & set(WITHOUT_SHARING)
@@ -42,11 +42,9 @@ def _find(name: str | Path) -> Path:
     path = Path(name)
     if path.suffix in (".json", ".safetensors") or path.with_name(f"{path.name}.json").is_file():
         return path
-    if str(name) not in shipped():
-        raise UnknownNameError(
-            "learned policy", str(name), shipped(), " (or give the path of its .json checkpoint)"
-        )
-    return SHIPPED / str(name)
+    if str(name) in shipped():
+        return SHIPPED / str(name)
+    raise UnknownNameError("learned policy", str(name), shipped(), " (or give the path of its .json checkpoint)")
 
 
 def checkpoint_of(name: str | Path) -> Checkpoint:

@@ -20,9 +20,9 @@ import numpy as np
 
 from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
+from eunomia.engines.crew import Crew, Workers
 from eunomia.learning.episodes import Task
 from eunomia.learning.state import Arrays, Entry, Pieces, State, read_state, write_state
-from eunomia.learning.workers import Crew, Workers
 
 
 class Agent(ABC):
@@ -159,9 +159,8 @@ def _iterate(agent: Agent, plan: Plan, state: State, crew: Workers) -> State:
         if found.mean() > values.mean():
             best, values = tensors, found
     cpu_s = state.cpu_s + time.process_time() + crew.away_s - began + entry.get("workers_cpu_s", 0.0)
-    return State(
-        agent.arrays(), best, values, state.start_values, number, cpu_s, (*state.curve, entry), agent.pieces()
-    )
+    known = best, values, state.start_values, number, cpu_s, (*state.curve, entry)
+    return State(agent.arrays(), *known, agent.pieces())
 
 
 def worth_of(agent: Agent, tensors: Arrays, crew: Workers) -> Floats:

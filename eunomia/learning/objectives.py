@@ -1,7 +1,7 @@
 """The operator's objective as one number per episode, more is better.
 
     hit_rate    hits / measured requests
-    attainment  share of promised pairs that are at or above their target over the episode
+    attainment  share of promised pairs that are at or above their target over the episode, 1 without promises
     near_attainment  the same with a ramp instead of a step: 1 at NEAR above the target, 0 at NEAR below
     shortfall   - mean over promised pairs of max(0, target - indicator)
     max_min     - largest shortfall of a promised pair, plus nothing else: 0 when all are served
@@ -22,9 +22,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from eunomia.core.arrays import Floats
+from eunomia.core.arrays import Floats, Ints, Records
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.inference.kernel.layout import DROPPED, HIT
 from eunomia.inference.problem import Jobs
@@ -35,15 +34,16 @@ from eunomia.workload.tenant import SLI_KINDS, Slo
 
 WORST = 1.0  # a latency of twice its target, and all that is slower
 NEAR = 0.1  # of a hit rate
+Objective = Callable[[Records, Episode], float]
 
 
-def hit_rate(results: npt.NDArray[Any], episode: Episode) -> float:
+def hit_rate(results: Records, episode: Episode) -> float:
     """Hits over measured requests."""
     rows = _measured(results, episode)
     return float((results["outcome"][rows] == HIT).mean()) if len(rows) else 0.0
 
 
-def gaps(results: npt.NDArray[Any], episode: Episode) -> Floats:
+def gaps(results: Records, episode: Episode) -> Floats:
     """Signed gap of every promised pair that had requests, over the whole episode, at most WORST.
 
     As metrics/indicators.py judges a run: a latency of which nothing finished misses by WORST; a throughput is kept
@@ -66,7 +66,7 @@ def gaps(results: npt.NDArray[Any], episode: Episode) -> Floats:
     return np.array(found)
 
 
-def _measured_s(results: npt.NDArray[Any], episode: Episode) -> float:
+def _measured_s(results: Records, episode: Episode) -> float:
     """Seconds from the end of the warm-up to the last arrival or departure."""
     times_s = np.concatenate([results["arrival_s"], results["finish_s"]])
     return float(np.nanmax(times_s, initial=0.0, where=np.isfinite(times_s))) - episode.warmup_s
@@ -80,31 +80,23 @@ def promised(jobs: Jobs, pair: int) -> Slo:
     )  # fmt: skip
 
 
-def attainment(results: npt.NDArray[Any], episode: Episode) -> float:
-    """Share of promised pairs at or above target; 1 without promises."""
-    gap = gaps(results, episode)
-    return float((gap <= TOLERANCE).mean()) if len(gap) else 1.0
+def _of_gaps(worth: Callable[[Floats], np.floating], without: float) -> Objective:
+    """An objective of the gaps of promised pairs; ``without``: its value where nothing is promised."""
+
+    def objective(results: Records, episode: Episode) -> float:
+        gap = gaps(results, episode)
+        return float(worth(gap)) if len(gap) else without
+
+    return objective
 
 
-def near_attainment(results: npt.NDArray[Any], episode: Episode) -> float:
-    """Mean over promised pairs of 1/2 - gap / (2 NEAR), within 0..1; 1 without promises."""
-    gap = gaps(results, episode)
-    return float(np.clip(0.5 - gap / (2.0 * NEAR), 0.0, 1.0).mean()) if len(gap) else 1.0
+attainment = _of_gaps(lambda gap: (gap <= TOLERANCE).mean(), 1.0)
+near_attainment = _of_gaps(lambda gap: np.clip(0.5 - gap / (2.0 * NEAR), 0.0, 1.0).mean(), 1.0)
+shortfall = _of_gaps(lambda gap: -np.maximum(gap, 0.0).mean(), 0.0)
+max_min = _of_gaps(lambda gap: -np.maximum(gap, 0.0).max(), 0.0)
 
 
-def shortfall(results: npt.NDArray[Any], episode: Episode) -> float:
-    """Minus the mean shortfall of promised pairs."""
-    gap = gaps(results, episode)
-    return -float(np.maximum(gap, 0.0).mean()) if len(gap) else 0.0
-
-
-def max_min(results: npt.NDArray[Any], episode: Episode) -> float:
-    """Minus the largest shortfall of a promised pair."""
-    gap = gaps(results, episode)
-    return -float(np.maximum(gap, 0.0).max()) if len(gap) else 0.0
-
-
-def fairness(results: npt.NDArray[Any], episode: Episode) -> float:
+def fairness(results: Records, episode: Episode) -> float:
     """Minus the standard deviation over tenants of their hit rates."""
     rows, jobs = _measured(results, episode), episode.problem.jobs
     tenant = jobs.tenant_of[jobs.pair[rows]]
@@ -113,7 +105,7 @@ def fairness(results: npt.NDArray[Any], episode: Episode) -> float:
     return -float((hits[count > 0] / count[count > 0]).std()) if len(rows) else 0.0
 
 
-def slowdown(results: npt.NDArray[Any], episode: Episode) -> float:
+def slowdown(results: Records, episode: Episode) -> float:
     """Minus the mean of response over isolated time; unfinished requests count 0."""
     rows, problem = _measured(results, episode), episode.problem
     done = rows[results["outcome"][rows] < DROPPED]
@@ -122,7 +114,7 @@ def slowdown(results: npt.NDArray[Any], episode: Episode) -> float:
     return -float(ratio.sum()) / max(len(rows), 1)
 
 
-OBJECTIVES: dict[str, Callable[[npt.NDArray[Any], Episode], float]] = {
+OBJECTIVES: dict[str, Objective] = {
     "hit_rate": hit_rate, "attainment": attainment, "shortfall": shortfall, "max_min": max_min,
     "fairness": fairness, "near_attainment": near_attainment, "slowdown": slowdown,
 }  # fmt: skip
@@ -156,5 +148,5 @@ def value(policy: Any, episode: Episode, mixture: Mapping[str, float]) -> float:
     return float(sum(weight * OBJECTIVES[name](results, episode) for name, weight in mixture.items()))
 
 
-def _measured(results: npt.NDArray[Any], episode: Episode) -> npt.NDArray[np.int64]:
+def _measured(results: Records, episode: Episode) -> Ints:
     return np.flatnonzero(results["arrival_s"] >= episode.warmup_s)

@@ -13,8 +13,7 @@ request finishes; the sum over an episode is the same. With expected requests n 
 Changes, not levels, in R5 and R6: summed over an episode they give its final attainment and spread, however often the
 policy is asked.
 
-Deviations: (1) per decision instead of per period; (2) R3 takes the mean over waiting requests, as layers end
-between decisions unseen; (3) Phi of R4 is crowding, as hopeless requests are charged at once.
+Deviations: L9 of docs/deviations.d/learning.md.
 """
 
 from __future__ import annotations

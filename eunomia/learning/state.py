@@ -19,11 +19,13 @@ import numpy.typing as npt
 from eunomia.core.arrays import Floats
 from eunomia.core.atomic import write_bytes
 from eunomia.core.errors import RecordError
+from eunomia.core.version import __version__
 
 Arrays = dict[str, npt.NDArray[Any]]
 Pieces = Mapping[str, Arrays]
 Entry = dict[str, float]
 FILE, PIECES = "training.safetensors", "pieces"
+VERSION = f"{__version__}, state 2"  # of the program, and of what its agents keep
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,56 +44,45 @@ class State:
 
 def write_state(state: State, folder: Path, identity: str) -> None:
     """Replace the state on disk. Raises OutputError."""
-    for name, arrays in state.pieces.items():
-        if not (folder / PIECES / f"{name}.safetensors").exists():
-            _write(folder / PIECES / f"{name}.safetensors", arrays, {}, identity)
+    for name, piece in state.pieces.items():
+        if not _piece(folder, name).exists():
+            _write(_piece(folder, name), piece, {}, identity)
     arrays = {f"agent.{name}": value for name, value in state.agent.items()}
     arrays |= {f"best.{name}": value for name, value in state.best.items()}
-    notes = {
-        "iteration": state.iteration,
-        "cpu_s": state.cpu_s,
-        "curve": state.curve,
-        "pieces": list(state.pieces),
-    }
-    _write(
-        folder / FILE, {**arrays, "values": state.values, "start_values": state.start_values}, notes, identity
-    )
+    arrays |= {"values": state.values, "start_values": state.start_values}
+    notes = {"iteration": state.iteration, "cpu_s": state.cpu_s, "curve": state.curve}
+    _write(folder / FILE, arrays, {**notes, "pieces": list(state.pieces)}, identity)
     for path in (folder / PIECES).glob("*.safetensors"):
         if path.stem not in state.pieces:
             path.unlink()
 
 
 def read_state(folder: Path, identity: str) -> State | None:
-    """The state that was written last; None if the training has not begun. Raises RecordError."""
+    """The state that was written last; None if the training has not begun.
+
+    Raises RecordError for a damaged file, one that an earlier version wrote, and a training with other settings.
+    """
     if not (folder / FILE).exists():
         return None
     arrays, notes = _read(folder / FILE, identity)
-    if "pieces" not in notes:
-        raise RecordError(
-            f"{folder / FILE} was written by an older version; remove it to train from the beginning"
-        )
 
     def part(name: str) -> Arrays:
         return {key.removeprefix(name): value for key, value in arrays.items() if key.startswith(name)}
 
-    pieces = {name: _read(folder / PIECES / f"{name}.safetensors", identity)[0] for name in notes["pieces"]}
-    return State(
-        part("agent."),
-        part("best."),
-        arrays["values"],
-        arrays["start_values"],
-        notes["iteration"],
-        notes["cpu_s"],
-        tuple(notes["curve"]),
-        pieces,
-    )
+    pieces = {name: _read(_piece(folder, name), identity)[0] for name in notes["pieces"]}
+    ends = arrays["values"], arrays["start_values"], notes["iteration"], notes["cpu_s"]
+    return State(part("agent."), part("best."), *ends, tuple(notes["curve"]), pieces)
+
+
+def _piece(folder: Path, name: str) -> Path:
+    return folder / PIECES / f"{name}.safetensors"
 
 
 def _write(path: Path, arrays: Arrays, notes: Mapping[str, Any], identity: str) -> None:
     from safetensors.numpy import save
 
     plain = {name: np.array(value, order="C") for name, value in arrays.items()}
-    write_bytes(path, save(plain, {"settings": identity, "notes": json.dumps(notes)}))
+    write_bytes(path, save(plain, {"settings": identity, "version": VERSION, "notes": json.dumps(notes)}))
 
 
 def _read(path: Path, identity: str) -> tuple[Arrays, dict[str, Any]]:
@@ -105,8 +96,13 @@ def _read(path: Path, identity: str) -> tuple[Arrays, dict[str, Any]]:
         raise RecordError(
             f"{path} cannot be read ({error}); remove {path.parent} to train from the beginning"
         ) from None
-    if metadata.get("settings", metadata.get("identity")) != identity:  # the older name
+    if metadata.get("version") != VERSION:
+        raise RecordError(
+            f"{path} was begun by an earlier version of eunomia ({metadata.get('version', 'none is noted')}; this one "
+            f"is {VERSION}), whose trainings cannot be continued; choose another folder with --out, or remove it"
+        )
+    if metadata["settings"] != identity:
         raise RecordError(
             f"{path} belongs to a run with other settings; choose another folder with --out, or remove it"
         )
-    return arrays, json.loads(metadata.get("notes", "{}"))
+    return arrays, json.loads(metadata["notes"])

@@ -12,8 +12,7 @@ from eunomia.core.errors import PolicyError, UnknownNameError  # noqa: E402
 from eunomia.inference.simulate import simulate_problem  # noqa: E402
 from eunomia.learning.encodings import ENCODINGS  # noqa: E402
 from eunomia.learning.gym.batch import Batch  # noqa: E402
-from eunomia.learning.gym.env import SchedulingEnv  # noqa: E402
-from eunomia.learning.gym.vector import SchedulingVectorEnv  # noqa: E402
+from eunomia.learning.gym.env import SchedulingEnv, SchedulingVectorEnv  # noqa: E402
 from eunomia.learning.observation.table import JOB  # noqa: E402
 from eunomia.learning.rewards import REWARDS, RewardSettings  # noqa: E402
 from tests.learning.deployment import episode  # noqa: E402

@@ -23,7 +23,7 @@ from eunomia.config.training import StageConfig  # noqa: E402
 from eunomia.core.errors import ConfigError, RecordError, UnknownNameError  # noqa: E402
 from eunomia.learning.agents import AGENTS, Context, make_agent  # noqa: E402
 from eunomia.learning.agents.a3c.agent import placement_task  # noqa: E402
-from eunomia.learning.agents.deferrable.agent import worth  # noqa: E402
+from eunomia.learning.agents.deferrable import worth  # noqa: E402
 from eunomia.learning.episodes import Episode, Task  # noqa: E402
 from eunomia.learning.loop import Agent, Plan, Progress, Trained, train  # noqa: E402
 from eunomia.learning.objectives import task_of  # noqa: E402
@@ -129,7 +129,7 @@ def test_a_policy_goes_to_other_processes_and_is_worth_the_same_there() -> None:
 
 
 OWN = """
-from eunomia.learning.agents.deferrable.agent import DeferrableAgent
+from eunomia.learning.agents.deferrable import DeferrableAgent
 
 class Mine(DeferrableAgent):
     def __init__(self, section, context):

@@ -96,7 +96,7 @@ def test_a_live_curve_for_tensorboard(tmp_path) -> None:  # type: ignore[no-unty
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
-    from eunomia.learning.board import Board
+    from eunomia.study.learning.board import Board
 
     board = Board(tmp_path)
     board.add("linear", {"iteration": 3.0, "mean": 0.5, "validation": 0.75})

@@ -9,6 +9,7 @@ import pytest
 
 from eunomia.config.training import StageConfig
 from eunomia.core.errors import ConfigError, RecordError, UnknownNameError
+from eunomia.engines.crew import Crew, OnRay
 from eunomia.inference.kernel.layout import DROPPED, HIT, LATE
 from eunomia.learning.agents import Context, make_agent
 from eunomia.learning.agents.cmaes import Search
@@ -19,7 +20,6 @@ from eunomia.learning.objectives import OBJECTIVES, check_objective, task_of
 from eunomia.learning.policy.bases import base_weights
 from eunomia.learning.policy.weights import Weights
 from eunomia.learning.state import FILE, read_state
-from eunomia.learning.workers import Crew, OnRay
 from tests import children
 from tests.learning.deployment import ToySampler, episode, gain_of
 from tests.patience import until

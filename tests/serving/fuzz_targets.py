@@ -1,6 +1,6 @@
 """Everything that reads a stranger's bytes, as functions of bytes, and inputs to begin with.
 
-Hypothesis mutates the seeds in tests; ``python -m benchmarks.serving.fuzz`` looks for inputs that reach new code.
+Hypothesis mutates the seeds in tests; ``python -m tests.serving.fuzz`` looks for inputs that reach new code.
 """
 
 from __future__ import annotations

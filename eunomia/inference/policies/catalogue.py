@@ -68,7 +68,7 @@ POLICIES = Registry(
         "worst_first": "eunomia.inference.policies.tenant_gap:worst_first",
         "shift": "eunomia.inference.policies.tenant_gap:shift",
         "weighted_fair": "eunomia.inference.policies.weighted_fair:weighted_fair",
-        "deferring": "eunomia.learning.agents.deferrable.policy:deferring",
+        "deferring": "eunomia.inference.policies.deferring:deferring",
         "eunomia": "eunomia.learning.load:eunomia",
         "eunomia-attainment": "eunomia.learning.load:eunomia_attainment",
         "eunomia-shortfall": "eunomia.learning.load:eunomia_shortfall",

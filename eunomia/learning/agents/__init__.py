@@ -28,7 +28,7 @@ AGENTS = Registry(
         "ppo": "eunomia.learning.agents.ppo:PPO",
         "sac": "eunomia.learning.agents.sac:SAC",
         "bdq": "eunomia.learning.agents.bdq.agent:BranchingAgent",
-        "deferrable": "eunomia.learning.agents.deferrable.agent:DeferrableAgent",
+        "deferrable": "eunomia.learning.agents.deferrable:DeferrableAgent",
         "a3c": "eunomia.learning.agents.a3c.agent:PlacementAgent",
         "a2c": "eunomia.learning.agents.a3c.agent:PlacementAgent",
     },
@@ -45,14 +45,13 @@ class Context:
     tenants: bool = False  # whether features of promises are seen (and, in stages, trained)
     promises: bool = False  # stages: train them alone
     rule: str = ""  # stages by experts: what rollouts follow
+    stage: str = ""  # stages: what this one is called
 
 
 def make_agent(name: str, settings: Section, context: Context) -> Agent:
     """The agent of a name or of ``FILE.py:NAME``. Raises UnknownNameError or ConfigError."""
     made = AGENTS.resolve(name)
     if not callable(made):
-        raise ConfigError(
-            f"training algorithm '{name}' is {made!r}; it must be a function of (settings, context)"
-        )
+        raise ConfigError(f"algorithm '{name}' is {made!r}; it must be a function of (settings, context)")
     agent: Agent = made(settings, context)
     return agent

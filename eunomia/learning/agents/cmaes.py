@@ -10,6 +10,7 @@ import numpy as np
 from eunomia.config.training import StageConfig
 from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
+from eunomia.engines.crew import Workers
 from eunomia.learning.agents import Context
 from eunomia.learning.agents.codec import Codec
 from eunomia.learning.agents.evolution import Evolution, new_evolution
@@ -18,7 +19,6 @@ from eunomia.learning.loop import Agent
 from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.learning.policy.weights import Weights
 from eunomia.learning.state import Arrays, Entry, Pieces
-from eunomia.learning.workers import Workers
 
 # What each stage trains; ``sharing``: the price of a start where bandwidth is shared, alone.
 # The pointer's inner layers stay as they were drawn (or taught); its output layer is searched.
@@ -76,20 +76,15 @@ class Search(SearchAgent, WeightsAgent):
 
     def __init__(self, settings: StageConfig, context: Context) -> None:
         start = context.start
-        if start is None or start.kind not in ("linear", settings.stage):
-            raise ConfigError(
-                f"stage '{settings.stage}' cannot train a {start.kind if start else 'new'} policy"
-            )
-        if 0 < settings.population < 4:
-            raise ConfigError(
-                f"population is {settings.population}; it must be at least 4, or 0 for 4 + 3 ln n"
-            )
+        kind, count = start.kind if start else "new", settings.population
+        if start is None or kind not in ("linear", settings.stage):
+            raise ConfigError(f"stage '{settings.stage}' cannot train a {kind} policy")
+        if 0 < count < 4:
+            raise ConfigError(f"population is {count}; it must be at least 4, or 0 for 4 + 3 ln n")
         codec = Codec(start, STAGES[settings.stage], context.tenants, context.promises)
         super().__init__(context.task, codec)
-        self.episodes = settings.episodes
-        self.search = new_evolution(
-            np.zeros(codec.size), settings.sigma, settings.population, context.seed, settings.diagonal
-        )
+        self.episodes, zero = settings.episodes, np.zeros(codec.size)
+        self.search = new_evolution(zero, settings.sigma, count, context.seed, settings.diagonal)
 
     def values(self, candidates: Floats, number: int, crew: Workers) -> Floats:
         """Mean worth on episodes that the whole population shares."""

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from eunomia.learning.agents.pointer_policy import HELD, REACH, PointerPolicy, shapes
-from eunomia.learning.agents.torch_state import TorchAgent
+from eunomia.learning.agents.pointer_policy import HELD, REACH, shapes
 from eunomia.learning.gym.stage import Seen
 from eunomia.learning.observation.table import GLOBAL, HOPELESS, JOB, NEAR
 from eunomia.learning.state import Arrays
@@ -67,17 +66,3 @@ KEYS = ("jobs", "overall", "waiting", "mask")
 def tensors(seen: Seen) -> dict[str, Tensor]:
     """What the network reads of an observation; ``pairs`` is not read, as placement is by earliest finish."""
     return {name: torch.from_numpy(np.asarray(seen[name])) for name in KEYS}
-
-
-class PointerAgent(TorchAgent):
-    """An agent whose policy is the pointer in ``network``."""
-
-    network: Pointer
-
-    def tensors(self) -> Arrays:
-        """The pointer as numbers."""
-        return self.network.numbers()
-
-    def policy(self, tensors: Arrays, name: str = "") -> PointerPolicy:
-        """The pointer without PyTorch."""
-        return PointerPolicy(tensors, name or "pointer", self.settings.most)

@@ -43,11 +43,7 @@ class PointerPolicy(Served):
 
     def __init__(self, tensors: Mapping[str, Floats], name: str = "pointer", most: int = 32) -> None:
         self.most = most
-        super().__init__(tensors, name)
-
-    def needed(self) -> Shapes:
-        """Names and shapes of the tensors."""
-        return shapes(self.units)
+        super().__init__(tensors, name, shapes)
 
     def logits(self, jobs: Floats, overall: Floats) -> Floats:
         """(N + 1,) for (N, JOB) and (GLOBAL,) features; the last one is to hold."""

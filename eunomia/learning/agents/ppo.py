@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 
 from eunomia.config.algorithm import PpoAlgorithm
+from eunomia.engines.crew import Workers
 from eunomia.learning.agents import Context
-from eunomia.learning.agents.pointer import KEYS, Pointer, PointerAgent, tensors
-from eunomia.learning.agents.torch_state import descend, seeded
+from eunomia.learning.agents.pointer import KEYS, Pointer, tensors
+from eunomia.learning.agents.torch_state import TorchAgent, descend, seeded
 from eunomia.learning.gym.stage import Stage
 from eunomia.learning.loop import mean_of
 from eunomia.learning.state import Entry
-from eunomia.learning.workers import Workers
 
 TRACE = 0.95  # lambda
 CLIP = 0.2
@@ -41,11 +41,12 @@ def advantages(rewards: Tensor, values: Tensor, ends: Tensor, gamma: float, trac
     return result
 
 
-class PPO(PointerAgent):
+class PPO(TorchAgent):
     """An iteration is whole episodes, then all epochs over them. The encoding is ``priority_eft``."""
 
     PARTS = ("network", "optimiser", "generator")
     COUNTERS = ("done",)
+    network: Pointer
     settings: PpoAlgorithm
 
     def __init__(self, settings: PpoAlgorithm, context: Context) -> None:

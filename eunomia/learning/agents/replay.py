@@ -10,17 +10,17 @@ from abc import abstractmethod
 from collections import deque
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from eunomia.config.algorithm import BdqAlgorithm, SacAlgorithm
+from eunomia.core.arrays import Ints
+from eunomia.engines.crew import Workers
 from eunomia.learning.agents import Context
 from eunomia.learning.agents.torch_state import TorchAgent
 from eunomia.learning.gym.stage import Array, Seen, Stage
 from eunomia.learning.loop import mean_of
 from eunomia.learning.state import Arrays, Entry, Pieces
-from eunomia.learning.workers import Workers
 
 SHOWN = ("jobs", "pairs", "overall", "waiting", "mask")
 Drawn = tuple[dict[str, Tensor], Tensor, Tensor, dict[str, Tensor], Tensor]  # now, action, reward, then, end
@@ -69,7 +69,7 @@ class ReplayAgent(TorchAgent):
         self._past: deque[tuple[int, int, Array, int]] = deque()
 
     @abstractmethod
-    def act(self, seen: Seen, number: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    def act(self, seen: Seen, number: int, rng: np.random.Generator) -> Ints:
         """Actions of all episodes in iteration ``number``."""
 
     @abstractmethod
@@ -95,7 +95,7 @@ class ReplayAgent(TorchAgent):
         entry = {"decisions": float(self.done), "hit_rate": float(stage.hit_rates.mean())}
         return entry | mean_of(told)
 
-    def _step(self, stage: Stage, action: npt.NDArray[np.int64]) -> int:
+    def _step(self, stage: Stage, action: Ints) -> int:
         """Play one step into the ring; returns the number of its transitions."""
         live, before = stage.live, stage.seen
         reward = self.settings.scale * stage.step(action)

@@ -13,39 +13,31 @@ import copy
 import math
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from eunomia.config.algorithm import SacAlgorithm
+from eunomia.core.arrays import Ints
 from eunomia.learning.agents import Context
-from eunomia.learning.agents.pointer import KEYS, MASKED, Pointer, PointerAgent, tensors
+from eunomia.learning.agents.pointer import KEYS, MASKED, Pointer, tensors
 from eunomia.learning.agents.replay import Drawn, ReplayAgent
 from eunomia.learning.agents.torch_state import descend, follow, seeded
 from eunomia.learning.gym.stage import Seen
 from eunomia.learning.state import Entry
 
+NETWORKS = ("network", "critics", "targets")
 FIRST = 1000  # decisions before the first update
 TAU = 0.005
 ALPHA = 0.01  # at first
 ENTROPY = 0.05  # target, share of the greatest possible; 0 = alpha stays
 
 
-class SAC(ReplayAgent, PointerAgent):
+class SAC(ReplayAgent):
     """An iteration is whole episodes, with an update after every ``every`` steps. The encoding is ``priority_eft``."""
 
-    PARTS = (
-        "network",
-        "critics",
-        "targets",
-        "log_alpha",
-        "actor_step",
-        "critic_step",
-        "alpha_step",
-        "generator",
-    )
-    SHOWN = KEYS
-    STREAM = 0x5AC
+    PARTS = (*NETWORKS, "log_alpha", "actor_step", "critic_step", "alpha_step", "generator")
+    SHOWN, STREAM = KEYS, 0x5AC
+    network: Pointer
     settings: SacAlgorithm
 
     def __init__(self, settings: SacAlgorithm, context: Context) -> None:
@@ -61,12 +53,11 @@ class SAC(ReplayAgent, PointerAgent):
         self.first, self.entropy = FIRST, ENTROPY
         self.generator = torch.Generator().manual_seed(context.seed)
 
-    def act(self, seen: Seen, number: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    def act(self, seen: Seen, number: int, rng: np.random.Generator) -> Ints:
         """Sampled actions."""
         with torch.no_grad():
             odds = self.network(tensors(seen))[0].softmax(dim=1)
-        action: npt.NDArray[np.int64] = torch.multinomial(odds, 1, generator=self.generator)[:, 0].numpy()
-        return action
+        return np.asarray(torch.multinomial(odds, 1, generator=self.generator)[:, 0].numpy())
 
     def update(self, drawn: Drawn) -> Entry:
         """One step of critics, actor, alpha and targets."""

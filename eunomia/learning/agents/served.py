@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Self
 
 import numpy as np
 
 from eunomia.core.arrays import Floats
-from eunomia.learning.card import Card, Parts, check_tensors
+from eunomia.learning.card import Card, Family, Parts, check_tensors
 
 Shapes = dict[str, tuple[int, ...]]
 
 
-class Served:
-    """A policy in NumPy with the tensors of a network; ``units``: size of its hidden layers.
+class Served(Family):
+    """A policy in NumPy with the tensors of a network; ``shapes``: what they are, by the ``units`` of hidden layers.
 
     ``NOTED``: attributes that its card holds beside ``units``; those of ``GIVEN`` go back to the constructor.
     Raises ConfigError for a tensor that is missing or of a wrong shape.
     """
 
-    FAMILY: str
     KIND = ""  # of network; the family's name where it is empty
-    VERSION: int  # of the features
     FEATURES: Mapping[str, tuple[str, ...]]
     NOTED: ClassVar[tuple[str, ...]]
     GIVEN: ClassVar[tuple[str, ...]]
     WIDTH = "b1"  # tensor of ``units`` rows
     FINITE = False  # whether numbers that are not finite are refused here, as they are in files
 
-    def __init__(self, tensors: Mapping[str, Floats], name: str) -> None:
+    def __init__(self, tensors: Mapping[str, Floats], name: str, shapes: Callable[[int], Shapes]) -> None:
         self.tensors, self.name = dict(tensors), name
         self.units = len(self.tensors.get(self.WIDTH, ()))
-        check_tensors(self.FAMILY, self.tensors, self.needed(), self.FINITE)
-
-    def needed(self) -> Shapes:
-        """Names and shapes of the tensors."""
-        raise NotImplementedError
+        self.shapes = shapes(self.units)
+        check_tensors(self.FAMILY, self.tensors, self.shapes, self.FINITE)
 
     def parts(self) -> Parts:
         """What its card says of it."""

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from eunomia.config.algorithm import BdqAlgorithm, PpoAlgorithm, SacAlgorithm
+from eunomia.engines.crew import Workers
 from eunomia.learning.agents import Context
+from eunomia.learning.agents.bdq.policy import BranchingPolicy
+from eunomia.learning.agents.pointer_policy import PointerPolicy
 from eunomia.learning.gym.stage import Stage
 from eunomia.learning.loop import Agent
 from eunomia.learning.state import Arrays, Pieces
-from eunomia.learning.workers import Workers
 
+Played = PpoAlgorithm | SacAlgorithm | BdqAlgorithm
 Part = nn.Module | torch.optim.Optimizer | torch.Generator | Tensor
 
 
@@ -74,13 +78,22 @@ def _take(part: Part, tensors: dict[str, Tensor]) -> None:
             part.copy_(tensors[""])
 
 
+class Network(Protocol):
+    """What is trained, and the tensors that a policy without PyTorch needs of it."""
+
+    def numbers(self) -> Arrays:
+        """By name."""
+
+
 class TorchAgent(TorchState, Agent):
-    """An agent in PyTorch that plays whole episodes on a stage with the encoding ``ENCODING``."""
+    """An agent in PyTorch that plays whole episodes on a stage with the encoding ``ENCODING``; trains a ``SERVED``."""
 
     ENCODING = "priority_eft"
-    settings: PpoAlgorithm | SacAlgorithm | BdqAlgorithm
+    SERVED: type[PointerPolicy] | type[BranchingPolicy] = PointerPolicy
+    network: Network
+    settings: Played
 
-    def __init__(self, settings: PpoAlgorithm | SacAlgorithm | BdqAlgorithm, context: Context) -> None:
+    def __init__(self, settings: Played, context: Context) -> None:
         super().__init__(context.task)
         self.settings, self.seed, self.done = settings, context.seed, 0  # decisions so far
 
@@ -96,6 +109,14 @@ class TorchAgent(TorchState, Agent):
     def restore(self, arrays: Arrays, pieces: Pieces, crew: Workers) -> None:
         """Go on from ``arrays()``."""
         self.put_back(arrays)
+
+    def tensors(self) -> Arrays:
+        """The network as numbers."""
+        return self.network.numbers()
+
+    def policy(self, tensors: Arrays, name: str = "") -> PointerPolicy | BranchingPolicy:
+        """The network without PyTorch."""
+        return self.SERVED(tensors, name or self.SERVED.FAMILY, self.settings.most)
 
 
 @contextmanager

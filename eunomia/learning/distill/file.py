@@ -69,38 +69,33 @@ def load_rules(path: str | Path) -> RuleSet:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecordError(f"{path} is not a file of rules: {error}") from None
     if data.get("family") != FAMILY:
-        raise RecordError(
-            f'{path} is not a file of rules (family = "{FAMILY}"); write one with: eunomia distill'
-        )
+        raise RecordError(f"{path} is not a file of rules ({FAMILY}); write one with: eunomia distill")
     for key, known, what in (("format", FORMAT, "format"), ("features", VERSION, "feature version")):
-        if data.get(key) != known:
-            raise RecordError(
-                f"{path} has {what} {data.get(key)}; this version reads {known}: distil it again"
-            )
+        if (found := data.get(key)) != known:
+            raise RecordError(f"{path} has {what} {found}; this version reads {known}: distil it again")
     try:
         return _from_data(data)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ConfigError(
-            f"{path}: {type(error).__name__} {error}; compare it with a new file of rules"
-        ) from None
+        what = f"{type(error).__name__} {error}"
+        raise ConfigError(f"{path}: {what}; compare it with a new file of rules") from None
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
 
 
 def _from_data(data: dict[str, Any]) -> RuleSet:
-    unknown = sorted(set(data) - KEYS) + sorted(set(data["rules"]) - set(PARTS))
+    unknown, known = (
+        sorted(set(data) - KEYS) + sorted(set(data["rules"]) - set(PARTS)),
+        ", ".join(sorted(KEYS)),
+    )
     if unknown:
-        raise ConfigError(
-            f"unknown key '{unknown[0]}'; known are {', '.join(sorted(KEYS))}, and rules of {PARTS}"
-        )
+        raise ConfigError(f"unknown key '{unknown[0]}'; known are {known}, and rules of {PARTS}")
     trees: dict[str, Tree] = {part: from_text(data["rules"].get(part, "0"), part) for part in PARTS}
     terms = {name: float(value) for name, value in data["terms"].items()}
     if not all(map(math.isfinite, terms.values())):
         raise ConfigError("a weight in [terms] is not a finite number")
     ranges = {name: (float(low), float(high)) for name, (low, high) in data.get("ranges", {}).items()}
-    return RuleSet(
-        data["name"], terms, data["place"], float(data["gate"]), trees, ranges, data.get("made", {})
-    )
+    gate, made = float(data["gate"]), data.get("made", {})
+    return RuleSet(data["name"], terms, data["place"], gate, trees, ranges, made)
 
 
 def _toml(value: Any) -> str:

@@ -23,32 +23,27 @@ from eunomia.learning.policy.weights import Weights
 
 
 class Source(Protocol):
-    """Rules, or their teacher: rows of inputs (n, NAMES) -> (n,) corrections of order, place and start."""
+    """Rules, or their teacher."""
 
     @property
     def heuristic(self) -> Weights:
         """Formula, placement and gate."""
 
-    def correct_order(self, inputs: Floats) -> Floats:
-        """Added to scores; all waiting sub-jobs at once."""
+    def correct(self, part: str, inputs: Floats, everyone: Floats, index: int = 0) -> Floats:
+        """Added to scores (``order``, all waiting sub-jobs), worth of accelerators (``place``) or the gate (``start``).
 
-    def correct_place(self, inputs: Floats) -> Floats:
-        """Added to the worth of accelerators."""
-
-    def correct_start(self, inputs: Floats, everyone: Floats, index: int) -> float:
-        """Added to the gate, for sub-job ``index`` of ``everyone``; ``inputs`` (NAMES,) with its pair features."""
+        ``inputs`` (n, NAMES), for ``start`` one row: sub-job ``index`` of ``everyone`` with its pair features.
+        """
 
 
 @dataclass
 class Log:
     """What one pass asked: ``jobs`` (n, NAMES) with their base scores; per placed sub-job its alternatives; starts."""
 
-    jobs: Floats = field(default_factory=lambda: np.zeros((0, len(NAMES))))
-    score: Floats = field(default_factory=lambda: np.zeros(0))
-    late: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
-    places: list[tuple[int, Floats, Floats]] = field(
-        default_factory=list
-    )  # sub-job, (k, NAMES), (k,) base worth
+    jobs: Floats = field(init=False)
+    score: Floats = field(init=False)
+    late: Flags = field(init=False)
+    places: list[tuple[Floats, Floats]] = field(default_factory=list)  # (k, NAMES), (k,) base worth
     starts: list[tuple[int, Floats, float]] = field(default_factory=list)  # sub-job, (NAMES,), gate - D/B
 
 
@@ -60,7 +55,7 @@ def decide(view: View, source: Source, log: Log | None = None, way: int = PROPOR
     heuristic, bandwidth = source.heuristic, float(view.system["bandwidth_bytes_s"])
     everyone = all_inputs(view)
     base = everyone[:, : len(JOB)] @ heuristic.base
-    score = base + source.correct_order(everyone)
+    score = base + source.correct("order", everyone, everyone)
     late = view.ready["late"]
     if log is not None:
         log.jobs, log.score, log.late = everyone, base, late == 1
@@ -77,8 +72,8 @@ def decide(view: View, source: Source, log: Log | None = None, way: int = PROPOR
         if not len(candidates):
             continue
         if log is not None:
-            log.places.append((i, rows, worth))
-        total = worth + source.correct_place(rows)
+            log.places.append((rows, worth))
+        total = worth + source.correct("place", rows, everyone)
         best = np.lexsort([candidates, busy[candidates], -total])[0]
         s = int(candidates[best])
         if busy[s]:
@@ -87,7 +82,7 @@ def decide(view: View, source: Source, log: Log | None = None, way: int = PROPOR
         _price(rows[best], way, lane_demand, float(view.demand_bytes_s[i, s]), bandwidth)
         if log is not None:
             log.starts.append((i, rows[best], margin))
-        if margin + source.correct_start(rows[best], everyone, i) < 0.0 and busy.any():
+        if margin + source.correct("start", rows[best][None, :], everyone, i)[0] < 0.0 and busy.any():
             held += 1
             continue
         answers.append(view.assign(i, s))

@@ -56,17 +56,9 @@ class RuleSet:
         base = np.array([self.terms.get(name, 0.0) for name in JOB])
         return Weights(place=self.place, gate=self.gate, base=base, low=self._bound(0), high=self._bound(1))
 
-    def correct_order(self, inputs: Floats) -> Floats:
-        """(n,) corrections of the score, for rows of inputs (n, NAMES)."""
-        return self.trees["order"](inputs)
-
-    def correct_place(self, inputs: Floats) -> Floats:
-        """(n,) corrections of the worth of accelerators."""
-        return self.trees["place"](inputs)
-
-    def correct_start(self, inputs: Floats, everyone: Floats, index: int) -> float:
-        """The correction of the gate, for a row (NAMES,)."""
-        return float(self.trees["start"](inputs[None, :])[0])
+    def correct(self, part: str, inputs: Floats, everyone: Floats, index: int = 0) -> Floats:
+        """(n,) corrections of a part, for rows of inputs (n, NAMES)."""
+        return self.trees[part](inputs)
 
     def _bound(self, side: int) -> Floats:
         widest = (-np.inf, np.inf)

@@ -45,9 +45,8 @@ class Tree:
 
     def pack(self) -> Floats:
         """The block that compiled code reads (policy/trees.py)."""
-        return (
-            np.column_stack([self.feature, self.threshold, self.right, self.value]).astype(np.float64).ravel()
-        )
+        columns = (self.feature, self.threshold, self.right, self.value)
+        return np.column_stack(columns).astype(np.float64).ravel()
 
 
 def constant(value: float = 0.0) -> Tree:

@@ -45,9 +45,8 @@ class Batch:
         self._kernels = np.zeros(size, KERNEL)
         self._states: dict[int, State] = {}
         self._score = Score(np.zeros((size, 0), np.uint8), np.zeros(size, np.int64), no_tally(size))
-        self._answers = Answers(
-            np.zeros((size, lanes, 2), np.int64), np.full(size, AT_REST, np.int64), np.zeros(size, np.int64)
-        )
+        starts, status = np.zeros((size, lanes, 2), np.int64), np.zeros(size, np.int64)
+        self._answers = Answers(starts, np.full(size, AT_REST, np.int64), status)
 
     @property
     def tally(self) -> Floats:
@@ -112,10 +111,8 @@ class Batch:
         while True:
             compiled_step()(self._kernels, views, key, decide, self._answers, self.shown, self._score)
             stepped = counts > AT_REST
-            if (fault := stepped & (status == loop.FAULT)).any():
-                raise PolicyError(
-                    f"an action asked for what is not possible in episode {int(np.argmax(fault))}"
-                )
+            if (fault := np.flatnonzero(stepped & (status == loop.FAULT))).size:
+                raise PolicyError(f"an action asked for what is not possible in episode {fault[0]}")
             going = stepped & np.isin(status, (loop.GROW, loop.PAUSE))
             if not going.any():
                 break

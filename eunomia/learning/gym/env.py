@@ -1,7 +1,7 @@
-"""One scheduling episode as a Gymnasium environment.
+"""Scheduling episodes as Gymnasium environments: one, or many that one compiled call steps.
 
-Observations, actions and rewards: stage.py. ``info`` holds ``action_mask``, ``hits``, ``misses`` and ``now_s``. An
-episode ends when every request has left.
+Observations, actions and rewards: stage.py. ``info`` holds ``action_mask``, ``hits``, ``misses`` and, of one episode,
+``now_s``. An episode ends when every request has left.
 """
 
 from __future__ import annotations
@@ -12,16 +12,20 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
 
+from eunomia.core.arrays import Flags, Floats
 from eunomia.learning.encodings import encoding as find_encoding
 from eunomia.learning.episodes import Episode
-from eunomia.learning.gym.stage import BOUND, Array, Seen, Stage
+from eunomia.learning.gym.stage import BOUND, USUAL, Actions, Array, Seen, Stage
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR
 from eunomia.learning.rewards import HITS, MISSES, RewardSettings
 
 Draw = Callable[[int], Episode]  # seed -> episode; all with the same number of accelerators
 Info = dict[str, Any]
 Space = spaces.Space[Any]
+ANY_SEED = 2**31
 
 
 def spaces_of(name: str, most: int, lanes: int) -> tuple[Space, Space]:
@@ -37,10 +41,11 @@ def spaces_of(name: str, most: int, lanes: int) -> tuple[Space, Space]:
         actions, allowed = spaces.Box(-1.0, 1.0, shape, np.float32), (1,)
     features = {"jobs": (most, len(JOB)), "pairs": (most, lanes, len(PAIR)), "overall": (len(GLOBAL),)}
     flags = {"waiting": (most,), "mask": allowed}
-    boxes = {name: spaces.Box(-BOUND, BOUND, size, np.float32) for name, size in features.items()}
-    return spaces.Dict(
-        boxes | {name: spaces.Box(0, 1, size, np.int8) for name, size in flags.items()}
-    ), actions
+    boxes: dict[str, Space] = {
+        name: spaces.Box(-BOUND, BOUND, size, np.float32) for name, size in features.items()
+    }
+    boxes |= {name: spaces.Box(0, 1, size, np.int8) for name, size in flags.items()}
+    return spaces.Dict(boxes), actions
 
 
 class SchedulingEnv(gymnasium.Env[Seen, Any]):
@@ -58,7 +63,7 @@ class SchedulingEnv(gymnasium.Env[Seen, Any]):
         encoding: str = "pair",
         reward: str = "R1",
         most: int = 64,
-        settings: RewardSettings | None = None,
+        settings: RewardSettings = USUAL,
     ) -> None:
         lanes = len(draw(0).problem.type_of)
         self._draw, self._stage = draw, Stage(1, lanes, encoding, reward, most, settings)
@@ -67,7 +72,7 @@ class SchedulingEnv(gymnasium.Env[Seen, Any]):
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Seen, Info]:
         """Begin the next episode; equal seeds give equal episodes."""
         super().reset(seed=seed)
-        self._stage.begin(0, self._draw(int(self.np_random.integers(2**31))))
+        self._stage.begin(0, self._draw(int(self.np_random.integers(ANY_SEED))))
         return self._look()
 
     def step(self, action: int | Array) -> tuple[Seen, float, bool, bool, Info]:
@@ -79,6 +84,65 @@ class SchedulingEnv(gymnasium.Env[Seen, Any]):
         return seen, value, not self._stage.live[0], False, info
 
     def _look(self) -> tuple[Seen, Info]:
-        batch, seen = self._stage.batch, {name: value[0] for name, value in self._stage.seen.items()}
-        hits, misses = float(batch.tally[0, HITS]), float(batch.tally[0, MISSES])
-        return seen, {"action_mask": seen["mask"], "hits": hits, "misses": misses, "now_s": batch.now_s(0)}
+        seen, info = _look(self._stage)
+        hits, misses = float(info["hits"][0]), float(info["misses"][0])
+        first = {name: value[0] for name, value in seen.items()}
+        now_s = self._stage.batch.now_s(0)
+        return first, {"action_mask": first["mask"], "hits": hits, "misses": misses, "now_s": now_s}
+
+
+class SchedulingVectorEnv(VectorEnv[Seen, Any, Any]):
+    """``size`` episodes at once. Other arguments as for ``SchedulingEnv``.
+
+    Autoreset is NEXT_STEP: the step after an episode's last one ignores its action and returns the first observation of
+    the next episode, with reward 0.
+    """
+
+    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP, "render_modes": []}  # noqa: RUF012
+
+    def __init__(
+        self,
+        draw: Draw,
+        size: int,
+        encoding: str = "pair",
+        reward: str = "R1",
+        most: int = 64,
+        settings: RewardSettings = USUAL,
+    ) -> None:
+        lanes = len(draw(0).problem.type_of)
+        self._draw, self._stage = draw, Stage(size, lanes, encoding, reward, most, settings)
+        self._rngs = [np.random.default_rng() for _ in range(size)]
+        self.num_envs = size
+        self.single_observation_space, self.single_action_space = spaces_of(encoding, most, lanes)
+        self.action_space = batch_space(self.single_action_space, size)
+        self.observation_space = batch_space(self.single_observation_space, size)
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: Info | None = None
+    ) -> tuple[Seen, Info]:
+        """Begin all episodes; place e is seeded with seed + e."""
+        seeds = [seed + e for e in range(self.num_envs)] if isinstance(seed, int) else seed
+        if seeds is not None:
+            self._rngs = [np.random.default_rng(each) for each in seeds]
+        for e in range(self.num_envs):
+            self._begin(e)
+        return _look(self._stage)
+
+    def step(self, actions: Actions) -> tuple[Seen, Floats, Flags, Flags, Info]:
+        """Answer all decisions that were shown last; episodes that had ended begin anew."""
+        ended = ~self._stage.live
+        rewards = self._stage.step(actions)
+        for e in np.flatnonzero(ended).tolist():
+            self._begin(e)
+        seen, info = _look(self._stage)
+        return seen, rewards, ~self._stage.live, np.zeros(self.num_envs, np.bool_), info
+
+    def _begin(self, e: int) -> None:
+        self._stage.begin(e, self._draw(int(self._rngs[e].integers(ANY_SEED))))
+
+
+def _look(stage: Stage) -> tuple[Seen, Info]:
+    """What all episodes show, and what was earned so far."""
+    seen, tally = stage.seen, stage.batch.tally
+    hits, misses = tally[:, HITS].copy(), tally[:, MISSES].copy()
+    return dict(seen), {"action_mask": seen["mask"], "hits": hits, "misses": misses}

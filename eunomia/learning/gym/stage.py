@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eunomia.core.arrays import Flags, Floats
 from eunomia.learning.encodings import encoding as find_encoding
 from eunomia.learning.episodes import Episode
 from eunomia.learning.gym.batch import Batch
@@ -24,6 +25,7 @@ from eunomia.learning.rewards import HITS, MISSES, RewardSettings
 from eunomia.learning.rewards import reward as find_reward
 
 BOUND = 1000.0  # of every feature
+USUAL = RewardSettings()
 Array = npt.NDArray[Any]
 Seen = dict[str, Array]
 Actions = Sequence[Any] | Array  # one per episode, of the encoding's kind
@@ -39,10 +41,9 @@ class Stage:
         encoding: str,
         reward: str,
         most: int,
-        settings: RewardSettings | None = None,
+        settings: RewardSettings = USUAL,
     ) -> None:
-        self.encoding, self._reward = find_encoding(encoding), find_reward(reward)
-        self._settings = settings or RewardSettings()
+        self.encoding, self._reward, self._settings = find_encoding(encoding), find_reward(reward), settings
         self.batch = Batch(size, most, lanes)
         self._seen: Seen = {}
 
@@ -60,12 +61,12 @@ class Stage:
         self._seen = {}
 
     @property
-    def live(self) -> npt.NDArray[np.bool_]:
+    def live(self) -> Flags:
         """(E,) which episodes wait for an answer."""
         return self.batch.asking.copy()
 
     @property
-    def hit_rates(self) -> npt.NDArray[np.float64]:
+    def hit_rates(self) -> Floats:
         """(E,) hits over hits and misses so far."""
         hits, misses = self.batch.tally[:, HITS], self.batch.tally[:, MISSES]
         return np.asarray(hits / np.maximum(hits + misses, 1.0), np.float64)
@@ -74,24 +75,18 @@ class Stage:
     def seen(self) -> Seen:
         """What all episodes show, in arrays of its own."""
         if not self._seen:
-            shown, mask = self.batch.shown, self.encoding.mask
+            shown, mask, all_of = self.batch.shown, self.encoding.mask, range(len(self.live))
             features = {"jobs": shown.jobs, "pairs": shown.pairs, "overall": shown.overall}
-            allowed = [
-                np.ones(1) if mask is None else mask(self.batch.choice(e)) for e in range(len(shown.rows))
-            ]
-            self._seen = {
-                **{name: value.clip(-BOUND, BOUND).astype(np.float32) for name, value in features.items()},
-                "waiting": (shown.rows >= 0).astype(np.int8),
-                "mask": np.stack(allowed).astype(np.int8),
-            }
+            allowed = [np.ones(1) if mask is None else mask(self.batch.choice(e)) for e in all_of]
+            flags = {"waiting": shown.rows >= 0, "mask": np.stack(allowed)}
+            seen = {name: value.clip(-BOUND, BOUND).astype(np.float32) for name, value in features.items()}
+            self._seen = seen | {name: value.astype(np.int8) for name, value in flags.items()}
         return self._seen
 
-    def step(self, actions: Actions) -> npt.NDArray[np.float64]:
+    def step(self, actions: Actions) -> Floats:
         """Answer all decisions that are shown; (E,) rewards, 0 for episodes that are over."""
         live, before = self.live, self.batch.tally.copy()
-        chosen = {
-            e: self.encoding.decode(actions[e], self.batch.choice(e)) for e in np.flatnonzero(live).tolist()
-        }
-        self.batch.step(chosen)
+        decode, asked = self.encoding.decode, np.flatnonzero(live).tolist()
+        self.batch.step({e: decode(actions[e], self.batch.choice(e)) for e in asked})
         self._seen = {}
         return np.where(live, self._reward(before, self.batch.tally, self._settings), 0.0)

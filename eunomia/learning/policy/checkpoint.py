@@ -15,13 +15,13 @@ import numpy as np
 from eunomia.core.arrays import Floats
 from eunomia.core.errors import RecordError
 from eunomia.learning import card as cards
-from eunomia.learning.card import Card, Parts
+from eunomia.learning.card import Card, Family, Parts
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, SHARE, START, VERSION
 from eunomia.learning.policy.weights import Weights
 
 
 @dataclass(frozen=True, eq=False)
-class Checkpoint:
+class Checkpoint(Family):
     """``facts``: training, hardware, evaluation, as plain data."""
 
     name: str

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from eunomia.config.training import TrainingConfig, load_training
 from eunomia.core.errors import ConfigError
-from eunomia.learning.workers import Crew, OnRay
+from eunomia.engines.crew import Crew, OnRay
 from eunomia.study.learning.outcome import Outcome
 from eunomia.study.learning.training import Tell, train_policy
 

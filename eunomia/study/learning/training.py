@@ -22,6 +22,7 @@ from eunomia.config.training import NETWORKS, StageConfig, TrainingConfig
 from eunomia.core.arrays import Floats
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
+from eunomia.engines.crew import Crew
 from eunomia.hardware.table import CostTable
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning import card as cards
@@ -36,7 +37,6 @@ from eunomia.learning.policy.bases import TERMS, base_weights, with_promise
 from eunomia.learning.policy.checkpoint import Checkpoint, save
 from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.learning.policy.weights import Weights
-from eunomia.learning.workers import Crew
 from eunomia.study.learning.outcome import Heuristic, Outcome
 from eunomia.study.learning.scenarios import Later, ScenarioSampler, Source
 from eunomia.study.run import provenance
@@ -124,8 +124,7 @@ class _Run:
     ) -> tuple[Any, Trained]:
         """One agent in the loop."""
         agent = make_agent(name, settings, context)
-        shown, tell = getattr(settings, "stage", name), self.tell
-        told = None if tell is None else partial(tell, shown)
+        told = None if self.tell is None else partial(self.tell, context.stage or name)
         return agent, train(agent, plan, self.folder / place, self.workers, told)
 
     def stages(self, source: Source | None) -> Outcome:
@@ -145,7 +144,7 @@ class _Run:
             task = task_of(later, config.objective if expert else searched)
             promises = config.promise is not None
             rule = _rollout_rule(stage, heuristic, episodes) if expert else ""
-            context = Context(task, config.seed, weights, tenants, promises, rule)
+            context = Context(task, config.seed, weights, tenants, promises, rule, stage.stage)
             about = (
                 stage.model_dump(exclude={"generations"}),
                 dict(searched),
@@ -247,9 +246,9 @@ def _task(
         return task, repr(task.sampler), partial(_best_of, {name: find_rule(name) for name in RULES}, task)
     sampler = source or ScenarioSampler(config)
     if isinstance(settings, DeferrableAlgorithm):
-        from eunomia.learning.agents.deferrable.agent import worth
-        from eunomia.learning.agents.deferrable.policy import RULES as STARTS
-        from eunomia.learning.agents.deferrable.policy import deferring
+        from eunomia.inference.policies.deferring import RULES as STARTS
+        from eunomia.inference.policies.deferring import deferring
+        from eunomia.learning.agents.deferrable import worth
 
         if not any(episode.problem.jobs.deferrable.any() for episode in sampler.validation()):
             raise ConfigError(

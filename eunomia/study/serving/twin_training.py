@@ -11,9 +11,9 @@ import numpy as np
 from eunomia.config.load import read_table
 from eunomia.config.training import TrainingConfig, training_from
 from eunomia.core.errors import ConfigError
+from eunomia.engines.crew import Crew
 from eunomia.inference.problem import build_problem
 from eunomia.learning.episodes import Episode
-from eunomia.learning.workers import Crew
 from eunomia.study.learning.outcome import Outcome
 from eunomia.study.learning.training import Tell, train_policy
 from eunomia.study.serving.twin import Twin, read_twin

@@ -107,7 +107,8 @@ def test_a_formula_and_its_rest_are_the_whole_score() -> None:
     for terms in (base_terms(weights), {"laxity": -2.0}, {}):
         teacher = ByTeacher(weights, terms)
         assert np.allclose(
-            rows[:, : len(weights.base)] @ teacher.heuristic.base + teacher.correct_order(rows), whole
+            rows[:, : len(weights.base)] @ teacher.heuristic.base + teacher.correct("order", rows, rows),
+            whole,
         )
 
 

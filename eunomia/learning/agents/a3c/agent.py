@@ -11,7 +11,6 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
@@ -24,8 +23,10 @@ from torch import Tensor
 from eunomia.config.algorithm import PlacementAlgorithm
 from eunomia.core.errors import PolicyError
 from eunomia.core.workers import follow_parent
-from eunomia.inference.environments.edge_cloud.case import Case, draw
+from eunomia.engines.crew import Workers
+from eunomia.inference.environments.edge_cloud.case import Case
 from eunomia.inference.environments.edge_cloud.rules import Rule, measured
+from eunomia.inference.environments.edge_cloud.traces import Cases
 from eunomia.inference.environments.edge_cloud.world import Goals
 from eunomia.learning.agents import Context
 from eunomia.learning.agents.a3c.learner import DECAY, FOLLOW, Worker, first_tensors, flat, goals_of, unflat
@@ -34,40 +35,6 @@ from eunomia.learning.agents.torch_state import TorchState
 from eunomia.learning.episodes import Task
 from eunomia.learning.loop import Agent
 from eunomia.learning.state import Arrays, Entry, Pieces
-from eunomia.learning.workers import Workers
-
-FIRST_TRAINING_SEED, FIRST_VALIDATION_SEED = 1_000_000, 900_000
-
-
-@dataclass(frozen=True)
-class Cases:
-    """Where traces come from: ``draw`` with these arguments. Seeds are apart from those of tests."""
-
-    tasks: int = 40
-    devices: int = 6
-    tenants: int = 4
-    load: float = 1.0
-    bars: float = 0.15
-    traces: int = 2
-    kept: int = 24  # for validation
-    seed: int = 0
-
-    def training(self, generation: int, count: int) -> list[Case]:
-        """The traces of an iteration, ``traces`` for each of ``count`` workers."""
-        return [case for worker in range(count) for case in self.of_worker(generation, worker)]
-
-    def of_worker(self, number: int, worker: int) -> list[Case]:
-        """The traces of one worker in an iteration."""
-        first = FIRST_TRAINING_SEED * (1 + self.seed) + number * 10_000 + worker * 100
-        return [self.one(first + n) for n in range(self.traces)]
-
-    def validation(self) -> list[Case]:
-        """The same at every call."""
-        return [self.one(FIRST_VALIDATION_SEED + n) for n in range(self.kept)]
-
-    def one(self, seed: int) -> Case:
-        """One trace."""
-        return draw(seed, self.tasks, self.devices, self.tenants, self.load, self.bars)
 
 
 def placement_task(settings: PlacementAlgorithm, validation: int, seed: int) -> Task:

@@ -20,8 +20,9 @@ from torch import Tensor
 from eunomia.config.algorithm import PlacementAlgorithm
 from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.inference.environments.edge_cloud.case import Case
+from eunomia.inference.environments.edge_cloud.features import PAIR, observe
 from eunomia.inference.environments.edge_cloud.world import Goals, World
-from eunomia.learning.agents.a3c.policy import BASE, DEFER, PAIR, PreferencePlacement, observe, shapes
+from eunomia.learning.agents.a3c.policy import BASE, DEFER, PreferencePlacement, shapes
 
 DECAY = 0.99  # of RMSprop
 GRADIENT = 5.0  # greatest norm
@@ -37,10 +38,9 @@ def goals_of(settings: PlacementAlgorithm) -> Goals:
 def first_tensors(units: int, seed: int) -> dict[str, Floats]:
     """Random layers, output layers 0: the policy begins as ``greedy_gain``."""
     rng = np.random.default_rng([seed, 0xA3C])
-    return {
-        name: rng.standard_normal(shape) / shape[0] ** 0.5 if name.startswith("W") else np.zeros(shape)
-        for name, shape in shapes(units).items()
-    }
+    found = {name: np.zeros(shape) for name, shape in shapes(units).items()}
+    inner = [name for name in found if name.startswith("W")]
+    return found | {n: rng.standard_normal(found[n].shape) / len(found[n]) ** 0.5 for n in inner}
 
 
 def flat(tensors: dict[str, Floats]) -> Tensor:

@@ -16,15 +16,16 @@ import torch
 from torch import Tensor
 
 from eunomia.config.algorithm import BdqAlgorithm
+from eunomia.core.arrays import Ints
 from eunomia.core.errors import UnknownNameError
+from eunomia.engines.crew import Workers
 from eunomia.learning.agents import Context
-from eunomia.learning.agents.bdq.policy import REACH, BranchingPolicy, Whole, asked_branches, resolve, shapes
+from eunomia.learning.agents.bdq.policy import REACH, BranchingPolicy, asked_branches, resolve, shapes
 from eunomia.learning.agents.replay import SHOWN, Drawn, ReplayAgent
 from eunomia.learning.agents.torch_state import descend
 from eunomia.learning.gym.stage import Seen
 from eunomia.learning.observation.table import GLOBAL
 from eunomia.learning.state import Arrays, Entry
-from eunomia.learning.workers import Workers
 
 EPSILON = (1.0, 0.05)  # share of random choices, at first and at last
 GRADIENT = 10.0  # greatest norm
@@ -111,8 +112,8 @@ class BranchingAgent(ReplayAgent):
     """Branching Q. The encoding is ``branch``."""
 
     PARTS = ("network", "slow", "optimizer")
-    ENCODING = "branch"
-    STREAM = 0xBD9
+    ENCODING, STREAM, SERVED = "branch", 0xBD9, BranchingPolicy
+    network: BranchingQ
     settings: BdqAlgorithm
 
     def __init__(self, settings: BdqAlgorithm, context: Context) -> None:
@@ -127,7 +128,7 @@ class BranchingAgent(ReplayAgent):
         share = (number - 1) / max(self.settings.iterations - 1, 1)
         return EPSILON[0] + share * (EPSILON[1] - EPSILON[0])
 
-    def act(self, seen: Seen, number: int, rng: np.random.Generator) -> Whole:
+    def act(self, seen: Seen, number: int, rng: np.random.Generator) -> Ints:
         """(E, S) actions without conflicts; random values stand in for a branch's own with probability epsilon."""
         with torch.no_grad():
             shown = _observed({name: torch.as_tensor(seen[name]) for name in SHOWN})
@@ -145,9 +146,8 @@ class BranchingAgent(ReplayAgent):
         s, (first, actions, rewards, second, done) = self.settings, drawn
         now, later = _observed(first), _observed(second)
         with torch.no_grad():
-            y = goals(
-                rewards, s.gamma * (1.0 - done), self.network(later)[0], self.slow(later)[0], later["mask"]
-            )
+            own, slow = (network(later)[0] for network in (self.network, self.slow))
+            y = goals(rewards, s.gamma * (1.0 - done), own, slow, later["mask"])
         q, forecasts = self.network(now)
         chosen = q.gather(-1, actions[:, :, None]).squeeze(-1)
         errors = torch.nn.functional.smooth_l1_loss(chosen, y[:, None].expand_as(chosen), reduction="none")
@@ -159,14 +159,6 @@ class BranchingAgent(ReplayAgent):
         if self.updates % s.copy_every == 0:
             self.slow.load_state_dict(self.network.state_dict())
         return {"loss": float(loss.detach())}
-
-    def tensors(self) -> Arrays:
-        """The network as numbers."""
-        return self.network.numbers()
-
-    def policy(self, tensors: Arrays, name: str = "") -> BranchingPolicy:
-        """The network without PyTorch."""
-        return BranchingPolicy(tensors, name or "branching", self.settings.most)
 
 
 def goals(rewards: Tensor, discount: Tensor, q: Tensor, slow: Tensor, mask: Tensor) -> Tensor:

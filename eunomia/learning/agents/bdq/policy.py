@@ -14,16 +14,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from eunomia.contract.view import Assign, View
-from eunomia.core.arrays import Flags, Floats
+from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.core.errors import ConfigError
 from eunomia.learning.agents.served import Served, Shapes, relu
 from eunomia.learning.observation.plain import observe, pair_features
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, TIME_LEFT, VERSION
 
-Whole = npt.NDArray[np.int64]
 REACH = 8.0
 
 
@@ -49,7 +47,7 @@ def asked_branches(mask: Flags) -> Flags:
     return np.asarray(mask[..., :-1].any(axis=-1))
 
 
-def resolve(q: Floats, mask: Flags) -> Whole:
+def resolve(q: Floats, mask: Flags) -> Ints:
     """(S,) actions without conflicts. Of branches that want one sub-job, the one that would lose most by its
     next-best action gets it (ties: least index); the others choose again without it. Holding never conflicts.
     """
@@ -85,11 +83,7 @@ class BranchingPolicy(Served):
 
     def __init__(self, tensors: Mapping[str, Floats], name: str = "branching", most: int = 64) -> None:
         self.most, self.heads = most, len(tensors.get("ca", ()))
-        super().__init__(tensors, name)
-
-    def needed(self) -> Shapes:
-        """Names and shapes of the tensors."""
-        return shapes(self.units, self.heads)
+        super().__init__(tensors, name, lambda units: shapes(units, self.heads))
 
     def q(self, jobs: Floats, pairs: Floats, overall: Floats, mask: Flags) -> Floats:
         """(S, N + 1) values for (N, JOB), (N, S, PAIR), (GLOBAL,) features and (S, N + 1) allowed actions."""

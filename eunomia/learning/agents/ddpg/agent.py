@@ -14,6 +14,7 @@ import numpy as np
 
 from eunomia.config.algorithm import RelmasAlgorithm
 from eunomia.core.arrays import Floats
+from eunomia.engines.crew import Workers
 from eunomia.learning.agents import Context
 from eunomia.learning.agents.ddpg.episode import Exploration, Replay, Rewarded, Transitions, transitions
 from eunomia.learning.agents.ddpg.features import inputs
@@ -23,7 +24,6 @@ from eunomia.learning.episodes import Episode
 from eunomia.learning.loop import Agent, mean_of
 from eunomia.learning.rewards import RewardSettings
 from eunomia.learning.state import Arrays, Entry, Pieces
-from eunomia.learning.workers import Workers
 
 SIGMA, LEAST_SIGMA = 0.2, 0.02  # of exploration noise, at first and at last
 ROOM = 100_000  # ticks in replay

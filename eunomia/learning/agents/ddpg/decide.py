@@ -1,13 +1,11 @@
 """The compiled decision: features, LSTM, decoding; and, in training, the teacher, noise and a log of what was done.
 
-Decoding (D12): every sub-job's target is the accelerator of its highest score among those that can run it
-(ties: least index), and its first output is its priority. At a tick of T_s, each is queued at its target, and
-accelerators serve their queues by priority. Without a period (D9: T_s -> 0), at every event: highest priority
-first (ties: earlier deadline), each starts at its target if that is idle, else waits until the next event. A
-priority below ``hold`` leaves the sub-job alone until the next decision (our addition: the sources name no
-way to hold). When nothing runs or is queued and everything would be held, the one of highest priority goes
-all the same. An action that is not a number counts as invalid and becomes priority 0 on the fastest
-accelerator.
+Decoding (D12): every sub-job's target is the accelerator of its highest score among those that can run it (ties: least
+index), and its first output is its priority. At a tick of T_s, each is queued at its target, and accelerators serve
+their queues by priority. Without a period (D9: T_s -> 0), at every event: highest priority first (ties: earlier
+deadline), each starts at its target if that is idle, else waits until the next event. A priority below ``hold`` leaves
+the sub-job alone until the next decision. When nothing runs or is queued and everything would be held, the one of
+highest priority goes all the same. An action that is not a number becomes priority 0 on the fastest accelerator.
 
 The actor is cloned from the teacher: feasible earliest deadline first, each on the accelerator of its earliest finish.
 """
@@ -26,7 +24,7 @@ from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Record
 from eunomia.learning.agents.ddpg.features import N_JOB, describe
 from eunomia.learning.observation.groups import by_deadline
-from eunomia.learning.policy.decide import FINISHED, LEFT, NOW, STARTED, already_decided
+from eunomia.learning.policy.decide import already_decided, remember
 
 Singles = npt.NDArray[np.float32]
 SERVE, EXPLORE, TEACH = range(3)  # modes
@@ -42,11 +40,7 @@ times_of = block_of(SYSTEM, 3, np.float64)
 counts_of = block_of(SYSTEM, 4, np.int64)
 rows_of = block_of(SYSTEM, 5, np.float32)
 requests_of = block_of(SYSTEM, 6, np.int64)
-TOP, FALL, FLOOR = (
-    1.2,
-    0.85,
-    -0.3,
-)  # taught priority of the k-th: FLOOR + TOP FALL^k, all above the hold of -0.5
+TOP, FALL, FLOOR = 1.2, 0.85, -0.3  # taught priority of the k-th: FLOOR + TOP FALL^k, above the hold of -0.5
 CHOSEN, OTHER = 0.8, -0.4  # taught scores
 
 
@@ -242,9 +236,7 @@ def decide(ready, latency_s, demand, energy, accelerators, system, answer, prior
     head.subjobs += n
     if system.period_s == 0.0:
         count = start_idle(order, actions, latency_s, accelerators, head.hold, answer)
-        memory = system.memory
-        memory[NOW], memory[STARTED] = system.now_s, system.starts + count
-        memory[LEFT], memory[FINISHED] = n - count, system.finished
+        remember(ready, system, count)
         return count
     stands_still = True
     for s in range(lanes):

@@ -129,9 +129,8 @@ def transitions(
     start = np.concatenate([[0], np.cumsum(log.counts)])
     gaps_s = np.diff(np.append(log.times_s, max(outcome.end_s, log.times_s[-1])))
     unit_s = policy.period_s if policy.period_s > 0.0 else float(policy.head["layer_s"][0])
-    return Transitions(
-        log.rows, start, (rewarded.scale * rewards).astype(np.float32), (gaps_s / unit_s).astype(np.float32)
-    )
+    earned, gaps = (v.astype(np.float32) for v in (rewarded.scale * rewards, gaps_s / unit_s))
+    return Transitions(log.rows, start, earned, gaps)
 
 
 class Replay:

@@ -3,9 +3,8 @@
 Sub-jobs come in order of deadline. S is the number of accelerators, fixed by a policy's training; layer is the mean
 best-case time of all layers of the deployed networks; B the bandwidth; c and b time and demand of this layer.
 
-Deviation D11: the papers name latency and bandwidth per sub-accelerator, the network, its layers, the deadline,
-utilisation, and, for Fair/Firm, current and target indicator; scaling, clipping and the rest are ours. The
-network is described by its remaining work instead of a one-hot number, so that unseen networks work.
+Deviation D11: the papers name the quantities; scaling, clipping and the rest are ours. The network is described by its
+remaining work instead of a one-hot number, so that unseen networks work.
 
 Does badly: logarithms and clipping hide differences beyond e^4 mean layers; the list order is part of the input.
 """

@@ -1,20 +1,15 @@
 """Deep deterministic policy gradient (Lillicrap et al., ICLR 2016) over lists of sub-jobs, and TD3 as the fallback.
 
-    critic:  minimise (r + gamma^g Q'(s', mu'(s')) - Q(s, a))^2, g the time to s' in T_s, Q' = 0 after the end of
-    an episode
-    actor:   maximise Q(s, mu(s)) / mean |Q| - imitation * (distance of mu(s) to the teacher's action on the
-    teacher's states)
+    critic:  minimise (r + gamma^g Q'(s', mu'(s')) - Q(s, a))^2, g the time to s' in T_s, Q' = 0 after an episode
+    actor:   maximise Q(s, mu(s)) / mean |Q| - imitation * (distance of mu(s) to the teacher on the teacher's states)
     targets: theta' <- (1 - tau) theta' + tau theta
 
-TD3 (Fujimoto et al., ICML 2018) adds: two critics and the lesser of their targets, clipped noise on mu', and an
-actor that
-moves at every second update. Whichever is used stands in the card. The start is a clone of the teacher: priorities
-by squared error, scores by cross-entropy of the chosen accelerator. The critics start from the returns that the
-teacher and its clone really earned, which takes a minute where bootstrapping from nothing takes hours.
-
-Deviations: (1) TD3 and ``imitation`` (after Fujimoto and Gu, NeurIPS 2021), 0 by default, are ours. So are
-(2) the critics' first steps on returns, and (3) the division by mean |Q|: without it the clip of the gradient
-sets the step.
+TD3 (Fujimoto et al., ICML 2018) adds: two critics and the lesser of their targets, clipped noise on mu', and an actor
+that moves at every second update. The start is a clone of the teacher: priorities by squared error, scores by
+cross-entropy of the chosen accelerator. The critics start from the returns that the teacher and its clone really
+earned, which takes a minute where bootstrapping from nothing takes hours. Ours, not RELMAS' (docs/deviations.d): TD3,
+``imitation`` (after Fujimoto and Gu, NeurIPS 2021), that start, and the division by mean |Q|: without it the clip of
+the gradient sets the step.
 
 Does badly: a deterministic gradient through an argmax sees no difference until the argmax flips; and the critic
 extrapolates to actions that nobody took, which shows as a falling hit rate under a rising Q.
@@ -99,9 +94,8 @@ class Learner(TorchState):
         self.generator = torch.Generator().manual_seed(seed)
         with seeded(seed):
             self.actor = ActorNet(lanes, promises, settings.units)
-            self.critics = nn.ModuleList(
-                CriticNet(lanes, promises, settings.units) for _ in range(2 if self.twin else 1)
-            )
+            critics = [CriticNet(lanes, promises, settings.units) for _ in range(2 if self.twin else 1)]
+            self.critics = nn.ModuleList(critics)
         self.targets = copy.deepcopy(nn.ModuleList([self.actor, *self.critics])).requires_grad_(False)
         self.actor_step = torch.optim.Adam(self.actor.parameters(), ACTOR_RATE)
         self.critic_step = torch.optim.Adam(self.critics.parameters(), CRITIC_RATE)

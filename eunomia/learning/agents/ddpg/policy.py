@@ -15,10 +15,9 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 
 from eunomia.contract.view import Assign, View
-from eunomia.core.arrays import Floats
+from eunomia.core.arrays import Floats, Tensor
 from eunomia.core.errors import ConfigError, PlatformError
 from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.setup import DECIDE, Rules
@@ -33,7 +32,6 @@ from eunomia.learning.agents.served import Served, Shapes
 FOLDERS = ("inference/kernel", "learning/observation", "learning/policy", "learning/agents/ddpg")
 HOLD = -0.5
 PERIOD_LAYERS = 0.1
-Array = npt.NDArray[np.generic]
 Function = Callable[..., int]
 
 
@@ -85,16 +83,12 @@ class RelmasPolicy(Served):
         self.lanes = len(tensors.get("out_bias", ())) - 1
         self.promises = len(tensors.get("x", ())) == inputs(self.lanes, True)
         self.FEATURES = {"job": names(self.lanes, self.promises)}
-        super().__init__(tensors, name)
+        super().__init__(tensors, name, lambda units: shapes(self.lanes, units, self.promises))
         self.head = np.zeros(1, HEAD)
         self.head["units"], self.head["width"] = self.units, inputs(self.lanes, self.promises)
         self.head["promises"], self.head["hold"], self.head["layer_s"] = self.promises, hold, 1.0
-        self.weights = np.concatenate([self.tensors[tensor].ravel() for tensor in self.needed()])
-        self.log: tuple[Array, ...] = ()  # while it explores: noise, and what is logged (episode.py)
-
-    def needed(self) -> Shapes:
-        """Names and shapes of the tensors."""
-        return shapes(self.lanes, self.units, self.promises)
+        self.weights = np.concatenate([self.tensors[tensor].ravel() for tensor in self.shapes])
+        self.log: tuple[Tensor, ...] = ()  # while it explores: noise, and what is logged (episode.py)
 
     def __reduce__(self) -> tuple[type[RelmasPolicy], tuple[object, ...]]:
         return RelmasPolicy, (self.tensors, self.name, self.period_layers, self.hold, self.period_mode)
@@ -118,7 +112,7 @@ class RelmasPolicy(Served):
     decide_tick = decide
 
     @property
-    def blocks(self) -> tuple[Array, ...]:
+    def blocks(self) -> tuple[Tensor, ...]:
         """Arrays that the compiled function reads and writes."""
         return (self.head, self.weights, *self.log)
 

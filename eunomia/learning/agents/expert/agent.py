@@ -14,6 +14,7 @@ import numpy as np
 from eunomia.config.training import StageConfig
 from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
+from eunomia.engines.crew import Workers
 from eunomia.learning.agents import Context
 from eunomia.learning.agents.cmaes import WeightsAgent
 from eunomia.learning.agents.codec import Codec
@@ -22,7 +23,6 @@ from eunomia.learning.agents.expert.regret import Descent, descend
 from eunomia.learning.episodes import Episode
 from eunomia.learning.policy.weights import Weights
 from eunomia.learning.state import Arrays, Entry, Pieces
-from eunomia.learning.workers import Workers
 
 # What is trained; decisions to hold only where the settings say so: labels overrate them (results/learned.md).
 ORDER: dict[str, tuple[str, ...]] = {"linear": ("job",), "hidden": ("job", "W1", "b1", "out")}
@@ -54,12 +54,10 @@ class Expert(WeightsAgent):
 
     def _label(self, number: int, crew: Workers) -> Labels:
         """Labels of one round, under the policy that it begins with."""
-        s, weights = self.settings, self.codec.decode(self.path[number])
-        tasks = [
-            (weights, self.rule, s.price, s.share, 1000 * number + i, episode)
-            for i, episode in enumerate(self.task.training(number, s.episodes))
-        ]
-        made = together(crew.map(_collect, tasks))
+        s = self.settings
+        how = self.codec.decode(self.path[number]), self.rule, s.price, s.share
+        episodes = enumerate(self.task.training(number, s.episodes), 1000 * number)
+        made = together(crew.map(_collect, [(*how, seed, episode) for seed, episode in episodes]))
         return made if s.hold else replace(made, hold=made.regret)
 
     def arrays(self) -> Arrays:

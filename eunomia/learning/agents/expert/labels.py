@@ -1,20 +1,19 @@
 """Labels: what each choice is worth, by rollouts, in states that the policy itself comes to.
 
-While an episode runs under the policy, inside compiled code, a share of its decision points is labelled. The
-candidates are the feasible sub-jobs whose accelerator is idle, the best ``MOST`` by the policy's own score.
-The worth of one is that of a rollout (inference/lookahead): its request goes first until it is done, and a
-rule decides all else. *hold* is a rollout that starts nothing before the next event. Worth is minus the
-requests lost, and minus ``price`` for the work done, which stands for the requests still to come.
+While an episode runs under the policy, inside compiled code, a share of its decision points is labelled. The candidates
+are the feasible sub-jobs whose accelerator is idle, the best ``MOST`` by the policy's own score. The worth of one is
+that of a rollout (inference/lookahead): its request goes first until it is done, and a rule decides all else. *hold* is
+a rollout that starts nothing before the next event. Worth is minus the requests lost, and minus ``price`` for the work
+done, which stands for the requests still to come.
 
-Not labelled: points at which nothing runs, as holding is no choice there. Neither are points at which the
-rule's own gate would start nothing: then all rollouts are one. Placement is the policy's: no label says that
-another accelerator is better.
+Not labelled: points at which nothing runs, as holding is no choice there, or at which the rule's own gate would start
+nothing: then all rollouts are one. Placement is the policy's: no label says that another accelerator is better.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cache
 
 import numpy as np
@@ -22,7 +21,7 @@ import numpy.typing as npt
 
 from eunomia.contract.view import SYSTEM
 from eunomia.core.addresses import block_of, block_record
-from eunomia.core.arrays import Floats, Ints
+from eunomia.core.arrays import Flags, Floats, Ints, Records, Tensor
 from eunomia.inference.kernel.jit import compile_cached, jitted
 from eunomia.inference.kernel.memory import Record, slot_at
 from eunomia.inference.kernel.noise import uniform
@@ -46,9 +45,8 @@ MOST = 8  # candidates per decision point
 N_JOB, N_PAIR, N_GLOBAL, N_START = len(JOB), len(PAIR), len(GLOBAL), len(START)
 # What is noted: a head, and a row per candidate with the number of its decision point.
 HEAD = np.dtype([("share", "f8"), ("seed", "i8"), ("decisions", "i8"), ("points", "i8"), ("rows", "i8")])
-ROW = np.dtype(
-    [("point", "i8"), ("worth", "f8"), ("hold", "f8"), ("job", "f8", (N_JOB,)), ("start", "f8", (N_START,))]
-)
+WORTH = [("point", "i8"), ("worth", "f8"), ("hold", "f8")]
+ROW = np.dtype([*WORTH, ("job", "f8", (N_JOB,)), ("start", "f8", (N_START,))])
 head_of = block_record(SYSTEM, 1, HEAD)
 rows_of = block_of(SYSTEM, 2, ROW)
 STREAM = 1 << 21
@@ -70,7 +68,7 @@ class Labels:
         """Number of decision points."""
         return int(self.point[-1]) + 1 if len(self.point) else 0
 
-    def some(self, rows: Ints | npt.NDArray[np.bool_], point: Ints) -> Labels:
+    def some(self, rows: Ints | Flags, point: Ints) -> Labels:
         """The labels of these rows, with new numbers of their decision points."""
         return Labels(self.jobs[rows], self.start[rows], self.regret[rows], self.hold[rows], point)
 
@@ -78,13 +76,8 @@ class Labels:
 def together(parts: Sequence[Labels]) -> Labels:
     """One table of several."""
     firsts = np.cumsum([0, *(part.points for part in parts)])
-    return Labels(
-        np.concatenate([part.jobs for part in parts]),
-        np.concatenate([part.start for part in parts]),
-        np.concatenate([part.regret for part in parts]),
-        np.concatenate([part.hold for part in parts]),
-        np.concatenate([part.point + first for part, first in zip(parts, firsts[:-1], strict=True)]),
-    )
+    moved = [replace(part, point=part.point + first) for part, first in zip(parts, firsts[:-1], strict=True)]
+    return Labels(*(np.concatenate([getattr(part, one.name) for part in moved]) for one in fields(Labels)))
 
 
 class Labeller(LearnedPolicy):
@@ -106,7 +99,7 @@ class Labeller(LearnedPolicy):
         return _compiled()
 
     @property
-    def blocks(self) -> tuple[npt.NDArray[np.generic], ...]:  # type: ignore[override]
+    def blocks(self) -> tuple[Tensor, ...]:  # type: ignore[override]
         """Weights and notes."""
         return *super().blocks, self.head, self.rows
 
@@ -116,7 +109,7 @@ class Labeller(LearnedPolicy):
         return self.teacher.attach(engine)
 
     @property
-    def noted(self) -> npt.NDArray[np.void]:
+    def noted(self) -> Records:
         """The rows so far."""
         return self.rows[: int(self.head["rows"][0])]
 

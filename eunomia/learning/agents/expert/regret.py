@@ -15,9 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from eunomia.core.arrays import Floats
+from eunomia.core.arrays import Floats, Ints
 from eunomia.learning.agents.codec import Codec
 from eunomia.learning.agents.expert.labels import Labels
 from eunomia.learning.observation.table import DEMAND_SHARE, GLOBAL, PAIR
@@ -100,7 +99,7 @@ def descend(
     return x, float(np.mean(losses))
 
 
-def _some(labels: Labels, first: npt.NDArray[np.int64], points: npt.NDArray[np.int64]) -> Labels:
+def _some(labels: Labels, first: Ints, points: Ints) -> Labels:
     """The labels of these points."""
     sizes = first[points + 1] - first[points]
     number = np.repeat(np.arange(len(points)), sizes)

@@ -106,11 +106,9 @@ class Grower:
         if leaf.children is None or leaf.split is None:
             weight = self._weight[leaf.rows]
             return constant(float(weight @ self._target[leaf.rows]) / max(float(weight.sum()), 1e-300))
-        low, high = leaf.children
-        feature = self._allowed[leaf.split.feature]
-        return node(
-            feature, float(self._edges[leaf.split.feature][leaf.split.edge]), self.tree(low), self.tree(high)
-        )
+        column, (low, high) = leaf.split.feature, leaf.children
+        threshold = float(self._edges[column][leaf.split.edge])
+        return node(self._allowed[column], threshold, self.tree(low), self.tree(high))
 
 
 def centred(values: Floats, samples: Samples) -> Floats:

@@ -8,7 +8,7 @@ of one group (one decision) only. So what all rows of a group have in common doe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -45,10 +45,8 @@ class Samples:
     def bins(self) -> list[tuple[Floats, Ints]]:
         """Per column of ``inputs``: the thresholds that trees may ask for, and the bin of every row."""
         edges = [_edges_of(column) for column in self.inputs.T]
-        return [
-            (e, np.searchsorted(e, column).astype(np.int64))
-            for e, column in zip(edges, self.inputs.T, strict=True)
-        ]
+        both = zip(edges, self.inputs.T, strict=True)
+        return [(e, np.searchsorted(e, column).astype(np.int64)) for e, column in both]
 
     @property
     def groups(self) -> int:
@@ -71,12 +69,9 @@ def no_samples() -> Samples:
 
 def join(parts: Sequence[Samples]) -> Samples:
     """One after another; groups stay apart."""
-    offsets = np.cumsum([0, *(p.groups for p in parts)])
-    return Samples(
-        np.concatenate([p.inputs for p in parts]), np.concatenate([p.base for p in parts]),
-        np.concatenate([p.target for p in parts]), np.concatenate([p.weight for p in parts]),
-        np.concatenate([p.group + offset for p, offset in zip(parts, offsets[:-1], strict=True)]),
-    )  # fmt: skip
+    firsts = np.cumsum([0, *(part.groups for part in parts)])
+    moved = [replace(part, group=part.group + first) for part, first in zip(parts, firsts[:-1], strict=True)]
+    return Samples(*(np.concatenate([getattr(part, one.name) for part in moved]) for one in fields(Samples)))
 
 
 class Recorder:
@@ -109,26 +104,19 @@ class Recorder:
         order = self.found["order"]
         kept = np.flatnonzero(~log.late)
         if len(kept) > 1:
-            target = self._teacher.correct_order(log.jobs)
+            target = self._teacher.correct("order", log.jobs, log.jobs)
             kept = kept[np.argsort(-(log.score + target)[kept], kind="stable")][:MOST]
             order.append(_ranked(log.jobs[kept], log.score[kept], target[kept]))
-        for _, rows, worth in log.places[:PLACED]:
+        for rows, worth in log.places[:PLACED]:
             if len(rows) > 1:
-                target = self._teacher.correct_place(rows)
+                target = self._teacher.correct("place", rows, log.jobs)
                 first = np.argsort(-(worth + target), kind="stable")
                 self.found["place"].append(_ranked(rows[first], worth[first], target[first]))
         for index, row, margin in log.starts:
-            value = self._teacher.correct_start(row, log.jobs, index)
-            weight = 1.0 / (1.0 + ((margin + value) / NEAR) ** 2)
-            self.found["start"].append(
-                Samples(
-                    row[None, :],
-                    np.array([margin]),
-                    np.array([value]),
-                    np.array([weight]),
-                    np.zeros(1, np.int64),
-                )
-            )
+            target = self._teacher.correct("start", row[None, :], log.jobs, index)
+            weight = 1.0 / (1.0 + ((margin + float(target[0])) / NEAR) ** 2)
+            facts = np.array([margin]), target, np.array([weight]), np.zeros(1, np.int64)
+            self.found["start"].append(Samples(row[None, :], *facts))
 
 
 def _ranked(rows: Floats, base: Floats, target: Floats) -> Samples:

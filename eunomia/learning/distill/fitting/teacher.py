@@ -33,29 +33,20 @@ class ByTeacher:
         return Weights(place=self.weights.place, gate=three_digits(self.weights.gate), base=base,
                        low=self.weights.low, high=self.weights.high)  # fmt: skip
 
-    def correct_order(self, inputs: Floats) -> Floats:
-        """(n,) the teacher's score minus the formula."""
+    def correct(self, part: str, inputs: Floats, everyone: Floats, index: int = 0) -> Floats:
+        """(n,) what it adds to the formula, to the worth of an accelerator, or to the gate (of one row)."""
         w = self.weights
-        rest = inputs[:, : len(JOB)] @ (w.base + w.job - self.heuristic.base)
-        return rest if w.kind == "linear" else rest + self._hidden(inputs) @ w.network["out"]
-
-    def correct_place(self, inputs: Floats) -> Floats:
-        """(n,) what it adds to the worth of an accelerator."""
-        return inputs[:, PAIR_AT:GLOBAL_AT] @ self.weights.pair
-
-    def correct_start(self, inputs: Floats, everyone: Floats, index: int) -> float:
-        """What it adds to the gate."""
-        w = self.weights
-        asked = np.concatenate(
-            [inputs[PAIR_AT:GLOBAL_AT], inputs[GLOBAL_AT:SHARE_AT], inputs[list(START_JOB)]]
-        )
-        value = float(asked @ w.start) + float(inputs[SHARE_AT:] @ w.share)
+        if part == "order":
+            rest = inputs[:, : len(JOB)] @ (w.base + w.job - self.heuristic.base)
+            return rest if w.kind == "linear" else rest + self._hidden(everyone) @ w.network["out"]
+        if part == "place":
+            return inputs[:, PAIR_AT:GLOBAL_AT] @ w.pair
+        row = inputs[0]
+        asked = np.concatenate([row[PAIR_AT:SHARE_AT], row[list(START_JOB)]])
+        value = float(asked @ w.start) + float(row[SHARE_AT:] @ w.share)
         value += w.gate - self.heuristic.gate if np.isfinite(w.gate) else 0.0
-        return (
-            value
-            if w.kind == "linear"
-            else value + float(self._hidden(everyone)[index] @ w.network["out_start"])
-        )
+        value += 0.0 if w.kind == "linear" else float(self._hidden(everyone)[index] @ w.network["out_start"])
+        return np.array([value])
 
     def _hidden(self, everyone: Floats) -> Floats:
         """(n, units) last hidden layer for all waiting sub-jobs; formulas in policy/weights.py."""

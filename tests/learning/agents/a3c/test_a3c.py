@@ -15,12 +15,15 @@ from typer.testing import CliRunner  # noqa: E402
 from eunomia.cli.main import app  # noqa: E402
 from eunomia.config.algorithm import PlacementAlgorithm  # noqa: E402
 from eunomia.core.errors import PolicyError  # noqa: E402
+from eunomia.engines.crew import Workers  # noqa: E402
 from eunomia.inference.environments.edge_cloud.case import draw  # noqa: E402
+from eunomia.inference.environments.edge_cloud.features import observe  # noqa: E402
 from eunomia.inference.environments.edge_cloud.rules import find_rule, measured, run  # noqa: E402
+from eunomia.inference.environments.edge_cloud.traces import Cases  # noqa: E402
 from eunomia.inference.environments.edge_cloud.world import World  # noqa: E402
 from eunomia.learning.agents import Context  # noqa: E402
 from eunomia.learning.agents.a3c import learner  # noqa: E402
-from eunomia.learning.agents.a3c.agent import Cases, PlacementAgent, placement_task, reward_of  # noqa: E402
+from eunomia.learning.agents.a3c.agent import PlacementAgent, placement_task, reward_of  # noqa: E402
 from eunomia.learning.agents.a3c.learner import (  # noqa: E402
     Worker,
     _gradient,
@@ -32,10 +35,9 @@ from eunomia.learning.agents.a3c.learner import (  # noqa: E402
     returns,
     unflat,
 )
-from eunomia.learning.agents.a3c.policy import PreferencePlacement, observe, shapes  # noqa: E402
+from eunomia.learning.agents.a3c.policy import PreferencePlacement, shapes  # noqa: E402
 from eunomia.learning.episodes import Task  # noqa: E402
 from eunomia.learning.loop import Plan, train  # noqa: E402
-from eunomia.learning.workers import Workers  # noqa: E402
 
 SMALL = PlacementAlgorithm(
     name="a2c", workers=2, traces=1, steps=6, units=4, rate=0.01, tasks=6, devices=2, tenants=2

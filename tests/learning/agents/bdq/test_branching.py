@@ -11,12 +11,12 @@ from tests.learning.deployment import episode
 
 torch = pytest.importorskip("torch")
 from eunomia.config.algorithm import BdqAlgorithm  # noqa: E402
+from eunomia.engines.crew import Workers  # noqa: E402
 from eunomia.learning.agents import Context  # noqa: E402
 from eunomia.learning.agents.bdq.agent import BranchingAgent, BranchingQ, goals  # noqa: E402
 from eunomia.learning.agents.replay import SHOWN  # noqa: E402
 from eunomia.learning.card import load, save  # noqa: E402
 from eunomia.learning.objectives import task_of  # noqa: E402
-from eunomia.learning.workers import Workers  # noqa: E402
 from tests.learning.deployment import ToySampler  # noqa: E402
 
 ALL = np.ones((2, 3), np.bool_)

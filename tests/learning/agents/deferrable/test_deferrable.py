@@ -17,15 +17,15 @@ from eunomia.core.errors import ConfigError, RecordError, UnknownNameError
 from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.outcome import Outcome
-from eunomia.inference.problem import build_problem
-from eunomia.inference.simulate import simulate_problem
-from eunomia.learning.agents import Context
-from eunomia.learning.agents.deferrable.agent import DeferrableAgent, hit_rates, worth
-from eunomia.learning.agents.deferrable.policy import (
+from eunomia.inference.policies.deferring import (
     RULES,
     Deferring,
     deferring,
 )
+from eunomia.inference.problem import build_problem
+from eunomia.inference.simulate import simulate_problem
+from eunomia.learning.agents import Context
+from eunomia.learning.agents.deferrable import DeferrableAgent, DeferrableStarts, hit_rates, worth
 from eunomia.learning.card import save
 from eunomia.learning.episodes import Episode, Task
 from eunomia.learning.load import card_of, load_policy
@@ -165,7 +165,7 @@ def test_training_finds_better_starts() -> None:
 
 def test_cards_names_and_what_cannot_be(tmp_path: Path) -> None:
     episode = Small().validation()[0]
-    policy = Deferring("edf+f+eft", (0.0, 0.0, -3.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.2), "mine")
+    policy = DeferrableStarts("edf+f+eft", (0.0, 0.0, -3.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.2), "mine")
     path = save(policy, tmp_path / "mine", {"cpu_s": 1})
     again = load_policy(path)
     assert hit_rates(again, episode) == hit_rates(policy, episode) and card_of(path)["cpu_s"] == 1

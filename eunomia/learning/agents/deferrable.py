@@ -1,4 +1,4 @@
-"""Weights for deferrable requests by CMA-ES on whole episodes.
+"""Weights of the policy for deferrable requests (inference/policies/deferring.py) by CMA-ES on whole episodes.
 
 What is sought: share x hit rate of deferrable requests + hit rate of on-demand ones, each over measured requests. A
 start before its window closes is a hit, unless contention makes it late; the search begins at ``first_fit``.
@@ -7,21 +7,25 @@ start before its window closes is a hit, unless contention makes it late; the se
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eunomia.config.algorithm import DeferrableAlgorithm
 from eunomia.contract.view import Policy
 from eunomia.core.arrays import Floats
+from eunomia.engines.crew import Workers
 from eunomia.inference.kernel.layout import HIT
+from eunomia.inference.policies.deferring import FEATURES, RULES, Deferring
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.agents import Context
 from eunomia.learning.agents.cmaes import SearchAgent
-from eunomia.learning.agents.deferrable.policy import RULES, Deferring
 from eunomia.learning.agents.evolution import new_evolution
+from eunomia.learning.card import Card, Family, Parts
 from eunomia.learning.episodes import Episode
 from eunomia.learning.state import Arrays
-from eunomia.learning.workers import Workers
+
+if TYPE_CHECKING:
+    from eunomia.config.algorithm import DeferrableAlgorithm
 
 
 def hit_rates(policy: str | Policy, episode: Episode) -> tuple[float, float]:
@@ -38,6 +42,22 @@ def worth(policy: str | Policy, episode: Episode, share: float) -> float:
     """On-demand hit rate + share x deferrable hit rate."""
     on_demand, deferrable = hit_rates(policy, episode)
     return on_demand + share * deferrable
+
+
+class DeferrableStarts(Deferring, Family):
+    """Starts by learned weights, with what their card says."""
+
+    FAMILY, VERSION = "deferrable", 1
+
+    def parts(self) -> Parts:
+        """What its card says of it."""
+        kind = {"kind": "deferring", "base": self.base}
+        return Parts({"names": FEATURES}, kind, {"weights": np.array(self.weights)})
+
+    @classmethod
+    def of_card(cls, card: Card, tensors: dict[str, Floats]) -> DeferrableStarts:
+        """The policy of a checked card."""
+        return cls(card["policy"]["base"], tuple(tensors["weights"].tolist()), card["name"])
 
 
 class DeferrableAgent(SearchAgent):
@@ -59,9 +79,9 @@ class DeferrableAgent(SearchAgent):
         """The mean of the search."""
         return {"weights": self.search.mean}
 
-    def policy(self, tensors: Arrays, name: str = "") -> Deferring:
+    def policy(self, tensors: Arrays, name: str = "") -> DeferrableStarts:
         """These weights as a policy."""
-        return Deferring(self.settings.base, tuple(tensors["weights"].tolist()), name or "deferring")
+        return DeferrableStarts(self.settings.base, tuple(tensors["weights"].tolist()), name or "deferring")
 
 
 def _mean_worth(task: tuple[Callable[[Policy, Episode], float], Policy, Sequence[Episode]]) -> float:

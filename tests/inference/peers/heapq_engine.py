@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from benchmarks.synthetic import PlainWork
+from tests.inference.peers.work import PlainWork
 
 
 def run(work: PlainWork) -> tuple[int, float, list[float]]:

@@ -7,12 +7,13 @@ from types import ModuleType
 import pytest
 
 from benchmarks import synthetic
-from benchmarks.peers import heapq_engine, saturated_engine
 from eunomia.inference import reference
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import build_problem
+from tests.inference.peers import heapq_engine, saturated_engine
+from tests.inference.peers.work import plain_work
 
-simpy_engine = pytest.importorskip("benchmarks.peers.simpy_engine", reason="simpy is not installed")
+simpy_engine = pytest.importorskip("tests.inference.peers.simpy_engine", reason="simpy is not installed")
 
 
 @pytest.mark.parametrize("peer", [heapq_engine, saturated_engine, simpy_engine])
@@ -22,7 +23,7 @@ def test_peers_finish_every_request_when_the_reference_does(peer: ModuleType) ->
     options = EngineOptions(late="run")
     problem = build_problem(requests, table, synthetic.Platform(), options)
     expected = reference.simulate(problem, reference.Rule("edf"), options)
-    events, end_s, finish_s = peer.run(synthetic.plain_work(table, requests, synthetic.Platform()))
+    events, end_s, finish_s = peer.run(plain_work(table, requests, synthetic.Platform()))
     assert events == len(expected.intervals)
     assert end_s == pytest.approx(expected.now_s, rel=1e-9)
     assert finish_s == pytest.approx([outcome.finish_s for outcome in expected.outcomes], rel=1e-9)

@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing of everything that reads a stranger's bytes: ``python -m benchmarks.serving.fuzz http``.
+"""Coverage-guided fuzzing of everything that reads a stranger's bytes: ``python -m tests.serving.fuzz http``.
 
 Needs atheris (``pip install atheris``; wheels exist for Linux). Targets: ``http`` (a body with binary tensors),
 ``grpc`` (a ModelInferRequest), ``policy`` (the body that puts a policy in), ``grant`` (a tenant), ``journal`` (a
@@ -20,7 +20,7 @@ from tests.serving.fuzz_targets import SEEDS, TARGETS
 
 def campaign(target: str, seconds: int) -> tuple[int, list[str]]:
     """Inputs tried by a process of its own, and what it found: the names of libFuzzer's files, or its last words."""
-    command = [sys.executable, "-m", "benchmarks.serving.fuzz", target, "--seconds", str(seconds), "-seed=1"]
+    command = [sys.executable, "-m", "tests.serving.fuzz", target, "--seconds", str(seconds), "-seed=1"]
     with tempfile.TemporaryDirectory() as folder:
         run = subprocess.run(
             [*command, f"-artifact_prefix={folder}/"], capture_output=True, text=True, check=False

@@ -7,9 +7,9 @@ accelerator, without a pause, and may start while its start window [arrival, dea
     score = bias + sum of weights x FEATURES;  ties: the window that closes first, then the shortest run
 
 ``first_fit`` starts at once, ``late`` when 85 % of the start window is over, ``spare`` while half of the platform is
-idle; ``learned`` weights come from train.py. When nothing runs and no on-demand request waits, the most urgent one
-starts whatever the score (a platform does not stand still while work waits). Deviations: algorithm and features of the
-source are unknown; run times are of isolated layers times the slowdown at the start.
+idle; weights can be learned (learning/agents/deferrable.py). When nothing runs and no on-demand request waits, the
+most urgent one starts whatever the score (a platform does not stand still while work waits). Deviations: algorithm and
+features of the source are unknown; run times are of isolated layers times the slowdown at the start.
 
 Does badly: it cannot pause what it has started, so that one long run before a burst costs many on-demand deadlines.
 """
@@ -17,14 +17,12 @@ Does badly: it cannot pause what it has started, so that one long run before a b
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from eunomia.contract.traits import PREPARE, forget
 from eunomia.contract.view import Assign, Policy, View
-from eunomia.core.arrays import Floats
+from eunomia.core.arrays import Flags, Floats
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.inference.policies.knowledge import Knowledge
-from eunomia.learning.card import Card, Parts
 
 FEATURES = (
     "urgency",  # share of the start window on its best accelerator that is over
@@ -47,8 +45,6 @@ RULES: dict[str, tuple[float, ...]] = {  # weights in the order of FEATURES, the
 class Deferring:
     """A policy in Python. ``base``: name of the policy for on-demand requests; ``weights``: see above."""
 
-    FAMILY, VERSION = "deferrable", 1
-
     def __init__(self, base: str, weights: tuple[float, ...], name: str = "deferring") -> None:
         if len(weights) != len(FEATURES) + 1 or not np.isfinite(weights).all():
             raise ConfigError(
@@ -64,7 +60,7 @@ class Deferring:
         self._until_s: dict[int, float] = {}  # when it should be done
 
     def __reduce__(self) -> tuple[type[Deferring], tuple[object, ...]]:
-        return Deferring, (self.base, self.weights, self.name)
+        return type(self), (self.base, self.weights, self.name)
 
     def reset(self, seed: int) -> None:
         """A run begins."""
@@ -92,7 +88,7 @@ class Deferring:
             starts += self._begin(view, deferrable, taken)
         return starts
 
-    def _go_on(self, view: View, deferrable: npt.NDArray[np.bool_]) -> list[Assign]:
+    def _go_on(self, view: View, deferrable: Flags) -> list[Assign]:
         """The next layer of every started request whose accelerator is idle."""
         idle, found = set(view.idle.tolist()), []
         for i in np.flatnonzero(deferrable).tolist():
@@ -102,7 +98,7 @@ class Deferring:
                 found.append(view.assign(i, s))
         return found
 
-    def _on_demand(self, view: View, rows: npt.NDArray[np.bool_]) -> list[Assign]:
+    def _on_demand(self, view: View, rows: Flags) -> list[Assign]:
         """What the base does with its requests on accelerators that no started request keeps."""
         accelerators = view.accelerators.copy()
         for s, request in self._kept(view).items():
@@ -121,7 +117,7 @@ class Deferring:
         running = view.accelerators["request"].tolist()
         return {s: r for r, s in self._at.items() if running[s] == r or r in waits}
 
-    def _begin(self, view: View, deferrable: npt.NDArray[np.bool_], taken: set[int]) -> list[Assign]:
+    def _begin(self, view: View, deferrable: Flags, taken: set[int]) -> list[Assign]:
         """At most one deferrable request whose first layer waits."""
         kept = taken | set(self._kept(view))
         free = np.array([s for s in view.idle.tolist() if s not in kept], np.int64)
@@ -177,16 +173,6 @@ class Deferring:
             state + w[0] * min(max(over, 0.0), 1.0) + w[1] * min(run_s[s] / self._usual_s, 4.0)
             + w[2] * np.log(run_s[s] / run_s.min()) + w[7] * min(max(0.0, demand / bandwidth - 1.0), 4.0)
         )  # fmt: skip
-
-    def parts(self) -> Parts:
-        """What its card says of it."""
-        kind = {"kind": "deferring", "base": self.base}
-        return Parts({"names": FEATURES}, kind, {"weights": np.array(self.weights)})
-
-    @classmethod
-    def of_card(cls, card: Card, tensors: dict[str, Floats]) -> Deferring:
-        """The policy of a checked card."""
-        return cls(card["policy"]["base"], tuple(tensors["weights"].tolist()), card["name"])
 
 
 def deferring(when: str = "first_fit", base: str = "edf+f+eft") -> Deferring:

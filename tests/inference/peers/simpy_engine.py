@@ -8,7 +8,7 @@ from typing import Any
 
 import simpy
 
-from benchmarks.synthetic import PlainWork
+from tests.inference.peers.work import PlainWork
 
 
 def run(work: PlainWork) -> tuple[int, float, list[float]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush, heappushpop, heapreplace
 
-from benchmarks.synthetic import PlainWork
+from tests.inference.peers.work import PlainWork
 
 
 def run(work: PlainWork) -> tuple[int, float, list[float]]:

@@ -44,7 +44,9 @@ def _find(name: str | Path) -> Path:
         return path
     if str(name) in shipped():
         return SHIPPED / str(name)
-    raise UnknownNameError("learned policy", str(name), shipped(), " (or give the path of its .json checkpoint)")
+    raise UnknownNameError(
+        "learned policy", str(name), shipped(), " (or give the path of its .json checkpoint)"
+    )
 
 
 def checkpoint_of(name: str | Path) -> Checkpoint:

@@ -24,6 +24,7 @@ from eunomia.config.section import (
     wrong,
 )
 from eunomia.core.data import Data
+from eunomia.core.own_file import as_path
 
 Whole = Annotated[int, Field(ge=1, le=10_000_000)]
 Values = Annotated[list[Any], Field(min_length=1)]
@@ -265,7 +266,7 @@ class ClusterConfig(Section):
 
 def load_cluster(path: str | Path, overrides: Iterable[str] = ()) -> ClusterConfig:
     """Read a cluster experiment (TOML); relative paths mean: beside the file. Raises ConfigError."""
-    path = Path(path)
+    path = as_path(path, "a cluster file")
     return cluster_from(read_table(path, "cluster file"), overrides, str(path), path.parent)
 
 

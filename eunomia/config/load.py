@@ -16,6 +16,7 @@ from eunomia.config.overrides import Table, apply_overrides, parse_overrides
 from eunomia.config.scenario import Scenario
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
+from eunomia.core.own_file import as_path
 
 
 def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
@@ -24,7 +25,7 @@ def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
     Relative paths inside mean: beside the file. Raises ConfigError naming file, key path, value and
     what is allowed.
     """
-    path = Path(path)
+    path = as_path(path, "a scenario")
     return scenario_from(read_table(path), overrides, source=str(path), folder=path.parent)
 
 
@@ -62,7 +63,7 @@ def read_table(path: Path, what: str = "scenario") -> Table:
         raise ConfigError(f"{path} is not UTF-8 text (byte {error.start}); a {what} is TOML") from None
     except OSError as error:
         beside = sorted(file.name for file in path.parent.glob("*.toml"))
-        near = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.5)
+        near = difflib.get_close_matches(path.name, beside, n=1, cutoff=0.7)
         remedy = f"did you mean {path.with_name(near[0])}?" if near else "give the path of a TOML file"
         raise ConfigError(f"cannot read the {what} {path}: {error.strerror}; {remedy}") from None
     if path.suffix in (".yaml", ".yml"):

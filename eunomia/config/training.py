@@ -12,6 +12,7 @@ from eunomia.config.complaints import config_error
 from eunomia.config.load import read_table
 from eunomia.config.overrides import Table, apply_overrides, flatten, parse_overrides
 from eunomia.config.section import FilePath, Name, Positive, Section, Share, wrong
+from eunomia.core.own_file import as_path
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Values = Annotated[list[Any], Field(min_length=1)]
@@ -96,7 +97,7 @@ class TrainingConfig(Section):
 
 def load_training(path: str | Path, overrides: tuple[str, ...] = ()) -> TrainingConfig:
     """Read a training file (TOML). Relative paths inside mean: beside the file. Raises ConfigError."""
-    path = Path(path)
+    path = as_path(path, "a training file")
     return training_from(read_table(path, "training file"), overrides, str(path), path.parent)
 
 

@@ -17,6 +17,13 @@ from eunomia.core.errors import ConfigError, UnknownNameError
 FILE_AND_NAME = re.compile(r"(?P<path>.+\.py):(?P<name>\w+)")
 
 
+def as_path(given: object, what: str) -> Path:
+    """The path of ``what`` that a caller gave. Raises ConfigError for anything but a text or a Path."""
+    if isinstance(given, str | Path):
+        return Path(given)
+    raise ConfigError(f"{given!r} is given for {what}; give its path")
+
+
 def split_file(text: str) -> tuple[Path, str] | None:
     """(file, name) of ``FILE.py:NAME``; None for a text of another form."""
     found = FILE_AND_NAME.fullmatch(text)

@@ -37,6 +37,7 @@ from eunomia.core.atomic import (
     write_text,
 )
 from eunomia.core.errors import OutputError, RecordError
+from eunomia.core.own_file import as_path
 from eunomia.core.ownership import (
     BEING_WRITTEN,
     MANIFEST,
@@ -172,7 +173,7 @@ def read_run(directory: str | Path, only: Sequence[str] | None = None, verify: b
 
     Raises RecordError when the directory is missing, incomplete, damaged or of another version.
     """
-    path = Path(directory)
+    path = as_path(directory, "a run")
     manifest = read_manifest(path)
     if "tables" not in manifest:
         raise RecordError(f"'{path}' is not a single run; choose one below it{_nearby(path)}")
@@ -265,7 +266,7 @@ def read_comparison(directory: str | Path, verify: bool = True) -> Comparison:
 
     Tables are read at first use, so that a large comparison fits into memory.
     """
-    path = Path(directory)
+    path = as_path(directory, "a comparison")
     manifest = read_manifest(path)
     runs = []
     for place in run_directories(path):

@@ -103,9 +103,7 @@ def read_card(path: str | Path, family: str | None = None) -> Card:
     try:
         card = json.loads(read_file(place))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise RecordError(
-            f"{place} is not a policy's checkpoint: {error}; it was damaged or cut short"
-        ) from None
+        raise RecordError(f"{place} is no checkpoint: {error}; it was damaged or cut short") from None
     found = card.get("family") if isinstance(card, dict) else None
     if found not in FAMILIES or (family is not None and found != family):
         wanted = f"a '{family}' policy" if family else f"a policy of a known family ({', '.join(FAMILIES)})"
@@ -157,9 +155,8 @@ def read_file(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise RecordError(
-            f"cannot read {path}: {error.strerror}; a checkpoint is a .json file beside a .safetensors file"
-        ) from None
+        remedy = "a checkpoint is a .json file beside a .safetensors file"
+        raise RecordError(f"cannot read {path}: {error.strerror}; {remedy}") from None
 
 
 def check_tensors(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from eunomia.core.errors import ConfigError, UnknownNameError
+from eunomia.core.own_file import as_path
 from eunomia.inference.rehearsal import EVENTS
 from eunomia.learning import card as cards
 from eunomia.learning.policy.bases import TERMS, with_promise
@@ -39,14 +40,13 @@ def load_policy(name: str | Path, starve: float = math.inf, alarm: float = ALARM
 
 
 def _find(name: str | Path) -> Path:
-    path = Path(name)
+    path = as_path(name, "a learned policy")
     if path.suffix in (".json", ".safetensors") or path.with_name(f"{path.name}.json").is_file():
         return path
     if str(name) in shipped():
         return SHIPPED / str(name)
-    raise UnknownNameError(
-        "learned policy", str(name), shipped(), " (or give the path of its .json checkpoint)"
-    )
+    where = " (or give the path of its .json checkpoint)"
+    raise UnknownNameError("learned policy", str(name), shipped(), where)
 
 
 def checkpoint_of(name: str | Path) -> Checkpoint:

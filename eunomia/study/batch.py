@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, get_args
 
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.engines.processes import Outcome
@@ -44,6 +44,10 @@ class Batch:
     def __post_init__(self) -> None:
         if not (isinstance(self.workers, int) and self.workers >= 1):
             raise ConfigError(f"workers is {self.workers!r}; give the number of processes, 1 or more")
+        if self.record not in get_args(Keep):
+            raise ConfigError(f"record is {self.record!r}; choose one of: {', '.join(get_args(Keep))}")
+        if not (self.on_done is None or callable(self.on_done)):
+            raise ConfigError(f"on_done is {self.on_done!r}; give a function of a finished run")
 
     @classmethod
     def of(cls, options: BatchOptions) -> Batch:

@@ -65,7 +65,10 @@ class CompareResult(Result, Generic[ConfigT]):
         return [name for name in self.policies if any((name, seed) in self.answers for seed in self.seeds)]
 
     def values(self, policy: str, metric: str) -> list[float]:
-        """One number per seed, nan where a run failed or has no such number."""
+        """One number per seed, nan where a run failed or has no such number. Raises UnknownNameError."""
+        metric_of(wing_of(self.wing), metric)
+        if policy not in self.policies:
+            raise UnknownNameError("policy of this comparison", policy, self.policies)
         found = (self.answers.get((policy, seed), {}).get("metrics", {}).get(metric) for seed in self.seeds)
         return [math.nan if value is None else float(value) for value in found]
 

@@ -39,7 +39,10 @@ class Reader(Generic[ConfigT]):
             return self.parse(self.table(given), overrides)
         if isinstance(given, str | Path):
             return self.load(given, overrides)
-        assert isinstance(given, dict), f"a configuration, a path or a dictionary, not {type(given).__name__}"
+        if not isinstance(given, dict):
+            raise ConfigError(
+                f"{given!r} is no configuration; give a {self.kind.__name__}, a path or a dictionary"
+            )
         return self.parse(given, overrides)
 
 

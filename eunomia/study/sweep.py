@@ -110,6 +110,16 @@ def settings_of(grid: Mapping[str, Sequence[object]]) -> list[Setting]:
     return [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
 
 
+def _axes(grid: object) -> dict[str, Sequence[object]]:
+    """The same grid. Raises ConfigError unless it maps key paths to lists of values."""
+    if not isinstance(grid, Mapping):
+        raise ConfigError(f"grid is {grid!r}; give a dictionary {{KEY: [A, B]}}")
+    for key, values in grid.items():
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            raise ConfigError(f"grid: {key} is {values!r}; give a list of values: [{values!r}]")
+    return dict(grid)
+
+
 def size_of(grid: Mapping[str, Sequence[object]]) -> int:
     """How many settings a grid has."""
     return math.prod(len(values) for values in grid.values())
@@ -136,7 +146,7 @@ def sweep_in(
     """
     options.setdefault("record", "requests")
     checked, batch = wing.checked(config, overrides), Batch.of(options)
-    axes = dict(grid) if grid is not None else dict(wing.grid(checked))
+    axes = _axes(wing.grid(checked) if grid is None else grid)
     if not axes:
         raise ConfigError(
             f"nothing to {wing.grid_section}; give a section [{wing.grid_section}] of lists, or grid = {{KEY: [A, B]}}"

@@ -66,6 +66,10 @@ class Layer:
             "dilation_h",
             "dilation_w",
         ):
+            if not isinstance(getattr(self, name), int):
+                raise ModelError(
+                    f"layer '{self.name}' has {name} = {getattr(self, name)!r}; it must be a whole number"
+                )
             if getattr(self, name) < 1:
                 raise ModelError(
                     f"layer '{self.name}' has {name} = {getattr(self, name)}; it must be at least 1"

@@ -98,6 +98,8 @@ def what_if(
     overrides: Iterable[str] = (),
 ) -> WhatIf:
     """Run an experiment as it is and as it would be. Raises ConfigError for changes that make no sense."""
+    if not isinstance(change, Change):
+        raise ConfigError(f"change is {change!r}; give eunomia.Change(add={{TYPE: COUNT}}) or the like")
     checked = CLUSTERS.checked(config, overrides)
     table = cluster_table(checked)
     said = [

@@ -10,6 +10,7 @@ from typing import Unpack
 
 from eunomia.config import Scenario
 from eunomia.core.data import Data
+from eunomia.core.errors import UnknownNameError
 from eunomia.metrics.statistics import Estimate, interval, paired_difference
 from eunomia.metrics.table import METRICS
 from eunomia.report.table import Table
@@ -62,7 +63,9 @@ class InferenceComparison(CompareResult[Scenario]):
         return [tenant.name for tenant in self.config.tenant]
 
     def tenant(self, policy: str, tenant: str) -> Estimate:
-        """Hit rate of one tenant: mean over seeds with its 95 % interval."""
+        """Hit rate of one tenant: mean over seeds with its 95 % interval. Raises UnknownNameError."""
+        if tenant not in self.tenant_names:
+            raise UnknownNameError("tenant", tenant, self.tenant_names)
         return interval(self._rates(policy, tenant))
 
     def tenant_difference(self, policy: str, rival: str, tenant: str) -> Estimate:

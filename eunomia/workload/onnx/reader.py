@@ -13,6 +13,7 @@ from typing import TypeGuard
 import onnx
 
 from eunomia.core.errors import ConfigError, ModelError, UnknownNameError
+from eunomia.core.own_file import as_path
 from eunomia.workload.model import DnnModel
 from eunomia.workload.onnx.choices import Choices
 from eunomia.workload.onnx.dimensions import bind_inputs
@@ -59,7 +60,7 @@ def read_onnx(
     size. So it does for a branch or loop that depends on data, and for an unsupported operator, with its
     domain and node. Raises UnknownNameError for a dimension or node that the file does not have.
     """
-    path = Path(path)
+    path = as_path(path, "an ONNX file")
     with _naming_file(path):
         _check_sizes(batch, dims or {})
         choices = Choices(branches or {}, trip_counts or {})

@@ -272,6 +272,8 @@ def read_comparison(directory: str | Path, verify: bool = True) -> Comparison:
     for place in run_directories(path):
         facts = read_manifest(place)
         runs.append(RunRecords(_LazyTables(place, facts, verify), facts, place))
+    order = manifest.get("policies") or []
+    runs.sort(key=lambda run: order.index(run.policy) if run.policy in order else len(order))
     if not runs and manifest.get("kind") == "sweep":
         raise RecordError(f"'{path}' is a sweep, which keeps metrics and no runs; look at its sweep.csv")
     if not runs and manifest.get("kind") == "study":

@@ -69,6 +69,16 @@ class Assessment:
         return self.compared.estimates[policy][metric]
 
     @property
+    def baseline(self) -> str:
+        """The policy that gains refer to: the comparison's, or the first one of older records."""
+        stated = self.comparison.manifest.get("baseline")
+        return stated if stated in self.policies else self.policies[0]
+
+    def gain(self, policy: str) -> Estimate | None:
+        """Hit rate minus that of the baseline, seed by seed; None for the baseline itself."""
+        return None if policy == self.baseline else self.difference(policy, self.baseline, "hit_rate")
+
+    @property
     def finished(self) -> list[str]:
         """Policies with results: all of them."""
         return self.policies

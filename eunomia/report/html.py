@@ -13,9 +13,8 @@ from eunomia.report.assessment import Assessment
 from eunomia.report.bidi import Names, breakable
 from eunomia.report.gantt import gantt, why_missing
 from eunomia.report.page import Page, Summary, asset, render_page, write_page
+from eunomia.report.units import estimate_text
 from eunomia.report.verdict import verdict
-
-SHOWN = (*HEADLINES, "decisions_per_request")
 
 
 def write_report(path: str | Path, comparison: Comparison | RunRecords) -> None:
@@ -47,6 +46,7 @@ def report_page(comparison: Comparison | RunRecords) -> Page:
         summary_end=_bracket_table(comparison.manifest),
         sections=asset("inference.html"),
         formulas="docs/metrics.md",
+        facts=(_decisions(assessment),),
         script=asset("report.js"),
         data=page_data(assessment),
     )
@@ -176,5 +176,13 @@ def _summary(a: Assessment) -> Summary:
             return ""
         return f'<span class="bar"><i style="width:{100 * (1.0 - mean) / most:.1f}%"></i></span>'
 
-    ranked = a.compared.ranked("hit_rate")
-    return Summary(METRICS, SHOWN, ranked, a.estimate, ("decisions_per_request",), missed)
+    return Summary({name: METRICS[name] for name in HEADLINES}, a.policies, a.estimate, missed, a.gain)
+
+
+def _decisions(a: Assessment) -> tuple[str, str]:
+    """How often each policy decided."""
+    metric = METRICS["decisions_per_request"]
+    found = {
+        policy: estimate_text(metric, a.estimate(policy, "decisions_per_request")) for policy in a.policies
+    }
+    return metric.label, "; ".join(f"{policy} {text}" for policy, text in found.items())

@@ -23,6 +23,7 @@ from eunomia.core.records import Comparison
 from eunomia.metrics.metric import Metric
 from eunomia.metrics.statistics import Estimate
 from eunomia.report.bidi import Names, breakable, visible
+from eunomia.report.table import GAIN, Gain, columns_of, gain_text
 from eunomia.report.units import half_width_text, value_text
 
 MANY = 10  # columns from which on the table is set smaller
@@ -34,25 +35,25 @@ def _nothing(policy: str, metric: str) -> str:
 
 @dataclass(frozen=True)
 class Summary:
-    """The table of policies. ``beside``: HTML that a cell has below its figure, by policy and metric."""
+    """The table of policies, with rows and columns of ``estimates_table``.
+
+    ``beside``: HTML that a cell has below its figure, by policy and metric. ``gain``: see there.
+    """
 
     metrics: Mapping[str, Metric]
-    shown: Sequence[str]
-    policies: Sequence[str]  # rows, in their order
+    policies: Sequence[str]
     estimate: Callable[[str, str], Estimate]
-    unmarked: Sequence[str] = ()  # metrics of which no value is the best
     beside: Callable[[str, str], str] = _nothing
+    gain: Gain | None = None
 
     def html(self) -> str:
         """A row per policy; columns without any figure are left out."""
-        names = [
-            m for m in self.shown if any(not math.isnan(self.estimate(p, m).mean) for p in self.policies)
-        ]
+        names = [name for name in columns_of(self, self.metrics) if name != GAIN or self.gain is not None]
         heads = (
-            f'<th scope="col" title="{html.escape(self.metrics[m].label)}">{html.escape(self.metrics[m].heading)}</th>'
-            for m in names
+            f'<th scope="col" title="{html.escape(label)}">{html.escape(heading)}</th>'
+            for label, heading in map(self._head, names)
         )
-        best = {m: self._best(m) for m in names}
+        best = {m: set() if m == GAIN else self._best(m) for m in names}
         rows = (
             f'<tr><th scope="row">{breakable(policy)}</th>'
             f"{''.join(self._cell(policy, m, policy in best[m]) for m in names)}</tr>"
@@ -62,12 +63,18 @@ class Summary:
         wide = ' class="many"' if len(names) > MANY else ""
         return f"<table{wide}><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 
+    def _head(self, name: str) -> tuple[str, str]:
+        """Full label and heading of a column."""
+        if name == GAIN:
+            return "hit rate minus that of the baseline, in points, paired by seed", GAIN
+        return self.metrics[name].label, self.metrics[name].heading
+
     def _best(self, name: str) -> set[str]:
         """Policies with the best mean; none where better has no meaning or all are equal."""
         better = self.metrics[name].better
         values = {p: self.estimate(p, name).mean for p in self.policies}
         known = {p: v for p, v in values.items() if not math.isnan(v)}
-        if better == "neither" or name in self.unmarked or len(known) < 2:
+        if better == "neither" or len(known) < 2:
             return set()
         top = max(known.values()) if better == "higher" else min(known.values())
         chosen = {p for p, v in known.items() if math.isclose(v, top, rel_tol=1e-9)}
@@ -75,11 +82,18 @@ class Summary:
 
     def _cell(self, policy: str, name: str, best: bool) -> str:
         """The mean above half its interval."""
+        if name == GAIN and self.gain is not None:
+            text, _, half = gain_text(self.gain(policy)).partition(" ")
+            return f"<td>{text}{_spread(half)}</td>"
         metric, estimate = self.metrics[name], self.estimate(policy, name)
         text = html.escape(_micro(value_text(metric, estimate.mean)))
-        half = half_width_text(metric, estimate)
-        interval = f'<span class="ci">{html.escape(half)}</span>' if half else ""
+        interval = _spread(half_width_text(metric, estimate))
         return f"<td{' class=best' if best else ''}>{text}{interval}{self.beside(policy, name)}</td>"
+
+
+def _spread(half: str) -> str:
+    """Half an interval in small type; nothing without one."""
+    return f'<span class="ci">{html.escape(half)}</span>' if half else ""
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from eunomia.metrics.metric import Metric
 from eunomia.metrics.statistics import Estimate
 from eunomia.report.units import estimate_text
+
+GAIN = "gain"  # the column of paired differences to the baseline, in points
+Gain = Callable[[str], Estimate | None]
 
 
 class Estimates(Protocol):
@@ -68,17 +71,42 @@ class Table:
         return "".join(f"| {' | '.join(line)} |\n" for line in (self.header, tuple(rule), *escaped))
 
 
-def estimates_table(result: Estimates, metrics: Mapping[str, Metric], short: bool = False) -> Table:
-    """One row per policy, one column per metric with data: the mean, and half its 95 % interval unless ``short``.
+def columns_of(result: Estimates, metrics: Mapping[str, Metric]) -> list[str]:
+    """The columns of a comparison, in the terminal and in the report: each metric with data.
 
-    A cost that is 0 for every policy has no column.
+    A cost that is 0 for every policy has no column. ``gain`` follows the hit rate of several policies.
     """
     known = [name for name, metric in metrics.items() if _has_data(result, name, metric)]
-    rows = (
-        (policy, *(estimate_text(metrics[name], result.estimate(policy, name), short) for name in known))
-        for policy in result.policies
-    )
-    return Table(("policy", *(metrics[name].heading for name in known)), tuple(rows))
+    if "hit_rate" in known and len(result.policies) > 1:
+        known.insert(known.index("hit_rate") + 1, GAIN)
+    return known
+
+
+def estimates_table(
+    result: Estimates, metrics: Mapping[str, Metric], short: bool = False, gain: Gain | None = None
+) -> Table:
+    """One row per policy, the columns of ``columns_of``: the mean, and half its 95 % interval unless ``short``.
+
+    ``gain``: the difference in hit rate of a policy to the baseline, None for the baseline itself.
+    """
+    names = [name for name in columns_of(result, metrics) if name != GAIN or gain is not None]
+
+    def cell(policy: str, name: str) -> str:
+        if name == GAIN and gain is not None:
+            return gain_text(gain(policy), short)
+        return estimate_text(metrics[name], result.estimate(policy, name), short)
+
+    headings = (GAIN if name == GAIN else metrics[name].heading for name in names)
+    rows = ((policy, *(cell(policy, name) for name in names)) for policy in result.policies)
+    return Table(("policy", *headings), tuple(rows))
+
+
+def gain_text(gain: Estimate | None, short: bool = False) -> str:
+    """``+3.1 ±1.2``: a difference of shares in points; ``-`` without data, and for the baseline."""
+    if gain is None or not gain.n:
+        return "-"
+    spread = f" ±{100 * gain.half_width:.1f}" if gain.has_interval and not short else ""
+    return f"{100 * gain.mean:+.1f}{spread}"
 
 
 def _has_data(result: Estimates, name: str, metric: Metric) -> bool:

@@ -80,6 +80,15 @@ class CompareResult(Result, Generic[ConfigT]):
         """Mean of policy - rival over the same seeds, with the paired 95 % interval."""
         return paired_difference(self.values(policy, metric), self.values(rival, metric))
 
+    @property
+    def baseline(self) -> str:
+        """The policy that gains refer to."""
+        return self.finished[0]
+
+    def gain(self, policy: str) -> Estimate | None:
+        """What the column ``gain`` shows; None where there is nothing to show."""
+        return None
+
     def records(self) -> Comparison:
         """The recorded runs, for reports. Raises ConfigError when none were written."""
         if self.directory is None:
@@ -99,7 +108,7 @@ class CompareResult(Result, Generic[ConfigT]):
     def table(self, short: bool = False) -> Table:
         """One row per policy: the headline metrics, each with half its 95 % interval unless ``short``."""
         wing = wing_of(self.wing)
-        table = estimates_table(self, {name: wing.metrics[name] for name in wing.headlines}, short)
+        table = estimates_table(self, {n: wing.metrics[n] for n in wing.headlines}, short, self.gain)
         empty = ("failed", *[""] * (len(table.header) - 2))
         rows = (row if row[0] in self.finished else (row[0], *empty) for row in table.rows)
         return Table(table.header, tuple(rows))
@@ -230,6 +239,7 @@ def write_manifest(result: AnyComparison, **more: object) -> None:
         "kind": "comparison",
         "wing": result.wing,
         "policies": list(result.policies),
+        "baseline": result.baseline,
         "seeds": list(result.seeds),
         "failures": result.failures,
         **more,

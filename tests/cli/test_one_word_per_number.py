@@ -129,6 +129,15 @@ def test_a_figure_has_one_name_and_one_value(faces: Sources) -> None:
     assert compared >= 2 * 2 * 7
 
 
+def test_terminal_and_report_show_the_same_table(faces: Sources) -> None:
+    assert list(faces.terminal) == list(faces.page) == faces.records.policies
+    for policy, row in faces.terminal.items():
+        assert list(row) == list(faces.page[policy]), policy
+        for heading, text in row.items():
+            assert shown(text) == shown(faces.page[policy][heading]), (policy, heading)
+    assert ("gain" in next(iter(faces.page.values()))) == (faces.records.manifest["wing"] == "inference")
+
+
 def test_a_heading_is_the_name_of_one_metric(faces: Sources) -> None:
     headings = {metric.heading for metric in faces.metrics.values()}
     assert len(headings) == len(faces.metrics)

@@ -15,7 +15,7 @@ from eunomia.metrics.statistics import Estimate, interval
 from eunomia.report.bidi import Names
 from eunomia.report.cluster import svg
 from eunomia.report.page import Page, Summary
-from eunomia.report.units import duration
+from eunomia.report.units import duration, estimate_text
 
 BINS, MAX_BARS, MAX_DOTS, SHOWN_JOBS = 160, 6000, 4000, 15
 
@@ -36,7 +36,7 @@ def cluster_page(comparison: Comparison) -> Page:
         summary=_summary(comparison),
         sections="".join(_policy_section(comparison.of(policy)[0], names) for policy in comparison.policies),
         formulas="docs/cluster.md",
-        facts=(("rho", str(manifest["rho_definition"])),),
+        facts=(("rho", str(manifest["rho_definition"])), _solve_times(comparison)),
         wall="simulation_wall_s",
     )
 
@@ -95,16 +95,19 @@ def _summary_note(comparison: Comparison) -> str:
 
 
 def _summary(comparison: Comparison) -> Summary:
-    """The headlines; what nobody pays and what every policy has in common at 0 has no column."""
+    """The headlines."""
 
     def estimate(policy: str, metric: str) -> Estimate:
         return _estimate(comparison, policy, metric)
 
-    always = ("jct_mean_s", "rho_mean")
-    shown = [
-        m for m in HEADLINES if m in always or any(estimate(p, m).mean != 0.0 for p in comparison.policies)
-    ]
-    return Summary(CLUSTER_METRICS, [*shown, "solve_p95_s"], comparison.policies, estimate)
+    return Summary({name: CLUSTER_METRICS[name] for name in HEADLINES}, comparison.policies, estimate)
+
+
+def _solve_times(comparison: Comparison) -> tuple[str, str]:
+    """How long each policy took to decide."""
+    metric = CLUSTER_METRICS["solve_p95_s"]
+    found = {p: estimate_text(metric, _estimate(comparison, p, "solve_p95_s")) for p in comparison.policies}
+    return metric.label, "; ".join(f"{policy} {text}" for policy, text in found.items())
 
 
 def _policy_section(run: RunRecords, names: Names) -> str:

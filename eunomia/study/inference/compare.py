@@ -13,14 +13,13 @@ from eunomia.core.data import Data
 from eunomia.core.errors import UnknownNameError
 from eunomia.metrics.statistics import Estimate, interval, paired_difference
 from eunomia.metrics.table import METRICS
-from eunomia.report.table import Table
 from eunomia.report.verdict import ranked, verdict
 from eunomia.study.batch import BatchOptions
 from eunomia.study.compare import CompareResult, Metrics, as_data, compare_in, write_manifest
 from eunomia.study.inference.policy import PolicyLike, policy_name
 from eunomia.study.inference.run import ScenarioLike
 from eunomia.study.inference.standing import Standing, standing
-from eunomia.study.inference.words import PairOutcome, gain_text, replayed_note, twins_note, unmet
+from eunomia.study.inference.words import PairOutcome, replayed_note, twins_note, unmet
 from eunomia.study.sweep import SweepResult, sweep_in
 from eunomia.study.wing import wing_of
 
@@ -97,20 +96,9 @@ class InferenceComparison(CompareResult[Scenario]):
             for name, found in mine.items()
         ]
 
-    def table(self, short: bool = False) -> Table:
-        """The headline metrics, and after the hit rate the gain over the baseline in points."""
-        table = super().table(short)
-        if len(self.policies) < 2 or "hit rate" not in table.header:
-            return table
-        place = table.header.index("hit rate") + 1
-        gains = [self._gain(policy, short) for policy in self.policies]
-        rows = ((*row[:place], gain, *row[place:]) for row, gain in zip(table.rows, gains, strict=True))
-        return Table((*table.header[:place], "gain", *table.header[place:]), tuple(rows))
-
-    def _gain(self, policy: str, short: bool) -> str:
-        if policy == self.baseline:
-            return "-"
-        return gain_text(self.difference(policy, self.baseline, "hit_rate"), short)
+    def gain(self, policy: str) -> Estimate | None:
+        """Hit rate minus that of the baseline, seed by seed; None for the baseline itself."""
+        return None if policy == self.baseline else self.difference(policy, self.baseline, "hit_rate")
 
     def footnotes(self) -> list[str]:
         """How to read the table, places in the bracket, and what is no finding."""

@@ -7,16 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eunomia.metrics.statistics import Estimate
 from eunomia.report.units import span
-
-
-def gain_text(gain: Estimate, short: bool = False) -> str:
-    """``+3.1 ±1.2``: a difference of shares in points; ``-`` without data."""
-    if not gain.n:
-        return "-"
-    spread = f" ±{100 * gain.half_width:.1f}" if gain.has_interval and not short else ""
-    return f"{100 * gain.mean:+.1f}{spread}"
 
 
 @dataclass(frozen=True)

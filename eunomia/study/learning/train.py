@@ -26,7 +26,7 @@ def train(
 ) -> Outcome:
     """Train a policy; one that was stopped goes on from its state in ``out``, to the same bits.
 
-    ``training``: a training file (TOML), or a ``TrainingConfig``; with ``twin``, a server's recording, it may be left out.
+    ``training``: a training file (TOML) or ``TrainingConfig``; it may be left out with ``twin``, a server's recording.
     ``changes``: values to set, as ``--set`` takes them. ``out``: folder of state, curve and policy, else
     ``runs/train-NAME``. ``tell`` gets the stage's name and a Progress after each iteration; ``command`` goes on the
     policy's card. Raises ConfigError, RecordError, OutputError.

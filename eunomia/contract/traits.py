@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -15,6 +17,8 @@ import numpy.typing as npt
 
 from eunomia.contract.rows import CompiledDecide, CompiledKey
 from eunomia.contract.view import Policy
+from eunomia.core.errors import ConfigError
+from eunomia.core.own_file import from_file
 
 T = TypeVar("T")
 
@@ -95,6 +99,24 @@ TRAITS: tuple[Trait[Any], ...] = (
 def title(policy: object) -> str:
     """What a policy object is called: its name, or that of its function or class."""
     return str(NAME.of(policy) or getattr(policy, "__name__", None) or type(policy).__name__)
+
+
+def title_in_file(file: str, name: str) -> str:
+    """What tables call ``FILE.py:NAME``: the trait ``name`` of what the file has under NAME, else NAME.
+
+    Runs the file. Where that fails, the error is said where the policy is loaded.
+    """
+    path = Path(file)
+    return _stated(path, name, path.stat().st_mtime_ns) if path.is_file() else name
+
+
+@lru_cache(maxsize=64)
+def _stated(path: Path, name: str, changed_ns: int) -> str:
+    try:
+        stated = NAME.of(from_file(path, name, "policy"))
+    except ConfigError:
+        return name
+    return stated if isinstance(stated, str) and stated else name
 
 
 def forget(policy: object, seed: int) -> None:

@@ -12,7 +12,7 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from eunomia.contract.traits import NAME, title
+from eunomia.contract.traits import NAME, title, title_in_file
 from eunomia.contract.view import Policy
 from eunomia.core.errors import ConfigError, EunomiaError, PolicyError, UnknownNameError
 from eunomia.core.registry import Registry
@@ -194,9 +194,9 @@ def policy_name(policy: str | Policy) -> str:
     if isinstance(policy, str):
         if policy in POLICIES or policy.endswith("+tuned"):
             return policy
-        _, own, settings = _own_file(policy)
+        file, own, settings = _own_file(policy)
         if own:
-            return own + settings.replace(" ", "")
+            return title_in_file(file, own) + settings.replace(" ", "")
         try:
             call = split_call(policy)
             if call is not None:

@@ -13,7 +13,7 @@ from eunomia.cluster.analytical import Peak, StepWork, steps_per_s
 from eunomia.cluster.forecast import Forecast, WithForecast
 from eunomia.cluster.job import TrainingJob
 from eunomia.cluster.options import Estimates, Failures, Recording, Restart, SimulationOptions, Slowdown
-from eunomia.cluster.policies.catalogue import own_allocator
+from eunomia.cluster.policies.catalogue import as_allocator, own_allocator
 from eunomia.cluster.problem import ClusterProblem, build_problem
 from eunomia.cluster.searches import as_searches
 from eunomia.cluster.throughput import ThroughputTable
@@ -31,10 +31,11 @@ from eunomia.config.cluster import (
 from eunomia.config.overrides import parse_value
 from eunomia.contract.allocation import Allocator
 from eunomia.contract.cluster import Cluster, DeviceType
-from eunomia.contract.traits import title
+from eunomia.contract.traits import title, title_in_file
 from eunomia.core.arrays import Floats
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
+from eunomia.core.own_file import split_file
 
 AllocatorLike = str | Allocator
 WITH_SETTINGS = re.compile(r"(?P<name>[^()]+)\((?P<settings>.*)\)")
@@ -79,17 +80,17 @@ def build_policy(config: ClusterConfig, policy: AllocatorLike, problem: ClusterP
 
 def allocator_name(policy: AllocatorLike) -> str:
     """What a policy is called in tables and folders."""
-    return policy if isinstance(policy, str) else title(policy)
+    if not isinstance(policy, str):
+        return title(policy)
+    path, brace, settings = policy.partition("(")
+    own = split_file(path.strip())
+    return policy if own is None else title_in_file(str(own[0]), own[1]) + brace + settings.replace(" ", "")
 
 
 def resolve_allocator(policy: AllocatorLike) -> Allocator:
     """The policy object. Raises UnknownNameError, ConfigError."""
     if not isinstance(policy, str):
-        if isinstance(policy, Allocator):
-            return policy
-        raise ConfigError(
-            f"{policy!r} is not a cluster policy: it needs needs, reset(seed) and allocate(view)"
-        )
+        return as_allocator(policy, {}, f"cluster policy '{title(policy)}'")
     name = policy
     match = WITH_SETTINGS.fullmatch(name)
     if match is None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from eunomia.config.training import StageConfig
 from eunomia.core.errors import ConfigError, RecordError, UnknownNameError
@@ -190,6 +191,10 @@ def test_workers_and_interruptions_do_not_change_a_bit(tmp_path: Path) -> None:
     assert np.array_equal(whole.tensors["x"], resumed.tensors["x"]) and whole.tensors["x"].any()
     with pytest.raises(RecordError, match="other settings"):
         trained(folder=tmp_path, who="y")
+    for wrote, said in (({"settings": "x", "notes": "{}"}, "none is noted"), ({"version": "0.0.9"}, "0.0.9")):
+        save_file({"values": np.zeros(1)}, tmp_path / FILE, wrote)
+        with pytest.raises(RecordError, match=f"begun by an earlier version of eunomia \\({said}"):
+            trained(folder=tmp_path)
     (tmp_path / FILE).write_bytes((tmp_path / FILE).read_bytes()[:100])
     with pytest.raises(RecordError, match="cannot be read"):
         trained(folder=tmp_path)

@@ -21,7 +21,7 @@ from eunomia.core.arrays import Flags, Floats, Ints, Records
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Record
 
-BLOCK = 1  # of the SYSTEM record, after the weights
+BLOCK = 6  # of the SYSTEM record: policies count theirs from 0 on, the last one is lookahead's
 TERMS, RIVALS, POINTS = 6, 3, 3
 BY = (
     "score",

@@ -105,7 +105,7 @@ class Labeller(LearnedPolicy):
 
     def attach(self, engine: Engine) -> object:
         """Memory for rollouts beside the engine."""
-        super().attach(engine)
+        self.kept = super().attach(engine)
         return self.teacher.attach(engine)
 
     @property

@@ -12,13 +12,13 @@ from eunomia.config.complaints import config_error
 from eunomia.config.load import read_table
 from eunomia.config.overrides import Table, apply_overrides, flatten, parse_overrides
 from eunomia.config.section import FilePath, Name, Positive, Section, Share, wrong
+from eunomia.contract.objectives import TenantObjective
 from eunomia.core.own_file import as_path
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Values = Annotated[list[Any], Field(min_length=1)]
 Stage = Literal["linear", "sharing", "hidden", "pointer"]
 NETWORKS = ("hidden", "pointer")  # stages that train a network
-Promise = Literal["attainment", "shortfall", "max_min"]
 Trainer = Literal["evolution", "expert"]
 
 
@@ -60,7 +60,7 @@ class TrainingConfig(Section):
     scenarios: list[FilePath] = Field(default_factory=list)  # needed but for placement
     vary: dict[str, Values] = Field(default_factory=dict)  # key path -> values
     objective: dict[str, float] = Field(default_factory=lambda: {"hit_rate": 1.0})
-    promise: Promise | None = None  # train what promised hit rates ask for, with this objective
+    promise: TenantObjective | None = None  # train what promised hit rates ask for, with this objective
     targets: Annotated[list[Share], Field(min_length=2, max_length=2)] | None = (
         None  # drawn per pair and episode
     )

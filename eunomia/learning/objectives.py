@@ -23,6 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from eunomia.contract.objectives import OBJECTIVES as CATALOGUE
+from eunomia.contract.objectives import TENANT
 from eunomia.core.arrays import Floats, Ints, Records
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.inference.kernel.layout import DROPPED, HIT
@@ -120,11 +122,7 @@ OBJECTIVES: dict[str, Objective] = {
 }  # fmt: skip
 
 # What a search climbs for each promise. The promise itself decides what becomes of the outcome.
-PROMISED: dict[str, dict[str, float]] = {
-    "attainment": {"near_attainment": 0.6, "attainment": 0.4, "hit_rate": 0.1},
-    "shortfall": {"shortfall": 1.0, "hit_rate": 0.05},
-    "max_min": {"max_min": 1.0, "shortfall": 0.5, "hit_rate": 0.05},
-}
+PROMISED = {name: dict(CATALOGUE[name].climbed) for name in TENANT}
 
 
 def check_objective(mixture: Mapping[str, float]) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from eunomia.contract.objectives import TENANT
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.lookahead.memory import Workspace, pair_state_at
 
-OBJECTIVES = ("hits", "attainment", "shortfall", "max_min")
+OBJECTIVES = ("hits", *TENANT)  # in the order of the numbers below
 HITS, ATTAINMENT, SHORTFALL, MAX_MIN = range(4)
 TIE = 1e-3  # weight of one hit where promises count
 

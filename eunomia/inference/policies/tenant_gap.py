@@ -28,13 +28,14 @@ from __future__ import annotations
 
 import math
 
+from eunomia.contract.objectives import OBJECTIVES, TENANT
 from eunomia.contract.rows import Key, Ready, System
 from eunomia.core.errors import PolicyError, UnknownNameError
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.ordering import Order
 
-OBJECTIVES = {"attainment": "triage", "shortfall": "gap_first", "max_min": "worst_first"}
+RULE_FOR = {name: OBJECTIVES[name].rule for name in TENANT}
 BASES = ("edf", "sjf")
 WELL_SERVED = -1.0
 
@@ -154,9 +155,9 @@ TENANT_ORDERS = tuple(tenant_order(rule, base) for rule in _DEFAULTS for base in
 
 def tenant_rule(objective: str = "attainment", base: str = "edf", gate: float = math.inf) -> Greedy:
     """The rule for the operator's objective, + f + eft, with a gate if asked. Raises UnknownNameError."""
-    if objective not in OBJECTIVES:
-        raise UnknownNameError("objective", objective, OBJECTIVES)
-    return Greedy(tenant_order(OBJECTIVES[objective], base), "eft", feasible=True, gate=gate)
+    if objective not in RULE_FOR:
+        raise UnknownNameError("objective", objective, RULE_FOR)
+    return Greedy(tenant_order(RULE_FOR[objective], base), "eft", feasible=True, gate=gate)
 
 
 def triage(margin: float = 0.02, lost: float = 0.25, base: str = "edf", gate: float = math.inf) -> Greedy:

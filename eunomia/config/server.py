@@ -109,10 +109,10 @@ class NetworkConfig(Section):
         return self
 
 
-class PromiseConfig(Section):
-    """What a tenant was promised for one network (``"*"``: for every other).
+class ObjectiveConfig(Section):
+    """Deadline and SLO of a tenant for one network (``"*"``: for every other).
 
-    ``min_deadline_ms``: the shortest deadline that its clients may claim; default: what was promised, 0 = any.
+    ``min_deadline_ms``: the shortest deadline that its clients may claim; default: ``deadline_ms``, 0 = any.
     """
 
     model: Name
@@ -122,7 +122,7 @@ class PromiseConfig(Section):
     priority: Positive = 1.0
 
     @model_validator(mode="after")
-    def _claims_within_the_promise(self) -> Self:
+    def _claims_within_the_deadline(self) -> Self:
         if self.min_deadline_ms is not None and self.min_deadline_ms > self.deadline_ms:
             raise wrong(
                 f"min_deadline_ms ({self.min_deadline_ms:g}) is the shortest deadline that a client may claim; "
@@ -132,7 +132,7 @@ class PromiseConfig(Section):
 
 
 class ServedTenantConfig(Section):
-    """A tenant: share, limits and promises."""
+    """A tenant: share, limits and objectives. ``promise`` is the former name of ``objectives``."""
 
     name: Name
     role: Literal["tenant", "admin"] = "tenant"
@@ -142,21 +142,27 @@ class ServedTenantConfig(Section):
     max_concurrency: Count = 1000
     max_request_mib: Mib = 64.0
     models: list[Name] | None = None
-    promise: list[PromiseConfig] = Field(default_factory=list)
+    objectives: list[ObjectiveConfig] = Field(default_factory=list)
+    promise: list[ObjectiveConfig] = Field(default_factory=list)
     key_sha256: list[KeyHash] = Field(default_factory=list)  # see ``eunomia serve key``
 
     @model_validator(mode="after")
-    def _one_promise_each(self) -> Self:
-        twice = _twice([p.model for p in self.promise])
+    def _one_objective_each(self) -> Self:
+        twice = _twice([objective.model for objective in self.agreed])
         if twice:
-            raise wrong(f"tenant '{self.name}' has two promises for '{twice}'")
+            raise wrong(f"tenant '{self.name}' has two objectives for '{twice}'")
         return self
+
+    @property
+    def agreed(self) -> list[ObjectiveConfig]:
+        """Its objectives, under either name."""
+        return [*self.objectives, *self.promise]
 
     @property
     def named(self) -> dict[str, str]:
         """Networks that it names, each with the key that does."""
-        promised = {p.model: "promise" for p in self.promise if p.model != "*"}
-        return {**dict.fromkeys(self.models or (), "models"), **promised}
+        agreed = {one.model: "objectives" for one in self.agreed if one.model != "*"}
+        return {**dict.fromkeys(self.models or (), "models"), **agreed}
 
 
 class TracesConfig(Section):
@@ -173,7 +179,7 @@ class ServerConfig(Section):
     http_port: Port = 8000
     grpc_port: Port | None = 8001
     anonymous: bool = False  # callers without a key are told apart by headers
-    min_deadline_ms: NotNegative = 0.0  # for tenants without a promise; 0 = clients may claim any deadline
+    min_deadline_ms: NotNegative = 0.0  # for tenants without an objective; 0 = clients may claim any deadline
     policy: PolicyText = "edf+f"
     fallback: Name = "edf+f"
     lease_ms: Annotated[float, Field(ge=0.0)] = 50.0

@@ -102,7 +102,7 @@ onnx = {json.dumps(str(folder / "small.onnx"))}
 [[tenant]]
 name = "gold"
 key_sha256 = ["{hash_key(GOLD)}"]
-promise = [{{ model = "*", deadline_ms = {PROMISED_S * 1e3}, slo = {{ hit_rate = 0.9 }} }}]
+objectives = [{{ model = "*", deadline_ms = {PROMISED_S * 1e3}, slo = {{ hit_rate = 0.9 }} }}]
 [[tenant]]
 name = "silver"
 key_sha256 = ["{hash_key(SILVER)}"]

@@ -11,7 +11,7 @@ import pytest
 from eunomia.core.errors import ConfigError, EunomiaError
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.server import Server
-from eunomia.serving.tenants.content import read_grant
+from eunomia.serving.tenants.content import as_json, read_grant
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant, Promise
 from eunomia.workload.tenant import Slo
@@ -61,7 +61,9 @@ def test_who_may_read_one_tenant(served: tuple[Server, DatabaseDirectory, str], 
 def test_tenants_of_a_file_can_be_read_too(tmp_path: Path) -> None:
     with running(tmp_path) as server:
         status, content = ask(server, "GET", "/v2/eunomia/tenants/gold", ADMIN)
-        assert status == 200 and content["weight"] == 3.0 and content["promises"]["*"]["slo"]["target"] == 0.9
+        assert (
+            status == 200 and content["weight"] == 3.0 and content["objectives"]["*"]["slo"]["target"] == 0.9
+        )
         assert ask(server, "GET", "/v2/eunomia/tenants/gold", GOLD)[0] == 403
 
 
@@ -99,7 +101,7 @@ def test_networks_that_nobody_serves_are_refused_as_in_the_file(tmp_path: Path, 
     key = directory.issue_key("root")
     with running(tmp_path, directory=directory, models_dir=tmp_path if grows else None) as server:
         for content, named in (({"models": ["small", "smal"]}, "'smal' (models)"),
-                               ({"promises": {"big": {"deadline_s": 1.0}}}, "'big' (promises)")):  # fmt: skip
+                               ({"objectives": {"big": {"deadline_s": 1.0}}}, "'big' (objectives)")):  # fmt: skip
             status, answer = ask(server, "PUT", "/v2/eunomia/tenants/acme", key, content)
             assert status == (200 if grows else 400)  # into a folder they may come yet
             if not grows:
@@ -124,12 +126,12 @@ SLO_99 = {"target": 0.99}
 @pytest.mark.parametrize("content, says", [
     ({"models": ["\ud800"]}, "model"), ({"models": ["a\0"]}, "model"), ({"models": ["x" * 101]}, "model"),
     ({"models": [""]}, "model"), ({"models": ["../x"]}, "model"), ({"models": "small"}, "models must be"),
-    ({"promises": {"\0": {"deadline_s": 1.0}}}, "model"), ({"promises": {"x" * 101: {"deadline_s": 1.0}}}, "model"),
+    ({"objectives": {"\0": {"deadline_s": 1.0}}}, "model"), ({"objectives": {"x" * 101: {"deadline_s": 1.0}}}, "model"),
     ({"max_concurrency": 1.5}, "max_concurrency is 1.5; a whole number"), ({"max_queue": 2.5}, "a whole number"),
     ({"max_queue": 10**7}, "max_queue"), ({"max_request_bytes": 2**41}, "max_request_bytes"),
     ({"burst": 1e16}, "burst"),
     ({"weight": float("nan")}, "weight"), ({"weight": 10**400}, "weight"), ({"weight": True}, "weight"),
-    *(({"promises": {"small": {"deadline_s": 1.0, "slo": SLO_99 | {key: value}}}}, key) for key, value in (
+    *(({"objectives": {"small": {"deadline_s": 1.0, "slo": SLO_99 | {key: value}}}}, key) for key, value in (
         ("window_requests", 1.5), ("window_requests", True), ("percentile", "x"),
         ("target", float("inf")), ("target", 10**400), ("window_s", float("inf")), ("window_s", True), ("kind", 3))),
 ], ids=lambda given: str(given)[:40].encode("unicode_escape").decode())  # fmt: skip
@@ -172,3 +174,12 @@ def test_what_a_database_cannot_hold_is_the_callers_fault(url: str) -> None:
     with pytest.raises(EunomiaError):
         directory.put(Grant("acme", weight=-1.0))
     directory.close()
+
+
+def test_objectives_are_read_under_their_former_name_and_written_under_the_new_one() -> None:
+    agreed = {"small": {"deadline_s": 1.0, "slo": SLO_99}}
+    former, now = read_grant("acme", {"promises": agreed}), read_grant("acme", {"objectives": agreed})
+    assert former == now and former.promises["small"].deadline_s == 1.0
+    assert as_json(now)["objectives"]["small"]["deadline_s"] == 1.0 and "promises" not in as_json(now)
+    with pytest.raises(BadRequest, match="promises is the former name of objectives"):
+        read_grant("acme", {"promises": agreed, "objectives": agreed})

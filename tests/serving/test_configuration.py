@@ -75,9 +75,9 @@ HASH = hash_key("eun_mine")
     ({"network": [{"name": "n", "onnx": "a.onnx", "builtin": "resnet50"}]}, "has both onnx and builtin: take one"),
     ({"network": []}, "nothing to serve: add a .*network.*, or models_dir"),
     ({"tenant": [{"name": "a", "promise": [{"model": "m", "deadline_ms": 1.0}]}]},
-     r"tenant 'a' names 'm' \(promise\), which is none of the networks: n"),
+     r"tenant 'a' names 'm' \(objectives\), which is none of the networks: n"),
     ({"tenant": [{"name": "a", "models": ["n", "*"]}]}, r"names '\*' \(models\), which is none of the networks"),
-    ({"tenant": [{"name": "a", "promise": [{"model": "*", "deadline_ms": 1.0}] * 2}]}, "two promises for '\\*'"),
+    ({"tenant": [{"name": "a", "promise": [{"model": "*", "deadline_ms": 1.0}] * 2}]}, "two objectives for '\\*'"),
     ({"device": [{"name": "a", "cores": [0, 0]}]}, r"device 'a' has a core twice: cores = \[0, 0\]"),
     ({"tls_cert": "a.pem"}, "both tls_cert and tls_key"),
     ({"tenant": [{"name": "a", "key_sha256": ["short"]}]},
@@ -85,8 +85,8 @@ HASH = hash_key("eun_mine")
     ({"tenant": [{"name": "a", "key_sha256": [hash_key("eun_change-me")]}]}, "'eun_change-me', which stood in"),
     ({"tenant": [{"name": "a", "key_sha256": ["0" * 62 + "g0"]}]}, r"not hexadecimal \(digit 63 is none"),
     ({"tenant": [{"name": "a", "promise": [{"model": "*", "deadline_ms": -1.0}]}]}, "deadline_ms"),
-    ({"tenant": [{"name": "a", "promise": [{"model": "*", "deadline_ms": 9.0, "min_deadline_ms": 10.0}]}]},
-     r"tenant.a.promise.0: min_deadline_ms \(10\) is .* at most deadline_ms \(9\)"),
+    ({"tenant": [{"name": "a", "objectives": [{"model": "*", "deadline_ms": 9.0, "min_deadline_ms": 10.0}]}]},
+     r"tenant.a.objectives.0: min_deadline_ms \(10\) is .* at most deadline_ms \(9\)"),
     ({"min_deadline_ms": -1.0}, "min_deadline_ms is -1.0; it must be at least 0"),
     ({"device": [{"name": "a", "cores": [9999]}]}, "device 'a' has core 9999; this machine has 0 to"),
 ])  # fmt: skip
@@ -122,7 +122,7 @@ def test_promises_for_networks_that_come_later_are_pointed_out(
     }
     server_options(server_from(table, (), "f.toml", None))
     shown = " ".join(capsys.readouterr().err.split())
-    assert f"note: tenant 'a' names 'm' (promise), which must be loaded from {tmp_path} first" in shown
+    assert f"note: tenant 'a' names 'm' (objectives), which must be loaded from {tmp_path} first" in shown
     assert server_from({**table, "network": []}, (), "f.toml", None).network == []
 
 
@@ -166,6 +166,14 @@ def test_paths_start_from_the_folder_of_the_file(tmp_path: Path, monkeypatch: py
         assert [config.tls_cert, config.tls_key] == [str(home / "c.pem"), str(home / "k.pem")]
 
 
+@pytest.mark.parametrize("key", ["objectives", "promise"])
+def test_objectives_are_read_under_their_former_name_too(key: str) -> None:
+    agreed = [{"model": "n", "deadline_ms": 5.0, "slo": {"hit_rate": 0.9}}]
+    tenant = server_from({**SERVER, "tenant": [{"name": "a", key: agreed}]}, (), "f.toml", None).tenant[0]
+    assert [(one.model, one.deadline_ms) for one in tenant.agreed] == [("n", 5.0)]
+    assert tenant.named == {"n": "objectives"}
+
+
 @pytest.mark.parametrize("url", [
     "sqlite://", "sqlite:///:memory:", "sqlite:////var/t.db", "sqlite:///file:t.db?uri=true", "postgresql://u@h/t.db",
 ])  # fmt: skip
@@ -181,7 +189,7 @@ def test_a_new_database_and_what_differs_from_it_is_pointed_out(
     table = {**SERVER, "database": "sqlite:///t.db", "cache_dir": "c"}
     promised = {"name": "default", "weight": 2.0, "promise": [{"model": "n", "deadline_ms": 1.0}]}
     differs = (
-        "note: tenant 'default' differs between file and database (weight, promises); the database counts"
+        "note: tenant 'default' differs between file and database (weight, objectives); the database counts"
     )
     for tenant, says in (
         ({"name": "default"}, f"note: a new database for tenants and keys: {tmp_path / 't.db'}"),

@@ -371,7 +371,7 @@ def test_administrators_change_tenants(tmp_path: Path) -> None:
                 return error.code, json.loads(error.read())
 
         promise = {"deadline_s": 5.0, "slo": {"target": 0.9}, "min_deadline_s": 0}
-        assert call("PUT", "/acme", {"weight": 2.0, "promises": {"*": promise}})[0] == 200
+        assert call("PUT", "/acme", {"weight": 2.0, "objectives": {"*": promise}})[0] == 200
         key = call("POST", "/acme/keys")[1]["key"]
         stub = tritonhttp.InferenceServerClient(f"127.0.0.1:{server.http_port}")
         assert ask(tritonhttp, stub, key=key).as_numpy("logits").shape == (1, 10)
@@ -383,7 +383,7 @@ def test_administrators_change_tenants(tmp_path: Path) -> None:
         ask(tritonhttp, stub, key=key)  # the policy sees it from the next request on, by a new window
         assert (dispatcher.agreements[0].weight, dispatcher.indicators[0].count) == (4.0, 1)
         assert dispatcher.agreements[0].slo == dispatcher.indicators[0].slo == Slo(0.8)
-        assert call("PUT", "/acme", {"weight": 2.0, "promises": {"*": promise}})[0] == 200
+        assert call("PUT", "/acme", {"weight": 2.0, "objectives": {"*": promise}})[0] == 200
         ask(tritonhttp, stub, key=key)
         assert (dispatcher.agreements[0].weight, dispatcher.indicators[0].count) == (2.0, 2)
         assert {t["name"]: t["weight"] for t in call("GET", "")[1]} == {"acme": 2.0, "root": 1.0}
@@ -409,10 +409,10 @@ def test_administrators_change_tenants(tmp_path: Path) -> None:
             assert status == 400 and "no administrator with a valid key" in content["error"]
         entry = next(t for t in call("GET", "")[1] if t["name"] == "acme")
         assert call("PUT", "/acme", {key: entry[key] for key in entry if key != "name"}) == (200, entry)
-        assert call("PUT", "/acme", {})[1]["promises"] == {}  # replaced whole
-        for wrong in ({"weight": -1}, {"wait": 1}, {"role": "king"}, {"promises": {"*": {}}}, {"models": "all"},
-                      {"promises": {"*": {"deadline_s": 1, "min_deadline_s": 2}}},
-                      {"promises": {"*": {"deadline_s": 1, "slo": {"target": 7}}}}):  # fmt: skip
+        assert call("PUT", "/acme", {})[1]["objectives"] == {}  # replaced whole
+        for wrong in ({"weight": -1}, {"wait": 1}, {"role": "king"}, {"objectives": {"*": {}}}, {"models": "all"},
+                      {"objectives": {"*": {"deadline_s": 1, "min_deadline_s": 2}}},
+                      {"objectives": {"*": {"deadline_s": 1, "slo": {"target": 7}}}}):  # fmt: skip
             status, content = call("PUT", "/acme", wrong)
             assert status == 400 and len(content["error"]) > 10
         assert call("DELETE", "/acme")[0] == 200 and call("DELETE", "/acme")[0] == 404

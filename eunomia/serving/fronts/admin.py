@@ -136,8 +136,8 @@ class AdminFront:
         networks = self.service.repository
         if networks.grows:
             return
-        promised = dict.fromkeys((model for model in grant.promises if model != "*"), "promises")
-        for model, key in {**dict.fromkeys(sorted(grant.models or ()), "models"), **promised}.items():
+        agreed = dict.fromkeys((model for model in grant.promises if model != "*"), "objectives")
+        for model, key in {**dict.fromkeys(sorted(grant.models or ()), "models"), **agreed}.items():
             if not networks.has(model):
                 known = ", ".join(entry.name for entry in networks.entries()[:MOST_NAMED])
                 raise BadRequest(

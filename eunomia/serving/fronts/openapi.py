@@ -56,6 +56,18 @@ LIMIT_TYPES: Json = {
     }
     for key, kind in LIMITS.items()
 }
+OBJECTIVES: Json = {
+    "type": "object", "additionalProperties": {
+        "type": "object", "required": ["deadline_s"], "additionalProperties": False,
+        "properties": {
+            "deadline_s": {"type": "number", "exclusiveMinimum": 0},
+            "min_deadline_s": {"type": ["number", "null"], "minimum": 0, "description":
+                               "shortest deadline that clients may claim; null = deadline_s, 0 = any"},
+            "priority": {"type": "number", "exclusiveMinimum": 0},
+            "slo": {"type": ["object", "null"], "properties": SLO_KINDS, "required": ["target"]},
+        },
+    },
+}  # fmt: skip
 TENANT: Json = {
     "type": "object", "additionalProperties": False,
     "properties": {
@@ -63,16 +75,8 @@ TENANT: Json = {
         "role": {"type": "string", "enum": ["tenant", "admin"]},
         **LIMIT_TYPES,
         "models": {"type": ["array", "null"], "items": {"type": "string"}},
-        "promises": {"type": "object", "additionalProperties": {
-            "type": "object", "required": ["deadline_s"], "additionalProperties": False,
-            "properties": {
-                "deadline_s": {"type": "number", "exclusiveMinimum": 0},
-                "min_deadline_s": {"type": ["number", "null"], "minimum": 0, "description":
-                                   "shortest deadline that clients may claim; null = deadline_s, 0 = any"},
-                "priority": {"type": "number", "exclusiveMinimum": 0},
-                "slo": {"type": ["object", "null"], "properties": SLO_KINDS, "required": ["target"]},
-            },
-        }},
+        "objectives": OBJECTIVES,
+        "promises": {**OBJECTIVES, "deprecated": True, "description": "the former name of objectives"},
     },
 }  # fmt: skip
 

@@ -28,6 +28,9 @@ SLO = {"target": float, "kind": str, "percentile": float, "window_requests": int
 MAX_NAME = 80
 
 
+FORMERLY = "promises"  # the key of objectives in earlier versions; it is still read
+
+
 def is_name(name: str) -> bool:
     """Whether a tenant may be called so."""
     return len(name) <= MAX_NAME and NAME.fullmatch(name) is not None
@@ -39,7 +42,7 @@ def read_grant(name: str, content: Json) -> Grant:
         raise BadRequest(
             f"tenant {name!r:.100}: letters, digits, '.', '_' and '-' make a name, at most {MAX_NAME}"
         )
-    only(content, *LIMITS, "name", "role", "models", "promises", what="a tenant")
+    only(content, *LIMITS, "name", "role", "models", "objectives", FORMERLY, what="a tenant")
     if content.get("name", name) != name:
         raise BadRequest(f"the body is of tenant {content['name']!r:.100}, the address of '{name}'")
     role = content.get("role", "tenant")
@@ -53,15 +56,19 @@ def read_grant(name: str, content: Json) -> Grant:
     models = content.get("models")
     if models is not None and not isinstance(models, list):
         raise BadRequest("models must be a list of names, or null for all")
-    promises = content.get("promises", {})
-    if not isinstance(promises, dict):
-        raise BadRequest("promises must be an object: network -> {deadline_s, min_deadline_s, priority, slo}")
+    if "objectives" in content and FORMERLY in content:
+        raise BadRequest(f"{FORMERLY} is the former name of objectives; give one of the two")
+    agreed = content.get("objectives", content.get(FORMERLY, {}))
+    if not isinstance(agreed, dict):
+        raise BadRequest(
+            "objectives must be an object: network -> {deadline_s, min_deadline_s, priority, slo}"
+        )
     return Grant(
         name,
         role,
         models=None if models is None else frozenset(map(_model, models)),
         promises={
-            model if model == "*" else _model(model): _promise(model, p) for model, p in promises.items()
+            model if model == "*" else _model(model): _promise(model, p) for model, p in agreed.items()
         },
         **limits,
     )
@@ -74,7 +81,7 @@ def as_json(grant: Grant) -> Json:
         "role": grant.role,
         **{key: (value if math.isfinite(value := getattr(grant, key)) else None) for key in LIMITS},
         "models": None if grant.models is None else sorted(grant.models),
-        "promises": {
+        "objectives": {
             model: {
                 "deadline_s": p.deadline_s,
                 "min_deadline_s": p.min_deadline_s,
@@ -122,7 +129,7 @@ def _model(name: object) -> str:
 
 
 def _promise(model: str, content: object) -> Promise:
-    whose = f"promise for '{model[:100]}'"
+    whose = f"objective for '{model[:100]}'"
     if not isinstance(content, dict) or not set(content) <= PROMISE:
         raise BadRequest(f"{whose}: an object with {', '.join(sorted(PROMISE))} is expected")
     deadline_s = number(content, "deadline_s")

@@ -189,7 +189,9 @@ def _add(directory: DatabaseDirectory, grant: Grant, tell: Tell) -> None:
         directory.put(grant)
         return
     differ = [
-        field.name for field in fields(grant) if getattr(known, field.name) != getattr(grant, field.name)
+        "objectives" if field.name == "promises" else field.name
+        for field in fields(grant)
+        if getattr(known, field.name) != getattr(grant, field.name)
     ]
     if differ:
         tell(
@@ -216,7 +218,7 @@ def _grant(tenant: ServedTenantConfig) -> Grant:
             p.deadline_ms * 1e-3, p.slo.slo if p.slo else None, p.priority,
             None if p.min_deadline_ms is None else p.min_deadline_ms * 1e-3,
         )
-        for p in tenant.promise
+        for p in tenant.agreed
     }  # fmt: skip
     return Grant(
         tenant.name, tenant.role, tenant.weight, tenant.rate_per_s or float("inf"), tenant.burst,

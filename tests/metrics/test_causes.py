@@ -57,6 +57,8 @@ CASES = {
     "slow type": (request("a", "m", 0.0, 5.0, 6.0, "late", running_s=5.0, work_s=5.0), "slow accelerator"),
     "switched": (request("a", "m", 0.0, 5.0, 6.0, "late", running_s=5.0, work_s=1.0, switch_s=4.0), "switching"),
     "overdue": (request("a", "m", 0.0, 5.0, None, "unfinished", running_s=1.0, work_s=1.0), "queueing"),
+    # 0.5 s in the queue, then 1 s of service, which is what the model takes alone
+    "waited, no slower": (request("a", "m", 0.0, 1.2, 1.5, "late", running_s=1.0, work_s=1.0), "queueing"),
     "unknown": (request("a", "m", 0.0, 500.0, None, "unfinished"), None),
 }  # fmt: skip
 

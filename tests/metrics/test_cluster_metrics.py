@@ -95,6 +95,27 @@ def test_figures_by_hand() -> None:
     assert (m["solve_median_s"], m["solve_p95_s"]) == (0.2, 0.3)
 
 
+def test_percentiles_are_nearest_ranks_of_two_hundred_jobs() -> None:
+    """Completion times 1 .. 200 s, each alone in 1 s: ranks 100, 190, 198 and 200."""
+    columns = pa.concat_tables([JOBS.slice(0, 1)] * 200).to_pydict()
+    columns |= {"job": [str(n) for n in range(200)], "isolated_s": [1.0] * 200}
+    columns |= {"arrival_s": [7.0] * 200, "finish_s": [207.0 - n for n in range(200)]}
+    table = conform("jobs", pa.table(columns))
+    m = summarise_cluster({**TABLES, "jobs": table}, FACTS)
+    times = [m[f"jct_{name}_s"] for name in ("median", "p95", "p99", "max")]
+    assert times == [100.0, 190.0, 198.0, 200.0]
+    assert (m["rho_p99"], m["rho_max"]) == (198.0, 200.0)
+
+
+def test_a_job_five_per_cent_over_its_share_is_not_unfair_yet() -> None:
+    alone = JOBS.set_column(
+        JOBS.column_names.index("isolated_s"), "isolated_s", pa.array([100 / 1.05, 150.0, 0.0])
+    )
+    rho = job_columns(alone, 230.0).rho[:2].tolist()
+    assert rho == [1.05, 200 / 150], "the border itself is met exactly"
+    assert summarise_cluster({**TABLES, "jobs": alone}, FACTS)["unfair"] == 0.5
+
+
 def test_only_the_measured_jobs_count_but_the_whole_run_is_timed() -> None:
     m = summarise_cluster(TABLES, FACTS, 0, 1)
     assert (m["jobs"], m["jct_mean_s"], m["makespan_s"]) == (1, 100.0, 210.0)

@@ -116,7 +116,8 @@ def test_a_latency_promise_is_not_kept_by_dropping_everything() -> None:
 
 def test_throughput_is_judged_only_when_enough_was_offered() -> None:
     lazy = [request("a", "m", float(i), 99.0, 9.9, "hit") for i in range(10)]
-    assert row(Slo(2.0, "throughput"), *lazy)["met"]  # 1.01 offered per second
+    found = row(Slo(2.0, "throughput"), *lazy)  # 1.01 offered per second
+    assert found["met"] and found["shortfall"] == 0.0
     starved = [request("a", "m", float(i), None, None, "unfinished") for i in range(9)]
     found = row(Slo(0.5, "throughput"), *starved, request("a", "m", 9.0, None, 10.0, "hit"))
     assert not found["met"] and found["shortfall"] == pytest.approx(0.8)  # the censored count as offered
@@ -125,6 +126,12 @@ def test_throughput_is_judged_only_when_enough_was_offered() -> None:
 def test_the_window_applies_to_the_pairs() -> None:
     found = row(Slo(0.5, "latency_mean"), *TEN, warmup_s=5.0, end_s=8.0)
     assert found["arrived"] == 3 and found["sli"] == pytest.approx((0.6 + 0.7 + 0.8) / 3)
+
+
+def test_a_departure_in_the_last_or_first_moment_of_the_window_counts() -> None:
+    # Finished at 2, 4 and 6 s; the window from 2 to 6 s holds three departures in 4 s.
+    rows = [request("a", "m", float(n), 99.0, 2.0 + 2.0 * n, "hit") for n in range(3)]
+    assert row(Slo(0.1, "throughput"), *rows, warmup_s=2.0, end_s=6.0)["sli"] == 3 / 4
 
 
 def test_attainment_and_shortfall_are_over_pairs_with_an_slo() -> None:

@@ -51,6 +51,10 @@ def test_t_is_symmetric(p: float, df: int) -> None:
     assert t_quantile(p, df) == pytest.approx(-t_quantile(1 - p, df), rel=1e-9, abs=1e-9)
 
 
+def test_half_of_t_lies_below_zero() -> None:
+    assert t_quantile(0.5, 7) == 0.0
+
+
 @pytest.mark.parametrize(("p", "df"), [(0.0, 3), (1.0, 3), (0.5, 0), (math.nan, 3)])
 def test_impossible_quantiles_are_refused(p: float, df: int) -> None:
     with pytest.raises(ConfigError, match="does not exist"):

@@ -1,9 +1,10 @@
 """Changes that a test should notice: ``python tests/house/mutants.py --of FOLDER ... --tests PATH ... [--sample 60]``.
 
-Each mutant changes one operator, constant, condition or statement inside one function. The tests run once; then
-each mutant lives in a copy of this process (fork), where the function's code is exchanged and the tests run again
-until the first failure. Survivors are printed with file, line and change; the tests do not see them, or the change
-makes no difference. Compiled functions are left out: their machine code would not change.
+Each mutant changes one operator, constant, condition or statement inside one function. The tests run once and each
+function notes which of them enter it. Each mutant then lives in a copy of this process (fork), where the function's
+code is exchanged and those tests run again, the quickest first, until one fails. Survivors are printed with file,
+line and change; the tests do not see them, or the change makes no difference. Compiled functions are left out: their
+machine code would not change. A function that no test enters is printed as such; what runs at import stays as it was.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import ast
 import copy
 import functools
 import gc
+import importlib
 import os
 import random
 import signal
@@ -34,6 +36,8 @@ SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.And: ast.Or, ast.Or: ast.And, ast.USub: ast.UAdd,
 }  # fmt: skip
 LIVED, DIED, ENDLESS = 0, 1, 2
+Name = tuple[str, str, int]
+ENTERED: set[Name] = set()
 
 
 @dataclass(frozen=True)
@@ -79,16 +83,23 @@ def codes(code: CodeType) -> Iterator[CodeType]:
             yield from codes(constant)
 
 
+def outermost(tree: ast.AST) -> Iterator[ast.FunctionDef]:
+    """Plain functions and methods; one inside another is changed with that one, which makes it."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef):
+            if not any(word in ast.unparse(d) for d in node.decorator_list for word in ("compiled", "jit")):
+                yield node
+        else:
+            yield from outermost(node)
+
+
 def mutants_of(path: Path) -> Iterator[Mutant]:
     """All mutants of the plain functions of a file."""
     tree = ast.parse(path.read_text())
     known = {
         (code.co_qualname, code.co_firstlineno): code for code in codes(compile(tree, str(path), "exec"))
     }
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    for function in functions:
-        if any(word in ast.unparse(d) for d in function.decorator_list for word in ("compiled", "jit")):
-            continue
+    for function in outermost(tree):
         for node, other, words in changes(function):
             changed = ast.fix_missing_locations(_Swap(node, other).visit(copy.deepcopy(_marked(tree, node))))
             try:
@@ -124,25 +135,79 @@ class _Swap(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-def exchange(mutant: Mutant) -> int:
-    """Give every function of this process that has the old code the new one; how many had it."""
-    found = 0
+def name_of(code: CodeType) -> Name:
+    """File, name and line of a function."""
+    return code.co_filename, code.co_qualname, code.co_firstlineno
+
+
+def caches() -> list[functools._lru_cache_wrapper[object]]:
+    """What functions of the house and its tests remember, except machine code, which can be made once only."""
+    found = [thing for thing in gc.get_objects() if type(thing) is functools._lru_cache_wrapper]
+    ours = [cache for cache in found if cache.__module__.startswith(("eunomia", "tests"))]
+    return [cache for cache in ours if not cache.__name__.startswith("compile")]
+
+
+def exchange(new: dict[Name, CodeType]) -> None:
+    """Give every function of this process that is named its new code."""
     for thing in gc.get_objects():
-        if isinstance(thing, functools._lru_cache_wrapper) and thing.__module__.startswith("eunomia"):
-            thing.cache_clear()
-        if not isinstance(thing, FunctionType) or Path(thing.__code__.co_filename) != mutant.path:
-            continue
-        old = thing.__code__
-        if (old.co_qualname, old.co_firstlineno) == (mutant.before.co_qualname, mutant.before.co_firstlineno):
-            thing.__code__ = mutant.after
-            found += 1
-    return found
+        if type(thing) is FunctionType and thing.__code__.co_filename.startswith(str(ROOT)):
+            thing.__code__ = new.get(name_of(thing.__code__), thing.__code__)
 
 
-def run_tests(tests: list[str]) -> int:
+def noting(path: Path) -> dict[Name, CodeType]:
+    """The functions of a file, each adding its name to `ENTERED` first."""
+    tree = ast.parse(path.read_text())
+    for function in outermost(tree):
+        first = [node.lineno for node in [*function.decorator_list, function]][0]
+        name = str(path), function.name, first
+        note = ast.parse(f"__import__('sys').modules[{__name__!r}].ENTERED.add({name})").body[0]
+        function.body.insert(0, ast.copy_location(note, function.body[0]))
+    return {
+        name_of(code): code for code in codes(compile(ast.fix_missing_locations(tree), str(path), "exec"))
+    }
+
+
+class Notes:
+    """A plugin that notes seconds and entered functions of each test.
+
+    What is entered while a test is set up counts for its whole file: fixtures are shared.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.entered: dict[str, set[Name]] = {}
+        self.caches: list[functools._lru_cache_wrapper[object]] = []
+
+    def pytest_collection_finish(self) -> None:
+        self.caches = caches()
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
+        for cache in self.caches:
+            cache.cache_clear()
+        ENTERED.clear()
+        yield
+        self.entered.setdefault(item.nodeid.split("::")[0], set()).update(ENTERED)
+        ENTERED.clear()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call":
+            self.seconds[report.nodeid] = report.duration
+            self.entered[report.nodeid] = set(ENTERED)
+
+    def of(self, code: CodeType) -> list[str]:
+        """The tests that enter a function, the quickest first."""
+        name = code.co_filename, code.co_name, code.co_firstlineno
+        return sorted(
+            (test for test in self.seconds if name in self.entered[test] | self.entered[test.split("::")[0]]),
+            key=self.seconds.__getitem__,
+        )
+
+
+def run_tests(tests: list[str], *plugins: object) -> int:
     """pytest's status, without its words."""
     with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
-        return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]))
+        return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests], plugins))
 
 
 def fate(mutant: Mutant, tests: list[str], limit_s: float) -> int:
@@ -150,7 +215,10 @@ def fate(mutant: Mutant, tests: list[str], limit_s: float) -> int:
     child = os.fork()
     if child == 0:
         os.setsid()
-        os._exit(DIED if exchange(mutant) and run_tests(tests) else LIVED)
+        exchange({name_of(mutant.before): mutant.after})
+        for cache in caches():
+            cache.cache_clear()
+        os._exit(DIED if run_tests(tests) else LIVED)
     end = time.monotonic() + limit_s
     while time.monotonic() < end:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -172,18 +240,25 @@ def main() -> int:
     told = ask.parse_args()
     paths = [Path(of).resolve() for of in told.of]
     files = sorted({file for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path])})
-    begun = time.monotonic()
-    if run_tests(told.tests):
+    for file in files:
+        importlib.import_module(
+            ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        )
+    exchange({name: code for file in files for name, code in noting(file).items()})
+    notes = Notes()
+    if run_tests(told.tests, notes):
         print(f"the tests fail without any change: {' '.join(told.tests)}")
         return 1
-    limit_s = 60.0 + 5.0 * (time.monotonic() - begun)
     everything = [mutant for file in files for mutant in mutants_of(file)]
     chosen = random.Random(told.seed).sample(everything, min(told.sample, len(everything)))
     fates = []
     for mutant in chosen:
-        fates.append(fate(mutant, told.tests, limit_s))
+        tests = notes.of(mutant.before)
+        limit_s = 60.0 + 5.0 * sum(notes.seconds[test] for test in tests)
+        fates.append(fate(mutant, tests, limit_s) if tests else LIVED)
         if fates[-1] == LIVED:
-            print(f"survived: {mutant.path.relative_to(ROOT)}:{mutant.line}: {mutant.change}", flush=True)
+            where = f"{mutant.path.relative_to(ROOT)}:{mutant.line}"
+            print(f"survived {len(tests)} tests: {where}: {mutant.change}", flush=True)
     dead = len(fates) - fates.count(LIVED)
     print(
         f"{dead} of {len(fates)} mutants died ({fates.count(ENDLESS)} never ended), of {len(everything)} possible"

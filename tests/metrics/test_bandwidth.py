@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from eunomia.metrics.bandwidth import demand_over_time, pressure, saturation, use
 from eunomia.metrics.columns import Subjobs
+from tests.metrics.toy import costs_table, four, platform, requests_table, subjobs_table
 
 
 def layers(*rows: tuple[float, float, float]) -> Subjobs:
@@ -77,3 +78,16 @@ def test_bytes_are_conserved(seed: int) -> None:
     jobs = np.column_stack([start, start + rng.exponential(1.0, 50), rng.uniform(0.0, 1e9, 50)])
     demand = demand_over_time(layers(*jobs), 0.0, 1e3)
     assert demand.bytes_s @ demand.length_s == pytest.approx((jobs[:, 1] - jobs[:, 0]) @ jobs[:, 2])
+
+
+@pytest.mark.parametrize("missing", ["costs", "accelerators"])
+def test_without_costs_or_platform_demand_is_unknown(missing: str) -> None:
+    tables = {
+        "requests": requests_table(*four()),
+        "subjobs": subjobs_table((0, 0, 0, 0.0, 2.0, 1.0)),
+        "costs": costs_table(("m", 0, "x", 1.0, 6.0, 4.0)),
+        "accelerators": platform("x"),
+    }
+    assert Subjobs.read(tables).demand_bytes_s.tolist() == [6.0]
+    known = {name: table for name, table in tables.items() if name != missing}
+    assert math.isnan(Subjobs.read(known).demand_bytes_s[0])

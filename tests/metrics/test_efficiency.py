@@ -106,3 +106,9 @@ def test_decisions_and_periods_by_hand() -> None:
     assert math.isnan(efficiency.period_in_layers(1.0, layers()))
     with pytest.raises(ConfigError, match="period is 0.0 s"):
         efficiency.period_in_layers(0.0, layers())
+
+
+def test_no_costs_at_all_give_no_normalised_energy() -> None:
+    r = requests(request("a", "m", 0.0, 9.0, 2.0, "hit", energy_j=1.0))
+    found = efficiency.normalised_energy(r, Costs.read(costs_table()))
+    assert list(found) == ["m"] and math.isnan(found["m"])

@@ -6,10 +6,15 @@ import multiprocessing as mp
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from multiprocessing.synchronize import Lock
 from types import TracebackType
 from typing import Any, TypeVar
 
+from eunomia.core.errors import PolicyError
 from eunomia.core.workers import follow_parent
 
 Result = TypeVar("Result")
@@ -59,6 +64,48 @@ class Workers:
         done = self._pool.map(_timed, [(function, task) for task in tasks], chunksize=1)
         self.away_s += sum(cpu_s for _, cpu_s in done)
         return [result for result, _ in done]
+
+
+class Standing:
+    """Processes that keep what they are given: each runs ``serve(orders, lock, *given)``, all with the same lock.
+
+    ``serve`` receives one order after another, answers each, and returns when it receives None.
+    """
+
+    def __init__(self, count: int, serve: Callable[..., None], *given: object) -> None:
+        context = mp.get_context("spawn")
+        self._lock = context.Lock()  # kept: a process opens it when it is up
+        self.members: list[tuple[SpawnProcess, Connection]] = []
+        for _ in range(count):
+            orders, theirs = context.Pipe()
+            process = context.Process(target=_stand, args=(serve, theirs, self._lock, given), daemon=True)
+            process.start()
+            theirs.close()  # so that the pipe ends with the process
+            self.members.append((process, orders))
+
+    def ask(self, orders: Sequence[object]) -> list[Any]:
+        """The answers to one order for each process. Raises PolicyError if a process has died."""
+        try:
+            for order, (_, pipe) in zip(orders, self.members, strict=True):
+                pipe.send(order)
+            return [pipe.recv() for _, pipe in self.members]
+        except (EOFError, OSError):
+            raise PolicyError("a worker of the training ended before its time; start it again") from None
+
+    def close(self) -> None:
+        """End the processes."""
+        for process, pipe in self.members:
+            with suppress(OSError):  # it has died
+                pipe.send(None)
+            process.join(5.0)
+            if process.is_alive():
+                process.terminate()
+
+
+def _stand(serve: Callable[..., None], orders: Connection, lock: Lock, given: tuple[object, ...]) -> None:
+    """A process of its own, which ends with its parent."""
+    follow_parent(os.getppid())
+    serve(orders, lock, *given)
 
 
 def _ray_pool(count: int) -> Any:

@@ -145,7 +145,7 @@ def _ahead(waiting: Waiting, taken: Flags) -> int:
 
 @jitted
 def _take(waiting: Waiting, taken: Flags, request: int) -> None:
-    """All sub-jobs of a request are told of once."""
+    """Mark all sub-jobs of a request: each request is noted once."""
     for j in range(len(taken)):
         taken[j] = taken[j] or waiting.ready[j].request == request
 

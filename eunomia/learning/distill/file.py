@@ -83,11 +83,9 @@ def load_rules(path: str | Path) -> RuleSet:
 
 
 def _from_data(data: dict[str, Any]) -> RuleSet:
-    unknown, known = (
-        sorted(set(data) - KEYS) + sorted(set(data["rules"]) - set(PARTS)),
-        ", ".join(sorted(KEYS)),
-    )
+    unknown = sorted(set(data) - KEYS) + sorted(set(data["rules"]) - set(PARTS))
     if unknown:
+        known = ", ".join(sorted(KEYS))
         raise ConfigError(f"unknown key '{unknown[0]}'; known are {known}, and rules of {PARTS}")
     trees: dict[str, Tree] = {part: from_text(data["rules"].get(part, "0"), part) for part in PARTS}
     terms = {name: float(value) for name, value in data["terms"].items()}

@@ -41,10 +41,8 @@ def spaces_of(name: str, most: int, lanes: int) -> tuple[Space, Space]:
         actions, allowed = spaces.Box(-1.0, 1.0, shape, np.float32), (1,)
     features = {"jobs": (most, len(JOB)), "pairs": (most, lanes, len(PAIR)), "overall": (len(GLOBAL),)}
     flags = {"waiting": (most,), "mask": allowed}
-    boxes: dict[str, Space] = {
-        name: spaces.Box(-BOUND, BOUND, size, np.float32) for name, size in features.items()
-    }
-    boxes |= {name: spaces.Box(0, 1, size, np.int8) for name, size in flags.items()}
+    boxes: dict[str, Space] = {n: spaces.Box(0, 1, size, np.int8) for n, size in flags.items()}
+    boxes |= {n: spaces.Box(-BOUND, BOUND, size, np.float32) for n, size in features.items()}
     return spaces.Dict(boxes), actions
 
 

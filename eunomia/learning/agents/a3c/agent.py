@@ -6,14 +6,10 @@ is the same to the bit however often it is stopped.
 
 from __future__ import annotations
 
-import multiprocessing as mp
-import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
 from multiprocessing.synchronize import Lock
 
 import numpy as np
@@ -21,9 +17,7 @@ import torch
 from torch import Tensor
 
 from eunomia.config.algorithm import PlacementAlgorithm
-from eunomia.core.errors import PolicyError
-from eunomia.core.workers import follow_parent
-from eunomia.engines.crew import Workers
+from eunomia.engines.crew import Standing, Workers
 from eunomia.inference.environments.edge_cloud.case import Case
 from eunomia.inference.environments.edge_cloud.rules import Rule, measured
 from eunomia.inference.environments.edge_cloud.traces import Cases
@@ -78,7 +72,6 @@ def worker_of(settings: PlacementAlgorithm, cases: Cases, seed: int, number: int
 
 def _serve(orders: Connection, lock: Lock, shared: Shared, hired: Callable[[int, int], Worker]) -> None:
     """A process: plays its traces of an iteration, applies every gradient at once, returns what was earned."""
-    follow_parent(os.getppid())
     torch.set_num_threads(1)
     while (order := orders.recv()) is not None:
         began, worker = time.process_time(), hired(*order)
@@ -98,7 +91,7 @@ class PlacementAgent(Agent):
         assert isinstance(cases, Cases), "placement is trained on drawn traces"
         self.hired = partial(worker_of, settings, cases, context.seed)
         self.shared = Shared(flat(first_tensors(settings.units, context.seed)), settings.rate)
-        self._crew: list[tuple[SpawnProcess, Connection]] = []
+        self._crew: Standing | None = None
 
     def iterate(self, number: int, crew: Workers) -> Entry:
         """All workers play their traces."""
@@ -114,26 +107,10 @@ class PlacementAgent(Agent):
 
     def _apart(self, number: int) -> tuple[list[float], float]:
         """The same by processes. Raises PolicyError if one of them has died."""
-        if not self._crew:
-            self._hire()
-        try:
-            for worker, (_, orders) in enumerate(self._crew):
-                orders.send((number, worker))
-            done = [orders.recv() for _, orders in self._crew]
-        except (EOFError, OSError):
-            raise PolicyError("a worker of the training ended before its time; start it again") from None
+        count = self.settings.workers
+        self._crew = self._crew or Standing(count, _serve, self.shared, self.hired)
+        done = self._crew.ask([(number, worker) for worker in range(count)])
         return [reward for rewards, _ in done for reward in rewards], sum(cpu_s for _, cpu_s in done)
-
-    def _hire(self) -> None:
-        context = mp.get_context("spawn")
-        self._lock = context.Lock()  # kept: a process opens it when it is up
-        for _ in range(self.settings.workers):
-            orders, theirs = context.Pipe()
-            given = (theirs, self._lock, self.shared, self.hired)
-            process = context.Process(target=_serve, args=given, daemon=True)
-            process.start()
-            theirs.close()  # so that the pipe ends with the process
-            self._crew.append((process, orders))
 
     def arrays(self) -> Arrays:
         """Weights, squares, rho."""
@@ -153,10 +130,6 @@ class PlacementAgent(Agent):
 
     def close(self) -> None:
         """End the processes of A3C."""
-        for process, orders in self._crew:
-            with suppress(OSError):  # it has died
-                orders.send(None)
-            process.join(5.0)
-            if process.is_alive():
-                process.terminate()
-        self._crew = []
+        if self._crew is not None:
+            self._crew.close()
+        self._crew = None

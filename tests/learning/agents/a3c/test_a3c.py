@@ -137,12 +137,12 @@ def test_workers_in_processes_of_their_own() -> None:
         assert np.isfinite(entry["reward"]) and entry["workers_cpu_s"] > 0.0
         assert any(not np.array_equal(before[name], value) for name, value in agent.tensors().items())
         assert all(np.isfinite(value).all() for value in agent.tensors().values())
-        agent._crew[0][0].kill()
+        agent._crew.members[0][0].kill()
         with pytest.raises(PolicyError, match="ended before its time"):
             agent.iterate(2, Workers())
     finally:
         agent.close()
-    assert agent._crew == []
+    assert agent._crew is None
 
 
 def test_it_is_trained_from_a_file(tmp_path: Path) -> None:

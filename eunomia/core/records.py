@@ -46,13 +46,7 @@ from eunomia.core.ownership import (
     require_no_single_run,
     require_ours,
 )
-from eunomia.core.provenance import environment
 from eunomia.core.schemas import SCHEMA_VERSION, TABLES
-
-__all__ = [
-    "Comparison", "RunRecords", "conform", "environment", "mark_incomplete", "read_comparison",
-    "read_manifest", "read_run", "run_directories", "write_comparison", "write_run", "write_text",
-]  # fmt: skip
 
 ELSEWHERE = "; give a folder that eunomia run or compare wrote"
 _ROW_GROUP = 1 << 18  # rows; fixed, so that equal tables give equal bytes
@@ -184,9 +178,8 @@ def read_run(directory: str | Path, only: Sequence[str] | None = None, verify: b
 def _table_facts(directory: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
     facts = manifest.get("tables")
     if not isinstance(facts, dict) or not all(isinstance(f, dict) and "sha256" in f for f in facts.values()):
-        raise RecordError(
-            f"run '{directory}' is damaged: {MANIFEST} does not say which tables were written; run it again"
-        )
+        damaged = f"{MANIFEST} does not say which tables were written"
+        raise RecordError(f"run '{directory}' is damaged: {damaged}; run it again")
     return facts
 
 
@@ -212,9 +205,8 @@ def read_manifest(directory: str | Path) -> dict[str, Any]:
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise RecordError(
-            f"'{path}' holds no run: {MANIFEST} is missing{_nearby(path) or ELSEWHERE}"
-        ) from None
+        where = _nearby(path) or ELSEWHERE
+        raise RecordError(f"'{path}' holds no run: {MANIFEST} is missing{where}") from None
     except (OSError, ValueError) as error:
         raise RecordError(f"run '{path}' is damaged: {MANIFEST} cannot be read ({error})") from error
     if not isinstance(manifest, dict):

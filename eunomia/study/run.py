@@ -16,7 +16,7 @@ import numpy as np
 
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, EunomiaError, PolicyError
-from eunomia.core.records import environment
+from eunomia.core.provenance import environment
 from eunomia.study.result import ConfigT, Configuration
 
 MAX_SEEDS = 10_000

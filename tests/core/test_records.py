@@ -18,6 +18,7 @@ import pytest
 
 from eunomia.core import records
 from eunomia.core.errors import OutputError, RecordError
+from eunomia.core.provenance import environment
 from eunomia.core.records import (
     conform,
     mark_incomplete,
@@ -232,7 +233,7 @@ def test_a_single_run_reads_as_a_comparison_of_one(tmp_path: Path, toy: records.
 
 
 def test_the_environment_names_versions_and_machine() -> None:
-    facts = records.environment()
+    facts = environment()
     assert facts["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
     assert facts["machine"]["cores"] == os.cpu_count() and "eunomia" in facts["versions"]
 

@@ -24,7 +24,7 @@ BENCHMARKS: dict[str, str] = {  # name -> module
     "colocation": "cluster.colocation",
     "learned": "inference.learned",
     "learned-tenants": "inference.tenants",
-    "unseen": "inference.unseen",
+    "exam": "inference.exam",
     "learned-speed": "inference.speed",
     "cold-start": "inference.cold_start",
     "relmas": "inference.relmas",

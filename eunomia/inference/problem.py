@@ -99,12 +99,16 @@ def build_problem(
     )
 
 
-def with_requests(problem: Problem, requests: RequestTable) -> Problem:
-    """The same platform, networks, beliefs and promises under other requests of the same agreements."""
+def rehearsed(problem: Problem, requests: RequestTable, options: EngineOptions) -> Problem:
+    """The same platform, networks and promises under other requests of the same agreements, with noise drawn anew."""
     jobs, before = _jobs(requests, problem.table), problem.jobs
     assert requests.agreements == problem.requests.agreements, "promises belong to agreements"
     kept = {name: getattr(before, name) for name in Jobs._fields if name.startswith("slo_")}
-    return problem._replace(jobs=jobs._replace(**kept), requests=requests)
+    made = problem._replace(jobs=jobs._replace(**kept), requests=requests)
+    if options.estimator.mode != "lognormal":
+        return made
+    costs = _costs(problem.table, problem.columns, options.estimator, options.seed)
+    return made._replace(costs=costs, graph=_graph(problem.table, costs, exact=True))
 
 
 def _column(table: CostTable, name: str) -> int:

@@ -3,13 +3,14 @@
 It reads networks, platform, settings and beliefs of the run, and the traffic that is stated for it
 (``RequestTable.stated``). Traces are drawn from that under seeds that no run has. It does not read the requests of the
 run. The engine applies true durations to what it simulates, as where a rival is chosen on validation traces. Policies
-see what the scheduler of the run believes.
+see beliefs that err as those of the run do, with errors drawn anew.
 
 A race in four rounds, all candidates on the same traces (common random numbers):
-    1  every rule of ``RULES`` on FIRST traces; then the best orders with every placement
-    2  the best TOP of them on SECOND more traces
-    3  an evolution strategy moves the weights of ``blend`` and the gate from the best rule on, on the same traces
-    4  what is left, and the policies that ask for the choice, on LAST fresh traces; the best two on as many more
+    1  orders, placements and gates, and published schedulers, on one trace; the best FIRST of them on a second one
+    2  the best TOP of those on SECOND traces
+    3  an evolution strategy moves the weights of ``blend`` and the gate from the best rules on, on the same traces
+    4  what is left, lookahead over the best rule with its time charged, and the policies that ask for the choice, on
+       LAST fresh traces; the best two on as many more
 The best mean runs. Rounds end when the budget is spent: it counts simulated events and not time, so that every
 machine chooses alike.
 
@@ -36,20 +37,22 @@ from eunomia.inference.options import EngineOptions
 from eunomia.inference.outcome import Outcome
 from eunomia.inference.policies import load_policy
 from eunomia.inference.policies.blend import WEIGHTS
+from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.settings import call_name
-from eunomia.inference.problem import Problem, with_requests
+from eunomia.inference.problem import Problem, rehearsed
 
-FIRST, SECOND, LAST = 2, 2, 6  # traces of the rounds
-TOP, FINALISTS, STEPS = 10, 3, 60
+SECOND, LAST = 4, 6  # traces of the rounds
+FIRST, TOP, FINALISTS, STEPS = 24, 10, 3, 100
 LEAST = 40  # runs; a rehearsal of fewer chooses nothing
 REQUESTS = 200  # of a trace
 EVENTS = 6_000_000  # simulated events of a rehearsal, at most; an event of a rule takes about 0.4 us
 FAR = 0.04  # behind the best on a first trace: not tried on others
 FIRST_SEED = 2**62  # of noise in execution times
-SETUP, OWN = (
-    2000,
+SETUP = 2000  # what a run costs beside its events, in events
+OWN, OTHER = (
     8,
-)  # what a run costs beside its events, and what an event of a learned policy costs, in events
+    3,
+)  # what an event of a learned policy costs, and one of a published scheduler, in events of a rule
 KEPT = 256  # choices that a process remembers
 GATES = (math.inf, 1.0, 0.9, 0.75, 0.6, 0.45, 0.3)
 PLACES = ("any_idle", "eft", "eft_ca")
@@ -59,15 +62,8 @@ STARTS = {
     "llf": (1.0, 0.0, 0.0, -1.0, 0.0),
     "edf_bytes": (1.0, 0.0, 3.0, 0.0, 0.0),
 }
-OTHERS = (
-    "pressure",
-    "pressure+g0.9",
-    "layerweaver",
-    "layerweaver+g0.9",
-    "veltair",
-    "veltair+g0.9",
-    "dysta+g0.9",
-)
+PUBLISHED = ("pressure", "layerweaver", "veltair", "dysta", "dream", "moca", "planaria")
+OTHERS = tuple(f"{name}{gate}" for name in PUBLISHED for gate in ("", "+g1", "+g0.75"))
 SPREAD = np.array([0.3, 0.7, 1.5, 0.5, 0.7, 0.12])  # of a step: five weights, the gate
 OPEN = 1.6  # a gate above it is none
 
@@ -164,17 +160,23 @@ class Race:
         if number not in self.traces:
             stated = self.problem.requests.stated
             assert stated is not None, "checked before"
-            self.traces[number] = with_requests(self.problem, stated.draw(number))
+            self.traces[number] = rehearsed(self.problem, stated.draw(number), self.noise(number))
         return self.traces[number]
+
+    def noise(self, number: int) -> EngineOptions:
+        """The run's settings with another seed: of errors in beliefs and of execution times."""
+        return replace(self.options, seed=FIRST_SEED + number)
 
     def score(self, name: str, number: int) -> float:
         """The worth of one candidate on one trace."""
         from eunomia.inference.simulate import simulate_problem
 
         if (name, number) not in self.found:
-            problem, options = self.trace(number), replace(self.options, seed=FIRST_SEED + number)
-            outcome = simulate_problem(problem, self.own.get(name) or load_policy(name), options)
-            self.events += SETUP + outcome.events * (OWN if name in self.own else 1)
+            problem, options = self.trace(number), self.noise(number)
+            policy = self.own.get(name) or load_policy(name)
+            outcome = simulate_problem(problem, policy, options)
+            cost = 1 if isinstance(policy, Greedy) else OTHER if name in OTHERS else OWN
+            self.events += SETUP + cost * outcome.events
             self.found[name, number] = self.worth(problem, outcome)
         return self.found[name, number]
 
@@ -203,10 +205,8 @@ def rehearse(
     if stated is None or not len(problem.requests) or budget <= 0:
         return Rehearsed(favourite)
     requests = replace(problem.requests, stated=stated.first(REQUESTS))
-    race, key = (
-        Race(problem._replace(requests=requests), options, worth, own),
-        _key(problem, options, own, worth, budget),
-    )
+    race = Race(problem._replace(requests=requests), options, worth, own)
+    key = _key(problem, options, own, worth, budget)
     if key not in _KEPT:
         if len(_KEPT) >= KEPT:
             _KEPT.pop(next(iter(_KEPT)))
@@ -219,73 +219,68 @@ _KEPT: dict[str, Rehearsed] = {}
 
 def _key(problem: Problem, options: EngineOptions, own: dict[str, Policy], worth: Worth, budget: int) -> str:
     """Changes with all that a choice depends on; the run's requests and seed are not among it."""
-    jobs = problem.jobs
+    jobs, graph = problem.jobs, problem.graph
     promises = [jobs.model_of, jobs.tenant_of, jobs.weight, jobs.slo_kind, jobs.slo_target, jobs.slo_window]
-    settings = replace(options, seed=0, record="requests")
-    place = [problem.costs, problem.graph, problem.type_of, problem.bandwidth_bytes_s, problem.contention]
-    parts = [
-        place,
-        promises,
-        settings,
-        problem.requests.stated,
-        problem.requests.agreements,
-        tuple(own),
-        budget,
-    ]
+    truth = [*problem.costs[:6], *graph[:4], problem.type_of, problem.bandwidth_bytes_s, problem.contention]
+    traffic = [problem.requests.stated, problem.requests.agreements]
+    parts = [truth, promises, traffic, replace(options, seed=0, record="requests"), tuple(own), budget]
     return f"{worth!r} {hashlib.sha256(pickle.dumps(parts)).hexdigest()}"
 
 
 def _raced(race: Race, budget: int) -> Rehearsed:
     """The four rounds."""
-    first = range(FIRST)
-    both, fresh = range(FIRST + SECOND), range(FIRST + SECOND, FIRST + SECOND + LAST)
-    plain = [Rule(start, gate, "any_idle") for start, gate in itertools.product(STARTS.values(), GATES)]
+    both, fresh = range(SECOND), range(SECOND, SECOND + LAST)
+    ticks = race.options.period_s is not None  # rules then queue all that waits: gates are not asked
+    plain = [
+        Rule(start, gate, place)
+        for start, place, gate in itertools.product(STARTS.values(), PLACES, GATES)
+        if not ticks or gate == math.inf
+    ]
     rules = {rule.name: rule for rule in plain}
-    if race.options.period_s is not None:
-        plain = [
-            rule for rule in plain if rule.gate == math.inf
-        ]  # rules queue all at a tick: gates are not asked
-    names = [rule.name for rule in plain]
+    names = [*rules, *(() if ticks else OTHERS)]
     race.mean(names[0], [0])
     most = budget // race.events  # runs that fit
     if most < LEAST:
         return Rehearsed(next(iter(race.own)), events=race.events)
-    names = names[:: max(1, 3 * len(names) // most)]
-    placed = [replace(rules[name], place=p) for name in race.best(names, first, 5) for p in PLACES[1:]]
-    rules |= {rule.name: rule for rule in placed}
-    others = OTHERS if race.options.period_s is None else ()
-    top = race.best([*names, *(rule.name for rule in placed), *others], first, TOP)
+    names = names[:: max(1, 2 * len(names) // most)]
+    top = race.best(race.best(names, [0], FIRST), range(2), TOP)
     top = race.best(top, both, TOP)
+    tuned = _tuned(
+        race, _apart([rules[name] for name in top if name in rules] or plain[:1]), both, budget * 2 // 3
+    )
     base = next((rules[name] for name in top if name in rules), plain[0])
-    tuned = _tuned(race, base, both, budget // 2)
-    likely = [name for name in race.own if race.mean(name, first) > race.mean(top[0], first) - FAR]
-    finalists = [*likely, *dict.fromkeys((tuned.name, *top[:FINALISTS]))]
+    slow = [*race.own, *(() if ticks else (f"lookahead(base={base.name},charge=true)",))]
+    likely = [name for name in slow if race.mean(name, range(2)) > race.mean(top[0], range(2)) - FAR]
+    finalists = list(dict.fromkeys((*likely, tuned.name, *top[:FINALISTS])))
     scores = {name: race.mean(name, fresh) for name in finalists}
     pair, more = race.best(finalists, fresh, 2), range(fresh.stop, fresh.stop + LAST)
     if race.events < budget:
         scores |= {name: race.mean(name, [*fresh, *more]) for name in pair}
     chosen = max(pair, key=lambda name: scores[name])
-    rule = max((name for name in scores if name not in race.own), key=lambda name: scores[name])
+    rule = max((name for name in scores if name not in slow), key=lambda name: scores[name])
     return Rehearsed(chosen, scores, rule, race.events)
 
 
-def _tuned(race: Race, best: Rule, numbers: Sequence[int], budget: int) -> Rule:
-    """An evolution strategy of one parent and one child, its step longer after a success and shorter after a failure.
+def _apart(rules: Sequence[Rule]) -> list[Rule]:
+    """The first two of each order: a pool that differs."""
+    return [rule for n, rule in enumerate(rules) if [r.weights for r in rules[:n]].count(rule.weights) < 2]
 
-    A child that is far behind on the first trace is not tried on the others.
+
+def _tuned(race: Race, starts: Sequence[Rule], numbers: Sequence[int], budget: int) -> Rule:
+    """An evolution strategy: a child of one of the best rules takes the place of the worst of them, if it is better.
+
+    Steps grow after a success and shrink after a failure. A child that is far behind on the first trace is not tried
+    on the others.
     """
     rng, step = np.random.default_rng(0), 1.0
-    score, first = race.mean(best.name, numbers), race.score(best.name, numbers[0])
+    pool = sorted(((race.mean(rule.name, numbers), rule) for rule in starts), key=lambda one: -one[0])
     for _ in range(STEPS):
         if race.events > budget:
             break
-        child = best.moved(rng, step)
-        if (
-            race.score(child.name, numbers[0]) > first - FAR
-            and (value := race.mean(child.name, numbers)) > score
-        ):
-            best, score, first = child, value, race.score(child.name, numbers[0])
-            step = min(2.0, 1.3 * step)
-        else:
-            step = max(0.3, 0.95 * step)
-    return best
+        child = pool[min(int(rng.geometric(0.5)), len(pool)) - 1][1].moved(rng, step)
+        near = race.score(child.name, numbers[0]) > race.score(pool[0][1].name, numbers[0]) - FAR
+        value = race.mean(child.name, numbers) if near else -math.inf
+        step = min(2.0, 1.3 * step) if value > pool[0][0] else max(0.3, 0.97 * step)
+        if value > pool[-1][0] and child not in [rule for _, rule in pool]:
+            pool = sorted([*pool[:-1], (value, child)], key=lambda one: -one[0])
+    return pool[0][1]

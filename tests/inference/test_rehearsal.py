@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from eunomia.inference import rehearsal
-from eunomia.inference.options import EngineOptions
+from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.inference.policies import load_policy
 from eunomia.inference.policies.blend import blend
-from eunomia.inference.problem import Problem, build_problem
+from eunomia.inference.problem import Problem, build_problem, rehearsed
 from eunomia.inference.reference.rules import Rule as Plain
 from eunomia.inference.reference.run import simulate as simulate_plainly
 from eunomia.inference.rehearsal import Race, Rehearsed, Rule, hits, rehearse
@@ -58,7 +58,7 @@ def test_where_layers_only_slow_each_other_the_choice_is_a_gate() -> None:
 
 def test_the_choice_is_never_below_a_finalist_on_the_traces_that_decide() -> None:
     found = choice(problem())
-    fresh = range(rehearsal.FIRST + rehearsal.SECOND, rehearsal.FIRST + rehearsal.SECOND + rehearsal.LAST)
+    fresh = range(rehearsal.SECOND, rehearsal.SECOND + rehearsal.LAST)
     race = Race(problem(), OPTIONS, hits, {"fcfs": load_policy("fcfs")})
     means = {name: race.mean(name, fresh) for name in found.scores}
     pair = sorted(means.values())[-2:]
@@ -75,6 +75,17 @@ def test_neither_the_runs_own_requests_nor_its_seed_are_read() -> None:
     assert choice(made._replace(requests=others)) == one
 
 
+def test_errors_of_beliefs_are_drawn_anew() -> None:
+    noisy = replace(OPTIONS, estimator=Estimator("lognormal"))
+    made = problem(options=noisy)
+    race = Race(made, noisy, hits, {})
+    beliefs = [race.trace(n).costs.estimate_s for n in range(2)]
+    assert not np.array_equal(*beliefs) and not np.array_equal(beliefs[0], made.costs.estimate_s)
+    assert np.array_equal(race.trace(0).costs.latency_s, made.costs.latency_s)
+    one = choice(made, noisy)
+    assert choice(problem(options=replace(noisy, seed=5)), replace(noisy, seed=5)) is one
+
+
 def test_no_rehearsed_trace_is_that_of_a_run() -> None:
     own, stated = problem(seed=0).requests, problem(seed=0).requests.stated
     assert stated is not None
@@ -83,7 +94,7 @@ def test_no_rehearsed_trace_is_that_of_a_run() -> None:
     assert drawn[2].equals(stated.draw(2)) and len(stated.first(5).draw(0)) == 5
     assert len(own.first(5)) == 5 and own.first(5).stated.draw(1).equals(drawn[1].first(5))  # type: ignore[union-attr]
     with pytest.raises(AssertionError, match="agreements"):
-        rehearsal.with_requests(problem(), replace(own, agreements=(Agreement("v", "net"),)))
+        rehearsed(problem(), replace(own, agreements=(Agreement("v", "net"),)), OPTIONS)
 
 
 def test_of_a_recording_only_its_mean_rate_is_used() -> None:

@@ -112,7 +112,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """What was chosen, and the mean worth of the finalists on the fresh traces; empty = nothing could be rehearsed."""
+    """What was chosen, and the mean worth of the finalists on fresh traces; no scores = nothing could be rehearsed."""
 
     name: str
     scores: dict[str, float] = field(default_factory=dict)

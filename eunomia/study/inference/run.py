@@ -86,7 +86,9 @@ class InferenceRun(RunResult[Scenario]):
         """The main metrics, then the hit rate of each tenant."""
         rate = METRICS["hit_rate"]
         rates = [(f"hit rate of {name}", value_text(rate, value)) for name, value in self.tenants.items()]
-        return Table(("metric", "value"), (*self.lines(SHOWN), *rates))
+        facts = self.records.manifest["policy"].get("rehearsed")
+        ran = [("ran as, after rehearsal", facts["chosen"])] if facts else []
+        return Table(("metric", "value"), (*self.lines(SHOWN), *rates, *ran))
 
     def draw(self, axes: Axes, metric: str | None) -> None:
         """A bar per tenant: its hit rate."""

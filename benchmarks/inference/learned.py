@@ -202,7 +202,10 @@ def measure(options: Options) -> Iterator[Table]:
     if options.wants("rows"):
         places, tests, search = (PLACES[3:4], 2, 20) if options.quick else (PLACES, TESTS, SEARCH)
         seeds = options.seeds_or(5)
-        cards = ["eunomia(rehearse=0)", *(str(trained("sharing", seed, workers=options.workers)) for seed in seeds[1:])]
+        cards = [
+            "eunomia(rehearse=0)",
+            *(str(trained("sharing", seed, workers=options.workers)) for seed in seeds[1:]),
+        ]
         made, counts = rows(places, cards, tests, search, options.workers)
         yield table("rows", COLUMNS, map(cells, made))
         yield together(made, counts)

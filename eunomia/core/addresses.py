@@ -166,6 +166,34 @@ def copy_fields(layout: Layout, first: str) -> Function:
     return function  # type: ignore[no-any-return]
 
 
+def call_at(layout: Layout, field: str) -> Function:
+    """(table, record) -> whole number: call the machine code whose address the table keeps in ``field``.
+
+    The code is that of a compiled function of both records (``address_of``). Raises IndexError where there is none.
+    """
+    offset, table = _offset(layout, field), from_dtype(layout)
+
+    @intrinsic
+    def function(typingctx, k, other):  # type: ignore[no-untyped-def]
+        def codegen(*lowering):  # type: ignore[no-untyped-def]
+            code = _Code(*lowering)
+            address = code.builder.load(code.word(0, offset))
+            code.refuse(code.builder.icmp_unsigned("==", address, _WORD(0)), f"no machine code at '{field}'")
+            kinds = [code.kind(kind) for kind in code.signature.args]
+            place = code.builder.inttoptr(address, ir.FunctionType(_WORD, kinds).as_pointer())
+            return code.builder.call(place, code.args)
+
+        return (types.int64(k, other), codegen) if k == table else None
+
+    return function  # type: ignore[no-any-return]
+
+
+def address_of(compiled: Any) -> int:
+    """Where the machine code of a function stands that was compiled for one signature; it never moves."""
+    (result,) = compiled.overloads.values()
+    return int(result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name))
+
+
 # --- blocks, read by compiled code ---
 
 

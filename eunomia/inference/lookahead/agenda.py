@@ -11,7 +11,7 @@ import numpy as np
 
 from eunomia.inference.kernel.facts import is_late
 from eunomia.inference.kernel.jit import jitted
-from eunomia.inference.kernel.memory import Kernel, facts_at, fresh_at, node_at, system_of, waiting_at
+from eunomia.inference.kernel.memory import Kernel, Record, facts_at, fresh_at, node_at, system_of, waiting_at
 from eunomia.inference.kernel.setup import GRACE_S
 from eunomia.inference.lookahead.keys import is_dynamic, order_key
 from eunomia.inference.lookahead.memory import Workspace, entry_at, planned_at
@@ -36,10 +36,23 @@ def enter_fresh(ws: Workspace, k: Kernel, order: int) -> None:
 
 
 @jitted
+def watch_fresh(ws: Workspace, k: Kernel) -> None:
+    """What has just become ready may become hopeless; the learned policy enters it by itself."""
+    for i in range(k.num_fresh):
+        ws.late_s = min(ws.late_s, _late_s(facts_at(k, fresh_at(k, i).value)))
+
+
+@jitted
+def _late_s(facts: Record) -> float:
+    """When a waiting sub-job becomes hopeless, or a little earlier."""
+    return facts.deadline_s + GRACE_S - facts.path_best_s - SLACK_S  # type: ignore[no-any-return]
+
+
+@jitted
 def enter(ws: Workspace, k: Kernel, order: int, node: int) -> None:
     """One more waiting sub-job, in its place."""
     facts = facts_at(k, node)
-    ws.late_s = min(ws.late_s, facts.deadline_s + GRACE_S - facts.path_best_s - SLACK_S)
+    ws.late_s = min(ws.late_s, _late_s(facts))
     level, sequence = planned_at(ws, facts.request).value, node_at(k, node).sequence
     key = order_key(order, facts, system_of(k))
     i = ws.entries
@@ -85,7 +98,7 @@ def find_hopeless(ws: Workspace, k: Kernel) -> int:
         if is_late(facts, now_s):
             ws.late_s = -np.inf
             return node  # type: ignore[no-any-return]
-        ws.late_s = min(ws.late_s, facts.deadline_s + GRACE_S - facts.path_best_s - SLACK_S)
+        ws.late_s = min(ws.late_s, _late_s(facts))
     return -1
 
 

@@ -22,6 +22,7 @@ from eunomia.workload.tenant import SLI_KINDS
 
 KNOWN = 96  # requests that a snapshot can hold; those beyond are left out unless a layer of theirs runs
 FUTURE = 64  # arrivals that a sampled future can hold
+LEARNED_COST = 3  # of a simulated layer end that follows a learned policy, in those of a rule (learned.py)
 SHARED = ("costs", "rows", "successors", "models", "jobs", "pairs", "results")  # what rollouts do not change
 
 
@@ -70,6 +71,19 @@ class Begun(Protocol):
         ...
 
 
+class Learner(Protocol):
+    """What rollouts need to follow a learned policy (learner.py)."""
+
+    @property
+    def address(self) -> int:
+        """Where the machine code stands that follows it."""
+        ...
+
+    def arrays(self, problem: Problem, slots: int, nodes: int) -> dict[str, Records]:
+        """Its arrays of the workspace for one run."""
+        ...
+
+
 @dataclass(eq=False)
 class Companion:
     """Memory of one lookahead for one engine; ``workspace`` (1,) WORKSPACE is what compiled code sees."""
@@ -102,14 +116,19 @@ def believed(problem: Problem, futures: int) -> Problem:
     return problem._replace(costs=times, jobs=longer)
 
 
-def attach(engine: Begun, settings: Settings, portfolio: tuple[Greedy, ...]) -> Companion:
+def attach(
+    engine: Begun, settings: Settings, portfolio: tuple[Greedy | None, ...], learner: Learner | None = None
+) -> Companion:
     """Allocate the memory and leave it where the compiled policy finds it.
 
-    ``engine``: an Engine (inference/simulate.py) that has not begun to run.
+    ``engine``: an Engine (inference/simulate.py) that has not begun to run. ``portfolio``: None = the learned policy,
+    which rollouts follow by ``learner``.
     """
     problem, options = engine.problem, engine.options
     snapshot, trial = _twin_states(engine, believed(problem, settings.futures), settings.futures)
     arrays = _arrays(problem, settings, portfolio, len(trial["nodes"]))
+    if learner is not None:
+        arrays |= learner.arrays(problem, len(trial["slots"]), len(trial["nodes"]))
     workspace = np.zeros(1, WORKSPACE)
     states = {"live": engine.state.kernel, "snapshot": snapshot.kernel, "trial": trial.kernel}
     link(workspace, {**states, **arrays})
@@ -122,6 +141,7 @@ def attach(engine: Begun, settings: Settings, portfolio: tuple[Greedy, ...]) -> 
         "num_pairs": len(problem.jobs.model_of),
         "future_capacity": FUTURE,
         "learning": options.estimator.mode == "ewma",
+        "learner_at": 0 if learner is None else learner.address,
     }
     for name, value in values.items():
         workspace[name] = value
@@ -157,7 +177,7 @@ def _twin_states(engine: Begun, model: Problem, futures: int) -> tuple[State, St
 
 
 def _arrays(
-    problem: Problem, settings: Settings, portfolio: tuple[Greedy, ...], nodes: int
+    problem: Problem, settings: Settings, portfolio: tuple[Greedy | None, ...], nodes: int
 ) -> dict[str, Records]:
     requests = len(problem.jobs.pair) + settings.futures * FUTURE
     lengths = {
@@ -167,14 +187,18 @@ def _arrays(
         "planned": requests,
         "agenda": nodes,
     }
-    arrays = {name: np.zeros(lengths[name], dtype) for name, dtype in ARRAYS.items()}
+    arrays = {name: np.zeros(lengths.get(name, 0), dtype) for name, dtype in ARRAYS.items()}
     _write_portfolio(arrays["portfolio"], portfolio)
     promised = problem.jobs.slo_kind == SLI_KINDS.index("hit_rate")
     arrays["pairs"]["target"] = np.where(promised, problem.jobs.slo_target, np.nan)
     return arrays
 
 
-def _write_portfolio(rows: Records, portfolio: tuple[Greedy, ...]) -> None:
+def _write_portfolio(rows: Records, portfolio: tuple[Greedy | None, ...]) -> None:
     for row, rule in zip(rows, portfolio, strict=True):
+        row["cost"] = 1
+        if rule is None:
+            row["learned"], row["cost"] = 1, LEARNED_COST
+            continue
         row["order"], row["place"] = ORDERS.index(rule.resolved.name), PLACEMENTS.index(rule.place)
         row["feasible"], row["gate"] = rule.feasible, rule.gate

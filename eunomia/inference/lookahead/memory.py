@@ -13,7 +13,7 @@ import numpy as np
 from numba import from_dtype
 
 from eunomia.contract.view import SYSTEM
-from eunomia.core.addresses import block_record, item_at, record_of, table_fields
+from eunomia.core.addresses import array_of, block_record, call_at, item_at, record_of, table_fields
 from eunomia.inference.kernel.layout import KERNEL
 
 Workspace = Any  # a WORKSPACE record
@@ -25,6 +25,8 @@ RULE = np.dtype(  # one rule of the portfolio
         ("place", "i8"),
         ("feasible", "i8"),
         ("gate", "f8"),
+        ("learned", "i8"),  # 1 = not a rule: the learned policy (learned.py)
+        ("cost", "i8"),  # of a simulated layer end, in those of a rule
         ("tried", "i8"),  # in this round of a standing plan
     ],
     align=True,
@@ -57,12 +59,66 @@ ENTRY = np.dtype(  # of the agenda: a waiting sub-job of the rollout
     [("level", "i8"), ("key", "f8"), ("sequence", "i8"), ("node", "i8")], align=True
 )
 
+ASKED = np.dtype(  # of a request, as a learned policy sees it: what stays the same in all rollouts from one snapshot
+    [
+        ("request", "i8"),
+        ("snapshot", "i8"),  # number of the snapshot for which this was computed
+        ("score", "f8"),  # terms of the score that no time changes
+        ("margin", "f8"),  # terms of the start margin that no time changes
+    ],
+    align=True,
+)
+
+STANDING = np.dtype(  # of a waiting sub-job, as a learned policy sees it
+    [
+        # as it became ready
+        ("due_s", "f8"),
+        ("path_s", "f8"),
+        ("work_s", "f8"),
+        ("bytes_s", "f8"),  # remaining traffic at full bandwidth
+        ("iso_s", "f8"),
+        ("layer_s", "f8"),  # iso / layers
+        ("last_s", "f8"),  # end of its last layer
+        ("log_work", "f8"),
+        ("log_cost", "f8"),
+        ("intensity", "f8"),
+        ("linear_s", "f8"),  # terms of the score that are divided by the mean isolated time, as of time 0
+        ("fixed", "f8"),  # terms of the score that stay while it waits
+        ("fixed_margin", "f8"),  # terms of the start margin that stay while it waits
+        ("level", "i8"),
+        # as of its last turn
+        ("score", "f8"),  # all but the linear terms
+        ("margin", "f8"),  # terms of the start margin that depend on the sub-job alone
+        ("inverse_s", "f8"),  # 1 / (work + layer)
+        ("crowded", "i8"),
+        # as of now
+        ("counts", "i8"),  # it stands for its request
+        ("passed", "i8"),  # the last pass that looked at it
+        ("held", "i8"),  # it was held since its last turn
+        ("held_margin", "f8"),  # the start margin then
+        ("held_share", "f8"),  # demand over bandwidth then
+    ],
+    align=True,
+)
+
+FIXED = np.dtype(  # terms of one layer on one accelerator type that never change
+    [("place", "f8"), ("start", "f8")], align=True
+)
+NUMBER = np.dtype([("value", "f8")])
+
 ARRAYS: dict[str, np.dtype[np.void]] = {
     "portfolio": RULE,
     "pairs": PAIR_STATE,
     "levels": LEVEL,  # (requests + futures,) the plan in force
     "planned": LEVEL,  # the plan being made
     "agenda": ENTRY,
+    # of a learned policy, empty without one
+    "asked": ASKED,  # (slots,)
+    "standing": STANDING,  # (nodes,)
+    "fixed": FIXED,  # (layers of all models, types)
+    "weights": NUMBER,  # learned.py
+    "lane_demand": NUMBER,  # (accelerators,) scratch
+    "rates": NUMBER,  # (accelerators + 1,) scratch
 }
 
 STATES = ("live", "snapshot", "trial")
@@ -113,6 +169,18 @@ WORKSPACE = np.dtype(
         ("entries", "i8"),  # of the agenda
         ("dynamic", "i8"),  # its keys change with time
         ("late_s", "f8"),  # before this, nothing in it is hopeless
+        ("learner_at", "u8"),  # address of the learned policy's machine code; 0 = none
+        ("snapshots", "i8"),  # so far
+        ("hopeless", "i8"),  # waiting requests that the snapshot left out as lost
+        ("hopeless_iso_s", "f8"),  # their isolated times, and mean layers, summed
+        ("hopeless_layer_s", "f8"),
+        ("opened", "i8"),  # the learned policy has looked at what waits in this rollout
+        ("passes", "i8"),  # decisions of the learned policy in this rollout
+        ("turn", "i8"),  # whose terms are computed anew next
+        ("scale_s", "f8"),  # mean isolated time of what waits
+        ("layer_s", "f8"),  # mean layer of what waits
+        ("log_scale", "f8"),
+        ("overall", "f8"),  # terms of the start margin that depend on the platform alone
         ("hold", "i8"),  # this rollout starts nothing before the next event
         ("loss", "f8"),  # those, and the price of the work done
         ("allowed", "f8"),  # it is cut off when it has lost as much
@@ -139,3 +207,10 @@ pair_state_at = _at("pairs")
 level_at = _at("levels")
 planned_at = _at("planned")
 entry_at = _at("agenda")
+asked_at = _at("asked")
+standing_at = _at("standing")
+fixed_at = _at("fixed")
+weight_at = _at("weights")
+lane_demand_of = array_of(WORKSPACE, "lane_demand", NUMBER, np.float64)
+rates_of = array_of(WORKSPACE, "rates", NUMBER, np.float64)
+call_learner = call_at(WORKSPACE, "learner_at")

@@ -6,9 +6,11 @@ import inspect
 import math
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 from eunomia.contract.rows import CompiledDecide
 from eunomia.contract.view import Assign, View
+from eunomia.core.arrays import Floats
 from eunomia.core.errors import PolicyError, UnknownNameError
 from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.setup import DECIDE, PLACEMENTS, Rules
@@ -20,6 +22,9 @@ from eunomia.inference.lookahead.objective import OBJECTIVES, TIE
 from eunomia.inference.policies.compiled import ask
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.unrolling import unrolled
+
+if TYPE_CHECKING:
+    from eunomia.inference.lookahead.learner import Followed
 
 SNAPSHOT_US = 10.0  # time of a snapshot and of all else that every plan costs
 PORTFOLIO = ("edf+f+eft+g0.9", "edf_bytes+f+g1", "sjf+f+g0.9", "llf+f+eft+g1")
@@ -33,9 +38,19 @@ class Lookahead:
     engine behind it, it is its base rule. With a period it plans at ticks; rollouts decide at every event all the same.
     """
 
-    portfolio: tuple[Greedy, ...]
+    portfolio: tuple[Greedy | Followed, ...]
     settings: Settings
     name: str = "lookahead"
+
+    @property
+    def learner(self) -> Followed | None:
+        """The learned policy of the portfolio, if there is one."""
+        return next((rule for rule in self.portfolio if not isinstance(rule, Greedy)), None)
+
+    @property
+    def blocks(self) -> tuple[Floats, ...]:
+        """The numbers of the learned policy."""
+        return () if self.learner is None else self.learner.policy.blocks
 
     @property
     def rules(self) -> Rules:
@@ -45,23 +60,28 @@ class Lookahead:
     @property
     def decide(self) -> CompiledDecide:
         """The compiled decision."""
-        return _compiled()
+        return _compiled() if self.learner is None else self.learner.decide
 
     @property
     def decide_tick(self) -> CompiledDecide:
         """The compiled decision at the ticks of a period: it queues all that the plan would start."""
-        return _compiled_tick()
+        return _compiled_tick() if self.learner is None else self.learner.decide
 
     @property
     def parameters(self) -> tuple[float, ...]:
-        """The base rule, for Views without an engine."""
+        """The base rule, for Views without an engine; of none, where that is a learned policy."""
         base = self.portfolio[0]
+        if not isinstance(base, Greedy):
+            return ()
         order, place = ORDERS.index(base.resolved.name), PLACEMENTS.index(base.place)
         return float(order), float(place), float(base.feasible), base.gate
 
     def attach(self, engine: Begun) -> Companion:
         """Memory for one run of one engine; called when the run begins."""
-        return attach(engine, self.settings, self.portfolio)
+        if self.learner is not None:
+            self.learner.policy.attach(engine)
+        rules = tuple(rule if isinstance(rule, Greedy) else None for rule in self.portfolio)
+        return attach(engine, self.settings, rules, self.learner)
 
     def __call__(self, view: View) -> list[Assign]:
         """One start, or none; the engine calls again while something can start."""
@@ -150,7 +170,10 @@ def lookahead(base: str = Choices.base, **more: float | str) -> Lookahead:
     """
     chosen = Choices(base=base, **more)  # type: ignore[arg-type]  # names and types are checked by the grammar
     names = [chosen.base, *_more_rules(chosen.portfolio)]
-    return Lookahead(tuple(_rule(name) for name in dict.fromkeys(names)), chosen.settings())
+    rules = tuple(_rule(name) for name in dict.fromkeys(names))
+    if sum(not isinstance(rule, Greedy) for rule in rules) > 1:
+        raise PolicyError("lookahead: the portfolio names several learned policies; give one")
+    return Lookahead(rules, chosen.settings())
 
 
 setattr(lookahead, "__signature__", inspect.signature(Choices))  # noqa: B010  # what the grammar of names reads
@@ -175,13 +198,17 @@ def _ends(budget_us: float, ends_per_us: float) -> int:
     return max(1, int((budget_us - SNAPSHOT_US) * ends_per_us))
 
 
-def _rule(name: str) -> Greedy:
+def _rule(name: str) -> Greedy | Followed:
+    from eunomia.inference.lookahead.learner import Followed
     from eunomia.inference.policies.catalogue import load_policy
+    from eunomia.learning.policy.learned import LearnedPolicy
 
     rule = load_policy(name)
+    if isinstance(rule, LearnedPolicy):
+        return Followed(rule)
     if not isinstance(rule, Greedy) or rule.resolved.name not in ORDERS:
         raise PolicyError(
-            f"lookahead cannot roll out '{name}'; its rules are order[+f][+placement][+gX] with one of the orders "
-            + ", ".join(ORDERS)
+            f"lookahead cannot roll out '{name}'; its rules are learned policies, and order[+f][+placement][+gX] with "
+            "one of the orders " + ", ".join(ORDERS)
         )
     return rule

@@ -32,9 +32,17 @@ from eunomia.inference.kernel.memory import (
 from eunomia.inference.kernel.placement import choose, refresh_types
 from eunomia.inference.kernel.pools import release_node, release_slot, unlink_waiting
 from eunomia.inference.kernel.setup import EFT, EFT_CA, GRACE_S
-from eunomia.inference.lookahead.agenda import enter_fresh, find_hopeless, open_agenda, strike, strike_node
+from eunomia.inference.lookahead.agenda import (
+    enter_fresh,
+    find_hopeless,
+    open_agenda,
+    strike,
+    strike_node,
+    watch_fresh,
+)
 from eunomia.inference.lookahead.memory import (
     Workspace,
+    call_learner,
     entry_at,
     pair_state_at,
     planned_at,
@@ -57,14 +65,15 @@ def roll_out(ws: Workspace, rule: int, future: int) -> bool:
     restore(ws)
     k = trial_of(ws)
     ws.used += ROLLOUT
-    ws.most_ends = ws.limit - ws.used if ws.limit > 0 else UNLIMITED
+    cost = rule_at(ws, rule).cost
+    ws.most_ends = (ws.limit - ws.used) // cost if ws.limit > 0 else UNLIMITED
     k.next_open = ws.num_requests + future * ws.future_capacity
     k.num_open = k.next_open + (ws.future_count if ws.futures > 0 else 0)
     better = _follow(ws, k, rule, ws.until_s)
     if better:
         _settle(ws, k)
         better = ws.loss < ws.allowed
-    ws.used += k.events
+    ws.used += k.events * cost
     return better
 
 
@@ -76,22 +85,31 @@ def pass_time(ws: Workspace, rule: int, until_s: float) -> None:
     ws.allowed, ws.most_ends = np.inf, UNLIMITED
     _follow(ws, k, rule, until_s)
     system_of(k).now_s = max(until_s, system_of(k).now_s)
-    ws.used += k.events
+    ws.used += k.events * rule_at(ws, rule).cost
     k.events = 0
 
 
 @jitted
 def _follow(ws: Workspace, k: Kernel, rule: int, until_s: float) -> bool:
     """Go from event to event until ``until_s`` or the end; False = cut off."""
-    held, order = ws.hold == 1, rule_at(ws, rule).order
-    open_agenda(ws, k, order)
+    held, order, learned = ws.hold == 1, rule_at(ws, rule).order, rule_at(ws, rule).learned == 1
+    if learned:
+        ws.entries, ws.late_s, ws.opened = 0, -np.inf, 0
+    else:
+        open_agenda(ws, k, order)
     while ws.loss < ws.allowed and k.events < ws.most_ends:
-        if not held:
+        if not held and learned:
+            _drop_hopeless(ws, k)
+            call_learner(ws, k)
+        elif not held:
             _start_layers(ws, k, rule)
         held = False
         if not _next_instant(ws, k, until_s):
             return True
-        enter_fresh(ws, k, order)
+        if learned:
+            watch_fresh(ws, k)
+        else:
+            enter_fresh(ws, k, order)
     return False
 
 

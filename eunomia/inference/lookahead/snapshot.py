@@ -44,6 +44,8 @@ def take_snapshot(ws: Workspace) -> None:
     live, k = live_of(ws), snapshot_of(ws)
     _copy_settings(ws, live, k)
     _copy_running(ws, live, k)
+    ws.snapshots += 1
+    ws.hopeless, ws.hopeless_iso_s, ws.hopeless_layer_s = 0, 0.0, 0.0
     for i in range(live.num_waiting):
         _copy_waiting(ws, live, k, waiting_at(live, i).value)
     ws.known = 0
@@ -151,6 +153,11 @@ def _copy_waiting(ws: Workspace, live: Kernel, k: Kernel, node: int) -> None:
     if _is_hopeless(live, theirs):
         if slot >= 0:
             slot_at(k, slot).gone = 1  # what runs of it runs on and is discarded
+        if slot_at(live, theirs).first_waiting == node:
+            facts = facts_at(live, node)
+            ws.hopeless += 1
+            ws.hopeless_iso_s += facts.iso_best_s
+            ws.hopeless_layer_s += facts.iso_best_s / facts.layers_total
         return
     if slot < 0:
         if k.used_slots >= ws.most_known:

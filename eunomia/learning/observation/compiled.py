@@ -28,7 +28,7 @@ def _pressure(need_s: float, laxity_s: float, layer_s: float) -> float:
 
 
 @jitted
-def _promise(job: Record, x: Floats, scale_s: float) -> None:
+def promise(job: Record, x: Floats, scale_s: float) -> None:
     """What the agreement of the sub-job's pair adds."""
     promised = not math.isnan(job.slo)
     known = promised and job.sli_count > 0
@@ -84,7 +84,7 @@ def _describe(
     x[f.RESTED] = min(4.0, (now_s - job.last_run_s) / scale_s)
     x[f.STARTED] = 1.0 if job.attained_s > 0.0 else 0.0
     x[f.WHOLE] = clip(math.log(max(job.iso_best_s, TINY_S) / scale_s), -4.0, 4.0)
-    _promise(job, x, scale_s)
+    promise(job, x, scale_s)
 
 
 @jitted

@@ -216,15 +216,16 @@ def running_demand(lane_demand: Floats) -> float:
 
 
 @jitted
-def _start_in_turn(scene: Scene, learned: bool, score: Floats, margin: Floats, answer: Ints) -> int:
-    """The pass over sub-jobs; returns the number of answers."""
+def _start_in_turn(
+    scene: Scene, learned: bool, tier: Ints, score: Floats, margin: Floats, answer: Ints
+) -> int:
+    """The pass over sub-jobs, by tier and score; returns the number of answers."""
     ready, latency_s, demand, accelerators, system, block, jobs, overall, layer_s = scene
     n, lanes = len(ready), len(accelerators)
-    tier, open_, y, v = np.empty(n, np.int64), np.ones(n, np.bool_), np.zeros(N_PAIR), np.empty(N_SHARE)
+    open_, y, v = np.ones(n, np.bool_), np.zeros(N_PAIR), np.empty(N_SHARE)
     free_s, lane_demand, finish_s = np.empty(lanes), np.empty(lanes), np.empty(lanes)
     seen, rates = np.zeros(N_PAIR), np.empty(lanes + 1)
     idle = survey_lanes(accelerators, free_s, lane_demand)
-    set_tiers(ready, block, system, tier)
     running, count, held, nothing_runs = system.demand_bytes_s, 0, 0, idle == lanes
     counters, bandwidth, way = block[at.COUNTERS :], system.bandwidth_bytes_s, int(block[at.WAY])
     standing = lost_work(way, lane_demand, bandwidth, rates)
@@ -277,9 +278,20 @@ def _start_in_turn(scene: Scene, learned: bool, score: Floats, margin: Floats, a
 
 def decide(ready, latency_s, demand, energy, accelerators, system, answer, priority):  # type: ignore[no-untyped-def]
     """The policy, as the kernel calls it."""
-    n = len(ready)
-    if n == 0 or already_decided(ready, system):
+    if len(ready) == 0 or already_decided(ready, system):
         return 0
+    tier = np.empty(len(ready), np.int64)
+    set_tiers(ready, weights_of(system), system, tier)
+    return decide_in_tiers(ready, latency_s, demand, accelerators, system, tier, answer)
+
+
+@jitted
+def decide_in_tiers(
+    ready: Record, latency_s: Floats, demand: Floats, accelerators: Record, system: Record, tier: Ints,
+    answer: Ints,
+) -> int:  # fmt: skip
+    """One pass: lower tiers go first whatever their score. There must be something ready."""
+    n = len(ready)
     block, bandwidth = weights_of(system), system.bandwidth_bytes_s
     if block[at.APART] == 1.0:
         system.bandwidth_bytes_s = np.inf  # no layer slows another: there is nothing to save
@@ -295,7 +307,7 @@ def decide(ready, latency_s, demand, energy, accelerators, system, answer, prior
         counters[at.INVALID] += 1.0
         learned = False
         score_all(jobs, overall, block, learned, score, margin)
-    count = _start_in_turn(scene, learned, score, margin, answer)
+    count = _start_in_turn(scene, learned, tier, score, margin, answer)
     remember(ready, system, count)
     system.bandwidth_bytes_s = bandwidth
     return count

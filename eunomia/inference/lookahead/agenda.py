@@ -57,22 +57,24 @@ def enter(ws: Workspace, k: Kernel, order: int, node: int) -> None:
     key = order_key(order, facts, system_of(k))
     i = ws.entries
     ws.entries += 1
-    while i > 0 and _before(level, key, sequence, entry_at(ws, i - 1)):
-        _move(ws, i - 1, i)
+    while i > 0 and goes_before(level, key, sequence, entry_at(ws, i - 1)):
+        move(ws, i - 1, i)
         i -= 1
     entry = entry_at(ws, i)
     entry.level, entry.key, entry.sequence, entry.node = level, key, sequence, node
 
 
 @jitted
-def _before(level: int, key: float, sequence: int, other: Workspace) -> bool:
+def goes_before(level: int, key: float, sequence: int, other: Workspace) -> bool:
+    """Whether an entry of this level, key and sequence comes before another."""
     if level != other.level:
         return level < other.level  # type: ignore[no-any-return]
     return key < other.key or (key == other.key and sequence < other.sequence)  # type: ignore[no-any-return]
 
 
 @jitted
-def _move(ws: Workspace, source: int, target: int) -> None:
+def move(ws: Workspace, source: int, target: int) -> None:
+    """Copy an entry to another place."""
     a, b = entry_at(ws, source), entry_at(ws, target)
     b.level, b.key, b.sequence, b.node = a.level, a.key, a.sequence, a.node
 
@@ -82,7 +84,7 @@ def strike(ws: Workspace, i: int) -> None:
     """Take out entry i."""
     ws.entries -= 1
     for j in range(i, ws.entries):
-        _move(ws, j + 1, j)
+        move(ws, j + 1, j)
 
 
 @jitted

@@ -6,11 +6,11 @@ three parts, by what they read:
 * what stays while a sub-job waits is computed once, as it becomes ready;
 * the terms that time moves at the same speed for all (time left, laxity, age, rest) are one number per sub-job, as of
   time 0; only differences matter for the order. Mean isolated time divides them anew at every instant;
-* ratios to the time left, and to what lies ahead, are computed for what has just become ready and for TURNS others
-  at a time. With up to TURNS + 1 waiting sub-jobs nothing is ever older than the instant.
+* ratios to the time left, and to what lies ahead, are computed for what has just become ready, and after every
+  second layer end for one other, in turn.
 
 A sub-job that was held is tried again on its next turn, or once as much demand has gone as its margin was short of.
-Accelerators of one type are looked at together. Indicators of promises stay as they are in the snapshot.
+Accelerators of one type are looked at together, and busy ones where none of their type is idle. Indicators of promises stay as they are in the snapshot.
 
 Does badly with dozens of waiting sub-jobs: most ratios are then some layer ends old. Networks and trees are not
 followed at all.
@@ -40,9 +40,12 @@ from eunomia.inference.kernel.memory import (
     waiting_at,
 )
 from eunomia.inference.kernel.placement import refresh_types
+from eunomia.inference.lookahead.agenda import goes_before, move
 from eunomia.inference.lookahead.memory import (
     Workspace,
+    ahead_at,
     asked_at,
+    entry_at,
     fixed_at,
     lane_demand_of,
     planned_at,
@@ -57,7 +60,6 @@ from eunomia.learning.observation.sharing import CUT, EVEN, OTHERS_LOSS, OWN_LOS
 from eunomia.learning.observation.sharing import describe_share, lost_work
 from eunomia.learning.policy.decide import ANY_IDLE, EFT_CA, TRIED
 
-TURNS = 2
 RELIEF = 1.3  # of the start margin, per share of B that is free again
 
 # Places in the weights that rollouts read.
@@ -110,23 +112,21 @@ def _enter(ws: Workspace, k: Kernel, node: int) -> None:
         _ask(ws, k, node, slot)
     bandwidth, iso_s = weight_at(ws, BANDWIDTH).value, max(facts.iso_best_s, TINY_S)
     due_s, work_s = min(facts.deadline_s, now_s + f.FAR * iso_s), max(facts.work_best_s, TINY_S)
-    bytes_s = facts.bytes_left / bandwidth
+    bytes_s, ahead = facts.bytes_left / bandwidth, ahead_at(ws, facts.row)
     mine.due_s, mine.path_s, mine.work_s, mine.bytes_s = due_s, facts.path_best_s, work_s, bytes_s
     mine.iso_s, mine.layer_s, mine.last_s = iso_s, iso_s / facts.layers_total, facts.last_run_s
-    mine.log_work, mine.log_cost = math.log(work_s), math.log(work_s + bytes_s * k.num_lanes)
-    mine.intensity = min(4.0, bytes_s / work_s)
+    mine.log_work, mine.log_cost = ahead.log_work, ahead.log_cost
     mine.linear_s = (
         _score(ws, f.TIME_LEFT) * due_s + _score(ws, f.LAXITY) * (due_s - facts.path_best_s)
         + _score(ws, f.WORK) * work_s + _score(ws, f.BYTES) * bytes_s
         - _score(ws, f.AGE) * facts.arrival_s - _score(ws, f.RESTED) * facts.last_run_s
     )  # fmt: skip
     started = 1.0 if facts.attained_s > 0.0 else 0.0
-    mine.fixed = (
-        asked.score + _score(ws, f.DONE) * clip(1.0 - work_s / iso_s, 0.0, 1.0)
-        + _score(ws, f.INTENSITY) * mine.intensity + _score(ws, f.STARTED) * started
-    )  # fmt: skip
-    mine.fixed_margin = asked.margin + _margin(ws, f.INTENSITY) * mine.intensity
-    mine.level, mine.passed, mine.held, mine.crowded = planned_at(ws, facts.request).value, -1, 0, 0
+    mine.fixed = asked.score + ahead.score + _score(ws, f.STARTED) * started
+    mine.fixed_margin = asked.margin + ahead.margin
+    mine.level, mine.counts, mine.held, mine.crowded = planned_at(ws, facts.request).value, 1, 0, 0
+    if node_at(k, node).next >= 0:
+        standing_at(ws, node_at(k, node).next).counts = 0  # the latest sub-job stands for the request
 
 
 @jitted
@@ -134,9 +134,7 @@ def _survey(ws: Workspace, k: Kernel, idle: int, share: float) -> None:
     """Means over what waits, and the terms of the start margin that depend on them alone."""
     iso_s, layer_s, work_s, bytes_s, slack_s, crowded, count = 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0
     for i in range(k.num_waiting):
-        node = waiting_at(k, i).value
-        mine = standing_at(ws, node)
-        mine.counts = 1 if slot_at(k, node_at(k, node).slot).first_waiting == node else 0
+        mine = standing_at(ws, waiting_at(k, i).value)
         if mine.counts == 1:
             count += 1
             iso_s, layer_s = iso_s + mine.iso_s, layer_s + mine.layer_s
@@ -205,25 +203,37 @@ def _renew(ws: Workspace, k: Kernel, node: int) -> None:
 
 
 @jitted
-def _first(ws: Workspace, k: Kernel) -> int:
-    """The waiting sub-job that is next in order in this pass; -1 = none is left."""
-    best, best_level, best_value, inverse = -1, 0, 0.0, 1.0 / ws.scale_s
+def _candidates(ws: Workspace, k: Kernel, share: float) -> int:
+    """Enter into the agenda what may start now; returns how many are certain to be held again."""
+    ws.entries, held, inverse = 0, 0, 1.0 / ws.scale_s
     for i in range(k.num_waiting):
         node = waiting_at(k, i).value
         mine = standing_at(ws, node)
-        if mine.passed == ws.passes:
-            continue
-        value = mine.linear_s * inverse + mine.score
-        if best >= 0:
-            if mine.level != best_level:
-                if mine.level > best_level:
-                    continue
-            elif value < best_value or (
-                value == best_value and node_at(k, node).sequence > node_at(k, best).sequence
-            ):
+        if mine.held == 1 and k.num_running > 0:
+            if mine.held_margin + RELIEF * max(0.0, mine.held_share - share) < 0.0:
+                held += 1
                 continue
-        best, best_level, best_value = node, mine.level, value
-    return best
+        entry = entry_at(ws, ws.entries)
+        entry.level, entry.key, entry.node = mine.level, -(mine.linear_s * inverse + mine.score), node
+        entry.sequence = node_at(k, node).sequence
+        ws.entries += 1
+    return held
+
+
+@jitted
+def _first(ws: Workspace) -> int:
+    """Take the first sub-job out of the agenda; -1 = none is left."""
+    if ws.entries == 0:
+        return -1
+    first = 0
+    for i in range(1, ws.entries):
+        entry = entry_at(ws, i)
+        if goes_before(entry.level, entry.key, entry.sequence, entry_at(ws, first)):
+            first = i
+    node = entry_at(ws, first).node
+    ws.entries -= 1
+    move(ws, ws.entries, first)
+    return node  # type: ignore[no-any-return]
 
 
 @jitted
@@ -250,9 +260,9 @@ def _place(ws: Workspace, k: Kernel, node: int, demand: float) -> tuple[int, flo
             soonest_s = min(soonest_s, (free_s + c_s) * slow)
     laxity_s, soon = mine.due_s - system_of(k).now_s - mine.path_s, 1.0 / soonest_s
     chosen, best, best_idle, margin = -1, np.inf, False, 0.0
-    for twice in range(2 * types):
-        kind, idle = twice >> 1, twice & 1 == 0
+    for kind in range(types):
         record, cost, fixed = type_at(k, kind), cost_at(k, first + kind), fixed_at(ws, first + kind)
+        idle = record.idle >= 0
         s = _of_type(k, kind, node) if idle else record.busy
         if s < 0 or cost.estimate_s == np.inf or (place == ANY_IDLE and not idle):
             continue
@@ -326,7 +336,7 @@ def _demand(k: Kernel) -> float:
 def _look(ws: Workspace, k: Kernel) -> None:
     """Enter what has just become ready, and bring up to date what is due."""
     if ws.opened == 0:
-        ws.opened, ws.passes, ws.turn = 1, 0, 0
+        ws.opened, ws.turn = 1, 0
         ws.scale_s = model_at(k, slot_at(k, node_at(k, waiting_at(k, 0).value).slot).model).iso_best_s
         for i in range(k.num_waiting):
             _enter(ws, k, waiting_at(k, i).value)
@@ -344,31 +354,27 @@ def follow_learned(ws, k):  # type: ignore[no-untyped-def]
         return 0
     _look(ws, k)
     idle, now_s, bandwidth = k.num_lanes - k.num_running, system_of(k).now_s, weight_at(ws, BANDWIDTH).value
-    demand, held, starts = _demand(k), 0, 0
+    demand, starts = _demand(k), 0
     _survey(ws, k, idle, demand / bandwidth)
     for i in range(k.num_fresh):
         if node_at(k, fresh_at(k, i).value).state == WAITING:
             _renew(ws, k, fresh_at(k, i).value)
     k.num_fresh = 0
-    for _ in range(min(TURNS, k.num_waiting)):
+    if k.events & 1 == 0:
         ws.turn = ws.turn + 1 if ws.turn + 1 < k.num_waiting else 0
         _renew(ws, k, waiting_at(k, ws.turn).value)
-    refresh_types(k)
-    ws.passes += 1
+    held, stale = _candidates(ws, k, demand / bandwidth), True
     while idle > 0 and held < TRIED:
-        node = _first(ws, k)
+        node = _first(ws)
         if node < 0:
             break
-        mine = standing_at(ws, node)
-        mine.passed = ws.passes
-        share = demand / bandwidth
-        if mine.held == 1 and k.num_running > 0:
-            if mine.held_margin + RELIEF * max(0.0, mine.held_share - share) < 0.0:
-                held += 1
-                continue
+        if stale:
+            refresh_types(k)
+            stale = False
         s, margin = _place(ws, k, node, demand)
         if s < 0:
             continue
+        mine, share = standing_at(ws, node), demand / bandwidth
         extra = cost_at(k, facts_at(k, node).row * k.num_types + lane_at(k, s).type).estimate_demand
         margin += ws.overall - share + mine.margin + _price(ws, k, demand, extra)
         if not margin >= 0.0 and k.num_running > 0:
@@ -376,10 +382,14 @@ def follow_learned(ws, k):  # type: ignore[no-untyped-def]
             held += 1
             continue
         start_layer(k, node, s, now_s, 0)
+        following = slot_at(k, node_at(k, node).slot).first_waiting
+        if following >= 0:
+            standing_at(ws, following).counts = 1
         if ws.price_per_s > 0.0:
             ws.loss += ws.price_per_s * share_s(k, s)
         starts += 1
         idle -= 1
-        demand = _demand(k)
-        refresh_types(k)
+        demand += extra
+        stale = True
+    ws.entries = 0
     return starts

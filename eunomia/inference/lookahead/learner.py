@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 from numba import types
@@ -20,7 +21,7 @@ from eunomia.inference.lookahead.learned_choice import choose_by_learned_plan
 from eunomia.inference.lookahead.memory import ARRAYS, WORKSPACE_TYPE
 from eunomia.inference.problem import Problem
 from eunomia.learning.observation.compiled import TINY_S
-from eunomia.learning.observation.table import DEMAND, GAP, NEEDY_SIZE, SLOWER, START_JOB
+from eunomia.learning.observation.table import DEMAND, DONE, GAP, INTENSITY, NEEDY_SIZE, SLOWER, START_JOB
 from eunomia.learning.policy import weights as block
 from eunomia.learning.policy.learned import FOLDERS, LearnedPolicy
 from eunomia.learning.policy.weights import Weights
@@ -57,6 +58,7 @@ class Followed:
         made["weights"] = np.zeros(at.SIZE, ARRAYS["weights"])
         made["weights"]["value"] = _constants(self.policy, bandwidth)
         made["fixed"] = _fixed(self.policy.weights, problem, bandwidth)
+        made["ahead"] = _ahead(made["weights"]["value"], problem, bandwidth)
         return made
 
 
@@ -85,6 +87,21 @@ def _fixed(w: Weights, problem: Problem, bandwidth: float) -> Records:
     for name, weights in (("place", w.pair), ("start", w.start)):
         made[name] = weights[SLOWER] * slower + weights[DEMAND] * share
     return made.reshape(-1)
+
+
+def _ahead(weights: Floats, problem: Problem, bandwidth: float) -> Records:
+    """What a request has before it at every layer, if layers end in order."""
+    graph, lanes = problem.graph, len(problem.type_of)
+    made = np.zeros(len(graph.best_s), ARRAYS["ahead"])
+    for first, end in pairwise(graph.offset.tolist()):
+        rows = slice(first, end)
+        work_s = np.maximum(np.cumsum(graph.best_s[rows][::-1])[::-1], TINY_S)
+        bytes_s = np.cumsum(graph.row_bytes[rows][::-1])[::-1] / bandwidth
+        intensity, done = np.minimum(4.0, bytes_s / work_s), 1.0 - work_s / work_s[:1]
+        made["log_work"][rows], made["log_cost"][rows] = np.log(work_s), np.log(work_s + bytes_s * lanes)
+        made["score"][rows] = weights[at.SCORE_AT + INTENSITY] * intensity + weights[at.SCORE_AT + DONE] * done
+        made["margin"][rows] = weights[at.MARGIN_AT + INTENSITY] * intensity
+    return made
 
 
 @cache

@@ -81,7 +81,6 @@ STANDING = np.dtype(  # of a waiting sub-job, as a learned policy sees it
         ("last_s", "f8"),  # end of its last layer
         ("log_work", "f8"),
         ("log_cost", "f8"),
-        ("intensity", "f8"),
         ("linear_s", "f8"),  # terms of the score that are divided by the mean isolated time, as of time 0
         ("fixed", "f8"),  # terms of the score that stay while it waits
         ("fixed_margin", "f8"),  # terms of the start margin that stay while it waits
@@ -92,8 +91,7 @@ STANDING = np.dtype(  # of a waiting sub-job, as a learned policy sees it
         ("inverse_s", "f8"),  # 1 / (work + layer)
         ("crowded", "i8"),
         # as of now
-        ("counts", "i8"),  # it stands for its request
-        ("passed", "i8"),  # the last pass that looked at it
+        ("counts", "i8"),  # 1 = it stands for its request
         ("held", "i8"),  # it was held since its last turn
         ("held_margin", "f8"),  # the start margin then
         ("held_share", "f8"),  # demand over bandwidth then
@@ -103,6 +101,9 @@ STANDING = np.dtype(  # of a waiting sub-job, as a learned policy sees it
 
 FIXED = np.dtype(  # terms of one layer on one accelerator type that never change
     [("place", "f8"), ("start", "f8")], align=True
+)
+AHEAD = np.dtype(  # of one layer, with all after it still to come: logarithms of work and cost, and terms of both
+    [("log_work", "f8"), ("log_cost", "f8"), ("score", "f8"), ("margin", "f8")], align=True
 )
 NUMBER = np.dtype([("value", "f8")])
 
@@ -116,6 +117,7 @@ ARRAYS: dict[str, np.dtype[np.void]] = {
     "asked": ASKED,  # (slots,)
     "standing": STANDING,  # (nodes,)
     "fixed": FIXED,  # (layers of all models, types)
+    "ahead": AHEAD,  # (layers of all models,)
     "weights": NUMBER,  # learned.py
     "lane_demand": NUMBER,  # (accelerators,) scratch
     "rates": NUMBER,  # (accelerators + 1,) scratch
@@ -175,7 +177,6 @@ WORKSPACE = np.dtype(
         ("hopeless_iso_s", "f8"),  # their isolated times, and mean layers, summed
         ("hopeless_layer_s", "f8"),
         ("opened", "i8"),  # the learned policy has looked at what waits in this rollout
-        ("passes", "i8"),  # decisions of the learned policy in this rollout
         ("turn", "i8"),  # whose terms are computed anew next
         ("scale_s", "f8"),  # mean isolated time of what waits
         ("layer_s", "f8"),  # mean layer of what waits
@@ -210,6 +211,7 @@ entry_at = _at("agenda")
 asked_at = _at("asked")
 standing_at = _at("standing")
 fixed_at = _at("fixed")
+ahead_at = _at("ahead")
 weight_at = _at("weights")
 lane_demand_of = array_of(WORKSPACE, "lane_demand", NUMBER, np.float64)
 rates_of = array_of(WORKSPACE, "rates", NUMBER, np.float64)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from eunomia.contract.rows import System
+from eunomia.contract.rows import Ready, Rows, System
+from eunomia.inference.kernel.facts import is_late
 from eunomia.inference.kernel.greedy import place_over_view
 from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.memory import facts_at, lane_at
 from eunomia.inference.lookahead.deliberate import deliberate
 from eunomia.inference.lookahead.futures import count_arrivals
 from eunomia.inference.lookahead.keys import order_key
@@ -13,6 +15,7 @@ from eunomia.inference.lookahead.memory import (
     NORMAL,
     Workspace,
     level_at,
+    live_of,
     planned_at,
     rule_at,
     workspace_of,
@@ -50,11 +53,26 @@ def _install(ws: Workspace) -> None:
         level_at(ws, request).value = planned_at(ws, request).value
 
 
+@jitted
+def refuses(ws: Workspace, ready: Rows[Ready]) -> bool:
+    """Whether hopeless requests are to wait: where they are refused, as long as another can still be on time."""
+    if ws.refuse == 0:
+        return False
+    for i in range(len(ready)):
+        if ready[i].late == 0:
+            return True
+    live = live_of(ws)
+    for s in range(live.num_lanes):
+        if lane_at(live, s).node >= 0 and not is_late(facts_at(live, lane_at(live, s).node), lane_at(live, s).start_s):
+            return True
+    return False
+
+
 def choose_by_plan(ready, latency_s, demand, energy, accelerators, system, answer, priority):  # type: ignore[no-untyped-def]
     """The first sub-job of the plan that is given an idle accelerator; without an engine, the base rule's."""
     if len(ready) == 0:
         return 0
-    planned = system.block_bytes[BLOCK] > 0  # an engine is behind the View
+    planned, refused = system.block_bytes[BLOCK] > 0, False  # an engine is behind the View
     order, place = int(system.parameters[0]), int(system.parameters[1])
     feasible, gate = system.parameters[2] == 1.0, system.parameters[3]
     if planned:
@@ -62,11 +80,14 @@ def choose_by_plan(ready, latency_s, demand, energy, accelerators, system, answe
         refresh_plan(ws, system)
         rule = rule_at(ws, ws.rule)
         order, place, feasible, gate = rule.order, rule.place, rule.feasible == 1, rule.gate
+        refused = refuses(ws, ready)
     if system.demand_bytes_s > gate * system.bandwidth_bytes_s:
         return 0
     tiered = feasible or system.late_last == 1
     best, best_s, best_late, best_level, best_key = -1, -1, 0, 0, 0.0
     for i in range(len(ready)):
+        if refused and ready[i].late == 1:
+            continue
         late = ready[i].late if tiered else 0
         level = level_at(workspace_of(system), ready[i].request).value if planned else NORMAL
         key = order_key(order, ready[i], system)

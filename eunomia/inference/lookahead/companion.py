@@ -38,6 +38,7 @@ class Settings:
     margin: float = 0.0
     futures: int = 0
     singles: bool = True
+    refuse: bool = False
     charged: bool = False
     slice_rollouts: float = 3.0
     unit_s: float = 1.25e-7

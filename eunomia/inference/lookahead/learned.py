@@ -124,9 +124,10 @@ def _enter(ws: Workspace, k: Kernel, node: int) -> None:
     started = 1.0 if facts.attained_s > 0.0 else 0.0
     mine.fixed = asked.score + ahead.score + _score(ws, f.STARTED) * started
     mine.fixed_margin = asked.margin + ahead.margin
-    mine.level, mine.counts, mine.held, mine.crowded = planned_at(ws, facts.request).value, 1, 0, 0
+    mine.level, mine.held, mine.crowded = planned_at(ws, facts.request).value, 0, 0
+    mine.counts = 1 if slot_at(k, slot).first_waiting == node else 0  # the latest sub-job stands for the request
     if node_at(k, node).next >= 0:
-        standing_at(ws, node_at(k, node).next).counts = 0  # the latest sub-job stands for the request
+        standing_at(ws, node_at(k, node).next).counts = 0
 
 
 @jitted
@@ -351,6 +352,7 @@ def _look(ws: Workspace, k: Kernel) -> None:
 def follow_learned(ws, k):  # type: ignore[no-untyped-def]
     """Decisions of one instant of a rollout, after hopeless requests were given up; returns the number of starts."""
     if k.num_waiting == 0:
+        k.num_fresh = 0  # given up at once
         return 0
     _look(ws, k)
     idle, now_s, bandwidth = k.num_lanes - k.num_running, system_of(k).now_s, weight_at(ws, BANDWIDTH).value

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from eunomia.inference.lookahead.choose import choose_by_plan, refresh_plan
+from eunomia.inference.lookahead.choose import choose_by_plan, refresh_plan, refuses
 from eunomia.inference.lookahead.memory import BLOCK, level_at, rule_at, workspace_of
 from eunomia.inference.kernel.jit import jitted
-from eunomia.learning.policy.decide import already_decided, decide, decide_in_tiers, set_tiers, weights_of
+from eunomia.learning.policy.decide import CLOSED, already_decided, decide, decide_in_tiers, set_tiers, weights_of
 
 LEVELS = 3  # per tier: first, normal, last
 
@@ -28,6 +28,9 @@ def choose_by_learned_plan(ready, latency_s, demand, energy, accelerators, syste
         return 0
     tier = np.empty(len(ready), np.int64)
     set_tiers(ready, weights_of(system), system, tier)
+    refused = refuses(ws, ready)
     for i in range(len(ready)):
         tier[i] = LEVELS * tier[i] + level_at(ws, ready[i].request).value
+        if refused and ready[i].late == 1:
+            tier[i] = CLOSED
     return decide_in_tiers(ready, latency_s, demand, accelerators, system, tier, answer)

@@ -137,6 +137,7 @@ WORKSPACE = np.dtype(
         ("singles", "i8"),  # single candidates are tried
         ("objective", "i8"),
         ("learning", "i8"),  # estimates change
+        ("refuse", "i8"),  # hopeless requests wait while another can still be on time
         ("charged", "i8"),  # a standing plan; corrections take effect after the time that they took
         ("slice_rollouts", "f8"),  # length of a correction, in rollouts of the plan in force
         ("budget", "i8"),  # simulated layer ends per deliberation or slice; 0 = no limit

@@ -127,6 +127,7 @@ class Choices:
     margin: float = 0.3  # hits by which a change must be better
     futures: int = 0  # sampled futures per rollout; 0 = known requests alone
     singles: bool = True  # move single requests
+    refuse: bool = False  # hopeless requests wait until no other can be on time
     charge: bool = (
         False  # a standing plan, corrected in slices that take effect after the time that they took
     )
@@ -155,6 +156,7 @@ class Choices:
             margin=self.margin * unit,
             futures=self.futures,
             singles=self.singles,
+            refuse=self.refuse,
             charged=self.charge,
             slice_rollouts=self.slice_rollouts,
             unit_s=1e-6 / self.ends_per_us,

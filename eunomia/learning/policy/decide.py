@@ -38,6 +38,7 @@ ANY_IDLE, EFT, EFT_CA = range(len(at.PLACES))
 weights_of = block_of(SYSTEM, 0, np.float64)  # the policy's numbers, as weights.py lays them out
 NOW, STARTED, LEFT, FINISHED = range(4)  # places in system.memory: the last instant that was decided
 FIRST, USUAL, LAST = -1, 0, 1  # tiers
+CLOSED = 1 << 30  # what stands in this tier does not start
 
 
 class Scene(NamedTuple):
@@ -222,7 +223,7 @@ def _start_in_turn(
     """The pass over sub-jobs, by tier and score; returns the number of answers."""
     ready, latency_s, demand, accelerators, system, block, jobs, overall, layer_s = scene
     n, lanes = len(ready), len(accelerators)
-    open_, y, v = np.ones(n, np.bool_), np.zeros(N_PAIR), np.empty(N_SHARE)
+    open_, y, v = tier < CLOSED, np.zeros(N_PAIR), np.empty(N_SHARE)
     free_s, lane_demand, finish_s = np.empty(lanes), np.empty(lanes), np.empty(lanes)
     seen, rates = np.zeros(N_PAIR), np.empty(lanes + 1)
     idle = survey_lanes(accelerators, free_s, lane_demand)

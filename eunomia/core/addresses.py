@@ -22,6 +22,7 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba import config, from_dtype, types
 from numba.core.cgutils import if_unlikely, raw_memcpy
+from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
@@ -188,7 +189,7 @@ def call_at(layout: Layout, field: str) -> Function:
     return function  # type: ignore[no-any-return]
 
 
-def address_of(compiled: Any) -> int:
+def address_of(compiled: CPUDispatcher) -> int:
     """Where the machine code of a function stands that was compiled for one signature; it never moves."""
     (result,) = compiled.overloads.values()
     return int(result.library.get_pointer_to_function(result.fndesc.llvm_cfunc_wrapper_name))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from eunomia.contract.view import View
 from eunomia.learning.observation import table
 from eunomia.learning.observation.compiled import observe
-from eunomia.learning.observation.pairs import describe_pair, finish_times
+from eunomia.learning.observation.pairs import Offer, describe_pair, finish_times
 from eunomia.learning.observation.plain import observe as observe_plainly
 from eunomia.learning.observation.plain import pair_features
 from tests.inference.policies.views import job, make_view
@@ -19,7 +19,7 @@ TIMES = st.floats(0.01, 50.0)
 def compiled(view: View) -> tuple[np.ndarray, np.ndarray, float]:
     """What the policy sees inside the event loop."""
     jobs, overall = np.full((len(view), len(table.JOB)), np.nan), np.full(len(table.GLOBAL), np.nan)
-    layer_s = observe(view.ready, view.accelerators, view.system, jobs, overall)
+    layer_s = observe(view.ready, view.accelerators, view.system, jobs, overall, True, True)
     return jobs, overall, layer_s
 
 
@@ -84,10 +84,16 @@ def test_pair_features_agree(view: View, running: float) -> None:
         least_s, soonest_s = finish_times(view.latency_s[i], free_s, max(1.0, running / bandwidth), finish_s)
         for s in range(lanes):
             found = np.full(len(table.PAIR), np.nan)
-            describe_pair(
-                view.ready[i], view.latency_s[i, s], finish_s[s], least_s, soonest_s, view.demand_bytes_s[i, s],
-                running, layer_s, view.accelerators[s]["last_request"], view.system, found,
-            )  # fmt: skip
+            offer = Offer(
+                view.latency_s[i, s],
+                finish_s[s],
+                least_s,
+                soonest_s,
+                view.demand_bytes_s[i, s],
+                running,
+                layer_s,
+            )
+            describe_pair(view.ready[i], offer, view.accelerators[s]["last_request"], view.system, found)
             np.testing.assert_allclose(found, expected[s], rtol=1e-9, atol=1e-9)
 
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from eunomia.contract.contention import CONTENTION
 from eunomia.contract.contention.model import Demand
-from eunomia.learning.observation import sharing, table
+from eunomia.inference.policies import sharing
+from eunomia.learning.observation import table
 from eunomia.learning.policy.learned import WITHOUT_SHARING
 
 DEMANDS = st.lists(st.one_of(st.just(0.0), st.floats(0.01, 8.0)), min_size=1, max_size=8)

@@ -63,7 +63,9 @@ def refuses(ws: Workspace, ready: Rows[Ready]) -> bool:
             return True
     live = live_of(ws)
     for s in range(live.num_lanes):
-        if lane_at(live, s).node >= 0 and not is_late(facts_at(live, lane_at(live, s).node), lane_at(live, s).start_s):
+        if lane_at(live, s).node >= 0 and not is_late(
+            facts_at(live, lane_at(live, s).node), lane_at(live, s).start_s
+        ):
             return True
     return False
 

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.lookahead.choose import choose_by_plan, refresh_plan, refuses
 from eunomia.inference.lookahead.memory import BLOCK, level_at, rule_at, workspace_of
-from eunomia.inference.kernel.jit import jitted
-from eunomia.learning.policy.decide import CLOSED, already_decided, decide, decide_in_tiers, set_tiers, weights_of
+from eunomia.learning.policy.decide import (
+    CLOSED,
+    already_decided,
+    decide,
+    decide_in_tiers,
+    set_tiers,
+    weights_of,
+)
 
 LEVELS = 3  # per tier: first, normal, last
 
@@ -19,11 +26,11 @@ def choose_by_learned_plan(ready, latency_s, demand, energy, accelerators, syste
     if len(ready) == 0:
         return 0
     if system.block_bytes[BLOCK] == 0:
-        return _by_policy(ready, latency_s, demand, energy, accelerators, system, answer, priority)
+        return _by_policy(ready, latency_s, demand, energy, accelerators, system, answer, priority)  # type: ignore[no-untyped-call]
     ws = workspace_of(system)
     refresh_plan(ws, system)
     if rule_at(ws, ws.rule).learned == 0:
-        return _by_rule(ready, latency_s, demand, energy, accelerators, system, answer, priority)
+        return _by_rule(ready, latency_s, demand, energy, accelerators, system, answer, priority)  # type: ignore[no-untyped-call]
     if already_decided(ready, system):
         return 0
     tier = np.empty(len(ready), np.int64)

@@ -16,7 +16,8 @@ from eunomia.core.errors import PolicyError
 from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.memory import KERNEL_TYPE
 from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE
-from eunomia.inference.lookahead import learned as at
+from eunomia.inference.lookahead import learned_terms as at
+from eunomia.inference.lookahead.learned import follow_learned
 from eunomia.inference.lookahead.learned_choice import choose_by_learned_plan
 from eunomia.inference.lookahead.memory import ARRAYS, WORKSPACE_TYPE
 from eunomia.inference.problem import Problem
@@ -25,6 +26,7 @@ from eunomia.learning.observation.table import DEMAND, DONE, GAP, INTENSITY, NEE
 from eunomia.learning.policy import weights as block
 from eunomia.learning.policy.learned import FOLDERS, LearnedPolicy
 from eunomia.learning.policy.weights import Weights
+
 
 @dataclass(frozen=True)
 class Followed:
@@ -36,7 +38,7 @@ class Followed:
         if self.policy.weights.kind != "linear":
             raise PolicyError(
                 f"lookahead cannot follow the learned policy '{self.policy.name}': it holds a "
-                f"{self.policy.weights.kind} network, and rollouts follow linear ones; train it with kind = \"linear\""
+                f'{self.policy.weights.kind} network, and rollouts follow linear ones; train it with kind = "linear"'
             )
 
     @property
@@ -99,7 +101,9 @@ def _ahead(weights: Floats, problem: Problem, bandwidth: float) -> Records:
         bytes_s = np.cumsum(graph.row_bytes[rows][::-1])[::-1] / bandwidth
         intensity, done = np.minimum(4.0, bytes_s / work_s), 1.0 - work_s / work_s[:1]
         made["log_work"][rows], made["log_cost"][rows] = np.log(work_s), np.log(work_s + bytes_s * lanes)
-        made["score"][rows] = weights[at.SCORE_AT + INTENSITY] * intensity + weights[at.SCORE_AT + DONE] * done
+        made["score"][rows] = (
+            weights[at.SCORE_AT + INTENSITY] * intensity + weights[at.SCORE_AT + DONE] * done
+        )
         made["margin"][rows] = weights[at.MARGIN_AT + INTENSITY] * intensity
     return made
 
@@ -108,7 +112,7 @@ def _ahead(weights: Floats, problem: Problem, bandwidth: float) -> Records:
 def learner_address() -> int:
     """Where the machine code that follows a learned policy stands."""
     signature = types.int64(WORKSPACE_TYPE, KERNEL_TYPE)
-    return address_of(compile_cached(at.follow_learned, signature, "learned rollouts", *_folders()))
+    return address_of(compile_cached(follow_learned, signature, "learned rollouts", *_folders()))
 
 
 @cache

@@ -102,8 +102,10 @@ STANDING = np.dtype(  # of a waiting sub-job, as a learned policy sees it
 FIXED = np.dtype(  # terms of one layer on one accelerator type that never change
     [("place", "f8"), ("start", "f8")], align=True
 )
-AHEAD = np.dtype(  # of one layer, with all after it still to come: logarithms of work and cost, and terms of both
-    [("log_work", "f8"), ("log_cost", "f8"), ("score", "f8"), ("margin", "f8")], align=True
+AHEAD = (
+    np.dtype(  # of one layer, with all after it still to come: logarithms of work and cost, and terms of both
+        [("log_work", "f8"), ("log_cost", "f8"), ("score", "f8"), ("margin", "f8")], align=True
+    )
 )
 NUMBER = np.dtype([("value", "f8")])
 

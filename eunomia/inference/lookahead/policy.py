@@ -79,7 +79,7 @@ class Lookahead:
     def attach(self, engine: Begun) -> Companion:
         """Memory for one run of one engine; called when the run begins."""
         if self.learner is not None:
-            self.learner.policy.attach(engine)
+            self.learner.policy.share(engine.problem.contention)
         rules = tuple(rule if isinstance(rule, Greedy) else None for rule in self.portfolio)
         return attach(engine, self.settings, rules, self.learner)
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from eunomia.contract.view import Assign, View
 from eunomia.core.arrays import Flags, Floats, Ints
+from eunomia.inference.policies.sharing import PROPORTIONAL, describe_share, lost_work
 from eunomia.learning.distill.inputs import NAMES
 from eunomia.learning.observation.plain import observe, pair_features
-from eunomia.learning.observation.sharing import PROPORTIONAL, describe_share, lost_work
 from eunomia.learning.observation.table import JOB
 from eunomia.learning.policy.decide import TRIED
 from eunomia.learning.policy.trees import GLOBAL_AT, PAIR_AT, SHARE_AT

@@ -21,7 +21,7 @@ from eunomia.inference.kernel.signatures import DECIDE_TYPE, KEY_TYPE
 from eunomia.learning import rewards
 from eunomia.learning.observation.compiled import observe
 from eunomia.learning.observation.groups import by_deadline
-from eunomia.learning.observation.pairs import describe_pair, finish_times
+from eunomia.learning.observation.pairs import Offer, describe_pair, finish_times
 from eunomia.learning.observation.table import CROWDED, JOB, LAXITY_RATIO
 
 Marks = npt.NDArray[np.uint8]
@@ -116,7 +116,7 @@ def _observe(k: Record, e: int, to: Shown) -> None:
     ready, system = memory.shown_of(k, shown), memory.system_of(k)
     accelerators = memory.accelerators_of(k, lanes)
     whole, order = np.empty((shown, N_JOB)), np.empty(shown, np.int64)
-    layer_s = observe(ready, accelerators, system, whole, to.overall[e])
+    layer_s = observe(ready, accelerators, system, whole, to.overall[e], True, True)
     by_deadline(ready, order)
     free_s, latency_s = np.empty(lanes), np.empty(lanes)
     for s in range(lanes):
@@ -132,11 +132,10 @@ def _observe(k: Record, e: int, to: Shown) -> None:
         for s in range(lanes):
             if latency_s[s] < np.inf:
                 to.can[e, n, s] = True
-                describe_pair(
-                    memory.shown_at(k, i), latency_s[s], finish_s[s], least_s, soonest_s,
-                    memory.view_demand_at(k, i * lanes + s).value, system.demand_bytes_s, layer_s,
-                    accelerators[s].last_request, system, to.pairs[e, n, s],
-                )  # fmt: skip
+                demand, running = memory.view_demand_at(k, i * lanes + s).value, system.demand_bytes_s
+                offer = Offer(latency_s[s], finish_s[s], least_s, soonest_s, demand, running, layer_s)
+                last = accelerators[s].last_request
+                describe_pair(memory.shown_at(k, i), offer, last, system, to.pairs[e, n, s])
 
 
 @jitted

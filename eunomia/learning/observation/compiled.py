@@ -75,16 +75,19 @@ def _describe(
     x[f.SJF_BYTES_PRESSURE] = _pressure(group[g.AHEAD_SJF_BYTES] / bandwidth, laxity_s, layer_s)
     x[f.EDF_BYTES_PRESSURE] = _pressure(group[g.AHEAD_EDF_BYTES] / bandwidth, laxity_s, layer_s)
     x[f.DONE] = clip(1.0 - job.work_best_s / max(job.iso_best_s, TINY_S), 0.0, 1.0)
-    x[f.TIGHTNESS] = clip(
-        math.log(max(job.deadline_s - job.arrival_s, TINY_S) / max(job.iso_best_s, TINY_S)), -2.0, 4.0
-    )
     x[f.INTENSITY] = min(4.0, bytes_s / work_s)
-    x[f.SIZE] = clip(math.log(work_s / scale_s), -4.0, 4.0)
-    x[f.COST] = clip(math.log((work_s + bytes_s * lanes) / scale_s), -4.0, 4.0)
     x[f.RESTED] = min(4.0, (now_s - job.last_run_s) / scale_s)
     x[f.STARTED] = 1.0 if job.attained_s > 0.0 else 0.0
-    x[f.WHOLE] = clip(math.log(max(job.iso_best_s, TINY_S) / scale_s), -4.0, 4.0)
-    promise(job, x, scale_s)
+
+
+@jitted
+def _logarithms(job: Record, x: Floats, scale_s: float, lanes: int, bandwidth: float) -> None:
+    """The features that are logarithms, but for those of promises."""
+    iso_s, work_s = max(job.iso_best_s, TINY_S), max(job.work_best_s, TINY_S)
+    x[f.TIGHTNESS] = clip(math.log(max(job.deadline_s - job.arrival_s, TINY_S) / iso_s), -2.0, 4.0)
+    x[f.SIZE] = clip(math.log(work_s / scale_s), -4.0, 4.0)
+    x[f.COST] = clip(math.log((work_s + job.bytes_left / bandwidth * lanes) / scale_s), -4.0, 4.0)
+    x[f.WHOLE] = clip(math.log(iso_s / scale_s), -4.0, 4.0)
 
 
 @jitted
@@ -122,10 +125,19 @@ def _survey(
 
 
 @jitted
-def observe(ready: Record, accelerators: Record, system: Record, jobs: Floats, overall: Floats) -> float:
+def observe(
+    ready: Record,
+    accelerators: Record,
+    system: Record,
+    jobs: Floats,
+    overall: Floats,
+    logs: bool,
+    promises: bool,
+) -> float:
     """Fill ``jobs`` (n, JOB) and ``overall`` (GLOBAL,); returns layer, in seconds. n must be at least 1.
 
-    The same numbers whatever the order of the rows of ``ready``.
+    The same numbers whatever the order of the rows of ``ready``. Without ``logs``, logarithms stay as they are in
+    ``jobs``; without ``promises``, what promises add. Promises need logarithms.
     """
     n = len(ready)
     order, group_of = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -140,5 +152,9 @@ def observe(ready: Record, accelerators: Record, system: Record, jobs: Floats, o
     scale_s, layer_s = max(scale_s / count, TINY_S), max(layer_s / count, TINY_S)
     for i in range(n):
         _describe(ready[i], groups[group_of[i]], jobs[i], scale_s, layer_s, len(accelerators), system)
+        if logs:
+            _logarithms(ready[i], jobs[i], scale_s, len(accelerators), system.bandwidth_bytes_s)
+        if promises:
+            promise(ready[i], jobs[i], scale_s)
     _survey(groups, count, overall, scale_s, layer_s, accelerators, system)
     return layer_s

@@ -75,7 +75,16 @@ def sum_ahead(groups: Floats, count: int) -> None:
         if groups[g, LATE] == 0.0:
             work += groups[g, REMAINING]
             data += groups[g, VOLUME]
-    order = np.argsort(groups[:count, REMAINING], kind="mergesort")
+    order = np.empty(count, np.int64)
+    if count > 48:
+        order[:] = np.argsort(groups[:count, REMAINING], kind="mergesort")
+    else:
+        for g in range(count):
+            place = g
+            while place > 0 and groups[g, REMAINING] < groups[order[place - 1], REMAINING]:
+                order[place] = order[place - 1]
+                place -= 1
+            order[place] = g
     work, data, first = 0.0, 0.0, 0
     for n in range(count):
         g = order[n]

@@ -76,6 +76,10 @@ JOB = tuple(_JOB)
  BELOW, LOST, TARGET, FILLED, GAP_DEADLINE, WEIGHT, OWED, SPARE, SINKS, THIN, CLOSE, WHOLE, NEEDY_WHOLE,
  NEEDY_SIZE) = range(len(JOB))  # fmt: skip
 
+# What needs a logarithm, and what a promise adds: left out where nothing reads it. Promises need logarithms.
+PROMISED = (*range(GAP, WHOLE), NEEDY_WHOLE, NEEDY_SIZE)
+LOGARITHMS = (TIGHTNESS, SIZE, COST, WHOLE, *PROMISED)
+
 _PAIR = {
     "slower": "log of (time here / time on the fastest type)",  # log(c / least c)
     # min(4, finish / least finish - 1), finish = (time left of the running layer + c) max(1, D/B)
@@ -123,7 +127,7 @@ START_JOB = (
 START = (*PAIR, *GLOBAL, *(JOB[index] for index in START_JOB))
 
 # What the decision to start reads beside those: the price of the start, in the platform's own way of sharing
-# (observation/sharing.py). Rates are work per second, 1 for a layer that is alone; urgencies are taken to be equal.
+# (inference/policies/sharing.py). Rates are work per second, 1 for a layer that is alone; urgencies count as equal.
 _SHARE = {
     "own_loss": "share of its speed that the layer would lose",  # 1 - rate of the layer, once it runs
     # what it takes from the rates of those that run, their sum, clipped to +-4

@@ -22,10 +22,10 @@ from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Record
 from eunomia.inference.policies.reasons import KEPT, is_noting, note_hold, note_start, who_waits
+from eunomia.inference.policies.sharing import describe_share, lost_work
 from eunomia.learning.observation.compiled import observe
-from eunomia.learning.observation.pairs import describe_pair, finish_times
-from eunomia.learning.observation.sharing import describe_share, lost_work
-from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, SHARE, START_JOB
+from eunomia.learning.observation.pairs import Offer, describe_pair, finish_times, switches
+from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, SHARE, START_JOB, SWITCH
 from eunomia.learning.policy import weights as at
 from eunomia.learning.policy.guards import ALARMED, is_strange, note_ranges
 from eunomia.learning.policy.network import evaluate
@@ -98,13 +98,12 @@ def score_all(
 ) -> bool:
     """Scores and the network's share of start margins; False if some score is not a number."""
     kind = int(block[at.KIND])
-    for i in range(len(jobs)):
-        total = 0.0
-        for f in range(N_JOB):
-            weight = block[at.BASE + f] + block[at.JOB_AT + f] if learned else block[at.BASE + f]
-            if weight != 0.0:
-                total += weight * jobs[i, f]
-        score[i], margin[i] = total, 0.0
+    score[:], margin[:] = 0.0, 0.0
+    for f in range(N_JOB):
+        weight = block[at.BASE + f] + block[at.JOB_AT + f] if learned else block[at.BASE + f]
+        if weight != 0.0:
+            for i in range(len(jobs)):
+                score[i] += weight * jobs[i, f]
     if learned and kind == at.TREES:
         for i in range(len(jobs)):
             score[i] += ask_tree(block, ORDER_TREE, jobs[i], jobs[i], overall, jobs[i])
@@ -155,28 +154,30 @@ def place_job(
     bandwidth = system.bandwidth_bytes_s
     slow = max(1.0, running / bandwidth)
     least_s, soonest_s = finish_times(latency_s, free_s, slow, finish_s)
-    chosen, best, best_idle = -1, 0.0, False
+    chosen, best, best_idle, c_s, free, wanted, shared = -1, 0.0, False, -1.0, 0.0, 0.0, 0.0
     for s in range(len(free_s)):
         idle = free_s[s] == 0.0
         if latency_s[s] == np.inf or (block[at.PLACE] == ANY_IDLE and not idle):
             finish_s[s] = np.inf
             continue
-        value = finish_s[s]
-        if block[at.PLACE] == ANY_IDLE:
-            value = latency_s[s]
-        elif block[at.PLACE] == EFT_CA:
-            value = free_s[s] * slow + latency_s[s] * max(1.0, (running + demand[s]) / bandwidth)
+        if latency_s[s] != c_s or free_s[s] != free or demand[s] != wanted:  # unlike the one before
+            c_s, free, wanted, shared = latency_s[s], free_s[s], demand[s], finish_s[s]
+            if block[at.PLACE] == ANY_IDLE:
+                shared = c_s
+            elif block[at.PLACE] == EFT_CA:
+                shared = free * slow + c_s * max(1.0, (running + wanted) / bandwidth)
+            if learned:
+                offer = Offer(c_s, finish_s[s], least_s, soonest_s, wanted, running, layer_s)
+                describe_pair(job, offer, -1, system, seen)
+                shared = shared / soonest_s
+                for f in range(SWITCH):
+                    shared -= block[at.PAIR_AT + f] * seen[f]
+        value = shared
         if learned:
-            describe_pair(
-                job, latency_s[s], finish_s[s], least_s, soonest_s, demand[s], running, layer_s,
-                accelerators[s].last_request, system, seen,
-            )  # fmt: skip
-            value = value / soonest_s
+            seen[SWITCH] = switches(job, accelerators[s].last_request)
+            value -= block[at.PAIR_AT + SWITCH] * seen[SWITCH]
             if block[at.KIND] == at.TREES:
                 value -= ask_tree(block, PLACE_TREE, x, seen, overall, seen)
-            else:
-                for f in range(N_PAIR):
-                    value -= block[at.PAIR_AT + f] * seen[f]
         finish_s[s] = value
         if chosen < 0 or value < best or (value == best and idle and not best_idle):
             chosen, best, best_idle = s, value, idle
@@ -222,7 +223,7 @@ def _start_in_turn(
 ) -> int:
     """The pass over sub-jobs, by tier and score; returns the number of answers."""
     ready, latency_s, demand, accelerators, system, block, jobs, overall, layer_s = scene
-    n, lanes = len(ready), len(accelerators)
+    lanes = len(accelerators)
     open_, y, v = tier < CLOSED, np.zeros(N_PAIR), np.empty(N_SHARE)
     free_s, lane_demand, finish_s = np.empty(lanes), np.empty(lanes), np.empty(lanes)
     seen, rates = np.zeros(N_PAIR), np.empty(lanes + 1)
@@ -298,8 +299,9 @@ def decide_in_tiers(
         system.bandwidth_bytes_s = np.inf  # no layer slows another: there is nothing to save
     counters = block[at.COUNTERS :]
     counters[at.DECISIONS] += 1.0
-    jobs, overall, score, margin = np.empty((n, N_JOB)), np.empty(N_GLOBAL), np.empty(n), np.empty(n)
-    layer_s = observe(ready, accelerators, system, jobs, overall)
+    jobs, overall, score, margin = np.zeros((n, N_JOB)), np.empty(N_GLOBAL), np.empty(n), np.empty(n)
+    logs, promises = block[at.LOGS] == 1.0, block[at.PROMISES] == 1.0
+    layer_s = observe(ready, accelerators, system, jobs, overall, logs, promises)
     scene = Scene(ready, latency_s, demand, accelerators, system, block, jobs, overall, layer_s)
     learned = block[at.RESIDUAL] == 1.0 and not is_strange(jobs, block, system)
     if block[at.COLLECT] == 1.0:

@@ -15,9 +15,9 @@ from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.setup import DECIDE, Rules
 from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE
 from eunomia.inference.policies.reasons import Reasons
+from eunomia.inference.policies.sharing import WAY_OF, WAYS
 from eunomia.inference.policies.unrolling import unrolled
 from eunomia.inference.rehearsal import Rehearsing
-from eunomia.learning.observation.sharing import WAY_OF, WAYS
 from eunomia.learning.observation.table import JOB, SHARE, START
 from eunomia.learning.policy import weights as at
 from eunomia.learning.policy.decide import decide
@@ -63,13 +63,17 @@ class LearnedPolicy(Rehearsing):
         return LearnedPolicy, (self.weights, self.name, self.starve, self.alarm, self.shared, self.budget)
 
     def attach(self, engine: Any) -> Any:
-        """A run begins: is there anything that its accelerators share, and how? Room for reasons, if it is recorded."""
-        apart = self.shared and engine.problem.contention in WITHOUT_SHARING
-        self.block[at.APART] = float(apart)
-        self.block[at.WAY] = WAYS.index(WAY_OF.get(engine.problem.contention, WAYS[0]))
-        self.block[at.COUNTERS + at.UNSHARED] += float(apart)
+        """A run begins. Room for reasons, if it is recorded."""
+        self.share(engine.problem.contention)
         room, system = len(engine.state["decisions"]), engine.state["system"]
         return Reasons.of_run(room, JOB, (*START, *SHARE), system) if room else None
+
+    def share(self, contention: str) -> None:
+        """Is there anything that the accelerators share, and how?"""
+        apart = self.shared and contention in WITHOUT_SHARING
+        self.block[at.APART] = float(apart)
+        self.block[at.WAY] = WAYS.index(WAY_OF.get(contention, WAYS[0]))
+        self.block[at.COUNTERS + at.UNSHARED] += float(apart)
 
     @property
     def decide(self) -> Any:
@@ -94,6 +98,8 @@ class LearnedPolicy(Rehearsing):
     def collect(self, wanted: bool = True) -> None:
         """Record the ranges of job features from now on, or stop."""
         self.block[at.COLLECT] = float(wanted)
+        needed = 1.0 if wanted else self.weights.pack()[[at.LOGS, at.PROMISES]]
+        self.block[[at.LOGS, at.PROMISES]] = needed
 
     @property
     def seen(self) -> tuple[Floats, Floats]:

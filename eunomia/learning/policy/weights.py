@@ -25,7 +25,16 @@ import numpy as np
 from eunomia.core.arrays import Flags, Floats
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.learning.card import check_tensors
-from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, SHARE, START, START_JOB
+from eunomia.learning.observation.table import (
+    GLOBAL,
+    JOB,
+    LOGARITHMS,
+    PAIR,
+    PROMISED,
+    SHARE,
+    START,
+    START_JOB,
+)
 
 KINDS = ("linear", "hidden", "pointer")
 TREES = len(KINDS)  # the kind of a block that holds distilled rules (policy/trees.py)
@@ -33,8 +42,8 @@ PLACES = ("any_idle", "eft", "eft_ca")
 INPUTS = len(JOB) + len(GLOBAL)
 
 # Head of the block.
-(KIND, UNITS, PLACE, GATE, RESIDUAL, STARVE, COLLECT, ALARM, WAY, APART, JUDGED) = range(11)
-HEAD = 11
+(KIND, UNITS, PLACE, GATE, RESIDUAL, STARVE, COLLECT, ALARM, WAY, APART, JUDGED, LOGS, PROMISES) = range(13)
+HEAD = 13
 MARGIN = 0.25  # by which training ranges are widened for the alarm, of their width
 # What the compiled policy counts, from COUNTERS on.
 COUNTED = ("decisions", "starts", "holds", "forced", "invalid", "strange", "alarms", "promoted", "unshared")
@@ -134,6 +143,7 @@ class Weights:
         judged = self.judged
         judged[list(also)] = True
         block[JUDGED] = max(1.0, float(np.sum(judged & np.isfinite(self.high))))
+        block[LOGS], block[PROMISES] = judged[list(LOGARITHMS)].any(), judged[list(PROMISED)].any()
         low, high = np.where(judged, self.low, -np.inf), np.where(judged, self.high, np.inf)
         room = MARGIN * (high - low)
         places = ((BASE, self.base), (JOB_AT, self.job), (PAIR_AT, self.pair), (START_AT, self.start),

@@ -7,6 +7,7 @@ import pytest
 
 from eunomia.contract.constants import give_constants
 from eunomia.core.errors import ConfigError, RecordError
+from eunomia.inference.policies.sharing import WAYS
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.distill.file import as_toml, load_rules, save_rules
 from eunomia.learning.distill.fitting.fidelity import kendall, top_one
@@ -21,7 +22,6 @@ from eunomia.learning.distill.policy import RulePolicy
 from eunomia.learning.distill.rules import RuleSet
 from eunomia.learning.distill.text import from_text
 from eunomia.learning.distill.tree import LEAF
-from eunomia.learning.observation.sharing import WAYS
 from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.learning.policy.weights import WAY
 from tests.learning.deployment import ToySampler, episode

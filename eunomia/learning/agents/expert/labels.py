@@ -203,7 +203,7 @@ def _note(
         return
     new = rows[head.rows : head.rows + MOST]
     jobs, overall = np.empty((len(ready), N_JOB)), np.empty(N_GLOBAL)
-    layer_s = observe(ready, accelerators, system, jobs, overall)
+    layer_s = observe(ready, accelerators, system, jobs, overall, True, True)
     scene = policy.Scene(ready, latency_s, demand, accelerators, system, block, jobs, overall, layer_s)
     count = _candidates(scene, new, requests)
     if count == 0:

@@ -16,12 +16,12 @@ import numpy as np
 
 from eunomia.contract.view import Assign, View
 from eunomia.core.arrays import Floats, Ints
+from eunomia.inference.policies.sharing import PROPORTIONAL
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.distill.fitting.teacher import ByTeacher, three_digits
 from eunomia.learning.distill.inputs import NAMES, PARTS
 from eunomia.learning.distill.plain import Log, Source, decide
 from eunomia.learning.episodes import Episode
-from eunomia.learning.observation.sharing import PROPORTIONAL
 from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.learning.policy.weights import WAY
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from eunomia.contract.contention import CONTENTION
 from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.jit import jitted
-from eunomia.learning.observation.table import SHARE
 
 WAYS = ("proportional", "max_min", "weighted")
 # The way of sharing that each contention mode is described by; where nothing is shared, rates do not matter.
@@ -19,7 +18,7 @@ WAY_OF: dict[str, str] = {
     name: model.described_as for name, model in CONTENTION.items() if model.described_as is not None
 }
 PROPORTIONAL, MAX_MIN, WEIGHTED = range(len(WAYS))
-OWN_LOSS, OTHERS_LOSS, STANDING_LOSS, EVEN, CUT = range(len(SHARE))
+OWN_LOSS, OTHERS_LOSS, STANDING_LOSS, EVEN, CUT = range(5)  # as SHARE of learning/observation/table.py
 LEAST = 0.25  # of its demand, which no layer is cut below under ``weighted``
 
 
@@ -108,7 +107,7 @@ def lost_work(way: int, demand: Floats, bandwidth: float, out: Floats) -> float:
 def describe_share(
     way: int, demand: Floats, standing: float, extra: float, bandwidth: float, scratch: Floats, x: Floats
 ) -> None:
-    """Fill ``x`` (SHARE,) for the start of a layer of demand ``extra``. ``standing``: ``lost_work`` before it."""
+    """Fill ``x`` (5,) for the start of a layer of demand ``extra``. ``standing``: ``lost_work`` before it."""
     rates(way, demand, extra, bandwidth, scratch)
     total = 0.0
     for s in range(len(demand)):

@@ -177,7 +177,7 @@ def parse_grid(texts: list[str]) -> dict[str, list[object]]:
 def show(result: Result, quiet: bool, paths: dict[str, str]) -> None:
     """The table of a result, what it says in sentences, and where the files are.
 
-    A terminal too narrow for the table gets it without intervals.
+    A terminal too narrow for the table gets it without intervals, and in parts if it is still too narrow.
     """
     from eunomia.cli.tables import print_table
 
@@ -185,7 +185,8 @@ def show(result: Result, quiet: bool, paths: dict[str, str]) -> None:
     if console.is_terminal and table.width > console.width:
         table = result.table(short=True)
     console.print(result.title, style="bold", soft_wrap=True)
-    print_table(table.header, table.rows, table.right, None if console.is_terminal else table.width)
+    for part in table.parts(console.width) if console.is_terminal else [table]:
+        print_table(part.header, part.rows, part.right, None if console.is_terminal else part.width)
     for line in result.footnotes():
         stdout().print(line, style="dim", soft_wrap=True)
     for line in result.sentences():

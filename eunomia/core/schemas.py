@@ -9,7 +9,7 @@ from eunomia.core.schemas_cluster import CLUSTER_TABLES
 SCHEMA_VERSION = 1
 
 _name = pa.dictionary(pa.int32(), pa.string())
-_points = pa.list_(pa.struct([("feature", pa.string()), ("points", pa.float64())]))
+_terms = pa.list_(pa.struct([("feature", pa.string()), ("weight", pa.float64()), ("value", pa.float64())]))
 
 REQUESTS = pa.schema(
     [
@@ -64,12 +64,7 @@ DECISIONS = pa.schema(
         ("score", pa.float64()),  # of the chosen sub-job; the highest goes first
         ("score_base", pa.float64()),  # what the base's weights give; the rest is learned
         ("score_network", pa.float64()),  # what a network or trees add to the sum of weight x value
-        (
-            "terms",  # the largest of the score
-            pa.list_(
-                pa.struct([("feature", pa.string()), ("weight", pa.float64()), ("value", pa.float64())])
-            ),
-        ),
+        ("terms", _terms),  # the largest of the score: weight x value
         ("place_margin", pa.float64()),  # how much worse the next accelerator is; null = there is no other
         (
             "start_margin",
@@ -87,7 +82,7 @@ DECISIONS = pa.schema(
                         ("wanted", pa.int32()),  # null = unknown
                         ("late", pa.bool_()),  # hopeless, and therefore last
                         ("score", pa.float64()),
-                        ("points", _points),  # largest differences, the chosen one's term minus its term
+                        ("terms", _terms),  # the largest differences; value: the chosen one's minus its own
                     ]
                 )
             ),
@@ -101,10 +96,7 @@ DECISIONS = pa.schema(
                     ("time_s", pa.float64()),
                     ("margin", pa.float64()),
                     ("bandwidth_used", pa.float64()),
-                    (
-                        "points",
-                        _points,
-                    ),  # largest terms of the margin, beside the gate and the bandwidth used
+                    ("terms", _terms),  # the largest of the margin, beside the gate and the bandwidth used
                 ]
             ),
         ),

@@ -29,18 +29,12 @@ def reason_columns(reasons: Reasons | None, count: int) -> dict[str, pa.Array]:
         return {name: pa.nulls(count, DECISIONS.field(name).type) for name in NAMES}
     rows, features = reasons.rows[:count], reasons.scored
     noted = rows["by"] >= 0
-    used = (rows["feature"] >= 0) & noted[:, None]
-    terms = {
-        "feature": _names(features, rows["feature"][used]),
-        "weight": rows["weight"][used],
-        "value": rows["value"][used],
-    }
     return {
         "decided_by": pa.DictionaryArray.from_arrays(pa.array(rows["by"], pa.int32(), mask=~noted), list(BY)),
         "score": _numbers(rows["score"], noted),
         "score_base": _numbers(rows["base"], noted),
         "score_network": _numbers(rows["network"], noted),
-        "terms": _lists(used, _records("terms", terms), noted),
+        "terms": _terms(features, _triple(rows, "", np.ones(len(rows), np.bool_)), noted),
         "place_margin": _numbers(rows["place_margin"], noted),
         "start_margin": _numbers(rows["start_margin"], noted),
         "bandwidth_used": _numbers(rows["used"], noted),
@@ -59,13 +53,12 @@ def _rivals(rows: Records, features: tuple[str, ...], noted: Flags) -> pa.Array:
         "wanted": pa.array(wanted, pa.int32(), mask=wanted < 0),
         "late": rows["rival_late"][there] != 0,
         "score": rows["rival_score"][there],
-        "points": _points(features, rows["rival_feature"][there], rows["rival_points"][there]),
+        "terms": _terms(features, _triple(rows, "rival_", there), np.ones(len(wanted), np.bool_)),
     }
-    return _lists(there, _records("rivals", values), noted)
+    return _lists(there, _structs(DECISIONS.field("rivals").type.value_type, values), noted)
 
 
 def _held(rows: Records, features: tuple[str, ...], noted: Flags) -> pa.Array:
-    kind = DECISIONS.field("held").type
     there = (rows["held_request"] >= 0) & noted
     values = {
         "request": rows["held_request"],
@@ -73,29 +66,27 @@ def _held(rows: Records, features: tuple[str, ...], noted: Flags) -> pa.Array:
         "time_s": rows["held_s"],
         "margin": rows["held_margin"],
         "bandwidth_used": rows["held_used"],
-        "points": _points(features, np.where(there[:, None], rows["held_feature"], -1), rows["held_points"]),
+        "terms": _terms(features, _triple(rows, "held_", np.ones(len(rows), np.bool_)), there),
     }
-    return pa.StructArray.from_arrays(
-        [_as(values[field.name], field.type) for field in kind], fields=list(kind), mask=pa.array(~there)
-    )
+    return _structs(DECISIONS.field("held").type, values, pa.array(~there))
 
 
-def _points(features: tuple[str, ...], feature: Ints, points: Floats) -> pa.Array:
-    """(n, POINTS) features and their points, as n lists."""
-    there = feature >= 0
-    kind = DECISIONS.field("held").type.field("points").type.value_type
-    values = {"feature": _names(features, feature[there]), "points": points[there]}
-    found = [_as(values[field.name], field.type) for field in kind]
-    return _lists(
-        there, pa.StructArray.from_arrays(found, fields=list(kind)), np.ones(len(feature), np.bool_)
-    )
+def _triple(rows: Records, prefix: str, there: Flags) -> tuple[Ints, Floats, Floats]:
+    """Features, weights and values of the terms in columns that begin with ``prefix``."""
+    return rows[f"{prefix}feature"][there], rows[f"{prefix}weight"][there], rows[f"{prefix}value"][there]
 
 
-def _records(column: str, values: dict[str, object]) -> pa.Array:
-    kind = DECISIONS.field(column).type.value_type
-    return pa.StructArray.from_arrays(
-        [_as(values[field.name], field.type) for field in kind], fields=list(kind)
-    )
+def _terms(features: tuple[str, ...], terms: tuple[Ints, Floats, Floats], noted: Flags) -> pa.Array:
+    """(n, width) terms as n lists; null where nothing was noted."""
+    feature, weight, value = terms
+    there = (feature >= 0) & noted[:, None]
+    values = {"feature": _names(features, feature[there]), "weight": weight[there], "value": value[there]}
+    return _lists(there, _structs(DECISIONS.field("terms").type.value_type, values), noted)
+
+
+def _structs(kind: pa.DataType, values: dict[str, object], mask: pa.Array | None = None) -> pa.Array:
+    arrays = [_as(values[field.name], field.type) for field in kind]
+    return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=mask)
 
 
 def _lists(there: Flags, values: pa.Array, noted: Flags) -> pa.Array:

@@ -24,17 +24,18 @@ class Facts:
     period_s: float | None = None  # T_s; None for an event-driven run
     decision_times_s: Floats | None = None  # (decisions,) measured time of each decision, seconds
     scheduler_energy_j: float | None = None  # energy that deciding took
+    guards: Mapping[str, int] | None = None  # counts of a learned policy's decisions and guards
 
     @classmethod
     def of(cls, manifest: Mapping[str, object]) -> Facts:
-        """Facts from the manifest of a run: bandwidth (null = unlimited) and period of the engine."""
-        engine = manifest.get("engine")
+        """Facts from the manifest of a run: bandwidth (null = unlimited) and period of the engine, guards."""
+        engine, guards = manifest.get("engine"), manifest.get("guards")
+        known = cls(guards=guards if isinstance(guards, Mapping) else None)
         if not isinstance(engine, Mapping) or "bandwidth_bytes_s" not in engine:
-            return cls()
+            return known
         limit = engine["bandwidth_bytes_s"]
-        return cls(
-            bandwidth_bytes_s=np.inf if limit is None else float(limit), period_s=engine.get("period_s")
-        )
+        bandwidth = np.inf if limit is None else float(limit)
+        return replace(known, bandwidth_bytes_s=bandwidth, period_s=engine.get("period_s"))
 
     def over(self, others: Facts) -> Facts:
         """These facts, and the others' where these say nothing."""
@@ -96,6 +97,11 @@ class Run:
         """
         times = self.facts.decision_times_s
         return np.empty(0) if times is None else times
+
+    @property
+    def guards(self) -> Mapping[str, int]:
+        """What a learned policy counted; empty without one."""
+        return self.facts.guards or {}
 
     @cached_property
     def shares(self) -> dict[str, float]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from eunomia.metrics import bandwidth, causes, efficiency, fairness, indicators, service
+from eunomia.metrics import bandwidth, causes, efficiency, fairness, guards, indicators, service
 from eunomia.metrics.columns import Costs, Requests, decision_times_s
 from eunomia.metrics.metric import Direction, Metric, Unit
 from eunomia.metrics.run import Run
@@ -32,6 +32,8 @@ HEADINGS = {  # of columns, where the full label is too long for one: some of it
     "hit rate of the worst tenant": "worst tenant",
     "Jain's index of hit rates": "Jain",
     "energy per request": "energy/request",
+    "strange states": "strange",
+    "decisions by the base": "fallback",
 }
 
 
@@ -44,6 +46,9 @@ HEADLINES = (  # columns of every table of a comparison, in the terminal and in 
     "response_p99_s",
     "energy_per_request_j",
     "utilisation",
+    "strange_share",  # the last three stand where a learned policy takes part
+    "alarms",
+    "fallback_share",
 )
 
 
@@ -281,5 +286,20 @@ METRICS: dict[str, RunMetric] = {
         "period / mean layer time",
         "period_s",
         "subjobs",
+    ),
+    # guards
+    "strange_share": _metric(
+        guards.rate, lambda r: guards.rate(r.guards, "strange"), "share", "lower", "strange states", "guards"
+    ),
+    "alarms": _metric(
+        guards.rate, lambda r: guards.count(r.guards, "alarms"), "count", "lower", "alarms", "guards"
+    ),
+    "fallback_share": _metric(
+        guards.rate,
+        lambda r: guards.rate(r.guards, "fallback"),
+        "share",
+        "lower",
+        "decisions by the base",
+        "guards",
     ),
 }

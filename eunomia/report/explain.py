@@ -14,7 +14,7 @@ from eunomia.report.history import History
 from eunomia.report.needs import needs
 from eunomia.report.ranking import Rule
 from eunomia.report.story import Explanation, LayerTime
-from eunomia.report.waits import Choice, Wait, last_instant, waits_of
+from eunomia.report.waits import Choice, Wait, decisions_during_waits, last_instant, waits_of
 
 __all__ = ["Choice", "Explanation", "LayerTime", "Wait", "explain"]
 
@@ -36,12 +36,15 @@ def explain(
             raise RecordError(f"{place} has no recorded decisions to explain; run it with record = 'all'")
     history = History(records, _window(records, number))
     rule, reason = Rule.of(history)
-    doubts = [] if rule is not None else [f"The decisions were not recomputed: {reason}."]
+    doubts = [] if rule is not None or history.reasons else [f"The decisions were not recomputed: {reason}."]
     doubts += _rehearsed(records)
     if not history.graph_known:
         doubts.append("The manifest holds no graphs: layers are taken to be a chain.")
     row = history.row_of[number]
     told, total, checked, agreed = waits_of(history, rule, number, waits, choices)
+    if history.reasons and total:
+        during = "The reasons of the decisions taken while it waited come from the terms recorded with them."
+        doubts += [during, history.reasons.who_decided(decisions_during_waits(history, number))]
     if agreed < checked:
         doubts.append(
             f"{checked - agreed} of {checked} decisions did not come out as recorded "

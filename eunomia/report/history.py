@@ -14,6 +14,7 @@ from eunomia.core.data import Data
 from eunomia.core.records import RunRecords
 from eunomia.report.columns import Floats, Ints, floats, ints, words
 from eunomia.report.network import Network, read_networks
+from eunomia.report.reasons import Reasons
 
 NEVER = np.iinfo(np.int64).max  # decision of a sub-job that was never chosen
 
@@ -75,6 +76,7 @@ class History:
         self.chosen_accelerator = ints(decisions, "accelerator")
         self.num_waiting = ints(decisions, "waiting")
         self.demand_bytes_s = floats(decisions, "demand_bytes_s", 0.0)
+        self.reasons = Reasons(decisions)
         shape = (len(self.decision), len(self.accelerators))
         self.free_in_s = _matrix(
             decisions["free_in_s"], shape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from eunomia.core.data import Data
-from eunomia.report.units import instant, percent, span
+from eunomia.report.units import counted, instant, percent, span
 from eunomia.report.waits import Wait
 
 _BAR = 28
@@ -111,6 +111,8 @@ def _wait(wait: Wait) -> list[str]:
     if wait.held_s > 0.0:
         held = f"for {span(wait.held_s)} of this an accelerator able to run it stood idle"
         lines.append(f"  {held}: the policy held it back")
+    if wait.holds:
+        lines.append(f"  held before {counted(wait.holds, 'decision')}; the last time {wait.held_last}")
     if wait.decisions:
         served = ", ".join(f"{tenant} {count}" for tenant, count in wait.served[:4])
         plural = "decision" if wait.decisions == 1 else "decisions"
@@ -127,7 +129,7 @@ def _wait(wait: Wait) -> list[str]:
     else:
         lines.append("  nothing else was started in the meantime")
     for c in wait.choices:
-        mark = "" if c.recomputed else " [not recomputed]"
+        mark = "" if c.recomputed or c.recorded else " [not recomputed]"
         taken = f"req-{c.request} layer {c.layer} of {c.tenant}"
         lines.append(f"  at {instant(c.time_s)} {c.accelerator} took {taken}:{mark}")
         lines.append(f"     {c.why}")

@@ -52,6 +52,23 @@ class Table:
         """Characters of a line of ``text``."""
         return sum(self.widths) + 2 * (len(self.header) - 1)
 
+    def parts(self, width: int) -> list[Table]:
+        """The table as tables that fit into ``width``, each with the columns of names; one column at least in each."""
+        widths, parts = self.widths, [[*range(self.left)]]
+        for column in self.right:
+            taken = sum(widths[c] + 2 for c in parts[-1])
+            if len(parts[-1]) > self.left and taken + widths[column] > width:
+                parts.append([*range(self.left)])
+            parts[-1].append(column)
+        return [
+            Table(
+                tuple(self.header[c] for c in part),
+                tuple(tuple(row[c] for c in part) for row in self.rows),
+                self.left,
+            )
+            for part in parts
+        ]
+
     def text(self) -> str:
         """Aligned plain text, two spaces between columns."""
         lines, widths = (self.header, *self.rows), self.widths

@@ -9,6 +9,7 @@ import numpy as np
 
 from eunomia.report.history import History
 from eunomia.report.ranking import Candidates, Rule
+from eunomia.report.reasons import because, why_held
 from eunomia.report.units import instant, span
 
 MAX_RECOMPUTED = 5_000  # decisions; about two seconds
@@ -26,6 +27,7 @@ class Choice:
     tenant: str
     why: str
     recomputed: bool  # the rule, applied to the records, gives exactly this choice
+    recorded: bool = False  # told from the terms that were recorded with it
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class Wait:
     to_win: str  # what its key would have had to be to go first every time; empty = unknown
     held_s: float  # time in which an accelerator that can run it stood idle
     choices: tuple[Choice, ...]
+    holds: int = 0  # recorded decisions before which it was held
+    held_last: str = ""  # why, the last time
 
     @property
     def wait_s(self) -> float:
@@ -72,6 +76,11 @@ def waits_of(
     return tuple(told[:count]), total, len(checks), sum(checks.values())
 
 
+def decisions_during_waits(history: History, number: int) -> list[int]:
+    """Decisions taken while any sub-job of the request waited, its own left out."""
+    return sorted(set().union(*(_decisions_during(history, row) for row in history.rows_of(number))))
+
+
 def _decisions_during(history: History, row: int) -> list[int]:
     """Decisions taken while sub-job ``row`` waited, its own left out."""
     s = history.subjobs
@@ -94,7 +103,8 @@ def _wait(history: History, rule: Rule | None, waiting: _Waiting, choices: int) 
     s, row, places, seen = history.subjobs, waiting.row, waiting.places, waiting.seen
     served = Counter(history.tenant[history.row_of[int(history.chosen_request[p])]] for p in places)
     behind = [p for p in places if p in seen and _startable(seen[p], row)]
-    shown = _spread(behind or list(seen) or places, choices)
+    shown = _spread(_telling(history, row, places) or behind or list(seen) or places, choices)
+    holds, held_last = _holds(history, row, places)
     return Wait(
         layer=int(s.layer[row]),
         from_s=float(s.ready_s[row]),
@@ -109,7 +119,27 @@ def _wait(history: History, rule: Rule | None, waiting: _Waiting, choices: int) 
         choices=tuple(
             _choice(history, rule, row, p, seen.get(p), waiting.checks.get(p, False)) for p in shown
         ),
+        holds=holds,
+        held_last=held_last,
     )
+
+
+def _telling(history: History, row: int, places: list[int]) -> list[int]:
+    """Of these decisions, those whose records say why this request went without."""
+    if not history.reasons:
+        return []
+    return history.reasons.telling_of(int(history.subjobs.request[row]), places)
+
+
+def _holds(history: History, row: int, places: list[int]) -> tuple[int, str]:
+    """How often the sub-job was held before one of these decisions or its own, and why the last time."""
+    if not history.reasons:
+        return 0, ""
+    own = np.flatnonzero(history.decision == history.subjobs.decision[row]).tolist()
+    found = history.reasons.holding(int(history.subjobs.request[row]), [*places, *own])
+    layer = int(history.subjobs.layer[row])
+    mine = [r for r in map(history.reasons.at, found[-200:]) if r.row["held"]["layer"] == layer]
+    return len(found) if mine else 0, why_held(mine[-1]) if mine else ""
 
 
 def _startable(candidates: Candidates, row: int) -> bool:
@@ -151,7 +181,10 @@ def _choice(
     history: History, rule: Rule | None, row: int, place: int, candidates: Candidates | None, agrees: bool
 ) -> Choice:
     request, layer = int(history.chosen_request[place]), int(history.chosen_layer[place])
-    if rule is None or candidates is None:
+    if history.reasons:
+        reason, free_in_s = history.reasons.at(place), history.free_in_s[place].tolist()
+        why = because(reason, int(history.subjobs.request[row]), history.accelerators, free_in_s)
+    elif rule is None or candidates is None:
         why = _recorded_keys(history, row, request, layer)
     else:
         why = _reason(history, rule, candidates, row, place)
@@ -164,6 +197,7 @@ def _choice(
         tenant=history.tenant[history.row_of[request]],
         why=why,
         recomputed=agrees,
+        recorded=bool(history.reasons),
     )
 
 

@@ -104,7 +104,9 @@ def expect_rivals(row: np.void, view: View, points: Floats, score: Floats, start
         assert (row["rival_request"][k], row["rival_layer"][k]) == (ready[i]["request"], ready[i]["layer"])
         gaps = points[mine] - points[i]
         largest = np.sort(np.abs(gaps))[::-1][:POINTS]
-        assert np.abs(row["rival_points"][k]) == pytest.approx(largest, rel=1e-6, abs=1e-8)
+        assert np.abs(row["rival_weight"][k] * row["rival_value"][k]) == pytest.approx(
+            largest, rel=1e-6, abs=1e-8
+        )
         assert row["rival_score"][k] == pytest.approx(score[i], rel=1e-9, abs=1e-9)
 
 
@@ -133,11 +135,11 @@ def test_the_table_holds_what_was_noted() -> None:
         assert [t["feature"] for t in line["terms"]] == [JOB[f] for f in row["feature"]]
         assert [t["weight"] * t["value"] for t in line["terms"]] == list(row["weight"] * row["value"])
         assert [r["request"] for r in line["rivals"]] == [r for r in row["rival_request"] if r >= 0]
-        assert all(r["fate"] in FATES and len(r["points"]) <= POINTS for r in line["rivals"])
+        assert all(r["fate"] in FATES and len(r["terms"]) <= POINTS for r in line["rivals"])
         assert (line["held"] is None) == (row["held_request"] < 0)
         if line["held"]:
             assert line["held"]["margin"] < 0.0 and line["held"]["time_s"] <= line["time_s"]
-            assert {p["feature"] for p in line["held"]["points"]} <= {*START, *SHARE}
+            assert {p["feature"] for p in line["held"]["terms"]} <= {*START, *SHARE}
     assert any(line["held"] for line in table) and any(
         r["fate"] == "kept" for t in table for r in t["rivals"]
     )
@@ -164,7 +166,7 @@ def test_a_gate_of_the_base_says_how_full_the_bus_was() -> None:
     policy = LearnedPolicy(base_weights("edf+f+eft+g0.5"))
     table = tabulate(simulate_problem(e.problem, policy, replace(e.options, record="all")))["decisions"]
     held = [line["held"] for line in table.to_pylist() if line["held"]]
-    assert held and all(h["bandwidth_used"] > 0.5 and not h["points"] for h in held)
+    assert held and all(h["bandwidth_used"] > 0.5 and not h["terms"] for h in held)
     assert [h["margin"] for h in held] == pytest.approx([0.5 - h["bandwidth_used"] for h in held])
 
 

@@ -25,8 +25,9 @@ TABLES = {
     "decisions": {"time_s": np.array([0.0, 1.0, 2.0])},
 }
 FACTS = Facts(
-    bandwidth_bytes_s=8.0, period_s=2.0, decision_times_s=np.array([1e-6, 3e-6, 2e-6]), scheduler_energy_j=0.1
-)
+    bandwidth_bytes_s=8.0, period_s=2.0, decision_times_s=np.array([1e-6, 3e-6, 2e-6]), scheduler_energy_j=0.1,
+    guards={"decisions": 8, "strange": 2, "alarms": 1, "fallback": 4},
+)  # fmt: skip
 BY_HAND = {
     "requests": 4, "censored": 0, "hit_rate": 0.5, "late_rate": 0.25, "drop_rate": 0.25, "overdue_rate": 0.0,
     "response_mean_s": 4.0, "response_p50_s": 4.0, "response_p95_s": 6.0, "response_p99_s": 6.0,
@@ -44,6 +45,7 @@ BY_HAND = {
     "bandwidth_saturation": 4 / 9, "bandwidth_use": (6 + 8 * 4 + 6 * 3) / 8 / 9,
     "energy_per_request_j": 2.5, "energy_per_hit_j": 5.0, "scheduler_energy_overhead": 0.01,
     "decision_p50_s": 2e-6, "decision_p99_s": 3e-6, "decisions_per_request": 0.75, "period_in_layers": 1.5,
+    "strange_share": 0.25, "alarms": 1.0, "fallback_share": 0.5,
 }  # fmt: skip
 AGREED = [Agreement("a", "m", Slo(0.9)), Agreement("b", "m", Slo(0.2))]
 

@@ -63,3 +63,12 @@ def test_half_the_interval_stands_in_the_unit_of_the_mean() -> None:
     assert value_text(METRICS["response_p99_s"], estimate.mean) == "10.7 ms"
     assert half_width_text(METRICS["response_p99_s"], estimate) == "±2"
     assert half_width_text(METRICS["response_p99_s"], Estimate(0.0107, math.nan, math.nan, 1)) == ""
+
+
+def test_a_table_in_parts_has_every_column_once_beside_the_names() -> None:
+    table = Table(("policy", "a", "bb", "ccc"), (("edf", "1", "22", "333"), ("fcfs", "4", "55", "666")))
+    assert table.parts(table.width) == [table]
+    parts = table.parts(14)
+    assert [part.header for part in parts] == [("policy", "a", "bb"), ("policy", "ccc")]
+    assert all(part.width <= 14 for part in parts) and parts[1].rows == (("edf", "333"), ("fcfs", "666"))
+    assert [len(part.header) for part in table.parts(1)] == [2, 2, 2]

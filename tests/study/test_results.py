@@ -131,6 +131,9 @@ def test_all_results_of_the_lab_agree_number_by_number(results: dict[str, Result
     for row in table.rows:
         mine = frame[frame["policy"] == row[0]]
         for name in HEADLINES:
+            if METRICS[name].heading not in table.header:
+                assert mine[name].isna().all()  # of learned policies alone
+                continue
             shown = row[table.header.index(METRICS[name].heading)]
             assert shown == estimate_text(METRICS[name], compared.estimate(row[0], name))
             assert compared.estimate(row[0], name).mean == pytest.approx(mine[name].mean(), nan_ok=True)

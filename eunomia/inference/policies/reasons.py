@@ -20,6 +20,7 @@ from eunomia.core.addresses import block_of, give_blocks
 from eunomia.core.arrays import Flags, Floats, Ints, Records
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Record
+from eunomia.inference.kernel.state import State
 
 BLOCK = 6  # of the SYSTEM record: policies count theirs from 0 on, the last one is lookahead's
 TERMS, RIVALS, POINTS = 6, 3, 3
@@ -53,15 +54,17 @@ REASON = np.dtype(
         ("rival_late", "i8", (RIVALS,)),
         ("rival_wanted", "i8", (RIVALS,)),  # the accelerator that it is kept for; -1 = unknown
         ("rival_score", "f8", (RIVALS,)),
-        ("rival_feature", "i8", (RIVALS, POINTS)),  # terms in which it differs most
-        ("rival_points", "f8", (RIVALS, POINTS)),  # the chosen one's term minus its term
+        ("rival_feature", "i8", (RIVALS, POINTS)),  # terms in which it differs most; -1 = none
+        ("rival_weight", "f8", (RIVALS, POINTS)),
+        ("rival_value", "f8", (RIVALS, POINTS)),  # the chosen one's value minus its value
         ("held_request", "i8"),  # held since the decision before; -1 = none
         ("held_layer", "i8"),
         ("held_s", "f8"),  # when
         ("held_margin", "f8"),
         ("held_used", "f8"),
-        ("held_feature", "i8", (POINTS,)),
-        ("held_points", "f8", (POINTS,)),
+        ("held_feature", "i8", (POINTS,)),  # largest terms of its margin; -1 = none
+        ("held_weight", "f8", (POINTS,)),
+        ("held_value", "f8", (POINTS,)),
     ],
     align=True,
 )
@@ -113,17 +116,19 @@ def _reason_at(waiting: Waiting, count: int) -> Record:
 
 
 @jitted
-def _largest(points: Floats, feature: Ints, size: Floats) -> None:
-    """Fill features and points of those that differ most from 0, the largest first; -1 and 0 where there are none."""
+def _largest(weight: Floats, value: Floats, feature: Ints, of_weight: Floats, of_value: Floats) -> None:
+    """Fill in the terms ``weight x value`` that differ most from 0, largest first; feature -1 where none is left."""
     for k in range(len(feature)):
-        best = -1
-        for f in range(len(points)):
+        best, most = -1, 0.0
+        for f in range(len(weight)):
             taken = False
             for earlier in range(k):
                 taken = taken or feature[earlier] == f
-            if not taken and points[f] != 0.0 and (best < 0 or abs(points[f]) > abs(points[best])):
-                best = f
-        feature[k], size[k] = best, points[best] if best >= 0 else 0.0
+            size = abs(weight[f] * value[f]) if weight[f] != 0.0 else 0.0
+            if not taken and size > most:
+                best, most = f, size
+        feature[k] = best
+        of_weight[k], of_value[k] = (weight[best], value[best]) if best >= 0 else (0.0, 0.0)
 
 
 @jitted
@@ -158,22 +163,18 @@ def note_start(waiting: Waiting, count: int, i: int, cost: Floats, margin: float
     """
     reason, features = _reason_at(waiting, count), len(waiting.weight)
     waiting.fate[i] = STARTED
-    points, linear, own = np.zeros(features), 0.0, 0.0
+    linear, own = 0.0, 0.0
     for f in range(features):
         if waiting.weight[f] != 0.0:
-            points[f] = waiting.weight[f] * waiting.jobs[i, f]
+            linear += waiting.weight[f] * waiting.jobs[i, f]
         if waiting.base[f] != 0.0:
             own += waiting.base[f] * waiting.jobs[i, f]
-        linear += points[f]
     reason.by, reason.score, reason.base = waiting.by, waiting.score[i], own
     reason.network = waiting.score[i] - linear
-    feature, size = np.empty(TERMS, np.int64), np.empty(TERMS)
-    _largest(points, feature, size)
+    feature, weight, value = np.empty(TERMS, np.int64), np.empty(TERMS), np.empty(TERMS)
+    _largest(waiting.weight, waiting.jobs[i], feature, weight, value)
     for k in range(TERMS):
-        f = feature[k]
-        reason.feature[k] = f
-        reason.weight[k] = waiting.weight[f] if f >= 0 else 0.0
-        reason.value[k] = waiting.jobs[i, f] if f >= 0 else 0.0
+        reason.feature[k], reason.weight[k], reason.value[k] = feature[k], weight[k], value[k]
     s, second = waiting.wanted[i], np.inf
     for other in range(len(cost)):
         if other != s:
@@ -181,14 +182,14 @@ def note_start(waiting: Waiting, count: int, i: int, cost: Floats, margin: float
     unit = 1.0 if waiting.by == 0 else cost[s]  # the base minimises seconds
     reason.place_margin = (second - cost[s]) / unit if second < np.inf and unit > 0.0 else np.nan
     reason.start_margin, reason.used = margin, used
-    _note_rivals(reason, waiting, i, points)
+    _note_rivals(reason, waiting, i)
 
 
 @jitted
-def _note_rivals(reason: Record, waiting: Waiting, i: int, points: Floats) -> None:
-    """The first other requests that go without; ``points``: terms of the chosen one."""
-    taken, gaps = np.zeros(len(waiting.score), np.bool_), np.zeros(len(points))
-    lost_by, lead = np.empty(POINTS, np.int64), np.empty(POINTS)
+def _note_rivals(reason: Record, waiting: Waiting, i: int) -> None:
+    """The first other requests that go without."""
+    taken = np.zeros(len(waiting.score), np.bool_)
+    feature, weight, value = np.empty(POINTS, np.int64), np.empty(POINTS), np.empty(POINTS)
     _take(waiting, taken, waiting.ready[i].request)
     for r in range(RIVALS):
         j = _ahead(waiting, taken)
@@ -196,28 +197,28 @@ def _note_rivals(reason: Record, waiting: Waiting, i: int, points: Floats) -> No
             reason.rival_request[r] = -1
             continue
         _take(waiting, taken, waiting.ready[j].request)
-        for f in range(len(points)):
-            if waiting.weight[f] != 0.0:
-                gaps[f] = points[f] - waiting.weight[f] * waiting.jobs[j, f]
-        _largest(gaps, lost_by, lead)
+        _largest(waiting.weight, waiting.jobs[i] - waiting.jobs[j], feature, weight, value)
         reason.rival_request[r], reason.rival_layer[r] = waiting.ready[j].request, waiting.ready[j].layer
         reason.rival_fate[r], reason.rival_late[r] = waiting.fate[j], waiting.ready[j].late
         reason.rival_wanted[r], reason.rival_score[r] = waiting.wanted[j], waiting.score[j]
         for k in range(POINTS):
-            reason.rival_feature[r, k], reason.rival_points[r, k] = lost_by[k], lead[k]
+            reason.rival_feature[r, k] = feature[k]
+            reason.rival_weight[r, k], reason.rival_value[r, k] = weight[k], value[k]
 
 
 @jitted
-def note_hold(waiting: Waiting, count: int, i: int, margin: float, used: float, points: Floats) -> None:
-    """Sub-job ``i`` is held. ``points``: what each feature adds to its margin, beside the gate and D / B."""
+def note_hold(
+    waiting: Waiting, count: int, i: int, margin: float, used: float, weights: Floats, values: Floats
+) -> None:
+    """Sub-job ``i`` is held. ``weights`` x ``values`` make its margin, beside the gate and D / B."""
     reason, job = _reason_at(waiting, count), waiting.ready[i]
     waiting.fate[i] = HELD
-    feature, size = np.empty(POINTS, np.int64), np.empty(POINTS)
-    _largest(points, feature, size)
+    feature, weight, value = np.empty(POINTS, np.int64), np.empty(POINTS), np.empty(POINTS)
+    _largest(weights, values, feature, weight, value)
     reason.held_request, reason.held_layer, reason.held_s = job.request, job.layer, waiting.now_s
     reason.held_margin, reason.held_used = margin, used
     for k in range(POINTS):
-        reason.held_feature[k], reason.held_points[k] = feature[k], size[k]
+        reason.held_feature[k], reason.held_weight[k], reason.held_value[k] = feature[k], weight[k], value[k]
 
 
 @dataclass(frozen=True)
@@ -229,11 +230,15 @@ class Reasons:
     held: tuple[str, ...]
 
     @classmethod
-    def of_run(
-        cls, decisions: int, scored: tuple[str, ...], held: tuple[str, ...], system: Records
-    ) -> Reasons:
-        """Room for ``decisions`` rows, entered into the SYSTEM record of a run; alive as long as this object."""
-        rows = np.zeros(max(1, decisions), REASON)
+    def of_run(cls, state: State, scored: tuple[str, ...], held: tuple[str, ...]) -> Reasons | None:
+        """Room for all decisions of a run, entered into its SYSTEM record; alive as long as this object.
+
+        None where no decisions are recorded, and at ticks: what is queued there is no decision of the run.
+        """
+        decisions, system = len(state["decisions"]), state["system"]
+        if decisions == 0 or system["period_s"][0] > 0.0:
+            return None
+        rows = np.zeros(decisions, REASON)
         for name in ("by", "rival_request", "held_request"):
             rows[name] = -1
         give_blocks(system, [rows], BLOCK)

@@ -61,10 +61,8 @@ def _describe(
     laxity_s = left_s - job.path_best_s
     bytes_s = job.bytes_left / bandwidth
     work_s = max(job.work_best_s, TINY_S)
-    x[f.TIME_LEFT], x[f.LAXITY] = (
-        clip(left_s / scale_s, -f.FAR, f.FAR),
-        clip(laxity_s / scale_s, -f.FAR, f.FAR),
-    )
+    x[f.TIME_LEFT] = clip(left_s / scale_s, -f.FAR, f.FAR)
+    x[f.LAXITY] = clip(laxity_s / scale_s, -f.FAR, f.FAR)
     x[f.WORK], x[f.BYTES] = job.work_best_s / scale_s, bytes_s / scale_s
     x[f.AGE], x[f.HOPELESS] = min((now_s - job.arrival_s) / scale_s, f.FAR), job.late
     x[f.LAXITY_RATIO] = 0.5 * clip(laxity_s / (work_s + layer_s), -2.0, 3.0)

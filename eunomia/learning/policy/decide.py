@@ -240,7 +240,7 @@ def _start_in_turn(
         if i >= 0 and not learned and not nothing_runs and running > block[at.GATE] * bandwidth:
             counters[at.HOLDS] += 1.0
             if noting:
-                note_hold(waiting, count, i, value, running / bandwidth, overall[:0])
+                note_hold(waiting, count, i, value, running / bandwidth, overall[:0], overall[:0])
             break
         if i < 0:
             break
@@ -260,8 +260,11 @@ def _start_in_turn(
                 held += 1
                 counters[at.HOLDS] += 1.0
                 if noting:
-                    terms = block[at.START_AT : at.LOW] * np.concatenate((y, overall, jobs[i][ASKED], v))
-                    note_hold(waiting, count, i, value, running / bandwidth, terms)
+                    weights, asked = (
+                        block[at.START_AT : at.LOW],
+                        np.concatenate((y, overall, jobs[i][ASKED], v)),
+                    )
+                    note_hold(waiting, count, i, value, running / bandwidth, weights, asked)
                 continue
             if not value >= 0.0:
                 counters[at.FORCED] += 1.0
@@ -310,6 +313,7 @@ def decide_in_tiers(
         counters[at.INVALID] += 1.0
         learned = False
         score_all(jobs, overall, block, learned, score, margin)
+    counters[at.FALLBACK] += 0.0 if learned else block[at.RESIDUAL]
     count = _start_in_turn(scene, learned, tier, score, margin, answer)
     remember(ready, system, count)
     system.bandwidth_bytes_s = bandwidth

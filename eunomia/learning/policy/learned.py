@@ -65,8 +65,7 @@ class LearnedPolicy(Rehearsing):
     def attach(self, engine: Any) -> Any:
         """A run begins. Room for reasons, if it is recorded."""
         self.share(engine.problem.contention)
-        room, system = len(engine.state["decisions"]), engine.state["system"]
-        return Reasons.of_run(room, JOB, (*START, *SHARE), system) if room else None
+        return Reasons.of_run(engine.state, JOB, (*START, *SHARE))
 
     def share(self, contention: str) -> None:
         """Is there anything that the accelerators share, and how?"""

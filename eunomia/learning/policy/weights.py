@@ -46,8 +46,9 @@ INPUTS = len(JOB) + len(GLOBAL)
 HEAD = 13
 MARGIN = 0.25  # by which training ranges are widened for the alarm, of their width
 # What the compiled policy counts, from COUNTERS on.
-COUNTED = ("decisions", "starts", "holds", "forced", "invalid", "strange", "alarms", "promoted", "unshared")
-(DECISIONS, STARTS, HOLDS, FORCED, INVALID, STRANGE, ALARMS, PROMOTED, UNSHARED) = range(len(COUNTED))
+_COUNTED = "decisions starts holds forced invalid strange alarms promoted unshared fallback"
+COUNTED = tuple(_COUNTED.split())
+(DECISIONS, STARTS, HOLDS, FORCED, INVALID, STRANGE, ALARMS, PROMOTED, UNSHARED, FALLBACK) = range(10)
 COUNTERS = HEAD
 BASE = COUNTERS + len(COUNTED)
 JOB_AT = BASE + len(JOB)

@@ -23,6 +23,10 @@ from eunomia.study.inference.words import PairOutcome, replayed_note, twins_note
 from eunomia.study.sweep import SweepResult, sweep_in
 from eunomia.study.wing import wing_of
 
+GUARDS = (
+    "strange: decisions of a learned policy at states unlike its training; fallback: decisions by its base"
+)
+
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class InferenceComparison(CompareResult[Scenario]):
@@ -108,6 +112,8 @@ class InferenceComparison(CompareResult[Scenario]):
             said.append(
                 f"gain: hit rate minus that of {self.baseline}, in points, paired by seed (n = {seeds})"
             )
+        if any(not math.isnan(x) for policy in self.policies for x in self.values(policy, "strange_share")):
+            said.append(GUARDS)
         wanted = self.config.compare.baseline
         if wanted and policy_name(wanted) not in self.policies:
             said.append(f"note: the baseline '{wanted}' is none of the policies compared")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eunomia.config import Scenario, as_table, load_scenario, scenario_from
+from eunomia.contract.traits import COUNTS
 from eunomia.core.data import Data
 from eunomia.core.errors import within
 from eunomia.core.records import RunRecords
@@ -51,6 +52,9 @@ SHOWN = (
     "utilisation",
     "bandwidth_saturation",
     "energy_per_request_j",
+    "strange_share",
+    "alarms",
+    "fallback_share",
 )
 
 
@@ -120,6 +124,7 @@ def run(
 def run_cell(scenario: Scenario, policy: PolicyLike, seed: int, record: Record = "all") -> InferenceRun:
     """``run`` with everything decided."""
     ready = resolve_policy(policy)
+    before = dict(COUNTS.of(ready))
     bench = prepare(scenario)
     requests = bench.requests(seed)
     with blame(policy_name(policy)):
@@ -134,6 +139,7 @@ def run_cell(scenario: Scenario, policy: PolicyLike, seed: int, record: Record =
         "duration_s": scenario.duration_s,
         "measured_until_s": scenario.duration_s,
         **cost_of(result),
+        "guards": {name: n - before.get(name, 0) for name, n in COUNTS.of(ready).items()} or None,
         "config": as_table(scenario),
         **facts(bench),
         **provenance(),

@@ -15,7 +15,7 @@ from typing import Any
 from aiohttp import web
 
 from eunomia.contract.guard import Guarded
-from eunomia.contract.traits import title
+from eunomia.contract.traits import COUNTS, title
 from eunomia.contract.view import Assign, View
 from eunomia.core.errors import ConfigError, ModelError, OutputError
 from eunomia.inference.policies import load_policy
@@ -108,6 +108,7 @@ class Server:
         named = options.policy if isinstance(options.policy, str) else policy_label(policy)
         self.service.policy_name = options.policy_label or named
         self.service.fallbacks = lambda: self.guard.counts
+        self.service.guards = lambda: COUNTS.of(self.guard.policy)
         self.service.tracing = Tracing(options.traces) if options.traces is not None else None
         self.service.shelf = self._shelf(self.service.policy_name)
         self.http_port, self.grpc_port = options.http_port, options.grpc_port

@@ -76,6 +76,7 @@ class Service:
     regions: Regions = field(default_factory=lambda: Regions(offered=False))
     ledger: Ledger | None = None
     fallbacks: Callable[[], Mapping[str, int]] = dict
+    guards: Callable[[], Mapping[str, int]] = dict
     policy_name: str = ""
     shelf: PolicyShelf | None = None
     tracing: Tracing | None = None
@@ -103,6 +104,7 @@ class Service:
         if self.connections is not None:
             self.telemetry.show_connections(len(self.connections), self.connections.ended)
         self.telemetry.show_fallbacks(self.fallbacks())
+        self.telemetry.show_guards(self.guards())
         return await self.telemetry.page()
 
     # --- who asks --------------------------------------------------------------------------------------

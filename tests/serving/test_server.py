@@ -243,11 +243,28 @@ def test_statistics_metrics_and_ledger_agree(tmp_path: Path) -> None:
         asked = re.findall(
             r"(?:eunomia|nv)_[a-z_]+", " ".join(t["expr"] for p in dashboard["panels"] for t in p["targets"])
         )
-        late = {"eunomia_preemptions_total", "eunomia_policy_fallbacks"}  # appear when the first one happens
+        # appear when the first one happens, and with a learned policy
+        late = {"eunomia_preemptions_total", "eunomia_policy_fallbacks", "eunomia_policy_guards"}
         assert len(asked) > 8 and all(name in page for name in asked if name not in late)
         assert server.service.ledger is not None
         usage = server.service.ledger.usage["gold", "small"]
         assert usage.outcomes == {"hit": 3} and usage.energy_j == pytest.approx(10.0 * usage.device_s)
+
+
+def test_what_the_guards_of_a_learned_policy_counted_is_in_the_metrics(tmp_path: Path) -> None:
+    with running(tmp_path, policy=load_policy("eunomia")) as server:
+        stub = tritonhttp.InferenceServerClient(f"127.0.0.1:{server.http_port}")
+        for _ in range(3):
+            ask(tritonhttp, stub)
+        found = dict(
+            line.rsplit(" ", 1) for line in metrics(server) if line.startswith("eunomia_policy_guards{")
+        )
+        counts = server.guard.policy.counts  # type: ignore[attr-defined]
+        assert counts["decisions"] >= 3
+        for name in ("decisions", "strange", "alarms", "fallback"):
+            assert float(found[f'eunomia_policy_guards{{what="{name}"}}']) == counts[name]
+        server.guard.replace(load_policy("edf+f"))
+        assert not [line for line in metrics(server) if line.startswith("eunomia_policy_guards{")]
 
 
 def metrics(server: Server) -> list[str]:

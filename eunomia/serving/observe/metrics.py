@@ -102,6 +102,12 @@ class Telemetry:
         self._guard = Gauge(
             "eunomia_policy_fallbacks", "Answers not used, by reason", ["reason"], registry=registry
         )
+        self._learned = Gauge(
+            "eunomia_policy_guards",
+            "Decisions of the learned policy in use, and how often each of its guards acted",
+            ["what"],
+            registry=registry,
+        )
 
     def retired(self, request: Retired) -> None:
         """Count one request."""
@@ -193,6 +199,12 @@ class Telemetry:
         """Set how often the guard of the policy took its fallback, by reason."""
         for reason, count in fallbacks.items():
             self._guard.labels(reason).set(count)
+
+    def show_guards(self, counts: Mapping[str, int]) -> None:
+        """Set what the policy in use counted: decisions, strange states, alarms, decisions by its base; none = gone."""
+        self._learned.clear()
+        for what, count in counts.items():
+            self._learned.labels(what).set(count)
 
     def _tenant(self, name: str) -> str:
         if name not in self._tenants:

@@ -160,7 +160,7 @@ def policies(
     ] = None,
     as_json: opt.Json = False,
 ) -> None:
-    """List the policies, say what one does, or describe a checkpoint: eunomia policies show eunomia."""
+    """List the policies by group, say what one does, or describe a checkpoint: eunomia policies show eunomia."""
     if name == "show" or learned is not None:
         from eunomia.cli.learn import show
 
@@ -180,10 +180,17 @@ def policies(
     if as_json:
         print_json(known)
         return
-    print_table(["policy", "what it does"], [[key, text.splitlines()[0]] for key, text in known.items()])
+    from eunomia.study.inference.groups import grouped
+
+    groups = grouped(known)
+    width = max(len(key) for group in groups.values() for key in (*groups, *group))
+    for title, group in groups.items():
+        print_table([title.ljust(width), ""], [[key.ljust(width), text] for key, text in group.items()])
+        say()
     say("order[+f][+placement][+gX]: any order with +f (hopeless requests last), a placement "
         "(eft, pref, eft_ca, first_idle) and a bandwidth gate, e.g. edf+f+eft or edf+eft+g0.9")  # fmt: skip
-    say("your own: --policy FILE.py:FUNCTION, or an entry point of eunomia.policies")
+    say("what one does: eunomia policies NAME; your own: --policy FILE.py:FUNCTION, or an entry point of "
+        "eunomia.policies")  # fmt: skip
 
 
 def platforms(

@@ -1,0 +1,36 @@
+"""``eunomia policies`` shows every policy once, in its group, after the ten to begin with."""
+
+import json
+
+from typer.testing import CliRunner
+
+from eunomia.cli.main import app
+from eunomia.study.inference.groups import GROUPS, RULES, START_HERE, grouped
+from eunomia.study.inference.policy import policy_words, resolve_policy
+
+
+def test_every_policy_stands_in_one_group() -> None:
+    known = policy_words()
+    groups = grouped(known)
+    assert next(iter(groups)) == "Start here" and len(groups["Start here"]) == 10
+    named = [name for title, group in groups.items() if title != "Start here" for name in group]
+    assert sorted(named) == sorted(known) and all(groups.values())
+    assert {name for names in GROUPS.values() for name in names} <= set(known)
+    assert {"edf", "met", "pressure"} <= set(groups[RULES])
+
+
+def test_the_ten_to_begin_with_can_be_run() -> None:
+    for name, words in START_HERE.items():
+        assert callable(resolve_policy(name)) and len(words) < 90
+
+
+def test_a_newcomer_is_listed_without_another_line() -> None:
+    assert grouped({"mine": "Least laxity.\nMore."})[RULES] == {"mine": "Least laxity."}
+
+
+def test_the_command_prints_groups_and_json_keeps_its_content() -> None:
+    shown = CliRunner().invoke(app, ["policies"]).stdout
+    titles = ["Start here", "Rules", "Tenants' SLOs", "Published", "Search", "Learned"]
+    assert [line.strip() for line in shown.splitlines() if line.strip() in titles] == titles
+    assert shown.splitlines()[1].startswith("eunomia ")
+    assert json.loads(CliRunner().invoke(app, ["policies", "--json"]).stdout) == policy_words()

@@ -13,6 +13,7 @@ from eunomia.core.records import RunRecords, read_run
 from eunomia.report.history import History
 from eunomia.report.needs import needs
 from eunomia.report.ranking import Rule
+from eunomia.report.reasons import rehearsed
 from eunomia.report.story import Explanation, LayerTime
 from eunomia.report.waits import Choice, Wait, decisions_during_waits, last_instant, waits_of
 
@@ -42,6 +43,8 @@ def explain(
         doubts.append("The manifest holds no graphs: layers are taken to be a chain.")
     row = history.row_of[number]
     told, total, checked, agreed = waits_of(history, rule, number, waits, choices)
+    if rehearsal := rehearsed(records):
+        doubts.insert(0, rehearsal)
     if history.reasons and total:
         during = "The reasons of the decisions taken while it waited come from the terms recorded with them."
         doubts += [during, history.reasons.who_decided(decisions_during_waits(history, number))]

@@ -12,6 +12,7 @@ from eunomia.report import figures
 from eunomia.report.assessment import Assessment
 from eunomia.report.bidi import Names, breakable
 from eunomia.report.gantt import gantt, why_missing
+from eunomia.report.learned import learned_sections
 from eunomia.report.page import Page, Summary, asset, render_page, write_page
 from eunomia.report.units import estimate_text
 from eunomia.report.verdict import verdict
@@ -44,12 +45,18 @@ def report_page(comparison: Comparison | RunRecords) -> Page:
         note=_summary_note(assessment),
         summary=_summary(assessment),
         summary_end=_bracket_table(comparison.manifest),
-        sections=asset("inference.html"),
+        sections=_sections(assessment),
         formulas="docs/metrics.md",
         facts=(_decisions(assessment),),
         script=asset("report.js"),
         data=page_data(assessment),
     )
+
+
+def _sections(a: Assessment) -> str:
+    """The sections that the script fills, and before the last of them how learned policies decided."""
+    last = '<section id="gantt"'
+    return asset("inference.html").replace(last, learned_sections(_shown_runs(a)[1]) + last)
 
 
 def page_data(a: Assessment) -> Data:

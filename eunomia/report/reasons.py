@@ -6,8 +6,9 @@ A difference of two scores is a sum of terms: the chosen sub-job's value minus t
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from eunomia.core.data import Data
+from eunomia.core.records import RunRecords
 from eunomia.report.units import percent, span
 
 LATE = "this one could no longer meet its deadline, and hopeless work goes last"
@@ -158,6 +160,25 @@ class Reasons:
             f"{percent(count / len(places))} by {BY[name]}" for name, count in counts.most_common() if name
         ]
         return f"They were decided: {'; '.join(parts)}."
+
+
+def rehearsed(run: RunRecords) -> str:
+    """What a rehearsal chose before the run, and by how much; empty where there was none."""
+    policy = run.manifest.get("policy")
+    facts = policy.get("rehearsed") if isinstance(policy, Mapping) else None
+    if not isinstance(facts, Mapping) or not facts.get("scores"):
+        return ""
+    scores = {_short(name): float(score) for name, score in facts["scores"].items()}
+    chosen = _short(str(facts["chosen"]))
+    others = [name for name in sorted(scores, key=lambda n: -scores[n]) if name != chosen]
+    behind = f", before {others[0]} with {100 * scores[others[0]]:.1f} %" if others else ""
+    worth = f" with {100 * scores[chosen]:.1f} %" if chosen in scores else ""
+    return f"A rehearsal on drawn traffic chose {chosen} for this place{worth}{behind}."
+
+
+def _short(policy: str) -> str:
+    """A policy without its settings."""
+    return re.sub(r"\(.*\)", "", policy)
 
 
 def because(reason: Reason, request: int, accelerators: Sequence[str], free_in_s: Sequence[float]) -> str:

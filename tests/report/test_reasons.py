@@ -12,8 +12,9 @@ from eunomia.core.records import RunRecords, read_run
 from eunomia.inference.policies.reasons import BY
 from eunomia.learning.observation.table import JOB, SHARE, START
 from eunomia.report.explain import explain
+from eunomia.report.learned import leading_terms, learned_sections
 from eunomia.report.reasons import BY as BY_WORDS
-from eunomia.report.reasons import LATE, NOTES, STARTS, WORDS, Reason, because, why_held
+from eunomia.report.reasons import LATE, NOTES, STARTS, WORDS, Reason, because, rehearsed, why_held
 from tests.shared_data import shared
 
 CHAT = """
@@ -133,3 +134,44 @@ def test_records_of_older_versions_are_explained_without_terms(chat: RunRecords)
     }
     e = explain(RunRecords(old, chat.manifest, Path("somewhere")), 30)
     assert "not recomputed" in e.text()
+
+
+def test_the_report_counts_the_leading_terms_as_the_table_has_them(chat: RunRecords) -> None:
+    """A slow twin over rows: of each choice between two requests, the term that spoke most for the chosen one."""
+    expected = []
+    for row in chat["decisions"].to_pylist():
+        first = (row["rivals"] or [None])[0]
+        if first is None or first["fate"] != "lost" or first["late"] or not first["terms"]:
+            continue
+        best = max(first["terms"], key=lambda t: t["weight"] * t["value"])
+        if best["weight"] * best["value"] > 0.0:
+            expected.append((best["feature"], best["weight"] * best["value"], best["value"] < 0.0))
+    feature, points, less = leading_terms(chat["decisions"])
+    assert len(expected) > 100
+    assert list(zip(feature, points.tolist(), less.tolist(), strict=True)) == expected
+    section = learned_sections({"eunomia": chat})
+    most = max(set(expected), key=lambda e: sum(x[0] == e[0] and x[2] == e[2] for x in expected))
+    words = WORDS[most[0]][0 if most[2] else 1]
+    assert f'<th scope="row"><bdi>{words}</bdi></th>' in section.partition("<tbody>")[2].partition("</tr>")[0]
+
+
+def test_runs_without_reasons_have_no_section(chat: RunRecords) -> None:
+    assert (
+        learned_sections({"edf": RunRecords({"requests": chat["requests"]}, {"policy": {"name": "edf"}})})
+        == ""
+    )
+
+
+def test_what_a_rehearsal_chose_is_told() -> None:
+    facts = {
+        "chosen": "edf+f",
+        "scores": {"eunomia": 0.9, "edf+f": 0.95, "blend(size=1)+g0.5": 0.91},
+        "rule": "edf+f",
+    }
+    run = RunRecords({}, {"policy": {"name": "eunomia", "rehearsed": facts}})
+    words = (
+        "A rehearsal on drawn traffic chose edf+f for this place with 95.0 %, before blend+g0.5 with 91.0 %."
+    )
+    assert rehearsed(run) == words
+    assert words.split(" with")[0] in learned_sections({"eunomia": run}).replace("<wbr>", "")
+    assert rehearsed(RunRecords({}, {"policy": {"name": "edf"}})) == ""

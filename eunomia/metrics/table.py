@@ -33,7 +33,7 @@ HEADINGS = {  # of columns, where the full label is too long for one: some of it
     "Jain's index of hit rates": "Jain",
     "energy per request": "energy/request",
     "strange states": "strange",
-    "decisions by the base": "fallback",
+    "fallback to the base": "fallback",
 }
 
 
@@ -299,7 +299,7 @@ METRICS: dict[str, RunMetric] = {
         lambda r: guards.rate(r.guards, "fallback"),
         "share",
         "lower",
-        "decisions by the base",
+        "fallback to the base",
         "guards",
     ),
 }

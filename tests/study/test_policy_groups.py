@@ -1,12 +1,17 @@
 """``eunomia policies`` shows every policy once, in its group, after the ten to begin with."""
 
 import json
+from pathlib import Path
 
 from typer.testing import CliRunner
 
+from eunomia import demo_scenario
 from eunomia.cli.main import app
 from eunomia.study.inference.groups import GROUPS, RULES, START_HERE, grouped
 from eunomia.study.inference.policy import policy_words, resolve_policy
+from eunomia.study.inference.words import rehearsed_notes
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_every_policy_stands_in_one_group() -> None:
@@ -34,3 +39,23 @@ def test_the_command_prints_groups_and_json_keeps_its_content() -> None:
     assert [line.strip() for line in shown.splitlines() if line.strip() in titles] == titles
     assert shown.splitlines()[1].startswith("eunomia ")
     assert json.loads(CliRunner().invoke(app, ["policies", "--json"]).stdout) == policy_words()
+
+
+def test_what_a_rehearsal_chose_stands_under_the_table() -> None:
+    answers: dict[tuple[str, int], dict[str, object]] = {
+        ("eunomia", 0): {"rehearsed": "eunomia"},
+        ("eunomia", 1): {"rehearsed": "edf+f"},
+        ("eunomia", 2): {"rehearsed": "edf+f"},
+        ("edf", 0): {"rehearsed": None},
+        ("old", 0): {},
+    }
+    told = rehearsed_notes(["edf", "eunomia", "old"], answers)
+    assert told == [
+        "eunomia: a rehearsal before each run chose edf+f on 2 of 3 seeds, eunomia on 1 of 3 seeds"
+    ]
+
+
+def test_the_demo_and_the_small_study_name_the_learned_policy() -> None:
+    assert "eunomia" in demo_scenario().compare.policies
+    for name in ("examples/mixed_npu.toml", "examples/azure_two_tenants.toml", "studies/relmas_small.toml"):
+        assert '"eunomia"]' in (ROOT / name).read_text()

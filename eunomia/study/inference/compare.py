@@ -19,7 +19,7 @@ from eunomia.study.compare import CompareResult, Metrics, as_data, compare_in, w
 from eunomia.study.inference.policy import PolicyLike, policy_name
 from eunomia.study.inference.run import ScenarioLike
 from eunomia.study.inference.standing import Standing, standing
-from eunomia.study.inference.words import PairOutcome, replayed_note, twins_note, unmet
+from eunomia.study.inference.words import PairOutcome, rehearsed_notes, replayed_note, twins_note, unmet
 from eunomia.study.sweep import SweepResult, sweep_in
 from eunomia.study.wing import wing_of
 
@@ -114,6 +114,7 @@ class InferenceComparison(CompareResult[Scenario]):
             )
         if any(not math.isnan(x) for policy in self.policies for x in self.values(policy, "strange_share")):
             said.append(GUARDS)
+        said += rehearsed_notes(self.policies, self.answers)
         wanted = self.config.compare.baseline
         if wanted and policy_name(wanted) not in self.policies:
             said.append(f"note: the baseline '{wanted}' is none of the policies compared")

@@ -84,6 +84,7 @@ class InferenceRun(RunResult[Scenario]):
             "tenants": self.tenants,
             "pairs": self.pairs,
             "replayed_alike": self.records.manifest["replayed_alike"],
+            "rehearsed": self.records.manifest["policy"].get("rehearsed", {}).get("chosen"),
         }
 
     def table(self, short: bool = False) -> Table:

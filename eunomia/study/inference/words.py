@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from eunomia.core.data import Data
 from eunomia.report.units import span
 
 
@@ -56,6 +58,19 @@ def replayed_note(tenants: Sequence[str], seeds: int) -> list[str]:
     return [
         f"every seed replays the same arrivals for {', '.join(tenants)}; the intervals leave their variation out"
     ]
+
+
+def rehearsed_notes(policies: Sequence[str], answers: Mapping[tuple[str, int], Data]) -> list[str]:
+    """What ran in the place of each policy that rehearses, and on how many seeds."""
+    notes = []
+    for policy in policies:
+        mine = [answer.get("rehearsed") for (name, _), answer in answers.items() if name == policy]
+        counts = Counter(chosen for chosen in mine if chosen)
+        if counts:
+            total = counts.total()
+            parts = (f"{chosen} on {n} of {total} seeds" for chosen, n in counts.most_common())
+            notes.append(f"{policy}: a rehearsal before each run chose {', '.join(parts)}")
+    return notes
 
 
 def twins_note(policies: Sequence[str], late: str) -> list[str]:

@@ -38,7 +38,6 @@ def explain(
     history = History(records, _window(records, number))
     rule, reason = Rule.of(history)
     doubts = [] if rule is not None or history.reasons else [f"The decisions were not recomputed: {reason}."]
-    doubts += _rehearsed(records)
     if not history.graph_known:
         doubts.append("The manifest holds no graphs: layers are taken to be a chain.")
     row = history.row_of[number]
@@ -77,18 +76,6 @@ def explain(
         agreed=agreed,
         doubts=tuple(doubts),
     )
-
-
-def _rehearsed(run: RunRecords) -> list[str]:
-    """Which policy a rehearsal before the run chose, and by how much; nothing where there was none."""
-    policy = run.manifest.get("policy")
-    facts = policy.get("rehearsed") if isinstance(policy, dict) else None
-    if not facts or not facts["scores"]:
-        return []
-    scores = ", ".join(f"{name} {100.0 * share:.1f} %" for name, share in facts["scores"].items())
-    return [
-        f"A rehearsal before the run chose {facts['chosen']}, which took all decisions. In time were: {scores}."
-    ]
 
 
 def _request_number(run: RunRecords, request: str | int) -> int:

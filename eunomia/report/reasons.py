@@ -168,10 +168,10 @@ def rehearsed(run: RunRecords) -> str:
     facts = policy.get("rehearsed") if isinstance(policy, Mapping) else None
     if not isinstance(facts, Mapping) or not facts.get("scores"):
         return ""
-    scores = {_short(name): float(score) for name, score in facts["scores"].items()}
-    chosen = _short(str(facts["chosen"]))
+    scores = {name: float(score) for name, score in facts["scores"].items()}
+    chosen = str(facts["chosen"])
     others = [name for name in sorted(scores, key=lambda n: -scores[n]) if name != chosen]
-    behind = f", before {others[0]} with {100 * scores[others[0]]:.1f} %" if others else ""
+    behind = f", before {_short(others[0])} with {100 * scores[others[0]]:.1f} %" if others else ""
     worth = f" with {100 * scores[chosen]:.1f} %" if chosen in scores else ""
     return f"A rehearsal on drawn traffic chose {chosen} for this place{worth}{behind}."
 

@@ -32,7 +32,7 @@ AT_TICKS = tuple(
 )  # a tick queues all: no gate is asked
 RULES = (*AT_TICKS, *gated(ORDERS, PLACES, ("1", "0.9", "0.75", "0.6", "0.5")), *PUBLISHED,
          *(f"{name}+g{gate}" for name in PUBLISHED for gate in ("1.0", "0.75")))  # fmt: skip
-OURS = ("eunomia", "eunomia(rehearse=0)", "eunomia(rehearse=0,alarm=inf)")
+OURS = ("eunomia", "eunomia(rehearse=0)", "eunomia(rehearse=0,alarm=0.5)")
 KINDS = ("last", "drop", "run", *CONTENTION, "GPUs", "noisy", "learned", "unknown", "ticks")
 
 
@@ -82,7 +82,7 @@ def measure(options: Options) -> Iterator[Table]:
     pairs = {p: (rule[p], fixed, OURS[1]) for p in places}
     less = {p: [found[p][OURS[0]][:, 0] - found[p][other][:, 0] for other in pairs[p]] for p in places}
     for p in places:
-        less[p].append(found[p][OURS[1]][:, 0] - found[p][OURS[2]][:, 0])
+        less[p].append(found[p][OURS[2]][:, 0] - found[p][OURS[1]][:, 0])
     rows: list[list[Cell]] = []
     for kind in ("all", *KINDS):
         mine = [p for p in places if kind in ("all", *told[p][1])]

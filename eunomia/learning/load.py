@@ -15,7 +15,9 @@ from eunomia.learning.policy.checkpoint import Checkpoint
 from eunomia.learning.policy.learned import WITHOUT_SHARING, LearnedPolicy
 
 SHIPPED = Path(__file__).parent / "checkpoints"
-ALARM = 0.5  # share of decision points unlike those of training above which the heuristic takes over
+ALARM = (
+    math.inf
+)  # share of strange decisions above which the heuristic decides: none, as acting cost hits (results)
 
 
 def shipped() -> list[str]:
@@ -75,8 +77,9 @@ def eunomia(
     ``promise``: what becomes of promised hit rates. ``attainment`` = as many kept as possible, ``shortfall`` = as
     little missing as possible, ``max_min`` = the worst as little broken as possible: the policy trained for it, where
     one ships, else ``keep``, ``mend``, ``level``: terms set by hand (policy/bases.py) that join the score;
-    ``strength``: how much they weigh against hits. Begins as a gated heuristic and falls back to it on states unlike
-    those of its training. ``rehearse``: budget, in simulated events, of the rehearsal before a run; 0 = none.
+    ``strength``: how much they weigh against hits. Above ``alarm``, a share of decisions at states unlike those of
+    training, the heuristic decides with which it began. ``rehearse``: budget, in simulated events, of the rehearsal
+    before a run (inference/rehearsal.py); 0 = none.
     """
     trained = f"eunomia-{promise.replace('_', '-')}"
     if promise in TERMS and trained in shipped():

@@ -79,7 +79,7 @@ def test_where_nothing_is_shared_it_decides_as_if_bandwidth_were_infinite(conten
 def test_late_work_is_no_reason_for_alarm(contention: str) -> None:
     """Under ``last``, the engine's default, hopeless requests stay; the policy was trained under ``drop``."""
     e = episode(5, requests=250, load=1.6)
-    policy, deaf = load_policy("eunomia"), load_policy("eunomia", alarm=np.inf)
+    policy, deaf = load_policy("eunomia", alarm=0.5), load_policy("eunomia")
     problem, options = e.problem._replace(contention=contention), replace(e.options, late="last")
     ours, theirs = (simulate_problem(problem, p, options).results["outcome"] for p in (policy, deaf))
     assert np.array_equal(ours, theirs)

@@ -101,8 +101,10 @@ def train(
         if curve is not None:
             curve.add(name, progress.entry)
         if not (options.quiet or options.as_json):
-            stderr().print(progress_line(name, progress))
+            stderr().print(progress_line(name, progress), soft_wrap=True)
 
+    if not (options.quiet or options.as_json):
+        note(f"training '{training.name}' in {folder}; a line follows each iteration")
     with resumable(folder):
         outcome = start(training, folder, options.twin, crew, tell, options.command(config))
     if options.as_json:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from eunomia.core.errors import ConfigError
+from eunomia.learning.loop import Progress
 from tests.cli.scenarios import small
 from tests.cli.shell import Shell
 
@@ -63,3 +66,19 @@ def test_a_wrong_suffix_is_one_sentence_and_names_come_once(shell: Shell) -> Non
         shell("run", small(Path.cwd()), "-p", "edff").err.strip().rpartition("choose one of: ")[2].split(", ")
     )
     assert len(listed) == len(set(listed)) > 20
+
+
+def test_progress_of_a_training_begins_at_once_and_is_never_wrapped(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def started(training: object, folder: object, twin: object, crew: object, tell: Any, *_: object) -> None:
+        entry = {"iteration": 2, "mean": 0.9312, "best": 1.0, "sigma": 0.28, "validation": 1.0, "gain": 0.0}
+        tell("a stage with a name that is much longer than any of ours", Progress(entry, 12, 3600.0))
+        raise ConfigError("no further")
+
+    monkeypatch.setattr("eunomia.study.learning.train.start", started)
+    scenario = small(Path.cwd())
+    Path("tr.toml").write_text(f'name = "mine"\nscenarios = ["{scenario}"]\n[[stage]]\nstage = "linear"\n')
+    lines = shell("train", "tr.toml").err.splitlines()
+    assert lines[0] == "note: training 'mine' in runs/train-mine; a line follows each iteration"
+    assert lines[1].endswith(" left") and lines[-1] == "eunomia: no further"

@@ -50,9 +50,8 @@ def test_what_a_rehearsal_chose_stands_under_the_table() -> None:
         ("old", 0): {},
     }
     told = rehearsed_notes(["edf", "eunomia", "old"], answers)
-    assert told == [
-        "eunomia: a rehearsal before each run chose edf+f on 2 of 3 seeds, eunomia on 1 of 3 seeds"
-    ]
+    ran = "edf+f on 2 of 3 seeds, eunomia on 1 of 3 seeds"
+    assert told == [f"eunomia ran as {ran}: chosen by a rehearsal before each run"]
 
 
 def test_the_demo_and_the_small_study_name_the_learned_policy() -> None:

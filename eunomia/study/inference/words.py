@@ -69,7 +69,7 @@ def rehearsed_notes(policies: Sequence[str], answers: Mapping[tuple[str, int], D
         if counts:
             total = counts.total()
             parts = (f"{chosen} on {n} of {total} seeds" for chosen, n in counts.most_common())
-            notes.append(f"{policy}: a rehearsal before each run chose {', '.join(parts)}")
+            notes.append(f"{policy} ran as {', '.join(parts)}: chosen by a rehearsal before each run")
     return notes
 
 

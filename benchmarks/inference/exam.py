@@ -2,7 +2,7 @@
 
 Places are those of ``eunomia/study/inference/drawn.py``; networks from files are ONNX exports of torchvision and timm
 (``benchmarks/networks``). The rival is the best of ``RULES`` on two validation traces, the second for the best 20.
-``--set first=N``: other places, from N on.
+``--set places=0-99,200-299``: those; 1000000 and above served development.
 """
 
 from __future__ import annotations
@@ -62,11 +62,10 @@ class Place:
 
 def measure(options: Options) -> Iterator[Table]:
     """Means by kind of place, then the worst and best places."""
-    start, size = (
-        int(options.given.get("first", "0")),
-        6 if options.quick else int(options.given.get("places", "300")),
-    )
-    places, (first, second) = [Place(start + n) for n in range(size)], validation(2)
+    ranges = "0-5" if options.quick else options.given.get("places", "0-299")
+    ends = [part.split("-") for part in ranges.split(",")]
+    places = [Place(n) for low, high in ends for n in range(int(low), int(high) + 1)]
+    first, second = validation(2)
     told = {place: place.facts() for place in places}
     asked = {place: AT_TICKS if "ticks" in told[place][1] else RULES for place in places}
     once, _ = contest("exam", places, [first], asked, workers=options.workers)

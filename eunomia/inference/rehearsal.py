@@ -72,7 +72,7 @@ Worth = Callable[[Problem, Outcome], float]  # greatest is best
 
 def hits(problem: Problem, outcome: Outcome) -> float:
     """Share of the requests that met their deadline."""
-    return float(np.mean(outcome.results["outcome"] == HIT))
+    return float(np.mean(outcome.results["outcome"] == HIT)) if len(outcome.results) else 0.0
 
 
 @dataclass(frozen=True)
@@ -207,6 +207,8 @@ def rehearse(
     requests = replace(problem.requests, stated=stated.first(REQUESTS))
     race = Race(problem._replace(requests=requests), options, worth, own)
     key = _key(problem, options, own, worth, budget)
+    if key is None:
+        return _raced(race, budget)
     if key not in _KEPT:
         if len(_KEPT) >= KEPT:
             _KEPT.pop(next(iter(_KEPT)))
@@ -217,14 +219,19 @@ def rehearse(
 _KEPT: dict[str, Rehearsed] = {}
 
 
-def _key(problem: Problem, options: EngineOptions, own: dict[str, Policy], worth: Worth, budget: int) -> str:
-    """Changes with all that a choice depends on; the run's requests and seed are not among it."""
+def _key(
+    problem: Problem, options: EngineOptions, own: dict[str, Policy], worth: Worth, budget: int
+) -> str | None:
+    """Changes with all that a choice depends on, but for the run's requests and seed; None = cannot be said."""
     jobs, graph = problem.jobs, problem.graph
     promises = [jobs.model_of, jobs.tenant_of, jobs.weight, jobs.slo_kind, jobs.slo_target, jobs.slo_window]
     truth = [*problem.costs[:6], *graph[:4], problem.type_of, problem.bandwidth_bytes_s, problem.contention]
     traffic = [problem.requests.stated, problem.requests.agreements]
     parts = [truth, promises, traffic, replace(options, seed=0, record="requests"), tuple(own), budget]
-    return f"{worth!r} {hashlib.sha256(pickle.dumps(parts)).hexdigest()}"
+    try:
+        return f"{worth!r} {hashlib.sha256(pickle.dumps(parts)).hexdigest()}"
+    except (pickle.PicklingError, AttributeError, TypeError):  # arrivals of one's own
+        return None
 
 
 def _raced(race: Race, budget: int) -> Rehearsed:

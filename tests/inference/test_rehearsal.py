@@ -107,6 +107,23 @@ def test_of_a_recording_only_its_mean_rate_is_used() -> None:
     assert not np.isin(drawn.arrival_s, times).any() and 50 < len(drawn) < 110
 
 
+def test_arrivals_of_ones_own_are_rehearsed_as_poisson_arrivals() -> None:
+    class Own:
+        """Cannot be pickled."""
+
+        mean_rate_per_s = RATE
+
+        def times(self, rng: np.random.Generator, duration_s: float) -> np.ndarray:
+            return np.arange(0.0, duration_s, 1.0 / RATE)
+
+    made = problem(count=20)
+    stated = replace(made.requests.stated, streams=(Stream((Draw(Agreement("u", "net")),), Own()),))  # type: ignore[type-var]
+    own = made._replace(requests=replace(made.requests, stated=stated))
+    assert rehearse(own, OPTIONS, {"fcfs": load_policy("fcfs")}, budget=200_000).scores
+    none = made._replace(requests=replace(made.requests, stated=replace(stated, duration_s=1e-9)))  # type: ignore[type-var]
+    assert rehearse(none, OPTIONS, {"fcfs": load_policy("fcfs")}, budget=200_000).name == "fcfs"
+
+
 def test_nothing_is_rehearsed_without_stated_traffic_or_a_budget() -> None:
     made = problem()
     bare = made._replace(requests=replace(made.requests, stated=None))

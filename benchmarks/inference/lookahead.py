@@ -18,6 +18,7 @@ import numpy as np
 from benchmarks.inference.contest import best, contest, lanes, limits, scenario, tenant, validation
 from benchmarks.kept import kept_all
 from benchmarks.table import Cell, Options, Table, table
+from eunomia.contract.constants import give_constants
 from eunomia.contract.view import Assign, View
 from eunomia.engines.processes import Result
 from eunomia.inference.lookahead.companion import Companion
@@ -80,7 +81,7 @@ def run_time(problem: Problem, policy: Lookahead, planning: bool) -> tuple[float
     least, companion = np.inf, None
     for _ in range(3):
         engine = Engine(problem, policy.rules, OPTIONS, None, policy.decide)
-        engine.state["system"]["parameters"][0, :4] = policy.parameters
+        give_constants(policy, engine.state["system"])
         engine.companion = companion = policy.attach(engine) if planning else None
         began = time.process_time()
         engine.advance()

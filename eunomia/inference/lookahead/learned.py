@@ -6,8 +6,8 @@ three parts, by what they read:
 * what stays while a sub-job waits is computed once, as it becomes ready;
 * the terms that time moves at the same speed for all (time left, laxity, age, rest) are one number per sub-job, as of
   time 0; only differences matter for the order. Mean isolated time divides them anew at every instant;
-* ratios to the time left, and to what lies ahead, are computed for what has just become ready, and after every
-  second layer end for one other, in turn.
+* ratios to the time left, and to what lies ahead, are computed for what has just become ready. After every second
+  layer end one other sub-job has its turn.
 
 A sub-job that was held is tried again on its next turn, or once as much demand has gone as its margin was short of.
 Accelerators of one type are looked at together, and busy ones where none of their type is idle. Indicators of

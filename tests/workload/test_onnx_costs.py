@@ -446,6 +446,13 @@ def test_rows_of_a_table(tmp_path: Path) -> None:
     layer = one(tmp_path, "Gather", {"ids": [2, 5]}, ("table", [50, 8]), order=["table", "ids"], kinds=IDS)
     assert (layer.kind, sides(layer)) == ("gather", ((1, 1, 10, 1), (1, 8, 10, 1)))
     assert costs(layer) == (0, 0, 400, 0)
+    for ids, table, read_as in (
+        ([1], [50, 8], ((1, 1, 1, 1), (1, 8, 1, 1))),  # one row
+        ([2, 5], [50, 1], ((1, 1, 10, 1), (1, 1, 10, 1))),  # ten rows of one number
+        ([2, 5], [50], ((1, 1, 10, 1), (1, 1, 10, 1))),
+    ):
+        layer = one(tmp_path, "Gather", {"ids": ids}, ("table", table), order=["table", "ids"], kinds=IDS)
+        assert (layer.kind, sides(layer), layer.weight_elements) == ("gather", read_as, np.prod(table))
     layer = one(tmp_path, "Gather", {"x": [50, 8], "ids": [2, 5]}, kinds=IDS)
     assert (layer.kind, layer.input_elements, layer.output_elements) == ("reshape", 80, 80)
 

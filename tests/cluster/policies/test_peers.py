@@ -86,24 +86,38 @@ def test_tiresias_promotes_the_starved() -> None:
     assert never.queues(waits[2]).tolist() == [1.0]
 
 
-def test_tiresias_consolidates_only_skewed_jobs() -> None:
-    """Two servers of 2 with 1 + 2 free... a gang of 2: skewed on the whole server, else into the gaps first."""
-    cluster = Cluster((DeviceType("gpu", 4, 2),))
-    policy = Tiresias(consolidate_skew=0.5)
-    for skew, servers in ((0.9, [0]), (0.1, [0, 1])):
-        view = view_of(
-            cluster,
-            _ones(2),
-            [9.0, 9.0],
-            scale=[1, 2],
-            traits={"skew": [0.0, skew]},
-            first_start_s=[0.0, 1.0],
-        )
-        answer = policy.allocate(view)
-        check_legal(view, answer)
-        assert answer.servers is not None
-        mine = answer.servers.server[answer.servers.job == 1].tolist()
-        assert (len(mine) == 1) == (len(servers) == 1) or skew < 0.5
+@pytest.mark.parametrize(
+    ("up", "gangs", "skew", "expected"),
+    [  # job -> {server: devices}
+        ([1, 2, 2], [2], [0.9], [{1: 2}]),  # the fullest server that holds all of it
+        ([1, 2, 2], [2], [0.1], [{0: 1, 1: 1}]),  # the smallest gaps first
+        ([1, 2, 2], [2], [0.5], [{1: 2}]),  # at the border it counts as skewed
+        ([1, 2, 2], [3], [0.9], [{1: 2, 2: 1}]),  # no server holds it: as few as possible
+        ([1, 2, 2], [3, 2], [0.1, 0.9], [{0: 1, 2: 2}, {1: 2}]),  # skewed jobs choose first
+        ([2, 2, 0], [1, 2], [0.9, 0.9], [{1: 1}, {0: 2}]),  # and of them the largest
+        ([2, 2, 0], [1, 2], [0.1, 0.1], [{1: 1}, {0: 2}]),
+    ],
+)
+def test_tiresias_consolidates_only_skewed_jobs(
+    up: list[int], gangs: list[int], skew: list[float], expected: list[dict[int, int]]
+) -> None:
+    policy, jobs = Tiresias(consolidate_skew=0.5), len(gangs)
+    view = view_of(
+        Cluster.of({"gpu": 6}, 2), _ones(jobs), [9.0] * jobs, scale=gangs, traits={"skew": skew}, up=up,
+        first_start_s=[float(m) for m in range(jobs)],
+    )  # fmt: skip
+    answer = policy.allocate(view)
+    assert answer.servers is not None
+    rows = zip(
+        answer.servers.job.tolist(),
+        answer.servers.server.tolist(),
+        answer.servers.count.tolist(),
+        strict=True,
+    )
+    placed: list[dict[int, int]] = [{} for _ in gangs]
+    for job, server, count in rows:
+        placed[job][server] = count
+    assert placed == expected
 
 
 def test_gittins_index_by_hand() -> None:

@@ -232,6 +232,16 @@ def test_told_ahead_one_device_does_what_it_would_have_been_told_at_the_end(poli
     assert [entry[0] for entry in logs[0]] == pytest.approx([entry[0] for entry in logs[1]])
 
 
+@pytest.mark.parametrize("kind", [Replay, Pipelined])
+def test_equals_take_turns_at_the_end_of_a_lease_told_ahead_or_not(kind: Any) -> None:
+    # Two requests of two blocks, both due at 100 s; a lease ends after each block of 1 s.
+    options = DispatchOptions(lease_s=0.0, ahead_s=0.05 if kind is Pipelined else 0.0)
+    replay = kind(load_policy("edf"), np.ones((2, 1)), [2], options)
+    replay.dispatcher.add_pair(Agreement("t", "m0"))
+    replay.play([(0.0, 0, 100.0, 0), (0.1, 0, 100.0, 0)])
+    assert replay.log == [(0.0, 0, 0, 0), (1.0, 1, 0, 0), (2.0, 0, 1, 0), (3.0, 1, 1, 0)]
+
+
 @pytest.mark.parametrize("policy", ["edf+f", "llf+f", "laxity_ratio", "weighted_fair", "gap_first"])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_lease_changes_nothing_when_a_policy_is_asked_whose_mind_changes_on_the_way(

@@ -106,7 +106,7 @@ def test_a_promise_that_changes_forgets_what_was_seen_and_one_that_stays_does_no
     dispatcher.change_pair(0, Agreement("t", "m0", Slo(0.9)))
     gone = Job(0, replay.networks[0], 0.0, 0.5, payload="gone")
     dispatcher.leave(gone, dropped=True)
-    assert dispatcher.table.columns(0.0)[:, 0].tolist() == [0.0, 0.9, 1.0]
+    assert dispatcher.table.columns(0.0).tolist() == [[0.0], [0.9], [1.0]]
     dispatcher.change_pair(0, Agreement("t", "m0", Slo(0.9), priority=3.0))
     assert dispatcher.indicators[0].count == 1
     dispatcher.change_pair(0, Agreement("t", "m0", Slo(0.8), priority=3.0))
@@ -116,3 +116,41 @@ def test_a_promise_that_changes_forgets_what_was_seen_and_one_that_stays_does_no
     dispatcher.wait(later)
     row = dispatcher.waiting.records[later.row]
     assert (row["slo"], row["priority"]) == (0.8, 1.5)
+
+
+def test_devices_as_a_policy_sees_them() -> None:
+    """At 2.25 s one device is in the third of four blocks of 1 s, and the other has served that request before."""
+    replay = Told(load_policy("edf"), np.ones((4, 2)), [4], DispatchOptions(lease_s=9.0))
+    replay.dispatcher.add_pair(Agreement("t", "m0"))
+    job = Job(0, replay.networks[0], 0.0, 9.0, payload=0)
+    replay.dispatcher.arrive(job)
+    lanes = replay.dispatcher.lanes
+    device = next(n for n, lane in enumerate(lanes) if lane.job is job)
+    lanes[1 - device].last_request, lanes[1 - device].busy_s = job.number, 5.0
+    seen = replay.dispatcher.view(2.25).accelerators
+    assert seen[device].tolist() == (device, job.number, 2, 0.75, 0.0, -1, 0, 0.0, 0.0)
+    assert seen[1 - device].tolist() == (1 - device, -1, 0, 0.0, 0.0, job.number, 0, 0.0, 5.0)
+
+
+@pytest.mark.parametrize(("rows", "whole"), [(1, True), (4, False)])
+def test_a_large_request_leaves_little_slack_for_runs_without_boundaries(rows: int, whole: bool) -> None:
+    """A row takes 2 s of 10 s: one leaves 8 s of slack, and 2 s is within half of it; four leave 2 s."""
+    options = DispatchOptions(lease_s=100.0, calm_s=0.0)
+    replay = Told(load_policy("edf"), np.ones((2, 1)), [2], options)
+    replay.dispatcher.add_pair(Agreement("t", "m0"))
+    replay.dispatcher.arrive(Job(0, replay.networks[0], 0.0, 10.0, batch=rows, payload=0))
+    replay.clock.time_s = 9.0
+    replay.dispatcher.leave(replay.dispatcher.done(0, 2))
+    later = Job(0, replay.networks[0], 9.0, 19.0, payload=1)
+    replay.dispatcher.arrive(later)
+    assert replay.dispatcher.lanes[0].job is later and later.whole == whole
+
+
+def test_a_run_that_stops_before_its_lease_ends_was_preempted_once() -> None:
+    replay, first, _ = batch_of_two(blocks=3)
+    for at_s, block in ((1.0, 1), (2.0, 2), (3.0, 3)):
+        replay.clock.time_s = at_s
+        replay.dispatcher.done(0, block)
+        if block < 3:
+            replay.dispatcher.decide()
+    assert (first.preemptions, replay.dispatcher.preemptions) == (2, 2), "the last run came to its end"

@@ -76,6 +76,7 @@ def test_work_latency_and_lateness_of_a_request_are_those_of_all_its_rows() -> N
     replay.dispatcher.arrive(Job(0, replay.networks[0], 0.0, 0.3, batch=10, payload=0))
     ready = seen[-1].ready[0]
     assert ready["work_best_s"] == ready["path_best_s"] == ready["iso_best_s"] == pytest.approx(0.4)
+    assert ready["work_mean_s"] == ready["path_mean_s"] == ready["iso_mean_s"] == pytest.approx(0.4)
     assert seen[-1].latency_s[0, 0] == pytest.approx(0.1) and ready["late"] == 1
 
 
@@ -150,6 +151,18 @@ def test_who_stands_in_a_batch_that_was_taken_back_is_not_promised_again_before_
     assert (
         dispatcher.finished == 3 and dispatcher.indicators[0].count == 3 and dispatcher.lanes[0].job is None
     )
+
+
+def test_of_equals_the_one_that_waits_is_told_ahead_at_the_end_of_a_lease() -> None:
+    # Both are due at 9 s; the lease ends with the first block at 1 s, and then it is the other's turn.
+    replay = Told(load_policy("edf"), np.ones((2, 1)), [2], DispatchOptions(lease_s=0.0, ahead_s=0.05))
+    replay.dispatcher.add_pair(Agreement("t", "m0"))
+    for name, arrival_s in (("A", 0.0), ("B", 0.1)):
+        replay.clock.time_s = arrival_s
+        replay.dispatcher.arrive(Job(0, replay.networks[0], arrival_s, 9.0, payload=name))
+    replay.clock.time_s = 0.96
+    replay.dispatcher.look_again()
+    assert replay.told == [("run", "A"), ("queue", "B")]
 
 
 def told_ahead() -> tuple[Told, list[Job]]:

@@ -96,6 +96,8 @@ class Table(RuleBasedStateMachine):
         assert len(self.table) == len(offered)
         assert [self.table.job(row) for row in self.table.rows().tolist()] == offered
         assert self.table.records["request"][self.table.rows()].tolist() == [job.number for job in offered]
+        order = self.table.records["sequence"][self.table.rows()].tolist()
+        assert order == sorted(set(order)), "a policy that settles ties by it keeps this order"
         assert self.table.jobs() == self.twin.jobs
         assert all(self.table.numbered(job.number) is job for job in self.twin.jobs)
         assert not offered or self.table.first() is offered[0]

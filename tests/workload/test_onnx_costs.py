@@ -285,6 +285,18 @@ def test_the_result_of_attention_has_the_size_of_the_values(tmp_path: Path) -> N
     assert [layer.output_elements for layer in model.layers[-2:]] == [2 * 10 * 24, 2 * 4 * 17 * 6]
 
 
+def test_packed_attention_passes_keys_and_values_on_for_every_head(tmp_path: Path) -> None:
+    """Six of the past and ten new, for 2 x 2 x 4 heads of 5."""
+    shapes = {"x": [2, 10, 32], "past": [2, 2, 4, 6, 5]}
+    attend = node("Attention", ["x", "w", "b", "", "past"], ["y", "all"], num_heads=4, **MS)
+    net = graph(
+        [attend, node("Softmax", ["y"], ["y2"]), node("Softmax", ["all"], ["all2"])], shapes,
+        [weights("w", 32, 60), weights("b", 60)], outputs=["y2", "all2"], contrib=True,
+    )  # fmt: skip
+    model = read(tmp_path, net)
+    assert [layer.output_elements for layer in model.layers[-2:]] == [2 * 10 * 20, 2 * 2 * 4 * 16 * 5]
+
+
 def test_packed_heads_are_refused(tmp_path: Path) -> None:
     net = graph(
         [node("MultiHeadAttention", ["x"], ["y"], num_heads=4, **MS)], {"x": [2, 10, 96]}, contrib=True
@@ -337,6 +349,10 @@ def test_pooling_of_regions(tmp_path: Path) -> None:
     layer = one(tmp_path, "GridSample", {"x": [2, 4, 9, 8], "at": [2, 5, 3, 2]})
     assert sides(layer) == ((2, 4, 5, 3), (2, 4, 5, 3))
     assert costs(layer) == (0, 8 * 2 * 4 * 15, 0, 0)
+    # places that a layer computes are an edge, too
+    nodes = [node("Relu", ["x"], ["r"]), node("Tanh", ["at"], ["t"]), node("GridSample", ["r", "t"], ["y"])]
+    model = read(tmp_path, graph(nodes, {"x": [2, 4, 9, 8], "at": [2, 5, 3, 2]}))
+    assert model.edges == ((0, 2), (1, 2))
 
 
 def test_normalizations(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ def _versionless() -> bytes:
         ([node("Einsum", ["x", "x", "x"], ["y"], equation="abcd,abcd,abcd->ab")], "3 operands"),
         ([node("Einsum", ["x"], ["y"], equation="abcc->ab")], "diagonal|not valid"),
         ([node("Einsum", ["x", "x"], ["y"], equation="abcd,efgh->abgh")], "sums \\['c', 'd', 'e', 'f'\\]"),
+        ([node("Einsum", ["x", "x"], ["y"], equation="abc,abcd->ad")], "Rank of input 0"),
         ([node("Constant", [], ["y"], value_float=1.0)], "no layer that computes"),
         ([node("Identity", ["x"], ["y"])], "no layer that computes"),
     ],

@@ -51,8 +51,6 @@ def _parse(node: Node) -> tuple[list[str], str]:
     terms = [_expand(term, node.value(index).shape) for index, term in enumerate(terms)]
     if any(len(set(term)) != len(term) for term in terms):
         raise ModelError(f"'{text}' takes a diagonal (a repeated label), which is not supported")
-    if any(len(term) != len(node.value(index).shape) for index, term in enumerate(terms)):
-        raise ModelError(f"'{text}' does not fit the ranks of its inputs")
     labels = "".join(terms)
     if not arrow:
         kept = (label for label in set(labels) if label.isdigit() or labels.count(label) == 1)

@@ -27,9 +27,9 @@ def global_pool(node: Node, net: Network) -> tuple[int, ...]:
 
 def region_pool(node: Node, net: Network) -> tuple[int, ...]:
     """RoiAlign, MaxRoiPool, GridSample: about eight operations per element of the result."""
-    x, out = node.value(0), node.shape()
+    out = node.shape()
     layer = plain_layer(node.name, "pool", out, out, ops=8 * prod(out))
-    return net.add(layer, [x, *node.activations()])
+    return net.add(layer, node.activations())
 
 
 HANDLERS = {

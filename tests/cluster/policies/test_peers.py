@@ -11,13 +11,14 @@ from eunomia.cluster.policies.allox import match
 from eunomia.cluster.policies.attained_service import Tiresias
 from eunomia.cluster.policies.balancing import RULES, Balancing
 from eunomia.cluster.policies.catalogue import allocator
-from eunomia.cluster.policies.elastic import Elastic
+from eunomia.cluster.policies.elastic import Elastic, _greedy
 from eunomia.cluster.policies.gandiva import Gandiva
 from eunomia.cluster.policies.gittins import Gittins, gittins_index
 from eunomia.cluster.policies.goodput import efficiency
 from eunomia.cluster.policies.list_scheduling import in_order, mct
 from eunomia.cluster.policies.loss_curves import LossCurve, fit_loss, fit_speed
 from eunomia.cluster.policies.slaq import Slaq
+from eunomia.cluster.policies.themis.book import Leases
 from eunomia.contract.allocation import Allocator, ClusterView
 from eunomia.contract.allocation import Elastic as Offered
 from eunomia.contract.cluster import Cluster, DeviceType
@@ -395,6 +396,7 @@ def test_an_empty_view_gets_an_empty_answer(name: str) -> None:
         ("tiresias", {"promote": -1.0}, "promote is -1"),
         ("balancing", {"rule": "jqs"}, "choose one of: random"),
         ("balancing", {"choices": 0}, "choices is 0"),
+        ("pollux", {"idle": 1.0}, "idle is 1"),
         ("backfill", {"reservations": "all"}, "easy, conservative"),
         ("allox", {"alpha": 2.0}, "alpha is 2"),
         ("allox", {"window": 0}, "window is 0"),
@@ -409,3 +411,53 @@ def test_an_empty_view_gets_an_empty_answer(name: str) -> None:
 def test_bad_settings(name: str, given: dict[str, object], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         allocator(name, **given)
+
+
+# --- small rules of single policies
+
+
+def test_slaq_ranks_by_types_that_a_job_can_use_and_by_slow_ones_too() -> None:
+    """As above at half a step a second, beside a type on which neither runs."""
+    view = view_of(
+        TWO_KINDS, [[0.5, 0.0]] * 2, [1.0, 10.0], total=[10.0, 10.0], scale=[2, 2],
+        traits={"loss_a": [1.0, 1.0], "loss_b": [1.0, 1.0]},
+    )  # fmt: skip
+    assert _runs(Slaq(horizon_s=2.0), view) == [1]
+
+
+def test_the_shortest_queue_is_sought_among_all_types_and_one_draw_is_chance() -> None:
+    view = view_of(Cluster.of({"a": 1, "b": 1, "c": 1}), [[1.0] * 3] * 6, [9.0] * 6)
+    uneven = 0
+    for seed in range(10):
+        for rule, choices in (("jsq", 1), ("power_of_d", 1)):
+            policy = Balancing(rule, choices=choices)
+            policy.reset(seed)
+            policy.allocate(view)
+            even = sorted(policy._queue.values[:6].tolist()) == [0.0, 0.0, 1.0, 1.0, 2.0, 2.0]
+            assert even or rule == "power_of_d"
+            uneven += not even
+    assert uneven > 0
+
+
+def test_taking_turns_does_not_look_at_queues() -> None:
+    """After a gang of 4 on the first type and one job on the second, the first type has its turn again."""
+    policy = Balancing("round_robin")
+    policy.reset(0)
+    policy.allocate(view_of(Cluster.of({"a": 4, "b": 4}), [[1.0, 1.0]] * 3, [9.0] * 3, scale=[4, 1, 1]))
+    assert policy._queue.values[:3].tolist() == [0.0, 1.0, 0.0]
+
+
+def test_greedy_packing_takes_one_configuration_a_job_while_devices_last() -> None:
+    """Gains fall from left to right: job 0 with 2 of 3 devices, then job 1 with the last one; job 2 finds none."""
+    job, option = np.array([0, 0, 1, 1, 2]), np.array([1, 0, 1, 0, 0])
+    scales = np.array([[1, 2]] * 3)
+    chosen = _greedy(np.arange(5), job, option, np.zeros(5, np.int64), scales, np.array([3]))
+    assert chosen == [(0, 1, 0), (1, 0, 0)]
+
+
+def test_leases_end_only_on_the_server_that_fails() -> None:
+    view = view_of(FOUR, _ones(2), [9.0, 9.0], up=[2, 0])
+    leases = Leases({0: 60.0, 1: 60.0}, {0: np.array([1, 0]), 1: np.array([0, 2])})
+    free, before = leases.expire(view)
+    assert list(leases.until_s) == [0] and free.tolist() == [1, 0]
+    assert before.tolist() == [[1, 0], [0, 2]]

@@ -11,6 +11,7 @@ from eunomia.inference.policies import load_policy
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.workload.tenant import Agreement, Slo
+from tests.serving.test_dispatcher import Replay
 from tests.serving.test_rows import Told, told_ahead
 
 
@@ -154,3 +155,15 @@ def test_a_run_that_stops_before_its_lease_ends_was_preempted_once() -> None:
         if block < 3:
             replay.dispatcher.decide()
     assert (first.preemptions, replay.dispatcher.preemptions) == (2, 2), "the last run came to its end"
+
+
+def test_a_late_tenant_waits_anew_after_each_of_its_runs() -> None:
+    """Each run takes 1 s. Requests 1 and 2 are late from the start: one goes at 3 s, the next 2.5 s after at 6 s."""
+    options = DispatchOptions(lease_s=0.0, starve_s=2.5)
+    replay = Replay(load_policy("edf+f"), np.ones((2, 1)), [1, 1], options)
+    for n in range(2):
+        replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
+    late = [(0.3, 1, 0.9, 1), (0.35, 1, 0.95, 1)]
+    replay.play([(0.0, 0, 29.0, 0), *late, *((0.4 + n / 10, 0, 29.1 + n / 10, 0) for n in range(5))])
+    assert [entry[1] for entry in replay.log] == [0, 3, 4, 1, 5, 6, 2, 7]
+    assert replay.dispatcher.view(9.0).system["starts"] == 8

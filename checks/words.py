@@ -27,7 +27,20 @@ LATER = (
 )  # docstrings change the key of its machine code: mend them with the code
 FIRST_SUBJECT = "a35bcb486c"  # subjects are checked from the commit after this one
 # subjects of up to 80 characters in published history, which stays as it is
-KNOWN = {"653fe11", "a1ef2ce", "b0fa78c", "50af8f5", "5c0bed7", "f2f144c", "8880b7d", "6a4d01c", "8601a9e"}
+KNOWN = {
+    "653fe11",
+    "a1ef2ce",
+    "b0fa78c",
+    "50af8f5",
+    "5c0bed7",
+    "f2f144c",
+    "8880b7d",
+    "6a4d01c",
+    "8601a9e",
+    "359f08d",
+    "0a0173f",
+    "9c6ec43",
+}
 
 # pattern (case does not matter) -> what to write instead
 RETIRED = {

@@ -207,6 +207,19 @@ def test_code_of_two_processes_keeps_apart_in_a_third(folder: Path) -> None:
     assert process("3.0", "5.0") == ["1 3.0 3.0", "1 5.0 5.0"]
 
 
+def test_a_part_is_called_from_python_beside_the_code_that_it_is_part_of(folder: Path) -> None:
+    """There its unused argument is gone; here it is not."""
+    inner = large(3.0)
+    scale = jit.jitted(inner)
+
+    def unused(x: float, nothing: float, weight: float) -> float:
+        return weight * scale(x) + scale(-x)  # type: ignore[no-any-return]
+
+    outer = jit.jitted(unused)
+    assert compiled(lambda x: outer(x, 5.0 * x, 2.0) + outer(x, 7.0, 2.0) + scale(x))[0](2.0) == 18.0
+    assert outer(2.0, 9.0, 4.0) == 18.0 and scale(2.0) == 6.0
+
+
 def test_no_part_is_exported(folder: Path) -> None:
     """The linker would take another process's part of the same name for it."""
     (made,) = compiled(by_part(3.0))[0].overloads.values()

@@ -9,6 +9,7 @@ with one source file. The machine code is as fast.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -65,9 +66,10 @@ class PartLowering(NativeLowering):  # type: ignore[misc]
 class WholeLibrary(JITCodeLibrary):  # type: ignore[misc]
     """Machine code of an outermost function and its parts, optimised in one go instead of twice.
 
-    Its parts are its own. numba exports them under names that count the functions of a process, and the linker takes
-    the first definition of a name that it has met: code from the disk, made by two processes, would share parts that
-    one function made with different constants around them (contention.py).
+    Its parts are its own, and no other code has their names. numba exports them under names that count the functions
+    of a process, and the linker takes the first definition of a name that it has met: code from the disk, made by two
+    processes, would share parts that one function made with different constants around them (contention.py). It does
+    so even where that definition is internal, and internal parts may take other arguments than they were written with.
     """
 
     def _optimize_functions(self, ll_module: Any) -> None:
@@ -75,9 +77,10 @@ class WholeLibrary(JITCodeLibrary):  # type: ignore[misc]
 
     def _optimize_final_module(self) -> None:
         made = self._codegen._module_pass_manager()
+        own = secrets.token_hex(8)
         for function in self._final_module.functions:
             if function.linkage == Linkage.linkonce_odr and not function.is_declaration:
-                function.linkage = Linkage.internal
+                function.linkage, function.name = Linkage.internal, f"{function.name}.{own}"
         passes, *builder = made if isinstance(made, tuple) else (made,)  # numba before 0.62: no builder
         passes.run(self._final_module, *builder)
 

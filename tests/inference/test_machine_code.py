@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 import math
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from eunomia.inference.kernel import jit
 from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.machine_code import MachineCode, identity
 from eunomia.inference.kernel.signatures import compile_key
+from tests import children
 
 SIGNATURE = numba.float64(numba.float64)
 FACTOR = 2.0
@@ -196,10 +195,12 @@ def test_code_of_two_processes_keeps_apart_in_a_third(folder: Path) -> None:
     """Two processes give their functions the same names: each makes its first one."""
 
     def process(*factors: str) -> list[str]:
-        done = subprocess.run(
-            [sys.executable, "-c", PROCESS, *factors], env={**os.environ, "NUMBA_CACHE_DIR": str(folder)},
-            cwd=ROOT, capture_output=True, text=True, check=True,
-        )  # fmt: skip
+        done = children.run(
+            children.python("-c", PROCESS, *factors),
+            env={"NUMBA_CACHE_DIR": str(folder)},
+            cwd=ROOT,
+            check=True,
+        )
         return done.stdout.splitlines()
 
     assert process("3.0") == ["0 3.0 3.0"]

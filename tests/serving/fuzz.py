@@ -10,21 +10,19 @@ from __future__ import annotations
 
 import argparse
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from tests import children
 from tests.serving.fuzz_targets import SEEDS, TARGETS
 
 
 def campaign(target: str, seconds: int) -> tuple[int, list[str]]:
     """Inputs tried by a process of its own, and what it found: the names of libFuzzer's files, or its last words."""
-    command = [sys.executable, "-m", "tests.serving.fuzz", target, "--seconds", str(seconds), "-seed=1"]
+    command = children.python("-m", "tests.serving.fuzz", target, "--seconds", seconds, "-seed=1")
     with tempfile.TemporaryDirectory() as folder:
-        run = subprocess.run(
-            [*command, f"-artifact_prefix={folder}/"], capture_output=True, text=True, check=False
-        )
+        run = children.run([*command, f"-artifact_prefix={folder}/"], timeout=None)
         crashes = sorted(path.name for path in Path(folder).iterdir())
     log = run.stdout + run.stderr
     counts = re.findall(r"(?:Done |^#)(\d+)", log, re.MULTILINE)

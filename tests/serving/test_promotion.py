@@ -192,7 +192,7 @@ def test_a_function_is_refused_before_it_is_imported(eunomia: Any, tmp_path: Pat
     path.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\ndef f(view): return []\n")
     for policy in (f"{path}:f", path):
         code, _, err = eunomia("promote", "http://127.0.0.1:1", policy)
-        assert code == 2 and "a function cannot be promoted: only registered names, cards" in err
+        assert code == 2 and "a function cannot be promoted: only registered names, checkpoints" in err
     assert not (tmp_path / "ran").exists()
 
 

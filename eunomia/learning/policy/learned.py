@@ -14,6 +14,7 @@ from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.setup import DECIDE, Rules
 from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE
+from eunomia.inference.policies.compiled import ask
 from eunomia.inference.policies.reasons import Reasons
 from eunomia.inference.policies.sharing import WAY_OF, WAYS
 from eunomia.inference.policies.unrolling import unrolled
@@ -106,10 +107,5 @@ class LearnedPolicy(Rehearsing):
         return self.block[at.SEEN_LOW : at.SEEN_HIGH].copy(), self.block[at.SEEN_HIGH : at.CENTRE].copy()
 
     def __call__(self, view: View) -> list[Assign]:
-        """Ask the compiled function about one View."""
-        answer = np.zeros((max(len(view), len(view.accelerators)), 2), np.int64)
-        count = self.decide(
-            view.ready, view.latency_s, view.demand_bytes_s, view.energy_j, view.accelerators, view.system, answer,
-            np.zeros(len(answer)),
-        )  # fmt: skip
-        return [view.assign(int(i), int(s)) for i, s in answer[:count]]
+        """Ask the compiled function about one View, at a tick that for ticks."""
+        return ask(self, view)

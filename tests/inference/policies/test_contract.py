@@ -139,15 +139,12 @@ def test_legal_stepped_as_compiled_and_repeatable(name: str) -> None:
     assert len(compiled.subjobs) == sum(3 if pair == 0 else 4 for pair in case.requests.pair)
 
 
-EVENTS_ALONE = ("eunomia", "eunomia-attainment", "eunomia-shortfall", "eunomia-max-min")  # learned at events
-
-
 @every_policy
 @pytest.mark.parametrize("mode", ["wait", "patch"])
 def test_legal_at_ticks_stepped_as_compiled_and_repeatable(name: str, mode: str) -> None:
     case = busy_case(3, period_s=0.7, period_mode=mode)
     policy = load_policy(name)
-    if isinstance(policy, Queueing) or name in EVENTS_ALONE:
+    if isinstance(policy, Queueing):
         for stepped in (False, True):
             with pytest.raises(ConfigError, match="cannot decide at the ticks of a period"):
                 simulate_problem(case.problem(), policy, case.options, stepped=stepped)

@@ -46,7 +46,6 @@ def demo(options: DemoOptions) -> None:
     from eunomia.cli.experiment import comparison_json, show
     from eunomia.config import demo_scenario
     from eunomia.core.ownership import require_ours
-    from eunomia.study.inference.ahead import compiling_beside
     from eunomia.study.wing import wing_of
 
     scenario = demo_scenario(options.sets or ())
@@ -62,8 +61,7 @@ def demo(options: DemoOptions) -> None:
             f"{counted(len(names), 'policy', 'policies')} x {counted(total // len(names), 'seed')}"
         )
     started_s = time.perf_counter()
-    beside = compiling_beside("eunomia" in names)
-    with progress("simulating", total, silent) as on_done, beside:
+    with progress("simulating", total, silent) as on_done:
         result = study.compare(
             scenario, options.policy, options.seeds,
             directory=folder, workers=options.workers or 1, on_done=on_done, overwrite=options.out is None,

@@ -37,9 +37,6 @@ KNOWN = {
     "8880b7d",
     "6a4d01c",
     "8601a9e",
-    "359f08d",
-    "0a0173f",
-    "9c6ec43",
 }
 
 # pattern (case does not matter) -> what to write instead

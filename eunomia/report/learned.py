@@ -60,7 +60,7 @@ def _table(decisions: pa.Table) -> str:
     order = [k for k in np.lexsort([found, -counts])[:MOST] if counts[k] >= LEAST * total]
     rows = "".join(
         f'<tr><th scope="row">{breakable(str(found[k]))}</th><td>{percent(counts[k] / total)}</td>'
-        f"<td>{np.median(points[names == found[k]]):.2g}</td></tr>"
+        f"<td>{np.median(points[names == found[k]]):.2f}</td></tr>"
         for k in order
     )
     head = "".join(

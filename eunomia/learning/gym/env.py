@@ -28,6 +28,14 @@ Space = spaces.Space[Any]
 ANY_SEED = 2**31
 
 
+def staged(
+    draw: Draw, size: int, encoding: str, reward: str, most: int, settings: RewardSettings
+) -> tuple[Stage, Space, Space]:
+    """A stage for ``size`` episodes of a draw, with the spaces of one: observations and actions."""
+    lanes = len(draw(0).problem.type_of)
+    return Stage(size, lanes, encoding, reward, most, settings), *spaces_of(encoding, most, lanes)
+
+
 def spaces_of(name: str, most: int, lanes: int) -> tuple[Space, Space]:
     """Observations and actions of an encoding for N sub-jobs and S accelerators."""
     encoding = find_encoding(name)
@@ -63,9 +71,8 @@ class SchedulingEnv(gymnasium.Env[Seen, Any]):
         most: int = 64,
         settings: RewardSettings = USUAL,
     ) -> None:
-        lanes = len(draw(0).problem.type_of)
-        self._draw, self._stage = draw, Stage(1, lanes, encoding, reward, most, settings)
-        self.observation_space, self.action_space = spaces_of(encoding, most, lanes)
+        made = staged(draw, 1, encoding, reward, most, settings)
+        self._draw, (self._stage, self.observation_space, self.action_space) = draw, made
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Seen, Info]:
         """Begin the next episode; equal seeds give equal episodes."""
@@ -107,11 +114,10 @@ class SchedulingVectorEnv(VectorEnv[Seen, Any, Any]):
         most: int = 64,
         settings: RewardSettings = USUAL,
     ) -> None:
-        lanes = len(draw(0).problem.type_of)
-        self._draw, self._stage = draw, Stage(size, lanes, encoding, reward, most, settings)
+        made = staged(draw, size, encoding, reward, most, settings)
+        self._draw, (self._stage, self.single_observation_space, self.single_action_space) = draw, made
         self._rngs = [np.random.default_rng() for _ in range(size)]
         self.num_envs = size
-        self.single_observation_space, self.single_action_space = spaces_of(encoding, most, lanes)
         self.action_space = batch_space(self.single_action_space, size)
         self.observation_space = batch_space(self.single_observation_space, size)
 

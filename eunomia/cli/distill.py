@@ -120,8 +120,8 @@ def rules(
             }
         )
         return
-    say(f"{found.name}: {found.leaves} leaves, placement {found.place}, gate {found.gate:g} of the bandwidth")
-    say("score of a waiting sub-job =")
+    say(f"{found.name}: {found.size}, placement {found.place}, gate {found.gate:g} of the bandwidth")
+    say("score of a waiting sub-job =" if found.terms else "score of a waiting sub-job = order")
     for name, value in found.terms.items():
         say(f"  {value:+g} x {name}  ({MEANINGS[name]})")
     for part in PARTS:

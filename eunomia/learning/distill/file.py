@@ -17,7 +17,7 @@ from eunomia.core.errors import ConfigError, RecordError
 from eunomia.learning.distill.inputs import NAMES, PARTS, VALUES
 from eunomia.learning.distill.rules import RuleSet
 from eunomia.learning.distill.text import from_text, to_text
-from eunomia.learning.distill.tree import LEAF, Tree
+from eunomia.learning.distill.tree import LEAF
 from eunomia.learning.observation.table import MEANINGS, VERSION
 
 FORMAT = 1
@@ -87,7 +87,7 @@ def _from_data(data: dict[str, Any]) -> RuleSet:
     if unknown:
         known = ", ".join(sorted(KEYS))
         raise ConfigError(f"unknown key '{unknown[0]}'; known are {known}, and rules of {PARTS}")
-    trees: dict[str, Tree] = {part: from_text(data["rules"].get(part, "0"), part) for part in PARTS}
+    trees = {part: from_text(data["rules"].get(part, "0"), part) for part in PARTS}
     terms = {name: float(value) for name, value in data["terms"].items()}
     if not all(map(math.isfinite, terms.values())):
         raise ConfigError("a weight in [terms] is not a finite number")

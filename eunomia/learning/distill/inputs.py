@@ -7,7 +7,7 @@ rules also the sub-job on one accelerator; ``start`` rules alone what the start 
 from __future__ import annotations
 
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, SHARE
-from eunomia.learning.policy.trees import GLOBAL_AT, SHARE_AT
+from eunomia.learning.policy.formula import GLOBAL_AT, SHARE_AT
 
 NAMES = (*JOB, *PAIR, *GLOBAL, *SHARE)
 MAY_ASK = {

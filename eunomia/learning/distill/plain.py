@@ -18,7 +18,7 @@ from eunomia.learning.distill.inputs import NAMES
 from eunomia.learning.observation.plain import observe, pair_features
 from eunomia.learning.observation.table import JOB
 from eunomia.learning.policy.decide import TRIED
-from eunomia.learning.policy.trees import GLOBAL_AT, PAIR_AT, SHARE_AT
+from eunomia.learning.policy.formula import GLOBAL_AT, PAIR_AT, SHARE_AT
 from eunomia.learning.policy.weights import Weights
 
 

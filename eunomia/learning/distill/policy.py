@@ -15,11 +15,11 @@ from eunomia.learning.policy.weights import KIND, NETWORK, RESIDUAL, TREES
 
 
 def pack(rules: RuleSet, starve: float = np.inf, alarm: float = 1.0) -> Floats:
-    """The block: a heuristic's, then offsets of the trees, then their nodes."""
-    asked = {int(feature) for tree in rules.trees.values() for feature in tree.feature}
+    """The block: a heuristic's, then offsets of the trees or formulas, then these."""
+    asked = {int(feature) for part in rules.parts.values() for feature in part.feature}
     head = rules.heuristic.pack(starve, alarm, sorted(asked & set(range(len(JOB)))))
     head[KIND], head[RESIDUAL] = TREES, 1.0
-    trees = [rules.trees[part].pack() for part in PARTS]
+    trees = [rules.parts[part].pack() for part in PARTS]
     ends = np.cumsum([len(tree) for tree in trees])
     offsets = NETWORK + len(PARTS) + np.concatenate([[0], ends[:-1]])
     return np.concatenate([head, offsets, *trees])

@@ -1,4 +1,4 @@
-"""A set of rules: a formula for the order, a placement, a gate, and three trees that correct them.
+"""A set of rules: terms of the order, a placement, a gate, and three trees or formulas that correct them.
 
 Rules::
 
@@ -6,12 +6,14 @@ Rules::
     place(j, s) = -(finish / least finish) + place(x_j, y_js, z)   where
     start(j, s) = gate - D / B + start(x_j, y_js, z)               now, if >= 0; otherwise hold
 
-With trees of one leaf of value 0 this is a heuristic ``order+f+placement+gX``.
+With trees of one leaf of value 0 this is a heuristic ``order+f+placement+gX``. A part may be a formula in place of a
+tree (learning/evolve); what is linear in the order's formula is decided, and explained, as terms are.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -23,6 +25,7 @@ from eunomia.core.errors import UnknownNameError
 from eunomia.learning.distill.inputs import PARTS
 from eunomia.learning.distill.text import to_text
 from eunomia.learning.distill.tree import Tree, constant
+from eunomia.learning.evolve.expression import ZERO, Formula, check_size
 from eunomia.learning.observation.table import JOB
 from eunomia.learning.policy.weights import Weights
 
@@ -35,7 +38,7 @@ class RuleSet:
     terms: dict[str, float]
     place: str = "eft"
     gate: float = 1.0  # share of B; inf = no gate
-    trees: dict[str, Tree] = field(default_factory=lambda: {part: constant() for part in PARTS})
+    trees: Mapping[str, Tree | Formula] = field(default_factory=lambda: {part: constant() for part in PARTS})
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     made: dict[str, Any] = field(default_factory=dict)
 
@@ -43,6 +46,7 @@ class RuleSet:
         for name in (*self.terms, *self.ranges):
             if name not in JOB:
                 raise UnknownNameError("feature of a sub-job", name, JOB)
+        check_size(self.formulas.values(), f"rules '{self.name}'")
         _ = self.heuristic  # refused here, if at all
 
     @property
@@ -50,15 +54,35 @@ class RuleSet:
         """Leaves of all trees; a tree of one leaf has no questions and does not count."""
         return sum(tree.leaves for tree in self.trees.values() if tree.leaves > 1)
 
+    @property
+    def size(self) -> str:
+        """In words: nodes of formulas, leaves of trees."""
+        nodes = sum(formula.node.nodes for formula in self.formulas.values() if formula.node != ZERO)
+        return f"formulas of {nodes} nodes" if nodes and not self.leaves else f"{self.leaves} leaves"
+
+    @property
+    def formulas(self) -> dict[str, Formula]:
+        """The parts that are formulas."""
+        return {part: each for part, each in self.trees.items() if isinstance(each, Formula)}
+
+    @cached_property
+    def parts(self) -> Mapping[str, Tree | Formula]:
+        """What is decided by parts, beside ``heuristic``: the order without linear terms of its formula."""
+        return {
+            **self.trees,
+            **({"order": self.formulas["order"].split[1]} if "order" in self.formulas else {}),
+        }
+
     @cached_property
     def heuristic(self) -> Weights:
         """The rules without trees, as weights. Raises ConfigError for a gate or placement that cannot be."""
-        base = np.array([self.terms.get(name, 0.0) for name in JOB])
+        linear = self.formulas["order"].split[0] if "order" in self.formulas else {}
+        base = np.array([self.terms.get(name, 0.0) + linear.get(name, 0.0) for name in JOB])
         return Weights(place=self.place, gate=self.gate, base=base, low=self._bound(0), high=self._bound(1))
 
     def correct(self, part: str, inputs: Floats, everyone: Floats, index: int = 0) -> Floats:
         """(n,) corrections of a part, for rows of inputs (n, NAMES)."""
-        return self.trees[part](inputs)
+        return self.parts[part](inputs)
 
     def _bound(self, side: int) -> Floats:
         widest = (-np.inf, np.inf)

@@ -6,7 +6,8 @@
     else: 0
 
 A branch is a number, on the same line or indented below, or further rules, indented. ``>`` may be used in place of
-``<=``; ``#`` begins a remark. Reading what was written gives the same tree, number for number.
+``<=``; ``#`` begins a remark. Reading what was written gives the same tree, number for number. A part that is neither a
+number nor begins with ``if`` is a formula (learning/evolve/language.py).
 """
 
 from __future__ import annotations
@@ -18,18 +19,23 @@ from collections.abc import Collection
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.learning.distill.inputs import MAY_ASK, NAMES
 from eunomia.learning.distill.tree import LEAF, Tree, constant, node
+from eunomia.learning.evolve.expression import NUMBER, Formula
+from eunomia.learning.evolve.language import plain, read_formula, write_formula
 
 QUESTION = re.compile(r"if\s+(\w+)\s*(<=|>)\s*(\S+?)\s*:\s*(.*)")
 OTHERWISE = re.compile(r"else\s*:\s*(.*)")
 Line = tuple[int, int, str]  # number, indentation, text
 
 
-def to_text(tree: Tree, at: int = 0, indent: str = "") -> str:
-    """Rules, one question or value per line."""
+def to_text(tree: Tree | Formula, at: int = 0, indent: str = "") -> str:
+    """Rules, one question or value per line; a formula on one."""
+    if isinstance(tree, Formula):
+        number = tree.node.op == NUMBER
+        return f"{_number(tree.node.value) if number else write_formula(tree.node)}\n"
     if tree.feature[at] == LEAF:
         return f"{indent}{_number(float(tree.value[at]))}\n"
     low, high = at + 1, int(tree.right[at])
-    head = f"{indent}if {NAMES[tree.feature[at]]} <= {_plain(float(tree.threshold[at]))}:"
+    head = f"{indent}if {NAMES[tree.feature[at]]} <= {plain(float(tree.threshold[at]))}:"
     return f"{head}{_branch(tree, low, indent)}{indent}else:{_branch(tree, high, indent)}"
 
 
@@ -40,15 +46,11 @@ def _branch(tree: Tree, at: int, indent: str) -> str:
 
 
 def _number(value: float) -> str:
-    return "0" if value == 0.0 else f"{'+' if value > 0.0 else ''}{_plain(value)}"
+    return "0" if value == 0.0 else f"{'+' if value > 0.0 else ''}{plain(value)}"
 
 
-def _plain(value: float) -> str:
-    return f"{value:g}" if float(f"{value:g}") == value else repr(value)
-
-
-def from_text(text: str, part: str) -> Tree:
-    """The tree of ``part`` ('order', 'place' or 'start'). Raises ConfigError or UnknownNameError, naming the line."""
+def from_text(text: str, part: str) -> Tree | Formula:
+    """What ``part`` ('order', 'place' or 'start') says. Raises ConfigError or UnknownNameError, naming the line."""
     lines = []
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.split("#")[0].rstrip().expandtabs(4)
@@ -56,6 +58,10 @@ def from_text(text: str, part: str) -> Tree:
             lines.append((number, len(line) - len(line.lstrip()), line.strip()))
     if not lines:
         raise ConfigError(f"{part} rules are empty; a single 0 adds nothing")
+    if not (lines[0][2].startswith(("if ", "else")) or _is_number(lines[0][2])):
+        if len(lines) > 1:
+            raise _wrong(part, lines[1], "follows a formula, which stands on one line")
+        return Formula(read_formula(lines[0][2], part, lines[0][0]))
     allowed = {NAMES[f]: f for f in MAY_ASK[part]}
     tree, rest = _read(lines, part, allowed)
     if rest:
@@ -90,6 +96,14 @@ def _read_branch(
     if not rest or rest[0][1] <= head[1]:
         raise _wrong(part, head, "has nothing indented below it")
     return _read(rest, part, allowed)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _value(text: str, part: str, line: Line) -> float:

@@ -9,8 +9,8 @@ import numpy as np
 
 from eunomia.core.arrays import Floats
 from eunomia.learning.observation.table import JOB, START_JOB
+from eunomia.learning.policy.formula import GLOBAL_AT, PAIR_AT, SHARE_AT
 from eunomia.learning.policy.network import REACH
-from eunomia.learning.policy.trees import GLOBAL_AT, PAIR_AT, SHARE_AT
 from eunomia.learning.policy.weights import Weights
 
 

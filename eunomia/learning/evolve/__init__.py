@@ -1,0 +1,1 @@
+"""Rules as formulas over named features: their language, how they decide, how they are found."""

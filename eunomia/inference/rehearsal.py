@@ -5,12 +5,12 @@ It reads networks, platform, settings and beliefs of the run, and the traffic th
 run. The engine applies true durations to what it simulates, as where a rival is chosen on validation traces. Policies
 see beliefs that err as those of the run do, with errors drawn anew.
 
-A race in four rounds, all candidates on the same traces (common random numbers):
-    1  orders, placements and gates, and published schedulers, on one trace; the best FIRST of them on a second one
-    2  the best TOP of those on SECOND traces
-    3  an evolution strategy moves the weights of ``blend`` and the gate from the best rules on, on the same traces
-    4  what is left, lookahead over the best rule with its time charged, and the policies that ask for the choice, on
-       LAST fresh traces; the best two on as many more
+A race in rounds, all candidates on the same traces (common random numbers):
+    1  orders, placements, gates and published schedulers, by halves: all on one trace, the best on two, then on four
+    2  an evolution strategy moves the weights of ``blend`` and the gate from the best rules on, on the same traces
+    3  lookahead over the best rules with its time charged: settings change one after another, on LOOKED traces
+    4  the best of all that, and the policies that ask for the choice, by halves on fresh traces; the last two, and the
+       best rule, on LAST of them
 The best mean runs. Rounds end when the budget is spent: it counts simulated events and not time, so that every
 machine chooses alike.
 
@@ -31,41 +31,39 @@ from typing import cast
 
 import numpy as np
 
+from eunomia.contract.contention import CONTENTION
 from eunomia.contract.view import Policy
+from eunomia.inference.candidates import (
+    GATES,
+    PLACES,
+    PUBLISHED,
+    PUBLISHED_GATES,
+    SETTINGS,
+    STARTS,
+    Rule,
+    ahead,
+    cost_of,
+)
 from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.outcome import Outcome
 from eunomia.inference.policies import load_policy
-from eunomia.inference.policies.blend import WEIGHTS
 from eunomia.inference.policies.greedy import Greedy
-from eunomia.inference.policies.settings import call_name
 from eunomia.inference.problem import Problem, rehearsed
 
-SECOND, LAST = 4, 6  # traces of the rounds
-FIRST, TOP, FINALISTS, STEPS = 24, 10, 3, 100
+SECOND, LOOKED, LAST = 4, 2, 12  # traces of the rounds
+HALVES = ((1, 18), (2, 8), (SECOND, 8))  # traces, and how many go on
+FINALS = ((3, 4), (6, 2))
+STEPS = 100
 LEAST = 40  # runs; a rehearsal of fewer chooses nothing
 REQUESTS = 200  # of a trace
-EVENTS = 6_000_000  # simulated events of a rehearsal, at most; an event of a rule takes about 0.4 us
+EVENTS = 10_000_000  # simulated events of a rehearsal, at most; an event of a rule takes about 0.4 us
+ENOUGH = 0.9985  # a worth that leaves nothing to be gained: gaps between arrivals shrink
+FASTER, FASTEST = 0.8, 0.4  # to so much of what they were, and at most
 FAR = 0.04  # behind the best on a first trace: not tried on others
 FIRST_SEED = 2**62  # of noise in execution times
 SETUP = 2000  # what a run costs beside its events, in events
-OWN, OTHER = (
-    8,
-    3,
-)  # what an event of a learned policy costs, and one of a published scheduler, in events of a rule
 KEPT = 256  # choices that a process remembers
-GATES = (math.inf, 1.0, 0.9, 0.75, 0.6, 0.45, 0.3)
-PLACES = ("any_idle", "eft", "eft_ca")
-STARTS = {
-    "edf": (1.0, 0.0, 0.0, 0.0, 0.0),
-    "sjf": (0.0, 1.0, 0.0, 0.0, 0.0),
-    "llf": (1.0, 0.0, 0.0, -1.0, 0.0),
-    "edf_bytes": (1.0, 0.0, 3.0, 0.0, 0.0),
-}
-PUBLISHED = ("pressure", "layerweaver", "veltair", "dysta", "dream", "moca", "planaria")
-OTHERS = tuple(f"{name}{gate}" for name in PUBLISHED for gate in ("", "+g1", "+g0.75"))
-SPREAD = np.array([0.3, 0.7, 1.5, 0.5, 0.7, 0.12])  # of a step: five weights, the gate
-OPEN = 1.6  # a gate above it is none
 
 Worth = Callable[[Problem, Outcome], float]  # greatest is best
 
@@ -73,41 +71,6 @@ Worth = Callable[[Problem, Outcome], float]  # greatest is best
 def hits(problem: Problem, outcome: Outcome) -> float:
     """Share of the requests that met their deadline."""
     return float(np.mean(outcome.results["outcome"] == HIT)) if len(outcome.results) else 0.0
-
-
-@dataclass(frozen=True)
-class Rule:
-    """A point of the search: weights of ``blend``, gate, placement."""
-
-    weights: tuple[float, ...]
-    gate: float
-    place: str
-
-    @property
-    def name(self) -> str:
-        """As policies are called: a rule's own name where it is one."""
-        for order, start in STARTS.items():
-            if start == self.weights:
-                place = "" if self.place == "any_idle" else f"+{self.place}"
-                return f"{order}+f{place}" + (f"+g{self.gate:g}" if self.gate < math.inf else "")
-        settings = {name: w for name, w in zip(WEIGHTS, self.weights, strict=True) if w or name == "deadline"}
-        return call_name("blend", {**settings, "place": self.place, "gate": self.gate})
-
-    def moved(self, rng: np.random.Generator, step: float) -> Rule:
-        """A neighbour: two or three numbers change, sometimes the placement."""
-        mask = rng.random(len(SPREAD)) < 0.4
-        mask[rng.integers(len(SPREAD))] = True
-        move = mask * rng.standard_normal(len(SPREAD)) * SPREAD * step
-        gate = (
-            self.gate + move[-1]
-            if self.gate < OPEN
-            else float(rng.uniform(0.6, OPEN))
-            if mask[-1]
-            else self.gate
-        )
-        place = PLACES[rng.integers(len(PLACES))] if rng.random() < 0.2 else self.place
-        weights = tuple(round(w + m, 3) for w, m in zip(self.weights, move[:-1].tolist(), strict=True))
-        return Rule(weights, round(max(gate, 0.05), 3) if gate < OPEN else math.inf, place)
 
 
 @dataclass(frozen=True)
@@ -151,6 +114,7 @@ class Race:
     ) -> None:
         self.problem, self.worth, self.own = problem, worth, own
         self.options = replace(options, record="requests", charge_measured=False)
+        self.pace = 1.0  # of gaps between arrivals, those stated = 1
         self.traces: dict[int, Problem] = {}
         self.found: dict[tuple[str, int], float] = {}
         self.events = 0
@@ -160,8 +124,17 @@ class Race:
         if number not in self.traces:
             stated = self.problem.requests.stated
             assert stated is not None, "checked before"
-            self.traces[number] = rehearsed(self.problem, stated.draw(number), self.noise(number))
+            drawn = stated.draw(number)
+            drawn = replace(drawn, arrival_s=drawn.arrival_s * self.pace)
+            self.traces[number] = rehearsed(self.problem, drawn, self.noise(number))
         return self.traces[number]
+
+    def hasten(self, names: Sequence[str]) -> None:
+        """Where these lose nothing, requests come faster until one does: what is tried must differ."""
+        while self.pace > FASTEST and min(self.mean(name, range(2)) for name in names) > ENOUGH:
+            self.pace *= FASTER
+            self.traces.clear()
+            self.found.clear()
 
     def noise(self, number: int) -> EngineOptions:
         """The run's settings with another seed: of errors in beliefs and of execution times."""
@@ -175,7 +148,7 @@ class Race:
             problem, options = self.trace(number), self.noise(number)
             policy = self.own.get(name) or load_policy(name)
             outcome = simulate_problem(problem, policy, options)
-            cost = 1 if isinstance(policy, Greedy) else OTHER if name in OTHERS else OWN
+            cost = 1 if isinstance(policy, Greedy) else cost_of(name)
             self.events += SETUP + cost * outcome.events
             self.found[name, number] = self.worth(problem, outcome)
         return self.found[name, number]
@@ -183,6 +156,26 @@ class Race:
     def mean(self, name: str, numbers: Sequence[int]) -> float:
         """Over some traces; rounded, so that equal policies are equal."""
         return round(float(np.mean([self.score(name, n) for n in numbers])), 9)
+
+    def halves(self, names: Sequence[str], rounds: Sequence[tuple[int, int]], traces: range) -> list[str]:
+        """Successive halving: all on the first traces, the best on more; those of the last round, greatest first."""
+        for count, most in rounds:
+            ranked, alike = self.best(names, traces[:count], len(names)), set()
+            if count > 1:  # on one trace, different candidates often score alike
+                alike = {
+                    b for n, b in enumerate(ranked) for a in ranked[:n] if self.equal(a, b, traces[:count])
+                }
+            names = [name for name in ranked if name not in alike][:most]
+        return list(names)
+
+    def equal(self, one: str, other: str, traces: range) -> bool:
+        """Whether two candidates scored alike on every trace, as placements do where all accelerators are alike."""
+        return all(self.found[one, number] == self.found[other, number] for number in traces)
+
+    def standing(self, name: str, traces: range) -> tuple[int, float]:
+        """On how many of the traces it ran, and how well: who stayed longest is best."""
+        ran = [number for number in traces if (name, number) in self.found]
+        return len(ran), self.mean(name, ran)
 
     def best(self, names: Sequence[str], numbers: Sequence[int], most: int) -> list[str]:
         """The best so many, greatest first; equal ones as they were named."""
@@ -235,42 +228,57 @@ def _key(
 
 
 def _raced(race: Race, budget: int) -> Rehearsed:
-    """The four rounds."""
-    both, fresh = range(SECOND), range(SECOND, SECOND + LAST)
+    """The rounds."""
     ticks = race.options.period_s is not None  # rules then queue all that waits: gates are not asked
-    plain = [
-        Rule(start, gate, place)
-        for start, place, gate in itertools.product(STARTS.values(), PLACES, GATES)
-        if not ticks or gate == math.inf
-    ]
+    gates = GATES[:1] if ticks or CONTENTION[race.problem.contention].described_as is None else GATES
+    places = PLACES if len(np.unique(race.problem.type_of)) > 1 else PLACES[:1]  # of one type: all alike
+    plain = [Rule(*made) for made in itertools.product(STARTS.values(), gates, places)]
     rules = {rule.name: rule for rule in plain}
-    names = [*rules, *(() if ticks else OTHERS)]
-    race.mean(names[0], [0])
+    race.mean(plain[0].name, [0])
     most = budget // race.events  # runs that fit
     if most < LEAST:
         return Rehearsed(next(iter(race.own)), events=race.events)
-    names = names[:: max(1, 2 * len(names) // most)]
-    top = race.best(race.best(names, [0], FIRST), range(2), TOP)
-    top = race.best(top, both, TOP)
-    tuned = _tuned(
-        race, _apart([rules[name] for name in top if name in rules] or plain[:1]), both, budget * 2 // 3
-    )
-    base = next((rules[name] for name in top if name in rules), plain[0])
-    slow = [*race.own, *(() if ticks else (f"lookahead(base={base.name},charge=true)",))]
-    likely = [name for name in slow if race.mean(name, range(2)) > race.mean(top[0], range(2)) - FAR]
-    finalists = list(dict.fromkeys((*likely, tuned.name, *top[:FINALISTS])))
-    scores = {name: race.mean(name, fresh) for name in finalists}
-    pair, more = race.best(finalists, fresh, 2), range(fresh.stop, fresh.stop + LAST)
-    if race.events < budget:
-        scores |= {name: race.mean(name, [*fresh, *more]) for name in pair}
-    chosen = max(pair, key=lambda name: scores[name])
-    rule = max((name for name in scores if name not in slow), key=lambda name: scores[name])
-    return Rehearsed(chosen, scores, rule, race.events)
+    race.hasten([plain[0].name, plain[-1].name])
+    names = [*rules][:: max(1, 2 * len(rules) // most)]
+    if not ticks and most > 2 * len(rules):
+        others = race.best(PUBLISHED, [0], len(PUBLISHED))
+        gated = [f"{name}+g{gate:g}" for name in others[:2] for gate in PUBLISHED_GATES]
+        names += [*others, *(gated if len(gates) > 1 else [])]
+    top = race.halves(names, HALVES, range(SECOND))
+    known = [rules[name] for name in top if name in rules] or plain[:1]
+    tuned = _tuned(race, _apart(known), range(SECOND), race.events + budget // 6)
+    bases = [rule.name for rule in _apart(known, most=1)]
+    slow = [*race.own, *([] if ticks else _planned(race, bases, race.events + budget // 4))]
+    hopes = race.mean(top[0], range(LOOKED)) - FAR
+    likely = [name for name in slow if race.mean(name, range(LOOKED)) > hopes]
+    finalists = list(dict.fromkeys((*likely, tuned.name, *top[:3])))
+    fresh = range(SECOND, SECOND + LAST)
+    last = race.halves(finalists, FINALS, fresh)
+    rule = max((name for name in finalists if name not in slow), key=lambda name: race.standing(name, fresh))
+    decisive = fresh if race.events < budget else fresh[: FINALS[-1][0]]
+    scores = {name: race.mean(name, decisive) for name in dict.fromkeys((*last, rule))}
+    return Rehearsed(max(scores, key=lambda name: scores[name]), scores, rule, race.events)
 
 
-def _apart(rules: Sequence[Rule]) -> list[Rule]:
-    """The first two of each order: a pool that differs."""
-    return [rule for n, rule in enumerate(rules) if [r.weights for r in rules[:n]].count(rule.weights) < 2]
+def _planned(race: Race, bases: Sequence[str], budget: int) -> list[str]:
+    """Lookahead over the best rules: each of SETTINGS stays where it is better; the best two, greatest first."""
+    seen, traces = [ahead(base) for base in bases[:2]], range(LOOKED)
+    best = race.best(seen, traces, 1)[0]
+    base = bases[seen.index(best)]
+    settings: dict[str, str] = {}
+    for change in SETTINGS:
+        if race.events > budget:
+            break
+        if "refuse" not in change or race.options.late != "drop":
+            seen.append(ahead(base, **(settings | change)))
+            if race.mean(seen[-1], traces) > race.mean(best, traces):
+                best, settings = seen[-1], settings | change
+    return race.best(seen, traces, 2)
+
+
+def _apart(rules: Sequence[Rule], most: int = 2) -> list[Rule]:
+    """The first few of each order: a pool that differs."""
+    return [rule for n, rule in enumerate(rules) if [r.weights for r in rules[:n]].count(rule.weights) < most]
 
 
 def _tuned(race: Race, starts: Sequence[Rule], numbers: Sequence[int], budget: int) -> Rule:

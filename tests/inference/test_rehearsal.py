@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from eunomia.inference import rehearsal
+from eunomia.inference.candidates import STARTS, Rule
 from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.inference.policies import load_policy
 from eunomia.inference.policies.blend import blend
 from eunomia.inference.problem import Problem, build_problem, rehearsed
 from eunomia.inference.reference.rules import Rule as Plain
 from eunomia.inference.reference.run import simulate as simulate_plainly
-from eunomia.inference.rehearsal import Race, Rehearsed, Rule, hits, rehearse
+from eunomia.inference.rehearsal import Race, Rehearsed, hits, rehearse
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.load import eunomia
 from eunomia.report.explain import explain
@@ -57,13 +58,42 @@ def test_where_layers_only_slow_each_other_the_choice_is_a_gate() -> None:
     assert share[found.name] > share["edf+f"] + 0.1 and share[found.name] > share["fcfs"] + 0.1
 
 
-def test_the_choice_is_never_below_a_finalist_on_the_traces_that_decide() -> None:
+def test_the_choice_is_the_best_of_the_last_on_traces_that_chose_nobody() -> None:
     found = choice(problem())
-    fresh = range(rehearsal.SECOND, rehearsal.SECOND + rehearsal.LAST)
     race = Race(problem(), OPTIONS, hits, {"fcfs": load_policy("fcfs")})
-    means = {name: race.mean(name, fresh) for name in found.scores}
-    pair = sorted(means.values())[-2:]
-    assert means[found.name] >= pair[0] and found.scores[found.name] >= found.scores[found.rule]
+    first = rehearsal.SECOND
+    fresh = [range(first, first + count) for count in (rehearsal.FINALS[-1][0], rehearsal.LAST)]
+    assert found.scores in [{name: race.mean(name, traces) for name in found.scores} for traces in fresh]
+    assert found.scores[found.name] == max(found.scores.values()) and found.rule in found.scores
+
+
+def test_halves_keeps_the_best_and_one_of_those_that_are_alike() -> None:
+    race = Race(problem(), OPTIONS, hits, {})
+    names = ["edf+f", "fcfs", "edf+f+g1", "edf+f+eft+g1", "sjf+f+g1"]  # one type: eft is any_idle
+    means = {name: race.mean(name, range(2)) for name in names}
+    assert means["edf+f+eft+g1"] == means["edf+f+g1"] > means["edf+f"]
+    kept = race.halves(names, ((1, 4), (2, 2)), range(2))
+    assert len(kept) == 2 and "edf+f+eft+g1" not in kept
+    assert means[kept[0]] == max(means.values()) and race.halves(names, (), range(2)) == names
+
+
+def test_requests_come_faster_where_nothing_is_late() -> None:
+    race, easy = Race(problem(), OPTIONS, hits, {}), Race(problem(), OPTIONS, lambda *_: 1.0, {})
+    before = easy.trace(0).requests.arrival_s
+    race.hasten(["edf+f"])
+    easy.hasten(["edf+f"])
+    assert race.pace == 1.0 and 0.8 * rehearsal.FASTEST < easy.pace <= rehearsal.FASTEST
+    assert np.allclose(easy.trace(0).requests.arrival_s, before * easy.pace)
+
+
+@pytest.mark.parametrize("late", ["drop", "last"])
+def test_hopeless_requests_wait_in_lookahead_where_late_ones_stay(late: str) -> None:
+    race = Race(problem(), replace(OPTIONS, late=late), hits, {})
+    best = rehearsal._planned(race, ["edf+f+g1"], 10**9)
+    tried = {name for name, _ in race.found}
+    assert any("refuse=true" in name for name in tried) == (late == "last") and set(best) < tried
+    means = sorted(race.mean(name, range(rehearsal.LOOKED)) for name in tried)
+    assert [race.mean(name, range(rehearsal.LOOKED)) for name in best] == means[:-3:-1]
 
 
 def test_neither_the_runs_own_requests_nor_its_seed_are_read() -> None:
@@ -162,9 +192,9 @@ def test_scores_are_those_of_the_plain_engine() -> None:
         assert race.score(name, 3) == pytest.approx(share)
 
 
-@pytest.mark.parametrize("order", rehearsal.STARTS)
+@pytest.mark.parametrize("order", STARTS)
 def test_blend_holds_the_rules_that_it_begins_with(order: str) -> None:
-    made, weights = problem(), rehearsal.STARTS[order]
+    made, weights = problem(), STARTS[order]
     blended = simulate_problem(made, blend(*weights, gate=0.9), OPTIONS).results
     assert blended.tobytes() == simulate_problem(made, f"{order}+f+g0.9", OPTIONS).results.tobytes()
     assert Rule(weights, 0.9, "eft").name == f"{order}+f+eft+g0.9"

@@ -1,0 +1,73 @@
+"""What a rehearsal tries: rules with gates, points between them (``blend``), published schedulers, lookahead."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from eunomia.inference.policies.blend import WEIGHTS
+from eunomia.inference.policies.settings import call_name
+
+# What an event of a learned policy costs, one of lookahead, one of a published scheduler, in events of a rule.
+OWN, AHEAD, OTHER = 15, 8, 3
+GATES = (math.inf, 1.0, 0.8, 0.6, 0.4)
+PLACES = ("any_idle", "eft", "eft_ca")
+STARTS = {
+    "edf": (1.0, 0.0, 0.0, 0.0, 0.0),
+    "sjf": (0.0, 1.0, 0.0, 0.0, 0.0),
+    "llf": (1.0, 0.0, 0.0, -1.0, 0.0),
+    "edf_bytes": (1.0, 0.0, 3.0, 0.0, 0.0),
+}
+PUBLISHED = ("pressure", "layerweaver", "veltair", "dysta", "dream", "moca", "planaria")
+PUBLISHED_GATES = (1.0, 0.75)
+# What is tried of lookahead; hopeless requests wait (refuse) where late ones stay in the queue.
+SETTINGS = ({"refuse": "true"}, {"price": "0.4"}, {"price": "1.6"}, {"margin": "0.05"}, {"price": "3"})
+SPREAD = np.array([0.3, 0.7, 1.5, 0.5, 0.7, 0.12])  # of a step: five weights, the gate
+OPEN = 1.6  # a gate above it is none
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A point of the search: weights of ``blend``, gate, placement."""
+
+    weights: tuple[float, ...]
+    gate: float
+    place: str
+
+    @property
+    def name(self) -> str:
+        """As policies are called: a rule's own name where it is one."""
+        for order, start in STARTS.items():
+            if start == self.weights:
+                place = "" if self.place == "any_idle" else f"+{self.place}"
+                return f"{order}+f{place}" + (f"+g{self.gate:g}" if self.gate < math.inf else "")
+        settings = {name: w for name, w in zip(WEIGHTS, self.weights, strict=True) if w or name == "deadline"}
+        return call_name("blend", {**settings, "place": self.place, "gate": self.gate})
+
+    def moved(self, rng: np.random.Generator, step: float) -> Rule:
+        """A neighbour: two or three numbers change, sometimes the placement."""
+        mask = rng.random(len(SPREAD)) < 0.4
+        mask[rng.integers(len(SPREAD))] = True
+        move = mask * rng.standard_normal(len(SPREAD)) * SPREAD * step
+        gate = (
+            self.gate + move[-1]
+            if self.gate < OPEN
+            else float(rng.uniform(0.6, OPEN))
+            if mask[-1]
+            else self.gate
+        )
+        place = PLACES[rng.integers(len(PLACES))] if rng.random() < 0.2 else self.place
+        weights = tuple(round(w + m, 3) for w, m in zip(self.weights, move[:-1].tolist(), strict=True))
+        return Rule(weights, round(max(gate, 0.05), 3) if gate < OPEN else math.inf, place)
+
+
+def ahead(base: str, **settings: str) -> str:
+    """The name of lookahead over a rule."""
+    return call_name("lookahead", {"base": base, "charge": "true", **settings})
+
+
+def cost_of(name: str) -> int:
+    """Of an event, in events of a rule."""
+    return OTHER if name.split("+")[0] in PUBLISHED else AHEAD if name.startswith("lookahead(") else OWN

@@ -20,10 +20,9 @@ from eunomia.config.load import scenario_from
 from eunomia.contract.contention import CONTENTION
 from eunomia.learning.episodes import Episode
 from eunomia.metrics.statistics import interval
-from eunomia.study.inference.drawn import ESTIMATES, GPUS, Draws
+from eunomia.study.inference.drawn import ESTIMATES, GPUS, ZOO, Draws
 from eunomia.study.learning.scenarios import scenario_episode
 
-ZOO = "alexnet resnet18 mobilenet-v2 squeezenet bert-base bert-small vgg16 inception-v3 gpt2-prefill yolov3 googlenet"
 EXPORTS = tuple(str(path) for path in sorted((ROOT / "benchmarks" / "networks").glob("*.onnx")))
 DRAWS = Draws(tuple(ZOO.split()), EXPORTS, 200, Path("runs") / "exam")
 ORDERS, PLACES = ("edf", "sjf", "llf", "edf_bytes"), ("", "+eft", "+eft_ca")

@@ -16,8 +16,9 @@ from eunomia.contract.objectives import TenantObjective
 from eunomia.core.own_file import as_path
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Drawn = Annotated[int, Field(ge=1_000_000)]  # number of a place; those below are the exam's
 Values = Annotated[list[Any], Field(min_length=1)]
-Stage = Literal["linear", "sharing", "hidden", "pointer"]
+Stage = Literal["linear", "sharing", "whole", "hidden", "pointer"]
 NETWORKS = ("hidden", "pointer")  # stages that train a network
 Trainer = Literal["evolution", "expert"]
 
@@ -53,11 +54,12 @@ class StageConfig(Section):
 
 
 class TrainingConfig(Section):
-    """Episodes are drawn from ``scenarios``, changed by one value of each key of ``vary``."""
+    """Episodes are drawn from ``scenarios`` and ``places``, changed by one value of each key of ``vary``."""
 
     name: Name
     description: str = ""
-    scenarios: list[FilePath] = Field(default_factory=list)  # needed but for placement
+    scenarios: list[FilePath] = Field(default_factory=list)  # needed but for placement, or beside places
+    places: Annotated[list[Drawn], Field(min_length=2, max_length=2)] | None = None  # drawn: first and last
     vary: dict[str, Values] = Field(default_factory=dict)  # key path -> values
     objective: dict[str, float] = Field(default_factory=lambda: {"hit_rate": 1.0})
     promise: TenantObjective | None = None  # train what promised hit rates ask for, with this objective
@@ -81,8 +83,12 @@ class TrainingConfig(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if not (self.scenarios or isinstance(self.algorithm, PlacementAlgorithm)):
-            raise wrong("scenarios is empty; name at least one scenario file to draw episodes from")
+        if not (self.scenarios or self.places or isinstance(self.algorithm, PlacementAlgorithm)):
+            raise wrong(
+                "scenarios is empty; name at least one scenario file to draw episodes from, or places"
+            )
+        if self.places is not None and self.places[0] > self.places[1]:
+            raise wrong(f"places are {self.places}; give the first one first")
         if self.targets is not None and self.targets[0] > self.targets[1]:
             raise wrong(f"targets are {self.targets}; give the least first")
         networks = [stage.stage for stage in self.stage if stage.stage in NETWORKS]

@@ -12,7 +12,7 @@ from eunomia.inference.rehearsal import EVENTS
 from eunomia.learning import card as cards
 from eunomia.learning.policy.bases import TERMS, with_promise
 from eunomia.learning.policy.checkpoint import Checkpoint
-from eunomia.learning.policy.learned import WITHOUT_SHARING, LearnedPolicy
+from eunomia.learning.policy.learned import LearnedPolicy
 
 SHIPPED = Path(__file__).parent / "checkpoints"
 ALARM = (
@@ -36,9 +36,7 @@ def load_policy(name: str | Path, starve: float = math.inf, alarm: float = ALARM
         if found.ELSEWHERE:
             raise ConfigError(f"{path}: {found.ELSEWHERE}")
         return found
-    seen = found.facts.get("contention", [])
-    shared = bool(seen) and not set(seen) & set(WITHOUT_SHARING)
-    return LearnedPolicy(found.weights, found.name, starve, alarm, shared, budget)
+    return LearnedPolicy(found.weights, found.name, starve, alarm, True, budget)
 
 
 def _find(name: str | Path) -> Path:

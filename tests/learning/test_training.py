@@ -178,6 +178,13 @@ def test_a_stage_of_sharing_moves_the_price_of_a_start_and_the_gate_alone() -> N
     assert gain_of(trained(settings, start)) >= 0.0
 
 
+def test_a_whole_stage_moves_all_that_a_linear_policy_has() -> None:
+    codec = search(changed(stage="whole")).codec
+    moved = codec.decode(np.ones(codec.size))
+    names = {n for n, v in moved.tensors().items() if not np.array_equal(v, START.tensors()[n])}
+    assert names == {"job", "pair", "start", "share"} and moved.gate != START.gate
+
+
 def test_workers_and_interruptions_do_not_change_a_bit(tmp_path: Path) -> None:
     whole = trained()
 

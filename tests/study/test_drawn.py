@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from eunomia.config.load import scenario_from
-from eunomia.study.inference.drawn import ESTIMATES, LATE, Draws
-from eunomia.study.learning.scenarios import scenario_episode
+from eunomia.config.training import TrainingConfig, training_from
+from eunomia.core.errors import ConfigError
+from eunomia.study.inference.drawn import ESTIMATES, LATE, ZOO, Draws
+from eunomia.study.learning import scenarios
+from eunomia.study.learning.scenarios import ScenarioSampler, scenario_episode
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPORT = str(ROOT / "benchmarks" / "networks" / "tv-mnasnet1-0.onnx")
@@ -34,3 +37,25 @@ def test_a_place_sends_about_as_many_requests_as_asked_for(tmp_path: Path) -> No
     draws = Draws(("alexnet", "squeezenet"), (EXPORT,), 60, tmp_path)
     sent = [len(scenario_episode(scenario_from(draws.place(n)), 0).problem.requests) for n in range(12)]
     assert sum(sent) / 12 == pytest.approx(75, rel=0.25)
+
+
+def test_a_training_takes_places_with_networks_of_the_zoo_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scenarios, "RECORDINGS", tmp_path)
+    config = TrainingConfig(name="x", places=[1_000_000, 1_000_005], requests=20, validation=6)
+    sampler = ScenarioSampler(config)
+    assert [place.name for place in sampler.scenarios] == [f"place {n}" for n in range(1_000_000, 1_000_006)]
+    episodes = sampler.validation()
+    assert {e.options.late for e in episodes} == set(LATE)
+    assert {m.name for e in episodes for m in e.problem.table.models} <= set(ZOO.split())
+    assert all(len(e.problem.requests) <= 20 for e in episodes) and "place 1000003" in sampler.about
+
+
+@pytest.mark.parametrize(
+    ("places", "said"),
+    [([0, 1_000_005], "places"), ([1_000_005, 1_000_000], "first one first"), ([1_000_000], "places")],
+)
+def test_places_of_the_exam_and_empty_ranges_are_refused(places: list[int], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        training_from({"name": "x", "places": places})

@@ -25,6 +25,7 @@ from eunomia.learning.state import Arrays, Entry, Pieces
 STAGES: dict[str, tuple[str, ...]] = {
     "linear": ("job", "pair", "start", "gate"),
     "sharing": ("share", "gate"),
+    "whole": ("job", "pair", "start", "share", "gate"),
     "hidden": ("W1", "b1", "out", "out_start"),
     "pointer": ("out", "out_start"),
 }
@@ -64,7 +65,7 @@ class WeightsAgent(Agent):
 
     def policy(self, tensors: Arrays, name: str = "") -> LearnedPolicy:
         """The weights at ``x``, without the alarm: training must see what the weights do."""
-        return LearnedPolicy(self.weights(tensors), name or "eunomia", alarm=np.inf)
+        return LearnedPolicy(self.weights(tensors), name or "eunomia", alarm=np.inf, shared=True)
 
     def weights(self, tensors: Arrays) -> Weights:
         """The weights at ``x``."""
@@ -100,4 +101,4 @@ class Search(SearchAgent, WeightsAgent):
 def _column(task: tuple[Codec, Callable[[LearnedPolicy, Episode], float], Floats, Episode]) -> list[float]:
     """What all candidates are worth on one episode."""
     codec, worth, candidates, episode = task
-    return [worth(LearnedPolicy(codec.decode(x), alarm=np.inf), episode) for x in candidates]
+    return [worth(LearnedPolicy(codec.decode(x), alarm=np.inf, shared=True), episode) for x in candidates]

@@ -41,8 +41,8 @@ class LearnedPolicy(Rehearsing):
     """Runs inside the event loop and, unchanged, in stepped mode.
 
     The weights stand in one block, which the View's SYSTEM record points to (core/addresses.py). The policy must live
-    as long as the runs that it decides. Pickling copies the weights and forgets the counts. ``shared``: it learned
-    where accelerators share bandwidth; where they do not, it decides as if bandwidth were infinite.
+    as long as the runs that it decides. Pickling copies the weights and forgets the counts. ``shared``:
+    where accelerators do not share bandwidth, it decides as if that were infinite.
     """
 
     rules = Rules(DECIDE)

@@ -26,6 +26,7 @@ NPUS = ("simba", "eyeriss", "nvdla-like", "systolic", "moham-simba", "moham-eyer
 GPUS = ("t4", "a100", "v100", "jetson-orin")
 LATE, ESTIMATES = ("last", "drop", "run"), ("exact", "lognormal", "ewma", "none")
 ARRIVALS = {"poisson": 0.4, "bursty": 0.25, "diurnal": 0.2, "trace": 0.15}
+ZOO = "alexnet resnet18 mobilenet-v2 squeezenet bert-base bert-small vgg16 inception-v3 gpt2-prefill yolov3 googlenet"
 MOST_REQUESTS = 1.25  # of those asked for, expected in a run: traces are cut
 
 
@@ -78,9 +79,8 @@ class Draws:
         models: dict[str, Data] = {}
         for _ in range(int(rng.integers(1, 4))):
             chosen = str(rng.choice(self.zoo if rng.random() < 0.5 else self.exports))
-            what = (
-                {"onnx": chosen, "name": Path(chosen).stem} if chosen in self.exports else {"model": chosen}
-            )
+            file = {"onnx": chosen, "name": Path(chosen).stem}
+            what = file if chosen.endswith(".onnx") else {"model": chosen}
             models[chosen] = {**what, **facts}
         return {
             "name": name,

@@ -6,21 +6,25 @@ import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from eunomia.config import Scenario, as_table, load_scenario, with_values
+from eunomia.config.load import scenario_from
 from eunomia.config.training import TrainingConfig
 from eunomia.inference.problem import build_problem
 from eunomia.learning.episodes import Episode, Sampler
 from eunomia.study.files import file_stamps
 from eunomia.study.inference.bench import prepare
+from eunomia.study.inference.drawn import ZOO, Draws
 from eunomia.study.inference.run import engine_options
 from eunomia.study.inference.tuning import FIRST_VALIDATION_SEED
 
 FIRST_TRAINING_SEED = 1_000_000_000  # apart from those of tests and of validation
 SEEDS_PER_GENERATION = 10_000
+RECORDINGS = Path("runs") / "drawn"  # traces made up for drawn places
 
 
 class Source(Sampler, Protocol):
@@ -38,7 +42,7 @@ class ScenarioSampler:
         self.config = config
         self.scenarios = tuple(
             with_values(scenario, dict(zip(config.vary, values, strict=True)))
-            for scenario in map(load_scenario, config.scenarios)
+            for scenario in (*map(load_scenario, config.scenarios), *drawn(config))
             for values in itertools.product(*config.vary.values())
         )
         self._kept: list[Episode] | None = None
@@ -69,6 +73,17 @@ class ScenarioSampler:
             return made
         low, high = self.config.targets
         return made.with_targets(low, high, np.random.default_rng([self.config.seed, seed]))
+
+
+def drawn(config: TrainingConfig) -> list[Scenario]:
+    """The scenarios of ``places``, with networks of the zoo alone."""
+    if config.places is None:
+        return []
+    draws, (first, last) = (
+        Draws(tuple(ZOO.split()), tuple(ZOO.split()), config.requests, RECORDINGS),
+        config.places,
+    )
+    return [scenario_from(draws.place(number)) for number in range(first, last + 1)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -159,7 +159,7 @@ class _Run:
             trained.append(done)
         values = trained[-1].values
         if judged != searched:
-            values = np.array([value(LearnedPolicy(weights, alarm=np.inf), e, judged) for e in episodes])
+            values = np.array([value(LearnedPolicy(weights, alarm=np.inf, shared=True), e, judged) for e in episodes])
         gain, error = _gain(values, heuristic)
         kept = not gain > error
         facts = self.facts({"algorithm"}, heuristic, gain, error, episodes)
@@ -302,7 +302,7 @@ def _started_from(text: str) -> Checkpoint:
 
 def _with_ranges(weights: Weights, episodes: Sequence[Episode]) -> Weights:
     """The ranges of job features on validation episodes, which the alarm of the served policy compares with."""
-    policy = LearnedPolicy(weights, alarm=np.inf)
+    policy = LearnedPolicy(weights, alarm=np.inf, shared=True)
     policy.collect()
     for episode in episodes:
         simulate_problem(episode.problem, policy, episode.options)

@@ -159,7 +159,9 @@ class _Run:
             trained.append(done)
         values = trained[-1].values
         if judged != searched:
-            values = np.array([value(LearnedPolicy(weights, alarm=np.inf, shared=True), e, judged) for e in episodes])
+            values = np.array(
+                [value(LearnedPolicy(weights, alarm=np.inf, shared=True), e, judged) for e in episodes]
+            )
         gain, error = _gain(values, heuristic)
         kept = not gain > error
         facts = self.facts({"algorithm"}, heuristic, gain, error, episodes)

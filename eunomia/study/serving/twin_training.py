@@ -1,4 +1,4 @@
-"""Training on a server's own traffic: episodes are stretches of a recording, with its measured block times."""
+"""Training on a server's own traffic: episodes are drawn from a recording, with its measured block times."""
 
 from __future__ import annotations
 
@@ -25,11 +25,15 @@ LOAD = "load"
 DEFAULTS: dict[str, object] = {
     "name": "twin",
     "description": "trained on a server's recording",
-    "objective": {"attainment": 1.0, "shortfall": 1.0, "hit_rate": 0.25},
-    "vary": {LOAD: [0.8, 1.0, 1.2]},
-    "requests": 400,
-    "validation": 12,
-    "stage": [{"stage": "linear", "generations": 40, "population": 16, "episodes": 6, "validate_every": 5}],
+    "vary": {LOAD: [1.0, 1.2, 1.5]},
+    "requests": 500,
+    "validation": 48,
+    "stage": [{"stage": "linear", "generations": 50, "population": 16, "episodes": 12, "validate_every": 10}],
+}
+# Steps of one pair, a ramp around each target, and hits where nothing else differs.
+PROMISED: dict[str, object] = {
+    "promise": "attainment",
+    "objective": {"attainment": 1.0, "near_attainment": 0.3, "hit_rate": 0.2},
 }
 
 
@@ -38,25 +42,32 @@ def twin_training(
 ) -> TrainingConfig:
     """A training file, or none, for a recording: ``scenarios`` is the recording, missing keys are ours.
 
-    ``vary`` knows ``load`` alone: arrivals come that many times as densely. Raises ConfigError.
+    Without an objective it is SLO attainment, or hits where nothing is promised. ``vary`` knows ``load`` alone:
+    arrivals come that many times as densely. Raises ConfigError.
     """
     given = read_table(Path(config), "training file") if config is not None else {}
     if "scenarios" in given:
         raise ConfigError(f"{config} names scenarios; with --twin episodes come from the recording alone")
-    ours = {key: v for key, v in DEFAULTS.items() if not (key == "objective" and "promise" in given)}
-    data = {**ours, **given, "scenarios": [str(recording)]}
+    said = {*given, *(text.partition("=")[0].partition(".")[0].strip() for text in overrides)}
+    ours = {} if said & {*PROMISED, "algorithm"} or not _is_promised(recording) else PROMISED
+    data = {**DEFAULTS, **ours, **given, "scenarios": [str(recording)]}
     checked = training_from(data, overrides, str(config or "twin training"), Path(recording).parent)
     if set(checked.vary) - {LOAD} or not all(_is_load(v) for v in checked.vary.get(LOAD, [1.0])):
         raise ConfigError("a twin varies load alone, by positive numbers: vary = { load = [0.8, 1.0, 1.2] }")
     return checked
 
 
-class TwinSampler:
-    """Stretches of ``requests`` consecutive requests. Every third stretch of the recording is kept for validation.
+def _is_promised(recording: str | Path) -> bool:
+    return any(agreement.slo is not None for agreement in read_twin(recording).requests.agreements)
 
-    Training ones start anywhere in between. Loads take turns. A stretch starts with empty queues. Weak where the
-    recording holds one kind of hour only: what it has not seen, nothing can be learned for; and where the server
-    was overloaded meanwhile, for what it refused is not in it (record below capacity, and vary ``load``).
+
+class TwinSampler:
+    """Traffic drawn anew from stretches of a recording, about ``requests`` requests long, with empty queues first.
+
+    The recording is cut into laps of three stretches. Training episodes are drawn from the first two of a lap,
+    validation ones from the last (``redrawn``), so none of them repeats. Loads take turns. Weak where the recording
+    holds one kind of hour only: what it has not seen, nothing can be learned for; and where the server was overloaded
+    meanwhile, for what it refused is not in it (record below capacity, and vary ``load``).
     """
 
     def __init__(self, twin: Twin, config: TrainingConfig) -> None:
@@ -80,35 +91,33 @@ class TwinSampler:
             digest.update(np.ascontiguousarray(array).tobytes())
         c = self.config
         return json.dumps([digest.hexdigest(), repr(r.agreements), self.twin.late, self.loads, c.requests, c.validation,
-                           c.targets, c.seed])  # fmt: skip
+                           c.targets, c.seed, "drawn"])  # fmt: skip
 
     def training(self, generation: int, count: int) -> list[Episode]:
         """Episodes of one generation."""
         made = []
         for i in range(count):
             rng = np.random.default_rng([self.config.seed, 1, generation, i])
-            free = (KEPT_OF - 2) * self.length  # how far a stretch may start into its lap
-            start = int(rng.integers(self.laps)) * KEPT_OF * self.length + int(rng.integers(free + 1))
-            made.append(self._episode(start, generation * count + i, rng))
+            start = int(rng.integers(self.laps)) * KEPT_OF * self.length
+            end = start + (KEPT_OF - 1) * self.length
+            made.append(self._episode(start, end, generation * count + i, rng))
         return made
 
     def validation(self) -> list[Episode]:
-        """The same episodes at every call: every kept stretch, at every load in turn."""
+        """The same episodes at every call: of every kept stretch, at every load in turn."""
         if self._kept is None:
-            self._kept = [
-                self._episode(
-                    (i % self.laps * KEPT_OF + KEPT_OF - 1) * self.length, i + i // self.laps,
-                    np.random.default_rng([self.config.seed, 2, i]),
-                )
-                for i in range(max(self.config.validation, 1))
-            ]  # fmt: skip
+            self._kept = []
+            for i in range(max(self.config.validation, 1)):
+                start = (i % self.laps * KEPT_OF + KEPT_OF - 1) * self.length
+                rng = np.random.default_rng([self.config.seed, 2, i])
+                self._kept.append(self._episode(start, start + self.length, i + i // self.laps, rng))
         return self._kept
 
-    def _episode(self, start: int, turn: int, rng: np.random.Generator) -> Episode:
+    def _episode(self, start: int, end: int, turn: int, rng: np.random.Generator) -> Episode:
         twin, load = self.twin, self.loads[turn % len(self.loads)]
-        requests = stretch(twin.requests, start, start + self.length, load)
+        requests = redrawn(stretch(twin.requests, start, end, load), self.length, rng)
         problem = build_problem(requests, twin.table, twin.platform, twin.options)
-        made = Episode(problem, twin.options, f"requests from {start}, load x {load:g}")
+        made = Episode(problem, twin.options, f"drawn from {start} on, load x {load:g}")
         if self.config.targets is None:
             return made
         low, high = self.config.targets
@@ -122,6 +131,34 @@ def stretch(requests: RequestTable, start: int, end: int, load: float = 1.0) -> 
         requests.agreements, requests.pair[start:end], (arrival_s - arrival_s[0]) / load,
         requests.relative_deadline_s[start:end],
     )  # fmt: skip
+
+
+def redrawn(requests: RequestTable, count: int, rng: np.random.Generator) -> RequestTable:
+    """About ``count`` requests like these: the gaps of each pair with replacement, so its bursts stay its own.
+
+    Bursts that pairs have in common do not.
+    """
+    n, span_s = len(requests), float(requests.arrival_s[-1])
+    span_s = max(span_s * n / max(n - 1, 1), 1e-9)  # with the gap before the first
+    rows, times = [], []
+    for pair in range(len(requests.agreements)):
+        mine = np.flatnonzero(requests.pair == pair)
+        if not len(mine):
+            continue
+        gap_s = np.diff(requests.arrival_s[mine], prepend=requests.arrival_s[mine[-1]] - span_s)
+        chosen = rng.integers(len(mine), size=2 * len(mine) * count // n + 20)
+        into = rng.random() * gap_s.sum()  # the start lies in a gap as often as that is long
+        chosen[0] = min(int(np.searchsorted(np.cumsum(gap_s), into)), len(mine) - 1)
+        time_s = np.cumsum(gap_s[chosen]) - gap_s[chosen[0]] * rng.random()
+        inside = time_s < span_s * count / n
+        rows.append(mine[chosen[inside]])
+        times.append(time_s[inside])
+    row, time_s = np.concatenate(rows), np.concatenate(times)
+    order = np.argsort(time_s, kind="stable")
+    row = row[order]
+    return RequestTable(
+        requests.agreements, requests.pair[row], time_s[order], requests.relative_deadline_s[row]
+    )
 
 
 def train_on_twin(

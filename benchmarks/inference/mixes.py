@@ -1,69 +1,79 @@
-"""Mixes of tenants that no policy was trained on, and the traces of the tenants' study."""
+"""Mixes of tenants, drawn by number, with networks that no policy was trained on."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from benchmarks.inference.contest import SETS, lanes, scenario, tenant
+from benchmarks.inference.contest import tenant
+from benchmarks.page import ROOT
 from eunomia.config import Scenario
+from eunomia.config.load import scenario_from
 from eunomia.learning.episodes import Episode
+from eunomia.study.inference.bench import prepare
 from eunomia.study.learning.scenarios import scenario_episode
-from eunomia.workload.sets import workload_set
 
 LEVELS = {"tight": 2.4, "usual": 3.0, "loose": 3.6}  # isolated times until the deadline: QoS-H, M, L at 3
-LOADS = (0.85, 1.0, 1.15, 1.3)
 TARGETS = (0.5, 0.95)
-REQUESTS = 400
-MIXES = 21
+EXPORTS = ROOT / "benchmarks" / "networks"
+NETWORKS = {  # no policy trained on any of them
+    "small": "squeezenet yolo-lite kws-res8 tv-mobilenet-v3-small tv-shufflenet-v2-x1-0 tv-mnasnet1-0",
+    "large": "resnet50 alexnet googlenet yolov2 unet ssd-resnet34 timm-repvgg-a0 timm-mixer-s32-224",
+}
+NETWORKS["any"] = f"{NETWORKS['small']} {NETWORKS['large']}"
+TYPES, SHARING = ("simba", "eyeriss", "nvdla-like"), ("proportional", "max_min", "weighted", "roofline")
+REQUESTS = 200
 
 
 @dataclass(frozen=True)
-class Place:
-    """A mix at one load. ``equal``: the deployment of the shipped relmas, everybody promised the same."""
+class Mix:
+    """Everything is drawn from its number; late requests run last in even ones, else they are dropped."""
 
     number: int
-    load: float
-    equal: bool = False
-
-    @property
-    def kind(self) -> str:
-        """Which set its networks come from."""
-        return "mixed" if self.equal else tuple(SETS)[self.number % len(SETS)]
-
-    @property
-    def contention(self) -> str:
-        """Alternates from mix to mix."""
-        return "proportional" if self.equal or self.number // len(SETS) % 2 == 0 else "max_min"
-
-    def tenants(self) -> list[dict[str, Any]]:
-        """2 to 6 tenants: networks, deadlines and shares of the traffic are drawn from the mix's number."""
-        rng = np.random.default_rng([self.number, 0x7E4A])
-        models = workload_set(SETS[self.kind][0]).models
-        made = []
-        for t in range(int(rng.integers(2, 7))):
-            size = int(rng.integers(2, min(len(models), 4) + 1))
-            chosen = sorted(rng.choice(len(models), size, replace=False))
-            level = str(rng.choice(list(LEVELS)))
-            rate_per_s = round(float(rng.uniform(50.0, 200.0)), 1)
-            drawn = [dict(zip(("model", "draw"), models[m], strict=True)) for m in chosen]
-            facts = [{**one, "deadline_factor": LEVELS[level]} for one in drawn]
-            made.append(tenant(f"{level} {t}", rate_per_s, models=facts))
-        return made
 
     def scenario(self) -> Scenario:
-        """Eight accelerators at 18 GB/s; six at 32 GB/s for equal targets."""
-        platform = lanes(3, 32.0) if self.equal else lanes(4, 18.0, self.contention)
-        return scenario(f"{self.kind} {self.number}", self.tenants(), platform, self.load, SETS[self.kind][1])
+        """2 to 6 tenants with 2 to 4 networks each at 0.85 to 1.3 of what the platform carries."""
+        rng = np.random.default_rng([self.number, 0x7E4B])
+        kinds = [{"type": str(kind), "count": int(rng.integers(3, 6))} for kind in rng.permutation(TYPES)[:2]]
+        gb_s, sharing = round(float(rng.uniform(12.0, 24.0)), 1), str(rng.choice(SHARING))
+        names = NETWORKS[str(rng.choice([*NETWORKS]))].split()
+        load = round(float(rng.uniform(0.85, 1.3)), 2)
+        tenants = [self._tenant(rng, f"t{n}", names) for n in range(int(rng.integers(2, 7)))]
+        draft = {
+            "name": f"mix {self.number}", "duration_s": 1.0, "tenant": tenants,
+            "platform": {"accelerators": kinds, "dram_bandwidth_gb_s": gb_s, "contention": sharing},
+            "engine": {"late": "drop" if self.number % 2 else "last"},
+        }  # fmt: skip
+        iso_s = prepare(scenario_from(draft)).iso_best_s
+        mean_s, lanes = float(np.mean([*iso_s.values()])), sum(kind["count"] for kind in kinds)
+        for one in tenants:  # as much work of every network, times what was drawn for it
+            for model in one["models"]:
+                model["draw"] *= (mean_s / iso_s[model.get("name") or model["model"]]) ** 0.5
+            one["arrivals"]["rate_per_s"] *= lanes / mean_s / len(tenants)
+        return scenario_from({**draft, "duration_s": 8.0 * REQUESTS * mean_s / lanes, "load": load})
+
+    def about(self) -> str:
+        """What it is called."""
+        made = self.scenario()
+        return (
+            f"mix {self.number}, {len(made.tenant)} tenants, load {made.load:g}, {made.platform.contention}"
+        )
+
+    def _tenant(self, rng: np.random.Generator, name: str, names: Sequence[str]) -> dict[str, Any]:
+        factor, rate = LEVELS[str(rng.choice([*LEVELS]))], float(rng.uniform(0.5, 1.5))
+        models = []
+        for chosen in rng.permutation(names)[: int(rng.integers(2, 5))].tolist():
+            path = EXPORTS / f"{chosen}.onnx"
+            what = {"onnx": str(path), "name": chosen} if path.is_file() else {"model": chosen}
+            promised = {"slo": {"hit_rate": round(float(rng.uniform(*TARGETS)), 2)}}
+            models.append(
+                {**what, **promised, "draw": float(rng.uniform(0.5, 1.5)), "deadline_factor": factor}
+            )
+        return tenant(name, rate, models=models)
 
     def episode(self, seed: int) -> Episode:
-        """One trace with a target for every (tenant, network) pair: its own, or 0.8 for all."""
-        made = scenario_episode(self.scenario(), seed, REQUESTS)
-        low, high = (0.8, 0.8) if self.equal else TARGETS
-        return made.with_targets(low, high, np.random.default_rng([self.number, seed, 77]))
-
-
-PLACES = tuple(Place(number, load) for number in range(MIXES) for load in LOADS)
-EQUAL_PLACES = tuple(Place(100 + number, load, True) for number in range(8) for load in LOADS)
+        """One trace."""
+        return scenario_episode(self.scenario(), seed, REQUESTS)

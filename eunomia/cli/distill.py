@@ -56,9 +56,8 @@ def distill(
     from eunomia.study.learning.distilling import distil_policy
 
     fit = FitOptions(leaves=options.leaves, rounds=options.rounds, terms=options.terms, seed=options.seed)
-    target = options.out or Path(f"{Path(policy).stem}-rules.toml")
     tell = None if options.quiet or options.as_json else stderr().print
-    done = distil_policy(policy, options.on, target, fit, tell)
+    done = distil_policy(policy, options.on, options.out, fit, tell)
     if options.as_json:
         print_json(facts(done))
         return

@@ -6,9 +6,12 @@ more is better everywhere. ``hits`` of the lookahead is ``hit_rate``, counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
+
+from eunomia.core.errors import ConfigError, UnknownNameError
 
 TenantObjective = Literal["attainment", "shortfall", "max_min"]
 TENANT: tuple[str, ...] = get_args(TenantObjective)  # those that need SLOs; rules and lookahead pursue them
@@ -44,3 +47,26 @@ OBJECTIVES: dict[str, Objective] = {
     "slowdown": Objective('minus the mean of response over isolated time; use it with late = "last"'),
     "uxcost": Objective("minus missed rate times relative energy, as in DREAM"),
 }
+
+
+def mixture_of(text: str, known: Collection[str]) -> tuple[tuple[str, float], ...]:
+    """What to climb for ``attainment`` or ``0.7*attainment+0.3*hit_rate``: each as ``climbed`` has it, weights added.
+
+    ``known``: objectives that the caller can compute. Raises UnknownNameError, ConfigError.
+    """
+    found: dict[str, float] = {}
+    for part in text.split("+"):
+        weight, star, name = (word.strip() for word in part.rpartition("*"))
+        if name not in known:
+            raise UnknownNameError("promise", name, known)
+        try:
+            share = float(weight) if star else 1.0
+        except ValueError:
+            share = math.nan
+        if not math.isfinite(share):
+            raise ConfigError(
+                f"promise '{text}': the weight of {name} is '{weight}'; give a number: 0.7*{name}"
+            )
+        for each, w in (OBJECTIVES[name].climbed or {name: 1.0}).items():
+            found[each] = found.get(each, 0.0) + share * w
+    return tuple(found.items())

@@ -40,6 +40,7 @@ from eunomia.inference.candidates import (
     PUBLISHED_GATES,
     SETTINGS,
     STARTS,
+    At,
     Rule,
     ahead,
     cost_of,
@@ -66,6 +67,8 @@ SETUP = 2000  # what a run costs beside its events, in events
 KEPT = 256  # choices that a process remembers
 
 Worth = Callable[[Problem, Outcome], float]  # greatest is best
+Own = dict[str, Policy]
+Runs = dict[tuple[str, int], tuple[Outcome, Policy]]
 
 
 def hits(problem: Problem, outcome: Outcome) -> float:
@@ -81,10 +84,21 @@ class Rehearsed:
     scores: dict[str, float] = field(default_factory=dict)
     rule: str = ""  # the best of those that are rules
     events: int = 0
+    aim: str = ""  # what worth is, where it is not the hit rate
 
     def facts(self) -> dict[str, object]:
         """For manifests."""
-        return {"chosen": self.name, "rule": self.rule, "scores": self.scores, "events": self.events}
+        told = {"chosen": self.name, "rule": self.rule, "scores": self.scores, "events": self.events}
+        return {**told, "aim": self.aim} if self.aim else told
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What a rehearsal is for: the worth of a run, the rounds of the race, and who takes part beside the rules."""
+
+    worth: Worth = hits
+    rounds: Callable[[Race, int], Rehearsed] | None = None  # None = those above
+    beside: tuple[str, ...] = ()  # policies by name
 
 
 class Rehearsing:
@@ -92,6 +106,7 @@ class Rehearsing:
 
     name: str
     budget: int = 0  # simulated events
+    aim: Aim = Aim()
     rehearsed: Rehearsed | None = None  # before the last run
     chosen: Policy | None = None
 
@@ -101,7 +116,8 @@ class Rehearsing:
         if self.budget > 0:
             alone = copy.deepcopy(self)
             alone.budget = 0
-            self.rehearsed = rehearse(problem, options, {self.name: cast(Policy, alone)}, budget=self.budget)
+            own = {self.name: cast(Policy, alone)}
+            self.rehearsed = rehearse(problem, options, own, self.aim, self.budget)
             self.chosen = me if self.rehearsed.name == self.name else load_policy(self.rehearsed.name)
         return self.chosen
 
@@ -109,14 +125,16 @@ class Rehearsing:
 class Race:
     """Candidates by name on traces by number; every run is made once and counted."""
 
-    def __init__(
-        self, problem: Problem, options: EngineOptions, worth: Worth, own: dict[str, Policy]
-    ) -> None:
+    beside: tuple[str, ...] = ()  # further policies that learned
+
+    def __init__(self, problem: Problem, options: EngineOptions, worth: Worth, own: Own) -> None:
         self.problem, self.worth, self.own = problem, worth, own
         self.options = replace(options, record="requests", charge_measured=False)
         self.pace = 1.0  # of gaps between arrivals, those stated = 1
         self.traces: dict[int, Problem] = {}
         self.found: dict[tuple[str, int], float] = {}
+        self.hits: dict[tuple[str, int], float] = {}
+        self.runs: Runs = {}  # of policies by name, which races for other aims share
         self.events = 0
 
     def trace(self, number: int) -> Problem:
@@ -135,6 +153,7 @@ class Race:
             self.pace *= FASTER
             self.traces.clear()
             self.found.clear()
+            self.runs = {}
 
     def noise(self, number: int) -> EngineOptions:
         """The run's settings with another seed: of errors in beliefs and of execution times."""
@@ -142,16 +161,28 @@ class Race:
 
     def score(self, name: str, number: int) -> float:
         """The worth of one candidate on one trace."""
+        if (name, number) not in self.found:
+            outcome, policy = self.run(name, number)
+            self.events += SETUP + self.cost(policy, name) * outcome.events
+            self.found[name, number] = self.worth(outcome.problem, outcome)
+            self.hits[name, number] = hits(outcome.problem, outcome)
+        return self.found[name, number]
+
+    def run(self, name: str, number: int) -> tuple[Outcome, Policy]:
+        """What came of it, and of whom."""
         from eunomia.inference.simulate import simulate_problem
 
-        if (name, number) not in self.found:
-            problem, options = self.trace(number), self.noise(number)
+        if name in self.own or (name, number) not in self.runs:
             policy = self.own.get(name) or load_policy(name)
-            outcome = simulate_problem(problem, policy, options)
-            cost = 1 if isinstance(policy, Greedy) else cost_of(name)
-            self.events += SETUP + cost * outcome.events
-            self.found[name, number] = self.worth(problem, outcome)
-        return self.found[name, number]
+            outcome = simulate_problem(self.trace(number), policy, self.noise(number))
+            if name in self.own:
+                return outcome, policy
+            self.runs[name, number] = outcome, policy
+        return self.runs[name, number]
+
+    def cost(self, policy: Policy, name: str) -> int:
+        """Of an event, in events of a rule."""
+        return 1 if isinstance(policy, Greedy) else cost_of(name)
 
     def mean(self, name: str, numbers: Sequence[int]) -> float:
         """Over some traces; rounded, so that equal policies are equal."""
@@ -183,11 +214,7 @@ class Race:
 
 
 def rehearse(
-    problem: Problem,
-    options: EngineOptions,
-    own: dict[str, Policy],
-    worth: Worth = hits,
-    budget: int = EVENTS,
+    problem: Problem, options: EngineOptions, own: Own, aim: Aim = Aim(), budget: int = EVENTS
 ) -> Rehearsed:
     """The policy to run: one of ``own``, the favourite first, or a rule by name.
 
@@ -198,31 +225,35 @@ def rehearse(
     if stated is None or not len(problem.requests) or budget <= 0:
         return Rehearsed(favourite)
     requests = replace(problem.requests, stated=stated.first(REQUESTS))
-    race = Race(problem._replace(requests=requests), options, worth, own)
-    key = _key(problem, options, own, worth, budget)
-    if key is None:
-        return _raced(race, budget)
+    race, rounds = Race(problem._replace(requests=requests), options, aim.worth, own), aim.rounds or _raced
+    race.beside = aim.beside
+    place = _place(problem, options)
+    if place is None:
+        return rounds(race, budget)
+    if place not in _RUNS:
+        _RUNS.clear()
+    race.runs = _RUNS.setdefault(place, {})
+    key = f"{aim!r} {tuple(own)} {budget} {place}"
     if key not in _KEPT:
         if len(_KEPT) >= KEPT:
             _KEPT.pop(next(iter(_KEPT)))
-        _KEPT[key] = _raced(race, budget)
+        _KEPT[key] = rounds(race, budget)
     return _KEPT[key]
 
 
 _KEPT: dict[str, Rehearsed] = {}
+_RUNS: dict[str, Runs] = {}  # at the last place
 
 
-def _key(
-    problem: Problem, options: EngineOptions, own: dict[str, Policy], worth: Worth, budget: int
-) -> str | None:
-    """Changes with all that a choice depends on, but for the run's requests and seed; None = cannot be said."""
+def _place(problem: Problem, options: EngineOptions) -> str | None:
+    """Changes with all that a run depends on, but for the run's requests and seed; None = cannot be said."""
     jobs, graph = problem.jobs, problem.graph
     promises = [jobs.model_of, jobs.tenant_of, jobs.weight, jobs.slo_kind, jobs.slo_target, jobs.slo_window]
     truth = [*problem.costs[:6], *graph[:4], problem.type_of, problem.bandwidth_bytes_s, problem.contention]
     traffic = [problem.requests.stated, problem.requests.agreements]
-    parts = [truth, promises, traffic, replace(options, seed=0, record="requests"), tuple(own), budget]
+    parts = [truth, promises, traffic, replace(options, seed=0, record="requests")]
     try:
-        return f"{worth!r} {hashlib.sha256(pickle.dumps(parts)).hexdigest()}"
+        return hashlib.sha256(pickle.dumps(parts)).hexdigest()
     except (pickle.PicklingError, AttributeError, TypeError):  # arrivals of one's own
         return None
 
@@ -246,7 +277,7 @@ def _raced(race: Race, budget: int) -> Rehearsed:
         names += [*others, *(gated if len(gates) > 1 else [])]
     top = race.halves(names, HALVES, range(SECOND))
     known = [rules[name] for name in top if name in rules] or plain[:1]
-    tuned = _tuned(race, _apart(known), range(SECOND), race.events + budget // 6)
+    tuned = tuned_from(race, _apart(known), range(SECOND), race.events + budget // 6)
     bases = [rule.name for rule in _apart(known, most=1)]
     slow = [*race.own, *([] if ticks else _planned(race, bases, race.events + budget // 4))]
     hopes = race.mean(top[0], range(LOOKED)) - FAR
@@ -281,19 +312,26 @@ def _apart(rules: Sequence[Rule], most: int = 2) -> list[Rule]:
     return [rule for n, rule in enumerate(rules) if [r.weights for r in rules[:n]].count(rule.weights) < most]
 
 
-def _tuned(race: Race, starts: Sequence[Rule], numbers: Sequence[int], budget: int) -> Rule:
+def tuned_from(
+    race: Race,
+    starts: Sequence[At],
+    numbers: Sequence[int],
+    budget: int,
+    far: float = FAR,
+    steps: int = STEPS,
+) -> At:
     """An evolution strategy: a child of one of the best rules takes the place of the worst of them, if it is better.
 
-    Steps grow after a success and shrink after a failure. A child that is far behind on the first trace is not tried
-    on the others.
+    Steps grow after a success and shrink after a failure. A child that is ``far`` behind on the first trace is not
+    tried on the others.
     """
     rng, step = np.random.default_rng(0), 1.0
     pool = sorted(((race.mean(rule.name, numbers), rule) for rule in starts), key=lambda one: -one[0])
-    for _ in range(STEPS):
+    for _ in range(steps):
         if race.events > budget:
             break
         child = pool[min(int(rng.geometric(0.5)), len(pool)) - 1][1].moved(rng, step)
-        near = race.score(child.name, numbers[0]) > race.score(pool[0][1].name, numbers[0]) - FAR
+        near = race.mean(child.name, numbers[:1]) > race.mean(pool[0][1].name, numbers[:1]) - far
         value = race.mean(child.name, numbers) if near else -math.inf
         step = min(2.0, 1.3 * step) if value > pool[0][0] else max(0.3, 0.97 * step)
         if value > pool[-1][0] and child not in [rule for _, rule in pool]:

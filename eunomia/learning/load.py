@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import math
+from math import inf
 from pathlib import Path
 from typing import Any
 
+from eunomia.contract.objectives import mixture_of
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.core.own_file import as_path
 from eunomia.inference.rehearsal import EVENTS
+from eunomia.inference.rehearsal_promises import aim_for
 from eunomia.learning import card as cards
-from eunomia.learning.policy.bases import TERMS, with_promise
+from eunomia.learning.objectives import OBJECTIVES, measured
+from eunomia.learning.policy.bases import PROMISES, with_promise
 from eunomia.learning.policy.checkpoint import Checkpoint
 from eunomia.learning.policy.learned import LearnedPolicy
 
 SHIPPED = Path(__file__).parent / "checkpoints"
-ALARM = (
-    math.inf
-)  # share of strange decisions above which the heuristic decides: none, as acting cost hits (results)
+ALARM = inf  # share of strange decisions above which the heuristic decides: none, as acting cost hits
 
 
 def shipped() -> list[str]:
@@ -25,7 +26,7 @@ def shipped() -> list[str]:
     return sorted(path.stem for path in SHIPPED.glob("*.json"))
 
 
-def load_policy(name: str | Path, starve: float = math.inf, alarm: float = ALARM, budget: int = 0) -> Any:
+def load_policy(name: str | Path, starve: float = inf, alarm: float = ALARM, budget: int = 0) -> Any:
     """A policy by its name or by the path of its card, ready for the engine; its guards are on.
 
     ``starve``: requests older than this many isolated times go before all others (inf = never). ``alarm``: see
@@ -66,43 +67,45 @@ def card_of(name: str | Path) -> cards.Card:
 def eunomia(
     promise: str = "none",
     strength: float = 2.0,
-    starve: float = math.inf,
+    starve: float = inf,
     alarm: float = ALARM,
     rehearse: float = EVENTS,
 ) -> LearnedPolicy:
     """Learned: a score of set features, a placement and a decision to hold, trained by CMA-ES for the hit rate.
 
-    ``promise``: what becomes of promised hit rates. ``attainment`` = as many kept as possible, ``shortfall`` = as
-    little missing as possible, ``max_min`` = the worst as little broken as possible: the policy trained for it, where
-    one ships, else ``keep``, ``mend``, ``level``: terms set by hand (policy/bases.py) that join the score;
-    ``strength``: how much they weigh against hits. Above ``alarm``, a share of decisions at states unlike those of
-    training, the heuristic decides with which it began. ``rehearse``: budget, in simulated events, of the rehearsal
-    before a run (inference/rehearsal.py); 0 = none.
+    ``promise``: an objective to rehearse for (inference/rehearsal_promises.py), or a mixture of them such as
+    ``0.7*attainment+0.3*hit_rate``; unrehearsed, the policy trained for it, if one ships. ``keep``, ``mend``,
+    ``level``: terms set by hand (policy/bases.py), with ``strength``; no rehearsal. Above ``alarm``, a share of
+    decisions at states unlike those of training, the heuristic decides with which it began. ``rehearse``: budget, in
+    simulated events, of the rehearsal before a run; 0 = none. Raises ConfigError or UnknownNameError.
     """
-    trained = f"eunomia-{promise.replace('_', '-')}"
-    if promise in TERMS and trained in shipped():
-        found: LearnedPolicy = load_policy(trained, starve, alarm)
-        return found
-    policy: LearnedPolicy = load_policy("eunomia", starve, alarm, int(rehearse) if promise == "none" else 0)
-    if promise == "none":
-        return policy
-    weights = with_promise(policy.weights, TERMS.get(promise, promise), strength)
-    return LearnedPolicy(weights, f"eunomia, promises: {promise}", starve, alarm, policy.shared)
+    if not 0.0 <= rehearse < inf:
+        raise ConfigError(f"rehearse is {rehearse:g}; give simulated events such as {EVENTS:g}, or 0 = none")
+    name = f"eunomia-{promise.replace('_', '-')}"
+    policy: LearnedPolicy = load_policy(
+        name if name in shipped() else "eunomia", starve, alarm, int(rehearse)
+    )
+    if promise in PROMISES:
+        weights = with_promise(policy.weights, promise, strength)
+        return LearnedPolicy(weights, f"eunomia, promises: {promise}", starve, alarm, policy.shared)
+    if promise != "none":
+        policy.aim = aim_for(promise, mixture_of(promise, OBJECTIVES), measured)
+    return policy
 
 
-def eunomia_attainment(starve: float = math.inf, alarm: float = ALARM) -> LearnedPolicy:
+def eunomia_attainment(starve: float = inf, alarm: float = ALARM, rehearse: float = EVENTS) -> LearnedPolicy:
     """Learned for SLO attainment: as many tenant-model pairs as possible meet their SLO. Loses hits for it."""
-    return eunomia("attainment", starve=starve, alarm=alarm)
+    return eunomia("attainment", starve=starve, alarm=alarm, rehearse=rehearse)
 
 
-def eunomia_shortfall(starve: float = math.inf, alarm: float = ALARM) -> LearnedPolicy:
+def eunomia_shortfall(starve: float = inf, alarm: float = ALARM, rehearse: float = EVENTS) -> LearnedPolicy:
     """Learned for a small mean shortfall of tenant-model pairs below their SLO. Loses hits for it."""
-    return eunomia("shortfall", starve=starve, alarm=alarm)
+    return eunomia("shortfall", starve=starve, alarm=alarm, rehearse=rehearse)
 
 
-def eunomia_max_min(starve: float = math.inf, alarm: float = ALARM) -> LearnedPolicy:
+def eunomia_max_min(starve: float = inf, alarm: float = ALARM, rehearse: float = EVENTS) -> LearnedPolicy:
     """Learned for the worst tenant-model pair: its shortfall below its SLO as small as possible. Loses hits for it."""
-    return eunomia("max_min", starve=starve, alarm=alarm)
+    return eunomia("max_min", starve=starve, alarm=alarm, rehearse=rehearse)
 
 
 def relmas() -> Any:

@@ -28,7 +28,8 @@ from eunomia.contract.objectives import TENANT
 from eunomia.core.arrays import Floats, Ints, Records
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.inference.kernel.layout import DROPPED, HIT
-from eunomia.inference.problem import Jobs
+from eunomia.inference.outcome import Outcome
+from eunomia.inference.problem import Jobs, Problem
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.episodes import Episode, Sampler, Task
 from eunomia.metrics.indicators import TOLERANCE, sli
@@ -123,6 +124,11 @@ OBJECTIVES: dict[str, Objective] = {
 
 # What a search climbs for each promise. The promise itself decides what becomes of the outcome.
 PROMISED = {name: dict(CATALOGUE[name].climbed) for name in TENANT}
+
+
+def measured(name: str, problem: Problem, outcome: Outcome) -> float:
+    """An objective of a run without a warm-up."""
+    return OBJECTIVES[name](outcome.results, Episode(problem, outcome.options))
 
 
 def check_objective(mixture: Mapping[str, float]) -> None:

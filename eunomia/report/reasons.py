@@ -171,9 +171,12 @@ def rehearsed(run: RunRecords) -> str:
     scores = {name: float(score) for name, score in facts["scores"].items()}
     chosen = str(facts["chosen"])
     others = [name for name in sorted(scores, key=lambda n: -scores[n]) if name != chosen]
-    behind = f", before {_short(others[0])} with {100 * scores[others[0]]:.1f} %" if others else ""
-    worth = f" with {100 * scores[chosen]:.1f} %" if chosen in scores else ""
-    return f"A rehearsal on drawn traffic chose {chosen} for this place{worth}{behind}."
+    aim = str(facts.get("aim", ""))
+    told = {name: f"{score:.3f}" if aim else f"{100 * score:.1f} %" for name, score in scores.items()}
+    behind = f", before {_short(others[0])} with {told[others[0]]}" if others else ""
+    worth = f" with {told[chosen]}" if chosen in scores else ""
+    what = f"; worth is {aim}" if aim else ""
+    return f"A rehearsal on drawn traffic chose {chosen} for this place{worth}{behind}{what}."
 
 
 def _short(policy: str) -> str:

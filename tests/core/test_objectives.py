@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import get_args
 
+import pytest
+
 from eunomia.config.training import TrainingConfig
-from eunomia.contract.objectives import OBJECTIVES, TENANT, TenantObjective
+from eunomia.contract.objectives import OBJECTIVES, TENANT, TenantObjective, mixture_of
+from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.inference.lookahead import objective as searched
 from eunomia.inference.policies import POLICIES, tenant_gap
 from eunomia.learning import objectives as trained
@@ -29,3 +32,15 @@ def test_each_tenant_objective_has_a_rule_and_a_mixture_that_training_knows() ->
         assert OBJECTIVES[name].rule in tenant_gap.tenant_rule(name).resolved.name
         trained.check_objective(trained.PROMISED[name])
     assert get_args(TenantObjective) == TENANT and "promise" in TrainingConfig.model_fields
+
+
+def test_a_mixture_counts_each_promise_as_it_is_climbed() -> None:
+    assert dict(mixture_of("attainment", trained.OBJECTIVES)) == trained.PROMISED["attainment"]
+    mixed = dict(mixture_of("0.5*shortfall + 2*hit_rate", trained.OBJECTIVES))
+    assert mixed == pytest.approx({"shortfall": 0.5, "hit_rate": 0.5 * 0.05 + 2.0})
+    assert mixture_of("fairness", trained.OBJECTIVES) == (("fairness", 1.0),)
+    with pytest.raises(UnknownNameError, match="unknown promise 'most'"):
+        mixture_of("0.5*shortfall+most", trained.OBJECTIVES)
+    for weight in ("x", "inf", ""):
+        with pytest.raises(ConfigError, match=f"weight of fairness is '{weight}'; give a number"):
+            mixture_of(f"{weight}*fairness", trained.OBJECTIVES)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from eunomia.core.errors import ConfigError
 from eunomia.inference import rehearsal
 from eunomia.inference.candidates import STARTS, Rule
 from eunomia.inference.options import EngineOptions, Estimator
@@ -161,6 +163,16 @@ def test_nothing_is_rehearsed_without_stated_traffic_or_a_budget() -> None:
     assert rehearse(made, OPTIONS, {"fcfs": load_policy("fcfs")}, budget=0) == Rehearsed("fcfs")
     policy = eunomia()
     assert policy.choose(bare, OPTIONS) is policy
+
+
+@pytest.mark.parametrize("budget", [-1, math.nan, math.inf])
+def test_a_budget_that_is_none_is_refused(budget: float) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"rehearse is {budget:g}; give simulated events such as 6e\+06, or 0 ="
+    ):
+        eunomia(rehearse=budget)
+    with pytest.raises(ConfigError, match=f"rehearse is {budget:g}"):
+        load_policy(f"eunomia(rehearse={budget:g})")
 
 
 def test_a_small_budget_is_kept() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eunomia.core.errors import ConfigError
+import eunomia
+from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.learning.distill.file import load_rules
 from eunomia.learning.distill.fitting.fit import FitOptions
 from eunomia.learning.distill.policy import RulePolicy
@@ -78,3 +79,5 @@ def test_a_card_whose_training_is_elsewhere_needs_episodes(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match="give --on TRAINING.toml"):
         distilling.distil_policy("eunomia", None, tmp_path / "x.toml", FitOptions())
+    with pytest.raises(UnknownNameError, match="unknown learned policy 'eunomiaa'"):
+        eunomia.distill("eunomiaa")

@@ -62,6 +62,7 @@ POLICIES = Registry(
         "layerweaver": "eunomia.inference.policies.layerweaver:layerweaver",
         "pressure": "eunomia.inference.policies.pressure:pressure",
         "blend": "eunomia.inference.policies.blend:blend",
+        "pledge": "eunomia.inference.policies.pledge:pledge",
         "lookahead": "eunomia.inference.lookahead.policy:lookahead",
         "triage": "eunomia.inference.policies.tenant_gap:triage",
         "gap_first": "eunomia.inference.policies.tenant_gap:gap_first",

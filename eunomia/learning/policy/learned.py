@@ -61,7 +61,8 @@ class LearnedPolicy(Rehearsing):
         self.block = weights.pack(starve, alarm)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LearnedPolicy, (self.weights, self.name, self.starve, self.alarm, self.shared, self.budget)
+        made = (self.weights, self.name, self.starve, self.alarm, self.shared, self.budget)
+        return LearnedPolicy, made, {"aim": self.aim}
 
     def attach(self, engine: Any) -> Any:
         """A run begins. Room for reasons, if it is recorded."""

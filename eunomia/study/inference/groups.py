@@ -20,7 +20,7 @@ START_HERE = {
 _NAMES = {
     "Learned": "eunomia eunomia-attainment eunomia-shortfall eunomia-max-min relmas relmas-slo deferring",
     "Search": "lookahead magma magma_10k",
-    "Tenants' SLOs": "triage gap_first worst_first shift weighted_fair triage_edf triage_sjf gap_first_edf "
+    "Tenants' SLOs": "triage gap_first worst_first shift pledge weighted_fair triage_edf triage_sjf gap_first_edf "
     "gap_first_sjf worst_first_edf worst_first_sjf shift_edf shift_sjf deficit_edf deficit_llf",
     "Published": "prema herald planaria moca moca_split aurora dream dream_drop dysta virtual_deadlines veltair "
     "layerweaver",

@@ -54,14 +54,20 @@ class Distilled:
 
 
 def distil_policy(
-    policy: str, on: Path | None, out: Path, options: FitOptions, tell: Callable[[str], None] | None = None
+    policy: str,
+    on: Path | None = None,
+    out: Path | None = None,
+    options: FitOptions | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Distilled:
     """Distil a shipped policy or a card, test the rules on episodes that nothing was chosen on, write the file.
 
     ``on``: a training file, or a scenario; without one, the training file that the card names, if it is there.
+    ``out``: the file to write, by default POLICY-rules.toml.
     Raises ConfigError, UnknownNameError, RecordError, OutputError.
     """
     checkpoint = checkpoint_of(policy)
+    out, options = out or Path(f"{Path(policy).stem}-rules.toml"), options or FitOptions()
     config = _episodes_from(checkpoint, on)
     sampler = ScenarioSampler(config)
     options = replace(options, objective=dict(config.objective))

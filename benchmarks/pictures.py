@@ -13,12 +13,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.inference.tenants import HAND, PROMISES, STRENGTHS
 from benchmarks.page import RESULTS, ROOT, stored
 from benchmarks.table import Table
 from eunomia.core.atomic import write_text
 from eunomia.report.study.front import Axis, Point, front_chart
 
+HAND, STRENGTHS = {"attainment": "keep", "shortfall": "mend", "max_min": "level"}, (0.5, 1.0, 2.0, 4.0)
 WIDTH, HEIGHT = 1280, 1610  # down to the SLOs
 HITS = 3  # column of the measures below
 PANELS = (
@@ -36,7 +36,6 @@ def draw() -> None:
     """All of them."""
     tables = stored("learned-tenants")
     write_text(RESULTS / "learned_tenants.svg", tenants(tables["means"]))
-    write_text(RESULTS / "learned_tenants_quick.svg", first_look(tables["first look"]))
     report(ROOT / "docs" / "images" / "report.png")
 
 
@@ -57,18 +56,6 @@ def tenants(table: Table) -> str:
     rest = {"eunomia": None, "best rule without promises": "attainment", "best rule for hits": "hits"}
     points += [Point(name, "no promises", label=label) for name, label in rest.items()]
     return front_chart(points, measures(table), Axis(HITS, "hit rate, %"), PANELS)
-
-
-def first_look(table: Table) -> str:
-    """Hits against promises in overload."""
-    found, points = measures(table), []
-    for name in found:
-        family = "tenant rules" if name.startswith(("triage", "gap", "worst", "shift")) else "no promises"
-        family = "terms set by hand" if name.split(" ")[0] in HAND.values() else family
-        family = "trained" if name.split(" ")[0] in PROMISES else family
-        points.append(Point(name, family, label=name.split("+")[0].removesuffix(" 2").removesuffix(" 0")))
-    points.sort(key=lambda point: ("terms", "trained", "tenant", "no").index(point.family.split(" ")[0]))
-    return front_chart(points, found, Axis(HITS, "hit rate, %"), PANELS)
 
 
 def report(picture: Path) -> None:

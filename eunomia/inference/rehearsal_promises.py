@@ -1,9 +1,9 @@
 """Rehearsal for any objective: promises to tenants against hits (rounds of a race in inference/rehearsal.py).
 
-Worth is the mixture that is asked for, taken trace by trace and averaged; the caller smooths what moves in steps
-(learning/objectives.py: a ramp around each target beside the step). All candidates see the same traces. Hits are
-guarded: the *rival* is the best tenant rule for the objective, and a candidate whose hit rate lies more than LOSE below
-the rival's on the same traces pays PRICE times what is beyond.
+Worth is a mixture of objectives, trace by trace, averaged. Attainment moves in steps of one pair: beside the step
+stands a ramp around each target (contract/objectives.py, ``climbed``). All candidates see the same traces. Hits are
+guarded. The *rival* is the best tenant rule for the objective. A candidate whose hit rate lies more than LOSE below the
+rival's on the same traces pays PRICE times what is beyond.
 
     1  tenant rules, plain rules and points of ``pledge`` on one trace; the best FIRST of them on a second one
     2  the best TOP of those on SECOND traces

@@ -18,7 +18,6 @@ from eunomia.learning.policy.checkpoint import Checkpoint
 from eunomia.learning.policy.learned import LearnedPolicy
 
 SHIPPED = Path(__file__).parent / "checkpoints"
-ALARM = inf  # share of strange decisions above which the heuristic decides: none, as acting cost hits
 
 
 def shipped() -> list[str]:
@@ -26,7 +25,7 @@ def shipped() -> list[str]:
     return sorted(path.stem for path in SHIPPED.glob("*.json"))
 
 
-def load_policy(name: str | Path, starve: float = inf, alarm: float = ALARM, budget: int = 0) -> Any:
+def load_policy(name: str | Path, starve: float = inf, alarm: float = inf, budget: int = 0) -> Any:
     """A policy by its name or by the path of its card, ready for the engine; its guards are on.
 
     ``starve``: requests older than this many isolated times go before all others (inf = never). ``alarm``: see
@@ -52,14 +51,12 @@ def _find(name: str | Path) -> Path:
 
 def checkpoint_of(name: str | Path) -> Checkpoint:
     """Weights and card of a policy, shipped or elsewhere. Raises what ``load_policy`` raises."""
-    found: Checkpoint = cards.load(_find(name), Checkpoint.FAMILY)
-    return found
+    return cards.load(_find(name), Checkpoint.FAMILY)  # type: ignore[no-any-return]
 
 
 def card_of(name: str | Path) -> cards.Card:
     """The card of a policy, whose tensors are there and its own. Raises what ``load_policy`` raises."""
-    path = _find(name)
-    card = cards.read_card(path)
+    card = cards.read_card(path := _find(name))
     cards.read_content(path, card)
     return card
 
@@ -68,23 +65,20 @@ def eunomia(
     promise: str = "none",
     strength: float = 2.0,
     starve: float = inf,
-    alarm: float = ALARM,
+    alarm: float = inf,
     rehearse: float = EVENTS,
 ) -> LearnedPolicy:
     """Learned: a score of set features, a placement and a decision to hold, trained by CMA-ES for the hit rate.
 
     ``promise``: an objective to rehearse for (inference/rehearsal_promises.py), or a mixture of them such as
-    ``0.7*attainment+0.3*hit_rate``; unrehearsed, the policy trained for it, if one ships. ``keep``, ``mend``,
-    ``level``: terms set by hand (policy/bases.py), with ``strength``; no rehearsal. Above ``alarm``, a share of
-    decisions at states unlike those of training, the heuristic decides with which it began. ``rehearse``: budget, in
-    simulated events, of the rehearsal before a run; 0 = none. Raises ConfigError or UnknownNameError.
+    ``0.7*attainment+0.3*hit_rate``; ``keep``, ``mend``, ``level``: terms set by hand (policy/bases.py), weighed by
+    ``strength``, unrehearsed. ``alarm``: as in ``load_policy``. ``rehearse``: simulated events before a run; 0 = none.
     """
     if not 0.0 <= rehearse < inf:
         raise ConfigError(f"rehearse is {rehearse:g}; give simulated events such as {EVENTS:g}, or 0 = none")
     name = f"eunomia-{promise.replace('_', '-')}"
-    policy: LearnedPolicy = load_policy(
-        name if name in shipped() else "eunomia", starve, alarm, int(rehearse)
-    )
+    base = name if name in shipped() else "eunomia"
+    policy: LearnedPolicy = load_policy(base, starve, alarm, int(rehearse))
     if promise in PROMISES:
         weights = with_promise(policy.weights, promise, strength)
         return LearnedPolicy(weights, f"eunomia, promises: {promise}", starve, alarm, policy.shared)
@@ -93,17 +87,17 @@ def eunomia(
     return policy
 
 
-def eunomia_attainment(starve: float = inf, alarm: float = ALARM, rehearse: float = EVENTS) -> LearnedPolicy:
+def eunomia_attainment(starve: float = inf, alarm: float = inf, rehearse: float = EVENTS) -> LearnedPolicy:
     """Learned for SLO attainment: as many tenant-model pairs as possible meet their SLO. Loses hits for it."""
     return eunomia("attainment", starve=starve, alarm=alarm, rehearse=rehearse)
 
 
-def eunomia_shortfall(starve: float = inf, alarm: float = ALARM, rehearse: float = EVENTS) -> LearnedPolicy:
+def eunomia_shortfall(starve: float = inf, alarm: float = inf, rehearse: float = EVENTS) -> LearnedPolicy:
     """Learned for a small mean shortfall of tenant-model pairs below their SLO. Loses hits for it."""
     return eunomia("shortfall", starve=starve, alarm=alarm, rehearse=rehearse)
 
 
-def eunomia_max_min(starve: float = inf, alarm: float = ALARM, rehearse: float = EVENTS) -> LearnedPolicy:
+def eunomia_max_min(starve: float = inf, alarm: float = inf, rehearse: float = EVENTS) -> LearnedPolicy:
     """Learned for the worst tenant-model pair: its shortfall below its SLO as small as possible. Loses hits for it."""
     return eunomia("max_min", starve=starve, alarm=alarm, rehearse=rehearse)
 

@@ -6,12 +6,10 @@
     shortfall   - mean over promised pairs of max(0, target - indicator)
     max_min     - largest shortfall of a promised pair, plus nothing else: 0 when all are served
     fairness    - standard deviation over tenants of their hit rates
-    slowdown    - mean over measured requests of response / isolated best time; a dropped one counts 0, so use it
-                  with late = "last"
+    slowdown    - mean response / isolated best time of measured requests; a dropped one counts 0: use late = "last"
 
-An objective is a mixture ``{name: weight}``: attainment alone moves in steps of one pair, and a little of the
-others tells the search which way is down; ``PROMISED`` has the mixture for each promise. Every indicator can be
-promised; a latency or a throughput counts by its relative shortfall, of which more than WORST counts no more.
+An objective is a mixture ``{name: weight}``; ``PROMISED`` has one for each promise, as attainment alone moves in steps
+of one pair. A promised latency or throughput counts by its relative shortfall, at most WORST.
 """
 
 from __future__ import annotations
@@ -127,7 +125,7 @@ PROMISED = {name: dict(CATALOGUE[name].climbed) for name in TENANT}
 
 
 def measured(name: str, problem: Problem, outcome: Outcome) -> float:
-    """An objective of a run without a warm-up."""
+    """An objective of a run."""
     return OBJECTIVES[name](outcome.results, Episode(problem, outcome.options))
 
 

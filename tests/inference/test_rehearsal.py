@@ -168,7 +168,7 @@ def test_nothing_is_rehearsed_without_stated_traffic_or_a_budget() -> None:
 @pytest.mark.parametrize("budget", [-1, math.nan, math.inf])
 def test_a_budget_that_is_none_is_refused(budget: float) -> None:
     with pytest.raises(
-        ConfigError, match=rf"rehearse is {budget:g}; give simulated events such as 6e\+06, or 0 ="
+        ConfigError, match=rf"rehearse is {budget:g}; give simulated events such as 1e\+07, or 0 ="
     ):
         eunomia(rehearse=budget)
     with pytest.raises(ConfigError, match=f"rehearse is {budget:g}"):

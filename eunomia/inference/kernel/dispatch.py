@@ -8,6 +8,7 @@ from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.layers import start_layer
 from eunomia.inference.kernel.memory import (
     Kernel,
+    candidate_at,
     cost_at,
     decision_at,
     facts_at,
@@ -16,14 +17,19 @@ from eunomia.inference.kernel.memory import (
     lane_at,
     node_at,
     queue_at,
-    ranking_at,
+    standing_at,
     system_of,
 )
-from eunomia.inference.kernel.placement import bind_target, choose, may_start, refresh_types, sieve, time_left
-from eunomia.inference.kernel.ranking import head, insert, mark, refresh_ranking, remove_head
+from eunomia.inference.kernel.placement import (
+    bind_target,
+    choose,
+    refresh_type,
+    refresh_types,
+    sieve,
+    time_left,
+)
+from eunomia.inference.kernel.ranking import head, insert, mark, precedes, refresh_heads, remove_head
 from eunomia.inference.kernel.setup import GREEDY, STEP
-
-FEW = 4  # heaps for which the placement rule is evaluated one by one
 
 
 @jitted
@@ -56,8 +62,11 @@ def begin(k: Kernel, node: int, s: int, now_s: float) -> None:
         facts = facts_at(k, node)
         row.time_s, row.request, row.layer, row.accelerator = now_s, facts.request, facts.layer, s
         row.waiting, row.demand_bytes_s = k.num_waiting, system_of(k).demand_bytes_s
+        first, known = k.num_decisions * k.num_lanes, k.loads_known == 1
         for other in range(k.num_lanes):
-            free_in_at(k, k.num_decisions * k.num_lanes + other).value = time_left(k, other)
+            free_s = queue_at(k, other).free_in_s if known else time_left(k, other)
+            free_in_at(k, first + other).value = free_s
+    k.loads_known = 0
     start_layer(k, node, s, now_s, k.num_decisions)
     k.num_decisions += 1
     refresh_system(k)
@@ -69,32 +78,67 @@ def greedy_round(k: Kernel, now_s: float) -> None:
     system = system_of(k)
     tiered = k.tiered == 1
     refresh_system(k)
+    s = -1
     while k.num_waiting > 0 and k.num_running < k.num_lanes:
         if system.demand_bytes_s > k.gate * system.bandwidth_bytes_s:
             return
-        if k.types_wanted == 1:
-            refresh_types(k)
-        heap, s = 0, -1
+        started = s
         if k.num_heaps == 1:  # every sub-job may go anywhere: the first one decides for all
-            node = head(k, 0, tiered, now_s)
+            look_at_types(k, started)
+            heap, node = 0, head(k, 0, tiered, now_s)
             s = choose(k, k.place, facts_at(k, node).row)
         else:
-            refresh_ranking(k, tiered, now_s)
-            sieved = k.sieved == 1 and k.num_ranked > FEW
-            if sieved:
-                sieve(k)
-            i = 0
-            while s < 0 and i < k.num_ranked:
-                heap = ranking_at(k, i).value
-                if not sieved or may_start(k, heap):
-                    s = choose(k, k.place, heap_at(k, heap).row)
-                i += 1
+            refresh_heads(k, tiered, now_s)
+            look_at_types(k, started)
+            heap, s = first_heap(k)
             node = heap_at(k, heap).node
         if s < 0:
             return
         mark(k, heap)
         remove_head(k, heap, node)
         begin(k, node, s, now_s)
+
+
+@jitted
+def look_at_types(k: Kernel, started: int) -> None:
+    """What the placement rule reads of the accelerators; ``started``: one since it was read at this instant, or -1."""
+    if k.types_wanted == 0:
+        return
+    if started >= 0:
+        refresh_type(k, started)
+    else:
+        refresh_types(k)
+
+
+@jitted
+def heaps_to_try(k: Kernel) -> int:
+    """List, in ``candidates``, the heaps that may give the next sub-job; returns their number."""
+    if k.sieved == 1:
+        return sieve(k)
+    count = 0
+    for i in range(k.num_standing):
+        heap = standing_at(k, i).value
+        candidate_at(k, count).value = heap
+        count += 1 if choose(k, k.place, heap_at(k, heap).row) >= 0 else 0
+    return count
+
+
+@jitted
+def first_heap(k: Kernel) -> tuple[int, int]:
+    """Of the heaps whose first node can start, the one that goes before all others; and where it starts, -1 = hold."""
+    count = heaps_to_try(k)
+    while count > 0:
+        at, best = 0, candidate_at(k, 0).value
+        for i in range(1, count):
+            heap = candidate_at(k, i).value
+            if precedes(k, heap, best):
+                at, best = i, heap
+        s = choose(k, k.place, heap_at(k, best).row)
+        if s >= 0:
+            return best, s
+        count -= 1
+        candidate_at(k, at).value = candidate_at(k, count).value
+    return 0, -1
 
 
 @jitted

@@ -155,6 +155,13 @@ PAIR = np.dtype(  # a (tenant, model) agreement, and its service-level indicator
         ("good", "i8"),  # hits (hit_rate) or drops (drop_rate) in the window
         ("sli", "f8"),  # nan = no data
         ("gap", "f8"),
+        (
+            "first_heap",
+            "i8",
+        ),  # keyed loop: of the heaps of its sub-jobs; their number; what their keys have read
+        ("heaps", "i8"),
+        ("keyed_count", "i8"),
+        ("keyed_gap", "f8"),
     ],
     align=True,
 )
@@ -178,7 +185,7 @@ ROW = np.dtype(  # one layer; fields as in problem.Graph
         ("indegree", "i8"),
         ("successor_start", "i8"),
         ("successor_end", "i8"),
-        ("heap", "i8"),  # where its waiting sub-jobs are kept
+        ("heap", "i8"),  # where its waiting sub-jobs are kept; keyed loop: counted from the pair's first
         ("follower", "i8"),  # row of its only successor, if that waits for it alone; -1 = none
         ("best_s", "f8"),
         ("mean_s", "f8"),
@@ -210,7 +217,7 @@ HEAP = np.dtype(  # waiting sub-jobs that all get the same answer from the place
     [
         ("on_time", "i8"),  # roots; -1 = empty
         ("late", "i8"),
-        ("ranked", "i8"),  # 1 = stands in the ranking, by a copy of what ranks its first node:
+        ("at", "i8"),  # place among the standing ones, -1 = none; of its first node a copy of what ranks it:
         ("marked", "i8"),  # 1 = the copy must be made anew
         ("node", "i8"),
         ("row", "i8"),
@@ -252,10 +259,11 @@ ARRAYS: dict[str, np.dtype[Any]] = {  # every array of the kernel: name -> eleme
     "accelerators": ACCELERATOR,
     "types": TYPE,
     "heaps": HEAP,
-    "ranking": INDEX,  # heaps with nodes, in the order of their first ones
-    "class_estimate": NUMBER,  # (types, heaps) c' of the rows of each heap, for the sieve
-    "idle_finish": NUMBER,  # per heap: earliest finish on an idle accelerator, on a busy one
+    "standing": INDEX,  # heaps with nodes, in any order
+    "standing_estimate": NUMBER,  # (types, heaps) c' of the rows of each standing heap, for the sieve
+    "idle_finish": NUMBER,  # per standing heap: earliest finish on an idle accelerator, on a busy one
     "busy_finish": NUMBER,
+    "candidates": INDEX,  # standing heaps that the sieve left
     "marked": INDEX,  # heaps whose first node has changed
     "think": TIMER,  # closed-loop requests in their think time: binary heap
     "slots": SLOT,
@@ -296,7 +304,7 @@ KERNEL = np.dtype(  # the one argument of every kernel function: where arrays st
         ("num_running", "i8"),
         ("num_waiting", "i8"),
         ("num_fresh", "i8"),
-        ("num_ranked", "i8"),
+        ("num_standing", "i8"),
         ("num_marked", "i8"),
         ("free_slot", "i8"),  # heads of the free lists; -1 = none
         ("free_node", "i8"),
@@ -308,15 +316,17 @@ KERNEL = np.dtype(  # the one argument of every kernel function: where arrays st
         ("events", "i8"),  # layers completed
         ("instants", "i8"),
         ("rounds", "i8"),  # decision rounds
+        ("scored", "i8"),  # keys computed at decisions
         ("idle_mask", "i8"),  # bit s = accelerator s is idle, for the first 62
         ("heads_stale", "i8"),  # a request was dropped: first nodes of heaps may be dead
         ("dirty", "i8"),  # running set changed: rates are stale
         ("phase", "i8"),  # where to go on when the kernel is entered again
+        ("loads_known", "i8"),  # the accelerators' free_in_s are those of this instant
         ("asked", "i8"),  # the round at this instant has begun and was charged
         ("shown", "i8"),  # sub-jobs in the view
         ("fault", "i8"),  # row of the answer that was illegal
         ("next_tick", "i8"),  # index of the next period boundary
-        ("next_late_s", "f8"),  # no first node of a ranked heap becomes late before
+        ("next_late_s", "f8"),  # no first node of a standing heap becomes late before
         ("scheduler_free_s", "f8"),
         ("demand_true", "f8"),  # D
         ("common_rate", "f8"),  # of all busy lanes; 0 = each has its own
@@ -326,6 +336,7 @@ KERNEL = np.dtype(  # the one argument of every kernel function: where arrays st
         ("mode", "i8"),
         ("place", "i8"),
         ("bind", "i8"),
+        ("base", "i8"),  # keyed loop: what keeps a heap in order
         ("demand_wanted", "i8"),  # the rule or the record reads the estimated demand
         ("types_wanted", "i8"),  # the placement rule reads the summaries per type
         ("sieved", "i8"),  # the rule can be evaluated for all heaps at once

@@ -1,4 +1,4 @@
-"""Three kinds of policy, three event loops: heaps of waiting sub-jobs, views of them, queues per accelerator."""
+"""Kinds of policy and their event loops: heaps of waiting sub-jobs, views of them, queues per accelerator."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ import numpy as np
 from numba import types
 
 from eunomia.inference.kernel.dispatch import (
-    begin,
     bind,
     greedy_round,
     pull_throttled,
     queue_round,
     refresh_system,
 )  # fmt: skip
-from eunomia.inference.kernel.greedy import greedy_choice
 from eunomia.inference.kernel.indicators import show_indicator
 from eunomia.inference.kernel.jit import compile_cached, jitted
+from eunomia.inference.kernel.keyed import enter_group, keyed_round
 from eunomia.inference.kernel.loop import (
     ADVANCE,
     ASK,
@@ -47,15 +46,21 @@ from eunomia.inference.kernel.memory import (
     node_at,
     priorities_of,
     row_at,
-    shown_at,
     shown_of,
     system_of,
-    view_node_at,
 )  # fmt: skip
 from eunomia.inference.kernel.period import collect, patch_other, plan_greedy
 from eunomia.inference.kernel.placement import bind_target, least_finish_queue
 from eunomia.inference.kernel.ranking import insert
-from eunomia.inference.kernel.setup import DYNAMIC, GREEDY, NO_BIND, STEP, THROTTLED, Rules, may_sprint
+from eunomia.inference.kernel.setup import (
+    DYNAMIC,
+    GREEDY,
+    NO_BIND,
+    STEP,
+    THROTTLED,
+    Rules,
+    may_sprint,
+)
 from eunomia.inference.kernel.signatures import DECIDE_TYPE, KEY_TYPE
 from eunomia.inference.kernel.sprint import sprint
 from eunomia.inference.kernel.viewing import bind_answers, show, show_all, start_answers
@@ -90,6 +95,26 @@ def never_resumed(k: Kernel, answers: int) -> int:
     return FAULT
 
 
+# -- keyed: keys that change with time ---------------------------------------------------------------
+
+
+@jitted
+def into_groups(k: Kernel, key: Key) -> None:
+    """Keep each sub-job where its order is kept."""
+    for i in range(k.num_fresh):
+        enter_group(k, key, fresh_at(k, i).value, system_of(k).now_s)
+    k.num_fresh = 0
+
+
+@jitted
+def decide_by_keys(k: Kernel, key: Key, decide: Callable[..., int], until_s: float) -> int:
+    """The greedy rule, with keys computed at the decision."""
+    if can_decide(k):
+        begin_round(k)
+        keyed_round(k, key, system_of(k).now_s)
+    return GO_ON
+
+
 # -- views: every decision sees all waiting sub-jobs ------------------------------------------------
 
 
@@ -103,7 +128,7 @@ def into_view(k: Kernel, key: Key) -> None:
 
 @jitted
 def decide_by_view(k: Kernel, key: Key, decide: Callable[..., int], until_s: float) -> int:
-    """Dynamic keys, a compiled policy, or a stepped one."""
+    """A compiled policy, or a stepped one."""
     if not can_decide(k):
         return GO_ON
     begin_round(k)
@@ -111,9 +136,6 @@ def decide_by_view(k: Kernel, key: Key, decide: Callable[..., int], until_s: flo
         k.shown = show_all(k, system_of(k).now_s)
         k.phase = DECIDING
         return ASK
-    if k.mode == DYNAMIC:
-        dynamic_round(k, key)
-        return GO_ON
     return GO_ON if decide_round(k, decide) else FAULT
 
 
@@ -138,23 +160,6 @@ def call_policy(k: Kernel, decide: Callable[..., int], shown: int) -> int:
         shown_of(k, shown), latency_of(k, shown, lanes), demand_of(k, shown, lanes), energy_of(k, shown, lanes),
         accelerators_of(k, lanes), system_of(k), answers_of(k, k.node_capacity, 2), priorities_of(k, k.node_capacity),
     )  # fmt: skip
-
-
-@jitted
-def dynamic_round(k: Kernel, key: Key) -> None:
-    """The greedy rule with keys computed at every decision, one start at a time."""
-    now_s = system_of(k).now_s
-    while can_decide(k):
-        shown = show_all(k, now_s)
-        index, s = greedy_choice(
-            key, shown_of(k, shown), latency_of(k, shown, k.num_lanes), demand_of(k, shown, k.num_lanes),
-            accelerators_of(k, k.num_lanes), system_of(k), k.place, k.feasible == 1, k.gate,
-        )  # fmt: skip
-        if index < 0:
-            return
-        node = view_node_at(k, index).value
-        node_at(k, node).key = key(shown_at(k, index), system_of(k))
-        begin(k, node, s, now_s)
 
 
 @jitted
@@ -272,10 +277,11 @@ def take_time(k: Kernel, key: Key) -> None:
 
 # -- compiled loops ---------------------------------------------------------------------------------
 
-HEAPS, SPRINT, VIEWS, QUEUES = "heaps", "sprint", "views", "queues"
+HEAPS, SPRINT, KEYED, VIEWS, QUEUES = "heaps", "sprint", "keyed", "views", "queues"
 _PARTS = {
     HEAPS: (into_heaps, decide_by_heaps, never_resumed, take_time),
     SPRINT: (into_heaps, decide_by_heaps, never_resumed, sprint),
+    KEYED: (into_groups, decide_by_keys, never_resumed, take_time),
     VIEWS: (into_view, decide_by_view, resume_view, take_time),
     QUEUES: (into_queues, decide_by_queues, resume_queues, take_time),
 }
@@ -286,7 +292,7 @@ def kind_of(problem: Problem, rules: Rules, options: EngineOptions) -> str:
     if rules.bind != NO_BIND or options.period_s is not None:
         return QUEUES
     if rules.mode != GREEDY:
-        return VIEWS
+        return KEYED if rules.mode == DYNAMIC else VIEWS
     return SPRINT if may_sprint(problem, rules, options) else HEAPS
 
 

@@ -13,12 +13,14 @@ from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import (
     Kernel,
     busy_finish_at,
-    class_estimate_at,
+    candidate_at,
     cost_at,
     facts_at,
     idle_finish_at,
     lane_at,
     queue_at,
+    standing_at,
+    standing_estimate_at,
     system_of,
     type_at,
 )
@@ -34,6 +36,8 @@ from eunomia.inference.kernel.setup import (
     ROUND_ROBIN,
 )
 
+NEARLY = 1.0 + 1e-9  # what rounding may make of 1
+
 
 @jitted
 def time_left(k: Kernel, s: int) -> float:
@@ -47,20 +51,37 @@ def time_left(k: Kernel, s: int) -> float:
 
 @jitted
 def refresh_types(k: Kernel) -> None:
-    """Per type: least idle accelerator, and the busy one that frees first."""
+    """Per type: least idle accelerator, and the busy one that frees first. Each one's time left is kept, too."""
+    k.loads_known = 1
     for kind in range(k.num_types):
         type_at(k, kind).idle = -1
         type_at(k, kind).busy = -1
     for s in range(k.num_lanes):
-        kind = lane_at(k, s).type
-        if lane_at(k, s).node < 0:
-            if type_at(k, kind).idle < 0:
-                type_at(k, kind).idle = s
-        else:
-            free_s = time_left(k, s)
-            if type_at(k, kind).busy < 0 or free_s < type_at(k, kind).free_s:
-                type_at(k, kind).busy = s
-                type_at(k, kind).free_s = free_s
+        queue_at(k, s).free_in_s = time_left(k, s)
+        _enter_type(k, s)
+
+
+@jitted
+def refresh_type(k: Kernel, started: int) -> None:
+    """The same after a start at this instant: only the type of that accelerator has changed."""
+    k.loads_known = 1
+    queue_at(k, started).free_in_s = time_left(k, started)
+    kind = lane_at(k, started).type
+    type_at(k, kind).idle = -1
+    type_at(k, kind).busy = -1
+    for s in range(k.num_lanes):
+        if lane_at(k, s).type == kind:
+            _enter_type(k, s)
+
+
+@jitted
+def _enter_type(k: Kernel, s: int) -> None:
+    mine = type_at(k, lane_at(k, s).type)
+    if lane_at(k, s).node < 0:
+        if mine.idle < 0:
+            mine.idle = s
+    elif mine.busy < 0 or queue_at(k, s).free_in_s < mine.free_s:
+        mine.busy, mine.free_s = s, queue_at(k, s).free_in_s
 
 
 @jitted
@@ -129,37 +150,33 @@ def _earliest_finish(k: Kernel, row: int, aware: bool) -> int:
 
 
 @jitted
-def sieve(k: Kernel) -> None:
-    """Earliest finish of every heap's sub-jobs on idle and on busy accelerators, by the rule ``eft``.
+def sieve(k: Kernel) -> int:
+    """List the standing heaps that the rule ``eft`` may give an idle accelerator, rounding left open.
 
-    Straight loops over all heaps: the processor does several at a time.
+    Straight loops over all of them: the processor does several at a time. Returns their number.
     """
-    slow = max(1.0, system_of(k).demand_bytes_s / system_of(k).bandwidth_bytes_s)
-    heaps = k.num_heaps
-    for heap in range(heaps):
-        idle_finish_at(k, heap).value = np.inf
-        busy_finish_at(k, heap).value = np.inf
+    heaps, idle, busy = k.num_standing, False, False
     for kind in range(k.num_types):
-        first = kind * heaps
+        first = kind * k.num_heaps
         if type_at(k, kind).idle >= 0:
-            for heap in range(heaps):
-                finish_s, least_s = (
-                    class_estimate_at(k, first + heap).value * slow,
-                    idle_finish_at(k, heap).value,
-                )
-                idle_finish_at(k, heap).value = finish_s if finish_s < least_s else least_s
+            for i in range(heaps):
+                finish_s = standing_estimate_at(k, first + i).value
+                least_s = idle_finish_at(k, i).value if idle else np.inf
+                idle_finish_at(k, i).value = finish_s if finish_s < least_s else least_s
+            idle = True
         elif type_at(k, kind).busy >= 0:
             free_s = type_at(k, kind).free_s
-            for heap in range(heaps):
-                finish_s = (free_s + class_estimate_at(k, first + heap).value) * slow
-                least_s = busy_finish_at(k, heap).value
-                busy_finish_at(k, heap).value = finish_s if finish_s < least_s else least_s
-
-
-@jitted
-def may_start(k: Kernel, heap: int) -> bool:
-    """What ``sieve`` found: an idle accelerator finishes first, and wins a tie."""
-    return idle_finish_at(k, heap).value <= busy_finish_at(k, heap).value
+            for i in range(heaps):
+                finish_s = free_s + standing_estimate_at(k, first + i).value
+                least_s = busy_finish_at(k, i).value if busy else np.inf
+                busy_finish_at(k, i).value = finish_s if finish_s < least_s else least_s
+            busy = True
+    count = 0
+    for i in range(heaps):
+        candidate_at(k, count).value = standing_at(k, i).value
+        may = not busy or idle_finish_at(k, i).value <= busy_finish_at(k, i).value * NEARLY
+        count += 1 if may else 0
+    return count
 
 
 @jitted

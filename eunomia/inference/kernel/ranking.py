@@ -1,10 +1,10 @@
-"""Heaps of waiting sub-jobs, and the heaps themselves in the order of their first nodes.
+"""Heaps of waiting sub-jobs, and a copy of what ranks the first node of each.
 
 The greedy rule wants the first sub-job, by (late, key, sequence), whose placement rule names an idle
-accelerator. All sub-jobs of one heap get the same answer from the rule, so only first nodes matter. These
-stand in order in ``ranking``: the rule goes down the list and stops at the first that can start. In an
-overload, with thousands waiting, that is one of the first few. A start or an arrival moves one heap in the
-list (``mark``, then ``refresh_ranking``); the clock moves those that become hopeless.
+accelerator. All sub-jobs of one heap get the same answer from the rule, so only first nodes matter. Heaps with
+nodes are *standing*, in one list without gaps; beside it stand the estimates of their rows, so that a placement
+rule can look at all of them in one straight loop (placement.py). A start or an arrival changes the first node of
+one heap (``mark``, then ``refresh_heads``); the clock changes those that become hopeless.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.layout import DEAD
 from eunomia.inference.kernel.memory import (
     Kernel,
+    cost_at,
     facts_at,
     heap_at,
     marked_at,
     node_at,
-    ranking_at,
+    standing_at,
+    standing_estimate_at,
 )
 from eunomia.inference.kernel.pools import release_node
 from eunomia.inference.kernel.setup import GRACE_S
@@ -38,7 +40,7 @@ def insert(k: Kernel, heap: int, node: int) -> None:
 
 @jitted
 def mark(k: Kernel, heap: int) -> None:
-    """The first node of a heap has changed: its place in the ranking is to be found anew."""
+    """The first node of a heap has changed: what ranks it is to be copied anew."""
     if heap_at(k, heap).marked == 0:
         heap_at(k, heap).marked = 1
         marked_at(k, k.num_marked).value = heap
@@ -96,38 +98,38 @@ def precedes(k: Kernel, heap: int, other: int) -> bool:
 
 
 @jitted
-def take_out(k: Kernel, heap: int) -> None:
-    """Remove a heap from the ranking."""
-    k.num_ranked -= 1
-    i = 0
-    while ranking_at(k, i).value != heap:
-        i += 1
-    for j in range(i, k.num_ranked):
-        ranking_at(k, j).value = ranking_at(k, j + 1).value
+def enter(k: Kernel, heap: int, row: int) -> None:
+    """Add a heap to the standing ones; ``row``: of any of its nodes."""
+    heap_at(k, heap).at = k.num_standing
+    standing_at(k, k.num_standing).value = heap
+    if k.sieved == 1:
+        for kind in range(k.num_types):
+            value = cost_at(k, row * k.num_types + kind).estimate_s
+            standing_estimate_at(k, kind * k.num_heaps + k.num_standing).value = value
+    k.num_standing += 1
 
 
 @jitted
-def put_in(k: Kernel, heap: int) -> None:
-    """Insert a heap into the ranking, where what ranks its first node says."""
-    low, high = 0, k.num_ranked
-    while low < high:
-        middle = (low + high) >> 1
-        if precedes(k, ranking_at(k, middle).value, heap):
-            low = middle + 1
-        else:
-            high = middle
-    for j in range(k.num_ranked, low, -1):
-        ranking_at(k, j).value = ranking_at(k, j - 1).value
-    ranking_at(k, low).value = heap
-    k.num_ranked += 1
+def leave(k: Kernel, heap: int) -> None:
+    """Remove a heap from the standing ones; the last takes its place."""
+    k.num_standing -= 1
+    at, last = heap_at(k, heap).at, k.num_standing
+    other = standing_at(k, last).value
+    heap_at(k, other).at = at
+    standing_at(k, at).value = other
+    if k.sieved == 1:
+        for kind in range(k.num_types):
+            value = standing_estimate_at(k, kind * k.num_heaps + last).value
+            standing_estimate_at(k, kind * k.num_heaps + at).value = value
+    heap_at(k, heap).at = -1
 
 
 @jitted
 def mark_late(k: Kernel, now_s: float) -> None:
     """Mark heaps whose first node has become late; ``next_late_s`` says when to look again, or earlier."""
     k.next_late_s = np.inf
-    for i in range(k.num_ranked):
-        heap = ranking_at(k, i).value
+    for i in range(k.num_standing):
+        heap = standing_at(k, i).value
         record = heap_at(k, heap)
         if record.tier == 0:
             if record.due_s < now_s + record.path_s:
@@ -144,11 +146,11 @@ def expect_late(k: Kernel, due_s: float, path_s: float) -> None:
 
 
 @jitted
-def refresh_ranking(k: Kernel, tiered: bool, now_s: float) -> None:
-    """Put the ranking in order after starts, arrivals, drops and the course of time."""
+def refresh_heads(k: Kernel, tiered: bool, now_s: float) -> None:
+    """Copy what ranks the first nodes after starts, arrivals, drops and the course of time."""
     if k.heads_stale == 1:
-        for i in range(k.num_ranked):
-            mark(k, ranking_at(k, i).value)
+        for i in range(k.num_standing):
+            mark(k, standing_at(k, i).value)
         k.heads_stale = 0
     if tiered and now_s >= k.next_late_s:
         mark_late(k, now_s)
@@ -157,19 +159,16 @@ def refresh_ranking(k: Kernel, tiered: bool, now_s: float) -> None:
         heap = marked_at(k, k.num_marked).value
         record = heap_at(k, heap)
         record.marked = 0
-        if record.ranked == 1:
-            take_out(k, heap)
         node = head(k, heap, tiered, now_s)
-        record.ranked = 1 if node >= 0 else 0
-        if node >= 0:
-            facts = facts_at(k, node)
-            record.node, record.row, record.tier = (
-                node,
-                facts.row,
-                1 if tiered and is_late(facts, now_s) else 0,
-            )
-            record.key, record.sequence = node_at(k, node).key, node_at(k, node).sequence
-            record.due_s, record.path_s = facts.deadline_s + GRACE_S, facts.path_best_s
-            if tiered and record.tier == 0:
-                expect_late(k, record.due_s, record.path_s)
-            put_in(k, heap)
+        if node < 0:
+            if record.at >= 0:
+                leave(k, heap)
+            continue
+        facts = facts_at(k, node)
+        record.node, record.row, record.tier = node, facts.row, 1 if tiered and is_late(facts, now_s) else 0
+        record.key, record.sequence = node_at(k, node).key, node_at(k, node).sequence
+        record.due_s, record.path_s = facts.deadline_s + GRACE_S, facts.path_best_s
+        if tiered and record.tier == 0:
+            expect_late(k, record.due_s, record.path_s)
+        if record.at < 0:
+            enter(k, heap, facts.row)

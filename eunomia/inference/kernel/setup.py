@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from eunomia.contract.contention import CONTENTION
+from eunomia.core.arrays import Ints
 from eunomia.inference.kernel.contention import CODES
 from eunomia.inference.kernel.layout import Records
 from eunomia.inference.options import EngineOptions
@@ -21,6 +22,8 @@ ANY_IDLE, PREF, EFT, EFT_CA, FIRST_IDLE = range(5)
 BINDS = ("round_robin", "random", "least_loaded", "throttled")
 ROUND_ROBIN, RANDOM, LEAST_LOADED, THROTTLED = range(4)
 NO_BIND = -1
+KEPT_BY = ("", "deadline", "key")  # what may keep waiting sub-jobs of a group in order
+NO_BASE, BY_DEADLINE, BY_KEY = range(3)
 
 MASKED = 62  # accelerators whose idleness is kept in one word
 INSTANTS_BETWEEN_PAUSES = 1 << 20
@@ -36,6 +39,10 @@ class Rules(NamedTuple):
     feasible: bool = False
     gate: float = math.inf  # stop dispatching while estimated demand > gate * B
     throttle: int = 2
+    base: int = (
+        NO_BASE  # DYNAMIC: of the sub-jobs of a pair, a lesser fact never has a greater key (ordering.py)
+    )
+    per_layer: bool = False  # the same, but of one layer of a pair
 
 
 def write_settings(kernel: Records, problem: Problem, rules: Rules, options: EngineOptions) -> None:
@@ -44,6 +51,7 @@ def write_settings(kernel: Records, problem: Problem, rules: Rules, options: Eng
     values = {
         "mode": rules.mode,
         "place": rules.place,
+        "base": base_of_run(rules, options),
         "bind": rules.bind,
         "feasible": rules.feasible,
         "types_wanted": rules.place in (EFT, EFT_CA),
@@ -95,7 +103,7 @@ def width(problem: Problem) -> int:
     return int(np.minimum(np.add.reduceat(more, graph.offset[:-1]), np.diff(graph.offset)).max())
 
 
-def followers(problem: Problem) -> npt.NDArray[np.int64]:
+def followers(problem: Problem) -> Ints:
     """Per row: the row of its only successor, if that has no other predecessor; -1 = none."""
     graph = problem.graph
     rows = np.arange(len(graph.indegree))
@@ -126,19 +134,53 @@ def may_sprint(problem: Problem, rules: Rules, options: EngineOptions) -> bool:
     )
 
 
-def classes(problem: Problem, rules: Rules, options: EngineOptions) -> tuple[npt.NDArray[np.int64], int]:
+def base_of_run(rules: Rules, options: EngineOptions) -> int:
+    """What keeps groups in order; nothing where what else the key reads of a layer changes in the run."""
+    learns = options.estimator.mode == "ewma"
+    return NO_BASE if rules.mode != DYNAMIC or (rules.per_layer and learns) else rules.base
+
+
+class Classes(NamedTuple):
+    """Heap of the sub-jobs of a row: ``row_heap`` + ``first_heap`` of their pair, which has ``pair_heaps`` of them."""
+
+    row_heap: Ints
+    first_heap: Ints
+    pair_heaps: Ints
+    heaps: int
+
+
+def classes(problem: Problem, rules: Rules, options: EngineOptions) -> Classes:
     """Group rows so that all sub-jobs of a group get the same answer from the placement rule.
 
-    The greedy rule then compares one head per group instead of every waiting sub-job.
+    The greedy rule then compares one head per group instead of every waiting sub-job. Where keys change with time
+    a group is of one pair, too.
     """
-    estimate, demand = problem.costs.estimate_s, problem.costs.estimate_demand
-    rows, lanes = len(estimate), len(problem.type_of)
+    rows, lanes = len(problem.costs.estimate_s), len(problem.type_of)
+    together, shared = np.zeros(rows, np.int64), np.zeros(len(problem.jobs.model_of), np.int64)
     if rules.bind != NO_BIND or options.period_s is not None:
-        return np.zeros(rows, np.int64), lanes + 1  # one queue per accelerator, one for what is not bound
-    if rules.mode != GREEDY:
-        return np.zeros(rows, np.int64), 1
+        return Classes(
+            together, shared, shared, lanes + 1
+        )  # one queue per accelerator, one for what is not bound
+    if rules.mode == GREEDY:
+        row_class = _placement_classes(problem, rules, options)
+        return Classes(row_class, shared, shared, int(row_class.max()) + 1)
+    if base_of_run(rules, options) == NO_BASE:
+        return Classes(together, shared, shared, 1)
+    row_class = np.arange(rows) if rules.per_layer else _placement_classes(problem, rules, options)
+    row_heap, count = together, np.zeros(len(problem.graph.offset) - 1, np.int64)
+    for m, (first, end) in enumerate(itertools.pairwise(problem.graph.offset)):
+        found, row_heap[first:end] = np.unique(row_class[first:end], return_inverse=True)
+        count[m] = len(found)
+    pair_heaps = count[problem.jobs.model_of]
+    ends = np.cumsum(pair_heaps)
+    return Classes(row_heap, ends - pair_heaps, pair_heaps, int(ends[-1]))
+
+
+def _placement_classes(problem: Problem, rules: Rules, options: EngineOptions) -> Ints:
+    """(rows,) numbers that are equal where the placement rule cannot tell rows apart."""
+    estimate, demand = problem.costs.estimate_s, problem.costs.estimate_demand
     if options.estimator.mode == "ewma":
-        return np.arange(rows, dtype=np.int64), rows
+        return np.arange(len(estimate), dtype=np.int64)
     if rules.place == PREF:
         signature = estimate.argmin(axis=1)[:, None].astype(np.float64)
     elif rules.place == EFT:
@@ -148,4 +190,4 @@ def classes(problem: Problem, rules: Rules, options: EngineOptions) -> tuple[npt
     else:  # any idle accelerator that can run it will do
         signature = np.isfinite(estimate).astype(np.float64)
     _, inverse = np.unique(signature, axis=0, return_inverse=True)
-    return np.ascontiguousarray(inverse.ravel(), np.int64), int(inverse.max()) + 1
+    return np.ascontiguousarray(inverse.ravel(), np.int64)

@@ -82,14 +82,14 @@ def new_state(
     lanes, types = len(problem.type_of), problem.costs.latency_s.shape[1]
     layers = int(np.diff(problem.graph.offset).max())
     pairs, ring = len(problem.jobs.model_of), _ring_length(problem)
-    row_class, heaps = classes(problem, rules, options)
+    row_heap, first_heap, pair_heaps, heaps = classes(problem, rules, options)
     nodes = slots * nodes_per_slot + 2 * headroom(problem)
     records = int(np.diff(problem.graph.offset)[problem.jobs.model_of[problem.jobs.pair]].sum())
     records = records if options.record == "all" else 0
     shapes: dict[str, Any] = {
         "system": 1,
-        "costs": (len(row_class), types),
-        "rows": len(row_class),
+        "costs": (len(row_heap), types),
+        "rows": len(row_heap),
         "successors": len(problem.graph.successor),
         "models": len(problem.table.models),
         "jobs": len(problem.jobs.pair),
@@ -102,9 +102,10 @@ def new_state(
         "accelerators": lanes,
         "types": types,
         "heaps": heaps,
-        "ranking": heaps,
+        "standing": heaps,
+        "candidates": heaps + 1,
         "marked": heaps,
-        "class_estimate": (types, heaps),
+        "standing_estimate": (types, heaps),
         "idle_finish": heaps,
         "busy_finish": heaps,
         "think": len(problem.jobs.pair) - problem.jobs.num_open + 1,
@@ -128,7 +129,9 @@ def new_state(
     }
     arrays = {name: np.zeros(shapes[name], dtype) for name, dtype in ARRAYS.items()}
     kernel = np.zeros(1, KERNEL)
-    _write_problem(arrays, problem, row_class)
+    _write_problem(arrays, problem)
+    arrays["rows"]["heap"] = row_heap
+    arrays["pairs"]["first_heap"], arrays["pairs"]["heaps"] = first_heap, pair_heaps
     _write_start(arrays, problem, options)
     write_settings(kernel, problem, rules, options)
     sizes = {
@@ -152,7 +155,7 @@ def new_state(
     return State(arrays, kernel)
 
 
-def _write_problem(arrays: dict[str, Records], problem: Problem, row_class: npt.NDArray[np.int64]) -> None:
+def _write_problem(arrays: dict[str, Records], problem: Problem) -> None:
     graph, jobs = problem.graph, problem.jobs
     for name in problem.costs._fields:
         arrays["costs"][name] = getattr(problem.costs, name)
@@ -162,8 +165,7 @@ def _write_problem(arrays: dict[str, Records], problem: Problem, row_class: npt.
         graph.successor_start[:-1],
         graph.successor_start[1:],
     )
-    arrays["rows"]["heap"], arrays["rows"]["follower"] = row_class, followers(problem)
-    arrays["class_estimate"]["value"][:, row_class] = problem.costs.estimate_s.T
+    arrays["rows"]["follower"] = followers(problem)
     arrays["successors"]["value"] = graph.successor
     models = arrays["models"]
     models["offset"], models["layers"] = graph.offset[:-1], np.diff(graph.offset)
@@ -185,7 +187,8 @@ def _write_start(arrays: dict[str, Records], problem: Problem, options: EngineOp
     lanes["node"], lanes["end_s"], lanes["rate"] = -1, np.inf, 1.0
     lanes["type"] = accelerators["type"] = problem.type_of
     accelerators["request"] = accelerators["last_request"] = accelerators["layer"] = -1
-    arrays["heaps"]["on_time"] = arrays["heaps"]["late"] = -1
+    for name in ("on_time", "late", "at"):
+        arrays["heaps"][name] = -1
     arrays["pairs"]["sli"] = np.nan
     for name in ("start_s", "finish_s", "deadline_s", "arrival_s"):
         arrays["results"][name] = np.nan

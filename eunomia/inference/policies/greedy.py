@@ -17,7 +17,7 @@ from eunomia.core.arrays import Floats, Records
 from eunomia.core.compiled import Compiled
 from eunomia.core.errors import PolicyError, UnknownNameError
 from eunomia.inference.kernel.greedy import greedy_choice
-from eunomia.inference.kernel.setup import DYNAMIC, GREEDY, PLACEMENTS, Rules
+from eunomia.inference.kernel.setup import DYNAMIC, GREEDY, KEPT_BY, PLACEMENTS, Rules
 from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE, KEY_TYPE, compile_key
 from eunomia.inference.policies.ordering import Order, find_order
 from eunomia.inference.policies.ticks import queue_all
@@ -68,8 +68,15 @@ class Greedy:
     @property
     def rules(self) -> Rules:
         """What the kernel needs to run the rule by itself."""
-        mode = DYNAMIC if self.resolved.dynamic else GREEDY
-        return Rules(mode, PLACEMENTS.index(self.place), feasible=self.feasible, gate=float(self.gate))
+        order = self.resolved
+        return Rules(
+            DYNAMIC if order.dynamic else GREEDY,
+            PLACEMENTS.index(self.place),
+            feasible=self.feasible,
+            gate=float(self.gate),
+            base=KEPT_BY.index(order.kept_by),
+            per_layer=order.per_layer,
+        )
 
     @property
     def work_conserving(self) -> bool:

@@ -98,6 +98,11 @@ class Order:
 
     ``steady``: neither time nor progress ever makes its key of what runs worse than of what waits. The key reads the
     constants as ``system.parameters``.
+
+    ``kept_by``: what keeps the sub-jobs of one pair in order while they wait, so that the engine need not score all.
+    "deadline": the key reads that, the clock and what all of the pair share (gap, slo, model), and never falls when the
+    deadline grows. "key": it reads facts that do not change, and gap and sli_count of the pair, but not the clock.
+    ``per_layer``: of one layer of the pair, that is, it also reads what the layer has by itself.
     """
 
     name: str
@@ -105,6 +110,8 @@ class Order:
     dynamic: bool = False
     parameters: tuple[float, ...] = ()
     steady: bool = False
+    kept_by: str = ""
+    per_layer: bool = False
 
 
 ORDERS: dict[str, Order] = {
@@ -120,9 +127,9 @@ ORDERS: dict[str, Order] = {
         Order("edf_bytes", edf_bytes, steady=True),
         Order("priority", priority, steady=True),
         Order("shuffled", shuffled),
-        Order("laxity_ratio", laxity_ratio, dynamic=True),
-        Order("deficit_edf", deficit_edf, dynamic=True),
-        Order("deficit_llf", deficit_llf, dynamic=True),
+        Order("laxity_ratio", laxity_ratio, dynamic=True, kept_by="deadline", per_layer=True),
+        Order("deficit_edf", deficit_edf, dynamic=True, kept_by="deadline"),
+        Order("deficit_llf", deficit_llf, dynamic=True, kept_by="deadline", per_layer=True),
     )
 }
 

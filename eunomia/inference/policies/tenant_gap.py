@@ -138,6 +138,12 @@ _KEYS: dict[str, Key] = {
 }
 
 
+# Only these read the clock; deadlines moved by ``shift`` stay where they are until the gap changes.
+_KEPT_BY = {
+    name: "deadline" if name.endswith("_edf") and not name.startswith("shift") else "key" for name in _KEYS
+}
+
+
 def tenant_order(rule: str, base: str = "edf", *constants: float) -> Order:
     """The order of a rule on a base; constants as in the table of defaults. Raises UnknownNameError, PolicyError."""
     if rule not in _DEFAULTS:
@@ -147,7 +153,8 @@ def tenant_order(rule: str, base: str = "edf", *constants: float) -> Order:
     values = constants or _DEFAULTS[rule]
     if len(values) != len(_DEFAULTS[rule]) or not all(value > 0.0 for value in values):
         raise PolicyError(f"tenant rule '{rule}' has {len(_DEFAULTS[rule])} positive constants, not {values}")
-    return Order(f"{rule}_{base}", _KEYS[f"{rule}_{base}"], dynamic=True, parameters=tuple(values))
+    name = f"{rule}_{base}"
+    return Order(name, _KEYS[name], dynamic=True, parameters=tuple(values), kept_by=_KEPT_BY[name])
 
 
 TENANT_ORDERS = tuple(tenant_order(rule, base) for rule in _DEFAULTS for base in BASES)

@@ -1,13 +1,17 @@
-"""Traffic drawn anew from a recording: its rates, its bursts, its deadlines, and never itself."""
+"""Training on a recording: traffic is drawn anew with its rates, bursts and deadlines; promises are the objective."""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from eunomia.study.serving.twin_training import redrawn
+from eunomia.study.serving.twin_training import redrawn, twin_training
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement
+from tests.serving.test_twin import recording
 
 
 def recorded(seed: int = 0) -> RequestTable:
@@ -51,3 +55,17 @@ def test_one_request_and_requests_at_once_are_drawn_too() -> None:
             (Agreement("a", "m"),), np.zeros(len(times), int), np.array(times), np.ones(len(times))
         )
         assert len(redrawn(alone, 3, np.random.default_rng(0))) <= 26
+
+
+def test_a_recording_with_promises_is_trained_for_them_unless_told_otherwise(tmp_path: Path) -> None:
+    path, content = tmp_path / "twin.json", recording(3, "edf+f")
+    path.write_text(json.dumps(content))
+    assert twin_training(path, None, ()).promise == "attainment"
+    for said in ("objective={shortfall=1.0}", "objective.shortfall=1.0"):
+        assert twin_training(path, None, (said,)).promise is None
+    assert twin_training(path, None, ('promise="max_min"',)).promise == "max_min"
+    for pair in content["pairs"]:  # type: ignore[attr-defined]
+        pair["slo"] = None
+    path.write_text(json.dumps(content))
+    free = twin_training(path, None, ())
+    assert free.promise is None and free.objective == {"hit_rate": 1.0}

@@ -121,6 +121,8 @@ def server(setting: str) -> Iterator[Live]:
     with serving(tenants, device=device, **more) as live:
         if setting == "two":
             slow_down(live.workers[-1], SLOW)
+            for name in NETWORKS:  # loaded anew, they are measured anew
+                live.ask(f"/v2/repository/models/{name}/load", {})
         begin(live, 999)
         yield live
 

@@ -37,7 +37,7 @@ class Scenario(Section):
     warmup_s: NotNegative = 0.0
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     load: Positive | None = None  # None = rates as written; 1.0 = the platform's measured capacity
-    policy: PolicyText | None = None  # what `eunomia run` uses; None = the first of [compare]
+    policy: PolicyText | None = None  # what `eunomia run` uses; None = eunomia
     platform: PlatformConfig
     tenant: list[TenantConfig] = Field(min_length=1)
     network: list[NetworkConfig] | None = Field(default=None, min_length=1)  # of one's own, beside the zoo

@@ -315,7 +315,7 @@ def test_a_full_disk_is_said(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> N
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(eunomia.core.records.pq, "write_table", full)
-    refused(shell("run", small(Path.cwd()), "--out", "out"), "disk is full")
+    refused(shell("run", small(Path.cwd()), "-p", "edf", "--out", "out"), "disk is full")
     assert not Path("out").exists()
 
 
@@ -328,9 +328,9 @@ def test_what_is_not_a_run_is_said(shell: Shell) -> None:
 
 def test_an_existing_run_is_not_overwritten_unasked(shell: Shell) -> None:
     path = small(Path.cwd())
-    assert shell("run", path, "--out", "one").code == 0
+    assert shell("run", path, "-p", "edf", "--out", "one").code == 0
     refused(shell("run", path, "--out", "one"), "one", "exists", "--force")
-    assert shell("run", path, "--out", "one", "--force").code == 0
+    assert shell("run", path, "-p", "edf", "--out", "one", "--force").code == 0
     refused(shell("run", path, "--out", ".", "--force"), "not written by Eunomia")
     refused(shell("compare", path, "--out", "one"), "holds a single run")
 

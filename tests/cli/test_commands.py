@@ -39,13 +39,21 @@ def test_every_key_of_the_manifests_is_documented(shell: Shell) -> None:
 
 
 def test_run_names_its_folder_after_scenario_policy_and_seed(shell: Shell) -> None:
-    assert shell("run", small(Path.cwd()), "-q").code == 0
+    assert shell("run", small(Path.cwd()), "-p", "fcfs", "-q").code == 0
     assert Path("runs/small-lab-fcfs-3/manifest.json").is_file()
+
+
+def test_a_run_that_names_no_policy_rehearses(shell: Shell) -> None:
+    assert shell("run", small(Path.cwd()), "-q").code == 0  # its [compare] begins with fcfs
+    policy = json.loads(Path("runs/small-lab-eunomia-3/manifest.json").read_text())["policy"]
+    assert policy["name"] == "eunomia" and policy["rehearsed"]["scores"]
+    assert shell("run", small(Path.cwd()), "-q", "--set", "policy='edf'").code == 0
+    assert Path("runs/small-lab-edf-3/manifest.json").is_file()
 
 
 def test_json_is_one_document_and_nothing_else(shell: Shell) -> None:
     path = small(Path.cwd())
-    one = json.loads(shell("run", path, "--json", "--out", "one").out)
+    one = json.loads(shell("run", path, "-p", "edf", "--json", "--out", "one").out)
     assert one["metrics"]["requests"] > 0
     both = json.loads(shell("compare", path, "--json", "--out", "two").out)
     assert set(both["policies"]) == {"fcfs", "edf+f+eft"}
@@ -186,14 +194,21 @@ def test_trace_info_import_and_use(shell: Shell) -> None:
     assert said["path"] == "llm.two.parquet" and said["rows"] == pq.read_table("llm.two.parquet").num_rows
     assert "canonical, 20 rows" in shell("trace", "info", "llm.canonical.parquet").out
     arrivals = "tenant.gold.arrivals={trace='canonical', path='llm.canonical.parquet', speedup=40.0}"
-    done = shell("run", small(Path.cwd()), "--set", arrivals, "--json", "--out", "one")
+    done = shell("run", small(Path.cwd()), "-p", "edf", "--set", arrivals, "--json", "--out", "one")
     assert done.code == 0, done.err
 
 
 def test_columns_of_a_trace_that_are_not_used_are_said(shell: Shell) -> None:
     rows = "".join(f"{n * 0.01:.2f},{'ab'[n % 2]},tiny,{n * 0.01 + 1.0:.2f}\n" for n in range(40))
     Path("door.csv").write_text("arrival_s,tenant,model,deadline_s\n" + rows)
-    words = ["run", small(Path.cwd()), "--set", "tenant.gold.arrivals={trace='canonical', path='door.csv'}"]
+    words = [
+        "run",
+        small(Path.cwd()),
+        "-p",
+        "edf",
+        "--set",
+        "tenant.gold.arrivals={trace='canonical', path='door.csv'}",
+    ]
     done = shell(*words)
     assert done.code == 0 and done.err.startswith("note: tenant 'gold': "), done.err
     assert "2 tenants and models and deadlines" in done.err and len(done.err.splitlines()) == 1

@@ -176,8 +176,8 @@ def test_tenants_and_slos_have_one_name_and_one_value(faces: Sources) -> None:
 
 def test_the_table_of_one_run_uses_the_same_words(shell: Shell) -> None:
     file, metrics = small(Path.cwd()), wing_of("inference").metrics
-    said = shell("run", file, "-q", "--out", "one").out
-    document = json.loads(shell("run", file, "--json", "--out", "two").out)
+    said = shell("run", file, "-p", "edf", "-q", "--out", "one").out
+    document = json.loads(shell("run", file, "-p", "edf", "--json", "--out", "two").out)
     table, label = printed(said), {metric.label: name for name, metric in metrics.items()}
     known = {label[text]: row["value"] for text, row in table.items() if text in label}
     assert len(known) >= 10

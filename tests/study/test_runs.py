@@ -158,7 +158,7 @@ def test_capacity_depends_neither_on_the_seed_nor_much_on_the_duration() -> None
     assert same[0] is not None and same[0] == same[1] == same[2]
     longer = prepare(scenario_from(small(load=1.0, duration_s=1.7))).capacity
     assert longer is not None and longer.per_s.mean == pytest.approx(same[0].per_s.mean, rel=0.05)
-    facts = eunomia.run(small(load=1.0)).records.manifest
+    facts = eunomia.run(small(load=1.0), "fcfs").records.manifest
     assert facts["capacity_requests"] == SAMPLES * SAMPLE_REQUESTS >= 10_000
     assert facts["capacity_low_per_s"] < facts["capacity_per_s"] < facts["capacity_high_per_s"]
     assert facts["capacity_high_per_s"] - facts["capacity_low_per_s"] < 0.1 * facts["capacity_per_s"]
@@ -194,7 +194,7 @@ def test_seeds_replay_different_pieces_of_a_long_trace(tmp_path: Path) -> None:
     data["tenant"][1]["arrivals"] = {"trace": "canonical", "path": str(path)}
 
     def bulk(seed: int) -> list[float]:
-        rows = eunomia.run(data, seed=seed).records["requests"].to_pylist()
+        rows = eunomia.run(data, "fcfs", seed=seed).records["requests"].to_pylist()
         return [row["arrival_s"] for row in rows if row["tenant"] == "bulk"]
 
     assert bulk(1) == bulk(1) != bulk(2)

@@ -29,13 +29,14 @@ from eunomia.report.units import value_text
 from eunomia.study.inference.bench import Bench, prepare
 from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
 from eunomia.study.result import RunResult
-from eunomia.study.run import Reader, blame, finite, policy_of, provenance, seed_of
+from eunomia.study.run import Reader, blame, finite, provenance, seed_of
 
 if TYPE_CHECKING:
     from eunomia.report.charts import Axes
 
 ScenarioLike = Scenario | str | Path | Data
 SCENARIOS = Reader(Scenario, as_table, scenario_from, load_scenario)
+DEFAULT = "eunomia"  # the policy of a run that names none
 SHOWN = (
     "requests",
     "slo_attainment",
@@ -111,11 +112,11 @@ def run(
     """Simulate one scenario under one policy; nothing is written.
 
     ``policy``: a name (docs/policies.md), ``FILE.py:FUNCTION`` or any callable ``View -> [Assign]``;
-    None means the scenario's. ``seed``: None means the scenario's; equal seeds give equal requests
+    None means the scenario's, or ``eunomia``. ``seed``: None means the scenario's; equal seeds give equal requests
     under every policy. ``record = "requests"`` keeps the tables of requests only, which is faster.
     """
     checked = SCENARIOS.checked(scenario, overrides)
-    wanted = policy_of(checked) if policy is None else policy
+    wanted = checked.policy or DEFAULT if policy is None else policy
     if policy is None:
         with within(f"'{checked.name}': policy"):
             resolve_policy(wanted)

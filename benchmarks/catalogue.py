@@ -35,6 +35,7 @@ BENCHMARKS: dict[str, str] = {  # name -> module
     "tuning": "inference.tuning",
     "magma": "inference.magma",
     "lookahead": "inference.lookahead",
+    "lookahead-learned": "inference.lookahead_learned",
     "lookahead-tenants": "inference.lookahead_tenants",
     "distill": "inference.distill",
     "deferrable": "inference.deferrable",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -113,15 +113,17 @@ def problem_of(tenants: Mapping[str, str], load: float, seed: int, requests: int
 
 @dataclass(frozen=True)
 class Place:
-    """One set of networks at one load."""
+    """One set of networks at one load, with what becomes of hopeless requests."""
 
     workload: str
     load: float
     requests: int
+    late: str = "drop"
 
     def episode(self, seed: int) -> Episode:
         """One trace."""
-        return Episode(problem_of({"all": self.workload}, self.load, seed, self.requests), OPTIONS)
+        problem = problem_of({"all": self.workload}, self.load, seed, self.requests)
+        return Episode(problem, replace(OPTIONS, late=self.late))
 
 
 @dataclass(frozen=True, eq=False)

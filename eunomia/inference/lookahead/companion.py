@@ -15,6 +15,7 @@ from eunomia.inference.kernel.setup import GREEDY, PLACEMENTS, Rules, width
 from eunomia.inference.kernel.state import State, new_state
 from eunomia.inference.lookahead.keys import ORDERS
 from eunomia.inference.lookahead.memory import ARRAYS, BLOCK, WORKSPACE
+from eunomia.inference.lookahead.price import FEATURES, worth
 from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.problem import Problem
@@ -34,7 +35,7 @@ class Settings:
     budget: int = 0
     horizon_s: float = math.inf
     price: float = 0.0
-    mean_price: bool = False
+    price_of: int = 0
     margin: float = 0.0
     futures: int = 0
     singles: bool = True
@@ -127,7 +128,7 @@ def attach(
     """
     problem, options = engine.problem, engine.options
     snapshot, trial = _twin_states(engine, believed(problem, settings.futures), settings.futures)
-    arrays = _arrays(problem, settings, portfolio, len(trial["nodes"]))
+    arrays = _arrays(problem, settings, portfolio, len(trial["slots"]), len(trial["nodes"]))
     if learner is not None:
         arrays |= learner.arrays(problem, len(trial["slots"]), len(trial["nodes"]))
     workspace = np.zeros(1, WORKSPACE)
@@ -178,7 +179,7 @@ def _twin_states(engine: Begun, model: Problem, futures: int) -> tuple[State, St
 
 
 def _arrays(
-    problem: Problem, settings: Settings, portfolio: tuple[Greedy | None, ...], nodes: int
+    problem: Problem, settings: Settings, portfolio: tuple[Greedy | None, ...], slots: int, nodes: int
 ) -> dict[str, Records]:
     requests = len(problem.jobs.pair) + settings.futures * FUTURE
     lengths = {
@@ -187,9 +188,13 @@ def _arrays(
         "levels": requests,
         "planned": requests,
         "agenda": nodes,
+        "least": len(problem.costs.latency_s),
+        "left": slots,
+        "worth": len(FEATURES),
     }
     arrays = {name: np.zeros(lengths.get(name, 0), dtype) for name, dtype in ARRAYS.items()}
     _write_portfolio(arrays["portfolio"], portfolio)
+    arrays["worth"]["value"] = worth()
     promised = problem.jobs.slo_kind == SLI_KINDS.index("hit_rate")
     arrays["pairs"]["target"] = np.where(promised, problem.jobs.slo_target, np.nan)
     return arrays

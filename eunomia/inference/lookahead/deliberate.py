@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from eunomia.inference.kernel.jit import jitted
-from eunomia.inference.kernel.memory import Kernel, model_at, pair_at, slot_at, system_of
+from eunomia.inference.kernel.memory import slot_at, system_of
+from eunomia.inference.lookahead.bound import find_least, measure_left, note_wasted, promises, set_bound
 from eunomia.inference.lookahead.futures import draw_futures
 from eunomia.inference.lookahead.memory import (
     FIRST,
@@ -19,11 +20,11 @@ from eunomia.inference.lookahead.memory import (
     NORMAL,
     Workspace,
     level_at,
-    pair_state_at,
     planned_at,
     snapshot_of,
 )
 from eunomia.inference.lookahead.objective import HITS, clear_tally, worth
+from eunomia.inference.lookahead.price import set_price
 from eunomia.inference.lookahead.rollout import roll_out
 from eunomia.inference.lookahead.snapshot import take_snapshot
 
@@ -38,6 +39,8 @@ def evaluate(ws: Workspace, rule: int, to_beat: float) -> float:
     ws.allowed = np.inf
     if ws.objective == HITS:
         ws.allowed = -to_beat
+        if ws.left_loss >= ws.allowed:
+            return -np.inf
     ws.rollouts += 1
     for future in range(max(1, ws.futures)):
         if not roll_out(ws, rule, future):
@@ -56,7 +59,9 @@ def prepare(ws: Workspace) -> None:
     """Snapshot, horizon and futures."""
     take_snapshot(ws)
     k = snapshot_of(ws)
-    ws.price_per_s = ws.price / priced_share_s(ws, k)
+    if ws.snapshots == 1 or ws.learning == 1:
+        find_least(ws)
+    measure_left(ws)
     from_s, last_s = system_of(k).now_s, 0.0
     for slot in range(k.used_slots):
         deadline_s = slot_at(k, slot).deadline_s
@@ -65,24 +70,10 @@ def prepare(ws: Workspace) -> None:
     ws.until_s = from_s + ws.horizon_s
     if last_s > from_s:
         ws.until_s = min(ws.until_s, last_s)
+    set_price(ws)
+    set_bound(ws)
     if ws.futures > 0:
         draw_futures(ws)
-
-
-@jitted
-def priced_share_s(ws: Workspace, k: Kernel) -> float:
-    """Time for which the largest request, of the kinds seen, would keep the whole platform busy; or a mean one.
-
-    The largest is the one to give up when room is short: what it would bring per second is what a second is worth.
-    """
-    largest_s, total_s, bandwidth = 0.0, 0.0, system_of(k).bandwidth_bytes_s
-    for pair in range(ws.num_pairs):
-        model, arrived = model_at(k, pair_at(k, pair).model), pair_state_at(ws, pair).arrived
-        share_s = max(model.iso_best_s / k.num_lanes, model.bytes / bandwidth)
-        total_s += arrived * share_s
-        if arrived > 0:
-            largest_s = max(largest_s, share_s)
-    return total_s / max(1, ws.seen_open) if ws.mean_price == 1 else largest_s
 
 
 @jitted
@@ -148,6 +139,7 @@ def note_lost(ws: Workspace) -> None:
     for slot in range(k.used_slots):
         level = planned_at(ws, slot_at(k, slot).request)
         level.lost = level.lost_now
+    note_wasted(ws)
 
 
 @jitted
@@ -175,6 +167,8 @@ def _try_moves(ws: Workspace, rule: int, best: float, lost: int, level: int) -> 
         plan = planned_at(ws, slot_at(k, slot).request)
         before = plan.value
         if slot_at(k, slot).gone == 1 or plan.lost != lost or before == level or spent(ws):
+            continue
+        if not promises(ws, slot, level):
             continue
         plan.value = level
         value = evaluate(ws, rule, best + ws.margin)

@@ -37,10 +37,10 @@ from eunomia.inference.kernel.memory import (
 )
 from eunomia.inference.kernel.placement import refresh_types
 from eunomia.inference.lookahead.agenda import goes_before, move
+from eunomia.inference.lookahead.bound import pay
 from eunomia.inference.lookahead.learned_place import place, price
 from eunomia.inference.lookahead.learned_terms import BANDWIDTH, enter, renew, survey
 from eunomia.inference.lookahead.memory import Workspace, entry_at, standing_at, weight_at
-from eunomia.inference.lookahead.rollout import share_s
 from eunomia.learning.policy.decide import TRIED
 
 RELIEF = 1.3  # of the start margin, per share of B that is free again
@@ -143,8 +143,7 @@ def follow_learned(ws, k):  # type: ignore[no-untyped-def]
         following = slot_at(k, node_at(k, node).slot).first_waiting
         if following >= 0:
             standing_at(ws, following).counts = 1
-        if ws.price_per_s > 0.0:
-            ws.loss += ws.price_per_s * share_s(k, s)
+        pay(ws, k, s)
         starts += 1
         idle -= 1
         demand += extra

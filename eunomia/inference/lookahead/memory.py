@@ -108,6 +108,14 @@ AHEAD = (
     )
 )
 NUMBER = np.dtype([("value", "f8")])
+LEFT = np.dtype(  # of a request: share of the platform's time (bound.py)
+    [
+        ("known", "f8"),  # that it must still cost, in the snapshot
+        ("now", "f8"),  # the same in the rollout under way
+        ("spent", "f8"),  # that it has cost in the rollout under way
+        ("wasted", "f8"),  # the same in that of the best plan so far
+    ]
+)
 
 ARRAYS: dict[str, np.dtype[np.void]] = {
     "portfolio": RULE,
@@ -115,6 +123,9 @@ ARRAYS: dict[str, np.dtype[np.void]] = {
     "levels": LEVEL,  # (requests + futures,) the plan in force
     "planned": LEVEL,  # the plan being made
     "agenda": ENTRY,
+    "least": NUMBER,  # (layers of all models,) least share of the platform's time (bound.py)
+    "left": LEFT,  # (slots,)
+    "worth": NUMBER,  # of features of the state, learned (price.py)
     # of a learned policy, empty without one
     "asked": ASKED,  # (slots,)
     "standing": STANDING,  # (nodes,)
@@ -147,7 +158,7 @@ WORKSPACE = np.dtype(
         ("unit_s", "f8"),  # time that one simulated layer end stands for
         ("snapshot_s", "f8"),  # time of a deliberation before its first rollout
         ("price", "f8"),  # of the work of the largest request, in hits
-        ("mean_price", "i8"),  # 1 = of a mean request
+        ("price_of", "i8"),  # or of another request, or as was learned (price.py)
         ("price_per_s", "f8"),  # the same per second of the whole platform
         ("margin", "f8"),  # a change must promise more than this
         # state of the policy
@@ -186,6 +197,14 @@ WORKSPACE = np.dtype(
         ("log_scale", "f8"),
         ("overall", "f8"),  # terms of the start margin that depend on the platform alone
         ("hold", "i8"),  # this rollout starts nothing before the next event
+        ("bounded", "i8"),  # 1 = rollouts are cut off by bound.py
+        ("largest_s", "f8"),  # work of the largest request seen, and of a mean one: seconds of the platform
+        ("mean_s", "f8"),
+        ("left_s", "f8"),  # that all requests of the snapshot must still cost
+        ("left_loss", "f8"),  # the same in hits
+        ("hopes", "f8"),  # what saving the requests that the best plan loses would gain, in hits
+        ("spent", "f8"),  # share of the platform's time that the rollout has cost
+        ("rest", "f8"),  # the same in the rollout under way
         ("loss", "f8"),  # those, and the price of the work done
         ("allowed", "f8"),  # it is cut off when it has lost as much
         # statistics
@@ -211,6 +230,9 @@ pair_state_at = _at("pairs")
 level_at = _at("levels")
 planned_at = _at("planned")
 entry_at = _at("agenda")
+least_at = _at("least")
+left_at = _at("left")
+worth_at = _at("worth")
 asked_at = _at("asked")
 standing_at = _at("standing")
 fixed_at = _at("fixed")

@@ -16,6 +16,7 @@ def clear_tally(ws: Workspace) -> None:
     """Forget the outcomes of earlier rollouts."""
     ws.loss = 0.0
     ws.misses = 0
+    ws.spent = 0.0
     for pair in range(ws.num_pairs):
         pair_state_at(ws, pair).hits = pair_state_at(ws, pair).misses = 0
 

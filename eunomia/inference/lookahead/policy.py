@@ -19,6 +19,7 @@ from eunomia.inference.lookahead.choose import choose_by_plan
 from eunomia.inference.lookahead.companion import Begun, Companion, Settings, attach
 from eunomia.inference.lookahead.keys import ORDERS
 from eunomia.inference.lookahead.objective import OBJECTIVES, TIE
+from eunomia.inference.lookahead.price import PRICED
 from eunomia.inference.policies.compiled import ask
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.unrolling import unrolled
@@ -123,7 +124,7 @@ class Choices:
     budget_us: float = 500.0  # time per plan, counted as simulated layer ends; 0 = no limit
     horizon_ms: float = math.inf  # how far rollouts go, at most to the last known deadline
     price: float = 0.9  # hits that the work of one request must bring
-    price_of: str = "largest"  # that request: the ``largest``, or a ``mean`` one
+    price_of: str = "largest"  # that request: the ``largest``, a ``mean`` one, or as ``learned`` (price.py)
     margin: float = 0.3  # hits by which a change must be better
     futures: int = 0  # sampled futures per rollout; 0 = known requests alone
     singles: bool = True  # move single requests
@@ -141,8 +142,8 @@ class Choices:
             raise PolicyError(
                 f"lookahead: ends_per_us is {self.ends_per_us}; it must be positive (8 is usual)"
             )
-        if self.price_of not in ("largest", "mean"):
-            raise UnknownNameError("request that has the price", self.price_of, ("largest", "mean"))
+        if self.price_of not in PRICED:
+            raise UnknownNameError("request that has the price", self.price_of, PRICED)
 
     def settings(self) -> Settings:
         """The same in the planner's units: seconds, layer ends, indices."""
@@ -152,7 +153,7 @@ class Choices:
             budget=_ends(self.budget_us, self.ends_per_us),
             horizon_s=1e-3 * self.horizon_ms,
             price=self.price,
-            mean_price=self.price_of == "mean",
+            price_of=PRICED.index(self.price_of),
             margin=self.margin * unit,
             futures=self.futures,
             singles=self.singles,

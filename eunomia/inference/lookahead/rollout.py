@@ -40,6 +40,7 @@ from eunomia.inference.lookahead.agenda import (
     strike_node,
     watch_fresh,
 )
+from eunomia.inference.lookahead.bound import begin_bound, move_bound, pay, settle_bound
 from eunomia.inference.lookahead.memory import (
     Workspace,
     call_learner,
@@ -65,6 +66,7 @@ def roll_out(ws: Workspace, rule: int, future: int) -> bool:
     restore(ws)
     k = trial_of(ws)
     ws.used += ROLLOUT
+    begin_bound(ws)
     cost = rule_at(ws, rule).cost
     ws.most_ends = (ws.limit - ws.used) // cost if ws.limit > 0 else UNLIMITED
     k.next_open = ws.num_requests + future * ws.future_capacity
@@ -83,10 +85,13 @@ def pass_time(ws: Workspace, rule: int, until_s: float) -> None:
     k = snapshot_of(ws)
     k.next_open = k.num_open = 0
     ws.allowed, ws.most_ends = np.inf, UNLIMITED
+    begin_bound(ws)
     _follow(ws, k, rule, until_s)
     system_of(k).now_s = max(until_s, system_of(k).now_s)
     ws.used += k.events * rule_at(ws, rule).cost
     k.events = 0
+    if ws.bounded == 1:
+        move_bound(ws)
 
 
 @jitted
@@ -97,7 +102,7 @@ def _follow(ws: Workspace, k: Kernel, rule: int, until_s: float) -> bool:
         ws.entries, ws.late_s, ws.opened = 0, -np.inf, 0
     else:
         open_agenda(ws, k, order)
-    while ws.loss < ws.allowed and k.events < ws.most_ends:
+    while ws.loss + ws.rest < ws.allowed and k.events < ws.most_ends:
         if not held and learned:
             _drop_hopeless(ws, k)
             call_learner(ws, k)
@@ -156,7 +161,7 @@ def _end(ws: Workspace, k: Kernel, s: int) -> None:
                 make_ready(k, slot, after, node)
                 node = -1
     else:
-        _count(ws, record, system_of(k).now_s <= record.deadline_s + GRACE_S)
+        _count(ws, slot, record, system_of(k).now_s <= record.deadline_s + GRACE_S)
         record.gone = 1
         release_slot(k, slot)
     if node >= 0:
@@ -174,8 +179,9 @@ def _admit(k: Kernel, request: int) -> None:
 
 
 @jitted
-def _count(ws: Workspace, record: Record, hit: bool) -> None:
+def _count(ws: Workspace, slot: int, record: Record, hit: bool) -> None:
     """Tally the outcome of the request in a slot."""
+    settle_bound(ws, slot)
     if hit:
         pair_state_at(ws, record.pair).hits += 1
     else:
@@ -195,7 +201,7 @@ def _give_up(ws: Workspace, k: Kernel, slot: int) -> None:
         unlink_waiting(k, node)
         release_node(k, node)
     record.gone = 1
-    _count(ws, record, False)
+    _count(ws, slot, record, False)
     if record.running == 0:
         release_slot(k, slot)
 
@@ -237,19 +243,9 @@ def _start_first(ws: Workspace, k: Kernel, place: int) -> bool:
         if s >= 0:
             strike(ws, i)
             start_layer(k, node, s, system_of(k).now_s, 0)
-            if ws.price_per_s > 0.0:
-                ws.loss += ws.price_per_s * share_s(k, s)
+            pay(ws, k, s)
             return True
     return False
-
-
-@jitted
-def share_s(k: Kernel, s: int) -> float:
-    """Time for which the layer on accelerator s would keep the whole platform busy: of arrays or of memory."""
-    lane = lane_at(k, s)
-    memory_s: float = lane.demand * lane.work_s / system_of(k).bandwidth_bytes_s
-    arrays_s: float = lane.work_s / k.num_lanes
-    return max(arrays_s, memory_s)
 
 
 @jitted
@@ -257,14 +253,16 @@ def _settle(ws: Workspace, k: Kernel) -> None:
     """Requests still alive at the horizon: hits if they can still be on time by the best case."""
     _drop_hopeless(ws, k)
     for i in range(k.num_waiting):
-        slot = slot_at(k, node_at(k, waiting_at(k, i).value).slot)
-        if slot.gone == 0:
-            slot.gone = 1
-            _count(ws, slot, True)
+        slot = node_at(k, waiting_at(k, i).value).slot
+        record = slot_at(k, slot)
+        if record.gone == 0:
+            record.gone = 1
+            _count(ws, slot, record, True)
     for s in range(k.num_lanes):
         node = lane_at(k, s).node
         if node >= 0:
-            slot = slot_at(k, node_at(k, node).slot)
-            if slot.gone == 0:
-                slot.gone = 1
-                _count(ws, slot, slot.deadline_s + GRACE_S >= system_of(k).now_s)
+            slot = node_at(k, node).slot
+            record = slot_at(k, slot)
+            if record.gone == 0:
+                record.gone = 1
+                _count(ws, slot, record, record.deadline_s + GRACE_S >= system_of(k).now_s)

@@ -14,12 +14,14 @@ import numpy as np
 
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Kernel, lane_at, slot_at, system_of
+from eunomia.inference.lookahead.bound import promises
 from eunomia.inference.lookahead.deliberate import evaluate, note_lost, prepare, spent
 from eunomia.inference.lookahead.memory import (
     FIRST,
     LAST,
     NORMAL,
     Workspace,
+    left_at,
     level_at,
     planned_at,
     rule_at,
@@ -29,6 +31,7 @@ from eunomia.inference.lookahead.objective import HITS
 from eunomia.inference.lookahead.rollout import pass_time
 
 LONGEST = 1e15  # more simulated layer ends than any slice
+TIED = 1e-9  # plans whose values differ by less are equal
 USUAL = 0.2  # weight of the newest slice in the means that the next is planned by
 
 
@@ -128,7 +131,7 @@ def _try_base(ws: Workspace, best: float) -> float:
     k = snapshot_of(ws)
     for slot in range(k.used_slots):
         planned_at(ws, slot_at(k, slot).request).value = NORMAL
-    value = evaluate(ws, 0, -np.inf)
+    value = evaluate(ws, 0, best - TIED)
     if value >= best:
         ws.planned_rule = 0
         note_lost(ws)
@@ -175,12 +178,12 @@ def _try_rules(ws: Workspace, best: float) -> float:
 def _try_level(ws: Workspace, best: float, move: int, lost: int, level: int) -> float:
     """One kind of move: each request that is (not) lost to a level, if this round has not tried it."""
     k = snapshot_of(ws)
-    for slot in range(k.used_slots):
+    while not spent(ws):
+        slot = _next(ws, move, lost, level)
+        if slot < 0:
+            return best
         plan = planned_at(ws, slot_at(k, slot).request)
-        before, untried = plan.value, (plan.tried >> move) & 1 == 0
-        if not untried or slot_at(k, slot).gone == 1 or plan.lost != lost or before == level or spent(ws):
-            continue
-        plan.value = level
+        before, plan.value = plan.value, level
         value = evaluate(ws, ws.planned_rule, best + ws.margin)
         if value > best + ws.margin:
             best = value
@@ -190,6 +193,21 @@ def _try_level(ws: Workspace, best: float, move: int, lost: int, level: int) -> 
         if not spent(ws):
             plan.tried |= 1 << move
     return best
+
+
+@jitted
+def _next(ws: Workspace, move: int, lost: int, level: int) -> int:
+    """The slot of the request to move next: last goes the one with most work left, first and back that with least."""
+    k, chosen, most_s = snapshot_of(ws), -1, 0.0
+    for slot in range(k.used_slots):
+        plan = planned_at(ws, slot_at(k, slot).request)
+        untried = (plan.tried >> move) & 1 == 0
+        if not untried or slot_at(k, slot).gone == 1 or plan.lost != lost or plan.value == level:
+            continue
+        left_s = left_at(ws, slot).known if level == LAST else -left_at(ws, slot).known
+        if (chosen < 0 or left_s > most_s) and promises(ws, slot, level):
+            chosen, most_s = slot, left_s
+    return chosen
 
 
 @jitted

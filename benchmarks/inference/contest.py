@@ -125,6 +125,17 @@ class Task:
     stamps: tuple[str, ...]
 
 
+def ran_as(policy: Any) -> dict[str, int]:
+    """What a policy that rehearses left its run to."""
+    rehearsed = getattr(policy, "rehearsed", None)
+    if rehearsed is None:
+        return {}
+    kind = rehearsed.name.partition("(")[0]
+    if kind != policy.name and kind not in ("lookahead", "blend"):
+        kind = "a rule or published scheduler"
+    return {f"ran as {kind}": 1}
+
+
 def play(task: Task) -> Result:
     """Every measure of every policy, and what the guards of a learned one counted."""
     episode, found = task.place.episode(task.seed), {}
@@ -132,7 +143,8 @@ def play(task: Task) -> Result:
         policy = policy_of(name)
         results = simulate_problem(episode.problem, policy, episode.options).results
         figures = [OBJECTIVES[measure](results, episode) for measure in task.measures]
-        found[name] = {"figures": figures, "counts": getattr(policy, "counts", {})}
+        counts = {**getattr(policy, "counts", {}), **ran_as(policy)}
+        found[name] = {"figures": figures, "counts": counts}
     return found
 
 

@@ -14,7 +14,7 @@ from eunomia.inference.policies.pledge import WEIGHTS as PLEDGED
 from eunomia.inference.policies.settings import call_name
 
 # What an event of a learned policy costs, one of lookahead, one of a published scheduler, in events of a rule.
-OWN, AHEAD, OTHER = 12, 7, 3
+OWN, AHEAD, OTHER = 15, 8, 3
 GATES = (math.inf, 1.0, 0.8, 0.6, 0.4)
 PLACES = ("any_idle", "eft", "eft_ca")
 STARTS = {

@@ -58,7 +58,7 @@ FINALS = ((3, 4), (6, 2))
 STEPS = 100
 LEAST = 40  # runs; a rehearsal of fewer chooses nothing
 REQUESTS = 200  # of a trace
-EVENTS = 10_000_000  # simulated events of a rehearsal, about; an event of a rule takes about 0.4 us
+EVENTS = 10_000_000  # simulated events of a rehearsal, at most; an event of a rule takes about 0.4 us
 ENOUGH = 0.9985  # a worth that leaves nothing to be gained: gaps between arrivals shrink
 FASTER, FASTEST = 0.8, 0.4  # to so much of what they were, and at most
 FAR = 0.04  # behind the best on a first trace: not tried on others
@@ -74,13 +74,6 @@ Runs = dict[tuple[str, int], tuple[Outcome, Policy]]
 def hits(problem: Problem, outcome: Outcome) -> float:
     """Share of the requests that met their deadline."""
     return float(np.mean(outcome.results["outcome"] == HIT)) if len(outcome.results) else 0.0
-
-
-def crowd(outcome: Outcome) -> float:
-    """Requests in the system, mean over time: what waits is what slow policies look through."""
-    finish_s, arrival_s = outcome.results["finish_s"], outcome.results["arrival_s"]
-    left = np.isfinite(finish_s)
-    return float((finish_s - arrival_s)[left].sum() / finish_s[left].max()) if left.any() else 0.0
 
 
 @dataclass(frozen=True)
@@ -142,7 +135,6 @@ class Race:
         self.found: dict[tuple[str, int], float] = {}
         self.hits: dict[tuple[str, int], float] = {}
         self.runs: Runs = {}  # of policies by name, which races for other aims share
-        self.charged: dict[str, int] = {}  # for the last run of each
         self.events = 0
 
     def trace(self, number: int) -> Problem:
@@ -171,8 +163,7 @@ class Race:
         """The worth of one candidate on one trace."""
         if (name, number) not in self.found:
             outcome, policy = self.run(name, number)
-            self.charged[name] = SETUP + int(self.cost(policy, name, outcome) * outcome.events)
-            self.events += self.charged[name]
+            self.events += SETUP + self.cost(policy, name) * outcome.events
             self.found[name, number] = self.worth(outcome.problem, outcome)
             self.hits[name, number] = hits(outcome.problem, outcome)
         return self.found[name, number]
@@ -189,9 +180,9 @@ class Race:
             self.runs[name, number] = outcome, policy
         return self.runs[name, number]
 
-    def cost(self, policy: Policy, name: str, outcome: Outcome) -> float:
-        """Of an event, in events of a rule; slow policies look through all that waits."""
-        return 1.0 if isinstance(policy, Greedy) else cost_of(name) + crowd(outcome) / 4.0
+    def cost(self, policy: Policy, name: str) -> int:
+        """Of an event, in events of a rule."""
+        return 1 if isinstance(policy, Greedy) else cost_of(name)
 
     def mean(self, name: str, numbers: Sequence[int]) -> float:
         """Over some traces; rounded, so that equal policies are equal."""
@@ -286,10 +277,11 @@ def _raced(race: Race, budget: int) -> Rehearsed:
         names += [*others, *(gated if len(gates) > 1 else [])]
     top = race.halves(names, HALVES, range(SECOND))
     known = [rules[name] for name in top if name in rules] or plain[:1]
-    tuned = tuned_from(race, _apart(known), range(SECOND), race.events + budget // 8)
+    tuned = tuned_from(race, _apart(known), range(SECOND), race.events + budget // 6)
     bases = [rule.name for rule in _apart(known, most=1)]
     slow = [*race.own, *([] if ticks else _planned(race, bases, race.events + budget // 4))]
-    likely = _hopeful(race, slow, race.mean(top[0], range(LOOKED)) - FAR, budget)
+    hopes = race.mean(top[0], range(LOOKED)) - FAR
+    likely = [name for name in slow if race.mean(name, range(LOOKED)) > hopes]
     finalists = list(dict.fromkeys((*likely, tuned.name, *top[:3])))
     fresh = range(SECOND, SECOND + LAST)
     last = race.halves(finalists, FINALS, fresh)
@@ -299,20 +291,8 @@ def _raced(race: Race, budget: int) -> Rehearsed:
     return Rehearsed(max(scores, key=lambda name: scores[name]), scores, rule, race.events)
 
 
-def _hopeful(race: Race, slow: Sequence[str], hopes: float, budget: int) -> list[str]:
-    """Which of the slow ones meet the last rounds: those above ``hopes``, the best first, while they can be paid."""
-    likely, room = [], budget - race.events
-    near = [name for name in slow if race.score(name, 0) > hopes - FAR]
-    for name in race.best(near, range(LOOKED), len(near)):
-        price = race.charged[name] * FINALS[-1][0]
-        if price <= room and race.mean(name, range(LOOKED)) > hopes:
-            likely.append(name)
-            room -= price
-    return likely
-
-
 def _planned(race: Race, bases: Sequence[str], budget: int) -> list[str]:
-    """Lookahead over the best rules: each of SETTINGS stays where it is better; the best three, greatest first."""
+    """Lookahead over the best rules: each of SETTINGS stays where it is better; the best two, greatest first."""
     seen, traces = [ahead(base) for base in bases[:2]], range(LOOKED)
     best = race.best(seen, traces, 1)[0]
     base = bases[seen.index(best)]
@@ -324,7 +304,7 @@ def _planned(race: Race, bases: Sequence[str], budget: int) -> list[str]:
             seen.append(ahead(base, **(settings | change)))
             if race.mean(seen[-1], traces) > race.mean(best, traces):
                 best, settings = seen[-1], settings | change
-    return race.best(seen, traces, 3)
+    return race.best(seen, traces, 2)
 
 
 def _apart(rules: Sequence[Rule], most: int = 2) -> list[Rule]:

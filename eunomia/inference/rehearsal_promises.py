@@ -88,7 +88,7 @@ class Guarded(Race):
 
     rival = ""
 
-    def cost(self, policy: Policy, name: str, outcome: Outcome) -> float:
+    def cost(self, policy: Policy, name: str) -> int:
         """Of an event, in events of a static rule."""
         return (DYNAMIC if policy.resolved.dynamic else 1) if isinstance(policy, Greedy) else OWN
 

@@ -95,7 +95,7 @@ def test_hopeless_requests_wait_in_lookahead_where_late_ones_stay(late: str) -> 
     tried = {name for name, _ in race.found}
     assert any("refuse=true" in name for name in tried) == (late == "last") and set(best) < tried
     means = sorted(race.mean(name, range(rehearsal.LOOKED)) for name in tried)
-    assert [race.mean(name, range(rehearsal.LOOKED)) for name in best] == means[:-4:-1]
+    assert [race.mean(name, range(rehearsal.LOOKED)) for name in best] == means[:-3:-1]
 
 
 def test_neither_the_runs_own_requests_nor_its_seed_are_read() -> None:
@@ -181,18 +181,6 @@ def test_a_small_budget_is_kept() -> None:
     assert small.events < 0.6 * large.events and small.scores and large.scores
     none = rehearse(problem(), OPTIONS, own, budget=10_000)
     assert none.name == "fcfs" and not none.scores
-
-
-def test_slow_policies_meet_the_last_rounds_while_they_can_be_paid() -> None:
-    race = Race(problem(), OPTIONS, hits, {})
-    race.mean("edf+f+g1", range(2)), race.mean("fcfs", range(2))
-    price = race.charged["edf+f+g1"] * rehearsal.FINALS[-1][0]
-    names = ["fcfs", "edf+f+g1"]
-    assert rehearsal._hopeful(race, names, -1.0, race.events + 10 * price) == names[::-1]
-    assert rehearsal._hopeful(race, names, -1.0, race.events + price) == names[1:]
-    assert rehearsal._hopeful(race, names, 1.1, race.events + 10 * price) == []
-    outcome = simulate_problem(race.trace(0), "fcfs", OPTIONS)
-    assert 0.5 < rehearsal.crowd(outcome) < 60.0
 
 
 def test_a_run_is_alike_stepped_pickled_and_asked_again() -> None:

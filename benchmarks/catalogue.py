@@ -38,6 +38,7 @@ BENCHMARKS: dict[str, str] = {  # name -> module
     "lookahead-learned": "inference.lookahead_learned",
     "lookahead-tenants": "inference.lookahead_tenants",
     "distill": "inference.distill",
+    "evolve": "inference.evolve",
     "deferrable": "inference.deferrable",
     "placement": "inference.placement",
     "serving-conformance": "serving.conformance",

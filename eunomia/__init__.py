@@ -38,6 +38,8 @@ if _TYPE_CHECKING:
     from eunomia.study.inference.run import run
     from eunomia.study.learning.distilling import distil_policy as distill
     from eunomia.study.learning.evaluation import evaluate
+    from eunomia.study.learning.evolving import evolve
+    from eunomia.study.learning.judging import evaluate_rule
     from eunomia.study.learning.train import train
     from eunomia.study.model import Model
     from eunomia.study.result import RunResult
@@ -87,6 +89,8 @@ _WHERE = {  # name -> module, or module:name where it is called otherwise there
     # learned policies
     "distill": f"{_STUDY}.learning.distilling:distil_policy",
     "evaluate": f"{_STUDY}.learning.evaluation",
+    "evaluate_rule": f"{_STUDY}.learning.judging",
+    "evolve": f"{_STUDY}.learning.evolving",
     "train": f"{_STUDY}.learning.train",
     # the server
     "send_load": f"{_STUDY}.serving.load",
@@ -121,6 +125,8 @@ __all__ = [
     "demo_scenario",
     "distill",
     "evaluate",
+    "evaluate_rule",
+    "evolve",
     "explain",
     "load_cluster",
     "load_policy",

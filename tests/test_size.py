@@ -11,14 +11,14 @@ from tests.size import COUNTS, any_uses, format_skips, guide_words, learning_lin
 ROOT = Path(__file__).resolve().parent.parent
 
 CEILINGS = {
-    "lines of learning": 8_216,
+    "lines of learning": 8_580,
     "lines of benchmarks and studies": 7_414,
     "functions with more than 8 parameters, not compiled": 0,
     "functions with 8 or more parameters, compiled ones too": 51,
     "uses of Any": 267,
     "fmt: skip": 165,
     "import circles": 0,
-    "guide words": 40_000,
+    "guide words": 40_600,
     "lines of the longest file": 369,
 }
 

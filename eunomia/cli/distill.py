@@ -119,7 +119,10 @@ def rules(
             }
         )
         return
-    say(f"{found.name}: {found.size}, placement {found.place}, gate {found.gate:g} of the bandwidth")
+    size = (
+        f"formulas of {found.nodes} nodes" if found.nodes and not found.leaves else f"{found.leaves} leaves"
+    )
+    say(f"{found.name}: {size}, placement {found.place}, gate {found.gate:g} of the bandwidth")
     say("score of a waiting sub-job =" if found.terms else "score of a waiting sub-job = order")
     for name, value in found.terms.items():
         say(f"  {value:+g} x {name}  ({MEANINGS[name]})")

@@ -14,6 +14,7 @@ from eunomia.cli import (
     cluster,
     demo,
     distill,
+    evolve,
     inspect,
     learn,
     load,
@@ -56,7 +57,7 @@ def _root(
     """Options of the program itself."""
 
 
-for module in (demo, run, study, inspect, catalogue, learn, distill, serve, load, promote):
+for module in (demo, run, study, inspect, catalogue, learn, distill, evolve, serve, load, promote):
     module.register(app)
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(twin.app, name="twin")

@@ -11,14 +11,15 @@ from eunomia.learning.distill.inputs import PARTS
 from eunomia.learning.distill.rules import RuleSet
 from eunomia.learning.observation.table import JOB
 from eunomia.learning.policy.learned import LearnedPolicy
-from eunomia.learning.policy.weights import KIND, NETWORK, RESIDUAL, TREES
+from eunomia.learning.policy.weights import KIND, NETWORK, ORDER_ALONE, RESIDUAL, TREES
 
 
 def pack(rules: RuleSet, starve: float = np.inf, alarm: float = 1.0) -> Floats:
     """The block: a heuristic's, then offsets of the trees or formulas, then these."""
     asked = {int(feature) for part in rules.parts.values() for feature in part.feature}
     head = rules.heuristic.pack(starve, alarm, sorted(asked & set(range(len(JOB)))))
-    head[KIND], head[RESIDUAL] = TREES, 1.0
+    alone = all(rules.parts[part].is_zero for part in ("place", "start"))
+    head[KIND], head[RESIDUAL] = TREES, ORDER_ALONE if alone else 1.0
     trees = [rules.parts[part].pack() for part in PARTS]
     ends = np.cumsum([len(tree) for tree in trees])
     offsets = NETWORK + len(PARTS) + np.concatenate([[0], ends[:-1]])

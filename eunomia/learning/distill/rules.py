@@ -25,7 +25,7 @@ from eunomia.core.errors import UnknownNameError
 from eunomia.learning.distill.inputs import PARTS
 from eunomia.learning.distill.text import to_text
 from eunomia.learning.distill.tree import Tree, constant
-from eunomia.learning.evolve.expression import ZERO, Formula, check_size
+from eunomia.learning.evolve.expression import Formula, check_size
 from eunomia.learning.observation.table import JOB
 from eunomia.learning.policy.weights import Weights
 
@@ -55,10 +55,9 @@ class RuleSet:
         return sum(tree.leaves for tree in self.trees.values() if tree.leaves > 1)
 
     @property
-    def size(self) -> str:
-        """In words: nodes of formulas, leaves of trees."""
-        nodes = sum(formula.node.nodes for formula in self.formulas.values() if formula.node != ZERO)
-        return f"formulas of {nodes} nodes" if nodes and not self.leaves else f"{self.leaves} leaves"
+    def nodes(self) -> int:
+        """Nodes of all formulas."""
+        return sum(formula.node.nodes for formula in self.formulas.values() if not formula.is_zero)
 
     @property
     def formulas(self) -> dict[str, Formula]:

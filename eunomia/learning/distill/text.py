@@ -23,6 +23,7 @@ from eunomia.learning.evolve.expression import NUMBER, Formula
 from eunomia.learning.evolve.language import plain, read_formula, write_formula
 
 QUESTION = re.compile(r"if\s+(\w+)\s*(<=|>)\s*(\S+?)\s*:\s*(.*)")
+PLAIN = re.compile(r"(if|else)\b.*|[-+.\deinfa]+")  # a tree: a question, or a number
 OTHERWISE = re.compile(r"else\s*:\s*(.*)")
 Line = tuple[int, int, str]  # number, indentation, text
 
@@ -58,7 +59,7 @@ def from_text(text: str, part: str) -> Tree | Formula:
             lines.append((number, len(line) - len(line.lstrip()), line.strip()))
     if not lines:
         raise ConfigError(f"{part} rules are empty; a single 0 adds nothing")
-    if not (lines[0][2].startswith(("if ", "else")) or _is_number(lines[0][2])):
+    if not PLAIN.fullmatch(lines[0][2]):
         if len(lines) > 1:
             raise _wrong(part, lines[1], "follows a formula, which stands on one line")
         return Formula(read_formula(lines[0][2], part, lines[0][0]))
@@ -96,14 +97,6 @@ def _read_branch(
     if not rest or rest[0][1] <= head[1]:
         raise _wrong(part, head, "has nothing indented below it")
     return _read(rest, part, allowed)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _value(text: str, part: str, line: Line) -> float:

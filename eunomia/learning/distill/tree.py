@@ -28,6 +28,11 @@ class Tree:
         """Number of leaves."""
         return int((self.feature == LEAF).sum())
 
+    @property
+    def is_zero(self) -> bool:
+        """Whether it adds nothing."""
+        return self.leaves == 1 and self.value[0] == 0.0
+
     def leaf_of(self, inputs: Floats) -> Ints:
         """(n,) node number of the leaf of every row of ``inputs`` (n, NAMES)."""
         node = np.zeros(len(inputs), np.int64)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -61,24 +61,11 @@ def number(value: float) -> Node:
 ZERO = number(0.0)
 
 
-def negated(node: Node) -> Node:
-    """Minus a node; of a constant, the constant."""
-    return number(-node.value) if node.op == NUMBER else Node("neg", (node,))
-
-
-def _divided(a: float, b: float) -> float:
-    return a / (b if abs(b) >= SMALL else SMALL if b >= 0.0 else -SMALL)
-
-
-def _signed(function: Callable[[float], float]) -> Callable[[float], float]:
-    return lambda a: -function(abs(a)) if a < 0.0 else function(abs(a))
-
-
 MEANS: dict[str, Callable[..., float]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
-    "/": _divided,
+    "/": lambda a, b: a / (b if abs(b) >= SMALL else math.copysign(SMALL, b + 0.0)),
     "<": lambda a, b: float(a < b),
     "<=": lambda a, b: float(a <= b),
     "min": min,
@@ -86,8 +73,8 @@ MEANS: dict[str, Callable[..., float]] = {
     "where": lambda c, a, b: a if c > 0.0 else b,
     "neg": lambda a: -a,
     "abs": abs,
-    "log1p": _signed(math.log1p),
-    "sqrt": _signed(math.sqrt),
+    "log1p": lambda a: math.copysign(math.log1p(abs(a)), a + 0.0),
+    "sqrt": lambda a: math.copysign(math.sqrt(abs(a)), a + 0.0),
 }
 
 
@@ -99,14 +86,6 @@ def value_of(node: Node, row: Floats) -> float:
         return float(row[PLACE_OF[node.op]])
     found = MEANS[node.op](*(value_of(part, row) for part in node.parts))
     return min(max(found, -LIMIT), LIMIT)
-
-
-def sum_of(terms: list[Node]) -> Node:
-    """A sum, from the left; of nothing 0."""
-    total = terms[0] if terms else ZERO
-    for term in terms[1:]:
-        total = Node("+", (total, term))
-    return total
 
 
 @dataclass(frozen=True)
@@ -121,6 +100,11 @@ class Formula:
     def feature(self) -> Ints:
         """Places of the features that it reads."""
         return np.array(sorted({PLACE_OF[n.op] for n in self.node.walk() if n.op in PLACE_OF}), np.int64)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it adds nothing."""
+        return self.node.op == NUMBER and self.node.value == 0.0
 
     def __call__(self, inputs: Floats) -> Floats:
         """(n,) values for rows of inputs (n, NAMES)."""
@@ -146,12 +130,13 @@ class Formula:
                 linear[term.op] = linear.get(term.op, 0.0) + factor
             else:
                 rest.append(term if factor == 1.0 else Node("*", (number(factor), term)))
-        return {name: weight for name, weight in linear.items() if weight}, Formula(sum_of(rest))
+        total = reduce(lambda a, b: Node("+", (a, b)), rest) if rest else ZERO
+        return {name: weight for name, weight in linear.items() if weight}, Formula(total)
 
 
 def check_size(formulas: Iterable[Formula], what: str) -> None:
     """Raises ConfigError above MOST_NODES nodes together, or MOST_DEPTH levels; a part that is 0 does not count."""
-    found = [formula.node for formula in formulas if formula.node != ZERO]
+    found = [formula.node for formula in formulas if not formula.is_zero]
     if (count := sum(node.nodes for node in found)) > MOST_NODES:
         raise ConfigError(f"{what} has {count} nodes; at most {MOST_NODES} are allowed: leave terms out")
     if (depth := max((node.depth for node in found), default=0)) > MOST_DEPTH:

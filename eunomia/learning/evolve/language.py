@@ -12,32 +12,14 @@ an accelerator. A line without a name is the order. What is left out is: placeme
 from __future__ import annotations
 
 import ast
-import math
 import re
-from collections.abc import Iterable
 
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.learning.distill.inputs import MAY_ASK, NAMES, PARTS
-from eunomia.learning.evolve.expression import (
-    ARITY,
-    MOST_DEPTH,
-    MOST_NODES,
-    NUMBER,
-    Formula,
-    Node,
-    check_size,
-    negated,
-    number,
-)
+from eunomia.learning.evolve.expression import ARITY, NUMBER, Formula, Node, check_size, number
 
 LONGEST, GREATEST = 2_000, 1e6
 BINARY: dict[type[ast.AST], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
-COMPARED: dict[type[ast.AST], tuple[str, bool]] = {  # operator, whether its sides change places
-    ast.Lt: ("<", False),
-    ast.LtE: ("<=", False),
-    ast.Gt: ("<", True),
-    ast.GtE: ("<=", True),
-}
 FUNCTIONS = tuple(op for op in ARITY if op.isidentifier() and op != "neg")
 STRENGTH = {"<": 1, "<=": 1, "+": 2, "-": 2, "*": 3, "/": 3, "neg": 4}
 LINE = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)(.*)")
@@ -46,86 +28,65 @@ SETTINGS = ("placement", "gate")
 
 def read_formula(text: str, part: str, line: int = 1) -> Node:
     """The expression of a part. Raises ConfigError or UnknownNameError, with line, column and a remedy."""
-    if len(text) > LONGEST:
-        raise ConfigError(f"line {line}: the {part} has {len(text)} characters; at most {LONGEST} are read")
-    source = text.strip()
     indent = len(text) - len(text.lstrip())
     try:
-        tree = ast.parse(source, mode="eval")
+        if len(text) > LONGEST:
+            raise ValueError
+        node = _read(ast.parse(text.strip(), mode="eval").body, part, f"line {line}, column", indent + 1)
+        check_size([Formula(node)], f"line {line}: the {part}")
     except SyntaxError as error:
-        at = (error.offset or 1) + indent
         raise ConfigError(
-            f"line {line}, column {at}: the {part} cannot be read ({error.msg}); write e.g. -time_left - 3 * bytes"
+            f"line {line}, column {(error.offset or 1) + indent}: the {part} cannot be read ({error.msg}); write e.g. "
+            "-time_left - 3 * bytes"
         ) from None
     except (ValueError, RecursionError, MemoryError):
-        raise ConfigError(f"line {line}: the {part} cannot be read; is it one plain formula?") from None
-    node = _Reader(part, line, indent).read(tree.body)
-    check_size([Formula(node)], f"line {line}: the {part}")
+        raise ConfigError(
+            f"line {line}: the {part} has {len(text)} characters and cannot be read; write one plain formula, of at "
+            f"most {LONGEST}"
+        ) from None
     return node
 
 
-class _Reader:
-    """Python's tree -> ours; what is not on the list is refused."""
+def _read(node: ast.expr, part: str, place: str, first: int) -> Node:
+    """Python's tree -> ours; what is not on the list is refused. ``first``: column of the text."""
+    where = f"{place} {node.col_offset + first}"
 
-    def __init__(self, part: str, line: int, indent: int) -> None:
-        self.part, self.line, self.indent = part, line, indent
-        self.known = {NAMES[f] for f in MAY_ASK[part]}
-        self.count = 0
+    def read(*parts: ast.expr) -> tuple[Node, ...]:
+        return tuple(_read(each, part, place, first) for each in parts)
 
-    def where(self, node: ast.expr) -> str:
-        return f"line {self.line}, column {node.col_offset + self.indent + 1}"
-
-    def wrong(self, node: ast.expr, said: str) -> ConfigError:
-        return ConfigError(f"{self.where(node)}: {said}")
-
-    def read(self, node: ast.expr, depth: int = 1) -> Node:
-        self.count += 1
-        if self.count > 4 * MOST_NODES or depth > 4 * MOST_DEPTH:
-            raise self.wrong(node, f"the {self.part} is too large; at most {MOST_NODES} nodes are allowed")
-        if isinstance(node, ast.Constant):
-            return self._constant(node)
-        if isinstance(node, ast.Name):
-            if node.id not in self.known:
-                raise UnknownNameError(
-                    "feature", node.id, self.known, f" of the {self.part} ({self.where(node)})"
-                )
-            return Node(node.id)
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-            inner = self.read(node.operand, depth + 1)
-            return negated(inner) if isinstance(node.op, ast.USub) else inner
-        if isinstance(node, ast.BinOp) and type(node.op) in BINARY:
-            return Node(
-                BINARY[type(node.op)], (self.read(node.left, depth + 1), self.read(node.right, depth + 1))
+    match node:
+        case ast.Constant(value=bool() | complex() | str() | bytes() | None):
+            raise ConfigError(
+                f"{where}: {node.value!r:.20} is not a number; write one, or the name of a feature"
             )
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARED:
-            op, swapped = COMPARED[type(node.ops[0])]
-            sides = self.read(node.left, depth + 1), self.read(node.comparators[0], depth + 1)
-            return Node(op, sides[::-1] if swapped else sides)
-        if isinstance(node, ast.Call):
-            return self._call(node, depth)
-        raise self.wrong(
-            node, f"this is not allowed in a formula; known are + - * / < <= > >=, {_listed(FUNCTIONS)}"
-        )
-
-    def _constant(self, node: ast.Constant) -> Node:
-        given = node.value
-        if isinstance(given, bool) or not isinstance(given, int | float):
-            raise self.wrong(node, f"{given!r:.20} is not a number; write one, or the name of a feature")
-        if not abs(given) <= GREATEST or not math.isfinite(given):
-            raise self.wrong(node, f"{str(given)[:20]} is out of bounds; constants lie within +-{GREATEST:g}")
-        return number(given)
-
-    def _call(self, node: ast.Call, depth: int) -> Node:
-        name = node.func.id if isinstance(node.func, ast.Name) else ""
-        if name not in FUNCTIONS or node.keywords:
-            raise self.wrong(node, f"only these can be called, by position: {_listed(FUNCTIONS)}")
-        if len(node.args) != ARITY[name]:
-            raise self.wrong(node, f"{name} has {len(node.args)} arguments; it takes {ARITY[name]}")
-        return Node(name, tuple(self.read(each, depth + 1) for each in node.args))
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)
+        case ast.Constant(value=int() | float() as given):
+            if not abs(given) <= GREATEST:
+                raise ConfigError(
+                    f"{where}: the number is out of bounds; constants lie within +-{GREATEST:g}"
+                )
+            return number(given)
+        case ast.Name(id=name):
+            if name not in (known := {NAMES[f] for f in MAY_ASK[part]}):
+                raise UnknownNameError("feature", name, known, f" of the {part} ({where})")
+            return Node(name)
+        case ast.UnaryOp(op=ast.USub()):
+            (inner,) = read(node.operand)
+            return number(-inner.value) if inner.op == NUMBER else Node("neg", (inner,))
+        case ast.UnaryOp(op=ast.UAdd()):
+            return read(node.operand)[0]
+        case ast.BinOp(op=op) if type(op) in BINARY:
+            return Node(BINARY[type(op)], read(node.left, node.right))
+        case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE() as op], comparators=[right]):
+            return Node("<" if isinstance(op, ast.Lt) else "<=", read(left, right))
+        case ast.Compare(left=left, ops=[ast.Gt() | ast.GtE() as op], comparators=[right]):
+            return Node("<" if isinstance(op, ast.Gt) else "<=", read(right, left))
+        case ast.Call(func=ast.Name(id=name), keywords=[]) if name in FUNCTIONS:
+            if len(node.args) != ARITY[name]:
+                raise ConfigError(f"{where}: {name} has {len(node.args)} arguments; it takes {ARITY[name]}")
+            return Node(name, read(*node.args))
+    raise ConfigError(
+        f"{where}: this is not allowed; a formula has + - * / < <= > >=, {', '.join(FUNCTIONS)}"
+    )
 
 
 def write_formula(node: Node) -> str:

@@ -231,13 +231,14 @@ def _start_in_turn(
     running, count, held, nothing_runs = system.demand_bytes_s, 0, 0, idle == lanes
     counters, bandwidth, way = block[at.COUNTERS :], system.bandwidth_bytes_s, int(block[at.WAY])
     standing = lost_work(way, lane_demand, bandwidth, rates)
+    corrects = learned and block[at.RESIDUAL] != at.ORDER_ALONE
     noting = is_noting(system)
     if noting:
         by = 0 if learned else 1 if block[at.RESIDUAL] == 0.0 else 2 if system.memory[ALARMED] == 1.0 else 3
         waiting = who_waits(ready, jobs, score, tier, system, block[at.BASE : at.PAIR_AT], by)
     while idle > 0 and held < TRIED:
         i, value = next_job(ready, tier, score, open_), block[at.GATE] - running / bandwidth
-        if i >= 0 and not learned and not nothing_runs and running > block[at.GATE] * bandwidth:
+        if i >= 0 and not corrects and not nothing_runs and running > block[at.GATE] * bandwidth:
             counters[at.HOLDS] += 1.0
             if noting:
                 note_hold(waiting, count, i, value, running / bandwidth, overall[:0], overall[:0])
@@ -247,13 +248,13 @@ def _start_in_turn(
         open_[i] = False
         s = place_job(
             ready[i], latency_s[i], demand[i], jobs[i], overall, free_s, running, layer_s, accelerators, system,
-            block, learned, finish_s, seen, y,
+            block, corrects, finish_s, seen, y,
         )  # fmt: skip
         if noting:
             waiting.fate[i], waiting.wanted[i] = KEPT, s
         if s < 0 or free_s[s] > 0.0:
             continue
-        if learned:
+        if corrects:
             describe_share(way, lane_demand, standing, demand[i, s], bandwidth, rates, v)
             value = margin[i] + start_margin(running, bandwidth, jobs[i], y, v, overall, block)
             if not value >= 0.0 and not nothing_runs:
@@ -306,14 +307,14 @@ def decide_in_tiers(
     logs, promises = block[at.LOGS] == 1.0, block[at.PROMISES] == 1.0
     layer_s = observe(ready, accelerators, system, jobs, overall, logs, promises)
     scene = Scene(ready, latency_s, demand, accelerators, system, block, jobs, overall, layer_s)
-    learned = block[at.RESIDUAL] == 1.0 and not is_strange(jobs, block, system)
+    learned = block[at.RESIDUAL] > 0.0 and not is_strange(jobs, block, system)
     if block[at.COLLECT] == 1.0:
         note_ranges(jobs, block)
     if not score_all(jobs, overall, block, learned, score, margin):
         counters[at.INVALID] += 1.0
         learned = False
         score_all(jobs, overall, block, learned, score, margin)
-    counters[at.FALLBACK] += 0.0 if learned else block[at.RESIDUAL]
+    counters[at.FALLBACK] += 0.0 if learned else min(block[at.RESIDUAL], 1.0)
     count = _start_in_turn(scene, learned, tier, score, margin, answer)
     remember(ready, system, count)
     system.bandwidth_bytes_s = bandwidth

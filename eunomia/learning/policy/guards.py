@@ -39,6 +39,8 @@ def _outside(jobs: Floats, block: Floats) -> float:
 def is_strange(jobs: Floats, block: Floats, system: Record) -> bool:
     """Whether the alarm is on, after this decision point has been taken into account."""
     memory = system.memory
+    if block[at.JUDGED] == 0.0:
+        return False  # no range is known
     strange = 1.0 if _outside(jobs, block) > SHARE else 0.0
     memory[AVERAGE] += RATE * (strange - memory[AVERAGE])
     if memory[ALARMED] == 0.0 and memory[AVERAGE] > block[at.ALARM]:

@@ -44,6 +44,7 @@ INPUTS = len(JOB) + len(GLOBAL)
 # Head of the block.
 (KIND, UNITS, PLACE, GATE, RESIDUAL, STARVE, COLLECT, ALARM, WAY, APART, JUDGED, LOGS, PROMISES) = range(13)
 HEAD = 13
+ORDER_ALONE = 2.0  # RESIDUAL where the order alone is learned: place and gate are those of the heuristic
 MARGIN = 0.25  # by which training ranges are widened for the alarm, of their width
 # What the compiled policy counts, from COUNTERS on.
 _COUNTED = "decisions starts holds forced invalid strange alarms promoted unshared fallback"
@@ -143,7 +144,7 @@ class Weights:
         block[ALARM] = alarm
         judged = self.judged
         judged[list(also)] = True
-        block[JUDGED] = max(1.0, float(np.sum(judged & np.isfinite(self.high))))
+        block[JUDGED] = float(np.sum(judged & np.isfinite(self.high)))
         block[LOGS], block[PROMISES] = judged[list(LOGARITHMS)].any(), judged[list(PROMISED)].any()
         low, high = np.where(judged, self.low, -np.inf), np.where(judged, self.high, np.inf)
         room = MARGIN * (high - low)

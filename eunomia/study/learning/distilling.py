@@ -111,10 +111,15 @@ def _episodes_from(checkpoint: Checkpoint, on: Path | None) -> TrainingConfig:
             f"checkpoint '{checkpoint.name}' names no training file that is here; give --on TRAINING.toml, or a "
             "scenario, for the episodes to learn from"
         )
+    return training_of(path, checkpoint.name)
+
+
+def training_of(path: Path, name: str | None = None) -> TrainingConfig:
+    """A training file's settings, or those of training on one scenario. Raises ConfigError."""
     if "scenarios" in read_table(path):
         return load_training(path)
-    load_scenario(path)  # complains in its own words
-    data = {"name": checkpoint.name, "scenarios": [str(path.resolve())]}
+    scenario = load_scenario(path)  # complains in its own words
+    data = {"name": name or scenario.name, "scenarios": [str(path.resolve())]}
     return TrainingConfig.model_validate(data, context={"folder": path.parent})
 
 

@@ -145,10 +145,10 @@ def evaluate(
     checked = SCENARIOS.checked(scenario, overrides)
     count = checked.compare.seeds if seeds is None else seeds
     learned, numbers = load_policy(policy), seeds_from(checked.seed, count)
-    table = {learned.name: _measure(learned, checked, numbers)}
+    table = {learned.name: measure_policy(learned, checked, numbers)}
     counts = dict(COUNTS.of(learned))  # policies in Python have no guards of their own
     for rival in against or checked.compare.policies:
-        table.setdefault(policy_name(rival), _measure(resolve_policy(rival), checked, numbers))
+        table.setdefault(policy_name(rival), measure_policy(resolve_policy(rival), checked, numbers))
     ours, our_met = table[learned.name][:2]
     lines = []
     for name, (hits, met, short, worst) in table.items():
@@ -160,7 +160,7 @@ def evaluate(
     return Evaluation(learned.name, count, tuple(lines), counts)
 
 
-def _measure(policy: PolicyLike, scenario: Scenario, seeds: Sequence[int]) -> Floats:
+def measure_policy(policy: PolicyLike, scenario: Scenario, seeds: Sequence[int]) -> Floats:
     """(4, seeds): hit rate, SLO attainment, mean and worst shortfall; nan where nothing is promised."""
     rows = []
     for seed in seeds:

@@ -6,7 +6,7 @@ import numpy as np
 
 from eunomia.learning.distill.inputs import MAY_ASK, NAMES, PARTS
 from eunomia.learning.distill.rules import RuleSet
-from eunomia.learning.evolve.expression import ARITY, Formula, Node, negated, number
+from eunomia.learning.evolve.expression import ARITY, NUMBER, Formula, Node, number
 
 OPERATORS = tuple(ARITY)
 
@@ -24,7 +24,9 @@ def random_node(rng: np.random.Generator, part: str, size: int) -> Node:
         each = rest - left + 1 if left == 1 else int(rng.integers(1, rest - left + 2))
         parts.append(random_node(rng, part, each))
         rest -= parts[-1].nodes
-    return negated(parts[0]) if op == "neg" else Node(op, tuple(parts))
+    if op == "neg" and parts[0].op == NUMBER:
+        return number(-parts[0].value)
+    return Node(op, tuple(parts))
 
 
 def random_formulas(seed: int, place: str = "eft", sizes: tuple[int, int, int] = (20, 8, 8)) -> RuleSet:

@@ -20,7 +20,8 @@ from eunomia.learning.distill.plain import decide
 from eunomia.learning.distill.policy import RulePolicy
 from eunomia.learning.distill.text import from_text
 from eunomia.learning.evolve.rule import read_rule, write_rule
-from eunomia.learning.policy.bases import ORDERS
+from eunomia.learning.policy.bases import ORDERS, base_weights
+from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.study.inference.policy import resolve_policy
 from tests.inference.agreement import compare_decisions, compare_outcomes, compare_subjobs
 from tests.inference.strategies import Case, cases
@@ -76,14 +77,15 @@ def test_the_plain_form_starts_the_same(seed: int, place: str) -> None:
 
 
 @pytest.mark.parametrize("order", ["edf", "sjf", "llf", "edf_bytes"])
-@pytest.mark.parametrize("suffix", ["eft+g0.9", "eft+g0.75", "g1"])
+@pytest.mark.parametrize("suffix", ["eft+g0.9", "eft_ca+g0.75", "g1"])
 def test_a_known_rule_written_as_a_formula_decides_as_it_does(order: str, suffix: str) -> None:
     place, _, gate = suffix.rpartition("+g") if "+" in suffix else ("any_idle", "", "1")
     terms = " + ".join(f"{weight:g} * {name}" for name, weight in ORDERS[order].items())
     rules = read_rule(f"order = {terms}\nplacement = {place}\ngate = {gate}")
     e = episode(3)
     ours = simulate_problem(e.problem, RulePolicy(rules), e.options).results["finish_s"]
-    theirs = simulate_problem(e.problem, f"{order}+f+{suffix}", e.options).results["finish_s"]
+    base = LearnedPolicy(base_weights(f"{order}+f+{place}+g{gate}"))
+    theirs = simulate_problem(e.problem, base, e.options).results["finish_s"]
     assert np.array_equal(ours, theirs, equal_nan=True)
 
 

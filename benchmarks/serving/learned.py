@@ -222,6 +222,6 @@ def measure(options: Options) -> Iterator[Table]:
         rate, waited = (np.median([run[what] for run in runs.values()]) for what in ("per_s", "waited"))
         notes.append(
             f"Targets: {asked}. {rate:.0f} requests/s (median). The devices' processes waited {waited:.1%} of the "
-            "time for a core (median): other work on the machine took none from them."
+            "time for a core (median; all together)."
         )
         yield table(setting, "load; policy; promises kept|.1%; hits|.1%; hit rate of each pair", rows, notes)

@@ -41,6 +41,7 @@ BENCHMARKS: dict[str, str] = {  # name -> module
     "evolve": "inference.evolve",
     "deferrable": "inference.deferrable",
     "placement": "inference.placement",
+    "bracket": "inference.bracket",
     "serving-conformance": "serving.conformance",
     "serving-cost": "serving.cost",
     "serving-isolation": "serving.isolation",

@@ -26,7 +26,13 @@ from tests.inference.strategies import Case, cases, greedy_rules
 from tests.metrics.tiny import Tiny, by_cp_sat, exhaustive, tiny
 
 inf = math.inf
-TIGHTNESS = [{}, {"segments": 3}, {"merge": 0.2}, {"count_bytes": "least"}, {"intervals": 5}]
+LOOSER = [{"segments": 3}, {"merge": 0.2}, {"count_bytes": "least"}, {"intervals": 5}]
+TIGHTNESS = [
+    {},
+    {"tight": False},
+    *LOOSER,
+    *({**one, "tight": tight} for one in LOOSER for tight in (False, True)),
+]
 
 
 def known(case: Case) -> Case:

@@ -38,6 +38,7 @@ class Settings:
     price_of: int = 0
     margin: float = 0.0
     futures: int = 0
+    foresee: bool = False
     singles: bool = True
     refuse: bool = False
     charged: bool = False

@@ -1,11 +1,11 @@
-"""Sampled arrivals: what a scheduler may expect from the rates that it has seen."""
+"""Sampled arrivals: what a scheduler may expect from the rates that it has seen; or, for searches, the true ones."""
 
 from __future__ import annotations
 
 import math
 
 from eunomia.inference.kernel.jit import jitted
-from eunomia.inference.kernel.memory import job_at, system_of
+from eunomia.inference.kernel.memory import Kernel, job_at, system_of
 from eunomia.inference.kernel.noise import uniform
 from eunomia.inference.lookahead.memory import Workspace, live_of, pair_state_at, snapshot_of
 
@@ -31,6 +31,9 @@ def draw_futures(ws: Workspace) -> None:
     seed = system_of(k).seed
     ws.drawn += 1
     ws.future_count = 0
+    if ws.foresee == 1:
+        ws.future_count = _foresee(ws, k)
+        return
     if ws.seen_open == 0 or now_s <= 0.0:
         return
     gap_s = now_s / ws.seen_open
@@ -54,3 +57,18 @@ def draw_futures(ws: Workspace) -> None:
         for rest in range(count, ws.future_capacity):
             job_at(k, base + rest).arrival_s = math.inf
     ws.future_count = longest
+
+
+@jitted
+def _foresee(ws: Workspace, k: Kernel) -> int:
+    """The arrivals to come until the horizon, as they will be."""
+    live, count = live_of(ws), 0
+    while count < ws.future_capacity and live.next_open + count < live.num_open:
+        coming = job_at(live, live.next_open + count)
+        if coming.arrival_s > ws.until_s:
+            break
+        job = job_at(k, ws.num_requests + count)
+        job.pair, job.arrival_s = coming.pair, coming.arrival_s
+        job.relative_deadline_s = coming.relative_deadline_s
+        count += 1
+    return count

@@ -146,6 +146,7 @@ WORKSPACE = np.dtype(
         ("num_pairs", "i8"),
         ("most_known", "i8"),  # a snapshot that holds so many requests takes in only those that run
         ("futures", "i8"),  # sampled futures per deliberation
+        ("foresee", "i8"),  # 1 = the one future is the true one
         ("future_capacity", "i8"),  # arrivals per future
         ("singles", "i8"),  # single candidates are tried
         ("objective", "i8"),

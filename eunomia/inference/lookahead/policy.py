@@ -127,6 +127,9 @@ class Choices:
     price_of: str = "largest"  # that request: the ``largest``, a ``mean`` one, or as ``learned`` (price.py)
     margin: float = 0.3  # hits by which a change must be better
     futures: int = 0  # sampled futures per rollout; 0 = known requests alone
+    foresee: bool = (
+        False  # the true arrivals in place of sampled ones: no scheduler, but a search may know them
+    )
     singles: bool = True  # move single requests
     refuse: bool = False  # hopeless requests wait until no other can be on time
     charge: bool = (
@@ -155,7 +158,8 @@ class Choices:
             price=self.price,
             price_of=PRICED.index(self.price_of),
             margin=self.margin * unit,
-            futures=self.futures,
+            futures=1 if self.foresee else self.futures,
+            foresee=self.foresee,
             singles=self.singles,
             refuse=self.refuse,
             charged=self.charge,

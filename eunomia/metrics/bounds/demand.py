@@ -30,6 +30,10 @@ class ModelDemand:
     segment: Ints  # (groups,)
     head_s: Floats  # (segments,)
     tail_s: Floats  # (segments,)
+    least_bytes_s: (
+        Floats  # (segments, types) a layer of the segment moves at least so much per second of its work
+    )
+    most_bytes_s: Floats  # (segments, types) and at most so much
     path_s: float  # critical path, every layer on its fastest type
     width: int  # layers of one request that can run at the same time, at most
 
@@ -41,18 +45,23 @@ def model_demand(
 
     ``merge`` puts layers into one group whose duration (and, when ``typed``, byte) ratios between types
     differ by at most about that share; the group then counts for the least that its layers allow, so a
-    bound stays valid and gets looser. 0 merges proportional rows only, which loses nothing.
+    bound stays valid and gets looser. 0 merges proportional rows only, which loses nothing. ``segments`` = 0
+    gives every layer a segment, so a group, of its own.
     """
     best_s = work_s.min(axis=1)
     head, tail = _heads(model, best_s), _tails(model, best_s)
     path_s = float((head + best_s + tail).max())
     middle = (head + best_s / 2.0) / path_s if path_s > 0.0 else np.zeros(len(best_s))
     segment = np.minimum((segments * middle).astype(np.int64), segments - 1)
+    if segments == 0:
+        segment = np.arange(len(best_s))
     used, segment = np.unique(segment, return_inverse=True)
     least = np.broadcast_to(
         dram_bytes.min(axis=1, where=np.isfinite(work_s), initial=np.inf)[:, None], work_s.shape
     )
     work, volume, place = [], [], []
+    types = work_s.shape[1]
+    low, high = np.full((len(used), types), np.inf), np.zeros((len(used), types))
     for k in range(len(used)):
         mine = np.flatnonzero(segment == k)
         for rows in _alike(work_s[mine], dram_bytes[mine] if count_bytes == "typed" else None, merge):
@@ -60,21 +69,31 @@ def model_demand(
             pattern, factor = _floor_pattern(
                 work_s[layers], dram_bytes[layers] if count_bytes == "typed" else None
             )
-            types = work_s.shape[1]
+            bytes_ = factor[:, None] * pattern[types:] if count_bytes == "typed" else least[layers]
             work.append(pattern[:types] * factor.sum())
-            volume.append(
-                pattern[types:] * factor.sum() if count_bytes == "typed" else least[layers].sum(axis=0)
-            )
+            volume.append(bytes_.sum(axis=0))
             place.append(k)
+            rate = _rates(factor[:, None] * pattern[:types], bytes_)
+            low[k] = np.fmin(low[k], rate.min(axis=0))
+            high[k] = np.fmax(high[k], np.where(np.isfinite(work[-1]), rate.max(axis=0), 0.0))
     return ModelDemand(
         np.array(work),
         np.array(volume),
         np.array(place, np.int64),
         np.array([head[segment == k].min() for k in range(len(used))]),
         np.array([tail[segment == k].min() for k in range(len(used))]),
+        np.where(np.isfinite(low), low, 0.0),
+        high,
         path_s,
         _chains(model),
     )
+
+
+def _rates(work_s: Floats, dram_bytes: Floats) -> Floats:
+    """(layers, types) bytes per second of isolated work; 0 where nothing is done, inf where nothing can be."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = np.where(work_s > 0.0, dram_bytes / work_s, 0.0)
+    return np.where(np.isfinite(work_s), rate, np.inf)
 
 
 def least_costs(table: CostTable, columns: Ints, tolerance_s: float) -> tuple[Floats, Floats]:

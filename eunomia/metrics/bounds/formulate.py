@@ -50,8 +50,31 @@ def cut(instance: Instance, intervals: int | None) -> Floats:
     return cut_points(instance.start_s, instance.end_s, intervals)
 
 
-def formulate(instance: Instance, points_s: Floats, gain: Floats | float) -> tuple[Builder, Ints]:
-    """The program without extra objectives; returns the builder and the columns of y.
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """Columns f[r, q, t], one row each: whose, of which part's segment, on which type."""
+
+    column: Ints
+    request: Ints
+    segment: Ints
+    kind: Ints
+    work_s: Floats
+    dram_bytes: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Formulated:
+    """A program that can be added to: the columns of y and f, and its unit of time."""
+
+    build: Builder
+    y: Ints
+    parts: Parts
+    share: Shares
+    unit_s: float
+
+
+def formulate(instance: Instance, points_s: Floats, gain: Floats | float, tied: bool = False) -> Formulated:
+    """The program without extra objectives. ``tied``: bytes move while their layer runs.
 
     The unit of time is the models' mean critical path, that of bytes what B moves in that time. So
     coefficients are near 1.
@@ -63,23 +86,13 @@ def formulate(instance: Instance, points_s: Floats, gain: Floats | float) -> tup
     part, interval, length_s = overlaps(parts.start_s, parts.end_s, points_s)
     length, limited = length_s / unit_s, math.isfinite(instance.bandwidth_bytes_s)
     share = _shares(build, instance, y)
-    _work(build, instance, parts, y, share, unit_s, (part, interval, length), points_s)
+    work = _work(build, instance, parts, y, share, unit_s, (part, interval, length), points_s)
     if limited:
         volume = instance.bandwidth_bytes_s * unit_s
-        _bytes(build, parts, share, volume, (part, interval, length), np.diff(points_s) / unit_s)
-    return build, y
-
-
-@dataclass(frozen=True, eq=False)
-class Shares:
-    """Columns f[r, q, t], one row each: whose, of which part's segment, on which type."""
-
-    column: Ints
-    request: Ints
-    segment: Ints
-    kind: Ints
-    work_s: Floats
-    dram_bytes: Floats
+        moved = _bytes(build, parts, share, volume, (part, interval, length), np.diff(points_s) / unit_s)
+        if tied:
+            _tie(build, instance, parts.request[part], parts.segment[part], work, moved)
+    return Formulated(build, y, parts, share, unit_s)
 
 
 def _shares(build: Builder, instance: Instance, y: Ints) -> Shares:
@@ -113,7 +126,7 @@ def _work(
     unit_s: float,
     overlap: tuple[Ints, Ints, Floats],
     points_s: Floats,
-) -> None:
+) -> Ints:
     """W[r, k, t, i]: work of a part on a type in an interval.
 
     sum_i W = sum_q T f; sum W <= count_t * length_i; sum_t W <= width * y_r * |window and interval|.
@@ -139,6 +152,7 @@ def _work(
         low = np.maximum(instance.start_s[request], points_s[i])
         reach = width[request] * (np.minimum(instance.end_s[request], points_s[i + 1]) - low) / unit_s
         _at_once(build, y[request], reach, index, column)
+    return column
 
 
 def _at_once(build: Builder, y: Ints, room: Floats, index: Ints, column: Ints) -> None:
@@ -155,7 +169,7 @@ def _bytes(
     unit_bytes: float,
     overlap: tuple[Ints, Ints, Floats],
     lengths: Floats,
-) -> None:
+) -> Ints:
     """b[r, k, i]: sum_i b = bytes of the part; b <= B * |window and interval|; sum b <= B * length_i."""
     part, interval, length = overlap
     column = build.columns(length)
@@ -164,3 +178,17 @@ def _bytes(
     build.put(moved[parts.first[share.request] + share.segment], share.column, share.dram_bytes / unit_bytes)
     held = build.rows(np.full(len(lengths), -np.inf), lengths)
     build.put(held[interval], column, 1.0)
+    return column
+
+
+def _tie(build: Builder, instance: Instance, request: Ints, segment: Ints, work: Ints, moved: Ints) -> None:
+    """Bytes move while their layer runs: sum_t least[t] W[r, k, t, i] <= b[r, k, i] <= sum_t most[t] W[r, k, t, i]."""
+    base = np.cumsum([0, *(len(d.head_s) for d in instance.demands)])[instance.model][request]
+    rows = np.arange(len(moved))
+    for limit, side in (("least_bytes_s", 1.0), ("most_bytes_s", -1.0)):
+        rate = np.concatenate([getattr(d, limit) for d in instance.demands])[base + segment]
+        row = build.rows(np.full(len(rows), -np.inf), np.zeros(len(rows)))
+        build.put(
+            np.repeat(row, rate.shape[1]), work.ravel(), side * rate.ravel() / instance.bandwidth_bytes_s
+        )
+        build.put(row, moved, -side)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,11 +13,16 @@ from eunomia.core.errors import ConfigError
 from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
 from eunomia.metrics.bounds.formulate import cut, formulate
-from eunomia.metrics.bounds.instance import BoundOptions, build_instance
-from eunomia.metrics.bounds.solver import solve
+from eunomia.metrics.bounds.instance import BoundOptions, Instance, build_instance
+from eunomia.metrics.bounds.program import Program
+from eunomia.metrics.bounds.sequence import sequence
+from eunomia.metrics.bounds.solver import Solution, solve
 from eunomia.workload.requests import RequestTable
 
 WHOLE = 1e-9  # a target of 0.3 of 10 requests asks for 3
+TRUSTED = 1e-6  # a solver proves its dual bound to its own tolerance only
+SLACK = 1e-5  # of each row of the integer program, whose coefficients are near 1: ten times the solver's tolerance
+LIMIT_S = 20.0  # of the integer program, where nothing else is said: a weaker bound is one, too
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,8 @@ def hit_bound(
     gain = np.ones(len(requests)) if weight is None else _weights(weight, len(requests))
     total, whole = math.fsum(gain), bool((gain == np.round(gain)).all())
     instance = build_instance(requests, table, platform, options)
+    if instance.small and options.tight is not False:
+        instance = build_instance(requests, table, platform, replace(options, segments=0))
     given = math.fsum(gain[instance.free])
     free, lost = len(instance.free), len(instance.lost)
     if not len(instance.open):
@@ -71,10 +78,8 @@ def hit_bound(
         passed = time.perf_counter() - began
         return Bound(given, share, given, given, "Trivial", 0.0, passed, 0, 0, 0, free, lost)
     points_s = cut(instance, options.intervals)
-    build, _ = formulate(instance, points_s, gain[instance.open])
-    program = build.program()
-    solution = solve(program, options.time_limit_s)
-    proven = given + min(program.proven(solution.multipliers), math.fsum(gain[instance.open]))
+    program, solution, proven = _solved(instance, points_s, gain[instance.open], options)
+    proven += given
     value = float(math.floor(proven)) if whole else proven
     return Bound(
         value,
@@ -90,6 +95,23 @@ def hit_bound(
         free,
         lost,
     )
+
+
+def _solved(
+    instance: Instance, points_s: Floats, gain: Floats, options: BoundOptions
+) -> tuple[Program, Solution, float]:
+    """The linear program; in small cases the integer one, too, unless the linear one promises nothing to it."""
+    layered = instance.small and options.tight is not False
+    made = formulate(instance, points_s, gain, tied=layered or options.tight is True)
+    program = made.build.program()
+    solution = solve(program, options.time_limit_s)
+    proven = min(program.proven(solution.multipliers), math.fsum(gain))
+    if not layered or proven <= 0.0:
+        return program, solution, proven
+    whole = sequence(made.build, instance, made.parts, made.share, made.unit_s)
+    program = made.build.program(np.concatenate([made.y, whole])).loosened(SLACK)
+    solution = solve(program, LIMIT_S if options.time_limit_s is None else options.time_limit_s)
+    return program, solution, min(proven, solution.dual_bound + TRUSTED)
 
 
 def attainment_bound(
@@ -119,7 +141,8 @@ def attainment_bound(
         passed = time.perf_counter() - began
         return Bound(sure, share, sure, sure, "Trivial", 0.0, passed, 0, 0, 0, free, lost)
     points_s = cut(instance, options.intervals)
-    build, y = formulate(instance, points_s, 0.0)
+    formulated = formulate(instance, points_s, 0.0)
+    build, y = formulated.build, formulated.y
     met = build.columns(np.ones(len(asked)), 1.0)
     row = build.rows(np.zeros(len(asked)), np.full(len(asked), np.inf))
     build.put(row, met, -left[asked].astype(np.float64))
@@ -131,7 +154,7 @@ def attainment_bound(
     solution = solve(program, options.time_limit_s)
     relaxed = program.proven(solution.multipliers)
     proven = sure + min(solution.dual_bound, relaxed, float(len(asked)))
-    value = float(math.floor(proven + 1e-6))
+    value = float(math.floor(proven + TRUSTED))
     return Bound(
         value,
         value / pairs,

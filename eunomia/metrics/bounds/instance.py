@@ -14,11 +14,13 @@ from eunomia.hardware.platform import PlatformLike
 from eunomia.hardware.table import CostTable
 from eunomia.metrics.bounds.demand import Bytes, ModelDemand, least_costs, model_demand
 from eunomia.metrics.bounds.windows import CLOCK, GRACE_S
+from eunomia.workload.model import DnnModel
 from eunomia.workload.requests import RequestTable
 
 UNLIMITED = tuple(
     name for name, model in CONTENTION.items() if model.exceeds
 )  # modes that may deliver more than B
+SMALL, LAYERS = 10, 24  # requests and layers in question, up to which a case is small
 
 
 @dataclass(frozen=True)
@@ -27,9 +29,12 @@ class BoundOptions:
 
     ``contention`` and ``bandwidth_bytes_s``: None = the platform's. ``horizon_s``: the run is cut off
     there. ``segments``: layers of a request are cut into so many precedence segments, each with a window
-    of its own; 8 tighten the bound when deadlines are tight. ``merge``: layers alike to this share form
-    one group (0 = proportional ones alone). ``count_bytes``: DRAM bytes by type, or the least over types.
+    of its own; 8 tighten the bound when deadlines are tight; 0 = one per layer. ``merge``: layers alike to
+    this share form one group (0 = proportional ones alone). ``count_bytes``: DRAM bytes by type, or the least
+    over types.
     ``intervals``: None = by size, 0 = all release and deadline points (of every segment), n = equal ones.
+    ``tight``: bytes move while their layer runs, and a small case (SMALL requests, LAYERS layers at most) is
+    cut into layers, whose order on each accelerator counts; None = where the case is small.
     """
 
     contention: str | None = None
@@ -39,6 +44,7 @@ class BoundOptions:
     merge: float = 0.0
     count_bytes: Bytes = "typed"
     intervals: int | None = None
+    tight: bool | None = None
     time_limit_s: float | None = None
 
     def __post_init__(self) -> None:
@@ -46,8 +52,10 @@ class BoundOptions:
             raise UnknownNameError("contention mode", self.contention, CONTENTION)
         if self.count_bytes not in ("typed", "least"):
             raise UnknownNameError("way to count bytes", self.count_bytes, ("typed", "least"))
-        if self.segments < 1:
-            raise ConfigError(f"segments is {self.segments}; it must be at least 1")
+        if self.segments < 0:
+            raise ConfigError(
+                f"segments is {self.segments}; it must be at least 1, or 0 for a segment per layer"
+            )
         if not 0.0 <= self.merge <= 1.0:
             raise ConfigError(f"merge is {self.merge}; it must lie in 0..1")
         for name in ("bandwidth_bytes_s", "horizon_s", "time_limit_s"):
@@ -71,8 +79,15 @@ class Instance:
     end_s: Floats  # (open,)
     model: Ints  # (open,) index into demands
     demands: tuple[ModelDemand, ...]
+    models: tuple[DnnModel, ...]
     count: Floats  # (types,) accelerators
     bandwidth_bytes_s: float  # inf = no limit applies
+
+    @property
+    def small(self) -> bool:
+        """Whether an integer program over the order of its layers is within reach."""
+        layers = np.array([len(model.layers) for model in self.models], np.int64)[self.model]
+        return len(self.open) <= SMALL and int(layers.sum()) <= LAYERS
 
 
 def build_instance(
@@ -103,6 +118,7 @@ def build_instance(
         end_s[rows],
         model[rows],
         demands,
+        table.models,
         count,
         math.inf if contention in UNLIMITED else float(bandwidth),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -50,6 +50,10 @@ class Program:
         reach = np.maximum(np.abs(self.low), np.abs(self.high))
         margin = ROUNDING * (math.fsum(absolute * reach) + math.fsum(np.abs(rows)))
         return math.fsum(columns) + math.fsum(rows) + margin
+
+    def loosened(self, slack: float) -> Program:
+        """Every row may be missed by ``slack``: what is feasible lies inside, whatever the solver's tolerance."""
+        return replace(self, row_low=self.row_low - slack, row_high=self.row_high + slack)
 
     def violation(self, x: Floats) -> float:
         """Largest violation of a row or a column bound at ``x``."""

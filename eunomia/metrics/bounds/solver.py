@@ -13,7 +13,8 @@ from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError, EunomiaError
 from eunomia.metrics.bounds.program import Program
 
-DONE = ("Optimal", "Time limit reached")
+DONE = ("Optimal", "Time limit reached", "Solution limit reached", "Iteration limit reached")
+NODES = 3_000  # of a branch and bound, at most: the same on every machine
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +87,8 @@ def _load(program: Program, time_limit_s: float | None) -> Any:
     settings: dict[str, str | int | float] = {"output_flag": False, "threads": 1, "random_seed": 0}
     if not len(program.integral):
         settings |= {"solver": "simplex", "simplex_strategy": 1}  # dual
+    else:
+        settings |= {"mip_max_nodes": NODES}
     if time_limit_s is not None:
         settings["time_limit"] = float(time_limit_s)
     for name, value in settings.items():

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eunomia.core.errors import ConfigError
@@ -232,9 +232,36 @@ def test_what_nobody_can_know_is_refused() -> None:
         search_schedule(closed, case.table, case.platform)
 
 
+def opened(case: Case) -> Case:
+    """The case without its closed-loop requests."""
+    r = case.requests
+    rows = np.flatnonzero(r.after < 0)
+    kept = RequestTable(r.agreements, r.pair[rows], r.arrival_s[rows], r.relative_deadline_s[rows])
+    return replace(case, requests=kept)
+
+
 @settings(max_examples=15, deadline=None)
-@given(cases(periodic=False).map(known))
+@given(cases(periodic=False).map(known).map(opened))
 def test_search_and_bound_bracket_any_open_problem(case: Case) -> None:
-    assume((case.requests.after < 0).all())
     both = bracket(case.requests, case.table, case.platform, case.options, SearchOptions(evaluations=80))
     assert both.found.rule_hits <= both.found.hits <= both.bound.value
+
+
+@settings(max_examples=30, deadline=None)
+@given(tinies(("none", "proportional", "max_min")), st.sampled_from(["drop", "last", "run"]))
+def test_the_search_reaches_the_optimum_of_tiny_cases(case: Tiny, late: str) -> None:
+    parts = case.request_table, case.table, case.platform
+    options = EngineOptions(late=late)  # type: ignore[arg-type]
+    found = search_schedule(*parts, options, SearchOptions(evaluations=200))
+    assert found.hits == exhaustive(case)
+    if len(found.requests):
+        again = simulate(found.requests, case.table, case.platform, found.policy, found.options)
+        assert again.tables["requests"]["outcome"].to_pylist().count("hit") == found.hits
+
+
+def test_an_exact_search_that_runs_out_of_states_leaves_the_rest_to_the_others() -> None:
+    case = tiny([[[3.0]], [[1.0]]], [(0, 0.0, 3.0), (1, 0.0, 3.5), (1, 0.0, 3.6)], [0])
+    parts = case.request_table, case.table, case.platform
+    for states in (0, 1):
+        found = search_schedule(*parts, None, SearchOptions(evaluations=100, states=states))
+        assert found.rule_hits <= found.hits <= 2

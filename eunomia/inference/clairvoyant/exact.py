@@ -146,6 +146,8 @@ class Exact:
             left_s = job.left_s - rate * wait_s
             if left_s <= 1e-12 * max(1.0, at.now_s + wait_s):
                 done[job.request] |= 1 << job.layer
+                if at.now_s + wait_s > self.deadline_s[job.request]:
+                    return None
             else:
                 running.append(job._replace(left_s=left_s))
         return self._go(State(at.now_s + wait_s, at.begun, tuple(done), tuple(running)))
@@ -179,10 +181,8 @@ class Exact:
 
     def _work_s(self, r: int, done: int) -> float:
         """Isolated work left of a request, every layer on its fastest type."""
-        return sum(
-            self.best_s[self.base[r] + layer]
-            for layer in range(len(self.needs[r])) if not done >> layer & 1
-        )  # fmt: skip
+        open_ = (layer for layer in range(len(self.needs[r])) if not done >> layer & 1)
+        return float(sum(self.best_s[self.base[r] + layer] for layer in open_))
 
     def _demand(self, at: State, r: int, layer: int, kind: int) -> Demand:
         """What a layer that starts now asks of the memory."""

@@ -1,8 +1,8 @@
 """The best schedule of a tiny case, by trying every start at every event: depth first, with what rules a branch out.
 
 Layers start at arrivals and ends, as the engine decides. A set of one request more than the best known must be on time
-as a whole; sets of least work first. A branch ends where a request's critical path no longer fits, or where the work
-due by a deadline exceeds what all accelerators can do until then. The search ends when no set of that size is left, or
+as a whole; sets of least work first. A branch ends where a request's critical path no longer fits. It also ends where
+the work due by a deadline exceeds what all accelerators can do until then. The search ends when no set of that size is left, or
 its number of states is spent.
 """
 

@@ -33,8 +33,8 @@ class BoundOptions:
     this share form one group (0 = proportional ones alone). ``count_bytes``: DRAM bytes by type, or the least
     over types.
     ``intervals``: None = by size, 0 = all release and deadline points (of every segment), n = equal ones.
-    ``tight``: bytes move while their layer runs, and a small case (SMALL requests, LAYERS layers at most) is
-    cut into layers, whose order on each accelerator counts; None = where the case is small.
+    ``tight``: bytes move while their layer runs; None = where the case is small. A small case (SMALL requests,
+    LAYERS layers at most) is cut into layers, whose order on each accelerator counts.
     """
 
     contention: str | None = None

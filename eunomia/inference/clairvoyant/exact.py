@@ -2,8 +2,8 @@
 
 Layers start at arrivals and ends, as the engine decides. A set of one request more than the best known must be on time
 as a whole; sets of least work first. A branch ends where a request's critical path no longer fits. It also ends where
-the work due by a deadline exceeds what all accelerators can do until then. The search ends when no set of that size is left, or
-its number of states is spent.
+the work due by a deadline exceeds what all accelerators can do until then. The search ends when no set of that size
+is left, or its number of states is spent.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 CEILINGS = {
     "lines of learning": 8_580,
-    "lines of benchmarks and studies": 7_414,
+    "lines of benchmarks and studies": 7_500,
     "functions with more than 8 parameters, not compiled": 0,
     "functions with 8 or more parameters, compiled ones too": 51,
     "uses of Any": 267,

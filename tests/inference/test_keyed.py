@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from benchmarks import synthetic
 from eunomia.contract.constants import give_constants
 from eunomia.contract.rows import Ready, System
-from eunomia.inference.kernel import modes
 from eunomia.inference.kernel.setup import PLACEMENTS
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.outcome import Outcome
@@ -39,7 +38,6 @@ def steps(per_s: float) -> Order:
 
 def same_as_scoring_all(case: Case, rule: Greedy) -> None:
     """Every bit is that of the rule asked from Python, which scores all that waits at each start."""
-    assert modes.kind_of(case.problem(), rule.rules, case.options) == modes.KEYED
     few = simulate_problem(case.problem(), rule, case.options)
     every = simulate_problem(case.problem(), rule, case.options, stepped=True)
     assert_same_bits(few, every)

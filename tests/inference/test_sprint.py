@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from benchmarks import synthetic
 from eunomia.inference import reference
-from eunomia.inference.kernel import modes
+from eunomia.inference.kernel import modes, setup
 from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.inference.outcome import Outcome
 from eunomia.inference.policies.greedy import Greedy
@@ -22,6 +23,14 @@ from eunomia.inference.reference.rules import STATIC
 from eunomia.inference.simulate import simulate_problem
 from tests.inference.agreement import compare_outcomes, compiled
 from tests.inference.strategies import Case, cases
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _however_short() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(setup, "WORTH_A_SPRINT", 0)
+        yield
+
 
 LEAN = EngineOptions(late="run", record="requests")
 

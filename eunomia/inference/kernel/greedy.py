@@ -61,10 +61,11 @@ def place_over_view(
     """The idle accelerator that a placement rule gives sub-job i of the view; -1 = hold."""
     slow = max(1.0, system.demand_bytes_s / system.bandwidth_bytes_s)
     if place == PREF:
-        kind = accelerators[np.argmin(latency_s[i])].type
+        kind, shortest = -1, np.inf
         for s in range(len(accelerators)):
-            if latency_s[i, s] == latency_s[i].min() and accelerators[s].type < kind:
-                kind = accelerators[s].type
+            value = latency_s[i, s]
+            if kind < 0 or value < shortest or (value == shortest and accelerators[s].type < kind):
+                kind, shortest = accelerators[s].type, value
         for s in range(len(accelerators)):
             if accelerators[s].type == kind and accelerators[s].request < 0:
                 return s

@@ -18,9 +18,10 @@ from eunomia.core.compiled import Compiled
 from eunomia.core.errors import ConfigError
 from eunomia.inference.kernel.bounds import refuse_negative_indices
 from eunomia.inference.kernel.machine_code import MachineCode, identity
-from eunomia.inference.kernel.parts import WholeCompiler, part
+from eunomia.inference.kernel.parts import WholeCompiler, part, write_records_once
 
 refuse_negative_indices()
+write_records_once()
 STARTED_S = time.time()  # sources that are younger are not what this process runs
 Function = TypeVar("Function", bound=Callable[..., object])
 P = ParamSpec("P")

@@ -95,40 +95,22 @@ def never_resumed(k: Kernel, answers: int) -> int:
     return FAULT
 
 
-# -- keyed: keys that change with time ---------------------------------------------------------------
-
-
-@jitted
-def into_groups(k: Kernel, key: Key) -> None:
-    """Keep each sub-job where its order is kept."""
-    for i in range(k.num_fresh):
-        enter_group(k, key, fresh_at(k, i).value, system_of(k).now_s)
-    k.num_fresh = 0
-
-
-@jitted
-def decide_by_keys(k: Kernel, key: Key, decide: Callable[..., int], until_s: float) -> int:
-    """The greedy rule, with keys computed at the decision."""
-    if can_decide(k):
-        begin_round(k)
-        keyed_round(k, key, system_of(k).now_s)
-    return GO_ON
-
-
 # -- views: every decision sees all waiting sub-jobs ------------------------------------------------
 
 
 @jitted
 def into_view(k: Kernel, key: Key) -> None:
-    """No key yet: the view is gathered when a decision is due."""
+    """No key yet: the view is gathered when a decision is due. Keys that change have places of their own."""
     for i in range(k.num_fresh):
         node_at(k, fresh_at(k, i).value).key = np.nan
+        if k.mode == DYNAMIC:
+            enter_group(k, key, fresh_at(k, i).value, system_of(k).now_s)
     k.num_fresh = 0
 
 
 @jitted
 def decide_by_view(k: Kernel, key: Key, decide: Callable[..., int], until_s: float) -> int:
-    """A compiled policy, or a stepped one."""
+    """Keys that change, a compiled policy, or a stepped one."""
     if not can_decide(k):
         return GO_ON
     begin_round(k)
@@ -136,6 +118,9 @@ def decide_by_view(k: Kernel, key: Key, decide: Callable[..., int], until_s: flo
         k.shown = show_all(k, system_of(k).now_s)
         k.phase = DECIDING
         return ASK
+    if k.mode == DYNAMIC:
+        keyed_round(k, key, system_of(k).now_s)
+        return GO_ON
     return GO_ON if decide_round(k, decide) else FAULT
 
 
@@ -277,11 +262,10 @@ def take_time(k: Kernel, key: Key) -> None:
 
 # -- compiled loops ---------------------------------------------------------------------------------
 
-HEAPS, SPRINT, KEYED, VIEWS, QUEUES = "heaps", "sprint", "keyed", "views", "queues"
+HEAPS, SPRINT, VIEWS, QUEUES = "heaps", "sprint", "views", "queues"
 _PARTS = {
     HEAPS: (into_heaps, decide_by_heaps, never_resumed, take_time),
     SPRINT: (into_heaps, decide_by_heaps, never_resumed, sprint),
-    KEYED: (into_groups, decide_by_keys, never_resumed, take_time),
     VIEWS: (into_view, decide_by_view, resume_view, take_time),
     QUEUES: (into_queues, decide_by_queues, resume_queues, take_time),
 }
@@ -292,7 +276,7 @@ def kind_of(problem: Problem, rules: Rules, options: EngineOptions) -> str:
     if rules.bind != NO_BIND or options.period_s is not None:
         return QUEUES
     if rules.mode != GREEDY:
-        return KEYED if rules.mode == DYNAMIC else VIEWS
+        return VIEWS
     return SPRINT if may_sprint(problem, rules, options) else HEAPS
 
 

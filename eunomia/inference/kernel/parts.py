@@ -21,8 +21,21 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import InlineOverloads, NativeLowering, NopythonRewrites
+from numba.core.types import Record
 from numba.core.types.misc import unliteral
 from numba.core.untyped_passes import InlineClosureLikes
+
+
+def write_records_once() -> None:
+    """Let numba keep the text of a record type: it writes out all 150 fields of KERNEL at every call of a function."""
+    write, written = Record.__repr__, dict[int, tuple[Any, str]]()
+
+    def kept(record: Any) -> str:
+        if id(record) not in written:
+            written[id(record)] = record, write(record)
+        return written[id(record)][1]
+
+    Record.__repr__ = kept  # type: ignore[method-assign]
 
 
 class PartLibrary(JITCodeLibrary):  # type: ignore[misc]

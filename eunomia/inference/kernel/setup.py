@@ -27,6 +27,7 @@ NO_BASE, BY_DEADLINE, BY_KEY = range(3)
 
 MASKED = 62  # accelerators whose idleness is kept in one word
 INSTANTS_BETWEEN_PAUSES = 1 << 20
+WORTH_A_SPRINT = 100_000  # layers; a shorter run does without, and without the time to compile it
 GRACE_S = 1e-9  # a request that ends this late is still a hit
 
 
@@ -118,6 +119,8 @@ def may_sprint(problem: Problem, rules: Rules, options: EngineOptions) -> bool:
     """Whether an accelerator may go on with the same request without anybody else being concerned (sprint.py)."""
     return (
         rules.mode == GREEDY
+        and int(np.diff(problem.graph.offset)[problem.jobs.model_of[problem.jobs.pair]].sum())
+        >= WORTH_A_SPRINT
         and rules.bind == NO_BIND
         and options.period_s is None
         and rules.place in (ANY_IDLE, FIRST_IDLE)

@@ -24,19 +24,32 @@ import math
 import numpy as np
 
 from eunomia.contract.rows import Ready, Rows
-from eunomia.core.arrays import Flags, Floats
+from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.inference.kernel.greedy import place_over_view
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.setup import EFT
+from eunomia.inference.kernel.sorting import rows_of, sort_rows
 from eunomia.inference.policies.choosing import gated_name, is_shut, precedes, tier, with_gate
 from eunomia.inference.policies.compiled import Compiled
 
 
 @jitted
-def _representatives(ready: Rows[Ready]) -> Flags:
+def _in_sequence(ready: Rows[Ready], value: Floats) -> Ints:
+    """Rows in order of becoming ready. ``value``: scratch of one number a row, as in what follows."""
+    for i in range(len(ready)):
+        value[i] = float(ready[i].sequence)
+    order: Ints = rows_of(len(ready))
+    sort_rows(order, value)
+    return order
+
+
+@jitted
+def _representatives(ready: Rows[Ready], value: Floats) -> Flags:
     """(n,) True for one waiting sub-job per request, the one that became ready last."""
-    order = np.argsort(ready["sequence"], kind="mergesort")
-    order = order[np.argsort(ready["request"][order], kind="mergesort")]
+    order = _in_sequence(ready, value)
+    for i in range(len(ready)):
+        value[i] = float(ready[i].request)
+    sort_rows(order, value)
     chosen = np.zeros(len(ready), np.bool_)
     for n in range(len(order)):
         last = n == len(order) - 1
@@ -45,10 +58,12 @@ def _representatives(ready: Rows[Ready]) -> Flags:
 
 
 @jitted
-def _shorter_work_s(ready: Rows[Ready], counted: Flags) -> Floats:
+def _shorter_work_s(ready: Rows[Ready], counted: Flags, value: Floats) -> Floats:
     """(n,) work of feasible requests with less remaining work than each sub-job."""
-    order = np.argsort(ready["sequence"], kind="mergesort")
-    order = order[np.argsort(ready["work_best_s"][order], kind="mergesort")]
+    order = _in_sequence(ready, value)
+    for i in range(len(ready)):
+        value[i] = ready[i].work_best_s
+    sort_rows(order, value)
     shorter_s = np.zeros(len(ready))
     total_s, below_s = 0.0, 0.0
     for n in range(len(order)):
@@ -62,10 +77,12 @@ def _shorter_work_s(ready: Rows[Ready], counted: Flags) -> Floats:
 
 
 @jitted
-def _mean_layer_s(ready: Rows[Ready], counted: Flags) -> float:
+def _mean_layer_s(ready: Rows[Ready], counted: Flags, value: Floats) -> float:
     """Isolated time per layer, averaged over requests in order of sequence."""
     total_s, requests = 0.0, 0
-    for i in np.argsort(ready["sequence"], kind="mergesort"):
+    order = _in_sequence(ready, value)
+    for n in range(len(order)):
+        i = order[n]
         if counted[i]:
             total_s, requests = total_s + ready[i].iso_best_s / ready[i].layers_total, requests + 1
     return total_s / requests
@@ -84,8 +101,9 @@ def _score(job: Ready, shorter_s: float, mean_s: float, lanes: int, now_s: float
 def _by_pressure(ready, latency_s, demand, energy, accelerators, system, answer, priority):  # type: ignore[no-untyped-def]
     if is_shut(system) or len(ready) == 0:
         return 0
-    counted = _representatives(ready)
-    shorter_s, mean_s = _shorter_work_s(ready, counted), _mean_layer_s(ready, counted)
+    value = np.empty(len(ready))
+    counted = _representatives(ready, value)
+    shorter_s, mean_s = _shorter_work_s(ready, counted, value), _mean_layer_s(ready, counted, value)
     best, best_late, best_key, best_s = -1, 0, 0.0, -1
     for i in range(len(ready)):
         late = tier(ready[i], system)

@@ -100,8 +100,16 @@ def who_waits(
 ) -> Waiting:
     """Who waits at one decision. ``weights``: (2 F,) of the base, then those learned, which count where ``by`` is 0."""
     base, n = weights[: len(weights) // 2], len(ready)
-    weight = base + weights[len(base) :] if by == 0 else base.copy()
-    fate, wanted, rows = np.zeros(n, np.int64), np.full(n, -1), _rows_of(system)
+    weight, fate, wanted, rows = (
+        np.empty(len(base)),
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
+        _rows_of(system),
+    )
+    for f in range(len(base)):
+        weight[f] = base[f] + weights[len(base) + f] if by == 0 else base[f]
+    for i in range(n):
+        fate[i], wanted[i] = LOST, -1
     return Waiting(
         ready, jobs, weight, base, score, tier, fate, wanted, by, rows, system.starts, system.now_s
     )
@@ -204,6 +212,19 @@ def _note_rivals(reason: Record, waiting: Waiting, i: int) -> None:
         for k in range(POINTS):
             reason.rival_feature[r, k] = feature[k]
             reason.rival_weight[r, k], reason.rival_value[r, k] = weight[k], value[k]
+
+
+@jitted
+def in_a_row(a: Floats, b: Floats, c: Floats, chosen: tuple[int, ...], d: Floats) -> Floats:
+    """All of ``a`` and ``b``, the chosen ones of ``c``, all of ``d``: NumPy's concatenate takes seconds to compile."""
+    row, place = np.empty(len(a) + len(b) + len(chosen) + len(d)), len(a) + len(b)
+    for f in range(place):
+        row[f] = a[f] if f < len(a) else b[f - len(a)]
+    for f in range(len(chosen)):
+        row[place + f] = c[chosen[f]]
+    for f in range(len(d)):
+        row[place + len(chosen) + f] = d[f]
+    return row
 
 
 @jitted

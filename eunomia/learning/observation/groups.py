@@ -7,6 +7,7 @@ import numpy as np
 from eunomia.core.arrays import Floats, Ints
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Record
+from eunomia.inference.kernel.sorting import rows_of, sort_rows
 
 # Columns of the table of waiting requests.
 DUE, REMAINING, VOLUME, PATH, ISO, LATE, LAYERS = range(7)
@@ -29,14 +30,13 @@ def before(ready: Record, i: int, j: int) -> bool:
 def by_deadline(ready: Record, order: Ints) -> None:
     """Indices of sub-jobs in the order of ``before``."""
     count = len(ready)
+    for i in range(count):
+        order[i] = i
     if count > 48:  # nearly sorted from here on
         due = np.empty(count)
         for i in range(count):
             due[i] = ready[i].deadline_s
-        order[:] = np.argsort(due)
-    else:
-        for i in range(count):
-            order[i] = i
+        sort_rows(order, due)
     for n in range(1, count):
         i, place = order[n], n
         while place > 0 and before(ready, i, order[place - 1]):
@@ -75,16 +75,10 @@ def sum_ahead(groups: Floats, count: int) -> None:
         if groups[g, LATE] == 0.0:
             work += groups[g, REMAINING]
             data += groups[g, VOLUME]
-    order = np.empty(count, np.int64)
-    if count > 48:
-        order[:] = np.argsort(groups[:count, REMAINING], kind="mergesort")
-    else:
-        for g in range(count):
-            place = g
-            while place > 0 and groups[g, REMAINING] < groups[order[place - 1], REMAINING]:
-                order[place] = order[place - 1]
-                place -= 1
-            order[place] = g
+    order, remaining = rows_of(count), np.empty(count)
+    for g in range(count):
+        remaining[g] = groups[g, REMAINING]
+    sort_rows(order, remaining)
     work, data, first = 0.0, 0.0, 0
     for n in range(count):
         g = order[n]

@@ -21,7 +21,7 @@ from eunomia.core.addresses import block_of
 from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Record
-from eunomia.inference.policies.reasons import KEPT, is_noting, note_hold, note_start, who_waits
+from eunomia.inference.policies.reasons import KEPT, in_a_row, is_noting, note_hold, note_start, who_waits
 from eunomia.inference.policies.sharing import describe_share, lost_work
 from eunomia.learning.observation.compiled import observe
 from eunomia.learning.observation.pairs import Offer, describe_pair, finish_times, switches
@@ -33,7 +33,6 @@ from eunomia.learning.policy.trees import ORDER_TREE, PLACE_TREE, START_TREE, as
 
 TRIED = 16
 N_JOB, N_PAIR, N_GLOBAL, N_SHARE = len(JOB), len(PAIR), len(GLOBAL), len(SHARE)
-ASKED = np.array(START_JOB)
 ANY_IDLE, EFT, EFT_CA = range(len(at.PLACES))
 weights_of = block_of(SYSTEM, 0, np.float64)  # the policy's numbers, as weights.py lays them out
 NOW, STARTED, LEFT, FINISHED = range(4)  # places in system.memory: the last instant that was decided
@@ -224,7 +223,9 @@ def _start_in_turn(
     """The pass over sub-jobs, by tier and score; returns the number of answers."""
     ready, latency_s, demand, accelerators, system, block, jobs, overall, layer_s = scene
     lanes = len(accelerators)
-    open_, y, v = tier < CLOSED, np.zeros(N_PAIR), np.empty(N_SHARE)
+    open_, y, v = np.empty(len(tier), np.bool_), np.zeros(N_PAIR), np.empty(N_SHARE)
+    for i in range(len(tier)):  # whole arrays would take seconds to compile
+        open_[i] = tier[i] < CLOSED
     free_s, lane_demand, finish_s = np.empty(lanes), np.empty(lanes), np.empty(lanes)
     seen, rates = np.zeros(N_PAIR), np.empty(lanes + 1)
     idle = survey_lanes(accelerators, free_s, lane_demand)
@@ -261,10 +262,8 @@ def _start_in_turn(
                 held += 1
                 counters[at.HOLDS] += 1.0
                 if noting:
-                    weights, asked = (
-                        block[at.START_AT : at.LOW],
-                        np.concatenate((y, overall, jobs[i][ASKED], v)),
-                    )
+                    asked = in_a_row(y, overall, jobs[i], START_JOB, v)
+                    weights = block[at.START_AT : at.LOW]
                     note_hold(waiting, count, i, value, running / bandwidth, weights, asked)
                 continue
             if not value >= 0.0:

@@ -83,7 +83,8 @@ def pointer_layer(hidden: Floats, block: Floats, units: int) -> Any:
     _dense(most, units, block, at + 2 * square, units, shared)
     out = np.empty((n, units))
     for i in range(n):
-        out[i] = shared
+        for h in range(units):
+            out[i, h] = shared[h]
         _dense(hidden[i], units, block, at, units, out[i])
         _squash(out[i])
     return out

@@ -8,6 +8,7 @@ rule for hits is chosen alike among plain ones. ``--set mixes=0-59``: those; 100
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -86,6 +87,12 @@ def row(promise: str, late: str, mixes: Sequence[Result]) -> list[Cell]:
     ]  # fmt: skip
 
 
+def family(name: str) -> str:
+    """A policy without its numbers; of a learned one, which: trained for a promise, or with terms set by hand."""
+    learned = re.match(r"eunomia[(-](?:promise=)?([a-z_-]+)", name)
+    return f"learned: {learned[1].replace('-', '_')}" if learned else re.split(r"[(+]", name)[0]
+
+
 def measure(options: Options) -> Iterator[Table]:
     """One row per objective and lateness; then what ran."""
     low, _, high = ("0-1" if options.quick else options.given.get("mixes", "0-99")).partition("-")
@@ -102,6 +109,6 @@ def measure(options: Options) -> Iterator[Table]:
     )  # fmt: skip
     lines: list[list[Cell]] = []
     for promise in PROMISES:
-        families = Counter(mix["ran"][promise].split("(")[0].split("+")[0] for mix in found)
+        families = Counter(family(mix["ran"][promise]) for mix in found)
         lines.append([promise, ", ".join(f"{name} {count}" for name, count in families.most_common())])
     yield table("ran", "objective; what the rehearsals chose, mixes", lines)

@@ -82,7 +82,8 @@ def row(promise: str, late: str, mixes: Sequence[Result]) -> list[Cell]:
     share = float(ours[:, m].mean()) / rest - 1.0 if rest else 0.0
     return [
         promise, late, len(mixes), float(abs(ours[:, m].mean())), abs(rest), interval(gain), share,
-        less(f"rule for {promise}", HITS), less("rule for hits", HITS), less(f"{promise}, unrehearsed", m),
+        less(f"rule for {promise}", HITS), less("rule for hits", HITS),
+        less(f"{promise}, unrehearsed", m), less(f"{promise}, unrehearsed", HITS),
         f"{mixes[worst]['about']}: {gain[worst]:+.1f}",
     ]  # fmt: skip
 
@@ -105,7 +106,7 @@ def measure(options: Options) -> Iterator[Table]:
     yield table(
         "exam", "objective; late; mixes; eunomia, %|.1f; best tenant rule, %|.1f; better by, points|+.2f; share of the "
         "rule's|+.0%; hits less the rule's|+.2f; hits less those of the best rule for hits|+.2f; better than "
-        "unrehearsed by|+.2f; worst mix, points", rows,
+        "unrehearsed by|+.2f; hits less those unrehearsed|+.2f; worst mix, points", rows,
     )  # fmt: skip
     lines: list[list[Cell]] = []
     for promise in PROMISES:

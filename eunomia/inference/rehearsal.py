@@ -62,6 +62,9 @@ EVENTS = 10_000_000  # simulated events of a rehearsal, at most; an event of a r
 ENOUGH = 0.9985  # a worth that leaves nothing to be gained: gaps between arrivals shrink
 FASTER, FASTEST = 0.8, 0.4  # to so much of what they were, and at most
 FAR = 0.04  # behind the best on a first trace: not tried on others
+TICKED = (
+    4_000_000  # looks of a learned policy at a sub-job on an accelerator, in a run of ticks, at most: 0.3 s
+)
 FIRST_SEED = 2**62  # of noise in execution times
 SETUP = 2000  # what a run costs beside its events, in events
 KEPT = 256  # choices that a process remembers
@@ -279,7 +282,8 @@ def _raced(race: Race, budget: int) -> Rehearsed:
     known = [rules[name] for name in top if name in rules] or plain[:1]
     tuned = tuned_from(race, _apart(known), range(SECOND), race.events + budget // 6)
     bases = [rule.name for rule in _apart(known, most=1)]
-    slow = [*race.own, *([] if ticks else _planned(race, bases, race.events + budget // 4))]
+    own = race.own if not ticks or _looks(race, top[0]) <= TICKED else ()
+    slow = [*own, *([] if ticks else _planned(race, bases, race.events + budget // 4))]
     hopes = race.mean(top[0], range(LOOKED)) - FAR
     likely = [name for name in slow if race.mean(name, range(LOOKED)) > hopes]
     finalists = list(dict.fromkeys((*likely, tuned.name, *top[:3])))
@@ -289,6 +293,17 @@ def _raced(race: Race, budget: int) -> Rehearsed:
     decisive = fresh if race.events < budget else fresh[: FINALS[-1][0]]
     scores = {name: race.mean(name, decisive) for name in dict.fromkeys((*last, rule))}
     return Rehearsed(max(scores, key=lambda name: scores[name]), scores, rule, race.events)
+
+
+def _looks(race: Race, rule: str) -> float:
+    """What a policy that decides anew at every tick looks at in a run, as often as a rule lets requests wait.
+
+    Ticks x accelerators x requests in the system: the sum of their times in it, counted in ticks.
+    """
+    results, period_s = race.run(rule, 0)[0].results, race.options.period_s or math.inf
+    left = np.isfinite(results["finish_s"])
+    waited_s = float((results["finish_s"] - results["arrival_s"])[left].sum())
+    return waited_s / period_s * len(race.problem.type_of)
 
 
 def _planned(race: Race, bases: Sequence[str], budget: int) -> list[str]:

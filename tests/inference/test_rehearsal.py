@@ -239,3 +239,20 @@ def test_what_was_chosen_is_recorded_printed_and_told() -> None:
     )
     assert "rehearsed" not in plain.records.manifest["policy"]
     assert not any("rehearsal" in line for line in explain(plain.records, 0).doubts)
+
+
+def test_at_ticks_a_policy_that_would_look_too_often_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = replace(OPTIONS, period_s=1.0)
+    made = problem(options=options)
+    race = Race(made, options, hits, {})
+    waited_s = 0.0
+    for row in simulate_problem(race.trace(0), "edf+f", race.noise(0)).results:
+        if np.isfinite(row["finish_s"]):
+            waited_s += row["finish_s"] - row["arrival_s"]
+    assert rehearsal._looks(race, "edf+f") == pytest.approx(3 * waited_s)
+    own = {"mine": load_policy("fcfs")}
+    for most, tried in ((0, False), (10**9, True)):
+        monkeypatch.setattr(rehearsal, "TICKED", most)
+        asked = Race(made, options, hits, own)
+        rehearsal._raced(asked, 10**6)
+        assert any(name == "mine" for name, _ in asked.found) == tried

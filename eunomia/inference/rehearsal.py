@@ -62,9 +62,7 @@ EVENTS = 10_000_000  # simulated events of a rehearsal, at most; an event of a r
 ENOUGH = 0.9985  # a worth that leaves nothing to be gained: gaps between arrivals shrink
 FASTER, FASTEST = 0.8, 0.4  # to so much of what they were, and at most
 FAR = 0.04  # behind the best on a first trace: not tried on others
-TICKED = (
-    4_000_000  # looks of a learned policy at a sub-job on an accelerator, in a run of ticks, at most: 0.3 s
-)
+TICKED = 1_000_000  # looks of a learned policy, at a sub-job on an accelerator, in a run at ticks: about 1 s
 FIRST_SEED = 2**62  # of noise in execution times
 SETUP = 2000  # what a run costs beside its events, in events
 KEPT = 256  # choices that a process remembers

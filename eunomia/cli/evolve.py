@@ -58,8 +58,9 @@ def evolve(
     if options.judged is not None:
         _judge(options.judged, on, options)
         return
+    from eunomia.config.evolve import settings_of
     from eunomia.study.learning.evolving import evolve as search
-    from eunomia.study.learning.evolving import folder_of, settings_of
+    from eunomia.study.learning.evolving import folder_of
 
     names = ("generations", "population", "episodes", "nodes", "seed")
     settings = settings_of({name: getattr(options, name) for name in names})

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from eunomia.config.complaints import config_error
 from eunomia.config.section import Section, Share
+from eunomia.core.data import Data
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
@@ -23,3 +25,11 @@ class EvolveConfig(Section):
     archive: Annotated[int, Field(ge=1, le=1_000)] = 16  # unlike rules that are kept
     apart: Share = 0.1  # the least share of noted decisions in which two of them differ
     validate_every: Count = 5
+
+
+def settings_of(values: Data) -> EvolveConfig:
+    """Checked settings. Raises ConfigError."""
+    try:
+        return EvolveConfig.model_validate(values)
+    except ValidationError as error:
+        raise config_error(error, values, "evolve") from None

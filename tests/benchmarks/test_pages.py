@@ -38,8 +38,9 @@ def test_every_page_is_made_by_a_benchmark_or_by_a_study() -> None:
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_page_names_command_commit_date_and_machine(name: str) -> None:
-    found = sources((page.RESULTS / f"{name}.md").read_text(encoding="utf-8"))
-    assert found
+    text = (page.RESULTS / f"{name}.md").read_text(encoding="utf-8")
+    found = sources(text)
+    assert found or "*Not measured yet" in text
     for command, commit, date, machine in found:
         words = shlex.split(command.split("`")[1])
         if words[:3] == ["python", "-m", "benchmarks"]:

@@ -1,12 +1,12 @@
 """From scenarios to a rule and back into a run: files, gate, commands, and the evaluator with its bounds."""
 
 import json
-import time
 from pathlib import Path
 
 import pytest
 
 import eunomia
+from eunomia.config.evolve import settings_of
 from eunomia.core.errors import ConfigError, PolicyError, UnknownNameError
 from eunomia.learning.distill.file import load_rules
 from eunomia.learning.distill.policy import RulePolicy
@@ -50,7 +50,7 @@ def test_the_command_searches_goes_on_and_writes_a_rule(
 
 
 def test_a_known_rule_is_kept_where_nothing_beats_it(training: Path, tmp_path: Path) -> None:
-    settings = evolving.settings_of({"generations": 1, "population": 8, "episodes": 1})
+    settings = settings_of({"generations": 1, "population": 8, "episodes": 1})
     found = eunomia.evolve(training, tmp_path / "x", settings)
     if found.kept_heuristic:
         assert not any(found.gains) and found.gain <= found.error
@@ -59,9 +59,9 @@ def test_a_known_rule_is_kept_where_nothing_beats_it(training: Path, tmp_path: P
 
 def test_settings_out_of_bounds_are_one_sentence() -> None:
     with pytest.raises(ConfigError, match="population is 3; it must be at least 8"):
-        evolving.settings_of({"population": 3})
+        settings_of({"population": 3})
     with pytest.raises(ConfigError, match="nodes is 41; it must be at most 40"):
-        evolving.settings_of({"nodes": 41})
+        settings_of({"nodes": 41})
 
 
 def test_the_evaluator_tells_what_runs_tell(
@@ -96,12 +96,11 @@ def test_no_process_starts_for_what_is_no_rule(training: Path, monkeypatch: pyte
 
 
 def test_a_run_is_stopped_at_its_bounds(training: Path) -> None:
-    scenario, began = training.with_name("small.toml"), time.monotonic()
+    scenario = training.with_name("small.toml")
     with pytest.raises(PolicyError, match="stopped after 0.05 s; give more --seconds"):
         eunomia.evaluate_rule("work", scenario, seconds=0.05)
     with pytest.raises(PolicyError, match="ended at their bounds .* 0.05 GB of memory"):
         eunomia.evaluate_rule("work", scenario, seconds=LIMIT_S, memory_gb=0.05)
-    assert time.monotonic() - began < LIMIT_S
 
 
 def test_a_scenario_that_cannot_be_read_is_the_childs_complaint(tmp_path: Path) -> None:

@@ -9,9 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from pydantic import ValidationError
 
-from eunomia.config.complaints import config_error
 from eunomia.config.evolve import EvolveConfig
 from eunomia.config.training import TrainingConfig, load_training
 from eunomia.core.arrays import Floats
@@ -128,14 +126,6 @@ def evolve(
 def folder_of(on: Path) -> Path:
     """Where a search stands unless told otherwise. Raises ConfigError."""
     return Path("runs") / f"evolve-{training_of(on).name}"
-
-
-def settings_of(values: Data) -> EvolveConfig:
-    """Checked settings. Raises ConfigError."""
-    try:
-        return EvolveConfig.model_validate(values)
-    except ValidationError as error:
-        raise config_error(error, values, "evolve") from None
 
 
 def fresh_values(

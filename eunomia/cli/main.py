@@ -26,6 +26,7 @@ from eunomia.cli import (
     trace,
     twin,
 )
+from eunomia.core import interrupts
 from eunomia.core.errors import EunomiaError
 from eunomia.core.version import __version__
 
@@ -73,7 +74,8 @@ def main() -> None:
 def status() -> int:
     """Exit status of the command line: 0 ok, 1 runtime, 2 usage, 130 stopped by Ctrl-C."""
     try:
-        code = app(standalone_mode=False)
+        with interrupts.noted():
+            code = app(standalone_mode=False)
         if code == INTERRUPTED:
             return _complain("interrupted", INTERRUPTED)
         return code if isinstance(code, int) else 0

@@ -15,6 +15,7 @@ from eunomia.contract.constants import give_constants
 from eunomia.contract.contention import CONTENTION
 from eunomia.contract.rows import CompiledDecide, CompiledKey
 from eunomia.contract.view import Assign, Policy, View
+from eunomia.core import interrupts
 from eunomia.core.arrays import Records
 from eunomia.core.errors import ConfigError, PolicyError
 from eunomia.hardware.platform import PlatformLike
@@ -61,6 +62,7 @@ class Engine:
         while True:
             status = self._run(self.state.kernel, self._key, self._decide, answers)
             answers = -1
+            interrupts.check()  # one that came while numba compiled may be lost
             if status in (loop.ASK, loop.ASK_TICK):
                 return True
             if status == loop.DONE:
@@ -68,7 +70,7 @@ class Engine:
             if status == loop.GROW:
                 self.state.grow()
             elif status == loop.PAUSE:
-                continue  # Python has had its chance to raise KeyboardInterrupt
+                continue
             elif status == loop.FAULT:
                 raise PolicyError(self._fault(int(self.state.k["fault"])))
             else:

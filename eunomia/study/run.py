@@ -14,6 +14,7 @@ from typing import Generic
 
 import numpy as np
 
+from eunomia.core import interrupts
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, EunomiaError, PolicyError
 from eunomia.core.provenance import environment
@@ -95,6 +96,7 @@ def blame(name: str) -> Iterator[None]:
             f"policy '{name}' called sys.exit({leaving.code!r}); it must return a list of Assign"
         ) from leaving
     except Exception as error:
+        interrupts.check()
         last = _blamed(traceback.extract_tb(error.__traceback__))
         raise PolicyError(
             f"policy '{name}' raised {type(error).__name__}: {error} "

@@ -117,8 +117,7 @@ def server(setting: str) -> Iterator[Live]:
     if setting == "two":
         device.append({"name": "slow", "cores": [cores().front], "spin_ms": 0.0})
     tenants: dict[str, dict[str, Any]] = {name: {} for name in (*WEIGHTS, "probe")}
-    ahead_ms = 0.0 if setting == "two" else 3.0  # the next order may name a device that lacks the tensors
-    more = {"late": "drop", "arena_mib": 512.0, "database": "sqlite:///tenants.db", "ahead_ms": ahead_ms}
+    more = {"late": "drop", "arena_mib": 512.0, "database": "sqlite:///tenants.db", "ahead_ms": 3.0}
     with serving(tenants, device=device, **more) as live:
         if setting == "two":
             slow_down(live.workers[-1], SLOW)

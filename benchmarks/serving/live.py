@@ -69,17 +69,22 @@ def write_server(path: Path, tenants: Mapping[str, Mapping[str, Any]], **changes
 
 
 @contextlib.contextmanager
-def serving(tenants: Mapping[str, Mapping[str, Any]], **changes: Any) -> Iterator[Live]:
-    """A server for anonymous clients, ready inside the block; the front end shares its core with this process."""
+def serving(
+    tenants: Mapping[str, Mapping[str, Any]], how: Mapping[str, Any] | None = None, **changes: Any
+) -> Iterator[Live]:
+    """A server for anonymous clients, ready inside the block; the front end shares its core with this process.
+
+    ``how``: it is started, as ``process`` takes it.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "server.toml"
-        write_server(path, tenants, anonymous=True, **changes)
-        with started(path) as live:
+        write_server(path, tenants, anonymous=True, shared_memory=True, **changes)
+        with started(path, **(how or {})) as live:
             yield live
 
 
 @contextlib.contextmanager
-def started(path: Path, environment: Mapping[str, str] | None = None) -> Iterator[Live]:
+def started(path: Path, environment: Mapping[str, str] | None = None, **more: Any) -> Iterator[Live]:
     """``eunomia serve FILE`` on the cores of this process, ready inside the block and ended after it."""
-    with process(path, environment=environment) as found:
+    with process(path, environment=environment, **more) as found:
         yield Live(found.process, found.url, found.grpc)

@@ -1,9 +1,11 @@
-"""Half an hour of load with killed workers, and memory all the while:
+"""Load with killed workers, floods and reloads, half an hour of it, and memory all the while:
 
-Small pictures at an even pace; a worker is killed every 20 s; every 30 s a network is loaded anew, a slow connection
-is opened and a policy is put in. Memory of the front end and of the worker (anonymous pages) every 5 s, drawn in
-docs/images/serving-soak.svg. Judged: every request one answer, one line of the ledger for each, and the front end's
-memory: the slope of a line through the second half of the run. ``--set minutes=M``; the quick run has one.
+Small pictures at an even pace; a worker is killed every 20 s; every 30 s a network gets a newer version, a slow
+connection is opened, a policy is put in, and another tenant floods for 5 s, with inputs of all sizes. Memory of the
+front end and of the worker (anonymous pages) every 5 s, drawn in docs/images/serving-soak.svg. Judged: every request
+one answer, one line of the ledger for each, 99 % of the answers within a second, and the front end's memory: the slope
+of a line through the second half of the run. ``--set minutes=M``: 10 show most, 120 are the full soak; the quick run
+has one.
 """
 
 from __future__ import annotations
@@ -11,10 +13,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import json
 import os
+import shutil
 import signal
 import socket
+import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,12 +29,21 @@ import numpy as np
 
 from benchmarks.serving.bench import Bench
 from benchmarks.serving.machine import CpuTime, cpu_time, memory_bytes
-from benchmarks.serving.stage import BACK_S, Scale, Stage, stage, steady, worker_back
+from benchmarks.serving.stage import BACK_S, SHAPE, Scale, Stage, stage, steady, worker_back
 from benchmarks.table import Cell, Options, Table
 from eunomia.report.charts import new_axes
+from eunomia.serving.tenants.grants import hash_key
+from tests.serving.live import ADMIN, SILVER
 
 PLOT = Path(__file__).parents[2] / "docs" / "images" / "serving-soak.svg"
-EVERY_S, KILL_S, CHANGE_S = 5.0, 20.0, 30.0
+EVERY_S, KILL_S, CHANGE_S, FLOOD_S = 5.0, 20.0, 30.0, 5.0
+CROWD = 8  # of the tenant that floods
+HIT_S, LATE_S, SERVED = 0.05, 1.0, 0.99  # a worker that is killed is away for a third of a second
+TENANTS = [
+    {"name": "operator", "role": "admin", "key_sha256": [hash_key(ADMIN)],
+     "objectives": [{"model": "*", "deadline_ms": HIT_S * 1e3}]},
+    {"name": "bronze", "key_sha256": [hash_key(SILVER)], "objectives": [{"model": "*", "deadline_ms": 1000.0}]},
+]  # fmt: skip
 GROWTH_MIB_PER_HOUR = 20.0  # of the front end; less counts as bounded
 Sample = tuple[float, float, float]  # seconds, MiB of the front end, MiB of the worker
 Away = tuple[float, CpuTime]  # seconds without a worker; what the new one ran, and waited for a core
@@ -56,29 +71,72 @@ async def kill_workers(s: Stage, until: float) -> list[Away]:
     return away
 
 
-async def change(s: Stage, until: float) -> int:
-    """Networks, policies and half-open connections come and go; how many rounds."""
+async def flood(s: Stage, seconds: float) -> Counter[int]:
+    """Another tenant's crowd, as fast as it is answered; what it was told."""
+    import aiohttp
+
+    told, rng, end_s = Counter[int](), np.random.default_rng(0), time.perf_counter() + seconds
+
+    async def one() -> None:
+        while time.perf_counter() < end_s:
+            size = int(2.0 ** rng.uniform(0.0, 17.0))
+            model, name, shape = ("small", "image", SHAPE) if size % 2 else ("versions", "x", [size])
+            raw = rng.random(shape, np.float32).tobytes()
+            tensor = {
+                "name": name,
+                "datatype": "FP32",
+                "shape": shape,
+                "parameters": {"binary_data_size": len(raw)},
+            }
+            head = json.dumps({"inputs": [tensor]}).encode()
+            headers = {"authorization": f"Bearer {SILVER}", "Inference-Header-Content-Length": str(len(head))}
+            url = f"http://{s.live.http}/v2/models/{model}/infer"
+            with contextlib.suppress(aiohttp.ClientError):
+                async with session.post(url, data=head + raw, headers=headers) as answer:
+                    await answer.read()
+                    told[answer.status] += 1
+
+    async with aiohttp.ClientSession() as session:
+        await asyncio.gather(*(one() for _ in range(CROWD)))
+    return told
+
+
+async def change(s: Stage, until: float, models: Path) -> tuple[int, Counter[int]]:
+    """Versions, policies, half-open connections and floods come and go; how many rounds, what the flood was told."""
     host, port = s.live.http.split(":")
-    rounds = 0
-    while time.perf_counter() + CHANGE_S < until:
-        await asyncio.sleep(CHANGE_S)
+    rounds, told = 0, Counter[int]()
+    while time.perf_counter() + CHANGE_S + FLOOD_S < until or not rounds:
+        put_version(models / "versions", s.folder / "log.onnx", rounds + 1)
+        await s.call("/v2/repository/models/versions/load", {})
+        told += await flood(s, FLOOD_S)
+        await asyncio.sleep(CHANGE_S - FLOOD_S)
         policy = ("edf+f", "weighted_fair")[rounds % 2]
-        await s.call("/v2/repository/models/log/load", {})
         await s.call("/v2/eunomia/policy", {"name": policy}, "PUT")
         with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 5.0) as line:
             line.sendall(b"POST /v2/models/small/infer HTTP/1.1\r\n")
         rounds += 1
-    return rounds
+    return rounds, told
 
 
-async def run(s: Stage, seconds: float) -> tuple[list[Sample], list[Away], int]:
+def put_version(versions: Path, network: Path, number: int) -> None:
+    """A newer version of the same network; the one before the last goes."""
+    (versions / str(number)).mkdir(parents=True)
+    shutil.copy(network, versions / str(number) / "model.onnx")
+    shutil.rmtree(versions / str(number - 2), ignore_errors=True)
+
+
+async def run(
+    s: Stage, seconds: float, models: Path
+) -> tuple[list[Sample], list[Away], tuple[int, Counter[int]]]:
     """Everything at once."""
     samples: list[Sample] = []
     watcher = asyncio.create_task(sample(s, samples))
     until = time.perf_counter() + seconds - 10.0
-    _, away, rounds = await asyncio.gather(steady(s, seconds), kill_workers(s, until), change(s, until))
+    _, away, changed = await asyncio.gather(
+        steady(s, seconds), kill_workers(s, until), change(s, until, models)
+    )
     watcher.cancel()
-    return samples, away, rounds
+    return samples, away, changed
 
 
 def slope_mib_per_hour(samples: Sequence[Sample]) -> float:
@@ -99,12 +157,18 @@ def drawn(samples: Sequence[Sample]) -> str:
     return text.getvalue()
 
 
-def facts(s: Stage, samples: Sequence[Sample], away: Sequence[Away], rounds: int) -> list[list[Cell]]:
+def facts(
+    s: Stage, samples: Sequence[Sample], away: Sequence[Away], changed: tuple[int, Counter[int]]
+) -> list[list[Cell]]:
     """What was counted, and whether it is as promised."""
+    rounds, told = changed
+    hits, served = (
+        sum(t <= most for t in s.count.latency_s) / max(s.count.sent, 1) for most in (HIT_S, LATE_S)
+    )
     c, front = s.count, [mib for _, mib, _ in samples]
     back_s, ran_s, waited_s = np.array([(t, cpu.ran_s, cpu.waited_s) for t, cpu in away]).reshape(-1, 3).T
     slope, worst_s = slope_mib_per_hour(samples), float(back_s.max(initial=0.0))
-    written = sum(line[3] in ("hit", "late") for line in s.ledger())
+    written = sum(line[1] == "operator" and line[3] in ("hit", "late") for line in s.ledger())
     reasons = ", ".join(f"{reason} {n}" for reason, n in c.reasons.items())
     failed = f"{c.reasons.total()} failed with a reason" + f" ({reasons})" * bool(reasons)
     older = " (older ones are in its snapshot)" * (written != c.answered)
@@ -115,8 +179,10 @@ def facts(s: Stage, samples: Sequence[Sample], away: Sequence[Away], rounds: int
     memory += f"; {slope:+.1f} MiB an hour over the second half"
     return [
         ["killed workers", len(away), None],
-        ["rounds of networks, connections and policies", rounds, None],
+        ["rounds of versions, floods, connections and policies", rounds, None],
+        ["the flood was told", ", ".join(f"{status} x {n}" for status, n in told.most_common()), None],
         ["requests", f"{c.sent} sent, {c.answered} answered, {failed}, {c.silent} silent", c.silent == 0],
+        ["answered within 50 ms and within a second", f"{hits:.2%}, {served:.2%}", served >= SERVED],
         ["worker back", back, worst_s <= BACK_S],
         ["the new worker by then", ran, None],
         ["ledger", f"{written} lines for {c.answered} answers in its journal{older}", None],
@@ -128,9 +194,12 @@ def measure(options: Options) -> Iterator[Table]:
     """Facts, and a picture of the memory."""
     minutes = 1.0 if options.quick else float(options.given.get("minutes", 30.0))
     bench = Bench("soak", options)
-    with stage(Scale(rate_per_s=20.0)) as s:
-        samples, away, rounds = asyncio.run(run(s, minutes * 60.0))
-        rows = facts(s, samples, away, rounds)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        stage(Scale(rate_per_s=20.0), tenant=TENANTS, models_dir=folder) as s,
+    ):
+        found = asyncio.run(run(s, minutes * 60.0, Path(folder)))
+        rows = facts(s, *found)
     columns = f"{minutes:g} minutes at {s.scale.rate_per_s:g} requests/s; what was seen; as promised"
     made = bench.table("all", columns, rows, [f"![memory](../docs/images/{PLOT.name})"])
-    yield replace(made, files={f"docs/images/{PLOT.name}": drawn(samples)})
+    yield replace(made, files={f"docs/images/{PLOT.name}": drawn(found[0])})

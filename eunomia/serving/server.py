@@ -9,8 +9,9 @@ import socket
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from aiohttp import web
 
@@ -23,23 +24,36 @@ from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.memory import keep_freed_memory
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.dispatch.clock import WallClock
+from eunomia.serving.dispatch.harvest import HarvestOptions
 from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.dispatch.shelf import Placed, PolicyShelf
 from eunomia.serving.dispatch.warm import warm_up
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections, room_for
+from eunomia.serving.fronts.exchange import Inference
 from eunomia.serving.fronts.http import HttpFront
+from eunomia.serving.fronts.json_process import JsonProcess
+from eunomia.serving.fronts.lane import Lane
 from eunomia.serving.models.repository import Entry, Repository
+from eunomia.serving.observe.audit import Audit
+from eunomia.serving.observe.co_runs import neighbours_of, write_co_runs
 from eunomia.serving.observe.ledger import Ledger
 from eunomia.serving.observe.tracing import TraceOptions, Tracing
 from eunomia.serving.protocol.errors import BadRequest, Unavailable
 from eunomia.serving.protocol.regions import Regions
+from eunomia.serving.replicas.fleet import Fleet, HasBoard
+from eunomia.serving.replicas.rule import ReplicaOptions
 from eunomia.serving.service import Service
+from eunomia.serving.takeover.line import Estate
+from eunomia.serving.takeover.sockets import connected, why_taken
+from eunomia.serving.takeover.succession import HANDSHAKE_S, Succession
+from eunomia.serving.tenants.bodies import Bodies
 from eunomia.serving.tenants.following import FOLLOW_S, Shared, follow
 from eunomia.serving.tenants.grants import Directory
 from eunomia.serving.tenants.limits import Limits
 
 log = logging.getLogger("eunomia.serving")
 BACKLOG = 1024  # connections that wait to be accepted
+AGE_VARIES = 1.2  # connections of gRPC end at their age, a tenth sooner or later
 
 
 @dataclass(frozen=True)
@@ -55,20 +69,29 @@ class ServerOptions:
     grpc_port: int | None = 8001
     anonymous: bool = False
     min_deadline_s: float = 0.0  # the shortest that a client may claim where nothing was promised
-    policy: str | Callable[[View], Sequence[Assign]] = "edf+f"
+    max_block_s: float | None = None  # that a request may hold a device; None = by what others were promised
+    policy: str | Callable[[View], Sequence[Assign]] = "fair_edf"
     policy_label: str = ""  # what it is called; "" = its own name
     fallback: str = "edf+f"
     dispatch: DispatchOptions = DispatchOptions(ahead_s=3e-3, starve_s=1.0, calm_s=10.0)
     block_s: float = 1.5e-3
     arena_bytes: int = 256 * 1024**2
     max_body_bytes: int = 64 * 1024**2
+    max_json_bytes: int = 16 * 1024**2  # of one message whose numbers are JSON
     drain_s: float = 10.0
+    placement: Literal["policy", "least_degradation"] = "policy"
+    co_runs: Path | None = None  # what networks do to each other: read at the start, written at the end
     connections: ConnectionLimits = field(default_factory=ConnectionLimits)
-    shared_memory: bool = True
+    shared_memory: bool = False
     models_dir: Path | None = None
+    versions: int = 1  # of a network in numbered folders, that are served at a time
     policy_dir: Path | None = None  # policies that were put in while it ran; None = forgotten at the end
+    audit_dir: Path | None = None  # a line per request, kept; None = none
     ledger_dir: Path | None = None  # None = usage is counted in memory alone
     follow_s: float = FOLLOW_S  # between two looks at what other servers have changed in a shared directory
+    harvest: HarvestOptions | None = None  # tenants who take what others leave
+    takeover: bool = False  # from the server that serves at this host and port, if there is one
+    replicas: ReplicaOptions | None = None  # others on the same database keep the same promises
     traces: TraceOptions | None = None
     device_watts: float = 0.0  # for the energy estimate: device seconds x watts
     tls: tuple[Path, Path] | None = None  # certificate, key
@@ -95,16 +118,24 @@ class Server:
             arena_bytes=options.arena_bytes,
             target_s=options.block_s,
         )
+        if options.placement != "policy" or options.co_runs is not None:
+            places = options.placement == "least_degradation"
+            self.pool.dispatcher.neighbours = neighbours_of(options.devices, options.co_runs, places=places)
+        if options.harvest is not None:
+            self.pool.harvest(options.harvest)
         self.service = Service(
             clock,
             self.pool,
-            Repository(self.pool, options.models_dir, options.networks),
+            Repository(self.pool, options.models_dir, options.networks, options.versions),
             options.directory,
             Limits(clock),
             anonymous=options.anonymous,
             min_deadline_s=options.min_deadline_s,
-            regions=Regions(offered=options.shared_memory),
+            bodies=Bodies(options.connections.buffered_bytes),
+            regions=Regions(offered=options.shared_memory, owned=not options.anonymous),
         )
+        self.service.holding.most_s = options.max_block_s
+        self.service.holding.explore = self.pool.ladder.towards
         named = options.policy if isinstance(options.policy, str) else policy_label(policy)
         self.service.policy_name = options.policy_label or named
         self.service.fallbacks = lambda: self.guard.counts
@@ -114,10 +145,16 @@ class Server:
         self.http_port, self.grpc_port = options.http_port, options.grpc_port
         self.left = 0
         self._runner: web.AppRunner | None = None
+        self.listening: list[asyncio.Server] = []
+        self.succession = Succession(self, options.host)
+        self._json: JsonProcess | None = None
+        self._making: set[asyncio.Task[None]] = set()  # answers over HTTP
+        self._audit: Audit | None = None
         self._grpc: Any = None
         self._keeper: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
+        self._exchange: asyncio.Task[None] | None = None
 
     def _shelf(self, label: str) -> PolicyShelf:
         """Other policies may take over while the server runs; with a folder, they are remembered."""
@@ -132,9 +169,12 @@ class Server:
         """Start devices, load the networks, open the ports; raises ConfigError, ModelError or OutputError."""
         keep_freed_memory()
         try:
-            if self.options.ledger_dir is not None:
-                self.service.ledger = Ledger(self.options.ledger_dir, self.options.device_watts)
-                self._keeper = asyncio.create_task(self._keep_ledger(self.service.ledger))
+            if self.options.audit_dir is not None:
+                self._audit = Audit(self.options.audit_dir)
+                self.service.note = self._audit.record
+            before = await self.succession.find() if self.options.takeover else None
+            if before is None:
+                self._open_ledger()
             try:
                 await self.pool.start()
             except Unavailable as error:
@@ -144,13 +184,19 @@ class Server:
                     await self.service.repository.load(entry.name)
                 except BadRequest as error:
                     raise ModelError(str(error)) from None
+            if before is not None:
+                await self.succession.load(before.models)
+                self._open_ledger(before.lock)
             if isinstance(self.options.directory, Shared):
                 self._follower = asyncio.create_task(
                     follow(self.options.directory, self.options.follow_s, self._forget_the_gone)
                 )
-            await self._open_http()
+            await self._open_http(before)
             if self.options.grpc_port is not None:
-                await self._open_grpc()
+                await self._open_grpc(self.options.grpc_port, alone=before is None)
+            await self.succession.begin()
+            if self.options.replicas is not None:
+                self._exchange = asyncio.create_task(self._join(self.options.replicas).keep())
         except BaseException:
             await self._stop()
             raise
@@ -164,13 +210,20 @@ class Server:
         self.left = self.inside
         await self._stop()
 
+    def _open_ledger(self, lock: int | None = None) -> None:
+        """``lock``: of a server that still serves."""
+        if self.options.ledger_dir is not None:
+            today = self.service.limits.today
+            self.service.ledger = Ledger(self.options.ledger_dir, self.options.device_watts, today, lock)
+            self._keeper = asyncio.create_task(self._keep_ledger(self.service.ledger))
+
     @property
     def inside(self) -> int:
         """Requests that have no answer yet."""
         return sum(self.service.limits.active(grant.name) for grant in self.options.directory.all())
 
     async def _drained(self) -> None:
-        while self.pool.busy:
+        while self.pool.busy or self._making:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)  # the last answers are on their way
 
@@ -179,13 +232,27 @@ class Server:
         if self._grpc is not None:
             await self._grpc.stop(0.5)
         await self.pool.close()
+        for http in self.listening:
+            http.close()
         if self._runner is not None:
             await self._runner.cleanup()
-        for task in (self._keeper, self._watcher, self._follower):
+        if self._json is not None:
+            self._json.close()
+        for task in (self._keeper, self._watcher, self._follower, self._exchange):
             if task is not None:
                 task.cancel()
+        self.pool.dispatcher.later.settle()
+        near = self.pool.dispatcher.neighbours
+        if near is not None and self.options.co_runs is not None:
+            try:
+                write_co_runs(near, self.options.co_runs)
+            except OutputError as error:
+                log.error("what networks do to each other is lost: %s", error)
         if self.service.ledger is not None:
             self.service.ledger.close()
+        if self._audit is not None:
+            self._audit.close()
+        self.succession.close()
         if self.service.tracing is not None:
             await asyncio.to_thread(self.service.tracing.close)
 
@@ -201,64 +268,88 @@ class Server:
         """Tenants that were removed through another server hold no memory here either."""
         self.service.regions.keep({grant.name for grant in self.options.directory.all()})
 
-    async def _open_http(self) -> None:
+    def _join(self, options: ReplicaOptions) -> Fleet:
+        """Promises are kept together with the other servers on this database; raises ConfigError."""
+        directory, service = self.options.directory, self.service
+        if not isinstance(directory, HasBoard):
+            raise ConfigError("replicas need tenants in a database, and these are in the server file")
+        own = replace(options, name=options.name or f"{socket.gethostname()}:{self.http_port}")
+        fleet = Fleet(
+            own, directory.board(), self.pool.dispatcher, directory, service.limits, service.books.use
+        )
+        fleet.address = f"{self.options.host}:{self.http_port}"
+        self.pool.dispatcher.elsewhere, service.fleet = fleet.charge, fleet
+        return fleet
+
+    async def last(self) -> None:
+        """After another process has taken over: until nobody is connected any more, or it takes too long."""
+        limits = self.options.connections
+        most_s = AGE_VARIES * limits.age_s + self.options.drain_s
+        await self.succession.last(most_s, limits.head_s if self.options.tls else HANDSHAKE_S)
+
+    def stop_listening(self) -> None:
+        """Another process serves: no new connections, and those over HTTP end with their next answer."""
+        for http in self.listening:
+            http.close()
+        self.service.leaving = True
+        if self._exchange is not None:
+            self._exchange.cancel()
+
+    @property
+    def connected(self) -> int:
+        """Connections, of both protocols."""
+        rest = self._runner.server if self._runner is not None else None
+        return (len(rest.connections) if rest else 0) + (connected(self.grpc_port) if self.grpc_port else 0)
+
+    async def _open_http(self, before: Estate | None) -> None:
         limits = self.options.connections
         connections = Connections(replace(limits, most=room_for(limits.most)))
-        front = HttpFront(self.service, self.options.max_body_bytes, connections)
+        front = HttpFront(self.service, self.options.max_body_bytes, connections, self.options.max_json_bytes)
+        self._json = front.json
         self._runner = web.AppRunner(  # cancellation: a client that goes away is served no further
             front.application(), access_log=None, shutdown_timeout=1.0, handler_cancellation=True
         )
         await self._runner.setup()
-        assert self._runner.server is not None, "set up above"
-        self._watcher = asyncio.create_task(connections.watch(self._runner.server))
+        rest = self._runner.server
+        assert rest is not None, "set up above"
+        self._watcher = asyncio.create_task(connections.watch(rest))
         self.service.connections = connections
-        site = web.TCPSite(
-            self._runner, self.options.host, self.options.http_port, ssl_context=self._tls(), backlog=BACKLOG
-        )
+        inference = Inference(self.service, front.json, self.options.max_body_bytes, connections)
+        self._making = inference.making
         try:
-            await site.start()
+            open_at = partial(
+                asyncio.get_running_loop().create_server,
+                lambda: Lane(rest, inference),
+                ssl=self._tls(),
+                backlog=BACKLOG,
+            )
+            if before is not None:
+                self.listening = [await open_at(sock=socket.socket(fileno=n)) for n in before.listening]
+            else:
+                self.listening = [await open_at(self.options.host, self.options.http_port)]
         except OSError:
             raise OutputError(self._closed("http_port", self.options.http_port)) from None
-        self.http_port = self._runner.addresses[0][1]
+        self.http_port = self.listening[0].sockets[0].getsockname()[1]
 
-    async def _open_grpc(self) -> None:
-        import grpc
-        from tritonclient.grpc import service_pb2_grpc as stubs
+    async def _open_grpc(self, port: int, *, alone: bool) -> None:
+        from eunomia.serving.fronts.grpc_server import open_grpc
 
-        from eunomia.serving.fronts.grpc import GrpcFront
-
-        largest = self.options.max_body_bytes
-        self._grpc = grpc.aio.server(
-            options=[
-                ("grpc.max_receive_message_length", largest),
-                ("grpc.max_send_message_length", largest),
-                ("grpc.max_metadata_size", 16384),
-                ("grpc.so_reuseport", 0),
-                ("grpc.server_handshake_timeout_ms", int(self.options.connections.head_s * 1e3)),
-                ("grpc.keepalive_time_ms", 60_000),
-                ("grpc.max_concurrent_streams", 1000),
-            ]
-        )
-        stubs.add_GRPCInferenceServiceServicer_to_server(GrpcFront(self.service), self._grpc)
-        address = f"{self.options.host}:{self.options.grpc_port}"
+        assert self._json is not None, "HTTP is open already"
+        address, limits = f"{self.options.host}:{port}", self.options.connections
+        why = why_taken(self.options.host, port) if port and alone else ""
+        if why:
+            raise OutputError(self._closed("grpc_port", port, why))
+        files = self.options.tls and tuple(path.read_bytes() for path in self.options.tls)
         try:
-            if self.options.tls is None:
-                port = self._grpc.add_insecure_port(address)
-            else:
-                certificate, key = (path.read_bytes() for path in self.options.tls)
-                port = self._grpc.add_secure_port(address, grpc.ssl_server_credentials([(key, certificate)]))
+            self._grpc, self.grpc_port = await open_grpc(
+                self.service, self._json, limits, self.options.max_body_bytes, address, files
+            )
         except RuntimeError:
-            raise OutputError(self._closed("grpc_port", self.options.grpc_port or 0)) from None
-        self.grpc_port = port
-        await self._grpc.start()
+            raise OutputError(self._closed("grpc_port", port)) from None
 
-    def _closed(self, key: str, port: int) -> str:
+    def _closed(self, key: str, port: int, why: str = "") -> str:
         """Why a port cannot be opened: asked of the system, for libraries say it in many words or not at all."""
-        why = "no reason is given"
-        try:
-            socket.create_server((self.options.host, port)).close()
-        except OSError as error:
-            why = error.strerror or str(error)
+        why = why or why_taken(self.options.host, port) or "no reason is given"
         return f"{key} = {port} on '{self.options.host}' cannot be opened: {why}"
 
     def _tls(self) -> ssl.SSLContext | None:

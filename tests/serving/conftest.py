@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from eunomia.serving.server import Server
 from tests.serving import stock
+from tests.serving.live import running
 from tests.serving.postgres import postgres as own_postgres
 
 
@@ -27,6 +29,13 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path / 'tenants.db'}"
     found: str = request.getfixturevalue("postgres")
     return found
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server as ``running`` makes it, for all tests of a file that leave it as they found it."""
+    with running(tmp_path_factory.mktemp("plain")) as live:
+        yield live
 
 
 @pytest.fixture(scope="session")

@@ -16,14 +16,19 @@ from typing import Any
 def http(data: bytes) -> None:
     """The first two bytes say where the JSON part ends."""
     from eunomia.serving.protocol.errors import ServingError
-    from eunomia.serving.protocol.infer import read_request, write_response
+    from eunomia.serving.protocol.infer import read_request, split_body, write_response
+    from eunomia.serving.protocol.json_work import put_numbers_in, take_numbers_out
 
     length = int.from_bytes(data[:2], "little") if len(data) > 2 and data[0] % 4 else None
     with suppress(ServingError):
-        request = read_request("m", "", memoryview(data[2:]), length)
+        header, raw = split_body(memoryview(data[2:]), length)
+        with suppress(ServingError):
+            take_numbers_out(header)
+        request = read_request("m", "", header, raw)
         arrays = {t.name: t.data for t in request.inputs if hasattr(t.data, "dtype")}
         if not request.outputs:
-            write_response(request, "1", arrays, {})
+            written = write_response(request, "1", arrays, {})
+            put_numbers_in(written.content, written.numbers)
 
 
 def grpc(data: bytes) -> None:
@@ -31,11 +36,14 @@ def grpc(data: bytes) -> None:
     from google.protobuf.message import DecodeError
     from tritonclient.grpc import service_pb2 as pb
 
-    from eunomia.serving.fronts.grpc import read_message
     from eunomia.serving.protocol.errors import ServingError
+    from eunomia.serving.protocol.rpc import parse_message, read_message, split_message, take_contents_out
 
     with suppress(DecodeError, ServingError):
+        rest, raw = split_message(data, len(data))
+        read_message(parse_message(rest), raw)
         read_message(pb.ModelInferRequest.FromString(data))
+        take_contents_out(rest)
 
 
 def policy(data: bytes) -> None:

@@ -38,7 +38,8 @@ def options(folder: Path) -> ServerOptions:
     keys = {hash_key(GOLD): "gold", hash_key(SILVER): "silver", hash_key(ADMIN): "root"}
     return ServerOptions(
         [DeviceSpec("cpu")], [Entry("small", path)], StaticDirectory(grants, keys), folder / "cache",
-        http_port=0, grpc_port=0, arena_bytes=16 * 1024**2, max_body_bytes=4 * 1024**2, models_dir=folder,
+        policy="edf+f", http_port=0, grpc_port=0, models_dir=folder,
+        arena_bytes=16 * 1024**2, max_body_bytes=4 * 1024**2,
     )  # fmt: skip
 
 

@@ -119,13 +119,17 @@ key_sha256 = ["{hash_key(ADMIN)}"]
 @contextmanager
 def process(
     path: Path, errors: Path | None = None, environment: Mapping[str, str] | None = None,
-    ignoring: Sequence[signal.Signals] = (),
+    ignoring: Sequence[signal.Signals] = (), module: str = "eunomia", cwd: Path = children.ROOT,
+    more: Sequence[str] = (),
 ) -> Iterator[Process]:  # fmt: skip
-    """``eunomia serve FILE``, ended by SIGTERM after the block; ``errors``: where its stderr goes."""
+    """``eunomia serve FILE``, ended by SIGTERM after the block; ``errors``: where its stderr goes.
+
+    ``module``: another one with the same command line; ``cwd``: of another checkout; ``more``: further words.
+    """
     with (
         open(errors or os.devnull, "ab") as log,
         children.started(
-            children.eunomia("serve", path, "--json"), env=environment, ignoring=ignoring, cwd=children.ROOT,
+            children.python("-m", module, "serve", path, "--json", *more), env=environment, ignoring=ignoring, cwd=cwd,
             stdout=subprocess.PIPE, stderr=log,
         ) as child,
     ):  # fmt: skip

@@ -36,7 +36,13 @@ def place(folder: Path) -> Iterator[Place]:
     networks = folder / "networks"
     networks.mkdir()
     (networks / "large.onnx").write_bytes(resnet50(side=SIDE, classes=10))
-    changes = {"models_dir": str(networks), "block_ms": 0.5, "calm_ms": 0.0, "arena_mib": 64.0}
+    changes = {
+        "models_dir": str(networks),
+        "block_ms": 0.5,
+        "calm_ms": 0.0,
+        "arena_mib": 64.0,
+        "shared_memory": True,
+    }
     with process(write_server(folder, **changes)) as server:
         assert server.ask("/v2/repository/models/large/load", {})[0] == 200
         whole = ort.InferenceSession(str(folder / "small.onnx"), providers=["CPUExecutionProvider"])

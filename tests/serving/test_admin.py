@@ -73,7 +73,7 @@ def test_a_removed_tenant_leaves_no_memory_behind(
     server, directory, key = served
     (tmp_path / "memory").write_bytes(bytes(64))
     regions = server.service.regions
-    regions._folder = str(tmp_path)
+    regions._folder, regions.offered, regions._owned = str(tmp_path), True, False
     for tenant in ("acme", "root"):
         regions.register(tenant, "mine", "memory", 0, 64)
     assert ask(server, "DELETE", "/v2/eunomia/tenants/acme", key)[0] == 200
@@ -129,7 +129,7 @@ SLO_99 = {"target": 0.99}
     ({"objectives": {"\0": {"deadline_s": 1.0}}}, "model"), ({"objectives": {"x" * 101: {"deadline_s": 1.0}}}, "model"),
     ({"max_concurrency": 1.5}, "max_concurrency is 1.5; a whole number"), ({"max_queue": 2.5}, "a whole number"),
     ({"max_queue": 10**7}, "max_queue"), ({"max_request_bytes": 2**41}, "max_request_bytes"),
-    ({"burst": 1e16}, "burst"),
+    ({"burst": 1e16}, "burst"), ({"max_block_s": -1}, "max_block_s"), ({"device_s_per_day": 0}, "device_s_per_day"),
     ({"weight": float("nan")}, "weight"), ({"weight": 10**400}, "weight"), ({"weight": True}, "weight"),
     *(({"objectives": {"small": {"deadline_s": 1.0, "slo": SLO_99 | {key: value}}}}, key) for key, value in (
         ("window_requests", 1.5), ("window_requests", True), ("percentile", "x"),
@@ -145,6 +145,8 @@ def test_the_largest_limits_fit_into_either_database(url: str) -> None:
         "max_concurrency": 10**6,
         "max_queue": 10**6,
         "max_request_bytes": 2**40,
+        "max_block_s": 0,
+        "device_s_per_day": 86400.0,
         "models": ["x" * 100],
     }
     grant, directory = read_grant("a" * 80, content), DatabaseDirectory(url)

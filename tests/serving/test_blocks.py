@@ -133,3 +133,11 @@ def test_a_network_in_one_piece_answers_as_its_blocks_do_bit_by_bit(tmp_path: Pa
     ends_s = network.spread(10.0, 12.0)
     assert ends_s[0] == 10.0 and ends_s[-1] == pytest.approx(12.0) and len(ends_s) == network.blocks + 1
     np.testing.assert_allclose(np.diff(ends_s), 2.0 * np.array(network.block_s) / sum(network.block_s))
+
+
+def test_weights_that_the_runtime_folds_are_no_inputs(tmp_path: Path) -> None:
+    """SqueezeNet of the package onnx is of format 3: its 52 weights are inputs of the graph, too."""
+    found = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / "light_squeezenet.onnx"
+    if not found.exists():
+        pytest.skip("this onnx has no test data")
+    assert [port.name for port in optimise(found, tmp_path).model.graph.input] == ["data_0"]

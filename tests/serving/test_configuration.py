@@ -19,6 +19,7 @@ from eunomia.config.study import read_study
 from eunomia.config.traffic import load_traffic, traffic_from
 from eunomia.config.training import load_training
 from eunomia.core.errors import ConfigError, EunomiaError, OutputError
+from eunomia.serving.devices.memory import machine_bytes
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant, hash_key
 from eunomia.study.serving import server
@@ -73,6 +74,8 @@ HASH = hash_key("eun_mine")
     ({"tenant": [{"name": "a"}, {"name": "a"}]}, "two tenants are called 'a'"),
     ({"network": [{"name": "n"}]}, "network 'n' needs onnx = \"FILE\" or builtin"),
     ({"network": [{"name": "n", "onnx": "a.onnx", "builtin": "resnet50"}]}, "has both onnx and builtin: take one"),
+    ({"network": [{"name": "org/net", "builtin": "resnet50"}]},
+     r"^server.toml: network.org/net.name: 'org/net' holds '/', .*: write 'org-net'$"),
     ({"network": []}, "nothing to serve: add a .*network.*, or models_dir"),
     ({"tenant": [{"name": "a", "promise": [{"model": "m", "deadline_ms": 1.0}]}]},
      r"tenant 'a' names 'm' \(objectives\), which is none of the networks: n"),
@@ -327,3 +330,12 @@ def test_devices_that_share_a_core_do_not_spin(tmp_path: Path) -> None:
     assert [d.spin_s for d in server_options(shared).devices] == [0.0, 0.0]
     alone = server_from({**SERVER, "device": devices[:1], "cache_dir": "c"}, (), "server", tmp_path)
     assert server_options(alone).devices[0].spin_s == pytest.approx(5e-3)
+
+
+def test_devices_without_a_bound_share_what_the_machine_has() -> None:
+    devices = [{"name": name, "cores": [0]} for name in "abc"] + [
+        {"name": "d", "cores": [0], "memory_mib": 5.0}
+    ]
+    made = server_options(server_from({**SERVER, "device": devices}, (), "f.toml", None))
+    *unbound, bound = [device.memory_bytes for device in made.devices]
+    assert bound == 5 * 2**20 and sum(unbound) <= 0.75 * machine_bytes() and len({*unbound}) == 1

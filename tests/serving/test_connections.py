@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,8 +16,8 @@ from tests.serving.test_server import InferenceServerException, ask, tritongrpc,
 class Line:
     """A connection as the server holds it; ``body``: bytes of a body so far, None = no request."""
 
-    def __init__(self, body: int | None = None, *, whole: bool = False) -> None:
-        self.closed, self.content = False, self
+    def __init__(self, body: int | None = None, *, whole: bool = False, address: str = "::1") -> None:
+        self.closed, self.content, self.transport, self.address = False, self, self, address
         self.total_bytes, self._whole = body or 0, whole
 
     def is_eof(self) -> bool:
@@ -27,12 +26,18 @@ class Line:
     def force_close(self) -> None:
         self.closed = True
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def get_extra_info(self, what: str) -> tuple[str, int]:
+        assert what == "peername"
+        return self.address, 1
+
 
 def seen(
     connections: Connections, line: Line, since_s: float, *, served: bool = False, body: bool = False
 ) -> Line:
-    request: Any = line if body else None
-    connections._seen[line] = _Seen(since_s, served, request, since_s)
+    connections._seen[line] = _Seen(since_s, served, line if body else None, since_s)  # type: ignore[index]
     return line
 
 
@@ -61,6 +66,18 @@ def test_too_many_end_by_age_and_too_much_by_size() -> None:
     connections.look([old, young, large, small], 100.0)
     assert (old.closed, young.closed, large.closed, small.closed) == (True, False, True, False)
     assert connections.ended["most"] == 1 and connections.ended["bytes"] == 1
+
+
+def test_the_address_with_the_most_connections_loses_them_first() -> None:
+    """A flood of fresh connections from one machine ends no older one of another."""
+    connections = Connections(ConnectionLimits(most=4))
+    gold = [seen(connections, Line(), 10.0, served=True) for _ in range(2)]
+    flood = [seen(connections, Line(address="10.0.0.66"), 99.0 + n / 10) for n in range(6)]
+    connections.limits = ConnectionLimits(most=4, idle_s=1e6)
+    connections.look([*gold, *flood], 100.0)
+    assert (
+        not any(line.closed for line in gold) and [line.closed for line in flood] == [True] * 4 + [False] * 2
+    )
 
 
 def test_connections_that_say_nothing_half_a_header_or_half_a_body(tmp_path: Path) -> None:

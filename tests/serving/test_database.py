@@ -93,9 +93,12 @@ def test_a_database_of_the_first_version_keeps_its_keys_and_promises(url: str) -
     directory.put(GOLD)
     key = directory.issue_key("gold")
     with directory._engine.begin() as db:
+        db.execute(text("DROP TABLE replica"))
         db.execute(text("DROP TABLE directory_stamp"))
         db.execute(text("DROP TABLE ended_key"))
         db.execute(text("ALTER TABLE promise DROP COLUMN min_deadline_s"))
+        for column in ("max_block_s", "device_s_per_day"):
+            db.execute(text(f"ALTER TABLE tenant DROP COLUMN {column}"))
         db.execute(text("UPDATE alembic_version SET version_num = 'v1'"))
     directory.close()
     again = DatabaseDirectory(url)

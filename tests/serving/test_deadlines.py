@@ -169,9 +169,9 @@ def test_a_client_that_cheats_delays_nobody(tmp_path: Path) -> None:
         go.set()
         until(lambda: len(crowd.answers) == 8)
         assert crowd.answers == [None] * 8
-        order = [run.tenant for run in crowd.server.service.history.runs]
+        order = [run.tenant for run in crowd.server.service.books.history.runs]
         assert order == ["gold", "gold", "root", "root", "root", "silver", "silver", "silver"]
-        due_s = [(r[1], round(r[3])) for r in crowd.server.service.recording.requests()]
+        due_s = [(r[1], round(r[3])) for r in crowd.server.service.books.recording.requests()]
         assert due_s == [("gold", 400), ("gold", 900)] + 3 * [("root", 1000)] + 3 * [("silver", 3000)]
 
 

@@ -280,7 +280,65 @@ def test_a_lone_request_need_not_be_asked_about(policy: str, seed: int, late: st
     assert rounds[0] < rounds[1]
 
 
+@pytest.mark.parametrize("policy", ["fair_edf", "weighted_fair"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_lone_request_has_its_order_before_the_policy_is_asked_for_its_notes(
+    policy: str, seed: int
+) -> None:
+    """Decisions and notes are those of the same policy asked first."""
+    latency_s, blocks, requests = random_case(seed)
+    rule, seen = load_policy(policy), []
+    for asked in (rule, lambda view: rule(view)):
+        replay = Replay(asked, latency_s[:, :1] * 0.5, blocks, DispatchOptions(lease_s=0.0))
+        for n in range(3):
+            replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
+        replay.play(requests)
+        seen.append((replay.log, replay.gone, replay.dispatcher.rounds, replay.dispatcher.memory.tolist()))
+    assert seen[0] == seen[1] and any(seen[0][3])
+
+    class Watched:
+        starts_alone = True
+
+        def __call__(self, view: View) -> list[Assign]:
+            ordered.append(len(replay.log))
+            return list(rule(view))
+
+    ordered: list[int] = []
+    replay = Replay(Watched(), np.ones((2, 1)), [1, 1], DispatchOptions())
+    replay.dispatcher.add_pair(Agreement("t", "m0"))
+    replay.play([(0.0, 0, 9.0, 0)])
+    assert ordered[0] == 1
+
+
+def test_notes_of_the_last_boundary_are_taken_before_the_run_ends() -> None:
+    """Between the end of a run and its answer, the policy is not asked any more."""
+    notes = []
+    for looks in (False, True):
+        replay = Replay(load_policy("fair_edf"), np.ones((3, 1)), [3], DispatchOptions(lease_s=9.0))
+        dispatcher = replay.dispatcher
+        dispatcher.add_pair(Agreement("t", "m0"))
+        dispatcher.arrive(Job(0, replay.networks[0], 0.0, 99.0, payload=0))
+        replay.clock.time_s = 2.5
+        if looks:
+            assert dispatcher.look_at(0) is None
+        asked = dispatcher.rounds
+        dispatcher.done(0, 3, span_s=(0.0, 3.0))
+        assert (dispatcher.rounds == asked) == looks
+        notes.append(dispatcher.memory.tolist())
+    assert notes[0] == notes[1] and any(notes[0])
+
+
+def test_deadlines_of_calls_that_differ_by_what_their_way_took_are_alike() -> None:
+    calm = Calm(10.0, 100.0)
+    for left_s in (29.9991, 29.9998, 29.9985, 29.9999):
+        calm.arrived(left_s, 0.01, 1.0)
+        assert calm.allows(left_s, 0.01, 1.0)
+    assert not calm.allows(60.0, 0.01, 1.0)
+
+
 def test_a_gated_rule_is_always_asked() -> None:
+    assert not Guarded(load_policy("fair_edf+g0.9"), load_policy("edf+f")).starts_alone
+    assert Guarded(load_policy("fair_edf"), load_policy("edf+f")).starts_alone
     assert not Guarded(load_policy("edf+f+g0.9"), load_policy("edf+f")).work_conserving
     assert not Guarded(load_policy("weighted_fair"), load_policy("edf+f")).work_conserving
     assert Guarded(load_policy("llf+f"), load_policy("edf+f")).work_conserving

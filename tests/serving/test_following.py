@@ -264,7 +264,7 @@ def test_a_tenant_that_was_removed_elsewhere_leaves_no_memory_here(tmp_path: Pat
         (tmp_path / "memory").write_bytes(bytes(64))
         with running(tmp_path, directory=two, follow_s=0.02) as server:
             regions = server.service.regions
-            regions._folder = str(tmp_path)
+            regions._folder, regions.offered, regions._owned = str(tmp_path), True, False
             for tenant in ("gold", "silver"):
                 regions.register(tenant, "mine", "memory", 0, 64)
             one.remove("gold")

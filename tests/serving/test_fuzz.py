@@ -40,8 +40,8 @@ def test_the_targets_of_the_fuzzer_take_mutated_seeds(target: str, cut: int, put
 
 
 def test_too_many_tensors_are_refused() -> None:
-    from eunomia.serving.fronts.grpc import read_message
     from eunomia.serving.protocol.errors import BadRequest
+    from eunomia.serving.protocol.rpc import read_message
 
     message = pb.ModelInferRequest(model_name="small")
     for _ in range(MAX_TENSORS + 1):

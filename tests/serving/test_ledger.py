@@ -15,6 +15,9 @@ from eunomia.core.errors import RecordError
 from eunomia.serving.observe import ledger as module
 from eunomia.serving.observe.ledger import Ledger, read_lines
 from eunomia.serving.observe.retired import Retired
+from eunomia.serving.protocol.errors import Refused
+from eunomia.serving.tenants.grants import Grant
+from eunomia.serving.tenants.today import DAY_S, Today
 from tests import children
 
 
@@ -51,6 +54,38 @@ def test_compaction_counts_everything_once(tmp_path: Path, monkeypatch: pytest.M
     ledger.close()
     assert len(list(tmp_path.glob("journal-*.log"))) == 1
     assert counts(tmp_path) == {("gold", "m"): {"hit": 100}}
+
+
+def test_the_device_time_of_a_day_survives_restarts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as the day lasts, through sums and journals alike."""
+    monkeypatch.setattr(module, "SEGMENT_BYTES", 500)
+    yesterday, now = 1.9 * DAY_S, 2.5 * DAY_S
+    for n in range(40):
+        ledger = Ledger(tmp_path)
+        for at_s in (yesterday, now) if n == 0 else (now,):
+            ledger.record(request(service_s=0.25), at_s)
+        assert ledger.today.used_s == {"gold": 0.25 * (n + 1)} and ledger.today.day == 2
+        ledger.close()
+    today = Today(wall=lambda: now)
+    Ledger(tmp_path, today=today).close()
+    today.check(Grant("gold", device_s_per_day=10.1))
+    with pytest.raises(
+        Refused, match=r"'gold' has used 10.0 s of devices today; 10 s are granted, .* in 12.0 h"
+    ) as told:
+        today.check(Grant("gold", device_s_per_day=10.0))
+    assert told.value.retry_after_s == DAY_S / 2
+    today.check(Grant("silver", device_s_per_day=1e-9))
+    today.wall = lambda: 3.0 * DAY_S
+    today.check(Grant("gold", device_s_per_day=10.0))  # a new day
+
+
+def test_a_clock_that_jumped_ahead_once_leaves_the_limit_of_the_day_on() -> None:
+    today = Today()
+    today.add("gold", 1.0, 100.5 * DAY_S)
+    today.add("gold", 1.0, 3.5 * DAY_S)
+    assert (today.day, today.used_s) == (3, {"gold": 1.0})
+    today.add("gold", 1.0, 2.9 * DAY_S)  # of yesterday
+    assert (today.day, today.used_s) == (3, {"gold": 1.0})
 
 
 def test_a_crash_between_snapshot_and_new_journal_counts_nothing_twice(tmp_path: Path) -> None:
@@ -118,6 +153,9 @@ WRITER = """
 import sys
 from eunomia.serving.observe.ledger import Ledger
 from eunomia.serving.observe.retired import Retired
+from eunomia.serving.protocol.errors import Refused
+from eunomia.serving.tenants.grants import Grant
+from eunomia.serving.tenants.today import DAY_S, Today
 from pathlib import Path
 ledger = Ledger(Path(sys.argv[1]))
 n = 0

@@ -52,3 +52,14 @@ def test_what_is_let_go_may_be_held_again() -> None:
         limits.hold(grant, 60, 40)
     limits.let_go(grant, 60)
     limits.hold(grant, 60, 100)
+
+
+def test_who_asks_again_when_told_gets_in_though_others_admit_for_the_same_rate() -> None:
+    for elsewhere, wait_s in ((0.0, 0.1), (5.0, 0.2), (10.0, 10.0), (50.0, 10.0)):
+        clock, grant = ManualClock(), Grant("a", rate_per_s=10.0, burst=1.0)
+        limits = Limits(clock)
+        limits.elsewhere = {"a": elsewhere}
+        limits.enter(grant)
+        with pytest.raises(Refused) as told:
+            limits.enter(grant)
+        assert told.value.retry_after_s == pytest.approx(wait_s)

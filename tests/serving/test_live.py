@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from eunomia.serving.observe.history import History, why
 from eunomia.serving.observe.retired import Retired
 from eunomia.serving.server import Server
+from tests import axe
 from tests.patience import PATIENCE_S
 from tests.serving.live import ADMIN, GOLD, SIDE, SILVER, running
 
@@ -69,26 +69,14 @@ def test_the_history_is_bounded() -> None:
     assert len(history.misses) == 50 and len(history.seconds) == 120
 
 
-@pytest.mark.skipif(
-    not shutil.which("chromium") or not shutil.which("chromedriver"), reason="no Chromium here"
-)
 def test_the_page_in_a_real_browser(tmp_path: Path) -> None:
-    selenium = pytest.importorskip("selenium.webdriver")
+    pytest.importorskip("selenium")
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.wait import WebDriverWait
 
-    options = selenium.ChromeOptions()
-    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-             "--disable-background-networking", "--disable-component-update",
-             f"--user-data-dir={tmp_path / 'profile'}")  # fmt: skip
-    for flag in flags:
-        options.add_argument(flag)
-    options.binary_location = shutil.which("chromium")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = selenium.ChromeService(executable_path=shutil.which("chromedriver"))
     with running(tmp_path) as server:
         send(server, GOLD, 3)
-        with selenium.Chrome(options=options, service=service) as browser:
+        with axe.chromium(tmp_path) as browser:
             browser.get(f"http://127.0.0.1:{server.http_port}/")
             wait = WebDriverWait(browser, PATIENCE_S)
             wait.until(lambda b: b.find_element(By.ID, "key").is_displayed())
@@ -107,3 +95,22 @@ def test_the_page_in_a_real_browser(tmp_path: Path) -> None:
             assert not [
                 e for e in browser.get_log("browser") if e["level"] == "SEVERE" and "401" not in e["message"]
             ]
+
+
+def test_axe_finds_nothing_in_the_live_page(tmp_path: Path) -> None:
+    """Before the key, and with tenants, devices and misses to show."""
+    axe.source()
+    pytest.importorskip("selenium")
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    with running(tmp_path) as server, axe.chromium(tmp_path) as browser:
+        browser.get(f"http://127.0.0.1:{server.http_port}/")
+        wait = WebDriverWait(browser, PATIENCE_S)
+        wait.until(lambda b: b.find_element(By.ID, "key").is_displayed())
+        assert axe.violations(browser) == []
+        send(server, GOLD, 3)
+        browser.find_element(By.ID, "key").send_keys(ADMIN)
+        browser.find_element(By.CSS_SELECTOR, "#login button").click()
+        wait.until(lambda b: "gold, small" in b.find_element(By.ID, "pairs").text)
+        assert axe.violations(browser) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,17 @@ import pytest
 from typer.testing import CliRunner
 
 from eunomia.cli.main import app
+from eunomia.config.traffic import traffic_from
 from eunomia.core.errors import ConfigError, OutputError
 from eunomia.serving.load.client import TritonClient
 from eunomia.serving.load.page import render
 from eunomia.serving.load.plan import LoadStream, Schedule, draw_schedule
 from eunomia.serving.load.result import percentiles_ms, summarise
 from eunomia.serving.load.run import Samples, send_all, shorten
+from eunomia.serving.server import Server
+from eunomia.study.serving.load import send_load
 from eunomia.workload.arrivals import Periodic, Poisson
+from tests import children
 from tests.patience import PATIENCE_S
 from tests.serving.live import GOLD, PROMISED_S, SILVER, running
 from tests.simulated_time import run_simulated
@@ -101,24 +106,66 @@ def test_percentiles_agree_with_the_sorted_list() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
-def test_against_a_real_server(tmp_path: Path, protocol: str) -> None:
-    with running(tmp_path) as server:
-        url = f"127.0.0.1:{server.http_port if protocol == 'http' else server.grpc_port}"
-        schedule = draw_schedule(STREAMS, 1.0, 0)
+def test_against_a_real_server(plain: Server, protocol: str) -> None:
+    url = f"127.0.0.1:{plain.http_port if protocol == 'http' else plain.grpc_port}"
+    schedule = draw_schedule(STREAMS, 1.0, 0)
 
-        async def go() -> Samples:
-            client = TritonClient(url, protocol, STREAMS, PATIENCE_S)
-            await client.prepare({}, 0)
-            try:
-                return await send_all(schedule, client)
-            finally:
-                await client.close()
+    async def go() -> Samples:
+        client = TritonClient(url, protocol, STREAMS, PATIENCE_S)
+        await client.prepare({}, 0)
+        try:
+            return await send_all(schedule, client)
+        finally:
+            await client.close()
 
-        result = summarise(asyncio.run(go()), STREAMS)
+    result = summarise(asyncio.run(go()), STREAMS)
     gold, silver = result["streams"]
     assert gold["sent"] + silver["sent"] == len(schedule.time_s)
     assert gold["answered"] == gold["sent"] and gold["hit_rate"] > 0.9
     assert silver["hits"] == 0  # a deadline of a microsecond
+
+
+def test_over_tls_with_a_certificate_of_ones_own(tmp_path: Path) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed")
+    certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    named = ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    children.run(
+        [
+            openssl,
+            "req",
+            "-x509",
+            *curve,
+            "-subj",
+            "/CN=localhost",
+            *named,
+            "-keyout",
+            key,
+            "-out",
+            certificate,
+        ],
+        check=True,
+    )
+    stream = {"tenant": "gold", "model": "small", "deadline_ms": PROMISED_S * 1e3, "key_env": "GOLD_KEY",
+              "arrivals": {"process": "periodic", "period_s": 0.1}}  # fmt: skip
+    with running(tmp_path, tls=(certificate, key)) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GOLD_KEY", GOLD)
+        for protocol, port in (("http", server.http_port), ("grpc", server.grpc_port)):
+            sets = [f"protocol={protocol}", f"tls_ca={certificate}", "duration_s=0.5"]
+            (sent,) = send_load(traffic_from({"url": f"localhost:{port}", "stream": [stream]}, sets, "load"))[
+                "streams"
+            ]
+            assert sent["answered"] == sent["sent"] > 0
+            with pytest.raises(
+                OutputError, match=f"cannot be asked at localhost:{port}"
+            ):  # nobody vouches for it
+                send_load(
+                    traffic_from(
+                        {"url": f"localhost:{port}", "stream": [stream]}, [sets[0], "tls=true"], "load"
+                    )
+                )
 
 
 @pytest.mark.parametrize(
@@ -126,22 +173,21 @@ def test_against_a_real_server(tmp_path: Path, protocol: str) -> None:
     [(GOLD, True, "is that its gRPC address"), (None, False, "tenant 'gold' is not let in.*--key-env")],
 )
 def test_who_is_not_answered_is_told_what_may_be_wrong(
-    tmp_path: Path, key: str | None, wrong_port: bool, words: str
+    plain: Server, key: str | None, wrong_port: bool, words: str
 ) -> None:
-    with running(tmp_path) as server:
-        url = f"127.0.0.1:{server.http_port if wrong_port else server.grpc_port}"
+    url = f"127.0.0.1:{plain.http_port if wrong_port else plain.grpc_port}"
 
-        async def go() -> None:
-            client = TritonClient(
-                url, "grpc", [LoadStream("gold", "small", Poisson(40.0), PROMISED_S, key)], PATIENCE_S
-            )
-            try:
-                await client.prepare({}, 0)
-            finally:
-                await client.close()
+    async def go() -> None:
+        client = TritonClient(
+            url, "grpc", [LoadStream("gold", "small", Poisson(40.0), PROMISED_S, key)], PATIENCE_S
+        )
+        try:
+            await client.prepare({}, 0)
+        finally:
+            await client.close()
 
-        with pytest.raises(OutputError, match=words):
-            asyncio.run(go())
+    with pytest.raises(OutputError, match=words):
+        asyncio.run(go())
 
 
 @pytest.mark.parametrize("error, says", [
@@ -157,19 +203,18 @@ def test_errors_are_shortened_between_words(error: Exception, says: str) -> None
 
 @pytest.mark.parametrize("more", [[], ["--json"]])
 def test_a_load_of_which_nothing_was_answered_is_status_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: list[str]
+    plain: Server, monkeypatch: pytest.MonkeyPatch, more: list[str]
 ) -> None:
     monkeypatch.setenv("GOLD_KEY", GOLD)
-    with running(tmp_path) as server:
-        words = ["load", f"127.0.0.1:{server.http_port}", "--model", "small", "--tenant", "gold", "--rate", "20", *more,
-                 "--key-env", "GOLD_KEY", "--set", "protocol=http", "--set", "duration_s=1"]  # fmt: skip
-        assert CliRunner().invoke(app, words).exit_code == 0
+    words = ["load", f"127.0.0.1:{plain.http_port}", "--model", "small", "--tenant", "gold", "--rate", "20", *more,
+             "--key-env", "GOLD_KEY", "--set", "protocol=http", "--set", "duration_s=1"]  # fmt: skip
+    assert CliRunner().invoke(app, words).exit_code == 0
 
-        async def refused(self: TritonClient, stream: int) -> None:
-            raise OSError("tenant is over its limit")
+    async def refused(self: TritonClient, stream: int) -> None:
+        raise OSError("tenant is over its limit")
 
-        monkeypatch.setattr(TritonClient, "send", refused)
-        done = CliRunner().invoke(app, words)
+    monkeypatch.setattr(TritonClient, "send", refused)
+    done = CliRunner().invoke(app, words)
     assert isinstance(done.exception, OutputError) and done.exception.exit_code == 1
     assert re.fullmatch(
         r"not one of \d+ requests was answered: tenant is over its limit", str(done.exception)

@@ -14,15 +14,16 @@ import pytest
 from eunomia.serving.devices.answers import Answers
 from eunomia.serving.devices.arena import FLAGS, PAGE, Arena
 from eunomia.serving.devices.messages import DATATYPES, array_at, pair, receive, send
+from eunomia.serving.devices.strings import BYTES, Strings
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.protocol.infer import (
     InferRequest,
     InputTensor,
     SharedRegion,
     WantedOutput,
-    raw_array,
     write_response,
 )
+from eunomia.serving.protocol.raw import raw_array
 from eunomia.serving.protocol.regions import Regions, RegionTensor
 
 
@@ -60,14 +61,14 @@ def test_a_message_arrives_as_it_was_sent(why: str) -> None:
     there.close()
 
 
-@pytest.mark.parametrize("datatype", DATATYPES)
+@pytest.mark.parametrize("datatype", [name for name in DATATYPES if name != BYTES])
 @pytest.mark.parametrize("shape", [(), (2, 3), (0, 3)])
 def test_tensors_of_every_type_through_shared_memory(
     tmp_path: Path, datatype: str, shape: tuple[int, ...]
 ) -> None:
     given = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(DATATYPES[datatype])
     (tmp_path / "memory").write_bytes(bytes(64) + given.tobytes() + bytes(64))
-    regions, region = Regions(str(tmp_path)), SharedRegion("all", 64, given.nbytes)
+    regions, region = Regions(str(tmp_path), owned=False), SharedRegion("all", 64, given.nbytes)
     regions.register("gold", "all", "memory", 0, 128 + given.nbytes)
     target = np.empty(shape, DATATYPES[datatype])
     regions.tensor("gold", InputTensor("x", datatype, shape, region)).read_into(target)
@@ -81,8 +82,30 @@ def test_tensors_of_every_type_through_shared_memory(
     np.testing.assert_array_equal(back, given[..., ::-1] if shape else given)
     regions.unregister("gold", "")
 
-    _, raw, _ = write_response(InferRequest("m", all_binary=True), "1", {"y": given}, {})
-    assert b"".join(raw) == given.tobytes()
+    written = write_response(InferRequest("m", all_binary=True), "1", {"y": given}, {})
+    assert b"".join(written.raw) == given.tobytes()
+
+
+@pytest.mark.parametrize("shape", [(), (2, 3)])
+def test_texts_through_shared_memory(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    texts = np.array([f"{n}ü" * n for n in range(int(np.prod(shape)))], object).reshape(shape)
+    given = Strings.of(texts)
+    (tmp_path / "memory").write_bytes(bytes(64) + bytes(given.raw) + bytes(64))
+    regions, region = Regions(str(tmp_path), owned=False), SharedRegion("all", 64, given.nbytes)
+    regions.register("gold", "all", "memory", 0, 128 + given.nbytes)
+    found = regions.tensor("gold", InputTensor("x", BYTES, shape, region))
+    assert isinstance(found, Strings)
+    np.testing.assert_array_equal(found.numpy(), texts)
+    with pytest.raises(BadRequest, match="given, .* needs 7"):
+        regions.tensor("gold", InputTensor("x", BYTES, (7,), region))
+    large = SharedRegion("all", 64, 2**21)
+    with pytest.raises(BadRequest, match="bytes of text; at most"):
+        regions.tensor("gold", InputTensor("x", BYTES, (7,), large))
+    wanted = InferRequest("m", outputs=(WantedOutput("y", True, region),))
+    back = Strings.of(np.flip(texts))
+    assert regions.write("gold", wanted, {"y": back}) == {"y": region}
+    assert (tmp_path / "memory").read_bytes() == bytes(64) + bytes(back.raw) + bytes(64)
+    regions.unregister("gold", "")
 
 
 @pytest.mark.parametrize("most", [1, 7, 64])
@@ -94,7 +117,7 @@ def test_a_system_that_moves_few_bytes_per_call_is_asked_again(
     monkeypatch.setattr(os, "pwrite", lambda file, content, at: pwrite(file, content[:most], at))
     given = np.arange(25, dtype="<f4")
     (tmp_path / "memory").write_bytes(bytes(64) + given.tobytes())
-    regions, region = Regions(str(tmp_path)), SharedRegion("all", 64, given.nbytes)
+    regions, region = Regions(str(tmp_path), owned=False), SharedRegion("all", 64, given.nbytes)
     regions.register("gold", "all", "memory", 0, 64 + given.nbytes)
     tensor, target = regions.tensor("gold", InputTensor("x", "FP32", (25,), region)), np.empty(25, "<f4")
     tensor.read_into(target)
@@ -117,7 +140,7 @@ def test_memory_that_cannot_be_written_is_the_clients_fault(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     (tmp_path / "memory").write_bytes(bytes(16))
-    regions = Regions(str(tmp_path))
+    regions = Regions(str(tmp_path), owned=False)
     regions.register("gold", "all", "memory", 0, 16)
     monkeypatch.setattr(os, "pwrite", full)
     wanted = InferRequest("m", outputs=(WantedOutput("y", True, SharedRegion("all", 0, 16)),))
@@ -151,7 +174,7 @@ def test_a_tensor_that_cannot_be_taken_in_holds_no_memory(tensor: Any, error: ty
     answers = Answers(arena, dispatcher=None)  # type: ignore[arg-type]
 
     async def take() -> None:
-        answers.take_in(None, {"x": tensor})  # type: ignore[arg-type]
+        answers.take_in(None, {"x": tensor}, lambda job: None)  # type: ignore[arg-type]
 
     with pytest.raises(error):
         asyncio.run(take())

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from eunomia.serving.fronts.openapi import document
 from eunomia.serving.protocol.errors import BadRequest
-from eunomia.serving.protocol.infer import read_request
+from eunomia.serving.protocol.infer import read_request, split_body
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.database import DatabaseDirectory
 from eunomia.serving.tenants.grants import Grant
@@ -93,7 +93,7 @@ def test_made_up_requests_never_get_a_5xx_of_the_inside(
 )
 def test_any_bytes_are_read_or_refused_in_words(body: bytes, header: int | None) -> None:
     try:
-        read_request("m", "", memoryview(body), header)
+        read_request("m", "", *split_body(memoryview(body), header))
     except BadRequest as error:
         assert str(error)
 
@@ -103,6 +103,6 @@ def test_any_bytes_are_read_or_refused_in_words(body: bytes, header: int | None)
 def test_any_json_is_read_or_refused_in_words(content: Any, tail: bytes) -> None:
     header = json.dumps(content).encode()
     try:
-        read_request("m", "", memoryview(header + tail), len(header))
+        read_request("m", "", *split_body(memoryview(header + tail), len(header)))
     except BadRequest as error:
         assert str(error)

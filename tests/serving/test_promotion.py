@@ -164,6 +164,20 @@ def test_a_card_takes_over_under_load_and_is_taken_back(
     assert code == 2 and "nothing to go back to" in err
 
 
+def test_what_was_rehearsed_on_the_recording_serves(live: Process, eunomia: Any, tmp_path: Path) -> None:
+    recording, short = tmp_path / "twin.json", tmp_path / "short.json"
+    recording.write_text(json.dumps(traffic(count=900)))
+    short.write_text(json.dumps(traffic(count=399)))
+    wish, admin = "eunomia(promise=attainment,rehearse=300000)", ("--key-env", "ADMIN_KEY")
+    code, out, err = eunomia("promote", live.url, wish, *admin, "--recording", recording)
+    assert code == 0 and "note: rehearsed on the first half of the recording: '" in err, err
+    chosen = err.split("recording: '")[1].split("' (")[0]
+    assert live.ask(POLICY)[1]["policy"] == chosen and "rehearse=300000" not in chosen
+    assert eunomia("promote", live.url, "--rollback", *admin)[0] == 0
+    code, _, err = eunomia("promote", live.url, wish, *admin, "--recording", short)
+    assert code == 1 and "the recording holds 399 requests; 400 are needed to rehearse" in err
+
+
 def test_only_a_policy_that_does_not_pass_is_status_1(
     live: Process, eunomia: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,14 +62,13 @@ def infer_rpc(server: Server, key: str = GOLD, model: str = "small", **parameter
     return caught.value
 
 
-def test_what_can_never_be_in_time_is_not_told_to_ask_again(tmp_path: Path) -> None:
-    with running(tmp_path) as server:
-        status, content, headers = infer(server, timeout=1)
-        assert (status, content["reason"]) == (503, "hopeless") and "the network alone" in content["error"]
-        assert "Retry-After" not in headers and "Retry-After-Ms" not in headers
-        error = infer_rpc(server, timeout=1)
-        assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert "retry-after-ms" not in dict(error.trailing_metadata())
+def test_what_can_never_be_in_time_is_not_told_to_ask_again(plain: Server) -> None:
+    status, content, headers = infer(plain, timeout=1)
+    assert (status, content["reason"]) == (503, "hopeless") and "the network alone" in content["error"]
+    assert "Retry-After" not in headers and "Retry-After-Ms" not in headers
+    error = infer_rpc(plain, timeout=1)
+    assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert "retry-after-ms" not in dict(error.trailing_metadata())
 
 
 def test_what_others_have_made_hopeless_is_told_to_ask_again(tmp_path: Path) -> None:
@@ -117,25 +116,19 @@ def test_an_unknown_model_is_answered_with_those_that_the_caller_may_use(tmp_pat
     ("timeout", HUGE), ("slo_ms", HUGE), ("priority", HUGE), ("slo_ms", 1e300), ("timeout", -1),
     ("timeout", True), ("slo_ms", "soon"), ("priority", 1.5),
 ], ids=lambda given: str(given)[:9])  # fmt: skip
-def test_numbers_beyond_all_bounds_are_refused(shared: Server, name: str, value: Any) -> None:
-    status, content, _ = infer(shared, **{name: value})
+def test_numbers_beyond_all_bounds_are_refused(plain: Server, name: str, value: Any) -> None:
+    status, content, _ = infer(plain, **{name: value})
     assert status == 400 and f"parameter '{name}' is" in content["error"]
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with running(tmp_path_factory.mktemp("server")) as live:
-        yield live
-
-
-def test_a_place_for_outputs_that_is_none_is_refused_before_anything_runs(shared: Server) -> None:
-    starts = shared.pool.dispatcher.starts
+def test_a_place_for_outputs_that_is_none_is_refused_before_anything_runs(plain: Server) -> None:
+    starts = plain.pool.dispatcher.starts
     tensor = {"name": "image", "datatype": "FP32", "shape": SHAPE, "data": IMAGE.ravel().tolist()}
     where = {"shared_memory_region": "nowhere", "shared_memory_byte_size": 40}
     body = {"inputs": [tensor], "outputs": [{"name": "logits", "parameters": where}]}
-    status, content, _ = ask(shared, "POST", "/v2/models/small/infer", GOLD, body)
+    status, content, _ = ask(plain, "POST", "/v2/models/small/infer", GOLD, body)
     assert status == 400 and "no shared memory region 'nowhere'" in content["error"]
-    assert shared.pool.dispatcher.starts == starts
+    assert plain.pool.dispatcher.starts == starts
 
 
 def test_what_no_memory_could_ever_hold_is_too_large(tmp_path: Path) -> None:

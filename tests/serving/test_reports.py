@@ -101,6 +101,14 @@ def test_a_network_that_fails_leaves_its_device_to_what_was_queued() -> None:
     assert short.row == -1 and not replay.dispatcher.waiting.jobs()
 
 
+def test_who_fails_pays_for_the_time_that_its_device_says() -> None:
+    replay, (short, _) = told_ahead()
+    replay.clock.time_s = 0.9
+    busy_s = replay.dispatcher.lanes[0].busy_s
+    replay.dispatcher.failed(0, span_s=(0.25, 0.75))
+    assert short.attained_s == replay.dispatcher.lanes[0].busy_s - busy_s == 0.5
+
+
 def test_a_promise_that_changes_forgets_what_was_seen_and_one_that_stays_does_not() -> None:
     replay, _, _ = batch_of_two(blocks=1)
     dispatcher = replay.dispatcher

@@ -232,9 +232,7 @@ def test_a_client_that_leaves_while_its_request_is_promised_is_not_offered_again
     dispatcher.add_pair(Agreement("t", "m0", Slo(0.9)))
 
     def request(arrival_s: float, due_s: float) -> Job:
-        return Job(
-            0, network, arrival_s, due_s, payload=SimpleNamespace(answer=SimpleNamespace(done=lambda: False))
-        )
+        return Job(0, network, arrival_s, due_s, payload=SimpleNamespace(over=False))
 
     dispatcher.arrive(request(0.0, 5.0))
     replay.clock.time_s = 0.1

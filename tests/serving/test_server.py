@@ -44,7 +44,7 @@ IMAGE = np.random.default_rng(0).standard_normal((1, 3, SIDE, SIDE), np.float32)
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running(tmp_path_factory.mktemp("server")) as live:
+    with running(tmp_path_factory.mktemp("server"), shared_memory=True) as live:
         yield live
 
 
@@ -123,7 +123,7 @@ def test_a_long_call_deadline_does_not_stretch_the_promise(server: Server) -> No
         ({"client_timeout": 600.0, "parameters": {"slo_ms": 70_000}}, 70.0),
     ):  # fmt: skip
         ask(tritongrpc, stub, **more)
-        assert server.service.recording.requests()[-1][3] == pytest.approx(deadline_s)
+        assert server.service.books.recording.requests()[-1][3] == pytest.approx(deadline_s)
 
 
 def test_networks_come_and_go(server: Server, client: Any) -> None:
@@ -174,7 +174,7 @@ def test_a_plain_json_request(server: Server) -> None:
 def test_tensors_in_shared_memory(client: Any) -> None:
     shm = pytest.importorskip("tritonclient.utils.shared_memory")
     module, stub = client
-    name = f"/eunomia-test-{os.getpid()}"
+    name = f"/gold:test-{os.getpid()}"
     there = shm.create_shared_memory_region("in", name, IMAGE.nbytes)
     try:
         shm.set_shared_memory_region(there, [IMAGE])
@@ -311,7 +311,7 @@ def test_refusals_are_counted_by_reason(tmp_path: Path) -> None:
         assert not any("made-up" in line or "nobody" in line for line in page)
         stats = stub.get_inference_statistics("small", headers=bearer(GOLD), as_json=True)["model_stats"][0]
         assert int(stats["inference_stats"]["fail"]["count"]) == 8
-        assert [request[5] for request in server.service.recording.requests()] == ["hit"]
+        assert [request[5] for request in server.service.books.recording.requests()] == ["hit"]
         assert server.service.ledger is not None
         assert server.service.ledger.usage["gold", "small"].outcomes == {"hit": 1}
         assert 'eunomia_slo_attainment_ratio{model="small",tenant="gold"} 1.0' in page
@@ -329,7 +329,8 @@ def test_limits_are_counted_and_nothing_of_a_refused_request_stays(tmp_path: Pat
                     ask(tritongrpc, stub, SILVER)
             held.set()
             assert [future.result(PATIENCE_S).as_numpy("logits").shape for future in inside] == [(1, 10)] * 2
-        assert 'eunomia_requests_total{model="small",outcome="limit",tenant="silver"} 3.0' in metrics(server)
+        refused = 'eunomia_requests_total{model="(unknown)",outcome="limit",tenant="silver"} 3.0'
+        assert refused in metrics(server)
         until(lambda: server.service.limits.active("silver") == 0)
 
 
@@ -448,7 +449,10 @@ def test_two_devices_cut_alike_and_hand_requests_over(tmp_path: Path) -> None:
         for _ in range(3):
             answer = ask(tritongrpc, stub, model="large").as_numpy("logits")
             np.testing.assert_array_equal(answer, expected)
-        assert {run.device for run in server.service.history.runs} == {0, 1}  # half-done tensors went over
+        assert {run.device for run in server.service.books.history.runs} == {
+            0,
+            1,
+        }  # half-done tensors went over
         assert server.pool.arena.free_bytes == 16 * 1024**2
         stub.load_model("large", headers=bearer(ADMIN))  # anew, in place of the old one
         np.testing.assert_array_equal(ask(tritongrpc, stub, model="large").as_numpy("logits"), expected)
@@ -480,7 +484,7 @@ def test_a_client_that_goes_away_leaves_the_queue(tmp_path: Path) -> None:
         ]  # fmt: skip
 
         def outcomes(outcome: str) -> int:
-            return sum(request[5] == outcome for request in server.service.recording.requests())
+            return sum(request[5] == outcome for request in server.service.books.recording.requests())
 
         until(lambda: len(server.pool.dispatcher.waiting) == 100)
         for call in calls[20:]:
@@ -511,7 +515,7 @@ def test_http_clients_that_go_away_leave_the_queue_too(tmp_path: Path) -> None:
         until(lambda: len(server.pool.dispatcher.waiting) == 5)
         held.set()
         assert [line.getresponse().status for line in lines[:5]] == [200] * 5
-        found = [request[5] for request in server.service.recording.requests()]
+        found = [request[5] for request in server.service.books.recording.requests()]
         assert found.count("cancelled") == 15 and len(found) == 20
         for line in lines[:5]:
             line.close()

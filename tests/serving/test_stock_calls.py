@@ -133,7 +133,7 @@ async def shared_memory(s: Stub) -> None:
     """A region registered, listed, read from and written to; a tenant's alone; forgotten."""
     import tritonclient.utils.shared_memory as shm
 
-    of, key = s.headers, f"/eunomia-conformance-{os.getpid()}-{CLIENTS.index(s.name)}"
+    of, key = s.headers, f"/gold:conformance-{os.getpid()}-{CLIENTS.index(s.name)}"
     size, put = IMAGE.nbytes, s.place.answer.nbytes
     region = shm.create_shared_memory_region("both", key, size + put)
     try:
@@ -158,6 +158,10 @@ async def shared_memory(s: Stub) -> None:
         beyond = s.module.InferInput("image", list(IMAGE.shape), "FP32")
         beyond.set_shared_memory("both", size, offset=put + 4)
         await refused("beyond its end", lambda: infer("small", [beyond], headers=of), "region|bytes")
+        mine = lambda: register("mine", key, size, headers=stranger)  # noqa: E731
+        await refused(
+            "another tenant's object", mine, "is not tenant 'silver's: call the object '/silver:NAME'"
+        )
         await refused("a path", lambda: register("path", "/../etc/passwd", 8, headers=of), "key")
         await right(
             "unregister", lambda: s.client.unregister_system_shared_memory("both", headers=of), nothing

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -77,8 +79,8 @@ def segment_model(model: onnx.ModelProto, segment: Segment, types: dict[str, int
     return network
 
 
-def element_types(model: onnx.ModelProto, names: Sequence[str]) -> dict[str, int]:
-    """Element types of tensors inside an optimised graph, as ONNX Runtime infers them."""
+def element_types(model: onnx.ModelProto, names: Sequence[str], folder: Path | None = None) -> dict[str, int]:
+    """Element types of tensors inside an optimised graph, as ONNX Runtime infers them; ``folder``: of its weights."""
     import onnx
     import onnxruntime as ort
 
@@ -89,9 +91,11 @@ def element_types(model: onnx.ModelProto, names: Sequence[str]) -> dict[str, int
     known = {o.name for o in probe.graph.output} | {i.name for i in probe.graph.input}
     wanted = [name for name in dict.fromkeys(names) if name not in known]
     probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
-    session = ort.InferenceSession(
-        probe.SerializeToString(), session_options(optimised=True), providers=["CPUExecutionProvider"]
-    )
+    with tempfile.NamedTemporaryFile(dir=folder, suffix=".onnx") as file:
+        file.write(probe.SerializeToString())
+        file.flush()
+        options = session_options(optimised=True)
+        session = ort.InferenceSession(file.name, options, providers=["CPUExecutionProvider"])
     kinds = {port.name: port.type for port in (*session.get_outputs(), *session.get_inputs())}
     return {name: _ELEMENT[kinds[name]] for name in dict.fromkeys(names)}
 

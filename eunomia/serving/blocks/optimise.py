@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from eunomia.core.errors import ModelError
+from eunomia.serving.blocks.external import OUTSIDE, keeps_outside, outside_file, session_source, weight_files
 
 if TYPE_CHECKING:
     import onnx
-
-MAX_MODEL_BYTES = 2 * 1024**3 - 1  # what one protobuf message may hold
+PIECE = 2**20  # bytes that are hashed at a time
 
 
 @dataclass(frozen=True)
@@ -61,40 +62,42 @@ def session_options(threads: int = 1, *, optimised: bool = False) -> SessionOpti
     return options
 
 
-def optimise(path: str | Path, cache_dir: str | Path) -> Optimised:
+def optimise(path: str | Path, cache_dir: str | Path, *, basic: bool = False) -> Optimised:
     """Optimise a network once per (content, runtime version, processor); later calls read the result.
 
-    The result holds layouts and fused kernels for this processor, so it is never shipped. The file
-    appears in one step. Raises ModelError for a file that ONNX Runtime refuses.
+    ``basic``: only as far as no device matters. The result holds layouts and fused kernels for this processor, so it is
+    never shipped. The file appears in one step. Raises ModelError for a file that ONNX Runtime refuses.
     """
     import onnx
 
     source = Path(path)
-    key = content_key(source)
+    key = content_key(source) + "-basic" * basic
     target = Path(cache_dir) / f"{key}.onnx"
     if not target.exists():
-        _optimise_to(source, target)
+        _optimise_to(source, target, basic)
     try:
-        model = onnx.load(str(target))
+        model = onnx.load(str(target), load_external_data=False)
     except Exception:  # a damaged cache entry is made again; protobuf has no common base for its errors
         target.unlink(missing_ok=True)
-        _optimise_to(source, target)
-        model = onnx.load(str(target))
+        _optimise_to(source, target, basic)
+        model = onnx.load(str(target), load_external_data=False)
     return Optimised(key, model, target)
 
 
 def content_key(path: Path) -> str:
-    """Hash of the file, of the runtime's version and of the processor's abilities."""
+    """Hash of the file, of its weights in other files, of the runtime's version and of the processor's abilities."""
     import onnxruntime as ort
 
+    digest = hashlib.sha256()
     try:
-        size = path.stat().st_size
-        if size > MAX_MODEL_BYTES:
-            raise ModelError(f"{path}: {size} bytes; a network file may hold at most {MAX_MODEL_BYTES}")
-        digest = hashlib.sha256(path.read_bytes())
+        for file in (path, *weight_files(path)):
+            digest.update(file.name.encode() if file != path else b"")
+            with file.open("rb") as content:
+                while piece := content.read(PIECE):
+                    digest.update(piece)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}") from None
-    digest.update(f"{ort.__version__}|{processor()}".encode())
+    digest.update(f"{ort.__version__}|{processor()}|2".encode())
     return digest.hexdigest()[:40]
 
 
@@ -109,18 +112,38 @@ def processor() -> str:
     return "|".join(dict.fromkeys(line for line in lines if line.startswith(wanted)))
 
 
-def _optimise_to(source: Path, target: Path) -> None:
+def _optimise_to(source: Path, target: Path, basic: bool) -> None:
     import onnxruntime as ort
 
     target.parent.mkdir(parents=True, exist_ok=True)
-    stage = target.with_name(f".{target.name}.{os.getpid()}")
-    options = session_options()
-    options.optimized_model_filepath = str(stage)
+    options, outside = session_options(), outside_file(target)
+    if basic:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
     try:
-        ort.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
-        os.replace(stage, target)
-    except OSError:
+        with tempfile.TemporaryDirectory(dir=target.parent) as stage:
+            options.optimized_model_filepath = str(Path(stage) / target.name)
+            if keeps_outside(source):
+                options.add_session_config_entry(f"{OUTSIDE}_file_name", outside.name)
+                options.add_session_config_entry(f"{OUTSIDE}_min_size_in_bytes", "1024")
+            made = ort.InferenceSession(session_source(source), options, providers=["CPUExecutionProvider"])
+            _keep_inputs(Path(stage) / target.name, {port.name for port in made.get_inputs()})
+            for file in (outside, target):  # whoever finds the network finds its weights
+                if (Path(stage) / file.name).exists():
+                    os.replace(Path(stage) / file.name, file)
+    except (OSError, ModelError):
         raise
     except Exception as error:  # ONNX Runtime's exceptions share no base class
-        stage.unlink(missing_ok=True)
         raise ModelError(f"{source}: ONNX Runtime refuses it: {str(error).strip().splitlines()[0]}") from None
+
+
+def _keep_inputs(path: Path, wanted: set[str]) -> None:
+    """Up to format 3, weights are inputs too; where the runtime folds them, it leaves inputs without a value behind."""
+    import onnx
+
+    model = onnx.load(str(path), load_external_data=False)
+    surplus = [port for port in model.graph.input if port.name not in wanted]
+    for port in surplus:
+        model.graph.input.remove(port)
+    if surplus:
+        model.ir_version = max(model.ir_version, 4)  # from here on, a weight need not be an input
+        onnx.save(model, str(path))

@@ -57,7 +57,8 @@ def plan_blocks(optimised: Optimised, feed: dict[str, Tensor], target_s: float =
     if len(chosen) == 2:
         types: dict[str, int] = {}
     else:
-        types = element_types(optimised.model, [name for cut in chosen[1:-1] for name in cut.live])
+        live = [name for cut in chosen[1:-1] for name in cut.live]
+        types = element_types(optimised.model, live, optimised.path.parent)
     total = np.concatenate([[0.0], np.cumsum(times_s)])
     return BlockPlan(
         optimised.key,
@@ -101,16 +102,17 @@ def node_times_s(optimised: Optimised, feed: dict[str, Tensor], runs: int = 5) -
     """Shortest time of every node of the optimised graph, in its order: the one that neighbours disturbed least."""
     import onnxruntime as ort
 
+    from eunomia.serving.devices.piece import live_of, piece_of
+
     with tempfile.TemporaryDirectory() as folder:
         options = session_options(optimised=True)
         options.enable_profiling = True
         options.profile_file_prefix = str(Path(folder) / "profile")
-        session = ort.InferenceSession(
-            optimised.model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        session = ort.InferenceSession(str(optimised.path), options, providers=["CPUExecutionProvider"])
+        whole = piece_of(session, [*feed], [port.name for port in session.get_outputs()])
         try:
             for _ in range(runs + 1):
-                session.run(None, feed)
+                whole.run(live_of(feed))
         except Exception as error:  # ONNX Runtime's exceptions share no base class
             raise ModelError(f"the network fails on a trial input: {str(error).splitlines()[0]}") from None
         events = json.loads(Path(session.end_profiling()).read_text())

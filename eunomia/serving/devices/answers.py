@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from eunomia.core.arrays import Tensor
-from eunomia.serving.devices.arena import Arena, Slot
-from eunomia.serving.devices.messages import Placed, array_at, place
+from eunomia.serving.devices.arena import Arena, ArenaFull, Slot
+from eunomia.serving.devices.copying import AT_ONCE_BYTES, AT_ONCE_IN_BYTES, Copying, Outputs, Part
+from eunomia.serving.devices.messages import DATATYPES, Placed, array_at, place, value_at
+from eunomia.serving.devices.strings import Value
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
-from eunomia.serving.protocol.errors import ServingError
+from eunomia.serving.protocol.errors import Cancelled, Crowded, NoRoom, Refused, ServingError, Unavailable
+from eunomia.serving.protocol.pieces import ScatteredTensor
+
+log = logging.getLogger("eunomia.serving")
+AGAIN_S = 0.1
 
 
 class Elsewhere(Protocol):
@@ -45,15 +54,20 @@ class Elsewhere(Protocol):
 
 
 Inputs = Mapping[str, Tensor | Elsewhere]
+Answer = asyncio.Future[dict[str, Value]]
 
 
 @dataclass
 class Payload:
-    """What stays with a job until its answer: where its input lies, and whom to tell."""
+    """What stays with a job until its answer: where its input lies, and whom to tell.
+
+    ``over``: it has its answer, or the reason why there is none. Whoever waits for it may have gone before.
+    """
 
     inputs: list[Placed]
     slot: Slot
-    answer: asyncio.Future[dict[str, Tensor]]
+    answer: Answer
+    over: bool = False
 
 
 class Answers:
@@ -62,56 +76,184 @@ class Answers:
     def __init__(self, arena: Arena, dispatcher: Dispatcher) -> None:
         self._arena, self._dispatcher = arena, dispatcher
         self._memory = memoryview(arena.memory)
+        self._copying = Copying()
+        self.sizes: dict[
+            tuple[int, int], int
+        ] = {}  # of the last answer, by pair and class, where it was large
+        self.entering: set[Job] = set()  # those whose tensors are being copied in
+        self._large: dict[int, tuple[str, int]] = {}  # by offset: outputs that came later than their run
         self.on_retired: Callable[[Job, str], None] = lambda job, outcome: None
+        self.room: Callable[[str, int], None] = lambda tenant, size: (
+            None
+        )  # for a large answer; raises Refused
 
-    def take_in(self, job: Job, inputs: Inputs) -> asyncio.Future[dict[str, Tensor]]:
-        """Copy the tensors into the arena; raises ArenaFull, and what reading them raises."""
+    def take_in(self, job: Job, inputs: Inputs, enter: Callable[[Job], None]) -> Answer:
+        """Copy the tensors into the arena; the request can ``enter`` then, at once or, if they are large, later.
+
+        Raises ArenaFull, and what reading them at once raises.
+        """
         tensors = list(inputs.items())
-        slot = self._arena.allocate(sum(-(-a.nbytes // 64) * 64 for _, a in tensors))
+        size = sum(-(-a.nbytes // 64) * 64 for _, a in tensors)
+        slot = self._arena.allocate(size)
+        later = size > AT_ONCE_IN_BYTES and all(stays(tensor) for _, tensor in tensors)
         try:
             placed, _ = place(tensors, slot.offset)
-            for (_, tensor), where in zip(tensors, placed, strict=True):
-                target = array_at(self._memory, where)
-                if isinstance(tensor, np.ndarray):
-                    target[...] = tensor
-                else:
-                    tensor.read_into(target)
+            copy = partial(self._copy_in, tensors, placed)
+            if not later:
+                copy()
         except BaseException:
             self.release(slot)
             raise
-        answer: asyncio.Future[dict[str, Tensor]] = asyncio.get_running_loop().create_future()
-        answer.add_done_callback(lambda done: done.cancelled() or done.exception())  # its client may be gone
+        answer: Answer = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(seen)
         job.payload = Payload(placed, slot, answer)
+        if later:
+            self.entering.add(job)
+            self._copying.enter(copy, partial(self._copied_in, job, enter))
+        else:
+            enter(job)
         return answer
+
+    def _copy_in(self, tensors: list[tuple[str, Tensor | Elsewhere]], placed: list[Placed]) -> None:
+        for (_, tensor), where in zip(tensors, placed, strict=True):
+            target = array_at(self._memory, where)
+            if isinstance(tensor, np.ndarray) and tensor.flags.c_contiguous:
+                bytes_of(target)[...] = bytes_of(tensor)  # of any type: NumPy gives the interpreter free
+            elif isinstance(tensor, np.ndarray):
+                target[...] = tensor
+            else:
+                tensor.read_into(target)
+
+    def _copied_in(self, job: Job, enter: Callable[[Job], None], error: Exception | None) -> None:
+        """A large input is there, or cannot be read; its client may have gone away meanwhile."""
+        self.entering.discard(job)
+        try:
+            if error is not None:
+                raise error
+            if job.cancelled:
+                raise Cancelled("the client has gone away")
+            enter(job)
+        except ServingError as why:
+            self.fail(job, why)
+        except Exception as why:  # whoever waits gets an answer
+            log.error("an input was not copied", exc_info=why)
+            self.fail(job, Unavailable("the server could not take the input in", retry_after_s=1.0))
+
+    def room_for(self, job: Job, size: int) -> Slot:
+        """Room for outputs that a run had none for; raises ServingError.
+
+        As with inputs (``limits``), no tenant may hold more of it than is left for the others.
+        """
+        tenant, most = self._dispatcher.agreements[job.pair].tenant, self._arena.most_bytes
+        if size > most:
+            raise NoRoom(f"the answer holds {size} bytes of tensors; the server has room for {most}")
+        held, free = sum(s for who, s in self._large.values() if who == tenant), self._arena.free_bytes
+        if held and held + size > free:
+            raise Crowded(
+                f"tenant '{tenant}' has {held} bytes of answers in the server's memory for tensors, and this one holds "
+                f"{size} more; {free} are free, and none may hold more than is left for the others",
+                retry_after_s=AGAIN_S,
+            )
+        try:
+            slot = self._arena.allocate(size)
+        except ArenaFull as error:
+            raise Refused(
+                f"the server's memory for tensors is full: {error}", retry_after_s=AGAIN_S
+            ) from None
+        self._large[slot.offset] = tenant, slot.size
+        return slot
 
     def leave(self, job: Job) -> list[bool]:
         """Every request of the batch has its result now: whether each met its deadline. Moves the indicators."""
         return [self._dispatcher.leave(member) for member in [job, *job.together]]
 
-    def finish(self, job: Job, tensors: list[Placed], hits: list[bool]) -> None:
-        """Hand each request of the batch its rows, copied out of the arena."""
-        arrays = {t["name"]: array_at(self._memory, t) for t in tensors}
-        members, row = [job, *job.together], 0
+    def finish(self, job: Job, tensors: list[Placed], hits: list[bool], slot: Slot) -> None:
+        """Hand each request of the batch its rows, copied out of the arena, and give back the ``slot`` they lie in."""
+        arrays = {t["name"]: value_at(self._memory, t) for t in tensors}
+        members, row, parts = [job, *job.together], 0, []
         for member, hit in zip(members, hits, strict=True):
             rows = slice(None) if len(members) == 1 else slice(row, row + member.batch)
             row += member.batch
-            if member.payload.answer.done():  # its memory is given back already
-                continue
-            mine = {name: array[rows].copy() for name, array in arrays.items()}
-            self.release(member.payload.slot)
-            self.on_retired(member, "hit" if hit else "late")
-            member.payload.answer.set_result(mine)
+            if not member.payload.over:  # else its memory is given back already
+                member.payload.over = True
+                mine = {name: array[rows] for name, array in arrays.items()}
+                size = sum(array.nbytes for array in mine.values())
+                parts.append(Part(member, hit, mine, size, self._arena.descriptor, starts_of(tensors, rows)))
+        size, key = sum(part.size for part in parts), (job.pair, job.cost_row)
+        if size <= AT_ONCE_BYTES:
+            if self.sizes:
+                self.sizes.pop(key, None)
+            for part in parts:
+                self._hand_out(part, part.copied())
+            self.release(slot)
+        else:
+            self.sizes[key] = size // len(members)
+            self._copying.copy(parts, self._hand_out, self._room, lambda: self.release(slot))
+
+    def _room(self, part: Part) -> None:
+        self.room(self._dispatcher.agreements[part.job.pair].tenant, part.size)
+
+    def _hand_out(self, part: Part, copied: Outputs | ServingError) -> None:
+        """One request's tensors, or why there are none after all."""
+        self.release(part.job.payload.slot)
+        answer = part.job.payload.answer
+        if isinstance(copied, ServingError):
+            self.on_retired(part.job, copied.reason)
+            if not answer.done():
+                answer.set_exception(copied)
+            return
+        self.on_retired(part.job, "hit" if part.hit else "late")
+        if not answer.done():
+            answer.set_result(copied)
+
+    @property
+    def copying(self) -> bool:
+        """Whether any is on its way out of the arena."""
+        return self._copying.under_way > 0
+
+    def close(self) -> None:
+        """What is being copied is copied to its end."""
+        self._copying.close()
 
     def fail(self, job: Job, error: ServingError) -> None:
         """Tell why there is no result."""
-        if job.payload.answer.done():
+        payload = job.payload
+        if payload.over:
             return
-        self._dispatcher.leave(job, dropped=True, by_client=error.by_client)
-        self.release(job.payload.slot)
+        payload.over = True
+        self._dispatcher.leave(job, dropped=True, by_client=error.by_client, of_input=error.of_input)
+        self.release(payload.slot)
         self.on_retired(job, error.reason)
-        job.payload.answer.set_exception(error)
+        if not payload.answer.done():
+            payload.answer.set_exception(error)
 
     def release(self, slot: Slot) -> None:
         """Give a piece of the arena back; a piece without room is none."""
         if slot.size:
+            self._large.pop(slot.offset, None)
             self._arena.release(slot)
+
+
+def bytes_of(tensor: Tensor) -> Tensor:
+    """Of a contiguous one, without a copy."""
+    return tensor.reshape(-1).view(np.uint8)
+
+
+def stays(tensor: Tensor | Elsewhere) -> bool:
+    """Whether a tensor is here as long as anybody holds it: a region of shared memory may be given up."""
+    return isinstance(tensor, np.ndarray | ScatteredTensor)
+
+
+def starts_of(tensors: list[Placed], rows: slice) -> dict[str, int]:
+    """Where in the arena these rows of each begin."""
+    first = rows.start or 0
+    return {
+        t["name"]: t["offset"] + first * math.prod(t["shape"][1:]) * DATATYPES[t["datatype"]].itemsize
+        for t in tensors
+    }
+
+
+def seen(answer: Answer) -> None:
+    """Nobody may wait for it any more: then its error is no fault of the server."""
+    if not answer.cancelled():
+        answer.exception()

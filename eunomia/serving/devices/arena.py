@@ -12,7 +12,9 @@ from pathlib import Path
 
 PAGE = 4096
 FLAGS = PAGE  # the first page holds two numbers per device: runs up to the first one stop at their next block
-MAX_DEVICES = PAGE // 16  # boundary, those up to the second one are not started
+MAX_DEVICES = PAGE // 16  # boundary, the second one is not started
+SMALL = 1024**2  # bytes of a piece
+KEPT = 16  # one part in so many is for small pieces alone: no large one shuts everybody out
 
 
 class ArenaFull(Exception):
@@ -61,8 +63,12 @@ class Arena:
         return cls(total, descriptor, mmap.mmap(descriptor, total), owner=False)
 
     def allocate(self, size: int) -> Slot:
-        """The first piece that is large enough; raises ArenaFull."""
+        """The first piece that is large enough; raises ArenaFull. What is not small leaves some room for others."""
         need = _pages(max(size, 1))
+        if need > SMALL and self.free_bytes - need < self.room_bytes - self.most_bytes:
+            raise ArenaFull(
+                f"{size} bytes wanted, {self.free_bytes} free, of which some are for small tensors"
+            )
         for n, (offset, length) in enumerate(self._free):
             if length >= need:
                 if length == need:
@@ -93,6 +99,11 @@ class Arena:
         return self.size - FLAGS
 
     @property
+    def most_bytes(self) -> int:
+        """Of one piece, were nobody else there."""
+        return max(self.room_bytes - self.room_bytes // KEPT, min(self.room_bytes, SMALL))
+
+    @property
     def free_bytes(self) -> int:
         """All that is free, in however many pieces."""
         return sum(length for _, length in self._free)
@@ -112,12 +123,12 @@ class Arena:
         return self._flags[2 * device] >= ticket
 
     def skip(self, device: int, ticket: int) -> None:
-        """Ask a device not to start the run with this ticket, nor earlier ones."""
+        """Ask a device not to start the run with this ticket. An earlier one may still wait for its tensors."""
         self._flags[2 * device + 1] = ticket
 
     def skipped(self, device: int, ticket: int) -> bool:
         """Whether a run is not to be started any more."""
-        return self._flags[2 * device + 1] >= ticket
+        return self._flags[2 * device + 1] == ticket
 
     def close(self) -> None:
         """Unmap; views that are still held keep their memory."""

@@ -19,17 +19,44 @@ Loader: TypeAlias = "Callable[[str, str, dict[str, list[int]], float, float], Lo
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """One backend. ``loader``: ``module:function`` of a ``Loader``; ``needs``: a package that may be missing."""
+    """One backend. ``loader``: ``module:function`` of a ``Loader``; ``needs``: a package that may be missing.
+
+    ``provider``: what ONNX Runtime must have been built with.
+    """
 
     loader: str
     needs: str | None = None
-    install: str = ""  # what brings that package
+    install: str = ""  # what brings that package, or that provider
+    provider: str = ""
 
+    @property
+    def here(self) -> bool:
+        """Whether all that it needs is installed."""
+        if self.needs is not None and importlib.util.find_spec(self.needs) is None:
+            return False
+        if not self.provider:
+            return True
+        import onnxruntime as ort
+
+        return self.provider in ort.get_available_providers()
+
+
+ORT_GPU = "pip install onnxruntime-gpu, in place of onnxruntime"
 
 BACKENDS: dict[str, Backend] = {
     "cpu": Backend("eunomia.serving.devices.network:load_network"),
     "torch": Backend(
         "eunomia.serving.devices.torch.network:load_torch_network", "torch", "pip install 'eunomia[learn]'"
+    ),
+    "cuda": Backend(
+        "eunomia.serving.devices.gpu:load_cuda_network",
+        install=ORT_GPU,
+        provider="CUDAExecutionProvider",
+    ),
+    "tensorrt": Backend(
+        "eunomia.serving.devices.gpu:load_tensorrt_network",
+        install=ORT_GPU,
+        provider="TensorrtExecutionProvider",
     ),
 }
 
@@ -51,8 +78,9 @@ def loader_of(name: str) -> Loader:
 def must_be_installed(device: str, name: str) -> None:
     """Raise ConfigError where a device's backend needs a package that is missing: its worker would never start."""
     backend = BACKENDS[name]
-    if backend.needs is not None and importlib.util.find_spec(backend.needs) is None:
-        raise ConfigError(
-            f"device '{device}': backend = \"{name}\" needs the package {backend.needs}, which is not installed: "
-            f"{backend.install}"
-        )
+    if backend.here:
+        return
+    what = f"ONNX Runtime's {backend.provider}" if backend.provider else f"the package {backend.needs}"
+    raise ConfigError(
+        f"device '{device}': backend = \"{name}\" needs {what}, which is not installed: {backend.install}"
+    )

@@ -22,13 +22,16 @@ class DeviceSpec:
     """One device: its name, the type that profiles are kept by, and the cores that it runs on.
 
     ``spin_s``: with cores of its own, so long it looks for its next message before it sleeps. A core that has slept
-    wakes up late and with cold caches: measured, a network of 4.5 ms then takes 6.
+    wakes up late and with cold caches: measured, a network of 4.5 ms then takes 6. ``memory_bytes``: of its own that
+    its process may have; 0 = as much as there is.
     """
 
     name: str
     kind: str = "cpu"
     cores: tuple[int, ...] = ()
     spin_s: float = 0.0
+    memory_bytes: int = 0
+    gpu: int | None = None  # the only one that its process sees
 
 
 class Device:
@@ -76,9 +79,12 @@ class Device:
             str(self.index),
             ",".join(map(str, self.spec.cores)),
             str(self.spec.spin_s),
+            str(self.spec.memory_bytes),
             self._cache,
         ]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        if self.spec.gpu is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = str(self.spec.gpu)
         self._process = subprocess.Popen(
             command,
             pass_fds=(theirs.fileno(), self._arena.descriptor),

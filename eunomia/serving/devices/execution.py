@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 
 from eunomia.serving.devices.answers import Answers
@@ -17,12 +18,15 @@ from eunomia.serving.devices.run import NO_ROOM, Run
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
-from eunomia.serving.protocol.errors import Cancelled, Expired, Hopeless, ModelFailed, ServingError
+from eunomia.serving.dispatch.neighbours import NOTHING, Ran, what_of
+from eunomia.serving.protocol.errors import Cancelled, Expired, Hopeless, InputFailed, NoRoom, ServingError
 
 AFTER_S = 3e-4  # after a boundary, the policy is asked about the next one
 LEAST_WAIT_S = 1e-3  # uvloop counts in milliseconds, and takes less for "at once"
 LOOK_SHARE = 4.0  # a slow policy is left alone for so many times what its last look took
 HANG_FACTOR, HANG_S = 50.0, 2.0  # a run that lasts this many times its estimate, and this long on top, hangs
+MOST_ROOM = 4 * 1024**2  # bytes for outputs that a run gets before it begins: they may turn out to be few
+NEW_SHAPE_S = 60.0  # the same where nobody has measured such an input yet
 OnRun = Callable[
     [int, Job, tuple[float, float], bool], None
 ]  # device, job, when it began and ended, stopped?
@@ -39,7 +43,7 @@ class Execution:
         self.on_run: OnRun = lambda device, job, span_s, preempted: None
         self._arena, self._devices, self._loading, self._clock = arena, devices, loading, clock
         self._ticket = 0
-        self.moving = Moving(self, arena, devices, loading)
+        self.moving = Moving(self, devices, loading)
 
     def connect(self, dispatcher: Dispatcher, answers: Answers) -> None:
         """Set the dispatcher that receives reports, and the holder of the answers."""
@@ -56,12 +60,12 @@ class Execution:
     def run(self, device: int, job: Job, first: int, last: int) -> None:
         """Start a run, after fetching its tensors if another device holds them."""
         run = self._told(device, job, first, last)
-        self._begins(device, run)
         if first > 0 and job.device not in (device, -1):
             run.move_from = job.device
             self.moving.fetch(run, job.device)
         else:
             self.send(device, run)
+        self._begins(device, run)
 
     def queue(self, device: int, job: Job, first: int, last: int) -> None:
         """Tell a busy device what to run next."""
@@ -106,7 +110,8 @@ class Execution:
         """A device works on it from now on."""
         now_s = self._clock.now_s()
         left_s = self.dispatcher.lanes[device].end_s(now_s) - now_s
-        run.limit_s = now_s + HANG_FACTOR * left_s + HANG_S
+        known = self.dispatcher.sure(run.job)
+        run.limit_s = now_s + HANG_FACTOR * left_s + (HANG_S if known else NEW_SHAPE_S)
         if run.job.cancelled and not run.job.together:
             self.stop(device)
         wait_s = left_s - self.dispatcher.options.ahead_s
@@ -154,12 +159,13 @@ class Execution:
                 "room": [run.slot.offset, run.slot.size],
             }
         )
+        self.dispatcher.later.soon()
 
     def _room(self, job: Job) -> Slot:
         """Memory for the outputs; a full arena leaves none, and the outputs are fetched later."""
         model = self._loading.models.get(job.network.name)
         try:
-            return self._arena.allocate((model.room if model else FIRST_ROOM) * job.rows)
+            return self._arena.allocate(min((model.room if model else FIRST_ROOM) * job.rows, MOST_ROOM))
         except ArenaFull:
             return NO_ROOM
 
@@ -181,24 +187,53 @@ class Execution:
         self._skipped(device, message["skipped"])
         follows = self._follower(device)
         if message["kind"] == "failed":
-            self.dispatcher.failed(device, follows.job if follows else None)
+            self._failed(device, message, follows)
             hits = None
         else:
             hits = self._ended(device, run, message, follows)
         if follows is not None:
             self._begins(device, follows)
+        hand_out = partial(self._hand_out, device, run, message, hits)
+        steps: list[Callable[[], None]] = [self.dispatcher.decide, hand_out]
+        if follows is not None or not len(self.dispatcher.waiting):
+            steps.reverse()  # else the device has its order first, and works while the answer is handed out
         try:
-            self.dispatcher.decide()  # first, so that the device works on while the answer is handed out
+            steps[0]()
         finally:
-            if message["kind"] == "failed":
-                self.fail(run, f"{message['why']}")
-            elif hits is not None:
-                self.answers.finish(run.job, message["tensors"], hits)
-            if run.job.number not in self.moving.fetching:
-                self.answers.release(run.slot)
-            if message["kind"] == "done":  # last: nobody waits for it
-                seconds = [end_s - begin_s for begin_s, end_s in pairwise(message["ends_s"])]
-                self.dispatcher.costs.learn(run.job.network, device, run.first, seconds, run.job.rows)
+            steps[1]()
+
+    def _hand_out(self, device: int, run: Run, message: Message, hits: list[bool] | None) -> None:
+        """Answers to clients, memory to the arena; what was measured is learned later."""
+        if message["kind"] == "failed":
+            why = f"network '{run.job.network.name}' failed: {message['why']}"
+            self.fail(run, NoRoom(why) if message.get("memory") else InputFailed(why))
+        elif hits is not None:
+            self.answers.finish(run.job, message["tensors"], hits, run.slot)
+        if hits is None and run.job.number not in self.moving.fetching:
+            self.answers.release(run.slot)
+        if message["kind"] == "done":
+            job, ends_s = run.job, message["ends_s"]
+            learn = partial(self._learn, run, device, ends_s, job.rows, job.cost_row)
+            self.dispatcher.later.add(learn)
+            if self.dispatcher.neighbours is not None:
+                what = what_of(job, run.first, run.first + len(ends_s) - 1)
+                span_s = self._clock.of(ends_s[0]), self._clock.of(ends_s[-1])
+                self.dispatcher.later.add(
+                    partial(self._observe, Ran(device, job.network.name, what, *span_s))
+                )
+
+    def _learn(self, run: Run, device: int, ends_s: list[float], rows: int, cost_row: int) -> None:
+        seconds = [end_s - begin_s for begin_s, end_s in pairwise(ends_s)]
+        if self.dispatcher.costs.learn(run.job.network, device, run.first, seconds, rows, cost_row):
+            self.dispatcher.learnt(cost_row)
+
+    def _observe(self, ran: Ran) -> None:
+        """What ran beside it tells what networks do to each other."""
+        near, now_s = self.dispatcher.neighbours, self._clock.now_s()
+        if near is not None:
+            lanes = enumerate(self.dispatcher.lanes)
+            busy = [(device, lane, lane.job) for device, lane in lanes if lane.job is not None]
+            near.ran(ran, [Ran(d, job.network.name, NOTHING, lane.start_s, now_s) for d, lane, job in busy])
 
     def _ended(self, device: int, run: Run, message: Message, follows: Run | None) -> list[bool] | None:
         """Tell the dispatcher; whether its requests met their deadlines, None when there is no answer yet."""
@@ -221,6 +256,16 @@ class Execution:
             self.moving.enlarge(device, run, message["bytes"])
             return None
         return self.answers.leave(job)
+
+    def _failed(self, device: int, message: Message, follows: Run | None) -> None:
+        """A run without a result took its time all the same."""
+        next_job = follows.job if follows else None
+        if "span_s" not in message:
+            self.dispatcher.failed(device, next_job)
+            return
+        start_s, end_s = (self._clock.of(stamp_s) for stamp_s in message["span_s"])
+        job = self.dispatcher.failed(device, next_job, span_s=(start_s, end_s))
+        self.on_run(device, job, (start_s, end_s), False)
 
     def _on_skipped(self, device: int, ticket: int) -> None:
         """A device has not started a revoked run; if it was idle before, it goes on with what stands behind it."""
@@ -251,7 +296,7 @@ class Execution:
         """What a device was to run next has lost its tensors; returns the job, which waits nowhere."""
         self.answers.release(self.queues[device].popleft().slot)
         follows = self._follower(device)
-        job = self.dispatcher.failed(device, follows.job if follows else None)
+        job = self.dispatcher.failed(device, follows.job if follows else None, sent=False)
         if follows is not None:
             self._begins(device, follows)
         return job
@@ -266,7 +311,7 @@ class Execution:
         self.answers.release(run.slot)
         self.dispatcher.released(device, run.job)
 
-    def fail(self, run: Run, why: str) -> None:
+    def fail(self, run: Run, error: ServingError) -> None:
         """Tell everybody in the batch."""
         for member in [run.job, *run.job.together]:
-            self.answers.fail(member, ModelFailed(f"network '{run.job.network.name}' failed: {why}"))
+            self.answers.fail(member, error)

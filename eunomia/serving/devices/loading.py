@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.devices.device import Device
-from eunomia.serving.devices.messages import Message, Ports
+from eunomia.serving.devices.messages import Message, Port, Ports
 from eunomia.serving.dispatch.costs import CostBook, Network
 
 log = logging.getLogger("eunomia.serving")
@@ -58,9 +59,9 @@ class Loading:
             raise ModelError("no device is alive")
         answers = [await self._load_on(alive[0], label, path, shapes)]
         answers += await asyncio.gather(*(self._load_on(device, label, path, shapes) for device in alive[1:]))
-        network = self._costs.add(
-            name, len(answers[0]["block_s"]), whole=all(answer["whole"] for answer in answers)
-        )
+        rows, sizes = trial_shape(answers[0]["inputs"], shapes)
+        whole = all(answer["whole"] for answer in answers)
+        network = self._costs.add(name, len(answers[0]["block_s"]), whole=whole, rows=rows, sizes=sizes)
         for device, answer in zip(alive, answers, strict=True):
             self._costs.measured(network, device.index, answer["block_s"])
         self._labels[network.index] = label
@@ -126,6 +127,13 @@ class Loading:
             raise ModelError(f"network '{label.split('#')[0]}' did not load within {LOAD_S:.0f} s") from None
         finally:
             self._waiting.pop((device.index, label), None)
+
+
+def trial_shape(ports: Sequence[Port], shapes: Mapping[str, list[int]]) -> tuple[int, list[int]]:
+    """Rows of the trial's input, and elements per row of each tensor, in order of name."""
+    tried = {p["name"]: shapes.get(p["name"]) or [1 if d < 0 else d for d in p["shape"]] for p in ports}
+    rows = max((tried[p["name"]][0] for p in ports if p["shape"] and p["shape"][0] < 0), default=1)
+    return rows, [max(math.prod(shape) // rows, 1) for _, shape in sorted(tried.items())]
 
 
 def _is_utf8(path: str) -> bool:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import os
+import resource
 from collections.abc import Iterator
+from pathlib import Path
 
 KEPT_BYTES = 256 * 1024**2
 YOUNG, MIDDLE, OLD = 10_000, 20, 20  # when each generation of the garbage collector is looked through
+NO_MEMORY = ("bad_alloc", "Failed to allocate memory", "bad allocation")  # of the runtime and of C++
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 
 
@@ -23,6 +27,33 @@ def keep_freed_memory() -> bool:
     except (OSError, AttributeError, TypeError):
         return False
     return bool(mallopt(M_MMAP_THRESHOLD, KEPT_BYTES) and mallopt(M_TRIM_THRESHOLD, KEPT_BYTES))
+
+
+def machine_bytes() -> int:
+    """Memory of the machine, or of the control group that this process lives in; 0 = nobody says."""
+    try:
+        found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    except (OSError, ValueError):
+        return 0
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):
+            found.append(int((Path("/sys/fs/cgroup") / name).read_text()))
+    return min(found)
+
+
+def bound_memory(size: int) -> None:
+    """No more memory of its own than that for this process, 0 = any: what asks for more fails, and nothing else."""
+    if size:
+        resource.setrlimit(resource.RLIMIT_DATA, (size, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+
+
+def out_of_memory(error: Exception) -> int | None:
+    """The bound in MiB, where an error says that there was no memory; else None."""
+    bound = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    text = str(error)
+    if bound < 0 or not (isinstance(error, MemoryError) or any(words in text for words in NO_MEMORY)):
+        return None
+    return bound // 2**20
 
 
 def set_aside() -> None:

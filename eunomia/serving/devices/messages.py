@@ -4,11 +4,11 @@ orjson writes and reads them: between two runs a device does nothing else. What 
 whose name is no UTF-8) goes through ``json``. No message holds NaN or infinity, which orjson writes as null.
 
 Front end to worker: ``load`` (model, path), ``unload`` (model), ``run`` (ticket, request, model, first, last, inputs,
-room), ``fetch`` (request, room), ``forget`` (request), ``stop``.
+room), ``fetch`` (request, room), ``forget`` (request), ``try`` (number, model, shapes), ``stop``.
 Worker to front end: ``ready``, ``loaded`` (model, ports, blocks), ``refused`` (model, why), ``skipped`` (ticket),
-``tensors`` (request). ``done`` (ticket, next block, times, outputs): when the first block began and each ended, and the
-span of the run with its copies, all on the monotonic clock. ``failed`` (ticket, why). ``done`` and ``failed`` also have
-the tickets of queued runs that were ``skipped``.
+``tensors`` (request), ``tried`` (number, seconds, why). ``done`` (ticket, next block, times, outputs): when the first
+block began and each ended, and the span of the run with its copies, all on the monotonic clock. ``failed`` (ticket,
+why, span, whether for want of ``memory``). Both also have the tickets of queued runs that were ``skipped``.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ import socket
 from collections.abc import Sequence
 from typing import Any, NotRequired, Protocol, TypedDict
 
+import ml_dtypes
 import numpy as np
 import orjson
 
 from eunomia.core.arrays import Tensor
 from eunomia.serving.devices.arena import FLAGS
+from eunomia.serving.devices.strings import BYTES, OBJECTS, Strings, Value
 
 MAX_PACKET = 128 * 1024
 Message = dict[str, Any]  # ``kind`` says which other keys there are
@@ -46,9 +48,10 @@ class Ports(TypedDict):
 
 
 class Placed(Port):
-    """A tensor in the arena."""
+    """A tensor in the arena. ``size``: bytes, of strings alone."""
 
     offset: int
+    size: NotRequired[int]
 
 
 class Sized(Protocol):
@@ -84,6 +87,8 @@ DATATYPES: dict[str, np.dtype[np.generic]] = {
     "FP16": np.dtype("<f2"),
     "FP32": np.dtype("<f4"),
     "FP64": np.dtype("<f8"),
+    "BF16": np.dtype(ml_dtypes.bfloat16),
+    BYTES: OBJECTS,
 }
 DATATYPE_OF = {dtype: name for name, dtype in DATATYPES.items()}
 
@@ -124,18 +129,31 @@ def place(tensors: Sequence[tuple[str, Sized]], offset: int) -> tuple[list[Place
     """Where arrays would lie, one after the other from ``offset``, aligned to 64 bytes; and the end."""
     placed: list[Placed] = []
     for name, array in tensors:
-        placed.append(
-            {"name": name, "datatype": DATATYPE_OF[array.dtype], "shape": list(array.shape), "offset": offset}
-        )
+        datatype = DATATYPE_OF[array.dtype]
+        one: Placed = {"name": name, "datatype": datatype, "shape": list(array.shape), "offset": offset}
+        if datatype == BYTES:
+            one["size"] = array.nbytes
+        placed.append(one)
         offset += -(-array.nbytes // 64) * 64
     return placed, offset
 
 
 def array_at(memory: memoryview, tensor: Placed) -> Tensor:
-    """The array that a message points to, without a copy; raises ValueError if it would reach beyond."""
+    """The array that a message points to, without a copy; of strings, their bytes.
+
+    Raises ValueError if it would reach beyond.
+    """
     dtype, shape, offset = DATATYPES[tensor["datatype"]], tensor["shape"], tensor["offset"]
+    if tensor["datatype"] == BYTES:
+        dtype, shape = np.dtype(np.uint8), [tensor["size"]]
     if min(shape, default=0) < 0 or not FLAGS <= offset <= len(memory) - math.prod(shape) * dtype.itemsize:
         raise ValueError(
             f"{tensor['datatype']} {shape} at {offset} lies outside the arena of {len(memory)} bytes"
         )
     return np.ndarray(shape, dtype, memory, offset)
+
+
+def value_at(memory: memoryview, tensor: Placed) -> Value:
+    """The tensor that a message points to, without a copy."""
+    array = array_at(memory, tensor)
+    return Strings(tuple(tensor["shape"]), array.data) if tensor["datatype"] == BYTES else array

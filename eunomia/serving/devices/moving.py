@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from eunomia.serving.devices.answers import Answers
-from eunomia.serving.devices.arena import Arena, ArenaFull
+from eunomia.serving.devices.arena import Slot
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.loading import Loading
 from eunomia.serving.devices.messages import Message
 from eunomia.serving.devices.run import NO_ROOM, Run
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.protocol.errors import InputFailed, ServingError
+
+LOST = "network '{}' failed: the device that ran its first blocks has lost its tensors"
 
 
 class Runs(Protocol):
@@ -32,17 +35,18 @@ class Runs(Protocol):
     def gave_up(self, device: int) -> Job:
         """Take the next run of a device back: its tensors are lost."""
 
-    def fail(self, run: Run, why: str) -> None:
+    def fail(self, run: Run, error: ServingError) -> None:
         """Fail every request of a run."""
 
 
 class Moving:
     """Fetches tensors from devices, and passes them on. ``fetching``: request -> who holds its outputs, and
-    their run."""
+    their run. ``_abandoned``: request, holder and room of those that nobody waits for any more."""
 
-    def __init__(self, runs: Runs, arena: Arena, devices: Sequence[Device], loading: Loading) -> None:
+    def __init__(self, runs: Runs, devices: Sequence[Device], loading: Loading) -> None:
         self.fetching: dict[int, tuple[int, Run]] = {}
-        self._runs, self._arena, self._devices, self._loading = runs, arena, devices, loading
+        self._abandoned: list[tuple[int, int, Slot]] = []
+        self._runs, self._devices, self._loading = runs, devices, loading
 
     def fetch(self, run: Run, holder: int) -> None:
         """Ask a device to put a request's tensors into the room of this run."""
@@ -60,6 +64,11 @@ class Moving:
     def on_tensors(self, message: Message) -> None:
         """A device has put them where they were wanted, or says how large they are."""
         number = message["request"]
+        for late in self._abandoned:
+            if late[0] == number:  # whoever holds tensors answers in order: this is for the oldest question
+                self._abandoned.remove(late)
+                self._runs.answers.release(late[2])
+                return
         if number in self.fetching:
             self._on_outputs(message)
             return
@@ -67,38 +76,60 @@ class Moving:
             if queue and queue[0].move_from >= 0 and queue[0].job.number == number:
                 self._on_moved(device, queue[0], message)
 
+    def abandon(self, run: Run) -> None:
+        """Its holder may still write into the room: that is given back once the holder has answered or died."""
+        self._abandoned.append((run.job.number, run.move_from, run.slot))
+
+    def died(self, holder: int) -> None:
+        """A device writes nothing any more."""
+        for late in [late for late in self._abandoned if late[1] == holder]:
+            self._abandoned.remove(late)
+            self._runs.answers.release(late[2])
+
     def _fetch_again(self, holder: int, run: Run, size: int) -> bool:
         """Ask whoever holds the tensors for them, with room enough; the request fails if there is none."""
         self._runs.answers.release(run.slot)
         run.slot = NO_ROOM
         try:
-            run.slot = self._arena.allocate(size)
-        except ArenaFull:
+            run.slot = self._runs.answers.room_for(run.job, size)
+        except ServingError as error:
             self._devices[holder].tell({"kind": "forget", "request": run.job.number})
             self.fetching.pop(run.job.number, None)
-            self._runs.fail(run, f"no room for {size} bytes of tensors")
+            self._runs.fail(run, error)
             return False
         self.fetch(run, holder)
         return True
 
     def _on_outputs(self, message: Message) -> None:
         holder, run = self.fetching[message["request"]]
+        if message["tensors"] is None and not message["bytes"]:
+            del self.fetching[message["request"]]
+            self._runs.answers.release(run.slot)
+            self._runs.fail(run, lost(run))
+            return
         if message["tensors"] is None:
             self._fetch_again(holder, run, message["bytes"])
             return
         del self.fetching[message["request"]]
         answers = self._runs.answers
-        answers.finish(run.job, message["tensors"], answers.leave(run.job))
-        answers.release(run.slot)
+        answers.finish(run.job, message["tensors"], answers.leave(run.job), run.slot)
 
     def _on_moved(self, device: int, run: Run, message: Message) -> None:
         if message["tensors"] is None:
-            if not self._fetch_again(run.move_from, run, message["bytes"]):
-                self._runs.gave_up(device)
-                self._runs.dispatcher.decide()
+            if not message["bytes"]:
+                self._runs.fail(run, lost(run))
+            elif self._fetch_again(run.move_from, run, message["bytes"]):
+                return
+            self._runs.gave_up(device)
+            self._runs.dispatcher.decide()
             return
         run.move_from = -1
         self._runs.send_run(device, run, [message["tensors"]])
         for later in list(self._runs.queues[device])[1:]:
             if not later.sent:
                 self._runs.send(device, later)
+
+
+def lost(run: Run) -> ServingError:
+    """Why a run whose tensors are gone has no result."""
+    return InputFailed(LOST.format(run.job.network.name))

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import shutil
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from eunomia.core.arrays import Tensor
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import optimise, plan_blocks
-from eunomia.serving.blocks.optimise import session_options
+from eunomia.serving.blocks.external import outside_file
+from eunomia.serving.blocks.optimise import content_key, session_options
+from eunomia.serving.devices.bound import Bound
 from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, Message, Port, Ports
-from eunomia.serving.devices.piece import Feed, Live, Piece, Session, live_of
+from eunomia.serving.devices.piece import Feed, Live, Runs, Session, live_of, piece_of
+from eunomia.serving.devices.strings import BYTES
 
 if TYPE_CHECKING:
     import onnx
@@ -24,18 +33,11 @@ if TYPE_CHECKING:
 TRIAL_RUNS = 5
 
 
-class Runs(Protocol):
-    """One block, on whatever it runs."""
-
-    def run(self, live: Live) -> Live:
-        """The tensors alive after the block."""
-        ...
-
-
 class LoadedNetwork:
     """Blocks of one network on this device."""
 
-    _whole: Piece | None = None
+    _whole: Runs | None = None
+    bound: Bound | None = None  # the whole, or the only block, for inputs that lie in the arena
 
     def __init__(
         self,
@@ -45,11 +47,14 @@ class LoadedNetwork:
         whole: Session | None = None,
     ) -> None:
         self._pieces: Sequence[Runs] = [
-            Piece(session, inputs, outputs)
+            piece_of(session, inputs, outputs)
             for session, (inputs, outputs) in zip(sessions, names, strict=True)
         ]
         if whole is not None:
-            self._whole = Piece(whole, names[0][0], names[-1][1])
+            self._whole = piece_of(whole, names[0][0], names[-1][1])
+        texts = any(port["datatype"] == BYTES for port in (*ports["inputs"], *ports["outputs"]))
+        if (whole is not None or len(sessions) == 1) and not texts:
+            self.bound = Bound(whole or sessions[0], ports)
         self._ports = ports
         self.block_s: list[float] = []
 
@@ -57,6 +62,11 @@ class LoadedNetwork:
     def blocks(self) -> int:
         """How many."""
         return len(self._pieces)
+
+    @property
+    def ports(self) -> Ports:
+        """Inputs and outputs."""
+        return self._ports
 
     def run_block(self, n: int, live: Live) -> Live:
         """The tensors alive after block ``n``."""
@@ -77,15 +87,17 @@ class LoadedNetwork:
         stretch = (ended_s - began_s) / max(sum(self.block_s), 1e-12)
         return [began_s + stretch * t for t in accumulate(self.block_s, initial=0.0)]
 
-    def measure(self, feed: Feed) -> None:
-        """Median time of each block on a trial input."""
+    def measure(self, feed: Feed, clock: Callable[[], float] = time.perf_counter) -> None:
+        """Median time of each block on a trial input, by a clock that others on the processor may not move."""
         times = np.empty((TRIAL_RUNS, self.blocks))
         for run in range(-1, TRIAL_RUNS):
             live = live_of(feed)
             for n in range(self.blocks):
-                began = time.perf_counter()
+                began = clock()
                 live = self.run_block(n, live)
-                times[run, n] = time.perf_counter() - began
+                times[run, n] = clock() - began
+        if self._whole is not None:
+            self._whole.run(live_of(feed))  # its first request is nobody's
         self.block_s = np.median(times, axis=0).tolist()
 
     def description(self) -> Message:
@@ -100,29 +112,85 @@ def load_network(
 
     ``whole_s``: if it takes no longer, keep it in one piece too, which holds its weights twice.
     """
-    import onnxruntime as ort
+    cut = prepare(path, cache, shapes, target_s)
+    try:
+        sessions, uncut = _sessions(cut, whole_s)
+    except Exception:  # damaged files are made again; the runtime's exceptions share no base
+        shutil.rmtree(cut.folder, ignore_errors=True)
+        cut = prepare(path, cache, shapes, target_s)
+        sessions, uncut = _sessions(cut, whole_s)
+    names = [(inputs, outputs) for inputs, outputs, _ in cut.blocks]
+    network = LoadedNetwork(sessions, names, {**cut.ports, "key": cut.key}, uncut)
+    feed = {p["name"]: trial_of(p, shapes.get(p["name"])) for p in cut.ports["inputs"]}
+    network.measure(feed, time.thread_time)  # requests of other networks run beside it
+    return network
 
+
+@dataclass(frozen=True)
+class CutNetwork:
+    """A network in the cache, cut: inputs, outputs and estimated time of each block, whose file has its number."""
+
+    key: str
+    folder: Path
+    whole: Path
+    ports: Ports
+    blocks: list[tuple[list[str], list[str], float]]
+
+
+def prepare(path: str, cache: str, shapes: dict[str, list[int]], target_s: float) -> CutNetwork:
+    """Optimise and cut a network, or find it in the cache."""
+    if (found := kept(path, cache, target_s)) is not None:
+        return found
     optimised = optimise(Path(path), cache)
+    folder = _folder(optimised.key, cache, target_s)
+    shutil.rmtree(folder, ignore_errors=True)
     ports = ports_of(optimised.model)
     feed = {p["name"]: trial_of(p, shapes.get(p["name"])) for p in ports["inputs"]}
     plan = plan_blocks(optimised, feed, target_s)
-    options = session_options(optimised=True)
-    if len(plan.blocks) > 1:
+    blocks = [(list(block.inputs), list(block.outputs), block.estimate_s) for block in plan.blocks]
+    with tempfile.TemporaryDirectory(dir=cache) as stage:
+        for n, block in enumerate(plan.blocks):
+            (Path(stage) / f"{n}.onnx").write_bytes(block.content)
+        (Path(stage) / "plan.json").write_text(json.dumps({"ports": ports, "blocks": blocks}))
+        if (weights := outside_file(optimised.path)).exists():
+            os.link(weights, Path(stage) / weights.name)
+        with contextlib.suppress(OSError):  # another device was quicker
+            shutil.copytree(stage, f"{stage}.whole", copy_function=os.link)
+            os.replace(f"{stage}.whole", folder)
+        shutil.rmtree(f"{stage}.whole", ignore_errors=True)
+    return CutNetwork(optimised.key, folder, optimised.path, ports, blocks)
+
+
+def kept(path: str, cache: str, target_s: float) -> CutNetwork | None:
+    """What an earlier call left in the cache; reading it makes no other thread wait."""
+    key = content_key(Path(path))
+    folder, whole = _folder(key, cache, target_s), Path(cache) / f"{key}.onnx"
+    try:
+        plan = json.loads((folder / "plan.json").read_text())
+        return CutNetwork(key, folder, whole, plan["ports"], plan["blocks"]) if whole.exists() else None
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _folder(key: str, cache: str, target_s: float) -> Path:
+    return Path(cache) / f"{key}-{target_s:g}.blocks"
+
+
+def _sessions(cut: CutNetwork, whole_s: float) -> tuple[list[Session], Session | None]:
+    """One per block, and one of the whole if it takes no longer than that."""
+    import onnxruntime as ort
+
+    options, several = session_options(optimised=True), len(cut.blocks) > 1
+    if several:
         options.enable_mem_pattern = False  # one plan of memory per block makes blocks slower, not faster
         if _share_memory():
             options.add_session_config_entry("session.use_env_allocators", "1")
-    sessions = [
-        ort.InferenceSession(block.content, options, providers=["CPUExecutionProvider"])
-        for block in plan.blocks
-    ]
-    names = [(list(block.inputs), list(block.outputs)) for block in plan.blocks]
-    uncut = None
-    if len(plan.blocks) > 1 and sum(block.estimate_s for block in plan.blocks) <= whole_s:
-        content, alone = optimised.model.SerializeToString(), session_options(optimised=True)
-        uncut = ort.InferenceSession(content, alone, providers=["CPUExecutionProvider"])
-    network = LoadedNetwork(sessions, names, {**ports, "key": plan.key}, uncut)
-    network.measure(feed)
-    return network
+    cpu = ["CPUExecutionProvider"]
+    files = [str(cut.folder / f"{n}.onnx") for n in range(len(cut.blocks))]
+    sessions = [ort.InferenceSession(file, options, providers=cpu) for file in files]
+    if not several or sum(estimate_s for _, _, estimate_s in cut.blocks) > whole_s:
+        return sessions, None
+    return sessions, ort.InferenceSession(str(cut.whole), session_options(optimised=True), providers=cpu)
 
 
 @cache
@@ -154,7 +222,7 @@ def _port(value: onnx.ValueInfoProto) -> Port:
     name = onnx.TensorProto.DataType.Name(kind.elem_type)
     try:
         dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
-        datatype = DATATYPE_OF[dtype]
+        datatype = "BF16" if name == "BFLOAT16" else DATATYPE_OF[dtype]  # older onnx calls it a float
     except KeyError:
         known = ", ".join(DATATYPES)
         raise ModelError(f"tensor '{value.name}' holds {name}; the server takes {known}") from None
@@ -163,9 +231,11 @@ def _port(value: onnx.ValueInfoProto) -> Port:
 
 
 def trial_of(port: Port, shape: list[int] | None) -> Tensor:
-    """A seeded input: small positive numbers, zeros for integers (legal indices of any table)."""
+    """A seeded input: small positive numbers, zeros for integers (legal indices of any table) and as texts."""
     size = shape or [1 if d < 0 else d for d in port["shape"]]
     dtype = DATATYPES[port["datatype"]]
-    if dtype.kind == "f":
+    if port["datatype"] == BYTES:
+        return np.full(size, "0", dtype)
+    if dtype.kind == "f" or port["datatype"] == "BF16":
         return np.random.default_rng(0).random(size, np.float32).astype(dtype)
     return np.zeros(size, dtype)

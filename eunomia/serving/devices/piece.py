@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from eunomia.core.arrays import Tensor
+import ml_dtypes
+import numpy as np
 
+from eunomia.core.arrays import Tensor
+from eunomia.serving.devices.strings import OBJECTS
+
+BF16: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
+ONNX_BF16 = 16  # onnx.TensorProto.BFLOAT16
 Feed = dict[str, Tensor]
 
 
@@ -28,6 +36,10 @@ class Binding(Protocol):
         """This input is that tensor."""
         ...
 
+    def bind_ortvalue_output(self, name: str, value: Value) -> None:
+        """This output goes there."""
+        ...
+
     def bind_output(self, name: str) -> None:
         """This output is wanted, wherever the runtime puts it."""
         ...
@@ -45,8 +57,24 @@ class Binding(Protocol):
         ...
 
 
+class Declared(Protocol):
+    """Of onnxruntime: an input or output of a network, sizes that are free by name."""
+
+    name: str
+    shape: Sequence[int | str | None]
+    type: str
+
+
 class Session(Protocol):
     """Of onnxruntime: a network that is loaded."""
+
+    def get_inputs(self) -> Sequence[Declared]:
+        """In their order."""
+        ...
+
+    def get_outputs(self) -> Sequence[Declared]:
+        """In their order."""
+        ...
 
     def io_binding(self) -> Binding:
         """A new binding."""
@@ -56,12 +84,79 @@ class Session(Protocol):
         """One run."""
         ...
 
+    def run(self, outputs: list[str], feed: Mapping[str, Tensor | Value]) -> list[Tensor]:
+        """One run on arrays or values."""
+        ...
+
+
+@dataclass(frozen=True)
+class Held:
+    """An array that the runtime cannot hold by itself: texts."""
+
+    array: Tensor
+
+    def numpy(self) -> Tensor:
+        """The array."""
+        return self.array
+
 
 def live_of(arrays: Feed) -> Live:
     """Arrays as the runtime takes them, without a copy; they must stay as they are until the block has run."""
+    return {name: _value_of(array) for name, array in arrays.items()}
+
+
+def array_of(value: Value) -> Tensor:
+    """The array of a tensor, without a copy where it lies in the processor's memory."""
+    kind = getattr(value, "data_type", None)  # onnxruntime's own
+    if kind is None or kind() != "tensor(bfloat16)":
+        return value.numpy()
+    raw = (ctypes.c_uint8 * value.tensor_size_in_bytes()).from_address(value.data_ptr())  # type: ignore[attr-defined]
+    return np.frombuffer(raw, BF16).reshape(value.shape())  # type: ignore[attr-defined]
+
+
+def _value_of(array: Tensor) -> Value:
     import onnxruntime as ort
 
-    return {name: ort.OrtValue.ortvalue_from_numpy(array) for name, array in arrays.items()}
+    if array.dtype == OBJECTS:
+        return Held(array)
+    value: Value
+    if array.dtype == BF16:
+        value = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), ONNX_BF16)
+    else:
+        value = ort.OrtValue.ortvalue_from_numpy(array)
+    return value
+
+
+class Runs(Protocol):
+    """One block, on whatever it runs."""
+
+    def run(self, live: Live) -> Live:
+        """The tensors alive after the block."""
+        ...
+
+
+def piece_of(session: Session, inputs: list[str], outputs: list[str]) -> Runs:
+    """A block of a session; the runtime binds no texts."""
+    ports = (*session.get_inputs(), *session.get_outputs())
+    kind = Unbound if any(port.type == "tensor(string)" for port in ports) else Piece
+    return kind(session, inputs, outputs)
+
+
+class Unbound:
+    """One block's session, with texts: tensors are copied in and out."""
+
+    def __init__(self, session: Session, inputs: list[str], outputs: list[str]) -> None:
+        self._session, self._inputs, self._order = session, inputs, outputs
+        self._outputs = [name for name in outputs if name not in inputs]
+
+    def run(self, live: Live) -> Live:
+        """The tensors alive after the block."""
+        feed = {name: live[name] for name in self._inputs}
+        arrays = self._session.run(
+            self._outputs, {n: v.array if isinstance(v, Held) else v for n, v in feed.items()}
+        )
+        after = live_of(dict(zip(self._outputs, arrays, strict=True)))
+        return {name: after[name] if name in after else live[name] for name in self._order}
 
 
 class Piece:

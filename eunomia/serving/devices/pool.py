@@ -9,19 +9,21 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 
 from eunomia.contract.view import Assign, View
-from eunomia.core.arrays import Tensor
 from eunomia.serving.devices.answers import Answers, Inputs
 from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.device import START_S, Device, DeviceSpec
 from eunomia.serving.devices.execution import Execution, OnRun
+from eunomia.serving.devices.ladder import Ladder
 from eunomia.serving.devices.loading import LoadedModel, Loading
 from eunomia.serving.devices.messages import Message, Ports
+from eunomia.serving.devices.strings import Value
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.dispatch.dispatcher import Dispatcher
+from eunomia.serving.dispatch.harvest import Harvest, HarvestOptions
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.options import DispatchOptions
-from eunomia.serving.protocol.errors import Cancelled, ModelFailed, Unavailable
+from eunomia.serving.protocol.errors import Cancelled, ModelFailed, ServingError, Unavailable
 
 log = logging.getLogger("eunomia.serving")
 
@@ -57,10 +59,12 @@ class DevicePool:
         self.loading = Loading(
             self._devices, self.costs, target_s, 0.0 if options.calm_s == math.inf else options.lease_s
         )
+        self.ladder = Ladder(self._devices, self.loading, self.costs, clock)
         self.execution = Execution(self.arena, self._devices, self.loading, clock)
         self.dispatcher = Dispatcher(clock, self.execution, self.costs, len(specs), policy, options)
         self.answers = Answers(self.arena, self.dispatcher)
         self.execution.connect(self.dispatcher, self.answers)
+        self.unsized: set[Job] = set()  # requests that wait until it is known what their size takes
         self.deaths = 0
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
@@ -81,6 +85,7 @@ class DevicePool:
     async def close(self) -> None:
         """End every device; waiting requests fail with the reason that the server stops."""
         self._closing = True
+        self.ladder.close()
         for task in list(self._tasks):
             task.cancel()
         for job in self.dispatcher.waiting.jobs():
@@ -95,6 +100,8 @@ class DevicePool:
             device.disconnect()
         for device in self._devices:
             await asyncio.to_thread(device.wait)
+        await asyncio.to_thread(self.answers.close)
+        await asyncio.sleep(0)  # what has been copied reaches those who wait
         self.arena.close()
 
     @property
@@ -106,6 +113,24 @@ class DevicePool:
     def on_run(self, listener: OnRun) -> None:
         self.execution.on_run = listener
 
+    def harvest(self, options: HarvestOptions) -> None:
+        """From now on these tenants take what the others leave."""
+
+        def used_bytes(job: Job | None) -> int:
+            if job is None:
+                return self.arena.room_bytes - self.arena.free_bytes
+            return 0 if job.payload is None else job.payload.slot.size
+
+        def jobs() -> list[tuple[str, Job, float]]:
+            state = self.dispatcher
+            runs = [member for run in self.execution.running() for member in (run.job, *run.job.together)]
+            inside = [*state.waiting.jobs(), *runs]
+            return [(state.agreements[job.pair].tenant, job, state.rest_s(job)) for job in inside]
+
+        self.dispatcher.harvest = Harvest(
+            options, len(self._devices), self.arena.room_bytes, used_bytes, jobs
+        )
+
     @property
     def devices(self) -> Sequence[Device]:
         """The worker processes."""
@@ -113,8 +138,9 @@ class DevicePool:
 
     @property
     def busy(self) -> bool:
-        """Whether any request waits or runs."""
-        return len(self.dispatcher.waiting) > 0 or bool(self.execution.running())
+        """Whether any request waits or runs, or its answer is being copied."""
+        waits = len(self.dispatcher.waiting) > 0 or bool(self.unsized or self.answers.entering)
+        return waits or bool(self.execution.running()) or self.answers.copying
 
     # --- networks --------------------------------------------------------------------------------------
 
@@ -128,6 +154,7 @@ class DevicePool:
         old = self.models.get(name)
         ports = await self.loading.load(name, path, shapes)
         if old is not None:
+            self.ladder.forget(old.network)
             self._spawn(self.loading.retire(old, self._in_use))
         return ports
 
@@ -139,21 +166,32 @@ class DevicePool:
             self._spawn(self.loading.retire(old, self._in_use))
 
     def _in_use(self, network: Network) -> bool:
-        jobs = [*self.dispatcher.waiting.jobs(), *(run.job for run in self.execution.running())]
+        jobs = [
+            *self.dispatcher.waiting.jobs(),
+            *(run.job for run in self.execution.running()),
+            *self.unsized,
+            *self.answers.entering,
+        ]
         return any(job.network is network for job in jobs)
 
     # --- requests --------------------------------------------------------------------------------------
 
-    def submit(self, job: Job, inputs: Inputs) -> asyncio.Future[dict[str, Tensor]]:
-        """Tensors into the arena, the job before the policy; raises ArenaFull, and what reading them raises."""
-        answer = self.answers.take_in(job, inputs)
+    def submit(self, job: Job, inputs: Inputs) -> asyncio.Future[dict[str, Value]]:
+        """Tensors into the arena, the job before the policy; raises Unavailable, ArenaFull, and what reading raises."""
+        if self._closing:
+            raise Unavailable("the server is stopping")
+        return self.answers.take_in(job, inputs, self._enter)
+
+    def _enter(self, job: Job) -> None:
+        """Its tensors are in the arena; raises Unavailable."""
+        if self._closing:
+            raise Unavailable("the server is stopping")
         if self.dispatcher.idle:
             self.dispatcher.arrive(job)
         else:  # the policy is asked once for all that come in one round of the event loop
             if not self.dispatcher.unheard:
                 asyncio.get_running_loop().call_soon(self._hear)
             self.dispatcher.enter(job)
-        return answer
 
     def _hear(self) -> None:
         if self.dispatcher.unheard:
@@ -161,7 +199,7 @@ class DevicePool:
 
     def cancel(self, job: Job) -> None:
         """The client is gone: out of the queue now, or off the device at the next boundary."""
-        if job.payload is None or job.payload.answer.done():
+        if job.payload is None or job.payload.over:
             return
         job.cancelled = True
         if self.dispatcher.waiting.shown(job):
@@ -173,11 +211,23 @@ class DevicePool:
             if queue and queue[0].job is job and not job.together:
                 self.execution.stop(device)
 
+    def give_up(self, job: Job, error: ServingError) -> None:
+        """Those that wait with inputs like this one's, of the same tenant, get no device."""
+        for other in self.dispatcher.waiting.jobs():
+            if (other.pair, other.cost_row) == (job.pair, job.cost_row) and self.dispatcher.waiting.shown(
+                other
+            ):
+                self.dispatcher.withdraw(other)
+                self.execution.forget(other)
+                self.answers.fail(other, error)
+
     # --- what goes wrong -------------------------------------------------------------------------------
 
     def _on_message(self, device: int, message: Message) -> None:
         if message["kind"] in ("loaded", "refused"):
             self.loading.answered(device, message)
+        elif message["kind"] == "tried":
+            self.ladder.answered(message)
         else:
             self.execution.on_message(device, message)
 
@@ -189,12 +239,17 @@ class DevicePool:
         self._in_vain[device] = 0 if self.dispatcher.lanes[device].alive else self._in_vain[device] + 1
         log.warning("device '%s' died; it is started again", self._devices[device].spec.name)
         self.loading.died(device)
+        self.ladder.died(device)
         queue = self.execution.queues[device]
+        self.execution.moving.died(device)
         for run in queue:
-            self.answers.release(run.slot)
+            if run.move_from >= 0:
+                self.execution.moving.abandon(run)
+            else:
+                self.answers.release(run.slot)
         ran = queue[0] if queue else None
         queue.clear()
-        self.dispatcher.lost(device)
+        self.dispatcher.lost(device, sent=ran is None or ran.sent)
         stranded = [j for j in self.dispatcher.waiting.jobs() if j.device == device and j.block > 0]
         for job in stranded:
             self.dispatcher.withdraw(job)

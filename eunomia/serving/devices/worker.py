@@ -1,6 +1,6 @@
 """The process of one device: runs blocks, and looks at one number between them.
 
-Started as ``python -m eunomia.serving.devices.worker LINE ARENA DEVICE CORES SPIN_S CACHE``; the first two are
+Started as ``python -m eunomia.serving.devices.worker LINE ARENA DEVICE CORES SPIN_S MEMORY CACHE``; the first two are
 inherited file descriptors. It never opens a network connection and ends when its line ends.
 """
 
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable
 
@@ -19,10 +21,12 @@ import numpy as np
 from eunomia.core.arrays import Tensor
 from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.backends import loader_of
-from eunomia.serving.devices.memory import keep_freed_memory, set_aside
-from eunomia.serving.devices.messages import Message, Placed, array_at, pair, place, receive, send
-from eunomia.serving.devices.network import LoadedNetwork
-from eunomia.serving.devices.piece import Live, live_of
+from eunomia.serving.devices.memory import bound_memory, keep_freed_memory, out_of_memory, set_aside
+from eunomia.serving.devices.messages import Message, Placed, array_at, pair, place, receive, send, value_at
+from eunomia.serving.devices.network import LoadedNetwork, trial_of
+from eunomia.serving.devices.piece import Live, array_of, live_of
+from eunomia.serving.devices.prepare import prepare_aside
+from eunomia.serving.devices.strings import OBJECTS, Strings
 
 __all__ = ["Worker", "main", "pair"]
 
@@ -45,6 +49,7 @@ class Worker:
             "run": self._run,
             "fetch": self._fetch,
             "forget": self._forget,
+            "try": self._try,
         }
 
     def serve(self) -> None:
@@ -65,11 +70,16 @@ class Worker:
         return receive(self._line)
 
     def _load(self, message: Message) -> None:
+        """In a thread of its own: the runtime leaves the interpreter to others while it optimises and runs."""
+        threading.Thread(target=self._load_aside, args=(message,), daemon=True).start()
+
+    def _load_aside(self, message: Message) -> None:
         name = message["model"]
+        place = message["path"], self._cache, message["shapes"], message["target_s"]
         try:
-            network = loader_of(message["backend"])(
-                message["path"], self._cache, message["shapes"], message["target_s"], message["whole_s"]
-            )
+            if self._networks and message["backend"] == "cpu":  # others may be in use
+                prepare_aside(*place)
+            network = loader_of(message["backend"])(*place, message["whole_s"])
         except Exception as error:  # whatever a strange file provokes is the file's fault, and is reported
             send(self._line, {"kind": "refused", "model": name, "why": _sentence(error)})
             return
@@ -82,36 +92,53 @@ class Worker:
 
     def _run(self, message: Message) -> None:
         """Blocks ``first`` up to ``last``, unless it must stop between two of them."""
-        request, ticket = message["request"], message["ticket"]
+        ticket = message["ticket"]
         if not message.get("begun") and self._arena.skipped(self._device, ticket):
             send(self._line, {"kind": "skipped", "ticket": ticket})
             return
+        began_s = time.monotonic()
         try:
             network = self._networks.get(message["model"])
             if network is None:
                 raise KeyError(f"network '{message['model']}' is not loaded here")
-            began_s = time.monotonic()
-            live = self._begin(message)
-            n, ends_s = message["first"], [time.monotonic()]
-            if message["whole"] and network.has_whole:
-                live = network.run_whole(live)
-                n, ends_s = network.blocks, network.spread(ends_s[0], time.monotonic())
-            while n < message["last"]:
-                live = network.run_block(n, live)
-                ends_s.append(time.monotonic())
-                n += 1
-                if self._arena.stopped(self._device, ticket):
-                    break
+            done = self._run_bound(network, message) or self._run_blocks(network, message)
         except Exception as error:  # a network may fail in any way; only its own request fails with it
-            why = _sentence(error)
-            send(self._line, {"kind": "failed", "ticket": ticket, "why": why, **self._look_ahead()})
+            failed = {"why": _sentence(error), "memory": out_of_memory(error) is not None}
+            failed |= {"span_s": [began_s, time.monotonic()], **self._look_ahead()}
+            send(self._line, {"kind": "failed", "ticket": ticket, **failed})
             return
-        self._live[request] = live
-        done = {"kind": "done", "ticket": ticket, "next": n, "ends_s": ends_s}
-        if n == network.blocks:
-            done.update(self._hand_over(request, message["room"]))
+        if done["next"] == network.blocks and "tensors" not in done:
+            done.update(self._hand_over(message["request"], message["room"]))
         done["span_s"] = [began_s, time.monotonic()]
-        send(self._line, done | self._look_ahead())
+        send(self._line, {"kind": "done", "ticket": ticket, **done, **self._look_ahead()})
+
+    def _run_bound(self, network: LoadedNetwork, message: Message) -> Message | None:
+        """One request from end to end without a boundary, in its place; None where that is not what is asked."""
+        uncut = message["whole"] or network.blocks == 1
+        if network.bound is None or not uncut or not message["inputs"] or len(message["inputs"]) > 1:
+            return None
+        began_s = time.monotonic()
+        tensors = network.bound.run(self._memory, message["inputs"][0], message["room"])
+        if tensors is None:
+            return None
+        ends_s = network.spread(began_s, time.monotonic())
+        return {"next": network.blocks, "ends_s": ends_s, "tensors": tensors}
+
+    def _run_blocks(self, network: LoadedNetwork, message: Message) -> Message:
+        """Block by block, or the whole; the tensors stay with the request."""
+        live = self._begin(message)
+        n, ends_s = message["first"], [time.monotonic()]
+        if message["whole"] and network.has_whole:
+            live = network.run_whole(live)
+            n, ends_s = network.blocks, network.spread(ends_s[0], time.monotonic())
+        while n < message["last"]:
+            live = network.run_block(n, live)
+            ends_s.append(time.monotonic())
+            n += 1
+            if self._arena.stopped(self._device, message["ticket"]):
+                break
+        self._live[message["request"]] = live
+        return {"next": n, "ends_s": ends_s}
 
     def _begin(self, message: Message) -> Live:
         """The tensors to start from; raises KeyError."""
@@ -140,17 +167,45 @@ class Worker:
     def _together(self, members: list[list[Placed]]) -> dict[str, Tensor]:
         """Inputs of one request, or of several as one batch."""
         if len(members) == 1:
-            return {t["name"]: array_at(self._memory, t) for t in members[0]}
+            return {t["name"]: self._array(t) for t in members[0]}
         rows: dict[str, list[Tensor]] = {}
         for tensors in members:
             for t in tensors:
-                rows.setdefault(t["name"], []).append(array_at(self._memory, t))
+                rows.setdefault(t["name"], []).append(self._array(t))
         return {name: np.concatenate(arrays) for name, arrays in rows.items()}
+
+    def _array(self, tensor: Placed) -> Tensor:
+        """An input: where it lies, or its texts."""
+        value = value_at(self._memory, tensor)
+        return value.numpy() if isinstance(value, Strings) else value
 
     def _fetch(self, message: Message) -> None:
         """Tensors of a request that waits between two blocks, for another device or in a larger room."""
         request = message["request"]
         answer = {"kind": "tensors", "request": request, **self._hand_over(request, message["room"])}
+        send(self._line, answer)
+
+    def _try(self, message: Message) -> None:
+        """An input of these sizes, made up, once warm and once for the times; whatever else is ordered goes first."""
+        network, seconds = self._networks.get(message["model"]), list[float]()
+        answer: Message = {"kind": "tried", "number": message["number"], "why": "", "seconds": seconds}
+        try:
+            if network is None:
+                raise KeyError("the network is not loaded here")
+            feed = {p["name"]: trial_of(p, message["shapes"][p["name"]]) for p in network.ports["inputs"]}
+            for turn in range(2):
+                live = live_of(feed)
+                for n in range(network.blocks):
+                    if select.select([self._line], [], [], 0.0)[0]:
+                        seconds.clear()
+                        send(self._line, answer)
+                        return
+                    began_s = time.perf_counter()
+                    live = network.run_block(n, live)
+                    if turn:
+                        seconds.append(time.perf_counter() - began_s)
+        except Exception as error:  # as with a request
+            answer["why"] = _sentence(error)
         send(self._line, answer)
 
     def _forget(self, message: Message) -> None:
@@ -161,28 +216,36 @@ class Worker:
         live = self._live.get(request)
         if live is None:
             return {"tensors": None, "bytes": 0}
-        arrays = [(name, value.numpy()) for name, value in live.items()]
-        placed, end = place(arrays, room[0])
+        arrays = [(name, array_of(value)) for name, value in live.items()]
+        values = [(name, Strings.of(array) if array.dtype == OBJECTS else array) for name, array in arrays]
+        placed, end = place(values, room[0])
         size = end - room[0]
         if size > room[1]:
             return {"tensors": None, "bytes": size}
-        for (_, array), tensor in zip(arrays, placed, strict=True):
-            array_at(self._memory, tensor)[...] = array
+        for (_, value), tensor in zip(values, placed, strict=True):
+            target = array_at(self._memory, tensor)
+            if isinstance(value, Strings):
+                value.read_into(target)
+            else:
+                target[...] = value
         del self._live[request]
         return {"tensors": placed, "bytes": size}
 
 
 def _sentence(error: Exception) -> str:
     """The first line of an error, short."""
+    if (bound := out_of_memory(error)) is not None:
+        return f"it needs more memory than is left of the device's {bound} MiB (memory_mib)"
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     return (text.strip().splitlines() or [type(error).__name__])[0][:500]
 
 
 def main(arguments: list[str]) -> None:
     """Entry point of the process."""
-    line, arena, device, cores, spin_s, cache = arguments
+    line, arena, device, cores, spin_s, memory, cache = arguments
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the front end's business; it ends this line
     keep_freed_memory()
+    bound_memory(int(memory))
     own = {int(core) for core in cores.split(",")} if cores else set()
     spins = False  # only where the front end has a core that this device does not burn
     if own and hasattr(os, "sched_setaffinity"):

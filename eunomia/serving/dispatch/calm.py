@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 
 SLACK_SHARE = 0.5
+ALIKE = 0.01  # of a deadline: what is left of a call's own is never twice the same
 SEEN_S = 300.0  # the least of the last one to two such spells counts
 
 
@@ -57,5 +58,5 @@ class Calm:
         """Whether the run of a request due so long after its arrival may go without boundaries."""
         if self._calm_s == math.inf or now_s < self._quiet_from_s:
             return False
-        urgent = deadline_s <= self._deadline_s.at(now_s)
+        urgent = deadline_s * (1.0 - ALIKE) <= self._deadline_s.at(now_s)
         return urgent and run_s <= min(self._longest_s, SLACK_SHARE * self._slack_s.at(now_s))

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from eunomia.core.errors import ModelError
+from eunomia.serving.dispatch.shapes import COARSE, NOBODY, STEEPEST, ShapeClass, ShapeClasses, curve
 
 LEARN = 0.05  # weight of a new measurement; a block's time drifts with clock speed and neighbours
 LEARN_TWIN = 0.005  # the same for the digital twin: the mean of some 200 runs, not of the last 20
+DOUBTED = 0.25  # runs that evidence counts for which has proved wrong: four fifths of the next one replace it
+TRIAL = 20.0  # runs that the trial at loading counts for
 WILD = 0.7  # logarithms beyond it (a block that took twice as long) are an interruption, not the block's own spread
 
 
 @dataclass(frozen=True)
 class Network:
-    """One loaded network: its rows in the table are ``first_row`` .. ``first_row + blocks - 1``."""
+    """One loaded network: its rows in the table are ``first_row`` .. ``first_row + blocks - 1``.
+
+    They are for inputs of the trial's shape; other shapes have rows of their own.
+    """
 
     index: int
     name: str
@@ -28,14 +35,17 @@ class Network:
 
 
 class CostBook:
-    """Seconds per (block, device), and the sums that policies ask for.
+    """Seconds per (block, device) and row of input, for each class of shapes, and the sums that policies need.
 
     ``latency_s``: (rows, devices), inf where a network is not loaded or the device is dead. Rows of an
     unloaded network are kept, so that running requests stay valid; a network loaded anew gets new rows. What is
     known of a dead device still counts in ``rest_s``: it will be back, and its requests are not hopeless.
 
+    A class that never ran has estimates (shapes.py), and ``evident`` is False.
+
     ``mean_s`` and ``spread``: for the digital twin. The mean is that of every block's time over its last few
-    hundred runs. The spread is the standard deviation of the logarithm of time over mean.
+    hundred runs, of all shapes, in the rows of the network. The spread is the standard deviation of the logarithm of
+    time over mean.
     """
 
     def __init__(self, devices: int) -> None:
@@ -43,22 +53,63 @@ class CostBook:
         self._known_s = self.latency_s.copy()
         self.mean_s = self.latency_s.copy()
         self._seen = np.zeros((0, devices))
+        self._runs = np.zeros((0, devices))  # that speak for a block's time
+        self._evident: set[int] = set()  # first rows of classes all of whose blocks some device has run
         self._variance, self._ratios = 0.0, 0
         self.networks: dict[str, Network] = {}
+        self._shapes: dict[int, ShapeClasses] = {}  # by number of network
         self._count = 0
-        self._rest: dict[int, tuple[list[float], list[float]]] = {}
+        self._rest: dict[int, tuple[list[float], list[float]]] = {}  # by first row
 
-    def add(self, name: str, blocks: int, *, whole: bool = False) -> Network:
-        """Room for a network whose times no device has measured yet."""
-        network = Network(self._count, name, len(self.latency_s), blocks, whole)
+    def add(
+        self, name: str, blocks: int, *, whole: bool = False, rows: int = 1, sizes: Sequence[int] = ()
+    ) -> Network:
+        """Room for a network whose times no device has measured yet; ``rows``, ``sizes``: of the trial's input."""
+        network = Network(self._count, name, self._grow(blocks), blocks, whole)
         self._count += 1
-        fresh = np.full((blocks, self.latency_s.shape[1]), np.inf)
+        self.networks[name] = network
+        shapes = self._shapes[network.index] = ShapeClasses()
+        shapes.add(shapes.key(rows, sizes), sizes, network.first_row)
+        return network
+
+    def _grow(self, blocks: int) -> int:
+        first_row, fresh = len(self.latency_s), np.full((blocks, self.latency_s.shape[1]), np.inf)
         self.latency_s = np.concatenate([self.latency_s, fresh])
         self._known_s = np.concatenate([self._known_s, fresh])
         self.mean_s = np.concatenate([self.mean_s, fresh])
         self._seen = np.concatenate([self._seen, np.zeros(fresh.shape)])
-        self.networks[name] = network
-        return network
+        self._runs = np.concatenate([self._runs, np.zeros(fresh.shape)])
+        return first_row
+
+    def row_of(self, network: Network, rows: int, sizes: Sequence[int], owner: int = NOBODY) -> int:
+        """First row of the times for a shape: so many rows, so many elements per row in each input.
+
+        A class without evidence is estimated anew, from what was measured since. ``owner``: whose request it is.
+        """
+        shapes = self._shapes.get(network.index)
+        if shapes is None or not sizes:
+            return network.first_row
+        key = shapes.key(rows, sizes, owner)
+        found = shapes.found.get(key)
+        if found is None:
+            found = shapes.add(key, sizes, self._grow(network.blocks), owner)
+        if found.first_row not in self._evident:
+            self._estimate(network, found)
+        return found.first_row
+
+    def evident(self, first_row: int) -> bool:
+        """Whether every block has run, on some device, with an input of this class."""
+        return first_row in self._evident
+
+    def fine(self, network: Network, first_row: int) -> bool:
+        """Whether a class holds like shapes only: beyond a number of classes, they hold more."""
+        found = self._shapes[network.index].found if network.index in self._shapes else {}
+        return any(one.first_row == first_row and key[0] != COARSE for key, one in found.items())
+
+    def doubt(self, network: Network, first_row: int) -> None:
+        """What is known of a class has proved wrong: its next runs count for much."""
+        rows = slice(first_row, first_row + network.blocks)
+        self._runs[rows] = np.minimum(self._runs[rows], DOUBTED)
 
     def measured(self, network: Network, device: int, block_s: list[float]) -> None:
         """Times of all blocks on one device."""
@@ -67,35 +118,116 @@ class CostBook:
                 f"network '{network.name}' has {len(block_s)} blocks on device {device} and "
                 f"{network.blocks} elsewhere; devices must cut it alike"
             )
+        rows = self.rows(network)
         for table in (self.latency_s, self._known_s, self.mean_s):
-            table[self.rows(network), device] = block_s
-        self._seen[self.rows(network), device] = 0.0  # a trial weighs as much as one run
-        self._rest.pop(network.index, None)
+            table[rows, device] = block_s
+        self._seen[rows, device] = 0.0  # a trial weighs as much as one run
+        self._runs[rows, device] = TRIAL
+        self._evident.add(network.first_row)
+        self._rest.pop(network.first_row, None)
+        for one in self._shapes[network.index].found.values():
+            self._estimate(network, one)
 
     def forget(self, network: Network) -> None:
         """No request needs it any more: its sums go; its rows stay, a few bytes a block."""
-        self._rest.pop(network.index, None)
+        for one in self._shapes.pop(network.index, ShapeClasses()).found.values():
+            self._rest.pop(one.first_row, None)
+            self._evident.discard(one.first_row)
 
     def lost(self, device: int) -> None:
         """A device has died: nothing runs there until it has loaded its networks again."""
         self.latency_s[:, device] = np.inf
 
-    def learn(self, network: Network, device: int, first: int, seconds: list[float], batch: int) -> None:
-        """Times just seen, per request of the batch."""
-        rows = slice(network.first_row + first, network.first_row + first + len(seconds))
-        old = self.latency_s[rows, device]
+    def learn(
+        self,
+        network: Network,
+        device: int,
+        first: int,
+        seconds: list[float],
+        batch: int,
+        first_row: int | None = None,
+    ) -> bool:
+        """Times just seen, for all rows of the batch together; ``first_row``: of its class, by default the trial's.
+
+        Whether the class has evidence now, and had none.
+        """
+        start = network.first_row if first_row is None else first_row
+        rows = slice(start + first, start + first + len(seconds))
+        old, runs = self.latency_s[rows, device], self._runs[rows, device]
         seen = np.asarray(seconds) / max(batch, 1)
-        new = np.where(np.isfinite(old), old + LEARN * (seen - old), seen)
+        weight = np.maximum(LEARN, 1.0 / (runs + 1.0))
+        old = np.where(np.isfinite(old) & (runs > 0.0), old, seen)
+        new = old + weight * (seen - old)
         self.latency_s[rows, device] = self._known_s[rows, device] = new
-        self._rest.pop(network.index, None)
-        self._learn_for_twin(rows, device, seen)
+        self._runs[rows, device] = np.minimum(runs + 1.0, TRIAL)
+        self._rest.pop(start, None)
+        self._learn_spread(rows, device, seen)
+        self._learn_mean(rows, device, seen)
+        if start != network.first_row:
+            trial = slice(network.first_row + first, network.first_row + first + len(seconds))
+            self._learn_mean(trial, device, seen)
+            if (
+                network.index in self._shapes and not self._runs[rows].all()
+            ):  # what one device has measured says something of the others
+                self._estimate(network, self._class_at(network, start))
+        if start in self._evident or network.index not in self._shapes:
+            return False
+        if self._runs[start : start + network.blocks].any(axis=1).all():
+            self._evident.add(start)
+        return start in self._evident
+
+    def _class_at(self, network: Network, first_row: int) -> ShapeClass:
+        return next(one for one in self._shapes[network.index].found.values() if one.first_row == first_row)
+
+    def _estimate(self, network: Network, wanted: ShapeClass) -> None:
+        """Fill in what devices have not measured of a class: the curve, in proportion to their times of the trial."""
+        base, rows = self.rows(network), slice(wanted.first_row, wanted.first_row + network.blocks)
+        trial_s = self._known_s[base]
+        share = curve(wanted, self._measured(network)) if wanted.first_row != network.first_row else 1.0
+        guess = np.where(self._runs[rows] > 0.0, self._known_s[rows], trial_s * np.reshape(share, (-1, 1)))
+        self._known_s[rows] = guess
+        self.latency_s[rows] = np.where(np.isfinite(self.latency_s[base]), guess, np.inf)
+        self._rest.pop(wanted.first_row, None)
+
+    def _measured(self, network: Network) -> list[tuple[ShapeClass, npt.NDArray[np.float64]]]:
+        """Classes with evidence: their times over those of the trial, mean of the devices that measured both."""
+        base, found = self._known_s[self.rows(network)], []
+        for one in self._shapes[network.index].found.values():
+            rows = slice(one.first_row, one.first_row + network.blocks)
+            both = (self._runs[rows] > 0.0) & (self._runs[self.rows(network)] > 0.0)
+            if both.any(axis=1).all():
+                ratio = np.divide(
+                    self._known_s[rows], np.maximum(base, 1e-12), out=np.zeros(both.shape), where=both
+                )
+                found.append((one, ratio.sum(axis=1) / both.sum(axis=1)))
+        return found
+
+    def longest_s(self, network: Network, first_row: int) -> float:
+        """The longest block of a class per row of input: as measured, or no less than it can be.
+
+        A class that never ran counts as grown with the square of its elements from any smaller one that did; from the
+        trial alone, which may be of one element, in proportion.
+        """
+        if first_row in self._evident or network.index not in self._shapes:
+            return self._longest_s(network, first_row)
+        wanted = self._class_at(network, first_row).elements
+        smaller = [
+            self._longest_s(network, one.first_row) * (wanted / one.elements) ** STEEPEST
+            for one in self._shapes[network.index].found.values()
+            if one.first_row in self._evident - {network.first_row} and one.elements <= wanted
+        ]
+        return max(min(smaller, default=0.0), self._longest_s(network, first_row))
+
+    def _longest_s(self, network: Network, first_row: int) -> float:
+        to_the_end = self.rest_s(network, first_row)[0]
+        return max(now - later for now, later in pairwise(to_the_end))
 
     @property
     def spread(self) -> float:
         """Of single block times around their means."""
         return math.sqrt(self._variance)
 
-    def _learn_for_twin(self, rows: slice, device: int, seen: npt.NDArray[np.float64]) -> None:
+    def _learn_spread(self, rows: slice, device: int, seen: npt.NDArray[np.float64]) -> None:
         mean = self.mean_s[rows, device]
         known = np.isfinite(mean) & (mean > 0.0) & (seen > 0.0)
         ratio = np.log(seen[known] / mean[known])
@@ -104,23 +236,31 @@ class CostBook:
             self._ratios += 1
             weight = max(LEARN_TWIN, 1.0 / self._ratios)
             self._variance += weight * (float(np.mean(ratio**2)) - self._variance)
+
+    def _learn_mean(self, rows: slice, device: int, seen: npt.NDArray[np.float64]) -> None:
+        mean = self.mean_s[rows, device]
         self._seen[rows, device] += 1.0
         weights = np.maximum(LEARN_TWIN, 1.0 / self._seen[rows, device])
-        self.mean_s[rows, device] = np.where(np.isfinite(mean), mean + weights * (seen - mean), seen)
+        mean = np.where(np.isfinite(mean), mean, seen)
+        self.mean_s[rows, device] = mean + weights * (seen - mean)
 
     def rows(self, network: Network) -> slice:
         """Where the blocks of a network stand."""
         return slice(network.first_row, network.first_row + network.blocks)
 
-    def rest_s(self, network: Network) -> tuple[list[float], list[float]]:
-        """Time from block n to the end, blocks + 1 each: on the best device of each block, and mean over devices."""
-        if network.index not in self._rest:
-            table = self._known_s[self.rows(network)].tolist()
+    def rest_s(self, network: Network, first_row: int | None = None) -> tuple[list[float], list[float]]:
+        """Time from block n to the end, blocks + 1 each: on the best device of each block, and mean over devices.
+
+        For one row of an input of the class with this ``first_row``, by default the trial's.
+        """
+        start = network.first_row if first_row is None else first_row
+        if start not in self._rest:
+            table = self._known_s[start : start + network.blocks].tolist()
             best = [min(row) for row in table]
             known = [[t for t in row if t < math.inf] for row in table]
             mean = [sum(row) / max(len(row), 1) for row in known]
-            self._rest[network.index] = _from_here(best), _from_here(mean)
-        return self._rest[network.index]
+            self._rest[start] = _from_here(best), _from_here(mean)
+        return self._rest[start]
 
 
 def _from_here(values: list[float]) -> list[float]:

@@ -7,9 +7,12 @@ serves live requests, and a recorded trace in a test. What it remembers is ``sta
 
 from __future__ import annotations
 
+import math
+
 from eunomia.serving.dispatch import look_ahead, reports, runs
 from eunomia.serving.dispatch.indicators import Indicator
 from eunomia.serving.dispatch.jobs import GONE, Job
+from eunomia.serving.dispatch.placing import best_device
 from eunomia.serving.dispatch.state import State
 from eunomia.workload.tenant import Agreement
 
@@ -23,11 +26,16 @@ class Dispatcher(State):
 
     def add_pair(self, agreement: Agreement) -> int:
         """Add a tenant-model pair, with what was promised; returns its number."""
-        self.tenants.setdefault(agreement.tenant, len(self.tenants))
-        self.views.know(len(self.tenants))
+        self.know(agreement.tenant)
         self.agreements.append(agreement)
         self.table.add(Indicator(agreement.slo))
         return len(self.agreements) - 1
+
+    def know(self, tenant: str) -> int:
+        """The number of a tenant, who may be new."""
+        number = self.tenants.setdefault(tenant, len(self.tenants))
+        self.views.know(len(self.tenants))
+        return number
 
     def change_pair(self, pair: int, agreement: Agreement) -> None:
         """Promise something else to a pair: it holds for requests that begin to wait from now on."""
@@ -36,14 +44,26 @@ class Dispatcher(State):
         self.agreements[pair] = agreement
 
     def arrive(self, job: Job) -> None:
-        """An accepted request waits, and the policy decides."""
-        self.enter(job)
+        """An accepted request waits, and the policy decides; one that is alone starts if nothing is to be decided."""
+        self._expect(job)
+        if runs.start_alone(self, job):
+            job.reach_s = self.clock.now_s() - job.accepted_s
+            return
+        self._enter(job)
         self.decide()
 
     def enter(self, job: Job) -> None:
         """An accepted request waits; the caller makes sure that ``decide`` runs soon."""
-        own_s = self.costs.rest_s(job.network)[0][0] * job.batch
-        self.calm.arrived(job.deadline_s - job.arrival_s, own_s, self.clock.now_s())
+        self._expect(job)
+        self._enter(job)
+
+    def _expect(self, job: Job) -> None:
+        self.classify(job)
+        own_s = self.costs.rest_s(job.network, job.cost_row)[0][0] * job.batch
+        self.calm.arrived(job.deadline_s - job.accepted_s, own_s, self.clock.now_s())
+
+    def _enter(self, job: Job) -> None:
+        look_ahead.settle(self)
         if not len(self.waiting) and not self.steady:
             for device, lane in enumerate(self.lanes):
                 if lane.job is not None and lane.next is None:
@@ -51,11 +71,13 @@ class Dispatcher(State):
         self.wait(job)
         self.unheard.append(job)
 
-    def leave(self, job: Job, *, dropped: bool = False, by_client: bool = False) -> bool:
+    def leave(
+        self, job: Job, *, dropped: bool = False, by_client: bool = False, of_input: bool = False
+    ) -> bool:
         """A request has its answer; returns whether it met its deadline. Its indicator moves.
 
         Not so for one that its client gave up before half of its time was over, while it could still be met: no promise
-        was broken. Later it was the server that kept the client waiting.
+        was broken. Later it was the server that kept the client waiting. Nor for one on whose input the network failed.
         """
         now_s = self.clock.now_s()
         hit = not dropped and now_s <= job.deadline_s
@@ -64,14 +86,21 @@ class Dispatcher(State):
         if not dropped:
             job.answer_s = max(0.0, now_s - job.ended_s)
         early = now_s - job.arrival_s < EARLY_SHARE * (job.deadline_s - job.arrival_s)
-        if not (by_client and early and now_s + self.rest_s(job) <= job.deadline_s):
+        given_up = by_client and early and now_s + self.rest_s(job) <= job.deadline_s
+        if not (given_up or of_input):
             self.indicators[job.pair].observe(now_s, now_s - job.arrival_s, hit=hit, dropped=dropped)
             self.table.changed(job.pair)
         return hit
 
+    def missed(self, pair: int) -> None:
+        """A request that was refused could have met its deadline."""
+        self.indicators[pair].observe(self.clock.now_s(), math.inf, hit=False, dropped=True)
+        self.table.changed(pair)
+
     def wait_again(self, job: Job) -> None:
         """A job whose run was lost starts again from its first block."""
         job.block, job.device = 0, -1
+        self.classify(job)
         self.wait(job)
 
     # --- what devices report -------------------------------------------------------------------------
@@ -92,9 +121,16 @@ class Dispatcher(State):
         """
         return reports.done(self, device, next_block, follows, span_s, work_s)
 
-    def failed(self, device: int, follows: Job | None = None) -> Job:
-        """The network of what ran has failed; returns its job, which waits no more."""
-        return reports.failed(self, device, follows)
+    def failed(
+        self,
+        device: int,
+        follows: Job | None = None,
+        *,
+        sent: bool = True,
+        span_s: tuple[float, float] | None = None,
+    ) -> Job:
+        """The network of what ran has failed; returns its job, which waits no more. ``sent``: the device knew of it."""
+        return reports.failed(self, device, follows, sent=sent, span_s=span_s)
 
     def unstarted(self, device: int, follows: Job | None = None) -> None:
         """A device has not started the job that was believed to run: the job waits again."""
@@ -104,14 +140,15 @@ class Dispatcher(State):
         """A device has not started a revoked job: it waits like any other."""
         reports.released(self, device, job)
 
-    def lost(self, device: int) -> Job | None:
+    def lost(self, device: int, *, sent: bool = True) -> Job | None:
         """A device has died; returns the job that it was running. Its queued jobs wait again."""
-        return reports.lost(self, device)
+        return reports.lost(self, device, sent=sent)
 
     # --- decisions -----------------------------------------------------------------------------------
 
     def decide(self) -> None:
         """Drop late requests, start what the policy chooses, and stop runs that it would no longer choose."""
+        look_ahead.settle(self)
         heard, self.unheard = self.unheard, []
         self._drop_overdue()
         self._fill_idle()
@@ -120,7 +157,7 @@ class Dispatcher(State):
                 look_ahead.reconsider(self, device)
         now_s = self.clock.now_s()
         for job in heard:
-            job.reach_s = now_s - job.arrival_s
+            job.reach_s = now_s - job.accepted_s
 
     def look_again(self) -> None:
         """Decide anew because time has passed."""
@@ -144,7 +181,7 @@ class Dispatcher(State):
                 return
             for job, device in [(self.waiting.numbered(a.request), a.accelerator) for a in answer]:
                 if job.row >= 0:  # else it runs in the batch of one before
-                    runs.start(self, job, device)
+                    runs.start(self, job, best_device(self, job, device) if len(answer) == 1 else device)
 
     def _drop_overdue(self) -> None:
         now_s = self.clock.now_s()

@@ -17,8 +17,9 @@ _numbers = itertools.count(1)
 class Job:
     """One accepted request, from its arrival to its one answer.
 
-    ``payload`` belongs to whoever submitted it. ``batch``: rows of its input. ``together``: requests that
-    run in the same batch with it, itself not included.
+    ``payload`` belongs to whoever submitted it. ``batch``: rows of its input; ``sizes``: elements of each input, per
+    row; ``cost_row``: where the block times of its shape begin. ``together``: requests that run in the same batch with
+    it, itself not included. ``probe``: it runs although it seems hopeless, to see whether it is.
     """
 
     pair: int
@@ -31,6 +32,7 @@ class Job:
         1.0  # at most 1: a client may put its own request behind its others, never before another's
     )
     group: object = None  # jobs with equal groups may share a batch; None = never
+    sizes: tuple[int, ...] = ()
     payload: Any = None
     number: int = field(default_factory=lambda: next(_numbers))
     state: str = WAITING
@@ -41,12 +43,25 @@ class Job:
     ended_s: float = 0.0  # when its last run ended
     attained_s: float = 0.0
     reach_s: float = 0.0  # from its acceptance until the policy had seen it and devices had their orders
+    unsized_s: float = 0.0  # from its arrival to its acceptance: so long nobody knew what its size takes
     answer_s: float = 0.0  # from the end of its last run to its answer
     cancelled: bool = False
     retries: int = 0
     preemptions: int = 0
     whole: bool = False  # its run has no boundaries
     together: list[Job] = field(default_factory=list)
+    cost_row: int = -1
+    probe: bool = False
+    request_id: str = ""  # the client's
+
+    def __post_init__(self) -> None:
+        if self.cost_row < 0:
+            self.cost_row = self.network.first_row
+
+    @property
+    def accepted_s(self) -> float:
+        """When its wait for a device began."""
+        return self.arrival_s + self.unsized_s
 
     @property
     def rows(self) -> int:

@@ -34,7 +34,8 @@ class Lane:
     ``revoked``: a claim that was to run next and shall not; the device has not said yet whether it got the
     message in time. ``asked_next``, ``asked_stop``: state of the queue at the policy's last call. ``looked``:
     the boundary of the policy's last call between boundaries. ``goes_on``: a boundary at which the policy
-    lets this run go on, and what it notes in its memory then.
+    lets this run go on, and what it notes in its memory then. ``owed``: what the policy notes at the start of this run
+    has not been asked for yet.
     """
 
     job: Job | None = None
@@ -53,6 +54,7 @@ class Lane:
     asked_stop: int = NEVER
     looked: int = NEVER
     goes_on: tuple[int, Claim] | None = None
+    owed: bool = False
 
     @property
     def uncut(self) -> bool:
@@ -75,6 +77,6 @@ class Lane:
 
     def clear(self) -> None:
         """Nothing runs."""
-        self.job, self.stopping = None, False
+        self.job, self.stopping, self.owed = None, False, False
         self.asked_next = self.asked_stop = NEVER
         self.goes_on, self.looked = None, NEVER

@@ -13,19 +13,35 @@ from eunomia.serving.dispatch.state import State
 def look_at(state: State, device: int) -> float | None:
     """Check the policy's choice at the next boundary of what runs; returns when to check again.
 
-    Checks once for each boundary, and not while nothing else waits. None when there is nothing left to check: the run
-    has no boundary left, or only arrivals change this policy's choice.
+    Checks once for each boundary; while nothing else waits, only behind the last one, for the policy's notes. None when
+    there is nothing left to check: the run has no boundary left, or only arrivals change this policy's choice.
     """
+    settle(state)
     lane, now_s = state.lanes[device], state.clock.now_s()
     if lane.job is None or state.steady:
         return None
     boundary = lane.boundary(now_s, cut=True)
-    if boundary != lane.looked and (len(state.waiting) or lane.next is not None):
-        lane.looked, lane.asked_stop = boundary, NEVER
-        reconsider(state, device)
+    if len(state.waiting) or lane.next is not None:
+        if boundary != lane.looked:
+            lane.looked, lane.asked_stop = boundary, NEVER
+            reconsider(state, device)
+    elif (
+        boundary >= lane.last
+    ):  # now, while nobody waits for it: at the end of the run there is an answer to send
+        catch_up(state, device, lane.last - 1)
     if lane.stopping or boundary >= lane.last:
         return None
     return lane.boundary_s(now_s, cut=True)
+
+
+def settle(state: State) -> None:
+    """Take what the policy notes of a run that started before it was asked."""
+    lane = state.lanes[0]
+    if lane.owed:
+        lane.owed = False
+        claim = choice(state, 0, lane.first, lane.start_s)
+        if claim is not None and claim.job is lane.job:
+            note(state, claim)
 
 
 def reconsider(state: State, device: int) -> None:
@@ -180,8 +196,9 @@ def free(state: State, job: Job) -> None:
     """Release a job that no device is going to run now: it waits, or leaves if its client has gone meanwhile."""
     members = [job, *job.together]
     show(state, job)
-    if job.block == 0:
+    if job.block == 0 and job.together:
         job.together = []
+        state.classify(job)
     for member in members:
         if member.cancelled and member.row >= 0:
             state.withdraw(member)

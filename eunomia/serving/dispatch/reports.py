@@ -6,6 +6,7 @@ import math
 
 from eunomia.serving.dispatch import look_ahead, runs
 from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.dispatch.lanes import Lane
 from eunomia.serving.dispatch.state import State
 
 
@@ -18,6 +19,7 @@ def done(
     work_s: float | None,
 ) -> Job:
     """A run has ended, or has stopped before ``next_block``; returns its job. See ``Dispatcher.done``."""
+    look_ahead.settle(state)
     lane = state.lanes[device]
     job = lane.job
     assert job is not None
@@ -38,6 +40,8 @@ def done(
     for member in (job, *job.together):
         member.ended_s = ended_s
     lane.busy_s += took_s
+    if state.harvest is not None:
+        state.harvest.ran(state.agreements[job.pair].tenant, took_s, state.clock.now_s())
     preempted = next_block < lane.last
     lane.clear()
     job.block, job.device = next_block, device
@@ -51,11 +55,22 @@ def done(
     return job
 
 
-def failed(state: State, device: int, follows: Job | None = None) -> Job:
-    """The network of what ran has failed; returns its job, which waits no more."""
+def failed(
+    state: State, device: int, follows: Job | None, *, sent: bool, span_s: tuple[float, float] | None
+) -> Job:
+    """The network of what ran has failed; returns its job, which waits no more. Its tenant pays for the time.
+
+    Not ``sent``: the device waited for tensors of another one, and nobody is charged.
+    """
+    look_ahead.settle(state)
     lane = state.lanes[device]
     job = lane.job
     assert job is not None
+    if sent:
+        took_s = _spent(state, lane, job, span_s)
+        job.attained_s += took_s
+        if state.harvest is not None:
+            state.harvest.ran(state.agreements[job.pair].tenant, took_s, state.clock.now_s())
     lane.clear()
     _follow(state, device, follows, state.clock.now_s())
     return job
@@ -63,6 +78,7 @@ def failed(state: State, device: int, follows: Job | None = None) -> Job:
 
 def unstarted(state: State, device: int, follows: Job | None = None) -> None:
     """A device has not started the job that the dispatcher believed to run: the job waits again."""
+    look_ahead.settle(state)
     lane = state.lanes[device]
     job = lane.job
     assert job is not None
@@ -70,6 +86,7 @@ def unstarted(state: State, device: int, follows: Job | None = None) -> None:
     members = (job, *job.together) if job.block == 0 else (job,)
     if job.block == 0:
         job.together, job.start_s = [], math.nan
+        state.classify(job)
     for member in members:
         if member.cancelled:
             state.executor.dropped(member, "cancelled")
@@ -86,10 +103,13 @@ def released(state: State, device: int, job: Job) -> None:
         look_ahead.free(state, job)
 
 
-def lost(state: State, device: int) -> Job | None:
-    """A device has died; returns the job that it was running. Its queued jobs wait again."""
+def lost(state: State, device: int, *, sent: bool = True) -> Job | None:
+    """A device has died; returns the job that it was running. Its queued jobs wait again. ``sent``: see ``failed``."""
+    look_ahead.settle(state)
     lane = state.lanes[device]
     job, lane.alive = lane.job, False
+    if job is not None and sent:
+        _spent(state, lane, job)
     lane.clear()
     queued = [claim.job for claim in (lane.next, lane.revoked) if claim is not None]
     lane.next = lane.revoked = None
@@ -97,6 +117,15 @@ def lost(state: State, device: int) -> Job | None:
         look_ahead.free(state, other)
     state.costs.lost(device)
     return job
+
+
+def _spent(state: State, lane: Lane, job: Job, span_s: tuple[float, float] | None = None) -> float:
+    """A run without a result kept its device busy all the same: policies see it, and charge for it. How long."""
+    began_s, ended_s = span_s or (lane.start_s, state.clock.now_s())
+    took_s = max(0.0, ended_s - began_s)
+    lane.busy_s += took_s
+    lane.last_request = job.number
+    return took_s
 
 
 def _follow(state: State, device: int, job: Job | None, at_s: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from itertools import accumulate
 
-from eunomia.contract.traits import WORK_CONSERVING
+from eunomia.contract.traits import STARTS_ALONE, WORK_CONSERVING
 from eunomia.serving.dispatch.jobs import RUNNING, Job
 from eunomia.serving.dispatch.lanes import NEVER, Claim
 from eunomia.serving.dispatch.state import State
@@ -17,7 +17,31 @@ def lone(state: State) -> Job | None:
     if not one or not WORK_CONSERVING.of(state.policy):
         return None
     job = state.waiting.first()
-    return job if state.costs.latency_s[job.network.first_row + job.block, 0] < math.inf else None
+    return job if _can_start(state, job) else None
+
+
+def start_alone(state: State, job: Job) -> bool:
+    """Start an arrival before it waits and before the policy is asked, where both could change nothing; whether it did.
+
+    So it is on the only device, idle, while nobody waits, under a policy that would start it. Its notes of
+    it are taken later (``look_ahead.settle``).
+    """
+    lane, policy = state.lanes[0], state.policy
+    if len(state.lanes) > 1 or lane.job is not None or not lane.alive or len(state.waiting):
+        return False
+    if lane.revoked is not None or state.options.late == "drop" or not _can_start(state, job):
+        return False
+    asked = not WORK_CONSERVING.of(policy)
+    if asked and not STARTS_ALONE.of(policy):
+        return False
+    state.news += 1
+    start(state, job, 0)
+    lane.owed = asked
+    return True
+
+
+def _can_start(state: State, job: Job) -> bool:
+    return bool(state.costs.latency_s[job.cost_row + job.block, 0] < math.inf)
 
 
 def start(state: State, job: Job, device: int) -> None:
@@ -60,7 +84,8 @@ def follow(state: State, job: Job, device: int, at_s: float) -> Claim | None:
 def choose_whole(state: State, job: Job, device: int) -> None:
     """Decide whether a run that is about to start has no boundaries."""
     network = job.network
-    run_s = float(state.costs.latency_s[state.costs.rows(network), device].sum()) * job.rows
+    times_s = state.costs.latency_s[job.cost_row : job.cost_row + network.blocks, device]
+    run_s = float(times_s.sum()) * job.rows
     job.whole = (
         job.block == 0
         and network.whole
@@ -71,7 +96,7 @@ def choose_whole(state: State, job: Job, device: int) -> None:
 def lease(state: State, job: Job, device: int, now_s: float) -> tuple[int, list[float]]:
     """The block after the lease, at least one block on; and when each block of the lease will end."""
     network = job.network
-    rows = slice(network.first_row + job.block, network.first_row + network.blocks)
+    rows = slice(job.cost_row + job.block, job.cost_row + network.blocks)
     due_s = [t * job.rows for t in state.costs.latency_s[rows, device].tolist()]
     due_s = list(accumulate(due_s, initial=now_s))[1:]
     count = len(due_s) if job.whole else max(1, sum(t <= now_s + state.options.lease_s for t in due_s))
@@ -88,6 +113,8 @@ def gather(state: State, job: Job) -> None:
         if peer.batch <= room:
             job.together.append(peer)
             room -= peer.batch
+    if job.together:
+        state.classify(job)
 
 
 def _may_join(peer: Job, job: Job) -> bool:

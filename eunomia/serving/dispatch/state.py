@@ -13,12 +13,15 @@ from eunomia.contract.view import Assign, View
 from eunomia.serving.dispatch.calm import Calm
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook
+from eunomia.serving.dispatch.harvest import Harvest
 from eunomia.serving.dispatch.indicators import Indicator
 from eunomia.serving.dispatch.jobs import WAITING, Job
 from eunomia.serving.dispatch.lanes import Lane
+from eunomia.serving.dispatch.later import Later
+from eunomia.serving.dispatch.neighbours import Neighbours
 from eunomia.serving.dispatch.options import DispatchOptions, Executor
 from eunomia.serving.dispatch.overheads import Overheads
-from eunomia.serving.dispatch.views import IndicatorTable, Views, facts_of
+from eunomia.serving.dispatch.views import Facts, IndicatorTable, Views, facts_of
 from eunomia.serving.dispatch.waiting import WaitingTable
 from eunomia.workload.tenant import Agreement
 
@@ -30,7 +33,9 @@ class State:
     """Waiting jobs, devices, promises, indicators, and what the policy has noted.
 
     ``news`` counts the events that may change the policy's choice; ``unheard`` holds the jobs that arrived since its
-    last decision. ``memory`` (64,) is the policy's own; a policy of another ``generation`` starts from zeros.
+    last decision; ``later`` what was measured and is not learned yet; ``neighbours`` what devices do to each other, if
+    somebody wants to know; ``harvest`` who takes what others leave. ``memory`` (64,) is the policy's own; a policy of
+    another ``generation`` starts from zeros. ``elsewhere`` moves it by what other replicas have served.
     """
 
     clock: Clock
@@ -45,6 +50,9 @@ class State:
     agreements: list[Agreement] = field(default_factory=list)
     tenants: dict[str, int] = field(default_factory=dict)
     overheads: Overheads = field(default_factory=Overheads)
+    later: Later = field(default_factory=Later)
+    neighbours: Neighbours | None = None
+    harvest: Harvest | None = None
     table: IndicatorTable = field(default_factory=IndicatorTable)
     views: Views = field(init=False)
     memory: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(64))
@@ -55,6 +63,7 @@ class State:
     starts: int = 0
     finished: int = 0
     preemptions: int = 0
+    elsewhere: Callable[[], None] | None = None
 
     def __post_init__(self) -> None:
         self.lanes = [Lane() for _ in range(self.devices)]
@@ -81,19 +90,38 @@ class State:
 
     def rest_s(self, job: Job) -> float:
         """Its remaining blocks on the best device of each, for all rows of its input."""
-        return self.costs.rest_s(job.network)[0][job.block] * job.rows
+        return self.costs.rest_s(job.network, job.cost_row)[0][job.block] * job.rows
+
+    def classify(self, job: Job) -> None:
+        """Find the block times of its shape, with the rows of its batch."""
+        job.cost_row = self.costs.row_of(job.network, job.rows, job.sizes, job.pair)
 
     def wait(self, job: Job, device: int | None = None, *, news: bool = True) -> None:
         """Offer a job from now on. ``device``: where its tensors are, if not where the job says."""
-        agreement, now_s = self.agreements[job.pair], self.clock.now_s()
-        where = job.device if device is None else device
         job.state = WAITING
-        facts = facts_of(job, agreement, self.tenants[agreement.tenant], self.costs, now_s, where)
-        due_s = job.hard_timeout_s
-        if self.options.late == "drop":  # no later than the last moment at which it could meet its deadline
-            due_s = min(due_s, job.deadline_s - self.rest_s(job))
-        self.waiting.add(job, facts, due_s)
+        self.waiting.add(job, *self._offer(job, job.device if device is None else device))
         self.news += news
+
+    def _offer(self, job: Job, device: int) -> tuple[Facts, float]:
+        """What policies see of a waiting job, and when it is given up."""
+        agreement, now_s = self.agreements[job.pair], self.clock.now_s()
+        due_s = job.hard_timeout_s
+        if self.options.late == "drop" and self.sure(
+            job
+        ):  # the last moment at which it could meet its deadline
+            due_s = min(due_s, job.deadline_s - self.rest_s(job))
+        return facts_of(job, agreement, self.tenants[agreement.tenant], self.costs, now_s, device), due_s
+
+    def learnt(self, cost_row: int) -> None:
+        """Show those that wait with an input of this class at what it was found to take."""
+        for job in self.waiting.jobs():
+            if job.cost_row == cost_row:
+                self.waiting.revise(job, *self._offer(job, job.device))
+        self.news += 1
+
+    def sure(self, job: Job) -> bool:
+        """Whether it may be given up by what its shape takes: somebody has measured that, and nobody doubts it."""
+        return not job.probe and self.costs.evident(job.cost_row)
 
     def withdraw(self, job: Job) -> None:
         """Remove a waiting job: it was cancelled, or its device is lost."""
@@ -111,4 +139,6 @@ class State:
         generation = GENERATION.of(self.policy)
         if generation != self.generation:  # another policy: the notes of the old one mean nothing to it
             self.generation, self.memory = generation, np.zeros(64)
+        if self.elsewhere is not None:
+            self.elsewhere()
         return self.views.view(at_s, self.table, self.memory, self.starts, self.finished)

@@ -62,13 +62,13 @@ def facts_of(
     job: Job, agreement: Agreement, tenant: int, costs: CostBook, now_s: float, device: int
 ) -> Facts:
     """The fields of READY, in its order; those that a view sets anew are 0 here."""
-    best, mean = costs.rest_s(job.network)
+    best, mean = costs.rest_s(job.network, job.cost_row)
     n, network, rows = job.block, job.network, job.rows
     best_s, mean_s = best[n] * rows, mean[n] * rows
     return (
         job.number,
         n,
-        network.first_row + n,
+        job.cost_row + n,
         network.index,
         tenant,
         job.pair,

@@ -50,6 +50,13 @@ class WaitingTable:
         job.row, self._jobs[row], self._row_of[job.number] = row, job, row
         self.show(job)
 
+    def revise(self, job: Job, facts: tuple[float, ...], due_s: float) -> None:
+        """Other facts of a job that waits; it stands where it stood."""
+        sequence, ready_s = self.records["sequence"][job.row], self.records["ready_s"][job.row]
+        self.records[job.row] = facts
+        self.records["sequence"][job.row], self.records["ready_s"][job.row] = sequence, ready_s
+        self.due_s[job.row], self._soonest_s = due_s, min(due_s, self._soonest_s)
+
     def put_first(self, job: Job) -> None:
         """Before all that are equal to it."""
         self.records["sequence"][job.row] = -1

@@ -32,6 +32,7 @@ class Front(Protocol):
 FRONTS: dict[str, str] = {
     "admin": "eunomia.serving.fronts.admin:AdminFront",
     "live": "eunomia.serving.fronts.live:LiveFront",
+    "replicas": "eunomia.serving.fronts.replicas:ReplicasFront",
     "policy": "eunomia.serving.fronts.policy:PolicyFront",
 }
 

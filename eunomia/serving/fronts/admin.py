@@ -12,11 +12,11 @@ from aiohttp import web
 
 from eunomia.core.data import Json
 from eunomia.core.errors import ConfigError, OutputError
+from eunomia.serving.fronts.body import control_of
 from eunomia.serving.fronts.caller import caller_of
 from eunomia.serving.fronts.openapi import TENANT, operation
 from eunomia.serving.models.repository import MOST_NAMED
 from eunomia.serving.protocol.errors import BadRequest, NotFound, Unavailable
-from eunomia.serving.protocol.infer import read_json
 from eunomia.serving.service import Service
 from eunomia.serving.tenants.content import as_json, is_name, number, only, read_grant
 from eunomia.serving.tenants.database import DatabaseDirectory, UnknownTenant
@@ -24,6 +24,7 @@ from eunomia.serving.tenants.grants import Grant
 
 P = ParamSpec("P")
 T = TypeVar("T")
+GRANT_BYTES = 1024**2
 HINT = re.compile(r"[A-Za-z0-9_-]{1,12}")
 
 
@@ -89,7 +90,7 @@ class AdminFront:
 
     async def _put(self, http: web.Request) -> web.Response:
         directory = self._directory(http)
-        grant = read_grant(http.match_info["tenant"], read_json(await http.read()))
+        grant = read_grant(http.match_info["tenant"], await control_of(http, GRANT_BYTES))
         self._must_know_networks(grant)
         await _asked(directory.put, grant)
         return web.json_response(as_json(grant))
@@ -108,20 +109,22 @@ class AdminFront:
         )
 
     async def _issue(self, http: web.Request) -> web.Response:
-        content = only(read_json(await http.read() or b"{}"), "lifetime_s", what="a new key")
+        directory = self._directory(http)
+        content = only(await control_of(http), "lifetime_s", what="a new key")
         lifetime_s = number(content, "lifetime_s")
-        key = await _asked(self._directory(http).issue_key, _name(http), lifetime_s)
+        key = await _asked(directory.issue_key, _name(http), lifetime_s)
         return web.json_response({"key": key})
 
     async def _rotate(self, http: web.Request) -> web.Response:
-        content = only(read_json(await http.read() or b"{}"), "grace_s", what="a rotation")
+        directory = self._directory(http)
+        content = only(await control_of(http), "grace_s", what="a rotation")
         grace_s = number(content, "grace_s", or_zero=True) or 0.0
-        key = await _asked(self._directory(http).rotate_key, _name(http), grace_s)
+        key = await _asked(directory.rotate_key, _name(http), grace_s)
         return web.json_response({"key": key})
 
     async def _revoke(self, http: web.Request) -> web.Response:
         directory, tenant = self._directory(http), _name(http)
-        only(read_json(await http.read() or b"{}"), what="revoking (which key is said as ?hint=)")
+        only(await control_of(http), what="revoking (which key is said as ?hint=)")
         only(http.query, "hint", what="revoking")
         hint = http.query.get("hint")
         if hint is not None and not HINT.fullmatch(hint):  # an empty one would mean all

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from aiohttp import web
 
-from eunomia.serving.service import Caller
+from eunomia.serving.visit import Caller
 
+FORWARDED = ("forwarded", "x-forwarded-for")  # whoever stands behind a proxy may be anywhere
 FAIRNESS = ("x-gateway-inference-fairness-id", "x-llm-d-inference-fairness-id")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is this machine's own; an empty one is of a Unix socket."""
+    return host in ("", "::1") or host.startswith(("127.", "::ffff:127."))
 
 
 def caller_of(http: web.Request) -> Caller:
     """Key and names in the headers."""
-    scheme, _, key = http.headers.get("Authorization", "").partition(" ")
+    return caller_from(http.headers, http.remote or "unknown")
+
+
+def caller_from(headers: Mapping[str, str], remote: str) -> Caller:
+    """The same, of headers by name in small letters, and an address."""
+    scheme, _, key = headers.get("authorization", "").partition(" ")
     bearer = key.strip() if scheme.lower() == "bearer" and key.strip() else None
-    fairness = next((http.headers[name] for name in FAIRNESS if name in http.headers), None)
+    fairness = next((headers[name] for name in FAIRNESS if name in headers), None)
     return Caller(
-        bearer or http.headers.get("x-api-key"),
+        bearer or headers.get("x-api-key"),
         fairness,
-        http.headers.get("x-tenant-id"),
-        traceparent=http.headers.get("traceparent"),
+        headers.get("x-tenant-id"),
+        traceparent=headers.get("traceparent"),
+        local=is_loopback(remote) and not any(name in headers for name in FORWARDED),
     )

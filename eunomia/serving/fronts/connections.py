@@ -2,8 +2,8 @@
 
 Looked at once a second, away from the way of requests. A connection ends when it has not sent a whole header in
 ``head_s`` (``idle_s`` once it was served), or not its whole body in ``body_s``. Of more than ``most`` connections,
-those that have waited longest without a request end first; of bodies that together hold more than
-``buffered_bytes`` while they arrive, the largest.
+those end first that come from the address with the most of them, and have waited longest without a request. Of bodies
+that together hold more than ``buffered_bytes`` while they arrive, the largest end first.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import resource
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -32,16 +33,30 @@ class ConnectionLimits:
     head_s: float = 10.0
     idle_s: float = 75.0
     body_s: float = 30.0
+    age_s: float = 60.0  # of a connection over gRPC, which then gets a new one
     buffered_bytes: int = 512 * 1024**2
+
+
+class Content(Protocol):
+    """The body of a request."""
+
+    @property
+    def total_bytes(self) -> int:
+        """That have come."""
+        ...
+
+    def is_eof(self) -> bool:
+        """Whether it is whole."""
+        ...
 
 
 @dataclass(slots=True)
 class _Seen:
-    """One connection. ``since_s``: of its opening, or of the end of its last request."""
+    """One connection. ``since_s``: of its opening, or of the end of its last request; ``content``: of one in work."""
 
     since_s: float
     served: bool = False
-    request: web.Request | None = None
+    content: Content | None = None
     began_s: float = 0.0
 
 
@@ -65,14 +80,26 @@ class Connections:
         async def noting(
             request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
         ) -> web.StreamResponse:
-            seen = self._seen.setdefault(request.protocol, _Seen(time.monotonic()))
-            seen.request, seen.began_s = request, time.monotonic()
+            self.begun(request.protocol, request.content)
             try:
                 return await handler(request)
             finally:
-                seen.request, seen.served, seen.since_s = None, True, time.monotonic()
+                self.over(request.protocol)
 
         return noting
+
+    def begun(self, connection: RequestHandler, content: Content) -> None:
+        """A request has come; its body follows."""
+        now_s = time.monotonic()
+        seen = self._seen.get(connection)
+        if seen is None:
+            seen = self._seen[connection] = _Seen(now_s)
+        seen.content, seen.began_s = content, now_s
+
+    def over(self, connection: RequestHandler) -> None:
+        """It has its answer."""
+        if (seen := self._seen.get(connection)) is not None:
+            seen.content, seen.served, seen.since_s = None, True, time.monotonic()
 
     async def watch(self, server: web.Server) -> None:
         """Look again and again, until cancelled."""
@@ -92,7 +119,7 @@ class Connections:
 
     def _reason(self, seen: _Seen, now_s: float) -> str:
         limits = self.limits
-        if seen.request is not None:
+        if seen.content is not None:
             return "body" if _arriving(seen) and now_s - seen.began_s > limits.body_s else ""
         if seen.served:
             return "idle" if now_s - seen.since_s > limits.idle_s else ""
@@ -102,16 +129,19 @@ class Connections:
         over = len(self._seen) - self.limits.most
         if over <= 0:
             return
-        waiting = [(s.since_s, n, c) for n, (c, s) in enumerate(self._seen.items()) if s.request is None]
+        waiting = [(s.since_s, n, c) for n, (c, s) in enumerate(self._seen.items()) if s.content is None]
         arriving = [(s.began_s, n, c) for n, (c, s) in enumerate(self._seen.items()) if _arriving(s)]
-        for _, _, connection in [*sorted(waiting), *sorted(arriving)][:over]:
-            self._end(connection, "most")
+        crowds: dict[str, list[RequestHandler]] = {}
+        for _, _, connection in [*sorted(waiting), *sorted(arriving)]:
+            crowds.setdefault(_address(connection), []).append(connection)
+        for _ in range(min(over, sum(map(len, crowds.values())))):
+            self._end(max(crowds.values(), key=len).pop(0), "most")
 
     def _end_largest(self) -> None:
         sizes = [
-            (s.request.content.total_bytes, n, c)
+            (s.content.total_bytes, n, c)
             for n, (c, s) in enumerate(self._seen.items())
-            if s.request is not None and _arriving(s)
+            if s.content is not None and _arriving(s)
         ]
         held = sum(size for size, _, _ in sizes)
         for size, _, connection in sorted(sizes, reverse=True):
@@ -125,11 +155,20 @@ class Connections:
         if self.ended[reason] in (1, 100, 10_000):
             log.warning("a connection was ended (%s; %d times so far)", reason, self.ended[reason])
         self._seen.pop(connection, None)
+        transport = connection.transport
+        if transport is not None and transport.get_write_buffer_size():
+            transport.abort()  # to be closed, it would wait for a client that may never read
         connection.force_close()
 
 
+def _address(connection: RequestHandler) -> str:
+    """Where it comes from; "" if that is not known any more."""
+    peer = connection.transport.get_extra_info("peername") if connection.transport is not None else None
+    return str(peer[0]) if peer else ""
+
+
 def _arriving(seen: _Seen) -> bool:
-    return seen.request is not None and not seen.request.content.is_eof()
+    return seen.content is not None and not seen.content.is_eof()
 
 
 def room_for(wanted: int) -> int:

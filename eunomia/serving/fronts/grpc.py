@@ -5,93 +5,135 @@ The messages are those that ship with tritonclient, so no file has to be generat
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
-from collections.abc import AsyncIterator, Mapping
-from typing import NoReturn
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import grpc
-import numpy as np
+from google.protobuf.message import DecodeError
 from tritonclient.grpc import service_pb2 as pb
-from tritonclient.grpc import service_pb2_grpc as stubs
 
-from eunomia.core.arrays import Tensor
-from eunomia.core.data import Json
 from eunomia.core.version import __version__
-from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES
-from eunomia.serving.fronts.caller import FAIRNESS
-from eunomia.serving.fronts.grpc_messages import (
+from eunomia.serving.fronts.body import LARGE
+from eunomia.serving.fronts.caller import FAIRNESS, is_loopback
+from eunomia.serving.fronts.grpc_door import Behaviour, Door, host_of, served
+from eunomia.serving.fronts.http import config_of, extensions_of, reason_for
+from eunomia.serving.fronts.json_process import JsonProcess
+from eunomia.serving.fronts.untaken import Untaken
+from eunomia.serving.protocol.errors import (
+    BadRequest,
+    ServingError,
+    Unauthenticated,
+    forget_frames,
+    without_folders,
+)
+from eunomia.serving.protocol.infer import SMALL_BYTES, InferRequest
+from eunomia.serving.protocol.rpc import framed, parse_message, read_message, split_message, write_message
+from eunomia.serving.protocol.rpc_types import (
     Call,
     Index,
-    InferMessage,
-    Input,
     Managed,
     Named,
-    Parameter,
     Region,
     Response,
     Versioned,
 )
-from eunomia.serving.fronts.http import config_of, extensions_of
-from eunomia.serving.models.repository import VERSION
-from eunomia.serving.protocol.errors import BadRequest, ServingError
-from eunomia.serving.protocol.infer import (
-    MAX_TENSORS,
-    InferRequest,
-    InputTensor,
-    SharedRegion,
-    check_tensor,
-    raw_array,
-    region_of,
-    wanted_output,
-)
-from eunomia.serving.service import Caller, Service
+from eunomia.serving.service import Service
+from eunomia.serving.visit import Caller
 
 log = logging.getLogger("eunomia.serving")
-CONTENTS = {
-    "BOOL": "bool_contents",
-    "UINT8": "uint_contents",
-    "UINT16": "uint_contents",
-    "UINT32": "uint_contents",
-    "UINT64": "uint64_contents",
-    "INT8": "int_contents",
-    "INT16": "int_contents",
-    "INT32": "int_contents",
-    "INT64": "int64_contents",
-    "FP32": "fp32_contents",
-    "FP64": "fp64_contents",
-}
+SERVICE = pb.DESCRIPTOR.services_by_name["GRPCInferenceService"]
+INFERENCE = ("ModelInfer", "ModelStreamInfer")
+UNREAD = ("ServerLive", "ServerReady", "ServerMetadata")  # their messages say nothing: nobody waits for them
+KEYLESS = ("ModelReady",)
+STREAMED = 2  # infer_response of a ModelStreamInferResponse
 
 
-class GrpcFront(stubs.GRPCInferenceServiceServicer):  # type: ignore[misc]
+class GrpcFront:
     """The RPCs; names are the protocol's."""
 
-    def __init__(self, service: Service) -> None:
-        self.service = service
+    def __init__(self, service: Service, door: Door, json: JsonProcess, max_bytes: int) -> None:
+        self.service, self.door, self.json, self._most = service, door, json, max_bytes
+        self.untaken = Untaken(service.bodies, door.limits.body_s)
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """What a server serves: every RPC of this class."""
+        simple = {
+            method.name: self._simple(method.name, getattr(pb, method.input_type.name))
+            for method in SERVICE.methods
+            if method.name in vars(GrpcFront) and method.name not in INFERENCE
+        }
+        return served(
+            {"ModelInfer": self.ModelInfer, **simple},
+            {"ModelStreamInfer": self.ModelStreamInfer},
+            SERVICE.full_name,
+        )
+
+    def _simple(self, name: str, kind: Any) -> Behaviour:
+        """An RPC with a small message: whose call it is, then the message, then what the method says."""
+        method: Callable[[object, Call], Awaitable[Response]] = getattr(self, name)
+
+        async def at_once(_: object, context: Call) -> Response:
+            return await method(None, context)
+
+        async def answer(_: object, context: Call) -> Response:
+            tenant = self._tenant(context, keyless=name in KEYLESS)
+            data = await self.door.read(context, tenant)
+            try:
+                message = kind.FromString(data)
+            except DecodeError:
+                raise BadRequest(f"the message is no {kind.DESCRIPTOR.name}") from None
+            return await method(message, context)
+
+        return at_once if name in UNREAD else answer
+
+    def _tenant(self, context: Call, *, keyless: bool = False) -> str:
+        try:
+            return self.service.tenant_of(caller_of(context))
+        except Unauthenticated:
+            if keyless:
+                return self.door.stranger(context)
+            raise
 
     # --- inference -------------------------------------------------------------------------------------
 
-    async def ModelInfer(self, request: InferMessage, context: Call) -> Response:  # noqa: N802, D102
-        try:
-            return await self._infer(request, caller_of(context))
-        except ServingError as error:
-            await abort(context, error)
-
-    async def ModelStreamInfer(  # noqa: N802, D102
-        self, requests: AsyncIterator[InferMessage], context: Call
-    ) -> AsyncIterator[Response]:
+    async def ModelInfer(self, _: object, context: Call) -> Response:  # noqa: N802, D102
         caller = caller_of(context)
-        async for request in requests:
-            try:
-                yield pb.ModelStreamInferResponse(infer_response=await self._infer(request, caller))
-            except ServingError as error:
-                response = pb.ModelInferResponse(id=request.id, model_name=request.model_name)
-                yield pb.ModelStreamInferResponse(error_message=str(error), infer_response=response)
+        tenant = self.service.tenant_of(caller)
+        data = await self.door.read(context, tenant, self._most)
+        answer = await joined(await self._infer(data, caller, tenant))
+        self.untaken.until_taken(context, tenant, len(answer))
+        return answer
 
-    async def _infer(self, message: InferMessage, caller: Caller) -> Response:
-        request = read_message(message)
-        outputs, in_regions = await self.service.infer(request, caller)
-        return write_message(request, outputs, in_regions)
+    async def ModelStreamInfer(self, _: object, context: Call) -> Response:  # noqa: N802, D102
+        caller = caller_of(context)
+        tenant = self.service.tenant_of(caller)
+        async with self.door.stream(context, tenant, self._most) as messages:
+            async for data in messages:
+                try:
+                    pieces = await self._infer(data, caller, tenant)
+                    with self.untaken.taking(context, tenant, sum(map(len, pieces))):
+                        await context.write(await joined(framed(STREAMED, pieces)))
+                except ServingError as error:  # it ends a stream no more than a request that does not fail
+                    forget_frames(error)
+                    await context.write(failed(data, error))
+        return None
+
+    async def _infer(self, data: bytes, caller: Caller, tenant: str) -> list[bytes | memoryview]:
+        self.service.knock(caller, "")  # before it is read
+        with self.service.reading(tenant, ""):
+            request = await self._read(data, tenant)
+        served = await self.service.infer(request, caller)
+        return write_message(request, served.version, served.outputs, served.in_regions)
+
+    async def _read(self, data: bytes, tenant: str) -> InferRequest:
+        rest, raw = split_message(data, self.json.most_bytes)
+        if len(rest) <= SMALL_BYTES:
+            return read_message(parse_message(rest), raw)
+        rest, numbers = await self.json.take_out("rpc", rest, tenant)
+        return read_message(parse_message(rest), raw, numbers)
 
     # --- facts -----------------------------------------------------------------------------------------
 
@@ -106,114 +148,100 @@ class GrpcFront(stubs.GRPCInferenceServiceServicer):  # type: ignore[misc]
         return pb.ServerMetadataResponse(name="eunomia", version=__version__, extensions=extensions)
 
     async def ModelReady(self, request: Versioned, context: Call) -> Response:  # noqa: N802, D102
-        async with answered(context):
-            entry = self.service.repository.entry(request.name, request.version)
-            return pb.ModelReadyResponse(ready=entry.state == "READY")
+        entry = self.service.repository.entry(request.name, request.version)
+        return pb.ModelReadyResponse(ready=entry.state == "READY")
 
     async def ModelMetadata(self, request: Versioned, context: Call) -> Response:  # noqa: N802, D102
-        async with answered(context):
-            grant = self.service.identify(caller_of(context))
-            ports = self.service.repository.ports_for(grant, request.name, request.version)
-            metadata = pb.ModelMetadataResponse.TensorMetadata
-            return pb.ModelMetadataResponse(
-                name=request.name,
-                versions=[VERSION],
-                platform="onnxruntime_onnx",
-                inputs=[metadata(**port) for port in ports["inputs"]],
-                outputs=[metadata(**port) for port in ports["outputs"]],
-            )
+        grant = self.service.identify(caller_of(context))
+        ports = self.service.repository.ports_for(grant, request.name, request.version)
+        metadata = pb.ModelMetadataResponse.TensorMetadata
+        return pb.ModelMetadataResponse(
+            name=request.name,
+            versions=self.service.repository.ready_versions(request.name),
+            platform="onnxruntime_onnx",
+            inputs=[metadata(**port) for port in ports["inputs"]],
+            outputs=[metadata(**port) for port in ports["outputs"]],
+        )
 
     async def ModelConfig(self, request: Versioned, context: Call) -> Response:  # noqa: N802, D102
         from google.protobuf.json_format import ParseDict
 
-        async with answered(context):
-            grant = self.service.identify(caller_of(context))
-            ports = self.service.repository.ports_for(grant, request.name, request.version)
-            return ParseDict({"config": config_of(request.name, ports)}, pb.ModelConfigResponse())
+        grant = self.service.identify(caller_of(context))
+        ports = self.service.repository.ports_for(grant, request.name, request.version)
+        config = config_of(request.name, ports, self.service.most_bytes(grant))
+        return ParseDict({"config": config}, pb.ModelConfigResponse())
 
     async def ModelStatistics(self, request: Versioned, context: Call) -> Response:  # noqa: N802, D102
         from google.protobuf.json_format import ParseDict
 
-        async with answered(context):
-            grant = self.service.identify(caller_of(context))
-            found = self.service.model_statistics(grant, request.name, request.version)
-            return ParseDict({"model_stats": found}, pb.ModelStatisticsResponse())
+        grant = self.service.identify(caller_of(context))
+        found = self.service.model_statistics(grant, request.name, request.version)
+        return ParseDict({"model_stats": found}, pb.ModelStatisticsResponse())
 
     # --- the repository --------------------------------------------------------------------------------
 
     async def RepositoryIndex(self, request: Index, context: Call) -> Response:  # noqa: N802, D102
-        async with answered(context):
-            grant = self.service.identify(caller_of(context))
-            self.service.repository.rescan()
-            index = pb.RepositoryIndexResponse.ModelIndex
-            return pb.RepositoryIndexResponse(
-                models=[
-                    index(name=e.name, version=VERSION, state=e.state, reason=e.reason)
-                    for e in self.service.repository.entries_for(grant, ready_only=request.ready)
-                ]
-            )
+        grant = self.service.identify(caller_of(context))
+        self.service.repository.rescan()
+        index = pb.RepositoryIndexResponse.ModelIndex
+        return pb.RepositoryIndexResponse(
+            models=[
+                index(name=e.name, version=e.version, state=e.state, reason=reason_for(grant, e.reason))
+                for e in self.service.repository.entries_for(grant, ready_only=request.ready)
+            ]
+        )
 
     async def RepositoryModelLoad(self, request: Managed, context: Call) -> Response:  # noqa: N802, D102
-        async with answered(context):
-            self.service.require_admin(caller_of(context))
-            await self.service.repository.load(request.model_name)
-            return pb.RepositoryModelLoadResponse()
+        self.service.require_admin(caller_of(context))
+        await self.service.repository.load(request.model_name)
+        return pb.RepositoryModelLoadResponse()
 
     async def RepositoryModelUnload(self, request: Managed, context: Call) -> Response:  # noqa: N802, D102
-        async with answered(context):
-            self.service.require_admin(caller_of(context))
-            await self.service.repository.unload(request.model_name)
-            return pb.RepositoryModelUnloadResponse()
+        self.service.require_admin(caller_of(context))
+        await self.service.repository.unload(request.model_name)
+        return pb.RepositoryModelUnloadResponse()
 
     # --- shared memory ---------------------------------------------------------------------------------
 
     async def SystemSharedMemoryRegister(self, request: Region, context: Call) -> Response:  # noqa: N802, D102
-        async with answered(context):
-            tenant = self.service.identify(caller_of(context)).name
-            self.service.regions.register(
-                tenant, request.name, request.key, request.offset, request.byte_size
-            )
-            return pb.SystemSharedMemoryRegisterResponse()
+        tenant = self.service.neighbour(caller_of(context))
+        self.service.regions.register(tenant, request.name, request.key, request.offset, request.byte_size)
+        return pb.SystemSharedMemoryRegisterResponse()
 
     async def SystemSharedMemoryUnregister(self, request: Named, context: Call) -> Response:  # noqa: N802, D102
-        async with answered(context):
-            self.service.regions.unregister(self.service.identify(caller_of(context)).name, request.name)
-            return pb.SystemSharedMemoryUnregisterResponse()
+        self.service.regions.unregister(self.service.identify(caller_of(context)).name, request.name)
+        return pb.SystemSharedMemoryUnregisterResponse()
 
     async def SystemSharedMemoryStatus(self, request: Named, context: Call) -> Response:  # noqa: N802, D102
-        async with answered(context):
-            status = pb.SystemSharedMemoryStatusResponse()
-            for entry in self.service.regions.status(
-                self.service.identify(caller_of(context)).name, request.name
-            ):
-                region = status.regions[entry["name"]]
-                region.name, region.key = entry["name"], entry["key"]
-                region.offset, region.byte_size = entry["offset"], entry["byte_size"]
-            return status
+        status = pb.SystemSharedMemoryStatusResponse()
+        for entry in self.service.regions.status(
+            self.service.identify(caller_of(context)).name, request.name
+        ):
+            region = status.regions[entry["name"]]
+            region.name, region.key = entry["name"], entry["key"]
+            region.offset, region.byte_size = entry["offset"], entry["byte_size"]
+        return status
 
 
-class answered:  # noqa: N801
-    """Turns a ServingError inside the block into the RPC's status."""
-
-    def __init__(self, context: Call) -> None:
-        self._context = context
-
-    async def __aenter__(self) -> None:
-        """Nothing to prepare."""
-
-    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Abort with the error's status."""
-        if isinstance(error, ServingError):
-            await abort(self._context, error)
+async def joined(pieces: list[bytes | memoryview]) -> bytes:
+    """A message in one piece, as the library wants it; a large one beside the event loop."""
+    if sum(map(len, pieces)) < LARGE:
+        return b"".join(pieces)
+    return await asyncio.to_thread(b"".join, pieces)
 
 
-async def abort(context: Call, error: ServingError) -> NoReturn:
-    """End an RPC with one sentence, and when to ask again."""
-    if error.retry_after_s is not None:
-        context.set_trailing_metadata(
-            (("retry-after-ms", str(max(1, math.ceil(error.retry_after_s * 1e3)))),)
-        )
-    await context.abort(getattr(grpc.StatusCode, error.grpc), str(error))
+def failed(data: bytes, error: ServingError) -> Response:
+    """The answer of a stream to a request that failed."""
+    return pb.ModelStreamInferResponse(error_message=without_folders(str(error)), infer_response=echo(data))
+
+
+def echo(data: bytes) -> Response:
+    """Name and network of a request that failed, as far as they can be read."""
+    try:
+        message = parse_message(split_message(data, SMALL_BYTES)[0])
+    except ServingError:
+        return pb.ModelInferResponse()
+    return pb.ModelInferResponse(id=message.id, model_name=message.model_name)
 
 
 def caller_of(context: Call) -> Caller:
@@ -229,77 +257,5 @@ def caller_of(context: Call) -> Caller:
         metadata.get("x-tenant-id"),
         math.inf if left_s is None else max(left_s, 1e-3),
         metadata.get("traceparent"),
+        is_loopback(host_of(context)),
     )
-
-
-def read_message(message: InferMessage) -> InferRequest:
-    """A ModelInferRequest as the service takes it; raises BadRequest."""
-    if len(message.inputs) > MAX_TENSORS or len(message.outputs) > MAX_TENSORS:
-        raise BadRequest(f"at most {MAX_TENSORS} inputs and outputs are taken")
-    raw = list(message.raw_input_contents)
-    inputs = tuple(_read_input(entry, raw) for entry in message.inputs)
-    if raw:
-        raise BadRequest(
-            f"raw_input_contents has {len(raw)} entries more than inputs without their own contents"
-        )
-    outputs = tuple(
-        wanted_output(entry.name, True, _parameters(entry.parameters)) for entry in message.outputs
-    )
-    return InferRequest(
-        message.model_name,
-        message.model_version,
-        message.id,
-        inputs,
-        outputs,
-        True,
-        _parameters(message.parameters),
-    )
-
-
-def write_message(
-    request: InferRequest, outputs: dict[str, Tensor], in_regions: dict[str, SharedRegion]
-) -> Response:
-    """The response, with raw tensors."""
-    response = pb.ModelInferResponse(model_name=request.model, model_version=VERSION, id=request.request_id)
-    for name in [o.name for o in request.outputs] or list(outputs):
-        array = np.ascontiguousarray(outputs[name])
-        entry = response.outputs.add(name=name, datatype=DATATYPE_OF[array.dtype], shape=array.shape)
-        region = in_regions.get(name)
-        if region is not None:
-            entry.parameters["shared_memory_region"].string_param = region.region
-            entry.parameters["shared_memory_byte_size"].int64_param = array.nbytes
-            if region.offset:
-                entry.parameters["shared_memory_offset"].int64_param = region.offset
-        response.raw_output_contents.append(b"" if region is not None else array.tobytes())
-    return response
-
-
-def _read_input(entry: Input, raw: list[bytes]) -> InputTensor:
-    """One input: in shared memory, typed, or the next of the raw contents, which is taken from the list."""
-    name, datatype, shape = check_tensor(entry.name, entry.datatype, [int(d) for d in entry.shape])
-    region = region_of(_parameters(entry.parameters), name)
-    if region is not None:
-        return InputTensor(name, datatype, shape, region)
-    if entry.HasField("contents"):
-        field = CONTENTS.get(datatype)
-        values = getattr(entry.contents, field) if field else []
-        try:
-            array = np.array(values, DATATYPES[datatype])
-        except (OverflowError, ValueError) as error:
-            raise BadRequest(f"tensor '{name}': {error}") from None
-        if array.size != math.prod(shape):
-            raise BadRequest(
-                f"tensor '{name}': {array.size} values given, {list(shape)} needs {math.prod(shape)}"
-            )
-        return InputTensor(name, datatype, shape, array.reshape(shape))
-    if not raw:
-        raise BadRequest(f"tensor '{name}' has no contents")
-    return InputTensor(name, datatype, shape, raw_array(name, datatype, shape, raw.pop(0)))
-
-
-def _parameters(parameters: Mapping[str, Parameter]) -> Json:
-    """InferParameter messages as plain values."""
-    return {
-        key: getattr(value, value.WhichOneof("parameter_choice") or "string_param")
-        for key, value in parameters.items()
-    }

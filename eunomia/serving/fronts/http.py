@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import math
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from aiohttp import web
 from aiohttp.http_exceptions import BadHttpMessage
+from aiohttp.typedefs import Middleware
 
 from eunomia.core.data import Json
 from eunomia.core.version import __version__
 from eunomia.serving.devices.messages import Port, Ports
+from eunomia.serving.devices.strings import BYTES
 from eunomia.serving.fronts import fronts
+from eunomia.serving.fronts.body import body_of, control_of
 from eunomia.serving.fronts.caller import caller_of
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections
-from eunomia.serving.fronts.openapi import document
-from eunomia.serving.models.repository import VERSION
-from eunomia.serving.protocol.errors import BadRequest, ServingError, TooLarge
-from eunomia.serving.protocol.infer import read_json, read_request, write_response
+from eunomia.serving.fronts.json_process import JsonProcess
+from eunomia.serving.fronts.openapi import document_text
+from eunomia.serving.protocol.errors import BadRequest, ServingError, TooLarge, forget_frames, without_folders
+from eunomia.serving.protocol.infer import write_response
+from eunomia.serving.protocol.raw import nbytes
 from eunomia.serving.service import Service
+from eunomia.serving.tenants.grants import Grant
 
 log = logging.getLogger("eunomia.serving")
+ADMIN = "/v2/eunomia/"
 HEADER_LENGTH = "Inference-Header-Content-Length"
+LARGE_ANSWER = 256 * 1024  # bytes; the system takes smaller ones at once
+MOST_ROWS = 2**31 - 1  # what the protocol's field holds
 EXTENSIONS = [
     "binary_tensor_data",
     "model_configuration",
@@ -37,9 +47,16 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class HttpFront:
     """Routes and handlers; everything that needs thought is in the service."""
 
-    def __init__(self, service: Service, max_body_bytes: int, connections: Connections | None = None) -> None:
+    def __init__(
+        self,
+        service: Service,
+        max_body_bytes: int,
+        connections: Connections | None = None,
+        max_json_bytes: int = 16 * 1024**2,
+    ) -> None:
         self.service = service
         self._max_body = max_body_bytes
+        self.json = JsonProcess(max_json_bytes)
         self.connections = Connections(ConnectionLimits()) if connections is None else connections
 
     def application(self) -> web.Application:
@@ -47,8 +64,8 @@ class HttpFront:
         logging.getLogger("aiohttp.server").addFilter(is_our_fault)
         app = web.Application(
             client_max_size=self._max_body,
-            middlewares=[self.connections.middleware(), errors_as_json],
-            handler_args={"max_field_size": 16384},
+            middlewares=[self.connections.middleware(), errors_as_json, self._in_turn()],
+            handler_args={"max_field_size": 16384, "auto_decompress": False},  # ``body_of`` inflates, bounded
         )
         for prefix in (
             "/v2/models/{model}",
@@ -86,30 +103,71 @@ class HttpFront:
             )
         return app
 
+    def _in_turn(self) -> Middleware:
+        """Takes up one request of a caller at a time; callers without a valid key go by their address."""
+
+        @web.middleware
+        async def waiting(request: web.Request, handler: Handler) -> web.StreamResponse:
+            try:
+                who = self.service.tenant_of(caller_of(request))
+            except ServingError:
+                who = ""
+            await self.json.rounds.turn(who or f"({request.remote})")
+            return await handler(request)
+
+        return waiting
+
     # --- inference -------------------------------------------------------------------------------------
 
-    async def _infer(self, http: web.Request) -> web.Response:
-        caller = caller_of(http)
-        if not self.service.anonymous:
-            self.service.identify(caller)  # before its body is read
-        body = memoryview(await body_of(http, self._max_body))
-        request = read_request(
-            http.match_info["model"], http.match_info.get("version", ""), body, _header_length(http)
-        )
-        outputs, in_regions = await self.service.infer(request, caller)
-        header, raw, length = write_response(request, VERSION, outputs, in_regions)
-        if length is None:
-            return web.Response(body=header, content_type="application/json")
-        headers = {HEADER_LENGTH: str(length), "Content-Type": "application/octet-stream"}
-        return web.Response(body=b"".join([header, *raw]), headers=headers)
+    async def _infer(self, http: web.Request) -> web.StreamResponse:
+        caller, model = caller_of(http), http.match_info["model"]
+        tenant = self.service.knock(caller, model)  # before its body is read
+        with self.service.reading(tenant, model), self.service.bodies.of(tenant) as room:
+            unpack = partial(self.json.inflate, tenant=tenant)
+            body = memoryview(await body_of(http, self._max_body, room, unpack))
+            version = http.match_info.get("version", "")
+            request = await self.json.read(
+                model, version, body, header_length(http.headers.get(HEADER_LENGTH)), tenant
+            )
+        served = await self.service.infer(request, caller)
+        written = write_response(request, served.version, served.outputs, served.in_regions)
+        header = await self.json.write(written, tenant)
+        headers = {"Content-Type": "application/json"}
+        if written.raw:
+            headers = {HEADER_LENGTH: str(len(header)), "Content-Type": "application/octet-stream"}
+        return await self._answer(http, tenant, [header, *written.raw], headers)
+
+    async def _answer(
+        self, http: web.Request, tenant: str, pieces: list[bytes | memoryview], headers: dict[str, str]
+    ) -> web.StreamResponse:
+        """A large answer holds room of its tenant's until it is taken, and no longer than a body may take."""
+        size = sum(map(len, pieces))
+        if size <= LARGE_ANSWER:
+            return web.Response(body=b"".join(pieces), headers=headers)
+        response = web.StreamResponse(headers={**headers, "Content-Length": str(size)})
+        with self.service.bodies.of(tenant) as room:
+            room.need(size)
+            try:
+                async with asyncio.timeout(self.connections.limits.body_s):
+                    await response.prepare(http)
+                    for piece in pieces:
+                        await response.write(piece)
+                    await response.write_eof()
+            except TimeoutError:
+                if http.transport is not None:
+                    http.transport.abort()
+        return response
 
     # --- facts -----------------------------------------------------------------------------------------
 
     async def _live(self, _: web.Request) -> web.Response:
-        return web.Response()
+        return web.json_response({"live": True})
 
     async def _ready(self, _: web.Request) -> web.Response:
-        return web.Response(status=200 if self.service.ready else 503)
+        why = self.service.unready
+        return web.json_response(
+            {"ready": False, "error": why} if why else {"ready": True}, status=503 if why else 200
+        )
 
     async def _server(self, _: web.Request) -> web.Response:
         extensions = extensions_of(self.service)
@@ -122,7 +180,7 @@ class HttpFront:
         return web.json_response(
             {
                 "name": name,
-                "versions": [VERSION],
+                "versions": self.service.repository.ready_versions(name),
                 "platform": "onnxruntime_onnx",
                 "inputs": ports["inputs"],
                 "outputs": ports["outputs"],
@@ -131,12 +189,14 @@ class HttpFront:
 
     async def _model_ready(self, http: web.Request) -> web.Response:
         entry = self.service.repository.entry(http.match_info["model"], http.match_info.get("version", ""))
-        return web.Response(status=200 if entry.state == "READY" else 503)
+        ready = entry.state == "READY"
+        return web.json_response({"name": entry.name, "ready": ready}, status=200 if ready else 503)
 
     async def _config(self, http: web.Request) -> web.Response:
         grant = self.service.identify(caller_of(http))
         name, version = http.match_info["model"], http.match_info.get("version", "")
-        return web.json_response(config_of(name, self.service.repository.ports_for(grant, name, version)))
+        ports = self.service.repository.ports_for(grant, name, version)
+        return web.json_response(config_of(name, ports, self.service.most_bytes(grant)))
 
     async def _statistics(self, http: web.Request) -> web.Response:
         grant = self.service.identify(caller_of(http))
@@ -144,7 +204,7 @@ class HttpFront:
         return web.json_response({"model_stats": self.service.model_statistics(grant, name, version)})
 
     async def _openapi(self, _: web.Request) -> web.Response:
-        return web.json_response(document())
+        return web.json_response(text=document_text())
 
     async def _metrics(self, http: web.Request) -> web.Response:
         if not self.service.anonymous:
@@ -156,11 +216,19 @@ class HttpFront:
 
     async def _index(self, http: web.Request) -> web.Response:
         grant = self.service.identify(caller_of(http))
-        content = read_json(await http.read() or b"{}")
+        content = await control_of(http)
         self.service.repository.rescan()
         entries = self.service.repository.entries_for(grant, ready_only=content.get("ready") is True)
         return web.json_response(
-            [{"name": e.name, "version": VERSION, "state": e.state, "reason": e.reason} for e in entries]
+            [
+                {
+                    "name": e.name,
+                    "version": e.version,
+                    "state": e.state,
+                    "reason": reason_for(grant, e.reason),
+                }
+                for e in entries
+            ]
         )
 
     async def _load(self, http: web.Request) -> web.Response:
@@ -180,8 +248,8 @@ class HttpFront:
         return web.json_response(self.service.regions.status(tenant, http.match_info.get("region", "")))
 
     async def _register(self, http: web.Request) -> web.Response:
-        tenant = self.service.identify(caller_of(http)).name
-        content = read_json(await http.read())
+        tenant = self.service.neighbour(caller_of(http))
+        content = await control_of(http)
         key, offset, size = content.get("key"), content.get("offset", 0), content.get("byte_size")
         if not isinstance(key, str) or type(offset) is not int or type(size) is not int:
             raise BadRequest("key must be a string, offset and byte_size whole numbers")
@@ -194,17 +262,6 @@ class HttpFront:
         return web.Response()
 
 
-async def body_of(http: web.Request, most: int) -> bytes:
-    """The whole body, joined once (``http.read`` copies it three times); raises HTTPRequestEntityTooLarge."""
-    pieces, size = [], 0
-    while piece := await http.content.readany():
-        size += len(piece)
-        if size > most:
-            raise web.HTTPRequestEntityTooLarge(most, size)
-        pieces.append(piece)
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
 @web.middleware
 async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Every failure as ``{"error": one sentence}``; nothing of the inside leaks."""
@@ -215,7 +272,7 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
     try:
         return await handler(request)
     except ServingError as error:
-        return error_response(error)
+        return error_response(error, whole=request.path.startswith(ADMIN) or request.path.endswith("/load"))
     except web.HTTPRequestEntityTooLarge as error:
         return error_response(TooLarge(f"the body is larger than the server takes: {error.text or ''}"[:200]))
     except web.HTTPException as error:
@@ -238,14 +295,26 @@ def is_our_fault(record: logging.LogRecord) -> bool:
     return True
 
 
-def error_response(error: ServingError) -> web.Response:
-    """The response for a deliberate error."""
-    headers = {}
+def error_response(error: ServingError, *, whole: bool = False) -> web.Response:
+    """The response for a deliberate error; ``whole``: with the folders of the server's files, for administrators."""
+    forget_frames(error)
+    status, headers, text = error_facts(error, whole=whole)
+    return web.Response(status=status, text=text, headers=headers)
+
+
+def error_facts(error: ServingError, *, whole: bool = False) -> tuple[int, dict[str, str], str]:
+    """Status, headers and body of such a response."""
+    headers = {"Content-Type": "application/json; charset=utf-8"}
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
         headers["Retry-After-Ms"] = str(max(1, math.ceil(error.retry_after_s * 1e3)))
-    body = json.dumps({"error": str(error), "reason": error.reason})
-    return web.Response(status=error.http, text=body, content_type="application/json", headers=headers)
+    text = str(error) if whole else without_folders(str(error))
+    return error.http, headers, json.dumps({"error": text, "reason": error.reason})
+
+
+def reason_for(grant: Grant, reason: str) -> str:
+    """Why a network is not ready, as this tenant may know it."""
+    return reason if grant.role == "admin" else without_folders(reason)
 
 
 def extensions_of(service: Service) -> list[str]:
@@ -253,9 +322,9 @@ def extensions_of(service: Service) -> list[str]:
     return [*EXTENSIONS, "system_shared_memory"] if service.regions.offered else EXTENSIONS
 
 
-def config_of(name: str, ports: Ports) -> Json:
-    """The configuration extension, in Triton's words."""
-    kinds = {"BOOL": "TYPE_BOOL"}
+def config_of(name: str, ports: Ports, most_bytes: int) -> Json:
+    """The configuration extension, in Triton's words, for a tenant whose request holds ``most_bytes`` of tensors."""
+    kinds = {BYTES: "TYPE_STRING"}
 
     def port(p: Port, batched: bool) -> Json:
         return {
@@ -264,19 +333,30 @@ def config_of(name: str, ports: Ports) -> Json:
             "dims": p["shape"][1:] if batched else p["shape"],
         }
 
-    batched = all(p["shape"][:1] == [-1] for p in (*ports["inputs"], *ports["outputs"]))
+    rows = most_rows(ports, most_bytes)
+    batched = rows > 0
     return {
         "name": name,
         "platform": "onnxruntime_onnx",
         "backend": "onnxruntime",
-        "max_batch_size": 64 if batched else 0,
+        "max_batch_size": rows,
         "input": [port(p, batched) for p in ports["inputs"]],
         "output": [port(p, batched) for p in ports["outputs"]],
     }
 
 
-def _header_length(http: web.Request) -> int | None:
-    text = http.headers.get(HEADER_LENGTH)
+def most_rows(ports: Ports, most_bytes: int) -> int:
+    """Rows of the largest batch that fits; 0 = a network without batches, or whose rows have no one size."""
+    if not all(p["shape"][:1] == [-1] for p in (*ports["inputs"], *ports["outputs"])):
+        return 0
+    if any(-1 in p["shape"][1:] or p["datatype"] == BYTES for p in ports["inputs"]):
+        return 0
+    row = sum(nbytes(p["datatype"], p["shape"][1:]) for p in ports["inputs"])
+    return min(most_bytes // row, MOST_ROWS) if row else 0
+
+
+def header_length(text: str | None) -> int | None:
+    """Bytes of JSON before raw tensors, as the header says; raises BadRequest."""
     if text is None:
         return None
     if not text.isascii() or not text.isdigit() or len(text) > 12:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from importlib import resources
 
 from aiohttp import web
@@ -47,8 +48,7 @@ class LiveFront:
         ]
 
     async def _page(self, _: web.Request) -> web.Response:
-        text = resources.files("eunomia.serving.fronts").joinpath("live.html").read_text(encoding="utf-8")
-        return web.Response(text=text, content_type="text/html", headers=SECURITY)
+        return web.Response(text=page_text(), content_type="text/html", headers=SECURITY)
 
     async def _twin(self, http: web.Request) -> web.StreamResponse:
         if not self.service.anonymous:
@@ -68,6 +68,12 @@ class LiveFront:
         )
 
 
+@cache
+def page_text() -> str:
+    """The page, read once."""
+    return resources.files("eunomia.serving.fronts").joinpath("live.html").read_text(encoding="utf-8")
+
+
 def state_of(service: Service, grant: Grant, everything: bool) -> Json:
     """All that the page shows; names of other tenants are left out unless ``everything``."""
     dispatcher, now_s = service.pool.dispatcher, service.clock.now_s()
@@ -76,7 +82,8 @@ def state_of(service: Service, grant: Grant, everything: bool) -> Json:
         return tenant if everything or tenant == grant.name else "others"
 
     waiting = [dispatcher.agreements[job.pair].tenant for job in dispatcher.waiting.jobs()]
-    runs = [r for r in service.history.runs if r.end_s > now_s - SHOWN_S]
+    history = service.books.history
+    runs = [r for r in history.runs if r.end_s > now_s - SHOWN_S]
     return {
         "now_s": now_s,
         "policy": service.policy_name,
@@ -108,8 +115,8 @@ def state_of(service: Service, grant: Grant, everything: bool) -> Json:
         "waiting": len(waiting),
         "preemptions": dispatcher.preemptions,
         "arena_free_share": service.pool.arena.free_bytes / max(service.pool.arena.room_bytes, 1),
-        "seconds": list(service.history.seconds),
-        "misses": [m for m in reversed(service.history.misses) if name(str(m["tenant"])) == m["tenant"]],
+        "seconds": list(history.seconds),
+        "misses": [m for m in reversed(history.misses) if name(str(m["tenant"])) == m["tenant"]],
         "fallbacks": dict(service.fallbacks()) if everything else {},
     }
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from functools import cache
+
 from eunomia.core.data import Json
 from eunomia.core.version import __version__
 from eunomia.serving.devices.messages import DATATYPES
@@ -89,6 +92,12 @@ POLICY: Json = {
         "evidence": {"type": "object"}, "instead_of": {"type": ["string", "null"]},
     },
 }  # fmt: skip
+
+
+@cache
+def document_text() -> str:
+    """The document as JSON, made once."""
+    return json.dumps(document())
 
 
 def document() -> Json:

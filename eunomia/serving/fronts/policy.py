@@ -12,15 +12,16 @@ from aiohttp import web
 
 from eunomia.core.data import Json
 from eunomia.core.errors import OutputError
-from eunomia.serving.dispatch.shelf import Conflict, Placed, PolicyShelf, check_files, stamped
+from eunomia.serving.dispatch.shelf import MAX_BYTES, Conflict, Placed, PolicyShelf, check_files, stamped
+from eunomia.serving.fronts.body import control_of
 from eunomia.serving.fronts.caller import caller_of
 from eunomia.serving.fronts.openapi import POLICY, operation
 from eunomia.serving.protocol.errors import BadRequest, Unavailable
-from eunomia.serving.protocol.infer import read_json
 from eunomia.serving.service import Service
 
 KEYS = ("name", "files", "evidence", "instead_of")
 MAX_EVIDENCE = 64 * 1024
+POLICY_BYTES = MAX_BYTES * 4 // 3 + 2 * MAX_EVIDENCE  # as base64
 
 
 PATHS: Json = {
@@ -63,7 +64,7 @@ class PolicyFront:
 
     async def _put(self, http: web.Request) -> web.Response:
         by = self.service.require_admin(caller_of(http)).name
-        name, files, evidence, instead_of = read_placing(read_json(await http.read()))
+        name, files, evidence, instead_of = read_placing(await control_of(http, POLICY_BYTES))
         shelf = self._shelf()
         return web.json_response(
             await asyncio.shield(self._replace(shelf, name, files, instead_of, by, evidence))

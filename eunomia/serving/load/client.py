@@ -26,10 +26,13 @@ class TritonClient:
     """Either protocol of a server that speaks the Open Inference Protocol.
 
     Inputs are seeded random numbers in the network's own shapes, free sizes set to 1 (``shapes`` says
-    otherwise), made once per network: the generator shall cost as little as it can. Raises ConfigError for a URL.
+    otherwise), made once per network: the generator shall cost as little as it can. ``ca``: speak TLS, and trust the
+    certificates of that file; an empty text, those of this machine. Raises ConfigError for a URL.
     """
 
-    def __init__(self, url: str, protocol: str, streams: Sequence[LoadStream], timeout_s: float) -> None:
+    def __init__(
+        self, url: str, protocol: str, streams: Sequence[LoadStream], timeout_s: float, ca: str | None = None
+    ) -> None:
         if "://" in url or url.startswith("/"):
             raise ConfigError(
                 f"'{url}' is no address to send requests to; write HOST:PORT, as 127.0.0.1:8001"
@@ -42,6 +45,10 @@ class TritonClient:
         more: dict[str, object] = (
             {"conn_limit": 10_000, "conn_timeout": timeout_s} if protocol == "http" else {}
         )
+        if ca is not None:
+            more |= {"ssl": True} | (
+                trusting(ca) if protocol == "http" else {"root_certificates": ca or None}
+            )
         self._url, self._http, self._module = url, protocol == "http", module
         self._client = module.InferenceServerClient(url, **more)
         self._inputs: dict[str, list[object]] = {}
@@ -105,3 +112,13 @@ class TritonClient:
         tensor = self._module.InferInput(port["name"], shape, port["datatype"])
         tensor.set_data_from_numpy(array)
         return tensor
+
+
+def trusting(ca: str) -> dict[str, object]:
+    """What the client over HTTP wants of TLS. Raises ConfigError for a file without certificates."""
+    import ssl
+
+    try:
+        return {"ssl_context": ssl.create_default_context(cafile=ca or None)}
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"tls_ca: '{ca}' holds no certificate in PEM form: {error}") from None

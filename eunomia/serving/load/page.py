@@ -13,11 +13,14 @@ TICKS = (50.0, 90.0, 99.0, 99.9)
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1f2937; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-h1 { font-size: 1.4rem } table { border-collapse: collapse; width: 100% } caption { text-align: left; color: #4b5563 }
+h1 { font-size: 1.4rem } div { overflow-x: auto } table { border-collapse: collapse; width: 100% }
+caption { text-align: left; color: #4b5563 }
 th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid #e5e7eb }
 th:first-child, td:first-child { text-align: left } svg { width: 100%; height: auto } .key { margin-right: 1.2rem }
 .key i { display: inline-block; width: .8rem; height: .8rem; margin-right: .35rem; border-radius: 2px }
-@media (prefers-color-scheme: dark) { body { color: #e5e7eb; background: #111827 } th, td { border-color: #374151 } }
+@media (prefers-color-scheme: dark) {
+  body { color: #e5e7eb; background: #111827 } th, td { border-color: #374151 } caption { color: #9ca3af }
+}
 """
 
 
@@ -27,13 +30,14 @@ def render(result: Result, title: str) -> str:
     lag = result["generator_lag_ms"]
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
-        f"<title>{html.escape(title)}</title><style>{STYLE}</style><h1>{html.escape(title)}</h1>"
+        f"<title>{html.escape(title)}</title><style>{STYLE}</style><main><h1>{html.escape(title)}</h1>"
         f"<p>{result['total']['sent']} requests offered at {result['offered_per_s']:.1f}/s, "
         f"{result['goodput_per_s']:.1f}/s within their deadline ({result['total']['hit_rate']:.1%}). "
         f"Latency counts from the intended send time; the generator was late by {lag['p99']:.1f} ms (p99).</p>"
-        f"<table><caption>Per stream; a request without an answer is a miss</caption><tr><th>tenant, model<th>sent"
-        f"<th>answered<th>deadline<th>hit rate<th>p50<th>p95<th>p99<th>errors</tr>{rows}</table>"
-        f"<h2>Latency against percentile</h2>{_chart(result['streams'])}"
+        f"<div tabindex=0><table><caption>Per stream; a request without an answer is a miss</caption>"
+        f"<tr><th>tenant, model<th>sent"
+        f"<th>answered<th>deadline<th>hit rate<th>p50<th>p95<th>p99<th>errors</tr>{rows}</table></div>"
+        f"<h2>Latency against percentile</h2>{_chart(result['streams'])}</main>"
     )
 
 
@@ -81,7 +85,8 @@ def _chart(streams: list[StreamResult]) -> str:
         parts.append(f"<polyline fill=none stroke='{colour}' stroke-width=2 points='{points}'/>")
         name = html.escape(f"{stream['tenant']}, {stream['model']}")
         keys.append(f"<span class=key><i style='background:{colour}'></i>{name}</span>")
-    return f"<svg viewBox='0 0 {WIDTH} {HEIGHT}' role=img>{''.join(parts)}</svg><p>{''.join(keys)}</p>"
+    what = "aria-label='Latency against percentile, a line per stream'"
+    return f"<svg viewBox='0 0 {WIDTH} {HEIGHT}' role=img {what}>{''.join(parts)}</svg><p>{''.join(keys)}</p>"
 
 
 def _line(x1: float, y1: float, x2: float, y2: float) -> str:

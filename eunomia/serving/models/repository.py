@@ -1,4 +1,4 @@
-"""Networks that the server offers: files on disk, loaded and unloaded on request."""
+"""Networks that the server offers: files on disk in versions, loaded and unloaded on request."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from eunomia.serving.protocol.errors import BadRequest, NotFound, ServingError, 
 from eunomia.serving.tenants.grants import Grant
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-VERSION = "1"
+VERSION = "1"  # of a network without numbered folders
+BETWEEN = "/"  # of name and version; no name holds it
 MOST_NAMED = 20  # networks in an error message
 
 
 @dataclass
 class Entry:
-    """One network: its file, what is known of it, and its state as the protocol names it."""
+    """One version of a network: its file, what is known of it, and its state as the protocol names it."""
 
     name: str
     path: Path
@@ -29,17 +30,28 @@ class Entry:
     state: str = "UNAVAILABLE"
     reason: str = "not loaded"
     ports: Ports | None = None
+    found: bool = False  # in the folder, not in the server's file
+    version: str = VERSION
+
+    @property
+    def key(self) -> str:
+        """What devices call it: the name, behind it the version unless it is the first."""
+        return key_of(self.name, self.version)
 
 
 class Repository:
-    """The networks of a configuration and of a folder of ``*.onnx`` files.
+    """The networks of a configuration and of a folder: ``NAME.onnx``, ``NAME/model.onnx`` or ``NAME/N/model.onnx``.
 
-    Only names found there can be loaded: a name never becomes a path. Each network has one version, 1.
+    Only names found there can be loaded: a name never becomes a path. Of numbered folders the newest ``versions`` are
+    served; a request that names none gets the newest that is ready.
     """
 
-    def __init__(self, pool: DevicePool, folder: Path | None = None, entries: Iterable[Entry] = ()) -> None:
-        self._pool, self._folder = pool, folder
-        self._entries = {entry.name: entry for entry in entries}
+    def __init__(
+        self, pool: DevicePool, folder: Path | None = None, entries: Iterable[Entry] = (), versions: int = 1
+    ) -> None:
+        self._pool, self._folder, self._versions = pool, folder, versions
+        self._entries = {entry.key: entry for entry in entries}
+        self._newest: dict[str, str] = {}  # name -> key of the newest version that is ready
         self._lock = asyncio.Lock()
         self.rescan()
 
@@ -49,30 +61,54 @@ class Repository:
         return self._folder is not None
 
     def rescan(self) -> None:
-        """Look for new files in the folder."""
+        """Look for new files in the folder; versions that have gone from it, and serve nobody, are forgotten."""
         if self._folder is None:
             return
-        for path in sorted(self._folder.glob("*.onnx")):
-            if NAME.fullmatch(path.stem):
-                self._entries.setdefault(path.stem, Entry(path.stem, path))
+        files = _files(self._folder)
+        own = {entry.name for entry in self._entries.values() if not entry.found}
+        for (name, version), path in sorted(files.items()):
+            if NAME.fullmatch(name) and name not in own:
+                fresh = Entry(name, path, found=True, version=version)
+                self._entries.setdefault(fresh.key, fresh).path = path
+        for key, entry in list(self._entries.items()):
+            if entry.found and entry.ports is None and (entry.name, entry.version) not in files:
+                del self._entries[key]
 
     def entries(self, *, ready_only: bool = False) -> list[Entry]:
-        """All networks, in order of name."""
-        found = sorted(self._entries.values(), key=lambda entry: entry.name)
+        """All networks, in order of name and version."""
+        found = sorted(self._entries.values(), key=lambda entry: (entry.name, int(entry.version)))
         return [entry for entry in found if entry.state == "READY"] if ready_only else found
 
     def has(self, name: str) -> bool:
-        """Whether a network has this name, loaded or not."""
-        return name in self._entries
+        """Whether a network has this name, loaded or not; the key of a version is no name."""
+        if BETWEEN in name:
+            return False
+        return name in self._entries or any(entry.name == name for entry in self._entries.values())
+
+    def key(self, name: str) -> str | None:
+        """Of the version that a request gets which names none; None = no such network."""
+        return self.entry(name).key if self.has(name) else None
+
+    def versions(self, name: str, *, ready_only: bool = False) -> list[Entry]:
+        """Of one network, the newest first."""
+        return [entry for entry in self.entries(ready_only=ready_only) if entry.name == name][::-1]
+
+    def ready_versions(self, name: str) -> list[str]:
+        """Of one network, the oldest first."""
+        return [entry.version for entry in self.versions(name, ready_only=True)][::-1]
 
     def entry(self, name: str, version: str = "") -> Entry:
-        """A known network; raises NotFound."""
-        entry = self._entries.get(name)
-        if entry is None:
+        """A known network: that version, or the newest that is ready; raises NotFound."""
+        if not self.has(name):
             raise NotFound(f"unknown model '{name[:100]}'")
-        if version not in ("", VERSION):
-            raise NotFound(f"model '{name}' has version {VERSION} only, not '{version[:50]}'")
-        return entry
+        entry = self._entries.get(key_of(name, version) if version else self._newest.get(name, name))
+        if entry is not None and (version or entry.state == "READY"):
+            return entry
+        known = self.versions(name)
+        if version:
+            there = ", ".join(entry.version for entry in reversed(known))
+            raise NotFound(f"model '{name}' has version {there} only, not '{version[:50]}'")
+        return next((entry for entry in known if entry.state == "READY"), known[0])
 
     def entries_for(self, grant: Grant, *, ready_only: bool = False) -> list[Entry]:
         """Networks that a tenant may know of: those that it may use; an administrator, all."""
@@ -80,55 +116,102 @@ class Repository:
 
     def entry_for(self, grant: Grant, name: str, version: str = "") -> Entry:
         """A network that the tenant may know of; raises NotFound."""
-        if not self.has(name) or not _knows(grant, name):
+        if not _knows(grant, name) or not self.has(name):
             raise self.unknown(grant, name)
         return self.entry(name, version)
 
     def ports_for(self, grant: Grant, name: str, version: str = "") -> Ports:
         """Inputs and outputs of a network that the tenant may know of; raises NotFound or Unavailable."""
-        return self.ports(self.entry_for(grant, name, version).name, version)
+        return ports_of(self.entry_for(grant, name, version))
 
     def unknown(self, grant: Grant, name: str) -> NotFound:
         """Whether there is none or it is not for this tenant is not said; what there is for it, is."""
-        names = [entry.name for entry in self.entries() if grant.may_use(entry.name)]
+        names = [*dict.fromkeys(entry.name for entry in self.entries() if grant.may_use(entry.name))]
         listed = ", ".join(names[:MOST_NAMED]) or "none"
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         return NotFound(f"unknown model '{name[:100]}'; tenant '{grant.name}' may use: {listed}{more}")
 
     def ports(self, name: str, version: str = "") -> Ports:
         """Inputs and outputs of a network that is ready; raises NotFound or Unavailable."""
-        entry = self.entry(name, version)
-        if entry.ports is None or entry.state != "READY":
-            soon_s = 1.0 if entry.state == "LOADING" else None
-            raise Unavailable(f"model '{name}' is not ready: {entry.reason}", retry_after_s=soon_s)
-        return entry.ports
+        return ports_of(self.entry(name, version))
 
     async def load(self, name: str) -> None:
-        """Load, or load anew, to the end even if who asked has gone away; raises NotFound or BadRequest."""
-        self.rescan()
-        await asyncio.shield(self._load(self.entry(name)))
+        """Load, or load anew, to the end even if who asked has gone away; raises NotFound or BadRequest.
 
-    async def _load(self, entry: Entry) -> None:
+        The newest version first; older ones serve until it is ready, and go on if it does not load.
+        """
+        self.rescan()
+        self.entry(name)
+        await asyncio.shield(self._load(name))
+
+    async def _load(self, name: str) -> None:
         async with self._lock:
-            entry.state, entry.reason = (
-                ("LOADING", "loading") if entry.ports is None else (entry.state, entry.reason)
-            )
-            try:
-                entry.ports = await self._pool.load(entry.name, str(entry.path), entry.shapes)
-            except BaseException as error:
-                if entry.ports is None:
-                    entry.state, entry.reason = "UNAVAILABLE", str(error) or type(error).__name__
-                if isinstance(error, ModelError | ServingError):
-                    raise BadRequest(f"model '{entry.name}' does not load: {error}") from None
-                raise
-            entry.state, entry.reason = "READY", ""
+            known = self.versions(name)
+            there = [entry for entry in known if entry.path.exists()] or known[:1]
+            for n, entry in enumerate(there[: self._versions]):
+                if n == 0 or entry.ports is None:
+                    await self._load_one(entry)
+                    self._newest[name] = self.versions(name, ready_only=True)[0].key
+            for entry in known:
+                if entry not in there[: self._versions]:
+                    self._unload(entry, f"the newest {self._versions} are served (versions)")
+            self._newest[name] = there[0].key
+            self.rescan()
+
+    async def _load_one(self, entry: Entry) -> None:
+        if entry.ports is None:
+            entry.state, entry.reason = "LOADING", "loading"
+        try:
+            entry.ports = await self._pool.load(entry.key, str(entry.path), entry.shapes)
+        except BaseException as error:
+            if entry.ports is None:
+                entry.state, entry.reason = "UNAVAILABLE", str(error) or type(error).__name__
+            if isinstance(error, ModelError | ServingError):
+                raise BadRequest(f"model '{entry.key}' does not load: {error}") from None
+            raise
+        entry.state, entry.reason = "READY", ""
 
     async def unload(self, name: str) -> None:
-        """Take a network out of service; raises NotFound."""
-        entry = self.entry(name)
+        """Take a network out of service, in all versions; raises NotFound."""
+        self.entry(name)
         async with self._lock:
-            self._pool.unload(name)
-            entry.ports, entry.state, entry.reason = None, "UNAVAILABLE", "unloaded"
+            self._newest.pop(name, None)
+            for entry in self.versions(name):
+                self._unload(entry, "unloaded")
+
+    def _unload(self, entry: Entry, reason: str) -> None:
+        self._pool.unload(entry.key)
+        entry.ports, entry.state, entry.reason = None, "UNAVAILABLE", reason
+
+
+def key_of(name: str, version: str) -> str:
+    """What devices call a version: the network's name, behind it the number unless it is the first."""
+    return name if version == VERSION else f"{name}{BETWEEN}{version}"
+
+
+def named(key: str) -> tuple[str, str]:
+    """Name and version behind a key."""
+    name, _, version = key.partition(BETWEEN)
+    return name, version or VERSION
+
+
+def ports_of(entry: Entry) -> Ports:
+    """Inputs and outputs of a network that is ready; raises Unavailable."""
+    if entry.ports is None or entry.state != "READY":
+        soon_s = 1.0 if entry.state == "LOADING" else None
+        raise Unavailable(f"model '{entry.key}' is not ready: {entry.reason}", retry_after_s=soon_s)
+    return entry.ports
+
+
+def _files(folder: Path) -> dict[tuple[str, str], Path]:
+    """Networks of a folder by name and version; of several layouts of one name the first named above."""
+    found: dict[str, dict[str, Path]] = {}
+    for path in folder.glob("*/*/model.onnx"):
+        if path.parent.name.isdecimal():
+            found.setdefault(path.parent.parent.name, {})[str(int(path.parent.name))] = path
+    found.update((path.parent.name, {VERSION: path}) for path in folder.glob("*/model.onnx"))
+    found.update((path.stem, {VERSION: path}) for path in folder.glob("*.onnx"))
+    return {(name, version): path for name, paths in found.items() for version, path in paths.items()}
 
 
 def _knows(grant: Grant, name: str) -> bool:

@@ -63,6 +63,7 @@ def why(request: Retired) -> str:
             "expired": "its own timeout passed while it waited",
             "cancelled": "the client went away",
             "model_failed": "the network failed",
+            "no_room": "its answer had no room",
         }.get(request.outcome, request.outcome)
     between_s = request.response_s - request.queue_s - request.service_s
     parts = {

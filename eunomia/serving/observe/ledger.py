@@ -20,6 +20,7 @@ from pathlib import Path
 from eunomia.core.atomic import write_text
 from eunomia.core.errors import OutputError, RecordError
 from eunomia.serving.observe.retired import Retired
+from eunomia.serving.tenants.today import Today
 
 log = logging.getLogger("eunomia.serving")
 SEGMENT_BYTES = 8 * 1024**2
@@ -44,19 +45,38 @@ class Usage:
 
 
 class Ledger:
-    """One folder, one server. Raises RecordError when another server holds it, OutputError when it cannot write."""
+    """One folder, one server; ``today`` gets the sums of the day, those of before a restart too.
 
-    def __init__(self, folder: Path, watts: float = 0.0) -> None:
+    ``lock``: that of a server which still writes its own last lines; they are taken up once it has ended. A lock of
+    another folder is let go.
+
+    Raises RecordError when another server holds the folder, OutputError when it cannot write.
+    """
+
+    def __init__(
+        self, folder: Path, watts: float = 0.0, today: Today | None = None, lock: int | None = None
+    ) -> None:
         self.folder, self._watts = folder, watts
+        self.today = today or Today()
         self.usage: dict[tuple[str, str], Usage] = {}
         self.held: deque[bytes] = deque()
         self.lost = 0
-        self._segment = 0
+        self._segment = self._base = 0  # the journal that is written, and the first that no snapshot holds
+        self._shared = False  # with another process: nothing is summed up
+        self._read_to: dict[str, int] = {}  # of journals, by name
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-            self._claim()
+            if lock is not None and not _is(lock, folder / "lock"):
+                os.close(lock)
+                lock = None
+            self._shared = lock is not None
+            if lock is None:
+                self.lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+                self._claim()
+            else:
+                self.lock = lock
             self._read()
+            self._segment += self._shared
             self._file = self._open_segment()
         except OSError as error:
             raise OutputError(f"the ledger in {folder} cannot be used: {error.strerror}") from None
@@ -112,10 +132,13 @@ class Ledger:
 
     def compact(self) -> None:
         """Sums into a snapshot, then an empty journal; a crash in between counts nothing twice."""
+        if self._shared:
+            return
         old = self._segment
-        self._segment += 1
+        self._segment = 1 + max([old, *map(_number, self._segments())])
         content = {
             "segment": self._segment,
+            "today": [self.today.day, self.today.used_s],
             "usage": [
                 [t, m, u.outcomes, u.device_s, u.energy_j, list(u.window)] for (t, m), u in self.usage.items()
             ],
@@ -128,25 +151,36 @@ class Ledger:
             return
         fresh = self._open_segment()
         os.close(self._file)
-        self._file = fresh
+        self._file, self._base = fresh, self._segment
         for path in self._segments():
-            if int(path.stem.split("-")[1]) < self._segment:
+            if _number(path) < self._segment:
                 path.unlink(missing_ok=True)
+
+    def share(self) -> None:
+        """Another process begins to write lines, into a journal of its own."""
+        self._shared = True
+
+    def keep(self) -> None:
+        """The other process has ended: its lines count, those before and after this one's."""
+        for path in self._segments():
+            if self._base <= _number(path) != self._segment:
+                self._take_up(path, whole=True)
+        self._shared = False
 
     def close(self) -> None:
         """Sync and let go of the folder."""
         self.flush()
         self.sync()
         os.close(self._file)
-        os.close(self._lock)
+        os.close(self.lock)
 
     def _claim(self) -> None:
         import fcntl
 
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(self._lock)
+            os.close(self.lock)
             raise RecordError(
                 f"the ledger in {self.folder} belongs to another server that runs now"
             ) from None
@@ -155,16 +189,23 @@ class Ledger:
         snapshot = self.folder / "snapshot.json"
         if snapshot.exists():
             content = json.loads(snapshot.read_text())
-            self._segment = int(content["segment"])
+            self._segment = self._base = int(content["segment"])
+            self.today.day, self.today.used_s = content.get("today", (0, {}))
             for tenant, model, outcomes, device_s, energy_j, window in content["usage"]:
                 usage = self.usage[tenant, model] = Usage(dict(outcomes), device_s, energy_j)
                 usage.window.extend((at_s, response_s, outcome) for at_s, response_s, outcome in window)
         for path in self._segments():
-            number = int(path.stem.split("-")[1])
-            if number >= self._segment:
-                self._segment = number
-                for entry in read_lines(path):
-                    self._count(entry)
+            if _number(path) >= self._segment:
+                self._segment = _number(path)
+                self._take_up(path, whole=not self._shared)
+
+    def _take_up(self, path: Path, *, whole: bool) -> None:
+        """Count what has come since the last time; ``whole``: a line without an end will get none."""
+        data, begin = path.read_bytes(), self._read_to.get(path.name, 0)
+        end = len(data) if whole else data.rfind(b"\n") + 1
+        self._read_to[path.name] = end
+        for entry in lines_of(data[begin:end]):
+            self._count(entry)
 
     def _count(self, entry: Entry) -> None:
         wall_s, tenant, model, outcome, response_s, device_s = entry
@@ -173,6 +214,7 @@ class Ledger:
         usage.device_s += device_s
         usage.energy_j += device_s * self._watts
         usage.window.append((wall_s, response_s, outcome))
+        self.today.add(tenant, device_s, wall_s)
 
     def _segments(self) -> list[Path]:
         return sorted(self.folder.glob("journal-*.log"))
@@ -188,9 +230,23 @@ class Ledger:
             return
 
 
+def _is(file: int, path: Path) -> bool:
+    """Whether a descriptor is that of this file."""
+    return path.exists() and os.path.samestat(os.fstat(file), path.stat())
+
+
+def _number(journal: Path) -> int:
+    return int(journal.stem.split("-")[1])
+
+
 def read_lines(path: Path) -> Iterator[Entry]:
     """Entries of a journal; torn lines are skipped."""
-    for line in path.read_bytes().split(b"\n"):
+    return lines_of(path.read_bytes())
+
+
+def lines_of(data: bytes) -> Iterator[Entry]:
+    """Entries of a part of a journal that ends with a line."""
+    for line in data.split(b"\n"):
         start = line.rfind(b" [") - 8  # a torn piece may stand before it
         if start < 0:
             continue

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from eunomia.serving.devices.pool import DevicePool
-from eunomia.serving.models.repository import VERSION
+from eunomia.serving.models.repository import named
 from eunomia.serving.observe.retired import Retired
 
 MAX_TENANTS = 100  # labels; further tenants are counted under "other"
@@ -47,7 +47,7 @@ class Telemetry:
         registry = self._registry = CollectorRegistry()
         model, both = ["model", "version"], ["tenant", "model"]
         self._tenants: set[str] = set()
-        self._counters: dict[tuple[str, str, str], _Moved] = {}
+        self._counters: dict[tuple[str, str, str, str], _Moved] = {}
         self._refusals: dict[tuple[str, str, str], tuple[Counter, Gauge]] = {}
         self._success = Gauge(
             "nv_inference_request_success", "Requests that were answered", model, registry=registry
@@ -102,6 +102,18 @@ class Telemetry:
         self._guard = Gauge(
             "eunomia_policy_fallbacks", "Answers not used, by reason", ["reason"], registry=registry
         )
+        self._replicas = Gauge(
+            "eunomia_replicas", "Servers that share the promises, this one included", registry=registry
+        )
+        self._news = Gauge(
+            "eunomia_replicas_news_age_seconds", "Since the others were last read", registry=registry
+        )
+        self._harvest = Gauge(
+            "eunomia_harvest",
+            "Of tenants who take what others leave: requests taken and refused, room left, what others are to take",
+            ["what"],
+            registry=registry,
+        )
         self._learned = Gauge(
             "eunomia_policy_guards",
             "Decisions of the learned policy in use, and how often each of its guards acted",
@@ -111,7 +123,7 @@ class Telemetry:
 
     def retired(self, request: Retired) -> None:
         """Count one request."""
-        key = (request.tenant, request.model, request.outcome)
+        key = (request.tenant, request.model, request.version, request.outcome)
         counters = self._counters.get(key)
         if counters is None:
             counters = self._counters[key] = self._counters_of(request)
@@ -132,36 +144,36 @@ class Telemetry:
         moved.queue_us.inc(request.queue_s * 1e6)
         moved.infer_us.inc(request.service_s * 1e6)
 
-    def refused(self, tenant: str, model: str, reason: str) -> None:
-        """Count one request that was not accepted; ``model``: a network's name or NO_MODEL."""
-        key = (tenant, model, reason)
+    def refused(self, tenant: str, network: str, reason: str) -> None:
+        """Count one request that was not accepted; ``network``: its key, or NO_MODEL."""
+        key, (model, version) = (tenant, network, reason), named(network)
         counters = self._refusals.get(key)
         if counters is None:
             counters = self._refusals[key] = (
                 self._requests.labels(self._tenant(tenant), model, reason),
-                self._failure.labels(model, VERSION, reason),
+                self._failure.labels(model, version, reason),
             )
         for counter in counters:
             counter.inc()
 
     def _counters_of(self, request: Retired) -> _Moved:
         """What such a request moves, looked up once per tenant, network and outcome; unknown tenants share theirs."""
-        tenant, model = self._tenant(request.tenant), request.model
+        tenant, model, version = self._tenant(request.tenant), request.model, request.version
         requests, service = (
             self._requests.labels(tenant, model, request.outcome),
             self._service.labels(tenant),
         )
         if not request.answered:
-            return _Moved(requests, service, self._failure.labels(model, VERSION, request.outcome), None)
+            return _Moved(requests, service, self._failure.labels(model, version, request.outcome), None)
         answered = _Answered(
             self._seconds.labels(tenant, model),
             self._queue.labels(tenant, model),
-            self._success.labels(model, VERSION),
-            self._count.labels(model, VERSION),
-            self._exec.labels(model, VERSION),
-            self._durations["request"].labels(model, VERSION),
-            self._durations["queue"].labels(model, VERSION),
-            self._durations["compute_infer"].labels(model, VERSION),
+            self._success.labels(model, version),
+            self._count.labels(model, version),
+            self._exec.labels(model, version),
+            self._durations["request"].labels(model, version),
+            self._durations["queue"].labels(model, version),
+            self._durations["compute_infer"].labels(model, version),
         )
         return _Moved(requests, service, None, answered)
 
@@ -176,7 +188,7 @@ class Telemetry:
         for job in dispatcher.waiting.jobs():
             waiting[job.network.name] = waiting.get(job.network.name, 0) + 1
         for model, count in waiting.items():
-            self._pending.labels(model, VERSION).set(count)
+            self._pending.labels(*named(model)).set(count)
         for agreement, indicator in zip(dispatcher.agreements, dispatcher.indicators, strict=True):
             indicator.refresh(now_s)
             if agreement.slo is not None and not math.isnan(indicator.sli):
@@ -188,6 +200,9 @@ class Telemetry:
             self._alive.labels(device.spec.name).set(lane.alive)
             self._restarts.labels(device.spec.name).set(max(device.restarts, 0))
         self._memory.set(pool.arena.free_bytes)
+        if dispatcher.harvest is not None:
+            for what, value in dispatcher.harvest.shown(now_s).items():
+                self._harvest.labels(what).set(value)
 
     def show_connections(self, open_now: int, ended: Mapping[str, int]) -> None:
         """Set how many HTTP connections are open, and how many were ended by the server, by reason."""
@@ -205,6 +220,11 @@ class Telemetry:
         self._learned.clear()
         for what, count in counts.items():
             self._learned.labels(what).set(count)
+
+    def show_replicas(self, count: int, age_s: float) -> None:
+        """Set how many servers share the promises, and how old the news of the others is."""
+        self._replicas.set(count)
+        self._news.set(age_s)
 
     def _tenant(self, name: str) -> str:
         if name not in self._tenants:

@@ -20,6 +20,7 @@ class Retired:
     deadline_s: float  # relative; inf = none
     reach_s: float = 0.0  # from its acceptance until devices had their orders
     answer_s: float = 0.0  # from the end of its last run
+    version: str = "1"  # of the network
 
     @property
     def answered(self) -> bool:

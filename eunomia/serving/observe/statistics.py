@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from eunomia.core.data import Json
-from eunomia.serving.models.repository import VERSION
+from eunomia.serving.models.repository import named
 from eunomia.serving.observe.retired import Retired
 
 NANOSECONDS = 1e9
+KINDS = ("success", "fail", "queue", "compute_input", "compute_infer", "compute_output")
 
 
 @dataclass
@@ -33,9 +34,7 @@ class ModelStatistics:
     inferences: int = 0
     executions: int = 0
     last_ms: int = 0
-    sums: dict[str, _Sum] = field(
-        default_factory=lambda: {name: _Sum() for name in ("success", "fail", "queue", "compute_infer")}
-    )
+    sums: dict[str, _Sum] = field(default_factory=lambda: {name: _Sum() for name in KINDS})
 
     def retired(self, request: Retired, wall_s: float) -> None:
         """Count one request."""
@@ -47,26 +46,27 @@ class ModelStatistics:
         self.executions += 1
         self.sums["success"].add(request.response_s)
         self.sums["queue"].add(request.queue_s)
+        self.sums["compute_input"].add(0.0)  # devices read tensors where they lie: part of the queue's time
         self.sums["compute_infer"].add(request.service_s)
+        self.sums["compute_output"].add(request.answer_s)
 
     def refused(self) -> None:
         """Count one that was not accepted: it has failed, in no time."""
         self.sums["fail"].add(0.0)
 
-    def content(self, name: str) -> Json:
+    def content(self, key: str) -> Json:
         """In the protocol's words."""
+        name, version = named(key)
         none = {"count": 0, "ns": 0}
         return {
             "name": name,
-            "version": VERSION,
+            "version": version,
             "last_inference": self.last_ms,
             "inference_count": self.inferences,
             "execution_count": self.executions,
             "batch_stats": [],
             "inference_stats": {
                 **{key: total.content() for key, total in self.sums.items()},
-                "compute_input": none,
-                "compute_output": none,
                 "cache_hit": none,
                 "cache_miss": none,
             },

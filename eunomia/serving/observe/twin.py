@@ -9,6 +9,7 @@ import numpy as np
 import orjson
 
 from eunomia.core.data import Json
+from eunomia.serving.models.repository import named
 from eunomia.serving.service import Service
 
 FORMAT = 3
@@ -16,7 +17,7 @@ FORMAT = 3
 
 async def exported(service: Service) -> AsyncIterator[bytes]:
     """A recording as JSON, piece by piece: at once a full one takes 0.7 s, in which nobody would be served."""
-    slices = service.recording.slices()
+    slices = service.books.recording.slices()
     yield orjson.dumps(settings(service))[:-1] + b',"requests":['
     between = b""
     for rows in slices:
@@ -42,8 +43,8 @@ def settings(service: Service) -> Json:
         "max_batch": dispatcher.options.max_batch,
         "devices": [device.spec.name for device in service.pool.devices],
         "networks": {
-            name: np.where(np.isfinite(t := costs.mean_s[costs.rows(network)]), t, -1.0).tolist()
-            for name, network in costs.networks.items()
+            named(key)[0]: np.where(np.isfinite(t := costs.mean_s[costs.rows(network)]), t, -1.0).tolist()
+            for key, network in costs.networks.items()
         },
         "pairs": [
             {

@@ -36,9 +36,12 @@ def check_inputs(model: str, ports: Ports, inputs: Inputs) -> int:
 
 
 def check_outputs(ports: Ports, request: InferRequest) -> None:
-    """Only outputs that the network has; raises BadRequest."""
-    known = [port["name"] for port in ports["outputs"]]
+    """Only outputs that the network has, each once: an answer is no larger than they are. Raises BadRequest."""
+    known, asked = [port["name"] for port in ports["outputs"]], set[str]()
     for output in request.outputs:
+        if output.name in asked:
+            raise BadRequest(f"output '{output.name}' is named twice; once is enough")
+        asked.add(output.name)
         if output.name not in known:
             raise BadRequest(
                 f"model '{request.model}' has no output '{output.name}'; it has {', '.join(known)}"

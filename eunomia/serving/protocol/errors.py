@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 
 class ServingError(Exception):
     """One clear sentence for the client; ``reason`` is the label in the metrics.
 
     ``http``: status code. ``grpc``: name of the status code. ``retry_after_s``: when it makes sense to
     ask again; None = never with this request. ``by_client``: whoever asked has given the request up.
+    ``of_input``: it is the input's fault; no promise was broken.
     """
 
     http, grpc, reason = 500, "INTERNAL", "internal"
     by_client = False
+    of_input = False
 
     def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -28,6 +32,13 @@ class TooLarge(ServingError):
     """More bytes than this tenant may send."""
 
     http, grpc, reason = 413, "INVALID_ARGUMENT", "too_large"
+
+
+class NoRoom(TooLarge):
+    """What the network made of its input fits into no memory that there is."""
+
+    reason = "no_room"
+    of_input = True
 
 
 class Unauthenticated(ServingError):
@@ -52,6 +63,13 @@ class Refused(ServingError):
     """The tenant's limits are exceeded, or the server is full: 429."""
 
     http, grpc, reason = 429, "RESOURCE_EXHAUSTED", "limit"
+
+
+class Crowded(Refused):
+    """The network's answer does not fit beside what its tenant holds already."""
+
+    reason = "no_room"
+    of_input = True
 
 
 class Unavailable(ServingError):
@@ -81,6 +99,25 @@ class Cancelled(ServingError):
 
 
 class ModelFailed(ServingError):
-    """The network failed on this input, or took its device with it."""
+    """The network took its device down."""
 
     http, grpc, reason = 500, "INTERNAL", "model_failed"
+
+
+class InputFailed(ModelFailed):
+    """The network failed on this input."""
+
+    of_input = True
+
+
+def forget_frames(error: BaseException) -> None:
+    """Once its sentence is on its way: its frames hold the request, and that the error, until the collector comes."""
+    error.__traceback__ = None
+
+
+PATH = re.compile(r"(?<![\w:/.])/(?:[^\s/'\":,;()]+/)+(?=[^\s/])")
+
+
+def without_folders(text: str) -> str:
+    """Without the folders of files on the server: whoever asks for a network needs no map of the machine."""
+    return PATH.sub("", text)

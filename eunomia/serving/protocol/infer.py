@@ -6,15 +6,27 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
 from eunomia.core.arrays import Tensor
 from eunomia.core.data import Json
 from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES
+from eunomia.serving.devices.strings import BYTES, Strings, Value
 from eunomia.serving.protocol.errors import BadRequest
+from eunomia.serving.protocol.pieces import Pieces, ScatteredTensor
+from eunomia.serving.protocol.raw import nbytes, raw_tensor
+from eunomia.serving.protocol.strings import (
+    bound_strings,
+    contiguous,
+    json_strings,
+    raw_bytes,
+)
 
+SMALL_BYTES = 32 * 1024  # of JSON that the server's own process reads: at most two milliseconds
 MAX_HEADER_BYTES = 1024 * 1024  # the JSON part of a request with raw tensors
+KNOWN_BYTES = 1024  # of JSON that is remembered
 MAX_TENSORS = 64
 MAX_RANK = 16
 MAX_ELEMENTS = 2**31
@@ -37,7 +49,16 @@ class InputTensor:
     name: str
     datatype: str
     shape: tuple[int, ...]
-    data: Tensor | SharedRegion
+    data: Value | SharedRegion | ScatteredTensor
+
+    @property
+    def nbytes(self) -> int:
+        """Size; of strings in a region, what the client says."""
+        if isinstance(self.data, Strings):
+            return self.data.nbytes
+        if self.datatype == BYTES and isinstance(self.data, SharedRegion):
+            return self.data.size
+        return nbytes(self.datatype, self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,30 +83,45 @@ class InferRequest:
     parameters: Mapping[str, object] = field(default_factory=dict)
 
     @property
+    def names_memory(self) -> bool:
+        """Whether a tensor lies in shared memory."""
+        return any(isinstance(t.data, SharedRegion) for t in self.inputs) or any(
+            output.region is not None for output in self.outputs
+        )
+
+    @property
     def tensor_bytes(self) -> int:
         """Size of all inputs."""
-        return sum(nbytes(t.datatype, t.shape) for t in self.inputs)
+        return sum(t.nbytes for t in self.inputs)
 
 
-def nbytes(datatype: str, shape: Sequence[int]) -> int:
-    """Bytes of a tensor."""
-    return int(DATATYPES[datatype].itemsize * math.prod(shape))
-
-
-def read_request(model: str, version: str, body: memoryview, header_bytes: int | None) -> InferRequest:
-    """An HTTP body; ``header_bytes``: length of its JSON part, None = all of it. Raises BadRequest."""
+def split_body(body: memoryview | Pieces, header_bytes: int | None) -> tuple[bytes, memoryview | Pieces]:
+    """An HTTP body's JSON part, ``header_bytes`` long (None = all of it), and its raw tensors. Raises BadRequest."""
     length = len(body) if header_bytes is None else header_bytes
     if not 0 <= length <= len(body):
         raise BadRequest(f"Inference-Header-Content-Length is {length}; the body holds {len(body)} bytes")
     if header_bytes is not None and length > MAX_HEADER_BYTES:
         raise BadRequest(f"the JSON part has {length} bytes; at most {MAX_HEADER_BYTES} are taken")
-    content = read_json(bytes(body[:length]))
+    if isinstance(body, Pieces):
+        return bytes(body[:length].joined()), body[length:]
+    return bytes(body[:length]), body[length:]
+
+
+def read_request(
+    model: str,
+    version: str,
+    header: bytes,
+    raw: memoryview | Pieces,
+    numbers: Sequence[Value | None] = (),
+) -> InferRequest:
+    """JSON part and raw tensors; ``numbers``: of inputs that were taken out of it before. Raises BadRequest."""
+    content = _read_again(header) if len(header) <= KNOWN_BYTES else read_json(header)
     parameters = parameters_of(content)
-    raw = body[length:]
     inputs = []
-    for entry in _entries(content, "inputs"):
-        tensor, raw = _read_input(entry, raw)
+    for n, entry in enumerate(entries_of(content, "inputs")):
+        tensor, raw = _read_input(entry, raw, numbers[n] if numbers else None)
         inputs.append(tensor)
+        bound_strings(inputs)
     if len(raw):
         raise BadRequest(f"{len(raw)} bytes follow the last tensor; sum the sizes again")
     return InferRequest(
@@ -93,7 +129,7 @@ def read_request(model: str, version: str, body: memoryview, header_bytes: int |
         version,
         _text(content.get("id", ""), "id"),
         tuple(inputs),
-        tuple(_read_wanted(entry) for entry in _entries(content, "outputs", missing=True)),
+        tuple(_read_wanted(entry) for entry in entries_of(content, "outputs", missing=True)),
         parameters.get("binary_data_output") is True,
         parameters,
     )
@@ -108,6 +144,9 @@ def read_json(content: bytes) -> Json:
     if not isinstance(value, dict):
         raise BadRequest(f"the body is a JSON {type(value).__name__}; an object is expected")
     return value
+
+
+_read_again = lru_cache(maxsize=512)(read_json)  # clients send the same again; nobody changes it
 
 
 def parameters_of(content: Json) -> Json:
@@ -132,19 +171,6 @@ def check_tensor(name: object, datatype: object, shape: object) -> tuple[str, st
     return name, datatype, tuple(shape)
 
 
-def raw_array(name: str, datatype: str, shape: tuple[int, ...], raw: memoryview | bytes) -> Tensor:
-    """Little-endian bytes as an array, without a copy; raises BadRequest."""
-    need = nbytes(datatype, shape)
-    if len(raw) != need:
-        raise BadRequest(f"tensor '{name}': {len(raw)} bytes given, {datatype} {list(shape)} needs {need}")
-    return np.frombuffer(raw, DATATYPES[datatype]).reshape(shape)
-
-
-def raw_bytes(array: Tensor) -> memoryview:
-    """The bytes of a contiguous array of any type and size, without a copy."""
-    return array.reshape(-1).view(np.uint8).data
-
-
 def region_of(parameters: Mapping[str, object], name: str) -> SharedRegion | None:
     """Shared memory named in a tensor's parameters; raises BadRequest."""
     region = parameters.get("shared_memory_region")
@@ -163,18 +189,28 @@ def _size(value: object, what: str, name: str) -> int:
     return value
 
 
+@dataclass(frozen=True)
+class Written:
+    """A response: its JSON without numbers, the numbers of each output (None = none), the raw tensors behind it."""
+
+    content: Json
+    numbers: list[Value | None]
+    raw: list[memoryview]
+
+
 def write_response(
     request: InferRequest,
     version: str,
-    outputs: Mapping[str, Tensor],
+    outputs: Mapping[str, Value],
     in_regions: Mapping[str, SharedRegion],
-) -> tuple[bytes, list[bytes | memoryview], int | None]:
-    """The JSON part, the raw tensors behind it, and the JSON's length if there are raw tensors."""
+) -> Written:
+    """What to send; ``put_numbers_in`` of ``json_work`` makes the JSON part."""
     wanted = request.outputs or tuple(WantedOutput(name, request.all_binary) for name in outputs)
     entries: list[Json] = []
-    raw: list[bytes | memoryview] = []
+    numbers: list[Value | None] = []
+    raw: list[memoryview] = []
     for want in wanted:
-        array = np.ascontiguousarray(outputs[want.name])
+        array = contiguous(outputs[want.name])
         entry: Json = {"name": want.name, "datatype": DATATYPE_OF[array.dtype], "shape": list(array.shape)}
         if want.name in in_regions:
             region = in_regions[want.name]
@@ -186,25 +222,29 @@ def write_response(
         elif want.binary:
             entry["parameters"] = {"binary_data_size": array.nbytes}
             raw.append(raw_bytes(array))
-        else:
-            entry["data"] = _plain(array)
+        in_json = want.name not in in_regions and not want.binary
+        numbers.append(array if in_json else None)
         entries.append(entry)
     content: Json = {"model_name": request.model, "model_version": version, "outputs": entries}
     if request.request_id:
         content["id"] = request.request_id
-    header = json.dumps(content, separators=(",", ":")).encode()
-    return header, raw, len(header) if raw else None
+    return Written(content, numbers, raw)
 
 
-def _plain(array: Tensor) -> list[float | None]:
-    """Numbers for JSON, which has neither NaN nor infinity: those become null."""
+def plain_numbers(array: Value) -> Sequence[float | str | None]:
+    """Numbers or texts for JSON, which has neither NaN nor infinity: those become null."""
+    if isinstance(array, Strings):
+        return array.texts()
     flat = array.ravel()
-    if array.dtype.kind == "f" and not np.isfinite(flat).all():
+    if flat.dtype == DATATYPES["BF16"]:
+        flat = flat.astype(np.float32)
+    if flat.dtype.kind == "f" and not np.isfinite(flat).all():
         return [value if math.isfinite(value) else None for value in flat.tolist()]
     return flat.tolist()
 
 
-def _entries(content: Json, key: str, *, missing: bool = False) -> list[Json]:
+def entries_of(content: Json, key: str, *, missing: bool = False) -> list[Json]:
+    """A list of objects within bounds; ``missing``: it may be left out. Raises BadRequest."""
     entries = content.get(key, [] if missing else None)
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise BadRequest(f"'{key}' must be a list of objects")
@@ -213,7 +253,16 @@ def _entries(content: Json, key: str, *, missing: bool = False) -> list[Json]:
     return entries
 
 
-def _read_input(entry: Json, raw: memoryview) -> tuple[InputTensor, memoryview]:
+def tensor_of_json(entry: Json) -> Value:
+    """The numbers or texts of an input; raises BadRequest."""
+    return _array_of(
+        *check_tensor(entry.get("name"), entry.get("datatype"), entry.get("shape")), entry["data"]
+    )
+
+
+def _read_input(
+    entry: Json, raw: memoryview | Pieces, numbers: Value | None
+) -> tuple[InputTensor, memoryview | Pieces]:
     name, datatype, shape = check_tensor(entry.get("name"), entry.get("datatype"), entry.get("shape"))
     parameters = parameters_of(entry)
     region = region_of(parameters, name)
@@ -225,17 +274,25 @@ def _read_input(entry: Json, raw: memoryview) -> tuple[InputTensor, memoryview]:
             raise BadRequest(
                 f"tensor '{name}': binary_data_size is {size!r:.50}; {len(raw)} bytes are left in the body"
             )
-        return InputTensor(name, datatype, shape, raw_array(name, datatype, shape, raw[:size])), raw[size:]
+        return InputTensor(name, datatype, shape, raw_tensor(name, datatype, shape, raw[:size])), raw[size:]
+    if numbers is not None:
+        return InputTensor(name, datatype, shape, numbers), raw
     if "data" not in entry:
         raise BadRequest(f"tensor '{name}' has neither data nor binary_data_size nor a shared memory region")
-    return InputTensor(name, datatype, shape, _from_json(name, datatype, shape, entry["data"])), raw
+    return InputTensor(name, datatype, shape, _array_of(name, datatype, shape, entry["data"])), raw
 
 
-def _from_json(name: str, datatype: str, shape: tuple[int, ...], data: object) -> Tensor:
-    """Numbers of a JSON list, flat or nested."""
+def _array_of(name: str, datatype: str, shape: tuple[int, ...], data: object) -> Value:
+    """Numbers or texts of a JSON list, flat or nested."""
+    if datatype == BYTES:
+        return json_strings(name, shape, data)
     dtype = DATATYPES[datatype]
     try:
         array = np.array(data)
+        if (
+            datatype == "UINT64" and array.dtype.kind == "f"
+        ):  # NumPy makes floats of whole numbers from 2^63 on
+            array = _whole(np.array(data, object), dtype)
         if array.dtype.kind not in "biuf" and array.size:
             raise ValueError("it holds something that is not a number")
         if dtype.kind in "iu" and array.size and (array.dtype.kind not in "biu" or not _fits(array, dtype)):
@@ -249,6 +306,15 @@ def _from_json(name: str, datatype: str, shape: tuple[int, ...], data: object) -
             f"tensor '{name}': {array.size} values given, {list(shape)} needs {math.prod(shape)}"
         )
     return array.reshape(shape)
+
+
+def _whole(array: Tensor, dtype: np.dtype[np.generic]) -> Tensor:
+    """The same as whole numbers, where all are some."""
+    return (
+        array.astype(dtype)
+        if all(type(one) is int for one in array.ravel().tolist())
+        else array.astype(float)
+    )
 
 
 def _fits(array: Tensor, dtype: np.dtype[np.generic]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import stat
@@ -14,11 +13,16 @@ import numpy as np
 
 from eunomia.core.arrays import Tensor
 from eunomia.serving.devices.messages import DATATYPES
+from eunomia.serving.devices.strings import BYTES, Strings, Value
 from eunomia.serving.protocol.errors import BadRequest, NotFound, Refused
-from eunomia.serving.protocol.infer import InferRequest, InputTensor, SharedRegion, nbytes, raw_bytes
+from eunomia.serving.protocol.infer import InferRequest, InputTensor, SharedRegion
+from eunomia.serving.protocol.pieces import Unread
+from eunomia.serving.protocol.raw import nbytes
+from eunomia.serving.protocol.strings import MAX_TEXT_BYTES, contiguous, raw_bytes, raw_strings
 
 MAX_REGIONS = 64  # of one tenant
-KEY = re.compile(r"/?[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+KEY = re.compile(r"/?(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,99}(:[A-Za-z0-9._-]{1,100})?)")
+OWNED = ":"  # behind the tenant in a key; no name of a tenant holds it
 
 
 class Placement(TypedDict):
@@ -39,7 +43,7 @@ class _Region:
 
 
 @dataclass(frozen=True)
-class RegionTensor:
+class RegionTensor(Unread):
     """A tensor in a client's memory: shape and type of an array, and its bytes on request."""
 
     region: str
@@ -47,21 +51,6 @@ class RegionTensor:
     shape: tuple[int, ...]
     descriptor: int
     start: int
-
-    @property
-    def ndim(self) -> int:
-        """Axes."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Elements."""
-        return math.prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes."""
-        return self.size * self.dtype.itemsize
 
     def read_into(self, target: Tensor) -> None:
         """Copy its bytes there; raises BadRequest."""
@@ -83,19 +72,21 @@ class RegionTensor:
 class Regions:
     """Registered regions, each seen by its own tenant alone.
 
-    A key names a POSIX shared memory object and never a path; it must belong to the server's user. It is
-    read and written with system calls and never mapped: a client that shrinks its object in the middle of
-    a request gets an error, where a mapping would end the server.
+    A key names a POSIX shared memory object and never a path; it must belong to the server's user. With
+    ``owned`` its name must start with the tenant's and a colon, ``/gold:pictures``: otherwise whoever guesses
+    a name reads and overwrites what another tenant keeps there. It is read and written with system calls and
+    never mapped: a client that shrinks its object in the middle of a request gets an error, where a mapping
+    would end the server.
     """
 
-    def __init__(self, folder: str = "/dev/shm", *, offered: bool = True) -> None:
-        self._folder, self.offered = folder, offered
+    def __init__(self, folder: str = "/dev/shm", *, offered: bool = True, owned: bool = True) -> None:
+        self._folder, self.offered, self._owned = folder, offered, owned
         self._regions: dict[tuple[str, str], _Region] = {}
 
     def register(self, tenant: str, name: str, key: str, offset: int, size: int) -> None:
         """Open a region; raises BadRequest, NotFound or Refused."""
         if not self.offered:
-            raise BadRequest("this server offers no shared memory")
+            raise BadRequest("this server offers no shared memory (shared_memory = true in its file)")
         if (tenant, name) in self._regions:
             raise BadRequest(
                 f"shared memory region '{name[:100]}' is registered already; unregister it first"
@@ -104,6 +95,10 @@ class Regions:
             raise Refused(f"tenant '{tenant}' has {MAX_REGIONS} shared memory regions, which is the limit")
         if not KEY.fullmatch(key):
             raise BadRequest(f"shared memory key {key!r:.100} is no name of a shared memory object")
+        if self._owned and not key.lstrip("/").startswith(f"{tenant}{OWNED}"):
+            raise BadRequest(
+                f"shared memory key {key!r:.100} is not tenant '{tenant}'s: call the object '/{tenant}{OWNED}NAME'"
+            )
         self._regions[tenant, name] = self._open(key, offset, size)
 
     def unregister(self, tenant: str, name: str) -> None:
@@ -128,15 +123,28 @@ class Regions:
             raise NotFound(f"no shared memory region '{name[:100]}' is registered")
         return found
 
-    def tensor(self, tenant: str, tensor: InputTensor) -> RegionTensor:
-        """The tensor that lies in a region; raises BadRequest."""
+    def tensor(self, tenant: str, tensor: InputTensor) -> RegionTensor | Strings:
+        """The tensor that lies in a region; strings are read at once. Raises BadRequest."""
         assert isinstance(tensor.data, SharedRegion)
+        if tensor.datatype == BYTES:
+            return self._strings(tenant, tensor.name, tensor.shape, tensor.data)
         need = nbytes(tensor.datatype, tensor.shape)
         if tensor.data.size < need:
             raise BadRequest(f"tensor '{tensor.name}': {tensor.data.size} bytes named, {need} needed")
         region, start = self._find(tenant, tensor.data.region, tensor.data.offset, need)
         dtype = DATATYPES[tensor.datatype]
         return RegionTensor(tensor.data.region[:100], dtype, tensor.shape, region.descriptor, start)
+
+    def _strings(self, tenant: str, name: str, shape: tuple[int, ...], data: SharedRegion) -> Strings:
+        if data.size > MAX_TEXT_BYTES:
+            raise BadRequest(
+                f"tensor '{name}': {data.size} bytes of text; at most {MAX_TEXT_BYTES} are taken"
+            )
+        region, start = self._find(tenant, data.region, data.offset, data.size)
+        whole = np.empty(data.size, np.uint8)
+        dtype = whole.dtype
+        RegionTensor(data.region[:100], dtype, whole.shape, region.descriptor, start).read_into(whole)
+        return raw_strings(name, shape, whole.data)
 
     def check(self, tenant: str, request: InferRequest) -> None:
         """That there is the room for outputs that the client names; raises BadRequest."""
@@ -145,14 +153,14 @@ class Regions:
                 self._find(tenant, wanted.region.region, wanted.region.offset, wanted.region.size)
 
     def write(
-        self, tenant: str, request: InferRequest, outputs: Mapping[str, Tensor]
+        self, tenant: str, request: InferRequest, outputs: Mapping[str, Value]
     ) -> dict[str, SharedRegion]:
         """Put outputs where the client wants them; returns which. Raises BadRequest."""
         placed = {}
         for wanted in request.outputs:
             if wanted.region is None:
                 continue
-            array = np.ascontiguousarray(outputs[wanted.name])
+            array = contiguous(outputs[wanted.name])
             if wanted.region.size < array.nbytes:
                 raise BadRequest(
                     f"output '{wanted.name}': {wanted.region.size} bytes of room, {array.nbytes} needed"

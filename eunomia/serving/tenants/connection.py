@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +52,7 @@ def connect(url: str) -> Engine:
     except ImportError as error:
         raise ConfigError(f"the database needs a driver: {error} (pip install 'eunomia[postgres]')") from None
     if parsed.get_backend_name() == "sqlite":
+        event.listen(engine, "do_connect", _keep_private)
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
     return engine
@@ -134,6 +136,19 @@ def _options(engine: Engine, writes: bool) -> Json:
     if engine.dialect.name == "postgresql":
         return {} if writes else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
     return {"begin": "BEGIN IMMEDIATE" if writes else "BEGIN"}
+
+
+def _keep_private(_: object, record: object, arguments: list[str], more: Json) -> None:
+    """Before SQLite opens its file: nobody but the server's user reads tenants and hashes of keys."""
+    place = arguments[0] if arguments else ""
+    if not place or place.startswith((":memory:", "file:")):
+        return
+    with contextlib.suppress(OSError):  # what cannot be opened is SQLite's to say
+        descriptor = os.open(place, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            os.fchmod(descriptor, os.fstat(descriptor).st_mode & 0o700)
+        finally:
+            os.close(descriptor)
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:

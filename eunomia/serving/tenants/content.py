@@ -20,7 +20,10 @@ LIMITS = {
     "max_concurrency": int,
     "max_queue": int,
     "max_request_bytes": int,
+    "max_block_s": float,
+    "device_s_per_day": float,
 }
+OR_ZERO = ("max_block_s",)
 MOST = {"max_concurrency": 10**6, "max_queue": 10**6, "max_request_bytes": 2**40}
 ANY = 10**15  # below it, every number is one of a float and of either database
 PROMISE = frozenset({"deadline_s", "min_deadline_s", "priority", "slo"})
@@ -49,7 +52,7 @@ def read_grant(name: str, content: Json) -> Grant:
     if role not in ("tenant", "admin"):
         raise BadRequest(f"role is {role!r:.50}; it is 'tenant' or 'admin'")
     limits: dict[str, Any] = {
-        key: number(content, key, whole=kind is int, most=MOST.get(key, ANY))
+        key: number(content, key, whole=kind is int, or_zero=key in OR_ZERO, most=MOST.get(key, ANY))
         for key, kind in LIMITS.items()
         if content.get(key) is not None
     }
@@ -79,7 +82,7 @@ def as_json(grant: Grant) -> Json:
     return {
         "name": grant.name,
         "role": grant.role,
-        **{key: (value if math.isfinite(value := getattr(grant, key)) else None) for key in LIMITS},
+        **{key: _shown(getattr(grant, key)) for key in LIMITS},
         "models": None if grant.models is None else sorted(grant.models),
         "objectives": {
             model: {
@@ -91,6 +94,11 @@ def as_json(grant: Grant) -> Json:
             for model, p in grant.promises.items()
         },
     }
+
+
+def _shown(limit: float | None) -> float | None:
+    """As JSON has it: null = none."""
+    return None if limit is None or math.isinf(limit) else limit
 
 
 def only(content: Mapping[str, object], *known: str, what: str) -> Mapping[str, object]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from eunomia.core.errors import ConfigError
+from eunomia.serving.tenants.board import DatabaseBoard
 from eunomia.serving.tenants.connection import connect, is_new, let_go, migrate, place_of, transaction
 from eunomia.serving.tenants.grants import Grant, hash_key
 from eunomia.serving.tenants.keys import (
@@ -146,6 +147,10 @@ class DatabaseDirectory:
         with transaction(self._engine, writes=False) as db:
             _must_know(db, tenant)
             return keys_of(db, tenant)
+
+    def board(self) -> DatabaseBoard:
+        """Where the servers on this database tell each other what they have served."""
+        return DatabaseBoard(self._engine)
 
     def close(self) -> None:
         """Let go of the database, whose one file is then complete, in SQLite too."""

@@ -38,7 +38,8 @@ class Grant:
     """A tenant: its role, its share, its limits, its promises by network.
 
     ``models``: networks that it may use; None = all. ``promises`` may hold ``"*"`` for every other network.
-    ``rate_per_s`` and ``max_concurrency``: inf = unlimited. ``max_request_bytes`` bounds one body.
+    ``rate_per_s`` and ``device_s_per_day``: inf = unlimited. ``max_request_bytes`` bounds one body. ``max_block_s``: so
+    long a request may hold a device without a boundary; 0 = any, None = as the server has it.
     """
 
     name: str
@@ -51,6 +52,8 @@ class Grant:
     max_request_bytes: int = 64 * 1024**2
     models: frozenset[str] | None = None
     promises: Mapping[str, Promise] = field(default_factory=dict)
+    max_block_s: float | None = None
+    device_s_per_day: float = float("inf")
 
     def may_use(self, model: str) -> bool:
         """Whether this tenant may ask this network."""

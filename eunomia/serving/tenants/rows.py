@@ -68,6 +68,8 @@ def _grant(row: Row[tuple[object, ...]], models: set[str], promises: dict[str, P
         row.max_request_bytes,
         None if row.all_models else frozenset(models),
         promises,
+        row.max_block_s,
+        math.inf if row.device_s_per_day is None else row.device_s_per_day,
     )
 
 
@@ -89,6 +91,8 @@ def _tenant_row(grant: Grant) -> Json:
         "max_queue": grant.max_queue,
         "max_request_bytes": grant.max_request_bytes,
         "all_models": grant.models is None,
+        "max_block_s": grant.max_block_s,
+        "device_s_per_day": grant.device_s_per_day if math.isfinite(grant.device_s_per_day) else None,
     }
 
 

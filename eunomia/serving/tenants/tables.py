@@ -13,6 +13,7 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    Text,
 )
 
 METADATA = MetaData(
@@ -36,6 +37,8 @@ TENANT = Table(
     Column("max_queue", Integer, nullable=False),
     Column("max_request_bytes", BigInteger, nullable=False),
     Column("all_models", Boolean, nullable=False),
+    Column("max_block_s", Float),  # null = the server's, 0 = any
+    Column("device_s_per_day", Float),  # null = unlimited
 )
 
 MODEL = Table(
@@ -82,4 +85,12 @@ STAMP = Table(  # one row, which differs after every change
     METADATA,
     Column("id", Integer, CheckConstraint("id = 1", name="ck_directory_stamp_one"), primary_key=True),
     Column("stamp", String(32), nullable=False),
+)
+
+REPLICA = Table(  # one row per server that shares the promises: what it has done so far
+    "replica",
+    METADATA,
+    Column("name", String(200), primary_key=True),
+    Column("content", Text, nullable=False),  # JSON, of serving/replicas/board.py
+    Column("seen_s", Float, nullable=False),
 )

@@ -24,6 +24,7 @@ from eunomia.core.arrays import Tensor
 from eunomia.core.atomic import write_text
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.cut import Segment, cut_points, segments
+from eunomia.serving.blocks.external import session_source
 from eunomia.serving.blocks.optimise import content_key, session_options
 from eunomia.serving.blocks.plan import choose_cuts
 from eunomia.serving.devices.messages import Ports
@@ -193,7 +194,7 @@ def folded(path: Path, cache: Path) -> tuple[str, onnx.ModelProto]:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
         options.optimized_model_filepath = str(stage)
         try:
-            ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            ort.InferenceSession(session_source(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # ONNX Runtime's exceptions share no base class
             stage.unlink(missing_ok=True)
             raise ModelError(

@@ -5,7 +5,7 @@ Names are those of Triton's protocol files. A response is whatever its class mak
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn, Protocol
 
 Response = object  # a message that grpc sends
@@ -37,6 +37,10 @@ class Input(Output, Protocol):
         """Whether it is set."""
         ...
 
+    def ClearField(self, field: str) -> None:  # noqa: N802
+        """Take it out."""
+        ...
+
 
 class InferMessage(Protocol):
     """A ModelInferRequest."""
@@ -48,6 +52,10 @@ class InferMessage(Protocol):
     outputs: Sequence[Output]
     raw_input_contents: Sequence[bytes]
     parameters: Mapping[str, Parameter]
+
+    def SerializeToString(self) -> bytes:  # noqa: N802
+        """As bytes."""
+        ...
 
 
 class Named(Protocol):
@@ -89,12 +97,28 @@ class Call(Protocol):
         """Headers."""
         ...
 
+    def peer(self) -> str:
+        """Who calls, as an address."""
+        ...
+
     def time_remaining(self) -> float | None:
         """Seconds until the caller's deadline; None without one."""
         ...
 
     def set_trailing_metadata(self, metadata: Sequence[tuple[str, str]]) -> None:
         """What is sent behind the answer."""
+        ...
+
+    def add_done_callback(self, callback: Callable[[object], None]) -> None:
+        """Called once its answer has been taken, or never will be."""
+        ...
+
+    async def read(self) -> object:
+        """The next message: bytes, or something else at the end."""
+        ...
+
+    async def write(self, message: Response) -> None:
+        """Send one message."""
         ...
 
     async def abort(self, code: object, details: str) -> NoReturn:

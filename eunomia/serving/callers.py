@@ -1,0 +1,60 @@
+"""Who asks: the grant of a caller, by its key or, where callers need none, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from eunomia.serving.protocol.errors import Forbidden, Unauthenticated
+from eunomia.serving.tenants.grants import DEFAULT_TENANT, Directory, Grant
+from eunomia.serving.visit import Caller
+
+
+class Callers:
+    """``anonymous``: callers without a key have the grant of the tenant that they name, or that of ``default``."""
+
+    directory: Directory
+    anonymous: bool
+
+    def identify(self, caller: Caller, parameters: Mapping[str, object] | None = None) -> Grant:
+        """The caller's grant; raises Unauthenticated."""
+        if caller.key is not None:
+            grant = self.directory.by_key(caller.key)
+            if grant is None:
+                raise Unauthenticated("the API key is not valid")
+            return grant
+        if not self.anonymous:
+            raise Unauthenticated("an API key is needed: Authorization: Bearer <key>")
+        told = (parameters or {}).get("tenant")
+        claimed = told if isinstance(told, str) else None
+        for name in (caller.fairness_id, caller.tenant_id, claimed, DEFAULT_TENANT):
+            grant = self.directory.by_name(name) if name else None
+            if grant is not None:
+                return grant
+        raise Unauthenticated("no such tenant, and the server has no default tenant")
+
+    def tenant_of(self, caller: Caller) -> str:
+        """The caller's tenant, ``""`` if only the body of its request may say. Raises Unauthenticated."""
+        try:
+            return self.identify(caller).name
+        except Unauthenticated:
+            if self.anonymous and caller.key is None:
+                return ""
+            raise
+
+    def require_admin(self, caller: Caller) -> Grant:
+        """For what changes the server: a key with the role, never a name alone. Raises Unauthenticated or Forbidden."""
+        if caller.key is None:
+            raise Unauthenticated("an administrator's API key is needed: Authorization: Bearer <key>")
+        grant = self.identify(caller)
+        if grant.role != "admin":
+            raise Forbidden(f"tenant '{grant.name}' is no administrator")
+        return grant
+
+    def neighbour(self, caller: Caller) -> str:
+        """The tenant of a caller who may name shared memory: one on this machine. Raises Forbidden."""
+        tenant = self.identify(caller).name
+        if not caller.local:
+            raise Forbidden(
+                "shared memory is for callers on the server's own machine, without a proxy between"
+            )
+        return tenant

@@ -1,0 +1,197 @@
+"""What inputs of sizes that never ran will take: the server tries it itself, in short steps.
+
+The first such request would otherwise be the trial, and hold the device for as long as it takes. A step makes up an
+input between the largest that was tried and the request's. It is larger by so much that its longest block stays inside
+the bound. That holds even if time grows with the square of the elements (in proportion to rows). Orders come first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Mapping, Sequence
+
+from eunomia.serving.devices.climbs import AT_ONCE, Climb, Climbs, Known
+from eunomia.serving.devices.device import Device
+from eunomia.serving.devices.loading import LoadedModel, Loading, trial_shape
+from eunomia.serving.devices.messages import Message, Port
+from eunomia.serving.dispatch.clock import Clock
+from eunomia.serving.dispatch.costs import CostBook, Network
+from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.protocol.errors import Unavailable
+
+log = logging.getLogger("eunomia.serving")
+LEAST_STEP = 2**0.25  # classes of shapes are so far apart
+BEHIND, PAUSE_S = 40, 0.025  # a step that an order came before so often, with such pauses, is given up
+ANSWER_S = 10.0
+SOON_S = 0.2  # until somebody asks again who may not wait
+Shapes = dict[str, list[int]]
+
+
+class InVain(Exception):
+    """A step could not be made."""
+
+
+class Ladder:
+    """Climbs, one at a time, on the first device that is alive."""
+
+    def __init__(self, devices: Sequence[Device], loading: Loading, costs: CostBook, clock: Clock) -> None:
+        self._devices, self._loading, self._costs, self._clock = devices, loading, costs, clock
+        self._climbs = Climbs()
+        self._closed = False
+        self._task: asyncio.Task[None] | None = None
+        self._answer: asyncio.Future[Message] | None = None
+        self._number, self._device = 0, -1  # of the step that it answers, and who makes it
+
+    def towards(self, tenant: str, job: Job, bound_s: float) -> bool | Known:
+        """What a request of this size takes: done once that is known; True = it is, False = it was tried in vain.
+
+        Raises Unavailable.
+        """
+        if self._costs.evident(job.cost_row):
+            return True
+        climb = self._climbs.find(tenant, job, bound_s, self._clock.now_s())
+        if climb is None:
+            if (
+                self._closed
+                or self._loading.models.get(job.network.name) is None
+                or not isinstance(job.group, tuple)
+            ):
+                return False
+            if self._climbs.under_way(tenant) >= AT_ONCE:
+                raise Unavailable(
+                    f"no input of this size has run yet, and {AT_ONCE} sizes of tenant '{tenant}' are being tried",
+                    retry_after_s=SOON_S,
+                )
+            climb = self._climbs.begin(tenant, job, dict(job.group[1]), bound_s)
+            if self._task is None or self._task.done():
+                self._task = asyncio.get_running_loop().create_task(self._climb_all())
+        return climb.found if climb.ended.done() else climb.ended
+
+    def answered(self, message: Message) -> None:
+        """A device has made a step, or has not."""
+        if self._answer is not None and not self._answer.done() and message["number"] == self._number:
+            self._answer.set_result(message)
+
+    def died(self, device: int) -> None:
+        """A device will not answer any more."""
+        if self._answer is not None and not self._answer.done() and device == self._device:
+            self._answer.set_exception(InVain("the device died"))
+
+    def close(self) -> None:
+        """Climb no further."""
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+        self._climbs.end_all(self._clock.now_s())
+
+    def forget(self, network: Network) -> None:
+        """It is not in service any more."""
+        self._climbs.forget(network.index)
+
+    async def _climb_all(self) -> None:
+        while (climb := self._climbs.next()) is not None:
+            found = False
+            try:
+                await self._climb(climb)
+                found = True
+            except (InVain, TimeoutError) as error:
+                log.info("what '%s' takes with larger inputs is not found out: %s", climb.network.name, error)
+            except Exception:  # the next climb is not to suffer
+                log.exception("what '%s' takes with larger inputs is not found out", climb.network.name)
+            finally:
+                self._climbs.end(climb, self._clock.now_s(), found=found)
+
+    async def _climb(self, climb: Climb) -> None:
+        """From the trial's size to the wanted one, or to where a block holds a device for too long.
+
+        First all sizes but the rows, with which time may grow with the square; then the rows. Sizes of which the time
+        is known are not tried.
+        """
+        network, model = climb.network, self._loading.models.get(climb.network.name)
+        if model is None or model.network is not network:
+            raise InVain("the network is not in service any more")
+        ports = model.ports["inputs"]
+        wanted = shapes_of(ports, climb.rows, climb.sizes)
+        tried = {p["name"]: model.shapes.get(p["name"]) or [max(d, 1) for d in p["shape"]] for p in ports}
+        few = with_rows_of(tried, wanted, ports)
+        rows, _ = trial_shape(ports, tried)
+        took_s = self._costs.longest_s(network, network.first_row) * rows
+        for begin, end, power in ((tried, few, 0.5), (few, wanted, 1.0)):
+            part = 0.0
+            while begin != end and part < 1.0:
+                part = furthest(begin, end, part, (climb.bound_s / max(took_s, 1e-7)) ** power)
+                if part <= 0.0:
+                    return
+                shapes = between(begin, end, part)
+                rows, sizes = trial_shape(ports, shapes)
+                row = self._costs.row_of(network, rows, sizes, climb.pair)
+                if self._costs.evident(row) and self._costs.fine(network, row):
+                    took_s = self._costs.longest_s(network, row) * rows
+                    continue
+                seconds = await self._step(model, shapes)
+                self._costs.learn(network, self._device, 0, seconds, rows, row)
+                took_s = max(seconds)
+
+    async def _step(self, model: LoadedModel, shapes: Shapes) -> list[float]:
+        """Seconds of each block; raises InVain or TimeoutError."""
+        for _ in range(BEHIND):
+            device = next((one for one in self._devices if one.alive), None)
+            if device is None:
+                raise InVain("no device is alive")
+            self._answer = asyncio.get_running_loop().create_future()
+            self._number, self._device = self._number + 1, device.index
+            device.tell({"kind": "try", "number": self._number, "model": model.label, "shapes": shapes})
+            answer = await asyncio.wait_for(self._answer, ANSWER_S)
+            if answer["why"]:
+                raise InVain(answer["why"])
+            if answer["seconds"]:
+                return list(answer["seconds"])
+            await asyncio.sleep(PAUSE_S)
+        raise InVain("the device is never idle")
+
+
+def shapes_of(ports: Sequence[Port], rows: int, rest: Mapping[str, Sequence[int]]) -> Shapes:
+    """Of a request's inputs: so many rows where those are free, and the other sizes."""
+    return {
+        port["name"]: [
+            *([rows if port["shape"][0] < 0 else port["shape"][0]] if port["shape"] else []),
+            *rest[port["name"]],
+        ]
+        for port in ports
+    }
+
+
+def with_rows_of(tried: Shapes, wanted: Shapes, ports: Sequence[Port]) -> Shapes:
+    """The wanted sizes, with as many rows as were tried where those are free."""
+    free = {port["name"]: int(port["shape"][:1] == [-1]) for port in ports}
+    return {name: [*tried[name][: free[name]], *sizes[free[name] :]] for name, sizes in wanted.items()}
+
+
+def between(tried: Shapes, wanted: Shapes, part: float) -> Shapes:
+    """Each size at this part of the way, by its logarithm."""
+    return {
+        name: [round(a * (b / a) ** part) for a, b in zip(sizes, wanted[name], strict=True)]
+        for name, sizes in tried.items()
+    }
+
+
+def furthest(tried: Shapes, wanted: Shapes, part: float, larger: float) -> float:
+    """How far one may go in a step that has at most so many times the elements; 0 = not far enough to be worth it."""
+    here = elements(between(tried, wanted, part))
+    if elements(wanted) <= here * max(larger, 1.0):
+        return 1.0
+    low, high = part, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2.0
+        if elements(between(tried, wanted, middle)) <= here * larger:
+            low = middle
+        else:
+            high = middle
+    return low if elements(between(tried, wanted, low)) >= here * LEAST_STEP else 0.0
+
+
+def elements(shapes: Shapes) -> int:
+    """In all inputs together."""
+    return sum(math.prod(sizes) for sizes in shapes.values())

@@ -1,0 +1,88 @@
+"""Bytes full of short lines, each of which costs aiohttp as much as a long one: it gets a few in a round of the loop.
+
+Nothing is read while some wait. aiohttp itself stops reading and goes on, so it is asked whether it wants more, and its
+going on is caught (``_resume_transport_reading``); both are its own names, hence the least version in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+from eunomia.serving.fronts.waiting import Waiting
+
+LINE_END, DENSE_LINES, DENSE_BYTES = b"\r\n", 500, 2048
+DENSE_MOST = 1024**2  # bytes that wait; a connection with more ends
+
+
+class DenseHandler(RequestHandler):
+    """One connection of aiohttp's."""
+
+    __slots__ = ("_dense", "_held", "_parsing")
+
+    def __init__(self, server: web.Server, **options: Any) -> None:
+        super().__init__(server, **options)
+        self._dense = Waiting()
+        self._parsing = False  # the next round of the loop takes some of them
+        self._held = False  # nothing is read, for what waits here
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Nobody wants the rest."""
+        self._dense = Waiting()
+        super().connection_lost(exc)
+
+    def _much(self) -> bool:
+        """Whether so much waits that no more shall come."""
+        return len(self._dense) > 0
+
+    def _hold(self) -> None:
+        """Read no further while much waits; then go on, unless aiohttp wants nothing."""
+        much = self._much()
+        if much != self._held and self.transport is not None:
+            self._held = much
+            if much:
+                self.transport.pause_reading()
+            elif not self._full:
+                self.transport.resume_reading()
+
+    def _parse(self, data: bytes) -> None:
+        """These come next, behind those that wait."""
+        if not self._dense and data.count(LINE_END) <= DENSE_LINES:
+            super().data_received(data)
+            return
+        self._dense.add(data)
+        if len(self._dense) > DENSE_MOST and self.transport is not None:
+            self.transport.abort()
+            return
+        self._hold()
+        self._parse_soon()
+
+    def _parse_soon(self) -> None:
+        if not self._parsing:
+            self._parsing = True
+            self._loop.call_soon(self._parse_on)
+
+    def _parse_on(self) -> None:
+        """The next of them; while aiohttp wants none, none."""
+        self._parsing = False
+        if self.transport is None or not self._dense or self._full:
+            return
+        super().data_received(self._dense.take(DENSE_BYTES))
+        if self._dense:
+            self._parse_soon()
+        else:
+            self._hold()
+
+    @property
+    def _full(self) -> bool:
+        """Whether aiohttp wants nothing now."""
+        return self._reading_paused or self._buffer_paused
+
+    def _resume_transport_reading(self) -> None:
+        """aiohttp wants more: first what waits here."""
+        if self._dense:
+            self._parse_soon()
+        if not self._held:
+            super()._resume_transport_reading()

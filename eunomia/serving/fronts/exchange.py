@@ -1,0 +1,227 @@
+"""One inference request over HTTP, from its head to the bytes of its answer, as far as possible without a task."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from functools import lru_cache
+from http import HTTPStatus
+
+from eunomia.serving.devices.strings import Value
+from eunomia.serving.fronts.body import LARGE
+from eunomia.serving.fronts.connections import Connections
+from eunomia.serving.fronts.foresight import bytes_to_judge, foresee
+from eunomia.serving.fronts.head import Head
+from eunomia.serving.fronts.http import HEADER_LENGTH, error_facts, header_length
+from eunomia.serving.fronts.json_process import JsonProcess
+from eunomia.serving.protocol.errors import ServingError, TooLarge, forget_frames
+from eunomia.serving.protocol.infer import InferRequest, write_response
+from eunomia.serving.protocol.pieces import Pieces as Scattered
+from eunomia.serving.service import Service
+from eunomia.serving.tenants.bodies import Body
+from eunomia.serving.visit import Caller, Inside, Served
+
+log = logging.getLogger("eunomia.serving")
+FAILED = b'{"error": "the server has failed; its log says more"}'
+Pieces = list[bytes | memoryview]
+FEW = 16  # pieces of a body that stay as they came
+
+
+@dataclass(frozen=True)
+class Inference:
+    """What every inference request over HTTP needs."""
+
+    service: Service
+    json: JsonProcess
+    most_bytes: int  # of a body
+    connections: Connections
+    making: set[asyncio.Task[None]] = field(default_factory=set)  # what is read or written in tasks
+
+    def later(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        """A task that a server which ends waits for."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.making.add(task)
+        task.add_done_callback(self.making.discard)
+        return task
+
+
+class Exchange:
+    """``pieces``: of the body, as they come. ``answered`` gets the bytes of the answer, unless it is abandoned.
+
+    ``tenant``: whose it is, once it has knocked.
+    """
+
+    def __init__(
+        self, inference: Inference, head: Head, caller: Caller, answered: Callable[[Pieces], None]
+    ) -> None:
+        assert head.infers is not None, "an inference request"
+        self.pieces: list[bytes | bytearray] = []
+        self._inference, self._head, self._answered = inference, head, answered
+        self._service = inference.service
+        self._model, self._version = head.infers
+        self._caller = caller
+        self.tenant = ""
+        self._judged_by = self._size = (
+            0  # bytes that say what comes, 0 = nothing to judge; and bytes that are here
+        )
+        self._room: Body | None = None
+        self._inside: Inside | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def knock(self) -> None:
+        """May the body come? Raises ServingError."""
+        if self._head.size > self._inference.most_bytes:
+            raise TooLarge(f"the body is larger than the {self._inference.most_bytes} bytes that are taken")
+        self.tenant = self._service.knock(self._caller, self._model)
+        self._room = self._service.bodies.open(self.tenant)
+        self._room.need(self._head.size)
+        self._judged_by = bytes_to_judge(self._head.size, self._length)
+
+    def take(self, data: bytes) -> None:
+        """Some of the body; raises ServingError as soon as it is known that the rest is in vain.
+
+        Every tensor looks at every piece, so what comes in many is put together.
+        """
+        self._size += len(data)
+        if len(self.pieces) < FEW:
+            self.pieces.append(data)
+            if self._judged_by and self._size >= self._judged_by:
+                length, self._judged_by = self._judged_by, 0
+                self._judge(bytes(Scattered(self.pieces)[:length].joined()))
+            return
+        last = self.pieces[-1]
+        if isinstance(last, bytearray) and len(last) < LARGE:
+            last += data
+        else:
+            self.pieces.append(bytearray(data))
+
+    def _judge(self, header: bytes) -> None:
+        with self._service.reading(self.tenant, self._model):
+            left = self._head.size - len(header)
+            foresee(self._service, (self._model, self._version), header, left, self._caller)
+
+    def serve(self) -> None:
+        """The body is here. What holds little JSON is read and handed on at once, the rest in a task."""
+        try:
+            if not self._serve_now(Scattered(self.pieces)):
+                self._task = self._inference.later(self._serve_later())
+        except Exception as error:
+            self._answer(failure(error))
+
+    def abandon(self) -> None:
+        """Its client has gone, or it may not come in."""
+        self._let_go()
+        if self._task is not None:
+            self._task.cancel()
+        inside, self._inside = self._inside, None
+        if inside is not None:
+            self._service.abandon(inside)
+
+    def _serve_now(self, body: Scattered) -> bool:
+        """Whether it was small; raises ServingError."""
+        with self._service.reading(self.tenant, self._model):
+            request = self._inference.json.read_now(self._model, self._version, body, self._length)
+        if request is None:
+            return False
+        self._let_go()
+        self._inside = self._service.enter(request, self._caller)
+        self._inside.answer.add_done_callback(self._done)
+        return True
+
+    def _done(self, _: asyncio.Future[dict[str, Value]]) -> None:
+        """The network has run, or will not."""
+        inside, self._inside = self._inside, None
+        if inside is None:  # abandoned
+            return
+        try:
+            served = self._service.leave(inside)
+            written = write_response(inside.request, served.version, served.outputs, served.in_regions)
+            header = self._inference.json.write_now(written)
+            if header is None:
+                self._task = self._inference.later(self._write(inside.request, served))
+            else:
+                self._answer(success(header, written.raw))
+        except Exception as error:
+            self._answer(failure(error))
+
+    async def _serve_later(self) -> None:
+        try:
+            with self._service.reading(self.tenant, self._model):
+                body = await asyncio.to_thread(Scattered(self.pieces).whole)
+                request = await self._inference.json.read(
+                    self._model, self._version, body, self._length, self.tenant
+                )
+            self._let_go()
+            served = await self._service.infer(request, self._caller)
+        except Exception as error:
+            self._answer(failure(error))
+        else:
+            await self._write(request, served)
+
+    async def _write(self, request: InferRequest, served: Served) -> None:
+        try:
+            written = write_response(request, served.version, served.outputs, served.in_regions)
+            header = await self._inference.json.write(written, self.tenant)
+        except Exception as error:
+            self._answer(failure(error))
+        else:
+            self._answer(success(header, written.raw))
+
+    @property
+    def _length(self) -> int | None:
+        return header_length(self._head.headers.get(HEADER_LENGTH.lower()))
+
+    def _answer(self, pieces: Pieces) -> None:
+        self._let_go()
+        self._answered(pieces)
+
+    def _let_go(self) -> None:
+        """The body has been read, or is not wanted."""
+        room, self._room = self._room, None
+        if room is not None:
+            room.close()
+
+
+def success(header: bytes | memoryview, raw: Sequence[memoryview]) -> Pieces:
+    """The answer to a request: JSON, or JSON with raw tensors behind it."""
+    if not raw:
+        return answer(200, {"Content-Type": "application/json"}, [header])
+    headers = {HEADER_LENGTH: str(len(header)), "Content-Type": "application/octet-stream"}
+    return answer(200, headers, [header, *raw])
+
+
+def failure(error: Exception) -> Pieces:
+    """The answer where there is none: the reason, or for a fault of the server's a sentence that tells nothing."""
+    if isinstance(error, ServingError):
+        forget_frames(error)
+        status, headers, text = error_facts(error)
+        return answer(status, headers, [text.encode()])
+    log.error("a request failed", exc_info=error)
+    return answer(500, {"Content-Type": "application/json; charset=utf-8"}, [FAILED])
+
+
+def answer(status: int, headers: Mapping[str, str], body: Sequence[bytes | memoryview]) -> Pieces:
+    """Head and body, to be sent together."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    size = sum(len(piece) for piece in body)
+    lines += f"Content-Length: {size}\r\nDate: {_date(int(time.time()))}\r\n\r\n"
+    return [f"HTTP/1.1 {status} {_phrase(status)}\r\n{lines}".encode("latin-1"), *body]
+
+
+def ending(pieces: Pieces) -> Pieces:
+    """The same answer, the last of its connection."""
+    return [bytes(pieces[0]).replace(b"\r\n", b"\r\nConnection: close\r\n", 1), *pieces[1:]]
+
+
+@lru_cache(maxsize=2)
+def _date(second: int) -> str:
+    return formatdate(second, usegmt=True)
+
+
+@lru_cache(maxsize=100)
+def _phrase(status: int) -> str:
+    return HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "Client Closed Request"

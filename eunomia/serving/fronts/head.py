@@ -1,0 +1,71 @@
+"""The head of an HTTP request in its plain form, the one that inference clients send.
+
+What is not plain (strange characters, a name twice, chunks, upgrades, expectations) is not refused here: aiohttp reads
+it. So nothing is taken that aiohttp would read otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+MOST = 16 * 1024  # bytes of a head
+END = b"\r\n\r\n"
+LINE = re.compile(r"(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) (/[!-~]*) HTTP/1\.1")
+FIELD = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*((?:[!-~](?:[ -~\t]*[!-~])?)?)[ \t]*")
+INFER = re.compile(
+    r"/v2/models/([A-Za-z0-9_~-][A-Za-z0-9._~-]*)(?:/versions/([A-Za-z0-9_~-][A-Za-z0-9._~-]*))?/infer"
+)
+SIZE = re.compile(r"[0-9]{1,12}")
+STRANGE = (
+    "transfer-encoding",
+    "upgrade",
+    "expect",
+    "content-encoding",
+    "trailer",
+    "te",
+    "sec-websocket-key1",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """``size``: bytes of the body behind it; ``headers``: by name in small letters.
+
+    ``infers``: network and version of an inference request; None = it is none.
+    """
+
+    method: str
+    path: str
+    size: int
+    headers: Mapping[str, str]
+    infers: tuple[str, str] | None
+
+
+def starts_plainly(data: bytes) -> bool:
+    """Whether so many first bytes may become a head; what may not is refused by aiohttp before it ends."""
+    return data.split(b"\r\n", 1)[0].isascii() and all(
+        32 <= byte < 127 for byte in data[:16] if byte not in b"\r\n"
+    )
+
+
+def read_head(data: bytes) -> Head | None:
+    """A head with its empty line; None where it is not plain. Nothing is kept: it may hold a key."""
+    lines = data[: -len(END)].decode("latin-1").split("\r\n")
+    first = LINE.fullmatch(lines[0])
+    if first is None or len(data) > MOST:
+        return None
+    headers: dict[str, str] = {}
+    for line in lines[1:]:
+        field = FIELD.fullmatch(line)
+        if field is None or field[1].lower() in headers:
+            return None
+        headers[field[1].lower()] = field[2]
+    size = headers.get("content-length", "0")
+    if "host" not in headers or any(name in headers for name in STRANGE) or not SIZE.fullmatch(size):
+        return None
+    if headers.get("connection", "keep-alive").lower() != "keep-alive":
+        return None
+    found = INFER.fullmatch(first[2]) if first[1] == "POST" and "content-length" in headers else None
+    return Head(first[1], first[2], int(size), headers, (found[1], found[2] or "") if found else None)

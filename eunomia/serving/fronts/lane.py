@@ -1,0 +1,289 @@
+"""Connections of HTTP: inference requests are served here at once, all else is aiohttp's.
+
+Between the bytes of an inference request and the order to a device no task is started and no stream is filled. A
+request that is none, or not in plain form (``head``), goes to aiohttp, which has the connection until it has answered;
+for good if more comes before that. Limits on connections are those of ``connections``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum
+
+from aiohttp import web
+from aiohttp.web_request import BaseRequest
+
+from eunomia.serving.fronts.caller import caller_from
+from eunomia.serving.fronts.dense import DenseHandler
+from eunomia.serving.fronts.exchange import Exchange, Inference, Pieces, ending, failure
+from eunomia.serving.fronts.head import END, MOST, Head, read_head, starts_plainly
+from eunomia.serving.fronts.http import LARGE_ANSWER
+from eunomia.serving.fronts.waiting import Waiting
+from eunomia.serving.protocol.errors import ServingError
+from eunomia.serving.tenants.bodies import Body
+from eunomia.serving.visit import Caller
+
+FOREVER_S = (
+    1e8  # connections without requests are ended by ``connections``, which sees requests of both kinds
+)
+AHEAD = 64 * 1024  # bytes behind a request that has no answer yet
+AT_ONCE = 8  # requests in one round of the loop
+
+
+class Mode(Enum):
+    """Whose the next bytes are."""
+
+    HEAD = "a request begins"
+    BODY = "of an inference request"
+    BUSY = "behind a request that has no answer yet"
+    SKIP = "of a body that nobody wants"
+    FED = "aiohttp's, until it has answered one request"
+    ALL = "aiohttp's"
+
+
+class Lane(DenseHandler):
+    """One connection."""
+
+    __slots__ = ("_due", "_exchange", "_inference", "_known", "_last", "_left", "_mode", "_tail", "_unread")
+
+    def __init__(self, server: web.Server, inference: Inference) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,
+            max_field_size=MOST,
+            keepalive_timeout=FOREVER_S,
+            auto_decompress=False,  # ``body_of`` inflates, within bounds
+        )
+        self._inference, self._mode = inference, Mode.HEAD
+        self._tail = Waiting()  # that nobody has looked at
+        self._last = False  # the answer that ends the connection has been sent
+        self._due = False  # the next round of the loop looks at it
+        self._left = 0  # bytes of the present request that have not come yet
+        self._exchange: Exchange | None = None
+        self._known: tuple[bytes, Head, Caller] | None = None  # the last request's; holds a key
+        self._unread: tuple[Body, asyncio.TimerHandle] | None = None  # of a large answer on its way
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of whatever comes next; without any, aiohttp asks itself to go on."""
+        if not data:
+            super().data_received(data)
+        elif self._mode is Mode.ALL:
+            self._parse(data)
+        elif self._mode is Mode.BODY:
+            self._body(data)
+        elif self._mode is Mode.FED:
+            self._feed(data)
+        elif self._mode is Mode.SKIP:
+            self._skip(data)
+        else:
+            self._tail.add(data)
+            if self._due:
+                self._hold()
+            else:
+                self._go_on()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Nobody waits for the answer any more."""
+        exchange, self._exchange, self._known = self._exchange, None, None
+        if exchange is not None:
+            exchange.abandon()
+        self._tail = Waiting()
+        self._taken()
+        super().connection_lost(exc)
+
+    def resume_writing(self) -> None:
+        """The client has taken its answers."""
+        super().resume_writing()
+        self._taken()
+        self._go_on()
+
+    # --- what comes ------------------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """Take up a few of the requests of which the head is here, the others in the next round of the loop."""
+        for _ in range(AT_ONCE):
+            if not self._tail or self._mode is not Mode.HEAD or self.writing_paused or not self._next():
+                break
+        else:
+            self._soon()
+        self._hold()
+
+    def _soon(self) -> None:
+        if not self._due:
+            self._due = True
+            self._loop.call_soon(self._take_up)
+
+    def _take_up(self) -> None:
+        self._due = False
+        self._go_on()
+
+    def _much(self) -> bool:
+        return len(self._tail) > AHEAD or super()._much()
+
+    def _next(self) -> bool:
+        """Give the next request to whom it belongs; False = its head is not all here."""
+        end = self._tail.find(END) + len(END)
+        if end < len(END):
+            if len(self._tail) > MOST or not starts_plainly(self._tail.first(MOST)):
+                self._give_all()
+            return False
+        raw = self._tail.first(end)
+        if self._known is not None and self._known[0] == raw:
+            self._begin(self._known[1], self._known[2], end)
+            return True
+        head = read_head(raw)
+        if head is None:
+            self._give_all()
+        elif head.infers is None:
+            self._give_one(end + head.size)
+        else:
+            caller = caller_from(head.headers, self._remote())
+            self._known = raw, head, caller
+            self._begin(head, caller, end)
+        return True
+
+    def _begin(self, head: Head, caller: Caller, end: int) -> None:
+        """An inference request: may its body come?"""
+        self._inference.connections.begun(self, self)
+        self._tail.take(end)
+        self._left, self._mode = head.size, Mode.BODY
+        exchange = self._exchange = Exchange(self._inference, head, caller, self._answered)
+        try:
+            exchange.knock()
+        except ServingError as error:
+            self._refuse(error)
+            return
+        self._body(self._tail.take(self._left))
+
+    def _refuse(self, error: ServingError) -> None:
+        """Without waiting for its body, of which nothing is kept."""
+        exchange, self._exchange = self._exchange, None
+        if exchange is not None:
+            exchange.abandon()
+        self._send(failure(error))
+        self._mode = Mode.SKIP
+        self._skip(self._tail.take(self._left))
+
+    def _body(self, data: bytes) -> None:
+        assert self._exchange is not None, "its body comes"
+        try:
+            self._exchange.take(self._own(data))
+        except ServingError as error:
+            self._refuse(error)
+            return
+        if not self._left:
+            self._mode = Mode.BUSY
+            self._exchange.serve()
+
+    def _skip(self, data: bytes) -> None:
+        self._own(data)
+        if not self._left:
+            self._over()
+
+    def _own(self, data: bytes) -> bytes:
+        """What of it belongs to the present body; the rest waits."""
+        if len(data) > self._left:
+            self._tail.add(data[self._left :])
+            data = data[: self._left]
+        self._left -= len(data)
+        return data
+
+    # --- answers ---------------------------------------------------------------------------------------
+
+    def _answered(self, pieces: Pieces) -> None:
+        """The answer of the present request is there."""
+        exchange, self._exchange = self._exchange, None
+        size = sum(map(len, pieces))
+        if size <= LARGE_ANSWER or exchange is None or self.transport is None:
+            self._send(pieces)
+        else:
+            self._send_large(pieces, size, exchange.tenant)
+        self._over()
+
+    def _send_large(self, pieces: Pieces, size: int, tenant: str) -> None:
+        """It holds room of its tenant's until it is taken, and no longer than a body may take."""
+        room = self._inference.service.bodies.open(tenant)
+        try:
+            room.need(size)
+        except ServingError as error:
+            pieces = failure(error)
+        self._send(pieces)
+        assert self.transport is not None, "somebody is there"
+        end = self._loop.call_later(self._inference.connections.limits.body_s, self.transport.abort)
+        self._unread = room, end
+        if not self.writing_paused:
+            self._taken()
+
+    def _taken(self) -> None:
+        """What was sent has been taken, or nobody will."""
+        unread, self._unread = self._unread, None
+        if unread is not None:
+            unread[0].close()
+            unread[1].cancel()
+
+    def _send(self, pieces: Pieces) -> None:
+        if self.transport is not None and not self.transport.is_closing():
+            if self._inference.service.leaving and not self._tail:
+                pieces, self._last = ending(pieces), True
+            self.transport.writelines(pieces)
+
+    def _over(self) -> None:
+        """A request has been dealt with."""
+        self._inference.connections.over(self)
+        self._mode = Mode.HEAD
+        if self._last and self.transport is not None:
+            self.transport.close()
+        elif self._tail:
+            self._soon()
+
+    # --- what the watch over connections asks -----------------------------------------------------------
+
+    @property
+    def total_bytes(self) -> int:
+        """Of the body so far."""
+        return sum(map(len, self._exchange.pieces)) if self._exchange is not None else 0
+
+    def is_eof(self) -> bool:
+        """Whether the body is here."""
+        return not self._left
+
+    def _remote(self) -> str:
+        peer = self.transport.get_extra_info("peername") if self.transport is not None else None
+        return str(peer[0]) if isinstance(peer, tuple) else ""
+
+    # --- what is aiohttp's ------------------------------------------------------------------------------
+
+    def _give_one(self, size: int) -> None:
+        """The next request, so many bytes long."""
+        data = self._tail.take(size)
+        self._left, self._mode = size - len(data), Mode.FED
+        if self._tail:  # more comes before the answer
+            self._mode = Mode.ALL
+            self._parse(data + self._tail.take_all())
+            return
+        super().data_received(data)
+
+    def _feed(self, data: bytes) -> None:
+        self._left -= len(data)
+        if self._left < 0:
+            self._mode = Mode.ALL
+            self._parse(data)
+            return
+        super().data_received(data)
+
+    def _give_all(self) -> None:
+        """The connection, for good."""
+        self._mode = Mode.ALL
+        self._parse(self._tail.take_all())
+
+    async def finish_response(
+        self, request: BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """aiohttp has answered: if that was all it was given, the next request is looked at here."""
+        if self._inference.service.leaving:
+            resp.force_close()
+        found = await super().finish_response(request, resp, start_time)
+        if self._mode is Mode.FED:
+            self._mode = Mode.ALL if self._left else Mode.HEAD
+        return found

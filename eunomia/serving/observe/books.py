@@ -1,0 +1,80 @@
+"""What is known of requests that have their answers: metrics, statistics, the live page's last seconds, the recording.
+
+They are written up a moment after the answer; whoever reads them finds every answer so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from eunomia.serving.dispatch.later import Later
+from eunomia.serving.models.repository import key_of
+from eunomia.serving.observe.history import History, Run
+from eunomia.serving.observe.metrics import NO_MODEL, Telemetry
+from eunomia.serving.observe.recording import Recording
+from eunomia.serving.observe.retired import Retired
+from eunomia.serving.observe.statistics import ModelStatistics
+from eunomia.serving.observe.use import Use
+
+
+class Books:
+    """All of them, of one server."""
+
+    def __init__(self, later: Later) -> None:
+        self._later = later
+        self._history, self._recording, self._telemetry = History(), Recording(), Telemetry()
+        self._statistics: dict[str, ModelStatistics] = {}
+        self.use = Use()  # a hundredth of a second late
+
+    @property
+    def history(self) -> History:
+        """The last seconds."""
+        self._later.settle()
+        return self._history
+
+    @property
+    def recording(self) -> Recording:
+        """The traffic of a digital twin."""
+        self._later.settle()
+        return self._recording
+
+    @property
+    def telemetry(self) -> Telemetry:
+        """What Prometheus reads."""
+        self._later.settle()
+        return self._telemetry
+
+    @property
+    def statistics(self) -> Mapping[str, ModelStatistics]:
+        """By network and version."""
+        self._later.settle()
+        return self._statistics
+
+    def retired(self, request: Retired, now_s: float, wall_s: float) -> None:
+        """A request has its answer."""
+        self._later.add(partial(self._retired, request, now_s, wall_s))
+
+    def ran(self, run: Run) -> None:
+        """A device has run blocks."""
+        self._later.add(partial(self._ran, run))
+
+    def refused(self, tenant: str, key: str | None, reason: str) -> None:
+        """A request was not accepted; ``key``: of the network, None = none that exists."""
+        self._telemetry.refused(tenant, NO_MODEL if key is None else key, reason)
+        if key is not None:
+            self._of(key).refused()
+
+    def _ran(self, run: Run) -> None:
+        self._history.runs.append(run)
+        self.use.ran(run)
+
+    def _retired(self, request: Retired, now_s: float, wall_s: float) -> None:
+        self._telemetry.retired(request)
+        self._history.retired(request, now_s)
+        self._recording.retired(request, now_s)
+        self.use.retired(request)
+        self._of(key_of(request.model, request.version)).retired(request, wall_s)
+
+    def _of(self, key: str) -> ModelStatistics:
+        return self._statistics.setdefault(key, ModelStatistics())

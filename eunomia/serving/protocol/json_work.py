@@ -1,0 +1,155 @@
+"""Numbers one by one, in JSON or protobuf: the work that grows with a client's message, and a process that does it.
+
+A thousand numbers take a millisecond, a million a second; nobody else must wait for them. So the server's own process
+reads and writes small JSON alone (``SMALL_BYTES``, ``SMALL_NUMBERS``); what is larger goes to a process that serves the
+socket which is its only argument. A message is a length, JSON with the sizes of what follows, and raw pieces.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from eunomia.core.data import Json
+from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, Message
+from eunomia.serving.devices.strings import BYTES, Strings, Value
+from eunomia.serving.protocol.errors import BadRequest, TooLarge
+from eunomia.serving.protocol.infer import (
+    SMALL_BYTES,
+    entries_of,
+    plain_numbers,
+    read_json,
+    tensor_of_json,
+)
+from eunomia.serving.protocol.packed import inflate
+from eunomia.serving.protocol.strings import contiguous, raw_bytes
+
+SMALL_NUMBERS = 4096  # that it writes
+LENGTH_BYTES = 8
+POLITE = 5  # niceness: devices and the event loop come first
+Pieces = list[memoryview]
+
+
+def take_numbers_out(body: bytes) -> tuple[bytes, list[Value | None]]:
+    """A request without the numbers of its inputs, and those, None where an input has none. Raises BadRequest."""
+    content = read_json(body)
+    numbers: list[Value | None] = []
+    for entry in entries_of(content, "inputs"):
+        numbers.append(tensor_of_json(entry) if "data" in entry else None)
+        entry.pop("data", None)
+    rest = json.dumps(content).encode()
+    if len(rest) > SMALL_BYTES:
+        raise BadRequest(
+            f"the JSON part has {len(rest)} bytes beside the numbers of its tensors; at most {SMALL_BYTES} are taken"
+        )
+    return rest, numbers
+
+
+def put_numbers_in(content: Json, numbers: Sequence[Value | None]) -> bytes:
+    """A response as JSON, with the numbers of its outputs where there are any."""
+    for entry, array in zip(entries_of(content, "outputs"), numbers, strict=True):
+        if array is not None:
+            entry["data"] = plain_numbers(array)
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def send(line: socket.socket, head: Message, pieces: Sequence[bytes | memoryview]) -> None:
+    """One message; raises OSError when the other side is gone."""
+    text = json.dumps({**head, "sizes": [len(piece) for piece in pieces]}).encode()
+    line.sendall(len(text).to_bytes(LENGTH_BYTES, "little") + text)
+    for piece in pieces:
+        line.sendall(piece)
+
+
+def receive(line: socket.socket) -> tuple[Message, Pieces]:
+    """The next message; raises EOFError when the other side is gone."""
+    length = int.from_bytes(_exactly(line, LENGTH_BYTES), "little")
+    head = json.loads(bytes(_exactly(line, length)))
+    return head, [_exactly(line, size) for size in head.pop("sizes")]
+
+
+def _exactly(line: socket.socket, size: int) -> memoryview:
+    room = np.empty(size, np.uint8).data  # nobody fills it with zeros first
+    at = 0
+    while at < size:
+        read = line.recv_into(room[at:])
+        if read == 0:
+            raise EOFError
+        at += read
+    return room
+
+
+def pack(numbers: Sequence[Value | None]) -> tuple[list[Message | None], Pieces]:
+    """Types and shapes, and the raw arrays."""
+    arrays = [None if array is None else contiguous(array) for array in numbers]
+    facts: list[Message | None] = [
+        None if a is None else {"datatype": DATATYPE_OF[a.dtype], "shape": list(a.shape)} for a in arrays
+    ]
+    return facts, [raw_bytes(a) for a in arrays if a is not None]
+
+
+def unpack(facts: Sequence[Message | None], pieces: Pieces) -> list[Value | None]:
+    """The arrays of ``pack``, without a copy."""
+    raw = iter(pieces)
+    return [None if fact is None else _unpacked(fact, next(raw)) for fact in facts]
+
+
+def _unpacked(fact: Message, raw: memoryview) -> Value:
+    if fact["datatype"] == BYTES:
+        return Strings(tuple(fact["shape"]), raw)
+    return np.frombuffer(raw, DATATYPES[fact["datatype"]]).reshape(fact["shape"])
+
+
+def answer(head: Message, pieces: Pieces) -> tuple[Message, Sequence[bytes | memoryview]]:
+    """Do what a message asks for."""
+    if head["kind"] == "write":
+        return {}, [put_numbers_in(head["content"], unpack(head["facts"], pieces))]
+    if head["kind"] == "inflate":
+        try:
+            return {}, [inflate(bytes(pieces[0]), head["most"])]
+        except (BadRequest, TooLarge) as error:
+            return {"wrong": str(error), "large": isinstance(error, TooLarge)}, []
+    try:
+        rest, numbers = _taker(head["kind"])(bytes(pieces[0]))
+    except BadRequest as error:
+        return {"wrong": str(error)}, []
+    facts, raw = pack(numbers)
+    return {"facts": facts}, [rest, *raw]
+
+
+def _taker(kind: str) -> Callable[[bytes], tuple[bytes, list[Value | None]]]:
+    """What takes the numbers out of a message of this kind."""
+    if kind == "rpc":
+        from eunomia.serving.protocol.rpc import take_contents_out
+
+        return take_contents_out
+    return take_numbers_out
+
+
+def serve(line: socket.socket) -> None:
+    """Until the other side is gone."""
+    while True:
+        try:
+            head, pieces = receive(line)
+        except EOFError:
+            return
+        send(line, *answer(head, pieces))
+
+
+def main(descriptor: int) -> None:
+    """Entry point of the process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's business; it ends this line
+    os.nice(POLITE)
+    with contextlib.suppress(ConnectionError):
+        serve(socket.socket(fileno=descriptor))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

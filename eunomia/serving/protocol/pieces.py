@@ -1,0 +1,96 @@
+"""Raw tensors in the pieces in which a body came: they are copied once, each to its place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eunomia.core.arrays import Tensor
+
+Buffer = bytes | memoryview
+
+
+class Pieces:
+    """Bytes in several pieces, with the length and the slices of one; ``pieces`` holds no empty one."""
+
+    def __init__(self, pieces: Sequence[Buffer | bytearray]) -> None:
+        self.pieces = [memoryview(piece) for piece in pieces if len(piece)]
+        self._size = sum(map(len, self.pieces))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, part: slice) -> Pieces:
+        """Without a copy; a step is not offered."""
+        begin, end, _ = part.indices(self._size)
+        found, at = list[Buffer](), 0
+        for piece in self.pieces:
+            if at >= end:
+                break
+            if begin < at + len(piece):
+                found.append(piece[max(begin - at, 0) : end - at])
+            at += len(piece)
+        return Pieces(found)
+
+    def joined(self) -> Buffer:
+        """In one piece; without a copy if it is one."""
+        return self.pieces[0] if len(self.pieces) == 1 else b"".join(self.pieces)
+
+    def whole(self) -> memoryview:
+        """In one piece of their own; NumPy leaves the interpreter to others meanwhile, as Python does not."""
+        whole = np.empty(self._size, np.uint8)
+        ScatteredTensor(whole.dtype, whole.shape, self).read_into(whole)
+        return whole.data
+
+
+class Coming(Pieces):
+    """Bytes that have not come yet: their number, and nothing in them."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(())
+        self._size = size
+
+    def __getitem__(self, part: slice) -> Coming:
+        begin, end, _ = part.indices(self._size)
+        return Coming(max(end - begin, 0))
+
+
+class Unread:
+    """Facts of a tensor whose bytes come on request, as an array has them."""
+
+    dtype: np.dtype[np.generic]
+    shape: tuple[int, ...]
+
+    @property
+    def ndim(self) -> int:
+        """Axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes."""
+        return self.size * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class ScatteredTensor(Unread):
+    """A tensor in several pieces: shape and type of an array, and its bytes on request."""
+
+    dtype: np.dtype[np.generic]
+    shape: tuple[int, ...]
+    raw: Pieces
+
+    def read_into(self, target: Tensor) -> None:
+        """Copy its bytes there."""
+        room, at = target.reshape(-1).view(np.uint8), 0
+        for piece in self.raw.pieces:  # by NumPy: it leaves the interpreter to others meanwhile
+            room[at : at + len(piece)] = np.frombuffer(piece, np.uint8)
+            at += len(piece)

@@ -1,0 +1,227 @@
+"""Messages of gRPC, read without copying their tensors: bytes to requests, answers to messages.
+
+A ``ModelInferRequest`` is taken apart before protobuf sees it: raw tensors stay where they are, as parts of the bytes
+that arrived. What is left is small, or it holds numbers one by one; those go to the process of ``json_work``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from tritonclient.grpc import service_pb2 as pb
+
+from eunomia.core.data import Json
+from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES
+from eunomia.serving.devices.strings import BYTES, Strings, Value
+from eunomia.serving.protocol.errors import BadRequest, TooLarge
+from eunomia.serving.protocol.infer import (
+    MAX_TENSORS,
+    SMALL_BYTES,
+    InferRequest,
+    InputTensor,
+    SharedRegion,
+    check_tensor,
+    region_of,
+    wanted_output,
+)
+from eunomia.serving.protocol.raw import raw_array
+from eunomia.serving.protocol.rpc_types import InferMessage, Input, Parameter
+from eunomia.serving.protocol.strings import bound_strings, contiguous, listed_strings, whole_bytes
+
+CONTENTS = {
+    "BOOL": "bool_contents",
+    "UINT8": "uint_contents",
+    "UINT16": "uint_contents",
+    "UINT32": "uint_contents",
+    "UINT64": "uint64_contents",
+    "INT8": "int_contents",
+    "INT16": "int_contents",
+    "INT32": "int_contents",
+    "INT64": "int64_contents",
+    "FP32": "fp32_contents",
+    "FP64": "fp64_contents",
+    BYTES: "bytes_contents",
+}
+RAW_FIELD = 7  # of raw_input_contents
+RAW_ANSWER = 6  # raw_output_contents
+MAX_FIELDS = 8 * MAX_TENSORS  # of a message: inputs, outputs, parameters, raw tensors
+VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
+Raw = Sequence[memoryview | bytes]
+
+
+def split_message(data: bytes, most: int) -> tuple[bytes, list[memoryview]]:
+    """A ModelInferRequest without its raw tensors, and those, uncopied. Raises BadRequest; TooLarge above ``most``."""
+    whole, at, begun = memoryview(data), 0, 0
+    rest: list[memoryview] = []
+    raw: list[memoryview] = []
+    for _ in range(MAX_FIELDS):
+        if at == len(data):
+            rest.append(whole[begun:at])
+            size = sum(map(len, rest))
+            if size > most:
+                raise TooLarge(
+                    f"the message has {size} bytes beside raw tensors; at most {most} are taken: use raw_input_contents"
+                )
+            return b"".join(rest), raw
+        start = at
+        tag, at = _varint(data, at)
+        kind = tag & 7
+        if kind == VARINT:
+            _, at = _varint(data, at)
+        elif kind == DELIMITED:
+            size, at = _varint(data, at)
+            at += size
+            if tag >> 3 == RAW_FIELD and at <= len(data):
+                rest.append(whole[begun:start])
+                raw.append(whole[at - size : at])
+                begun = at
+        else:
+            at += {FIXED64: 8, FIXED32: 4}.get(kind, len(data) + 1)
+        if at > len(data):
+            raise BadRequest("the message is no ModelInferRequest: it ends in the middle of a field")
+    raise BadRequest(f"the message has more than {MAX_FIELDS} fields")
+
+
+def parse_message(data: bytes) -> InferMessage:
+    """What protobuf reads; raises BadRequest."""
+    try:
+        message: InferMessage = pb.ModelInferRequest.FromString(data)
+    except DecodeError:
+        raise BadRequest("the message is no ModelInferRequest") from None
+    return message
+
+
+def take_contents_out(data: bytes) -> tuple[bytes, list[Value | None]]:
+    """A message without the numbers of its inputs, and those, None where an input has none. Raises BadRequest."""
+    message = parse_message(data)
+    numbers = []
+    for entry in message.inputs:
+        numbers.append(_contents(entry) if entry.HasField("contents") else None)
+        entry.ClearField("contents")
+    rest = message.SerializeToString()
+    if len(rest) > SMALL_BYTES:
+        raise BadRequest(
+            f"the message has {len(rest)} bytes beside the numbers of its tensors; at most {SMALL_BYTES} are taken"
+        )
+    return rest, numbers
+
+
+def read_message(
+    message: InferMessage, raw_tensors: Raw = (), numbers: Sequence[Value | None] = ()
+) -> InferRequest:
+    """A request as the service takes it; ``numbers``: of inputs that were taken out of it. Raises BadRequest."""
+    if len(message.inputs) > MAX_TENSORS or len(message.outputs) > MAX_TENSORS:
+        raise BadRequest(f"at most {MAX_TENSORS} inputs and outputs are taken")
+    raw = [*message.raw_input_contents, *raw_tensors]
+    inputs = list[InputTensor]()
+    for n, entry in enumerate(message.inputs):
+        inputs.append(_read_input(entry, raw, numbers[n] if numbers else None))
+        bound_strings(inputs)
+    if raw:
+        raise BadRequest(
+            f"raw_input_contents has {len(raw)} entries more than inputs without their own contents"
+        )
+    outputs = tuple(
+        wanted_output(entry.name, True, _parameters(entry.parameters)) for entry in message.outputs
+    )
+    return InferRequest(
+        message.model_name,
+        message.model_version,
+        message.id,
+        tuple(inputs),
+        outputs,
+        True,
+        _parameters(message.parameters),
+    )
+
+
+def write_message(
+    request: InferRequest, version: str, outputs: Mapping[str, Value], in_regions: Mapping[str, SharedRegion]
+) -> list[bytes | memoryview]:
+    """The response in pieces: what protobuf writes, and the raw tensors where they lie."""
+    response = pb.ModelInferResponse(model_name=request.model, model_version=version, id=request.request_id)
+    pieces: list[bytes | memoryview] = []
+    for name in [o.name for o in request.outputs] or list(outputs):
+        array = contiguous(outputs[name])
+        entry = response.outputs.add(name=name, datatype=DATATYPE_OF[array.dtype], shape=array.shape)
+        region = in_regions.get(name)
+        if region is not None:
+            entry.parameters["shared_memory_region"].string_param = region.region
+            entry.parameters["shared_memory_byte_size"].int64_param = array.nbytes
+            if region.offset:
+                entry.parameters["shared_memory_offset"].int64_param = region.offset
+        pieces += framed(RAW_ANSWER, [b"" if region is not None else whole_bytes(array)])
+    return [response.SerializeToString(), *pieces]
+
+
+def framed(field: int, pieces: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
+    """A field of a message whose value is all that."""
+    return [bytes([field << 3 | DELIMITED]) + _number(sum(map(len, pieces))), *pieces]
+
+
+def _number(value: int) -> bytes:
+    """As protobuf writes it: seven bits a byte, the lowest first."""
+    digits = bytearray()
+    while value > 0x7F:
+        digits.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*digits, value])
+
+
+def _read_input(entry: Input, raw: list[memoryview | bytes], numbers: Value | None) -> InputTensor:
+    """One input: in shared memory, typed, or the next of the raw contents, which is taken from the list."""
+    name, datatype, shape = check_tensor(entry.name, entry.datatype, [int(d) for d in entry.shape])
+    region = region_of(_parameters(entry.parameters), name)
+    if region is not None:
+        return InputTensor(name, datatype, shape, region)
+    if numbers is not None or entry.HasField("contents"):
+        array = _contents(entry) if numbers is None else numbers
+        if array.size != math.prod(shape):
+            raise BadRequest(
+                f"tensor '{name}': {array.size} values given, {list(shape)} needs {math.prod(shape)}"
+            )
+        return InputTensor(
+            name, datatype, shape, array if isinstance(array, Strings) else array.reshape(shape)
+        )
+    if not raw:
+        raise BadRequest(f"tensor '{name}' has no contents")
+    return InputTensor(name, datatype, shape, raw_array(name, datatype, shape, raw.pop(0)))
+
+
+def _contents(entry: Input) -> Value:
+    """The numbers or texts that an input holds one by one; raises BadRequest."""
+    name, datatype, shape = check_tensor(entry.name, entry.datatype, [int(d) for d in entry.shape])
+    if datatype not in CONTENTS:
+        raise BadRequest(f"tensor '{name}': contents have no field for {datatype}: use raw_input_contents")
+    given = getattr(entry.contents, CONTENTS[datatype])
+    if datatype == BYTES:
+        return listed_strings(name, shape, given)
+    try:
+        return np.array(given, DATATYPES[datatype])
+    except (OverflowError, ValueError) as error:
+        raise BadRequest(f"tensor '{name}': {error}") from None
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number, and where it ends; raises BadRequest."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= len(data):
+            break
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    raise BadRequest("the message is no ModelInferRequest: a number in it does not end")
+
+
+def _parameters(parameters: Mapping[str, Parameter]) -> Json:
+    """InferParameter messages as plain values."""
+    return {
+        key: getattr(value, value.WhichOneof("parameter_choice") or "string_param")
+        for key, value in parameters.items()
+    }

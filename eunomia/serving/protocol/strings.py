@@ -1,0 +1,106 @@
+"""String tensors as clients send them: checked before anybody else reads them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import islice
+from typing import Protocol
+
+import numpy as np
+
+from eunomia.serving.devices.strings import BYTES, Strings, Value, packed
+from eunomia.serving.protocol.errors import BadRequest
+
+MAX_STRINGS = 4096  # of one request: every request but this one waits while they are looked through
+MAX_TEXT_BYTES = 1024 * 1024
+
+
+class Declared(Protocol):
+    """An input, as far as its head says."""
+
+    @property
+    def datatype(self) -> str:
+        """The protocol's name of its type."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its sizes."""
+
+    @property
+    def nbytes(self) -> int:
+        """Its bytes."""
+
+
+def bound_strings(inputs: Iterable[Declared]) -> None:
+    """The bound of one tensor holds for all of a request together; raises BadRequest."""
+    texts = [one for one in inputs if one.datatype == BYTES]
+    count, size = sum(math.prod(one.shape) for one in texts), sum(one.nbytes for one in texts)
+    if count > MAX_STRINGS or size > MAX_TEXT_BYTES:
+        raise BadRequest(
+            f"{count} strings in {size} bytes in {len(texts)} tensors; at most {MAX_STRINGS} in {MAX_TEXT_BYTES} are "
+            "taken of one request: send fewer rows"
+        )
+
+
+def check_texts(name: str, wanted: int, size: int) -> None:
+    """So many texts in so many bytes: raises BadRequest, before they are put together."""
+    if wanted > MAX_STRINGS or size > MAX_TEXT_BYTES:
+        raise BadRequest(
+            f"tensor '{name}': {wanted} strings in {size} bytes; at most {MAX_STRINGS} in {MAX_TEXT_BYTES} are "
+            "taken: send fewer rows"
+        )
+
+
+def raw_strings(name: str, shape: tuple[int, ...], raw: bytes | memoryview) -> Strings:
+    """Elements behind their lengths, without a copy; raises BadRequest."""
+    strings, wanted = Strings(shape, raw), math.prod(shape)
+    check_texts(name, wanted, len(raw))
+    try:
+        given = sum(1 for _ in islice(map(bytes.decode, strings.elements()), wanted + 1))
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"tensor '{name}': an element is no UTF-8 text: {error.reason}") from None
+    except ValueError as error:
+        raise BadRequest(f"tensor '{name}': {error}") from None
+    if given != wanted:
+        more = " or more" if given > wanted else ""
+        raise BadRequest(f"tensor '{name}': {given} strings{more} given, {list(shape)} needs {wanted}")
+    return strings
+
+
+def listed_strings(name: str, shape: tuple[int, ...], elements: Iterable[bytes]) -> Strings:
+    """Elements one by one; raises BadRequest."""
+    return raw_strings(name, shape, packed(elements))
+
+
+def json_strings(name: str, shape: tuple[int, ...], data: object) -> Strings:
+    """A JSON list of texts, flat or nested; raises BadRequest."""
+    found, rest = list[bytes](), [data]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, list):
+            rest.extend(reversed(one))
+        elif isinstance(one, str):
+            try:
+                found.append(one.encode())
+            except UnicodeEncodeError as error:  # half of a pair of surrogates
+                raise BadRequest(f"tensor '{name}': {one!r:.50} is no UTF-8 text: {error.reason}") from None
+        else:
+            raise BadRequest(f"tensor '{name}': BYTES holds {one!r:.50}; a text is expected")
+    return listed_strings(name, shape, found)
+
+
+def contiguous(value: Value) -> Value:
+    """In one piece, row by row."""
+    return value if isinstance(value, Strings) else np.ascontiguousarray(value)
+
+
+def whole_bytes(value: Value) -> bytes | memoryview:
+    """The same; the object itself where the tensor is all of one ``bytes``, for Python joins only those freely."""
+    base: object = None if isinstance(value, Strings) else value.base
+    return base if isinstance(base, bytes) and len(base) == value.nbytes else raw_bytes(value)
+
+
+def raw_bytes(value: Value) -> memoryview:
+    """The bytes of a contiguous tensor of any type and size, without a copy."""
+    return memoryview(value.raw) if isinstance(value, Strings) else value.reshape(-1).view(np.uint8).data

@@ -1,0 +1,133 @@
+"""A server between the one before it and the one after it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+from eunomia.serving.devices.pool import DevicePool
+from eunomia.serving.protocol.errors import ServingError
+from eunomia.serving.service import Service
+from eunomia.serving.takeover.line import Estate, Predecessor, Successors, address_of
+from eunomia.serving.takeover.sockets import take_new
+
+log = logging.getLogger("eunomia.serving")
+EVERY_S = 0.1
+HANDSHAKE_S = 2.0  # connections that have begun are counted by then; with TLS it takes longer
+
+
+class Serves(Protocol):
+    """What it needs of its server; ``listening``: at HTTP."""
+
+    http_port: int
+    grpc_port: int | None
+    service: Service
+    pool: DevicePool
+    listening: list[asyncio.Server]
+
+    @property
+    def connected(self) -> int:
+        """Connections, of both protocols."""
+
+    def stop_listening(self) -> None:
+        """No new connections, and those over HTTP end with their next answer."""
+
+
+class Succession:
+    """``over``: another process serves here; this one is to finish and leave."""
+
+    def __init__(self, server: Serves, host: str) -> None:
+        self._server, self._host, self.over = server, host, asyncio.Event()
+        self._lost = asyncio.Event()  # that process has ended
+        self._before: Predecessor | None = None
+        self._successors: Successors | None = None
+        self._heir: asyncio.Task[None] | None = None
+
+    async def find(self) -> Estate | None:
+        """What the server that runs at this address hands over; None = there is none. Raises OutputError."""
+        self._before = await Predecessor.find(address_of(self._host, self._server.http_port))
+        return self._before.estate if self._before is not None else None
+
+    async def load(self, models: Sequence[str]) -> None:
+        """What the server before has been told to load, as far as its files are still there. Raises OutputError."""
+        networks = self._server.service.repository
+        for name in models:
+            if networks.has(name) and not networks.ready_versions(name):
+                try:
+                    await networks.load(name)
+                except ServingError as error:
+                    log.warning("network '%s', which the server before has, does not load: %s", name, error)
+        if self._before is not None:
+            self._before.still()
+
+    async def begin(self) -> None:
+        """This one serves: new connections come here alone, and the server before leaves when its own have ended.
+
+        Raises OutputError.
+        """
+        if self._before is None:
+            self._await_next()
+            return
+        if self._server.grpc_port is not None:
+            take_new(self._server.grpc_port)
+        lock = self._before.estate.lock
+        if self._server.service.ledger is None and lock is not None:
+            os.close(lock)  # who comes to that ledger may have it
+        await self._before.leaves()
+        self._heir = asyncio.create_task(self._inherit(self._before))
+
+    async def _inherit(self, before: Predecessor) -> None:
+        await before.gone()
+        before.close()
+        self._alone()
+        self._await_next()
+
+    def _await_next(self) -> None:
+        try:
+            where = address_of(self._host, self._server.http_port)
+            self._successors = Successors(where, self._hand_over, self._leave, self._alone, self._lost.set)
+        except OSError as error:
+            log.warning("no other process can take over from this one: %s", error)
+
+    def _hand_over(self) -> Estate:
+        """The ledger is not summed up while another process may write, too."""
+        service = self._server.service
+        if service.ledger is not None:
+            service.ledger.share()
+        listening = [one.fileno() for http in self._server.listening for one in http.sockets]
+        names = {entry.name: None for entry in service.repository.entries(ready_only=True)}
+        return Estate(listening, service.ledger.lock if service.ledger is not None else None, list(names))
+
+    def _alone(self) -> None:
+        """The other process has ended."""
+        if self._server.service.ledger is not None:
+            self._server.service.ledger.keep()
+
+    async def _leave(self) -> None:
+        self._server.stop_listening()
+        self.over.set()
+
+    async def last(self, most_s: float, least_s: float = HANDSHAKE_S) -> None:
+        """After another process has taken over: until nobody is connected any more, it has ended, or it takes too long.
+
+        ``least_s``: connections that are counted later may have begun.
+        """
+        begin_s = time.monotonic()
+        while (
+            not self._lost.is_set()
+            and (spent_s := time.monotonic() - begin_s) < most_s
+            and (spent_s < least_s or self._server.pool.busy or self._server.connected)
+        ):
+            await asyncio.sleep(EVERY_S)
+
+    def close(self) -> None:
+        """Everything is written down: who comes after may count it."""
+        if self._heir is not None:
+            self._heir.cancel()
+        for line in (self._before, self._successors):
+            if line is not None:
+                line.close()

@@ -1,0 +1,156 @@
+"""How long a request may hold a device where nothing can stop it.
+
+Networks are cut for inputs of the trial's size. With a larger input a block takes longer, and everybody waits for its
+end. So a request is refused whose longest block takes longer than ``SHARE`` of the shortest deadline that any other
+tenant was promised; never one that takes ``LEAST_S`` or less, or ``USUAL`` times the longest block of the trial. The
+longest block is measured for its shape; one that never ran counts as grown with the square of its elements from those
+that did, or in proportion to the trial. A run that held its device for ``FAR`` times the bound, whatever its shape,
+closes its class to its tenant, too.
+
+A refusal may be wrong. With ``explore``, the server tries such sizes itself, in short steps, and the request waits for
+what comes of it. Where that is in vain, the first such request of each tenant and network runs. After ``AGAIN_S``
+another one does, and half as often after each that was indeed too long. ``shapes`` of a network give the trial the
+usual size, and need no such runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.dispatch.state import State
+from eunomia.serving.protocol.errors import TooLarge
+from eunomia.serving.tenants.grants import Directory, Grant
+from eunomia.serving.tenants.vain import Vain
+
+SHARE, LEAST_S, USUAL, FAR = 0.5, 0.01, 4.0, 4.0
+AGAIN_S, SEEN_S, LONGEST_S = (
+    30.0,
+    2.0,
+    960.0,
+)  # to the second probe; after a long run of a usual size; at most
+KNOWN_S = 1.0  # so long the promises of all tenants are not looked at again
+
+Known = asyncio.Future[None]  # is done once the server knows
+
+
+@dataclass
+class _Probe:
+    due_s: float
+    pause_s: float
+    cost_row: int = -1  # the class that was tried last
+
+
+def too_large(tenant: str, longest_s: float, bound_s: float) -> TooLarge:
+    """Why an input does not run."""
+    return TooLarge(
+        f"an input of this size may hold a device for {longest_s * 1e3:.0f} ms without a pause; tenant "
+        f"'{tenant}' may {bound_s * 1e3:.0f} ms, for the deadlines of others: send fewer rows or less"
+    )
+
+
+class Holding:
+    """``most_s``: the bound for tenants without one; None = by what the others were promised, inf = none."""
+
+    def __init__(self, state: State, directory: Directory, most_s: float | None = None) -> None:
+        self._state, self._directory, self.most_s = state, directory, most_s
+        self.explore: Callable[[str, Job, float], bool | Known] = lambda tenant, job, bound_s: False
+        self._shortest: list[tuple[float, str]] = []  # deadlines of the two tenants with the shortest
+        self._read_s = -math.inf
+        self._trial_s: dict[int, float] = {}  # longest block of the trial, by number of network
+        self._probes: dict[tuple[str, str], _Probe] = {}
+        self.vain = Vain(state.clock)
+        self._seen_s: dict[
+            tuple[str, int], float
+        ] = {}  # what a run took that was far too long, by tenant and class
+
+    def check(self, grant: Grant, job: Job) -> Known | None:
+        """None: it may run. Else ask again once the server has found out. Raises TooLarge, Unavailable, Refused."""
+        self.vain.check(grant.name, job)
+        bound_s = self.bound_s(grant.name)
+        seen_s = self._seen_s.get((grant.name, job.cost_row), 0.0) if self._seen_s else 0.0
+        if not seen_s and self._state.costs.evident(job.cost_row) and self._state.rest_s(job) <= bound_s:
+            return None
+        bound_s = self._least(job, bound_s)
+        longest_s = max(self._state.costs.longest_s(job.network, job.cost_row) * job.rows, seen_s)
+        if longest_s <= bound_s:
+            return None
+        found = self.explore(grant.name, job, bound_s)
+        if not isinstance(found, bool):
+            return found
+        if self._probed(grant.name, job, found=found):
+            return None
+        raise too_large(grant.name, longest_s, bound_s)
+
+    def foresee(self, grant: Grant, job: Job) -> None:
+        """Before its tensors are here: raises what ``check`` would for a size that is known; changes nothing."""
+        self.vain.foresee(grant.name, job)
+        if not self._state.costs.evident(job.cost_row):
+            return
+        bound_s = self._least(job, self.bound_s(grant.name))
+        seen_s = self._seen_s.get((grant.name, job.cost_row), 0.0)
+        longest_s = max(self._state.costs.longest_s(job.network, job.cost_row) * job.rows, seen_s)
+        probe = self._probes.get((grant.name, job.network.name))
+        if longest_s > bound_s and probe is not None and job.accepted_s < probe.due_s:
+            raise too_large(grant.name, longest_s, bound_s)
+
+    def ran(self, tenant: str, job: Job, took_s: float) -> None:
+        """A run has ended after so long."""
+        key, held_s = (tenant, job.cost_row), took_s / job.network.blocks
+        if held_s > FAR * (bound_s := self._least(job, self.bound_s(tenant))):
+            if key not in self._seen_s:
+                self._probes[tenant, job.network.name] = _Probe(self._state.clock.now_s() + SEEN_S, SEEN_S)
+            self._seen_s[key] = held_s
+            return
+        if self._seen_s:
+            self._seen_s.pop(key, None)
+        probe = self._probes.get((tenant, job.network.name))
+        if (
+            probe is not None and probe.cost_row == job.cost_row and held_s <= bound_s
+        ):  # what was tried is short: the next may come at once
+            probe.due_s = 0.0
+
+    def in_vain(self, tenant: str, job: Job) -> bool:
+        """A request has ended without an answer; whether others may have suffered, so that such inputs must pause."""
+        held_s = job.attained_s / job.network.blocks
+        if held_s <= self._least(job, self.bound_s(tenant)):
+            return False
+        self.vain.close(tenant, job, held_s)
+        return True
+
+    def bound_s(self, tenant: str) -> float:
+        """What no request of this tenant may exceed; inf where nobody else was promised anything."""
+        own = self._directory.by_name(tenant)
+        if own is not None and own.max_block_s is not None:
+            return own.max_block_s or math.inf
+        if self.most_s is not None:
+            return self.most_s
+        now_s = self._state.clock.now_s()
+        if now_s - self._read_s >= KNOWN_S:
+            self._read_s = now_s
+            promised = [g for g in self._directory.all() if g.promises]
+            self._shortest = sorted(
+                (min(p.deadline_s for p in g.promises.values()), g.name) for g in promised
+            )[:2]
+        return next((SHARE * deadline_s for deadline_s, name in self._shortest if name != tenant), math.inf)
+
+    def _least(self, job: Job, bound_s: float) -> float:
+        network = job.network
+        if network.index not in self._trial_s:  # before anybody's input has moved it
+            self._trial_s[network.index] = self._state.costs.longest_s(network, network.first_row)
+        return max(bound_s, LEAST_S, USUAL * self._trial_s[network.index])
+
+    def _probed(self, tenant: str, job: Job, *, found: bool) -> bool:
+        """Whether this one may run all the same, to see what it takes; ``found``: the server has tried its size."""
+        now_s = job.accepted_s
+        first_s = now_s + AGAIN_S if found else now_s
+        probe = self._probes.setdefault((tenant, job.network.name), _Probe(first_s, AGAIN_S / 2.0))
+        if now_s < probe.due_s:
+            return False
+        self._state.costs.doubt(job.network, job.cost_row)
+        probe.pause_s = min(2.0 * probe.pause_s, LONGEST_S)
+        probe.due_s, probe.cost_row = now_s + probe.pause_s, job.cost_row
+        return True

@@ -1,0 +1,45 @@
+"""Tenants in turn on the event loop: in each of its rounds, one more message of each tenant is taken up.
+
+The loop serves whatever is ready in the order of arrival. A tenant with a hundred ready connections would go a hundred
+times before another's one request; so from the second on, its messages wait for the next round. Whoever is alone, or
+sends one at a time, never waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+
+class Rounds:
+    """Who went in this round, and who waits for a later one."""
+
+    def __init__(self) -> None:
+        self._went: set[str] = set()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    async def turn(self, who: str) -> None:
+        """Return at once, or in a later round."""
+        if not self._went:
+            asyncio.get_running_loop().call_soon(self._next)
+        elif who in self._went:
+            mine = asyncio.get_running_loop().create_future()
+            self._waiting.setdefault(who, deque()).append(mine)
+            await mine
+            return
+        self._went.add(who)
+
+    def _next(self) -> None:
+        """A new round: the first that waits of each goes."""
+        self._went.clear()
+        for who, queue in list(self._waiting.items()):
+            while queue:
+                mine = queue.popleft()
+                if not mine.done():  # else its client has gone away
+                    mine.set_result(None)
+                    self._went.add(who)
+                    break
+            if not queue:
+                del self._waiting[who]
+        if self._went:
+            asyncio.get_running_loop().call_soon(self._next)

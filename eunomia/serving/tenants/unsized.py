@@ -1,0 +1,93 @@
+"""Requests of sizes that never ran wait, within their deadlines, until the server knows what they take.
+
+They count among their tenant's requests. What they hold of the server's memory is in their tenant's account of bodies,
+and one tenant may have ``MOST`` of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from eunomia.serving.devices.answers import Answer, seen
+from eunomia.serving.devices.strings import Value
+from eunomia.serving.dispatch.clock import Clock
+from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.protocol.errors import ServingError, Unavailable
+from eunomia.serving.tenants.bodies import Bodies
+from eunomia.serving.tenants.holding import Known
+
+MOST = 32  # of one tenant
+SOON_S = 0.2  # until somebody asks again who could not wait
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Until then nothing can be said."""
+
+    known: Known
+
+
+@dataclass(frozen=True)
+class Later:
+    """A request that cannot be accepted yet.
+
+    ``size``: bytes that wait with it. ``enter``: its answer, if it may go on; ``refused`` counts it out. Both may raise
+    ServingError.
+    """
+
+    tenant: str
+    job: Job
+    size: int
+    enter: Callable[[], Answer | Wait]
+    refused: Callable[[ServingError], None]
+
+
+class Unsized:
+    """``jobs``: those that wait now."""
+
+    def __init__(self, clock: Clock, bodies: Bodies, jobs: set[Job]) -> None:
+        self._clock, self._bodies, self._jobs = clock, bodies, jobs
+        self._waiting = Counter[str]()
+
+    def answer(self, later: Later, entered: Answer | Wait) -> Answer:
+        """What the request gets in the end."""
+        if not isinstance(entered, Wait):
+            return entered
+        answer = asyncio.get_running_loop().create_task(self._answer(later, entered))
+        answer.add_done_callback(seen)
+        return answer
+
+    async def _answer(self, later: Later, entered: Answer | Wait) -> dict[str, Value]:
+        try:
+            while isinstance(entered, Wait):
+                await self._wait(later, entered.known)
+                entered = later.enter()
+        except ServingError as error:
+            later.refused(error)
+            raise
+        return await entered
+
+    async def _wait(self, later: Later, known: Known) -> None:
+        job, tenant = later.job, later.tenant
+        tried = f"no input of this size has run yet; the server tries '{job.network.name}' with smaller ones now, and"
+        if self._waiting[tenant] >= MOST:
+            text = f"{tried} {MOST} requests of tenant '{tenant}' wait for what comes of such trials"
+            raise Unavailable(text, retry_after_s=SOON_S)
+        left_s = min(job.deadline_s, job.hard_timeout_s) - self._clock.now_s()
+        with self._bodies.of(tenant) as body:
+            body.need(later.size)
+            self._waiting[tenant] += 1
+            self._jobs.add(job)
+            try:
+                done, _ = await asyncio.wait([known], timeout=left_s if math.isfinite(left_s) else None)
+            finally:
+                self._jobs.discard(job)
+                self._waiting[tenant] -= 1
+        job.unsized_s = self._clock.now_s() - job.arrival_s
+        if not done:
+            text = f"{tried} its time is not known before the request's deadline"
+            raise Unavailable(text, retry_after_s=SOON_S)

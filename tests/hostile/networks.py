@@ -1,0 +1,30 @@
+"""The networks of the field: gold's own, and those that bronze may use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.serving.strange import HEAD, write_networks
+
+WIDTH = 64
+LAYER = """
+    turned{n} = Transpose <perm = [0, 2, 1]> (x{n})
+    scores{n} = MatMul (x{n}, turned{n})
+    shares{n} = Softmax <axis = -1> (scores{n})
+    x{m} = MatMul (shares{n}, x{n})"""
+LAYERS = 4
+
+
+def write_all(folder: Path) -> dict[str, Path]:
+    """The files by name: those of ``benchmarks.serving.strange``, and ``sequence``.
+
+    ``sequence``: attention over as many tokens as its input has; time grows with their square, and what is cut at one
+    token is one block.
+    """
+    from onnx import parser
+
+    layers = "".join(LAYER.format(n=n, m=n + 1) for n in range(LAYERS))
+    text = f"(float[1, n, {WIDTH}] x0) => (float[1, n, {WIDTH}] x{LAYERS}) {{{layers}\n}}"
+    path = folder / "sequence.onnx"
+    path.write_bytes(parser.parse_model(HEAD + text).SerializeToString())
+    return {**write_networks(folder), "sequence": path}

@@ -1,0 +1,130 @@
+"""A tenant's inputs cannot hold a device beyond what others were promised: sizes, values, and what heals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from eunomia.serving.dispatch.admission import Admission
+from eunomia.serving.dispatch.clock import ManualClock
+from eunomia.serving.dispatch.costs import CostBook
+from eunomia.serving.dispatch.dispatcher import Dispatcher
+from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.dispatch.options import DispatchOptions
+from eunomia.serving.protocol.errors import TooLarge
+from eunomia.serving.tenants.grants import Grant, Promise, StaticDirectory
+from eunomia.serving.tenants.holding import SEEN_S, Holding
+from eunomia.workload.tenant import Agreement
+
+GOLD = Grant("gold", promises={"*": Promise(0.05)})
+BRONZE, SILVER = Grant("bronze", promises={"*": Promise(1.0)}), Grant("silver")
+TRIAL_S = 20e-6  # one token
+
+
+class Desk:
+    """A network of one block whose time is ``seconds(tokens)``, before a device that is a note."""
+
+    def __init__(self, *grants: Grant, most_s: float | None = None, quadratic: bool = True) -> None:
+        self.clock, self.costs, self.quadratic = ManualClock(), CostBook(1), quadratic
+        self.dispatcher = Dispatcher(
+            self.clock, self, self.costs, 1, lambda view: [view.assign(0, 0)], DispatchOptions()  # type: ignore[arg-type]
+        )  # fmt: skip
+        self.network = self.costs.add("net", 1, sizes=[1])
+        self.costs.measured(self.network, 0, [TRIAL_S])
+        self.admission = Admission(self.dispatcher)
+        self.holding = Holding(self.dispatcher, StaticDirectory(list(grants)), most_s)
+        self.pairs = {g.name: self.dispatcher.add_pair(Agreement(g.name, "net")) for g in grants}
+
+    def run(self, *order: Any) -> None:
+        """The device begins."""
+
+    def seconds(self, tokens: int) -> float:
+        """With inputs of that size."""
+        return TRIAL_S * (1.0 + (tokens**2 if self.quadratic else tokens) / 3000.0)
+
+    def ask(self, grant: Grant, tokens: int, took_s: float = 0.0) -> bool:
+        """One request to its end; False if it was refused."""
+        now_s = self.clock.now_s()
+        job = Job(self.pairs[grant.name], self.network, now_s, sizes=(tokens,))
+        assert not self.admission.refuses(job)
+        try:
+            self.holding.check(grant, job)
+        except TooLarge:
+            return False
+        self.dispatcher.arrive(job)
+        took_s = took_s or self.seconds(tokens)
+        self.clock.time_s += took_s
+        self.dispatcher.done(0, 1)
+        self.holding.ran(grant.name, job, took_s)
+        self.costs.learn(self.network, 0, 0, [took_s], 1, job.cost_row)
+        return True
+
+
+def test_growing_inputs_hold_a_device_for_too_long_once() -> None:
+    desk = Desk(GOLD, BRONZE)
+    taken = [desk.seconds(tokens) for tokens in range(1, 20_000, 97) if desk.ask(BRONZE, tokens)]
+    over = [
+        seconds for seconds in taken if seconds > 0.5 * 0.05 * 1.1
+    ]  # within a class, sizes differ by a fifth
+    assert len(over) <= 1 and max(taken) < 0.1 and len(taken) > 10
+
+
+def test_a_large_input_runs_once_and_is_then_refused_in_one_sentence() -> None:
+    desk = Desk(GOLD, BRONZE)
+    assert desk.ask(BRONZE, 3000)
+    assert not any(desk.ask(BRONZE, tokens) for tokens in range(3000, 30_000, 100))
+    job = Job(desk.pairs["bronze"], desk.network, desk.clock.now_s(), sizes=(3000,))
+    desk.admission.refuses(job)
+    with pytest.raises(
+        TooLarge, match=r"for 60 ms without a pause; tenant 'bronze' may 25 ms, for the deadlines of others"
+    ):
+        desk.holding.check(BRONZE, job)
+    tried = 0
+    for _ in range(3000):
+        desk.clock.time_s += 1.0
+        tried += desk.ask(BRONZE, 3000)
+    assert 4 <= tried <= 8, "ever more seldom"
+
+
+@pytest.mark.parametrize(
+    "grants, most_s", [((BRONZE,), None), ((BRONZE, SILVER), None), ((GOLD, BRONZE), float("inf"))]
+)
+def test_where_nobody_else_was_promised_anything_all_sizes_run(grants: Any, most_s: float | None) -> None:
+    assert Desk(*grants, most_s=most_s).ask(BRONZE, 3000)
+
+
+def test_a_tenant_is_not_bound_by_its_own_deadline() -> None:
+    assert Desk(GOLD, SILVER).ask(GOLD, 3000)
+
+
+@pytest.mark.parametrize("most_s", [None, 1e-6, float("inf")])
+def test_a_tenant_may_have_a_bound_of_its_own(most_s: float | None) -> None:
+    """It counts in place of the server's, in either direction; 0 is none at all."""
+    free, tight = replace(BRONZE, max_block_s=0.0), replace(SILVER, max_block_s=0.012)
+    desk = Desk(GOLD, free, tight, most_s=most_s)
+    assert all(desk.ask(free, 3000) for _ in range(3))
+    assert desk.holding.bound_s("bronze") == float("inf") and desk.holding.bound_s("silver") == 0.012
+    assert [desk.ask(tight, 3000) for _ in range(3)] == [True, False, False]
+
+
+def test_what_proves_cheap_is_learned_and_served() -> None:
+    desk = Desk(GOLD, BRONZE, quadratic=False)
+    assert all(desk.ask(BRONZE, 20_000) for _ in range(10)), "the first is a probe"
+    assert desk.ask(BRONZE, 1) and desk.ask(BRONZE, 10_000)
+
+
+def test_a_value_that_makes_a_run_long_closes_its_class_for_a_while() -> None:
+    desk = Desk(GOLD, BRONZE, SILVER)
+    assert desk.ask(BRONZE, 1, took_s=0.4)
+    assert [desk.ask(BRONZE, 1) for _ in range(5)] == [False] * 5
+    assert desk.ask(SILVER, 1), "others may go on"
+    desk.clock.time_s += SEEN_S
+    assert desk.ask(BRONZE, 1, took_s=0.4) and not desk.ask(BRONZE, 1), (
+        "it was no accident: longer than before"
+    )
+    desk.clock.time_s += SEEN_S
+    assert not desk.ask(BRONZE, 1)
+    desk.clock.time_s += SEEN_S
+    assert all(desk.ask(BRONZE, 1) for _ in range(50)), "one that is short opens it"

@@ -1,0 +1,267 @@
+"""Sizes that never ran are found out in steps that hold no device for too long, before anybody's request may run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eunomia.serving.devices.climbs import AGAIN_S, AT_ONCE, MOST
+from eunomia.serving.devices.ladder import (
+    ANSWER_S,
+    BEHIND,
+    Ladder,
+    between,
+    elements,
+    furthest,
+    shapes_of,
+    with_rows_of,
+)
+from eunomia.serving.devices.loading import LoadedModel
+from eunomia.serving.dispatch.clock import ManualClock
+from eunomia.serving.dispatch.costs import CostBook, Network
+from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.models.repository import Entry
+from eunomia.serving.protocol.errors import Unavailable
+from eunomia.serving.tenants.grants import Grant, Promise, StaticDirectory, hash_key
+from tests.hostile.networks import WIDTH, write_all
+from tests.serving.live import GOLD, SILVER, ask, options, running
+
+BOUND_S, TOKEN_S = 0.025, 20e-6
+PORTS: Any = [{"name": "x", "datatype": "FP32", "shape": [-1, -1, 4]}]
+
+
+class Fake:
+    """A device that takes ``seconds(rows, tokens)`` for one block."""
+
+    alive: ClassVar[bool] = True
+    index: ClassVar[int] = 0
+
+    def __init__(self, seconds: Callable[[int, int], float], *, busy: int = 0, why: str = "") -> None:
+        self.seconds, self.busy, self.why = seconds, busy, why
+        self.held: list[float] = []
+        self.ladder: Ladder
+
+    def tell(self, message: dict[str, Any]) -> None:
+        rows, tokens, _ = message["shapes"]["x"]
+        answer = {"number": message["number"], "why": self.why, "seconds": []}
+        if self.busy:
+            self.busy -= 1
+        elif not self.why:
+            self.held.append(self.seconds(rows, tokens))
+            answer["seconds"] = [self.held[-1]]
+        loop = asyncio.get_running_loop()
+        loop.call_soon(self.ladder.answered, {**answer, "number": -1, "why": "of an older step"})
+        loop.call_soon(self.ladder.answered, answer)
+
+
+def ladder_on(fake: Fake, clock: ManualClock) -> tuple[Ladder, CostBook, Network]:
+    """For one network on this device."""
+    costs = CostBook(1)
+    network = costs.add("net", 1, sizes=[4])
+    costs.measured(network, 0, [fake.seconds(1, 1)])
+    loading: Any = type("Loading", (), {})()
+    loading.models = {"net": LoadedModel(network, "net#1", "", {}, {"inputs": PORTS, "outputs": []})}
+    fake.ladder = Ladder([fake], loading, costs, clock)  # type: ignore[list-item]
+    return fake.ladder, costs, network
+
+
+def asking(costs: CostBook, network: Network, rows: int, tokens: int, pair: int = 0) -> Job:
+    """A request of this size."""
+    job = Job(pair, network, 0.0, batch=rows, sizes=(tokens * 4,), group=("net", (("x", (tokens, 4)),)))
+    job.cost_row = costs.row_of(network, rows, job.sizes, pair)
+    return job
+
+
+async def tried(ladder: Ladder, job: Job, tenant: str = "gold", bound_s: float = BOUND_S) -> bool:
+    """Whether the climb to its size came to an end."""
+    found = ladder.towards(tenant, job, bound_s)
+    if isinstance(found, bool):
+        return found
+    assert ladder.towards(tenant, job, bound_s) is found, "one climb for all that wait"
+    await found
+    again = ladder.towards(tenant, job, bound_s)
+    assert isinstance(again, bool)
+    return again
+
+
+def climb(fake: Fake, rows: int, tokens: int) -> tuple[bool, CostBook, Job]:
+    """To one size, until it is known or in vain."""
+    ladder, costs, network = ladder_on(fake, ManualClock())
+
+    async def main() -> bool:
+        return await tried(ladder, asking(costs, network, rows, tokens))
+
+    found = asyncio.run(main())
+    return found, costs, asking(costs, network, rows, tokens)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.integers(1, 500), tokens=st.integers(1, 20_000),
+    power=st.sampled_from([0.0, 1.0, 1.7, 2.0]), flat=st.floats(1e-6, 5e-3),
+)  # fmt: skip
+def test_no_step_holds_the_device_beyond_the_bound(rows: int, tokens: int, power: float, flat: float) -> None:
+    """Whatever the time grows with, up to the square; and what stays inside the bound is reached, or nearly so."""
+
+    def seconds(r: int, n: int) -> float:
+        return flat + TOKEN_S * r * (n / 50.0) ** power
+
+    fake = Fake(seconds)
+    found, costs, job = climb(fake, rows, tokens)
+    assert found is True and len(fake.held) < 60
+    assert max(fake.held, default=0.0) <= BOUND_S * 1.01
+    true_s = seconds(rows, tokens)
+    judged_s = costs.longest_s(job.network, job.cost_row) * job.rows
+    if true_s < BOUND_S / 4.0:
+        assert judged_s <= BOUND_S, "what is short is let in"
+    if true_s > BOUND_S * 4.0 and power >= 1.0:
+        assert judged_s > BOUND_S, "what is long is not"
+
+
+def test_orders_come_first_and_a_device_that_is_never_idle_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("eunomia.serving.devices.ladder.PAUSE_S", 0.0)
+    found, _, _ = climb(Fake(lambda r, n: TOKEN_S * r * n, busy=BEHIND - 1), 1, 900)
+    assert found is True
+    assert climb(Fake(lambda r, n: TOKEN_S * r * n, busy=10**6), 1, 900)[0] is False
+    assert climb(Fake(lambda r, n: TOKEN_S * r * n, why="this size does not fit"), 1, 900)[0] is False
+
+
+def test_a_tenants_failing_inputs_close_no_size_for_another_and_heal() -> None:
+    """As it was, one climb in vain was everybody's, for ever."""
+    clock, fake = ManualClock(), Fake(lambda r, n: TOKEN_S * r * n, why="this size does not fit")
+    ladder, costs, network = ladder_on(fake, clock)
+
+    async def main() -> None:
+        job = asking(costs, network, 1, 900)
+        assert not await tried(ladder, job, "bronze")
+        for pause_s in (AGAIN_S, 2.0 * AGAIN_S, 4.0 * AGAIN_S):
+            clock.time_s += pause_s - 1.0
+            assert ladder.towards("bronze", job, BOUND_S) is False, "what failed is not tried again at once"
+            clock.time_s += 1.0
+            assert not await tried(ladder, job, "bronze"), "but later and later"
+        fake.why = ""
+        assert await tried(ladder, job, "gold")
+        assert costs.evident(job.cost_row)
+        assert ladder.towards("bronze", job, BOUND_S) is True, "what was measured is everybody's"
+
+    asyncio.run(main())
+
+
+def test_what_a_tenants_own_bound_ended_is_tried_for_those_who_may_more() -> None:
+    ladder, costs, network = ladder_on(Fake(lambda r, n: TOKEN_S * r * n**1.5), ManualClock())
+
+    async def main() -> None:
+        job = asking(costs, network, 1, 100)  # 20 ms
+        assert await tried(ladder, job, "bronze", 1e-3) and not costs.evident(job.cost_row)
+        assert await tried(ladder, job, "silver", 1e-3) and not costs.evident(job.cost_row)
+        assert await tried(ladder, job, "bronze", 0.1) and costs.evident(job.cost_row)
+
+    asyncio.run(main())
+
+
+def test_sizes_of_which_the_time_is_known_are_not_tried_again() -> None:
+    fake = Fake(lambda r, n: TOKEN_S * r * n)
+    ladder, costs, network = ladder_on(fake, ManualClock())
+
+    async def main() -> None:
+        assert await tried(ladder, asking(costs, network, 1, 900))
+        first = len(fake.held)
+        assert await tried(ladder, asking(costs, network, 1, 1200, pair=1), "silver")
+        assert first > 2 and len(fake.held) <= first + 1
+
+    asyncio.run(main())
+
+
+def test_what_is_remembered_and_under_way_is_bounded_and_tenants_take_turns() -> None:
+    clock = ManualClock()
+    ladder, costs, network = ladder_on(Fake(lambda r, n: TOKEN_S * r * n, why="no"), clock)
+
+    async def main() -> None:
+        ended: list[str] = []
+        under_way = [
+            ladder.towards("bronze", asking(costs, network, 1, 300 * 2**n), BOUND_S) for n in range(AT_ONCE)
+        ]
+        with pytest.raises(Unavailable, match="8 sizes of tenant 'bronze' are being tried"):
+            ladder.towards("bronze", asking(costs, network, 1, 10**6), BOUND_S)
+        under_way.append(ladder.towards("gold", asking(costs, network, 1, 500, pair=1), BOUND_S))
+        for n, one in enumerate(under_way):
+            assert not isinstance(one, bool)
+            one.add_done_callback(lambda _, n=n: ended.append("gold" if n == AT_ONCE else "bronze"))
+        await asyncio.wait([one for one in under_way if not isinstance(one, bool)])
+        assert ended.index("gold") <= 2 and len(ended) == AT_ONCE + 1
+        for n in range(3 * MOST):
+            assert not await tried(ladder, asking(costs, network, 1, 300 + 100 * n), "silver")
+        assert len(ladder._climbs._of["silver"]) <= MOST
+        ladder.forget(network)
+        assert not ladder._climbs._of
+
+    asyncio.run(main())
+
+
+def test_a_device_that_dies_ends_its_step_at_once() -> None:
+    fake = Fake(lambda r, n: TOKEN_S * r * n)
+    ladder, costs, network = ladder_on(fake, ManualClock())
+    fake.tell = lambda message: asyncio.get_running_loop().call_soon(ladder.died, 0)  # type: ignore[method-assign, assignment, return-value]
+
+    async def main() -> None:
+        assert not await asyncio.wait_for(tried(ladder, asking(costs, network, 1, 900)), ANSWER_S / 2.0)
+
+    asyncio.run(main())
+
+
+def test_sizes_between() -> None:
+    tried, wanted = {"x": [1, 1, 4], "y": [1]}, {"x": [16, 100, 4], "y": [16]}
+    assert between(tried, wanted, 0.0) == tried and between(tried, wanted, 1.0) == wanted
+    assert between(tried, wanted, 0.5) == {"x": [4, 10, 4], "y": [4]}
+    assert furthest(tried, wanted, 0.0, 1e9) == 1.0
+    part = furthest(tried, wanted, 0.0, 10.0)
+    assert 10.0 / 2.0 < elements(between(tried, wanted, part)) / elements(tried) <= 10.0
+    assert furthest(tried, wanted, 0.0, 1.1) == 0.0, "too small a step to be worth it"
+    assert with_rows_of({"x": [2, 1, 4]}, {"x": [9, 5, 4]}, PORTS) == {"x": [2, 5, 4]}
+    assert shapes_of(PORTS, 7, {"x": (5, 4)}) == {"x": [7, 5, 4]}
+
+
+def test_a_long_sequence_never_runs_as_a_trial(tmp_path: Path) -> None:
+    """As it was, the first one ran, and held the device for all of its time; later it got a 503."""
+    files = write_all(tmp_path)
+    grants = [Grant("gold", promises={"*": Promise(0.05)}), Grant("bronze")]
+    directory = StaticDirectory(grants, {hash_key(GOLD): "gold", hash_key(SILVER): "bronze"})
+    entry = Entry("sequence", files["sequence"], {"x0": [1, 1, WIDTH]})
+    networks = [*options(tmp_path).networks, entry]
+    with running(tmp_path, networks=networks, directory=directory, max_body_bytes=2**24) as server:
+        tokens = 40_000  # half a minute of attention
+        asked = {"x0": [1, tokens, WIDTH]}
+        status, words = post(server, asked, b"\0" * 4 * tokens * WIDTH)
+        assert (status, "without a pause" in words) == (413, True), words
+        stats = ask(server, "GET", "/v2/models/sequence/stats", SILVER)[1]["model_stats"][0]
+        assert stats["inference_count"] == 0
+        assert post(server, {"x0": [1, 1, WIDTH]}, b"\0" * 4 * WIDTH)[0] == 200
+
+
+def post(server: Any, shapes: dict[str, list[int]], raw: bytes) -> tuple[int, str]:
+    """Bronze's request with raw zeros."""
+    import json
+    from http.client import HTTPConnection
+
+    from tests.patience import PATIENCE_S
+
+    inputs = [{"name": name, "datatype": "FP32", "shape": shape, "parameters": {"binary_data_size": len(raw)}}
+              for name, shape in shapes.items()]  # fmt: skip
+    head = json.dumps(
+        {"inputs": inputs, "outputs": [{"name": "x4", "parameters": {"binary_data": True}}]}
+    ).encode()
+    line = HTTPConnection("127.0.0.1", server.http_port, timeout=PATIENCE_S)
+    headers = {"Authorization": f"Bearer {SILVER}", "Inference-Header-Content-Length": str(len(head))}
+    line.request("POST", "/v2/models/sequence/infer", head + raw, headers)
+    answer = line.getresponse()
+    found = answer.status, answer.read().decode(errors="replace")
+    line.close()
+    return found

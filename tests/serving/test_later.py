@@ -1,0 +1,112 @@
+"""What nobody waits for: done in order, soon, found by whoever looks; and no answer depends on it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eunomia.serving.dispatch import later as module
+from eunomia.serving.dispatch.later import Later
+from eunomia.serving.observe.ledger import read_lines
+from tests.patience import until_async
+from tests.serving.live import GOLD, SIDE, ask, running
+
+TENSOR = {"name": "image", "datatype": "FP32", "shape": [1, 3, SIDE, SIDE], "data": [0.5] * (3 * SIDE * SIDE)}
+
+
+def fail() -> None:
+    raise RuntimeError("a fault of ours")
+
+
+def test_pieces_are_done_in_order_and_one_that_fails_stops_none(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> list[int]:
+        done: list[int] = []
+        later = Later()
+        later.add(partial(done.append, 1))
+        later.add(fail)
+        later.add(partial(done.append, 2))
+        assert done == []
+        later.soon()
+        await asyncio.sleep(0)
+        assert done == [1, 2]
+        later.add(partial(done.append, 3))
+        await until_async(lambda: len(done) == 3)  # without an order to a device, too
+        return done
+
+    assert asyncio.run(main()) == [1, 2, 3]
+    assert "bookkeeping failed" in caplog.text and "a fault of ours" in caplog.text
+
+
+def test_another_thread_that_looks_waits_for_the_loop_and_does_nothing_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "LATEST_S", 1e6)
+    where: list[int] = []
+
+    async def main() -> None:
+        later = Later()
+        for _ in range(3):
+            later.add(lambda: where.append(threading.get_ident()))
+        await asyncio.to_thread(later.settle)
+        assert where == [threading.get_ident()] * 3
+
+    asyncio.run(main())
+
+
+def test_a_loop_that_has_ended_holds_nothing_up() -> None:
+    """As it was, its timer counted as set for good: what the next loop put off was never done."""
+    done: list[int] = []
+    later = Later()
+
+    async def begin() -> None:
+        later.add(partial(done.append, 1))
+
+    async def go_on() -> None:
+        later.add(partial(done.append, 2))
+        await until_async(lambda: done == [1, 2])
+
+    asyncio.run(begin())
+    assert done == []
+    asyncio.run(go_on())
+
+
+def test_no_more_than_so_many_pieces_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LATEST_S", 1e6)
+    monkeypatch.setattr(module, "MOST", 5)
+
+    async def main() -> None:
+        done: list[int] = []
+        later = Later()
+        for n in range(6):
+            later.add(partial(done.append, n))
+        assert done == [0, 1, 2, 3, 4, 5]
+
+    asyncio.run(main())
+
+
+def test_the_ledger_has_its_line_and_the_client_its_answer_before_any_bookkeeping(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was, a counter that fails cost the client its answer, and the tenant its place, for good."""
+    monkeypatch.setattr(module, "LATEST_S", 1e6)  # nothing is written up until somebody looks
+    with running(tmp_path, ledger_dir=tmp_path / "ledger") as server:
+        books: Any = server.service.books
+
+        def lines() -> list[str]:
+            return [line[3] for path in (tmp_path / "ledger").glob("*.log") for line in read_lines(path)]
+
+        assert ask(server, "POST", "/v2/models/small/infer", GOLD, {"inputs": [TENSOR]})[0] == 200
+        assert lines() == ["hit"] and books._recording._count == 0
+        assert [row[5] for row in books.recording.requests()] == ["hit"] and len(books.history.seconds) == 1
+        books._telemetry.retired = lambda *_: fail()
+        for n in (2, 3):
+            assert ask(server, "POST", "/v2/models/small/infer", GOLD, {"inputs": [TENSOR]})[0] == 200
+            assert lines() == ["hit"] * n
+        assert server.service.limits.active("gold") == 0
+        stats = ask(server, "GET", "/v2/models/small/stats", GOLD)[1]["model_stats"][0]
+        assert stats["inference_count"] == 1  # the faulty counter stands before it

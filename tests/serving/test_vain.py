@@ -1,0 +1,158 @@
+"""A run that ends without an answer is paid for, and where it was long its like must pause: in words, never 500."""
+
+from __future__ import annotations
+
+import json
+from http.client import HTTPConnection
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from onnx import parser
+
+from eunomia.serving.devices.answers import Answers
+from eunomia.serving.devices.arena import Arena, ArenaFull
+from eunomia.serving.dispatch.clock import ManualClock
+from eunomia.serving.dispatch.costs import CostBook
+from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.protocol.errors import Crowded, NoRoom, Refused
+from eunomia.serving.server import Server
+from eunomia.serving.tenants.vain import FEW, FIRST_S, LONGEST_S, Vain
+from tests.patience import PATIENCE_S, until
+from tests.serving.live import ADMIN, SILVER, ask, running
+from tests.serving.test_holding import BRONZE, GOLD, Desk
+from tests.serving.test_holding import SILVER as OTHER
+
+MIB = 1024**2
+SIZE = (
+    '<ir_version: 8, opset_import: ["" : 17]> size (int64[n] x) => (float[m] y) { y = ConstantOfShape (x) }'
+)
+
+
+class Made:
+    """Requests of one tenant; ``rows``: their classes of shapes."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.vain, self.network = Vain(self.clock), CostBook(1).add("n", 1)
+
+    def job(self, row: int = 0) -> Job:
+        return Job(0, self.network, 0.0, cost_row=row)
+
+    def pauses(self, tenant: str = "bronze", row: int = 0) -> float:
+        """Seconds until the next may come; 0 = now."""
+        try:
+            self.vain.check(tenant, self.job(row))
+        except Refused as error:
+            assert error.http == 429 and error.retry_after_s is not None
+            return error.retry_after_s
+        return 0.0
+
+
+def test_pauses_double_and_an_answer_ends_them() -> None:
+    made = Made()
+    assert made.pauses() == 0.0
+    for n in range(10):
+        made.vain.close("bronze", made.job(), 0.4)
+        pause_s = min(FIRST_S * 2.0**n, LONGEST_S)
+        assert made.pauses() == pytest.approx(pause_s)
+        assert made.pauses("gold") == made.pauses(row=1) == 0.0, (
+            "it is a matter of this tenant's and this size's"
+        )
+        made.clock.time_s += pause_s
+        assert made.pauses() == 0.0, "one is let through"
+        assert made.pauses() == pytest.approx(pause_s), "and not a crowd"
+    waits = made.job()
+    made.clock.time_s += 2.0 * LONGEST_S
+    for _ in range(2):
+        made.vain.check("bronze", waits)  # it is asked again once the server knows what its size takes
+    made.vain.answered("bronze", made.job())
+    assert [made.pauses() for _ in range(3)] == [0.0] * 3
+
+
+def test_who_tries_size_after_size_pauses_with_all() -> None:
+    made = Made()
+    for row in range(FEW):
+        assert made.pauses(row=100) == 0.0
+        made.vain.close("bronze", made.job(row), 0.4)
+    assert made.pauses(row=100) == pytest.approx(FIRST_S) and made.pauses("gold", 100) == 0.0
+    made.clock.time_s += FIRST_S
+    assert made.pauses(row=7) == 0.0 < made.pauses(row=8)
+    made.vain.answered("bronze", made.job(7))
+    assert made.pauses(row=0) == made.pauses(row=8) == 0.0
+
+
+def test_only_what_was_long_and_in_vain_pauses() -> None:
+    desk = Desk(GOLD, BRONZE, OTHER)
+    job = Job(desk.pairs["bronze"], desk.network, 0.0, sizes=(1,))
+    job.attained_s = 0.02
+    assert not desk.holding.in_vain("bronze", job), "within what it may hold a device"
+    job.attained_s = 0.03
+    assert desk.holding.in_vain("bronze", job)
+    with pytest.raises(
+        Refused, match=r"held a device for 30 ms and got no answer; tenant 'bronze' may try again"
+    ):
+        desk.ask(BRONZE, 1)
+    assert desk.ask(OTHER, 1) and desk.ask(BRONZE, 50), "others, and other sizes"
+    alone = Desk(BRONZE)
+    assert not alone.holding.in_vain("bronze", job), "nobody else was promised anything"
+
+
+def test_large_outputs_leave_room_for_others() -> None:
+    """16 MiB: 15 of them may be large, and no tenant's second answer takes more than what is left then."""
+    arena = Arena.create(16 * MIB)
+    dispatcher = SimpleNamespace(agreements=[SimpleNamespace(tenant=name) for name in "abc"])
+    answers = Answers(arena, dispatcher)  # type: ignore[arg-type]
+    network = CostBook(1).add("n", 1)
+    a, b, c = (Job(pair, network, 0.0) for pair in range(3))
+    with pytest.raises(
+        NoRoom, match="the answer holds 16777216 bytes of tensors; the server has room for 15728640"
+    ):
+        answers.room_for(a, 16 * MIB)
+    first = answers.room_for(a, 7 * MIB)
+    with pytest.raises(
+        Crowded, match=r"tenant 'a' has 7340032 bytes of answers .* 9437184 are free, and none may"
+    ):
+        answers.room_for(a, 3 * MIB)
+    second = answers.room_for(b, 7 * MIB)
+    with pytest.raises(Refused, match="memory for tensors is full"):
+        answers.room_for(c, 2 * MIB)
+    with pytest.raises(ArenaFull, match="some are for small tensors"):
+        arena.allocate(2 * MIB)
+    small = [arena.allocate(MIB // 2) for _ in range(4)]
+    for slot in [first, second, *small]:
+        answers.release(slot)
+    assert arena.free_bytes == 16 * MIB
+    answers.release(answers.room_for(a, 15 * MIB))
+    arena.close()
+
+
+def sized(server: Server, count: int) -> tuple[int, dict[str, Any], float]:
+    """Status, content and seconds until one may ask again."""
+    line = HTTPConnection("127.0.0.1", server.http_port, timeout=PATIENCE_S)
+    tensor = {"name": "x", "datatype": "INT64", "shape": [1], "data": [count]}
+    body = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}})
+    line.request("POST", "/v2/models/size/infer", body, {"Authorization": f"Bearer {SILVER}"})
+    answer = line.getresponse()
+    content = answer.read()
+    line.close()
+    said = {} if answer.status == 200 else json.loads(content)
+    return answer.status, said, float(answer.headers.get("Retry-After", 0.0))
+
+
+def test_an_answer_without_room_is_paid_for_and_the_next_must_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eunomia.serving.tenants.holding.LEAST_S", 1e-3)
+    with running(tmp_path, max_block_s=1e-3) as server:
+        (tmp_path / "size.onnx").write_bytes(parser.parse_model(SIZE).SerializeToString())
+        assert ask(server, "POST", "/v2/repository/models/size/load", ADMIN)[0] == 200
+        until(lambda: sized(server, 10)[0] == 200)
+        free = server.pool.arena.free_bytes
+        status, said, _ = sized(server, 8 * MIB)  # numbers; the arena has 16 MiB
+        assert (status, said["reason"]) == (413, "no_room") and "the server has room for" in said["error"]
+        assert server.service.limits.today.used_s["silver"] >= 1e-3
+        status, said, again_s = sized(server, 10)
+        assert status == 429 and "got no answer" in said["error"] and again_s >= 1.0
+        assert server.pool.arena.free_bytes == free and not server.pool.busy

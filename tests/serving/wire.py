@@ -1,0 +1,83 @@
+"""A connection without a network: what the server does with it is noted."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import nullcontext
+from typing import Any
+
+from aiohttp import web
+
+from eunomia.serving.fronts.connections import ConnectionLimits, Connections
+from eunomia.serving.fronts.exchange import Inference
+from eunomia.serving.fronts.json_process import JsonProcess
+from eunomia.serving.fronts.lane import Lane
+from eunomia.serving.protocol.errors import BadRequest, Unauthenticated
+from eunomia.serving.tenants.bodies import Bodies
+
+MIB = 1024**2
+
+
+class Wire(asyncio.Transport):
+    """``reads``: whether it does now; ``sent``: answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads, self.aborted, self.sent = True, False, list[bytes]()
+
+    def pause_reading(self) -> None:
+        self.reads = False
+
+    def resume_reading(self) -> None:
+        self.reads = True
+
+    def writelines(self, pieces: Any) -> None:
+        self.sent.append(b"".join(pieces))
+
+    def is_closing(self) -> bool:
+        return self.aborted
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return ("192.0.2.1", 1) if name == "peername" else default
+
+    def close(self) -> None:
+        """Nothing waits to be sent."""
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+class Deaf:
+    """A service that knows a key or none, and no network."""
+
+    def __init__(self, known: bool) -> None:
+        self.bodies, self._known = Bodies(512 * MIB), known
+        self.requests, self.leaving = list[Any](), False
+
+    def knock(self, *_: Any) -> str:
+        if not self._known:
+            raise Unauthenticated("an API key is needed")
+        return "gold"
+
+    def reading(self, *_: Any) -> Any:
+        return nullcontext()
+
+    def enter(self, request: Any, *_: Any) -> Any:
+        self.requests.append(request)
+        raise BadRequest("no such network")
+
+    async def infer(self, request: Any, *_: Any) -> Any:
+        return self.enter(request)
+
+
+def lane(known: bool = True) -> Lane:
+    """In a running loop; its transport is for the caller to set."""
+
+    async def nothing(_: web.BaseRequest) -> web.Response:
+        return web.Response()
+
+    service: Any = Deaf(known)
+    return Lane(
+        web.Server(nothing),
+        Inference(service, JsonProcess(16 * MIB), 64 * MIB, Connections(ConnectionLimits())),
+    )

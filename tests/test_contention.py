@@ -27,7 +27,7 @@ def test_no_other_module_lists_the_models() -> None:
     assert found == {"contract/contention/__init__.py"}
 
 
-def test_a_model_is_either_one_rate_or_a_split() -> None:
+def test_a_model_has_one_compiled_form() -> None:
     some = CONTENTION["proportional"]
     for alike, split in ((None, None), (some.alike, CONTENTION["max_min"].split)):
         with pytest.raises(ValueError, match="either alike or split"):

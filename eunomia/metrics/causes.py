@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,8 +22,9 @@ REASONS = (
     "contention",
     "slow accelerator",
     "switching",
+    "holding",
 )
-HOPELESS, DROPPED_HOPELESS, DROPPED_EXPIRED, QUEUEING, CONTENTION, SLOW, SWITCHING = range(7)
+HOPELESS, DROPPED_HOPELESS, DROPPED_EXPIRED, QUEUEING, CONTENTION, SLOW, SWITCHING, HOLDING = range(8)
 
 
 @dataclass(frozen=True)
@@ -83,22 +85,31 @@ def split_means_s(parts: Split) -> dict[str, float]:
     }
 
 
-def miss_reason(requests: Requests, horizon_s: float, drops: Literal["apart", "by cause"] = "apart") -> Ints:
+def miss_reason(
+    requests: Requests,
+    horizon_s: float,
+    drops: Literal["apart", "by cause"] = "apart",
+    held_s: Mapping[int, float] | None = None,
+) -> Ints:
     """(n,) index into REASONS for each request; -1 for requests that did not miss.
 
     In this order: *hopeless on arrival* when the time allowed is less than iso, the isolated time of
     the model on its best accelerators; *dropped as expired* when the drop came at or after the
     deadline, *dropped as hopeless* when before; else the largest part of the time lost: queueing,
-    contention, slow accelerator = max(0, service - iso), or switching (ties: in that order).
+    contention, slow accelerator = max(0, service - iso), switching or holding (ties: in that order).
+    ``held_s``: seconds of holding by number of request (eunomia.metrics.holding); None: they count as queueing.
     With ``drops="by cause"`` dropped requests are judged by their lost time too.
     """
     parts = split(requests, horizon_s)
+    known = np.array([(held_s or {}).get(number, 0.0) for number in requests.request.tolist()], np.float64)
+    held = np.minimum(known, parts.queueing_s)
     lost = np.stack(
         [
-            parts.queueing_s,
+            parts.queueing_s - held,
             parts.contention_s,
             np.maximum(0.0, parts.service_s - requests.isolated_s),
             parts.switch_s,
+            held,
         ]
     )
     reason = np.argmax(lost, axis=0).astype(np.int64) + QUEUEING if len(requests) else np.empty(0, np.int64)
@@ -116,10 +127,13 @@ def miss_reason(requests: Requests, horizon_s: float, drops: Literal["apart", "b
 
 
 def miss_reasons(
-    requests: Requests, horizon_s: float, drops: Literal["apart", "by cause"] = "apart"
+    requests: Requests,
+    horizon_s: float,
+    drops: Literal["apart", "by cause"] = "apart",
+    held_s: Mapping[int, float] | None = None,
 ) -> dict[str, int]:
     """Number of misses by reason, most frequent first; reasons that never occur are left out."""
-    reason = miss_reason(requests, horizon_s, drops)
+    reason = miss_reason(requests, horizon_s, drops, held_s)
     count = np.bincount(reason[reason >= 0], minlength=len(REASONS))
     order = np.argsort(-count, kind="stable")
     return {REASONS[index]: int(count[index]) for index in order.tolist() if count[index]}

@@ -130,6 +130,38 @@ class Subjobs:
 
 
 @dataclass(frozen=True)
+class Layers:
+    """Layers that started, with what each takes alone on every accelerator."""
+
+    request: Ints  # numbers of all requests, in the order of their table
+    row: Ints  # of that table, for each layer
+    ready_s: Floats
+    start_s: Floats
+    end_s: Floats  # inf = still running when the run ended
+    accelerator: Ints
+    isolated_s: Floats  # (layers, accelerators); inf = cannot run there, or unknown
+
+    @classmethod
+    def read(cls, tables: Tables) -> Self:
+        """Needs the tables requests, subjobs, costs and accelerators."""
+        table, costs = tables["subjobs"], Costs.read(tables["costs"])
+        started = np.flatnonzero(~np.isnan(_floats(table, "start_s")))
+        place = _places(tables, started, costs)
+        dense = np.full(place.shape, np.inf)
+        dense[place.cost_at] = np.where(np.isnan(costs.latency_s), np.inf, costs.latency_s)
+        end_s = _floats(table, "end_s")[started]
+        return cls(
+            request=_ints(tables["requests"], "request"),
+            row=place.row,
+            ready_s=_floats(table, "ready_s")[started],
+            start_s=_floats(table, "start_s")[started],
+            end_s=np.where(np.isnan(end_s), np.inf, end_s),
+            accelerator=_floats(table, "accelerator")[started].astype(np.int64),
+            isolated_s=dense[place.model, place.layer][:, place.type_of],
+        )
+
+
+@dataclass(frozen=True)
 class Costs:
     """Columns of the costs table: one row per (model, layer, accelerator type)."""
 
@@ -171,11 +203,34 @@ def decision_times_s(table: Table) -> Floats:
 
 def _demand_bytes_s(tables: Tables, started: Ints) -> Floats:
     """(started,) demand of every started layer on the type it ran on."""
+    if "costs" not in tables or "accelerators" not in tables:
+        return np.full(len(started), np.nan)
+    costs = Costs.read(tables["costs"])
+    place = _places(tables, started, costs)
+    dense = np.full(place.shape, np.nan)
+    dense[place.cost_at] = costs.demand_bytes_s
+    ran_on = _floats(tables["subjobs"], "accelerator")[started].astype(
+        np.int64
+    )  # null where a layer never started
+    return np.asarray(dense[place.model, place.layer, place.type_of[ran_on]])
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where layers and costs stand in a dense table (models, layers, types)."""
+
+    shape: tuple[int, int, int]
+    cost_at: tuple[Ints, Ints, Ints]
+    row: Ints  # of the requests table
+    model: Ints
+    layer: Ints
+    type_of: Ints  # (accelerators,)
+
+
+def _places(tables: Tables, started: Ints, costs: Costs) -> _Places:
+    """Raises RecordError where a layer belongs to no request."""
     table = tables["subjobs"]
     layer = _ints(table, "layer")[started]
-    if "costs" not in tables or "accelerators" not in tables:
-        return np.full(len(layer), np.nan)
-    costs = Costs.read(tables["costs"])
     request, model = _ints(tables["requests"], "request"), _names(tables["requests"], "model")
     order = np.argsort(request, kind="stable")
     asked = _ints(table, "request")[started]
@@ -188,10 +243,14 @@ def _demand_bytes_s(tables: Tables, started: Ints) -> Floats:
     # dense (models, layers, types) table in the codes of the requests and accelerators tables
     kind = accelerators(tables["accelerators"])[0]
     layers = int(max(costs.layer.max(initial=-1), layer.max(initial=-1))) + 1
-    dense = np.full((len(model.names) + 1, layers, len(kind.names) + 1), np.nan)
-    dense[_translate(costs.model, model), costs.layer, _translate(costs.type, kind)] = costs.demand_bytes_s
-    ran_on = _floats(table, "accelerator")[started].astype(np.int64)  # null where a layer never started
-    return np.asarray(dense[model.codes[row], layer, kind.codes[ran_on]])
+    return _Places(
+        shape=(len(model.names) + 1, layers, len(kind.names) + 1),
+        cost_at=(_translate(costs.model, model), costs.layer, _translate(costs.type, kind)),
+        row=row,
+        model=model.codes[row],
+        layer=layer,
+        type_of=kind.codes,
+    )
 
 
 def _translate(column: Names, other: Names) -> Ints:

@@ -13,6 +13,8 @@ import numpy.typing as npt
 from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
 
+FEWEST = 3  # replications for an interval in tables: with 2, Student's t is 12.7 times the standard error
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -30,6 +32,11 @@ class Estimate:
     def has_interval(self) -> bool:
         """Whether there were at least two replications."""
         return not math.isnan(self.low)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the interval is worth printing: from FEWEST replications on."""
+        return self.has_interval and self.n >= FEWEST
 
     @property
     def half_width(self) -> float:

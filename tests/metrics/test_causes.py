@@ -69,6 +69,14 @@ def test_reasons_by_hand(name: str) -> None:
     assert miss_reasons(requests(row), horizon_s=20.0) == ({reason: 1} if reason else {})
 
 
+def test_holding_is_named_where_it_is_the_largest_part() -> None:
+    row, _ = CASES["waited"]  # 3 s of queueing, 2 s of contention
+    assert miss_reasons(requests(row), 20.0, held_s={0: 2.5}) == {"holding": 1}
+    assert miss_reasons(requests(row), 20.0, held_s={0: 1.0}) == {"queueing": 1}
+    assert miss_reasons(requests(row), 20.0, held_s={0: 1.4}) == {"contention": 1}  # 1.6, 2 and 1.4 s
+    assert miss_reasons(requests(row), 20.0, held_s={7: 9.0}) == {"queueing": 1}  # of another request
+
+
 def test_drops_can_be_judged_by_their_lost_time() -> None:
     row = request("a", "m", 0.0, 5.0, 4.5, "dropped", running_s=4.0, work_s=1.0, stretch_s=3.0)
     assert miss_reasons(requests(row), 20.0, drops="by cause") == {"contention": 1}

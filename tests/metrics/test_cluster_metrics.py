@@ -150,6 +150,7 @@ def test_words() -> None:
     assert value_text(metrics["unfair"], 0.123) == "12.3 %"
     assert value_text(metrics["jct_mean_s"], math.nan) == "-"
     assert value_text(metrics["jct_mean_s"], 9000.0) == "2.50 h"
-    assert estimate_text(metrics["unfair"], interval([0.1, 0.3])) == "20.0 ±127.1 %"
-    assert estimate_text(metrics["jct_mean_s"], interval([9000.0, 9360.0])) == "2.55 ±0.64 h"
+    assert estimate_text(metrics["unfair"], interval([0.1, 0.3, 0.2])) == "20.0 ±24.8 %"
+    assert estimate_text(metrics["jct_mean_s"], interval([9000.0, 9180.0, 9360.0])) == "2.55 ±0.12 h"
+    assert estimate_text(metrics["unfair"], interval([0.1, 0.3])) == "20.0 %"  # not ±127 %: two are too few
     assert estimate_text(metrics["finished"], interval([5.0])) == "5"

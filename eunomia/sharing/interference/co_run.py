@@ -23,6 +23,7 @@ class CoRun:
     neighbours: tuple[str, ...]
     kind: str
     slowdown: float
+    width: float = 0.0  # of its 95 % interval, relative to it; 0 = not known
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.slowdown) and self.slowdown > 0.0):

@@ -28,7 +28,6 @@ class Setting:
     apps: int = 80
     load: float = 1.0
     devices: int = 64
-    claims: float = 1.0  # one app in ten says that its rho is this many times what it is
     bid_error: float = 0.0  # every app misjudges its rho by a factor of its own in [1 - error, 1 + error]
     trials: tuple[int, ...] = (1, 1, 1, 1, 2, 4, 8)  # 4 of 7 apps are single jobs
     gangs: tuple[int, ...] = (1, 2, 4)
@@ -59,9 +58,8 @@ def problem(table: ThroughputTable, setting: Setting, seed: int) -> ClusterProbl
     gap_s = work_s / setting.load / setting.devices / setting.apps
     arrival_s = np.cumsum(rng.exponential(gap_s, setting.apps))
     errors = np.random.default_rng([seed, 43]).uniform(-1.0, 1.0, setting.apps)
-    liars = np.where(np.arange(setting.apps) % 10 == 3, setting.claims, 1.0)
     jobs = []
-    claimed = (1.0 + setting.bid_error * errors) * liars
+    claimed = 1.0 + setting.bid_error * errors
     for app, at, claims in zip(made, arrival_s.tolist(), claimed, strict=True):
         jobs += [replace(job, arrival_s=at, traits={**job.traits, "claims": float(claims)}) for job in app]
     return build_problem(jobs, cluster, table)
@@ -104,15 +102,6 @@ def _speed(table: ThroughputTable, job: TrainingJob) -> tuple[float, float]:
     return alone, alone if np.isnan(spread) else float(spread)
 
 
-def completion_h(run: ClusterRun) -> tuple[float, float]:
-    """Mean completion time of the apps that may lie (one in ten) and of the others, h."""
-    arrival, finish = lives(run)
-    may = np.zeros(len(finish), bool)
-    may[run.problem.app] = [int(job.app_id or 0) % 10 == 3 for job in run.problem.jobs]
-    took = (finish - arrival) / 3600.0
-    return float(took[may].mean()), float(took[~may].mean())
-
-
 def lives(run: ClusterRun) -> tuple[Floats, Floats]:
     """Arrival and end of each app, s."""
     p = run.problem
@@ -125,16 +114,18 @@ def lives(run: ClusterRun) -> tuple[Floats, Floats]:
 def fairness(run: ClusterRun, steps: Floats | None = None) -> dict[str, float]:
     """Measures of one run, by app. Raises AssertionError when one did not finish.
 
-    rho = (finish - arrival) / T_id, T_id = time alone * max(1, N demand / C), N = mean apps over its life; ``steps``
-    (N,): what the time alone is of, where it is not the jobs' own steps. ``unfair``, ``above_one``: shares of apps
-    with rho > 1.05 and > 1; ``efficiency``: device time that made lasting progress at consolidated speed, over device
-    time held; ``moves``: preemptions and moves per job; ``solve_ms``: mean per question.
+    rho = (finish - arrival) / T_id, T_id = time alone * max(1, N demand / C), N = mean apps over its life, alone at the
+    mean speed over all devices; ``steps`` (N,): what that time is of, where it is not the jobs' own steps.
+    ``unfair``, ``above_one``: shares of apps with rho > 1.05 and > 1; ``efficiency``: device time that made lasting
+    progress at consolidated speed, over device time held; ``moves``: preemptions and moves per job; ``solve_ms``:
+    mean per question.
     """
     p, g = run.problem, run.ledger
     assert not np.isnan(g.finish_s).any(), "an app did not finish"
     arrival, finish = lives(run)
     alone = np.zeros(len(finish))
-    np.maximum.at(alone, p.app, (p.total_steps if steps is None else steps) / p.speed[:, 0])
+    speed = p.speed @ (p.cluster.counts / p.cluster.counts.sum())
+    np.maximum.at(alone, p.app, (p.total_steps if steps is None else steps) / speed)
     demand = np.bincount(p.app, p.scale, len(finish))
     both = np.minimum(finish[:, None], finish[None, :]) - np.maximum(arrival[:, None], arrival[None, :])
     crowd = np.maximum(both, 0.0).sum(axis=1) / (finish - arrival)

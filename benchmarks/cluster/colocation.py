@@ -62,10 +62,13 @@ class Measured:
         best = np.array([items[families == mine].max(axis=0) for mine in families])
         return np.asarray(items / np.maximum(best, 1e-9))
 
+    def kinds(self) -> dict[str, Floats]:
+        """Log mean speed of each kind."""
+        return {kind: np.log(self.alone.mean(axis=0))[[j]] for j, kind in enumerate(KINDS)}
+
     def fitted(self, name: str, seen: Sequence[CoRun]) -> Predictor:
         """A back end with what it needs, fitted."""
-        kinds = {kind: np.log(self.alone.mean(axis=0))[[j]] for j, kind in enumerate(KINDS)}
-        made = predictor(name, self.features(), self.use, kinds)
+        made = predictor(name, self.features(), self.use, self.kinds())
         made.fit(list(seen))
         return made
 

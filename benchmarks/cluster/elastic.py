@@ -7,7 +7,7 @@ fairness with scales as submitted. Needs the shared data.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import numpy as np
@@ -38,7 +38,7 @@ FIXED = {
 }
 CASES: list[Case] = [
     ("Pollux (genetic search)", "pollux", {}, "elastic"),
-    ("Sia (integer programme)", "elastic", {"gap": 0.01}, "elastic"),
+    ("Sia (integer programme)", "sia", {"gap": 0.01}, "elastic"),
     ("Optimus", "optimus", {}, "elastic"),
 ]
 for _label, _name in FIXED.items():
@@ -60,22 +60,33 @@ def goodputs() -> ThroughputTable:
     return ThroughputTable(keys, measured.types, alone, spread)
 
 
-def problem(seed: int, load: float, form: str) -> ClusterProblem:
+@dataclass(frozen=True)
+class Load:
+    """Jobs on so many devices; ``gap_s``: mean time between arrivals, None = by the load."""
+
+    jobs: int = JOBS
+    devices: int = DEVICES
+    load: float = 1.0
+    gap_s: float | None = None
+
+
+def problem(seed: int, given: Load, form: str) -> ClusterProblem:
     """``form``: jobs keep the scale they were ``submitted`` with, have one ``tuned`` to their type, or are ``elastic``.
 
-    Run times 10^U(1.5, 3) min at the submitted scale on a V100; Poisson arrivals at ``load``: device-time at that
+    Run times 10^U(1.5, 3) min at the submitted scale on a V100; Poisson arrivals, by the load: device-time at that
     scale, averaged over types, over capacity.
     """
     rng, worth = np.random.default_rng([seed, 51]), goodputs()
-    cluster = Cluster.of(dict.fromkeys(KINDS, DEVICES // 3), 4)
+    cluster = Cluster.of(dict(zip(KINDS, _thirds(given.devices), strict=True)), 4)
     jobs, work_s = [], 0.0
     fastest = worth.alone[:, worth.types.index("v100")]
-    for n in range(JOBS):
+    for n in range(given.jobs):
         kind, scale = str(rng.choice(worth.job_types)), int(rng.choice(SCALES, p=SUBMITTED))
         steps = 60.0 * 10.0 ** rng.uniform(1.5, 3.0) * fastest[worth.row(kind, scale)]
         work_s += steps / float(worth.alone[worth.row(kind, scale)].mean()) * scale
         jobs.append(TrainingJob(str(n), kind, steps, scale))
-    arrival_s = np.cumsum(rng.exponential(work_s / load / DEVICES / JOBS, JOBS))
+    gap_s = given.gap_s or work_s / given.load / given.devices / given.jobs
+    arrival_s = np.cumsum(rng.exponential(gap_s, given.jobs))
     made = []
     for job, at in zip(jobs, arrival_s.tolist(), strict=True):
         if form == "elastic":
@@ -84,6 +95,12 @@ def problem(seed: int, load: float, form: str) -> ClusterProblem:
             job = replace(job, scale_factor=_tuned(worth, job.job_type))
         made.append(replace(job, arrival_s=at))
     return build_problem(made, cluster, worth)
+
+
+def _thirds(devices: int) -> list[int]:
+    """Whole servers of 4 for three types, the first ones more."""
+    servers = devices // 4
+    return [4 * ((servers + 2 - n) // 3) for n in range(3)]
 
 
 def _tuned(worth: ThroughputTable, kind: str) -> int:
@@ -95,7 +112,7 @@ def _tuned(worth: ThroughputTable, kind: str) -> int:
 def run(case: Case, load: float, seed: int) -> dict[str, float]:
     """Completion times and makespan, h; largest slowdown; restarts per job; unfinished."""
     _, name, settings, form = case
-    p, submitted = problem(seed, load, form), problem(seed, load, "submitted")
+    p, submitted = (problem(seed, Load(load=load), one) for one in (form, "submitted"))
     g = simulate_cluster(p, allocator(name, **settings), OPTIONS.with_seed(seed), name).ledger
     took = g.finish_s - p.arrival_s
     return {

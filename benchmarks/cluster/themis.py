@@ -1,9 +1,9 @@
 """Themis: finish-time fairness against its peers, and what each of its parts does.
 
-Parts: ``load 0.8``, ``load 1.2`` (all peers), ``knobs`` (f), ``leases``, ``rho`` (what T_id means), ``lies`` (one app
-in ten claims three times its rho), ``errors`` (every app misjudges its rho), ``single``, ``searches`` (Themis and the
-strawman, part by part), ``early`` (searches that stop hopeless trials while they run). Needs the shared data; finished
-runs are kept in runs/.
+Parts: ``load 0.8``, ``load 1.2`` (all peers), ``knobs`` (f), ``leases``, ``rho`` (what T_id means), ``errors`` (every
+app misjudges its rho), ``single``, ``searches`` (Themis and the strawman, part by part), ``early`` (searches that stop
+hopeless trials while they run). Themis is in the published form. Needs the shared data; finished runs are kept in
+runs/.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 
-from benchmarks.cluster.apps import SEARCHES, Setting, completion_h, fairness, problem, sensitive_table
+from benchmarks.cluster.apps import SEARCHES, Setting, fairness, problem, sensitive_table
 from benchmarks.cluster.scenes import throughputs
 from benchmarks.kept import kept
 from benchmarks.table import Cell, Options, Table, by_name, means, table
@@ -24,10 +24,11 @@ from eunomia.cluster.problem import ClusterProblem, build_problem
 from eunomia.cluster.simulate import ClusterRun, simulate_cluster
 from eunomia.cluster.throughput import ThroughputTable
 from eunomia.cluster.tuned_mode import simulate_tuned
-from eunomia.metrics.statistics import interval, paired_difference, paired_ratio
+from eunomia.metrics.statistics import interval, paired_difference
 
 OPTIONS = SimulationOptions(round_s=300.0, restart=Restart(10.0, 20.0, 10.0), record="jobs")
 Settings = dict[str, str | float | bool]
+PAPER: Settings = {"payment": "devices", "unserved": "floor", "leftovers": "random", "aligned": False}
 MEASURES = {  # of apps, and their columns
     "max_rho": "max rho|.2f",
     "p90_rho": "p90 rho|.2f",
@@ -100,12 +101,12 @@ def cut(p: ClusterProblem, search: LiveSearch, seed: int) -> ClusterProblem:
 
 
 def lottery(label: str, **settings: str | float | bool) -> Case:
-    """Themis with random rounding."""
-    return Case(label, "themis", {"rounding": "lottery", **settings})
+    """Themis as published, with random rounding."""
+    return Case(label, "themis", {**PAPER, "rounding": "lottery", **settings})
 
 
 PEERS = (
-    Case("Themis, f = 0.8, floor"),
+    Case("Themis, f = 0.8, floor", settings=PAPER),
     lottery("Themis, f = 0.8, lottery"),
     lottery("Themis, f = 0, lottery", fairness=0.0),
     Case("strawman", "themis_strawman"),
@@ -123,7 +124,7 @@ PEERS = (
 )
 KNOBS = [lottery(f"f = {f:g}", fairness=f) for f in (0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95)]
 KNOBS += [lottery(f"f = {f:g}, aligned", fairness=f, aligned=True) for f in (0.0, 0.4, 0.8)]
-KNOBS += [Case(f"f = {f:g}, floor", settings={"fairness": f}) for f in (0.0, 0.4)]
+KNOBS += [Case(f"f = {f:g}, floor", settings={**PAPER, "fairness": f}) for f in (0.0, 0.4)]
 LEASES = [lottery(f"lease {m} min", lease_s=60.0 * m) for m in (5, 10, 20, 40, 80)]
 LEASES += [lottery(f"lease {m} min, aligned", lease_s=60.0 * m, aligned=True) for m in (20, 40)]
 RHO = [lottery("T_id by contention", ideal="contention")]
@@ -136,14 +137,14 @@ SWEEPS: dict[str, Sequence[Case]] = {
     "rho": RHO,
 }
 STRAWMAN = (
-    Case("strawman", settings={"mechanism": "strawman"}),
-    Case("strawman, aligned", settings={"mechanism": "strawman", "aligned": True}),
+    Case("strawman", "themis_strawman"),
+    Case("strawman, aligned", "themis_strawman", {"aligned": True}),
     lottery("Themis, f = 0.8"),
     lottery("Themis, aligned", aligned=True),
     lottery("Themis, aligned, f = 0", aligned=True, fairness=0.0),
     lottery("Themis, aligned, leftovers to the worst", aligned=True, leftovers="worst"),
-    Case("Themis, aligned, no payment", settings={"rounding": "free", "aligned": True}),
-    Case("Themis, aligned, neither", settings={"rounding": "free", "aligned": True, "leftovers": "worst"}),
+    lottery("Themis, aligned, no payment", payment="none", aligned=True),
+    lottery("Themis, aligned, neither", payment="none", aligned=True, leftovers="worst"),
 )
 
 
@@ -156,24 +157,6 @@ def swept(key: str, cases: Sequence[Case], seeds: range) -> Table:
     """Every measure of every case."""
     rows: list[list[Cell]] = [[case.label, *means(case.over(seeds), *ALL)] for case in cases]
     return table(key, columns("policy", *ALL), rows)
-
-
-def lies(seeds: range) -> Table:
-    """What one app in ten gains by claiming three times its rho: below 1 the lie pays."""
-    rows: list[list[Cell]] = []
-    knobs = [lottery(f"Themis, f = {f:g}, lottery", fairness=f) for f in (0.8, 0.4, 0.0)]
-    for case in (Case("strawman", "themis_strawman"), *knobs):
-        told = []
-        for claims in (1.0, 3.0):
-            setting = replace(case.setting, claims=claims)
-            told.append([completion_h(case.run(problem(case.table(), setting, s), s)) for s in seeds])
-        rows.append([case.label])
-        for who in (0, 1):
-            honest, lying = ([took[who] for took in each] for each in told)
-            rows[-1] += [interval(honest), interval(lying), paired_ratio(lying, honest)]
-    gained = "{}, h|.2f; {}, h|.2f; ratio|.2f"
-    names = [gained.format("liars honest", "lying"), gained.format("the others before", "after")]
-    return table("lies", "; ".join(["", *names]), rows)
 
 
 def errors(seeds: range) -> Table:
@@ -222,7 +205,6 @@ def measure(options: Options) -> Iterator[Table]:
     for key in options.chosen(SWEEPS):
         yield swept(key, SWEEPS[key][: 3 if options.quick else None], seeds)
     rest = {
-        "lies": lambda: lies(seeds),
         "errors": lambda: errors(seeds),
         "single": lambda: strawman("single", HIGH, None, seeds),
         "searches": lambda: strawman("searches", replace(SEARCHES, load=1.2), 0.4, seeds),

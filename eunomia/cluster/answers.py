@@ -42,7 +42,9 @@ def check(
     if kind == "shares":
         _check_shares(policy, view, answer, scale, name_of)
     else:
-        _check_devices(policy, view, answer, scale, name_of, mixed)
+        _check_gangs(policy, view, answer, scale, name_of, mixed)
+        if not needs.overcommits:
+            _check_capacity(policy, view, answer)
 
 
 def _check_shares(policy, view, answer, scale, name_of) -> None:  # type: ignore[no-untyped-def]
@@ -67,7 +69,7 @@ def _check_shares(policy, view, answer, scale, name_of) -> None:  # type: ignore
         )
 
 
-def _check_devices(policy, view, answer, scale, name_of, mixed) -> None:  # type: ignore[no-untyped-def]
+def _check_gangs(policy, view, answer, scale, name_of, mixed) -> None:  # type: ignore[no-untyped-def]
     held = answer.devices
     total = held.sum(axis=1)
     rows = np.flatnonzero(total)
@@ -88,7 +90,11 @@ def _check_devices(policy, view, answer, scale, name_of, mixed) -> None:  # type
         raise PolicyError(
             f"policy '{policy}' put job '{name_of(m)}' on '{view.cluster.names[j]}', where its throughput is 0"
         )
-    used = held.sum(axis=0)
+
+
+def _check_capacity(policy: str, view: ClusterView, answer: Allocation) -> None:
+    assert answer.devices is not None
+    used = answer.devices.sum(axis=0)
     if answer.pairs is not None and len(answer.pairs.first):
         used = used + answer.pairs.shares.sum(axis=0)
     over = used > view.capacity

@@ -64,6 +64,11 @@ class Engine:
                 f"{missing} of {entries} throughputs of gangs were not measured with the workers spread over servers; "
                 "being spread costs those jobs nothing"
             )
+        if self.needs.overcommits and options.mode != "gavel":
+            raise PolicyError(
+                f"policy '{name}' hands out more devices than there are, as Gavel's code does; "
+                f"it runs with simulation.mode = 'gavel' only, not '{options.mode}'"
+            )
         allocator.reset(options.seed)
         wide = np.flatnonzero(problem.scale > 1)
         if self.needs.one_device and len(wide):

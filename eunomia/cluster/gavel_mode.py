@@ -82,6 +82,30 @@ class GavelMode:
         if not len(self.running) or units is None:
             return
         order = np.lexsort((units.first[self.running], -self.finish_s))
+        ended = self._one_by_one(order, units) if engine.options.drop_rule else self._at_once(order, units)
+        if ended:
+            keys = np.array(sorted(ended), np.int64)
+            g.close_isolated(keys)
+            engine.dismiss(keys)
+            self.queue.leave(keys)
+            self.changed = True
+
+    def _at_once(self, order: Ints, units: Units) -> list[int]:
+        """Book micro-tasks none of which can fail; keys of jobs that ended."""
+        g, unit = self.engine.ledger, self.running[order]
+        finish_s, members = self.finish_s[order], np.stack([units.first[unit], units.second[unit]], axis=1)
+        kind = self.engine.floor.kind[unit]
+        self.queue.receive(members[:, 0], members[:, 1], kind, finish_s - self.started_s)
+        there = members >= 0
+        keys = members[there]
+        g.steps_left[keys] -= self.steps[order][there]
+        done = g.steps_left[keys] <= 0
+        g.finish_s[keys[done]] = np.stack([finish_s, finish_s], axis=1)[there][done]
+        return [int(key) for key in keys[done]]
+
+    def _one_by_one(self, order: Ints, units: Units) -> list[int]:
+        """The same where some may fail."""
+        engine, g = self.engine, self.engine.ledger
         ended: list[int] = []
         for i in order.tolist():
             unit = self.running[i]
@@ -102,12 +126,7 @@ class GavelMode:
                 if g.steps_left[m] <= 0:
                     g.finish_s[m] = self.finish_s[i]
                     ended.append(int(m))
-        if ended:
-            keys = np.array(sorted(ended), np.int64)
-            g.close_isolated(keys)
-            engine.dismiss(keys)
-            self.queue.leave(keys)
-            self.changed = True
+        return ended
 
     def _fails(self, members: list[int], steps: Floats) -> bool:
         """Gavel's trap: a worker that would get no step makes the micro-task fail."""
@@ -158,7 +177,7 @@ class GavelMode:
         if engine.needs.agnostic:
             self.shuffler.shuffle(types)
         unit, kind = queue_order(units, types, one_queue=engine.options.queue == "global")
-        if engine.needs.answer == "devices":  # first come, first served: without a place there is no turn
+        if engine.needs.answer == "devices" and not engine.needs.fills:  # without a place there is no turn
             wanted = units.priority[unit, kind] > 0.0
             unit, kind = unit[wanted], kind[wanted]
         taken = np.zeros(len(engine.problem), np.bool_)

@@ -51,7 +51,9 @@ class Leases:
             free = engine.up.copy()
             gangs = np.flatnonzero(kind == MIXED)
             stay = standing_gangs(gangs, before, devices, free, engine.servers.type)
-            held = engine.servers.place(np.maximum(kind, -1), size, before, free, engine.options.placement)
+            held = engine.servers.place(
+                np.maximum(kind, -1), size, before, free, engine.options.placement, engine.needs.sticky
+            )
             if len(gangs):
                 assert devices is not None
                 new = np.setdiff1d(gangs, stay)

@@ -62,13 +62,17 @@ class Servers:
             [self.size[a:b].max() for a, b in zip(self.start, self.end, strict=True)], np.int64
         )
 
-    def place(self, kind: Ints, scale: Ints, before: Held, free: Ints, style: str) -> Held:
+    def place(
+        self, kind: Ints, scale: Ints, before: Held, free: Ints, style: str, standing_first: bool = False
+    ) -> Held:
         """Servers for units of one type each (``kind`` -1 = waits); ``free`` (S,) is changed.
 
-        Larger units choose first; a unit stays where it was when those devices are free.
+        Larger units choose first; a unit stays where it was when those devices are free. ``standing_first``: newcomers
+        never take the devices of a unit that stands, as under a scheduler that moves nobody.
         """
         wanting = np.flatnonzero(kind >= 0)
-        order = wanting[np.argsort(-scale[wanting], kind="stable")]
+        comes = np.diff(before.pointer)[wanting] == 0 if standing_first else np.zeros(len(wanting), np.bool_)
+        order = wanting[np.lexsort((-scale[wanting], comes))]
         out = np.empty((int(scale[wanting].sum()), 3), np.int64)
         rows = place(
             order,

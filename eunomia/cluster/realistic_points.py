@@ -64,7 +64,7 @@ class Points(Leases):
         shown = Units(
             first, second, np.concatenate([devices, zero[len(devices) :]]).astype(float), zero, zero
         )
-        engine.recorder.choice(now_s, shown, kind, kind != -1, devices)
+        engine.recorder.choice(now_s, shown, kind, kind != -1, devices, answer.reasons)
         self._stand(now_s, first, second, kind, scale, held, devices)
 
     def _new_scales(self, answer: Allocation) -> Ints:

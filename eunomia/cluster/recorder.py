@@ -49,6 +49,9 @@ class Recorder:
     asked: list[Asked] = field(default_factory=list)
     leases: list[tuple[Ints, Ints, Ints, Ints, Floats, Floats]] = field(default_factory=list)
     choices: list[tuple[float, Ints, Ints, np.ndarray, Floats, Floats, Floats]] = field(default_factory=list)
+    reasons: dict[int, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # by point: of the jobs in its first rows
     downtime: list[tuple[int, float, float]] = field(default_factory=list)  # server, from, until
     notes: dict[str, int] = field(default_factory=dict)  # text -> how often
     _rows: int = 0
@@ -78,11 +81,18 @@ class Recorder:
             self.leases.append((key, kind, server, count, start_s, end_s))
 
     def choice(
-        self, now_s: float, units: Units, chosen: Ints, ran: np.ndarray, gangs: Ints | None = None
+        self,
+        now_s: float,
+        units: Units,
+        chosen: Ints,
+        ran: np.ndarray,
+        gangs: Ints | None = None,
+        reasons: tuple[str, ...] = (),
     ) -> None:
         """The queue of one round: priorities, deficits and shares of every unit on every type, and who ran where.
 
-        ``gangs``: devices (M, J) of jobs in the first rows that run on several types, 0 for the others.
+        ``gangs``: devices (M, J) of jobs in the first rows that run on several types, 0 for the others. ``reasons``:
+        why jobs in the first rows got nothing, see Allocation.
         """
         if self.keep != "all" or self._rows > MAX_CHOICES:
             return
@@ -96,6 +106,8 @@ class Recorder:
         on = ran[:, None] & (chosen[:, None] == np.arange(types))
         if gangs is not None:
             on[: len(gangs)] |= gangs > 0
+        if any(reasons):
+            self.reasons[len(self.choices)] = reasons
         self.choices.append(
             (
                 now_s,

@@ -205,8 +205,19 @@ def _choices(run: ClusterRun) -> pa.Table:
             "priority": np.where(np.isfinite(priority), priority, np.nan),
             "scale_factor": run.problem.scale[first],
             "ran": ran,
+            "reason": _reasons(run, units, types),
         }
     )
+
+
+def _reasons(run: ClusterRun, units: Ints, types: int) -> pa.Array:
+    """The reason of each unit at each point, repeated for each type."""
+    code = np.full(int(units.sum()), -1, np.int64)
+    start, known = np.concatenate([[0], np.cumsum(units)]), {"": -1}
+    for point, texts in run.recorder.reasons.items():
+        here = [known.setdefault(text, len(known) - 1) for text in texts]
+        code[start[point] : start[point] + len(here)] = here
+    return _named(np.repeat(code, types), tuple(known)[1:])
 
 
 def _joined(parts: list[Floats]) -> Floats:

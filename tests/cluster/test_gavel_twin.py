@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eunomia.cluster.options import SimulationOptions
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.problem import ClusterProblem, build_problem
+from eunomia.cluster.simulate import simulate_cluster
 from eunomia.cluster.throughput import ThroughputTable
 from eunomia.cluster.traces import read_jobs
 from eunomia.cluster.traces.generate import generate
@@ -22,7 +24,6 @@ from tests.shared_data import shared
 
 pytest.importorskip("ecos", reason="ecos is not installed")
 twin = pytest.importorskip("tests.cluster.gavel_rules", reason="cvxpy is not installed")
-parity = pytest.importorskip("benchmarks.cluster.parity", reason="cvxpy is not installed")
 GAVEL = {"solver": "as_gavel"}
 
 
@@ -40,6 +41,25 @@ def stream(table: ThroughputTable) -> ClusterProblem:
     )
 
 
+def _both(
+    problem: ClusterProblem, name: str, make: Callable[[], Any], settings: dict[str, Any], **twins: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Completion times, ours and by the rules; nan = dropped by Gavel's rule, which both follow."""
+    names = problem.cluster.names
+    jobs = []
+    for m, speed in enumerate(problem.speed.tolist()):
+        facts = int(problem.scale[m]), float(problem.weight[m]), int(problem.total_steps[m])
+        jobs.append(twin.Job(m, dict(zip(names, speed, strict=True)), *facts, float(problem.arrival_s[m])))
+    counts = dict(zip(names, problem.cluster.counts.tolist(), strict=True))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = twin.simulate(jobs, counts, make(), **twins)
+    options = SimulationOptions.gavel(drop_rule=True, record="jobs")
+    run = simulate_cluster(problem, allocator(name, **settings), options, name)
+    ours = run.ledger.finish_s - problem.arrival_s
+    return ours, np.array([np.nan if jct is None else jct for jct in expected])
+
+
 @pytest.mark.parametrize(
     ("name", "make", "settings", "only_shares"),
     [
@@ -53,7 +73,7 @@ def stream(table: ThroughputTable) -> ClusterProblem:
 def test_policies_that_know_throughputs_give_the_twins_times(
     stream: ClusterProblem, name: str, make: Callable[[], Any], settings: dict[str, Any], only_shares: bool
 ) -> None:
-    ours, expected = parity.both(stream, parity.Case(name, make, settings, only_shares=only_shares))
+    ours, expected = _both(stream, name, make, settings, only_shares=only_shares)
     assert np.array_equal(np.isnan(ours), np.isnan(expected))
     known = ~np.isnan(ours)
     error = np.abs(ours[known] / expected[known] - 1.0)
@@ -66,7 +86,7 @@ def test_policies_that_know_throughputs_give_the_twins_times(
 
 
 def test_isolated_shares_meet_the_types_in_gavels_random_order(stream: ClusterProblem) -> None:
-    ours, expected = parity.both(stream, parity.Case("isolated", lambda: twin.isolated, {}, agnostic=True))
+    ours, expected = _both(stream, "isolated", lambda: twin.isolated, {}, agnostic=True)
     assert ours == pytest.approx(expected, rel=1e-9, nan_ok=True)
 
 
@@ -95,6 +115,6 @@ def test_the_twin_gives_gavels_stored_times_on_trace_a(table: ThroughputTable) -
         ("max_min_fairness_perf", lambda: twin.max_min, False),
         ("max_min_fairness", lambda: twin.blind_max_min, True),
     ):
-        _, found = parity.both(problem, parity.Case(name, make, GAVEL, agnostic=agnostic))
+        _, found = _both(problem, name, make, GAVEL, agnostic=agnostic)
         expected = np.array([stored[name]["per_job_jct_s"][str(n)] for n in range(60)])
         assert found == pytest.approx(expected, abs=2e-3)

@@ -426,3 +426,10 @@ def test_no_jobs_and_weights_of_nobody_are_refused() -> None:
         problem()
     with pytest.raises(ConfigError, match="weight is given for tenant 'z'"):
         build_problem([job("x", 1.0)], Cluster.of({"fast": 1, "slow": 1}), table(), {"z": 1.0})
+
+
+def test_a_newcomer_never_takes_the_devices_of_a_job_that_is_not_moved() -> None:
+    """x stands alone on the first server. Before, a gang of two took it and x moved, though drf moves nobody."""
+    p = problem(job("x", 1000.0), job("gang", 100.0, scale=2, at=10.0), fast=4, slow=1)
+    ledger = simulate_cluster(p, allocator("drf"), SimulationOptions(restart=Restart(5.0, 6.0, 7.0))).ledger
+    assert ledger.moves.tolist() == [0, 0] and ledger.starts.tolist() == [1, 1]

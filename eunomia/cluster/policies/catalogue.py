@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from eunomia.contract.allocation import Allocator
+from eunomia.contract.allocation import Allocator, Needs
 from eunomia.core.errors import ConfigError
 from eunomia.core.registry import Registry, made
 
@@ -55,10 +55,14 @@ ALLOCATORS = Registry(
         "srsf": "eunomia.cluster.policies.shortest:srsf",
         "balancing": "eunomia.cluster.policies.balancing:Balancing",
         "backfill": "eunomia.cluster.policies.backfill:Backfill",
+        "slurm": "eunomia.cluster.operators.policies:slurm",
+        "kueue": "eunomia.cluster.operators.policies:kueue",
         "elastic": "eunomia.cluster.policies.elastic:Elastic",
+        "sia": "eunomia.cluster.policies.elastic:Elastic",
+        "shockwave": "eunomia.cluster.policies.shockwave:Shockwave",
         "pollux": "eunomia.cluster.policies.pollux:Pollux",
         "horus": "eunomia.cluster.policies.interference:horus",
-        "learned": "eunomia.cluster.policies.learned:Learned",
+        "predicted": "eunomia.cluster.policies.predicted:Predicted",
         "coscheml": "eunomia.cluster.policies.interference:coscheml",
     },
 )
@@ -86,4 +90,6 @@ def as_allocator(found: object, settings: Mapping[str, object], what: str) -> Al
         raise ConfigError(f"{what} is set up already; it takes no settings")
     if not isinstance(policy, Allocator):
         raise ConfigError(f"{what} is {policy!r}; an allocator has needs, reset(seed) and allocate(view)")
+    if not isinstance(policy.needs, Needs):
+        raise ConfigError(f"{what}: needs is {policy.needs!r}; it is the policy's own, leave it out")
     return policy

@@ -1,4 +1,4 @@
-"""Elastic jobs in the manner of Sia (SOSP 2023): the scheduler chooses type and number of workers by a programme."""
+"""Sia (SOSP 2023): the scheduler chooses type and number of workers of elastic jobs by an integer programme."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ class Elastic:
     most one choice per job, devices per type; ``lam`` is what it costs to leave a job without devices. Exact
     by HiGHS within ``gap``; a failed solve is noted and falls back to greedy choice by G per device.
 
-    Sia's shipped settings differ from its paper (p = -0.5 against 0.5); ours is the paper's. Does badly where
-    estimates at other scales are poor, and for rigid jobs, where only the type is left to choose.
+    ``power`` below 0 minimises sum G^p A + lam * (1 - sum A) instead, r within the power: what Sia ships (p = -0.5)
+    cares more for the worst-off job than its paper's 0.5, the default here. Does badly where estimates at other scales
+    are poor, and for rigid jobs, where only the type is left to choose.
     """
 
     power: float = 0.5
@@ -36,8 +37,8 @@ class Elastic:
     _restarts: Restarts = field(default_factory=Restarts, repr=False)
 
     def __post_init__(self) -> None:
-        if not (0.0 < self.power < np.inf):
-            raise ConfigError(f"elastic: power is {self.power}; it must be positive")
+        if self.power == 0.0 or not np.isfinite(self.power):
+            raise ConfigError(f"elastic: power is {self.power}; it must be finite and not 0")
 
     def reset(self, seed: int) -> None:
         """Forget restarts."""
@@ -57,13 +58,13 @@ class Elastic:
         return Allocation(devices=devices, scale=None if view.elastic is None else scale, notes=notes)
 
     def worth(self, view: ClusterView, scales: Ints, speed: Floats) -> Floats:
-        """(M, K, J) G of each configuration, > 0 where it may be chosen."""
+        """(M, K, J) G^p of each configuration, > 0 where it may be chosen; a cost where ``power`` is below 0."""
         good = goodput(view, scales, speed)
         least: Floats = np.where(good > 0.0, good, np.inf).min(axis=(1, 2))
         least = np.where(np.isfinite(least), least, 1.0)  # a job that can run nowhere now
         with np.errstate(divide="ignore"):
             worth = np.where(good > 0.0, (good / least[:, None, None]) ** self.power, 0.0)
-        return self._restarts.discounted(view, scales, worth, self.restart_s)
+        return self._restarts.discounted(view, scales, worth, self.restart_s, min(self.power, 0.0) or 1.0)
 
     def _solve(
         self, view: ClusterView, scales: Ints, worth: Floats
@@ -72,7 +73,7 @@ class Elastic:
         m, k, j = np.nonzero((worth > 0.0) & (scales[:, :, None] <= view.capacity[None, None, :]))
         if not len(m):
             return [], ()
-        gain = worth[m, k, j] + self.lam
+        gain = self.lam + np.sign(self.power) * worth[m, k, j]
         entries = [
             (np.array([a, jobs + b]), np.array([1.0, float(size)]))
             for a, b, size in zip(m.tolist(), j.tolist(), scales[m, k].tolist(), strict=True)

@@ -29,8 +29,8 @@ class FinishTimeFairness(ProgrammePolicy):
     X) >= r_m / (rho D_m - t_m) for all m, D_m the denominator. The exact optimum is found by linear
     programmes alone: each gives shares (an upper bound on rho) and multipliers, whose weighted sum of those
     rows must hold at every feasible rho (a lower bound); the next programme is built at the lower bound. Both
-    meet within 1e-7, mostly in 3 to 6 rounds. A job that is hopelessly late sets rho for all, and the others
-    then get no more than that rho needs.
+    meet within 1e-7, mostly in 3 to 6 rounds. A job that is hopelessly late sets rho for all; what the others
+    do not need for that rho goes to those that finish soonest.
     """
 
     solver: str = "interior_point"  # the bounds on rho need its digits
@@ -75,6 +75,8 @@ class FinishTimeFairness(ProgrammePolicy):
             rho = low if low > least * (1.0 + 1e-12) else 0.5 * (low + high)
         if best is None or not np.isfinite(high):
             raise SolverError(f"finish-time fairness: no finite rho among {len(view)} jobs")
+        kept = replace(base, rise=late.need(high)), replace(best, level=1.0)
+        best = self.sooner(*kept, view.steps_left / speed.max(axis=1))
         notes: tuple[Note, ...] = (Note("info", f"rho within [{low:.9g}, {high:.9g}]"),)
         if high - low > 1e-5 * high and self.split == 1:
             notes += (Note("fallback", f"rho is proven only within [{low:.6g}, {high:.6g}]"),)

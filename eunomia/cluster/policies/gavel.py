@@ -9,6 +9,7 @@ from functools import partial
 
 from eunomia.cluster.policies.fifo import Fifo
 from eunomia.cluster.policies.finish_time import FinishTimeFairness
+from eunomia.cluster.policies.gavel_fifo import StaleFifo
 from eunomia.cluster.policies.makespan import MinTotalDuration
 from eunomia.cluster.policies.max_min import MaxMinFairness
 from eunomia.cluster.policies.rank_programmes import RankedThroughput
@@ -36,7 +37,13 @@ per_cost_perf_slos = partial(MaxSumThroughput, per_cost=True, slos=True)
 per_cost_packed_slos = partial(MaxSumThroughput, per_cost=True, slos=True, packed=True)
 cost_ratio = partial(MaxSumThroughput, ratio=True)
 cost_ratio_slos = partial(MaxSumThroughput, ratio=True, slos=True)
-fifo = partial(Fifo, form="random")
+
+
+def fifo(as_gavel: bool = False) -> Fifo | StaleFifo:
+    """A random type among those with room; ``as_gavel``: with the fault of Gavel's code, in Gavel's mode."""
+    return StaleFifo() if as_gavel else Fifo(form="random")
+
+
 fifo_perf = partial(Fifo, form="best")
 fifo_packed = partial(Fifo, form="packed")
 fifo_programme = partial(RankedThroughput, order="arrival")

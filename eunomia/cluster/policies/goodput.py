@@ -39,12 +39,14 @@ class Restarts:
         number = np.array([self._number.get(key, 0) for key in view.key.tolist()])
         return np.asarray(np.clip((age - number * restart_s) / (age + restart_s), 0.05, 1.0))
 
-    def discounted(self, view: ClusterView, scales: Ints, worth: Floats, restart_s: float) -> Floats:
-        """(M, K, J) ``worth`` with every configuration but the present one of running jobs multiplied by r."""
+    def discounted(
+        self, view: ClusterView, scales: Ints, worth: Floats, restart_s: float, power: float = 1.0
+    ) -> Floats:
+        """(M, K, J) ``worth`` with all configurations but the present one of running jobs times r^``power``."""
         same: Mask = np.equal(scales, view.held.max(axis=1)[:, None])
         here = (view.held > 0)[:, None, :] & same[:, :, None]
         runs: Mask = np.any(view.held > 0, axis=1)
-        factor = self.factor(view, restart_s)
+        factor = self.factor(view, restart_s) ** power
         return np.asarray(np.where(runs[:, None, None] & ~here, worth * factor[:, None, None], worth))
 
     def remember(self, view: ClusterView, devices: Ints) -> None:

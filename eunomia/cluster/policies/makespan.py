@@ -22,7 +22,8 @@ class MinTotalDuration(ProgrammePolicy):
 
     One linear programme, exact. ``solver="as_gavel"`` bisects the makespan as Gavel does (from [100, 1e6] s down to
     5 %) and returns the last feasible shares. Agnostic: every type runs a job at its speed on ``reference_type`` (None:
-    the mean over the types where it runs). Short jobs wait for nothing but get little: bad for completion times.
+    the mean over the types where it runs). What the longest jobs leave goes to those that finish soonest; where they
+    leave nothing, short jobs wait as long as all others.
     """
 
     reference_type: str | None = None
@@ -44,7 +45,9 @@ class MinTotalDuration(ProgrammePolicy):
             note = Note("info", f"bisection stopped at {makespan_s:.6g} s, at most 5 % above the optimum")
             return as_allocation(view, solved, makespan_s, (note,))
         solved = self.solve(problem)
-        return as_allocation(view, solved, 1.0 / solved.level)
+        makespan_s = 1.0 / solved.level
+        solved = self.sooner(problem, solved, view.steps_left / speed.max(axis=1))
+        return as_allocation(view, solved, makespan_s)
 
     def _bisected(self, problem: ShareProgramme) -> tuple[float, ShareSolution]:
         """Which makespans are feasible is known from the exact optimum; the embedding then gives the shares."""

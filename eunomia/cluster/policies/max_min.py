@@ -15,22 +15,24 @@ class MaxMinFairness(ProgrammePolicy):
 
     Xprop gives every job x_j = N_j / sum(N). Agnostic: the same with all throughputs 1. Gavel, OSDI 2020, section 4.1.
     The optimum is not unique while devices are plenty: what nobody at the minimum needs goes where the solver leaves it
-    (water filling divides that, too). A job with a bad normaliser can hold everybody down.
+    (water filling divides that, too); with pairs, to where it does most work. A job with a bad normaliser can hold
+    everybody down.
     """
 
     def decide(self, view: ClusterView) -> Allocation:
         """One linear programme."""
         speed = self.speeds(view)
-        solved = self.solve(
-            programme(
-                speed,
-                view.scale,
-                view.capacity,
-                norm=fair_norm(view, speed),
-                rise=1.0,
-                reward=1.0,
-                kind=view.row,
-                beside=view.beside if self.packed else None,
-            )
+        problem = programme(
+            speed,
+            view.scale,
+            view.capacity,
+            norm=fair_norm(view, speed),
+            rise=1.0,
+            reward=1.0,
+            kind=view.row,
+            beside=view.beside if self.packed else None,
         )
+        solved = self.solve(problem)
+        if self.packed:
+            solved = self.sooner(problem, solved)
         return as_allocation(view, solved)

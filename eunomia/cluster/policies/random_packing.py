@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 
 from eunomia.cluster.shares import isolated_shares
@@ -21,7 +23,7 @@ class RandomPacking:
     until then. Pairs and single jobs get equal time: x_j = N_j / (units s), rows cut to sum 1. Where all jobs
     fit, nobody shares. Rule: Gavel's public code, where it is called ``gandiva``; the policy of the Gandiva
     paper is :class:`~eunomia.cluster.policies.gandiva.Gandiva`. Pairs that can share no type are never made
-    (deviation CP32).
+    (deviation CP32); ``as_gavel`` makes them, as its code does, so that its draws are met.
 
     Does badly: a sum over types passes pairs that lose on each of them (0.5 on each of three types is 1.5).
     Good pairs are found by luck alone.
@@ -29,12 +31,13 @@ class RandomPacking:
 
     needs = Needs(pairs=True)
 
-    def __init__(self) -> None:
+    def __init__(self, as_gavel: bool = False) -> None:
+        self.as_gavel = as_gavel
         self.reset(0)
 
     def reset(self, seed: int) -> None:
         """Forget all pairs; draw from this seed."""
-        self._rng = np.random.default_rng(seed)
+        self._rng = random.Random(seed)
         self._pairs: list[tuple[int, int]] = []  # job numbers
 
     def allocate(self, view: ClusterView) -> Allocation:
@@ -56,8 +59,8 @@ class RandomPacking:
         for _ in range(len(free)):
             if len(free) < 2:
                 break
-            a, b = sorted(self._rng.choice(free, 2, replace=False).tolist())
-            if _speed(view, a, b).any():
+            a, b = sorted(self._rng.sample(free, 2))
+            if view.scale[a] == view.scale[b] and (self.as_gavel or _speed(view, a, b).any()):
                 drawn.append((a, b))
                 free = [m for m in free if m not in (a, b)]
         return drawn

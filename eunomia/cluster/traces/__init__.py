@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from eunomia.cluster.traces.job_trace import JobTrace, JobTraceFormat
-from eunomia.core.errors import TraceError
+from eunomia.core.errors import ConfigError, TraceError
 from eunomia.core.registry import Registry
 from eunomia.workload.traces.format import Formats
 
@@ -20,6 +21,10 @@ JOB_TRACES = Registry(
         "philly": "eunomia.cluster.traces.philly:FORMAT",
         "helios": "eunomia.cluster.traces.helios:FORMAT",
         "alibaba-pai": "eunomia.cluster.traces.alibaba_pai:FORMAT",
+        "sacct": "eunomia.cluster.traces.sacct:FORMAT",
+        "kueue": "eunomia.cluster.traces.kueue:FORMAT",
+        "openb": "eunomia.cluster.traces.openb:FORMAT",
+        "columns": "eunomia.cluster.traces.columns:FORMAT",
         "swf": "eunomia.cluster.traces.swf:FORMAT",
     },
 )
@@ -27,9 +32,23 @@ JOB_TRACES = Registry(
 FORMATS = Formats(JOB_TRACES, JobTraceFormat)
 
 
-def read_jobs(path: str | Path, format: str = "auto", max_rows: int = 20_000_000) -> JobTrace:
-    """Read a trace; ``format``: a registered name, ``FILE.py:NAME`` or ``auto``. Raises ConfigError, TraceError."""
+def read_jobs(
+    path: str | Path,
+    format: str = "auto",
+    max_rows: int = 20_000_000,
+    columns: Mapping[str, str] | None = None,
+) -> JobTrace:
+    """Read a trace; ``format``: a registered name, ``FILE.py:NAME`` or ``auto``. Raises ConfigError, TraceError.
+
+    ``columns``: what is wanted (:mod:`~eunomia.cluster.traces.columns`) -> the name of the file's column.
+    """
     path = Path(path)
+    if columns:
+        from eunomia.cluster.traces.columns import read
+
+        if format not in ("auto", "columns"):
+            raise ConfigError(f"columns are mapped for format 'columns' only, not for '{format}'")
+        return read(path, max_rows=max_rows, mapping=columns)
     return FORMATS.find(detect(path) if format == "auto" else format).read(path, max_rows=max_rows)
 
 

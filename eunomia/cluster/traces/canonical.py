@@ -12,6 +12,12 @@ steps          float   whole number of at least 1; empty = follows from duration
 duration_s     float   run time alone on the reference type; empty = follows from steps
 weight         float   above 0; absent = 1
 slo            float   allowed completion time over time alone; empty = none
+wait_s         float   how long it waited under the scheduler of the log; empty = not known
+time_limit_s   float   the user's limit of its run time; empty = none
+priority       float   of its class; empty = none
+device, ran_on text    types that it may run on (separated by commas), type of its run time; empty = any
+partition_factor, qos_factor   float   Slurm's factors, from 0 to 1; empty = 0
+partition, qos text    queue and quality of service of a batch system
 =============  ======  ====================================================================
 """
 
@@ -22,7 +28,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from eunomia.cluster.traces.job_trace import JobTrace, JobTraceFormat, no_value, numbered, require_unique
+from eunomia.cluster.traces.job_trace import (
+    NUMBERS,
+    TEXTS,
+    JobTrace,
+    JobTraceFormat,
+    no_value,
+    numbered,
+    require_unique,
+)
 from eunomia.workload.traces.exact import Column
 from eunomia.workload.traces.parquet import (
     is_parquet,
@@ -44,6 +58,9 @@ COLUMNS = (
     Column("duration_s", "float", optional=True, blank=True, least=0),
     Column("weight", "float", optional=True, least=0),
     Column("slo", "float", optional=True, blank=True, least=0),
+    Column("priority", "float", optional=True, blank=True),
+    *(Column(name, "float", optional=True, blank=True, least=0) for name in NUMBERS if name != "priority"),
+    *(Column(name, "text", optional=True, blank=True) for name in TEXTS),
 )
 
 
@@ -75,6 +92,10 @@ def read(path: Path, *, max_rows: int = MAX_ROWS) -> JobTrace:
         duration_s=values.get("duration_s", no_value(count)),
         weight=values.get("weight", np.ones(count)),
         slo=values.get("slo", no_value(count)),
+        more={
+            **{name: values[name] for name in NUMBERS if name in values},
+            **{name: np.array(_texts(values[name]), object) for name in TEXTS if name in values},
+        },
     )
 
 
@@ -95,8 +116,10 @@ def write(trace: JobTrace, path: str | Path) -> Path:
                     ("steps", trace.steps),
                     ("duration_s", trace.duration_s),
                     ("slo", trace.slo),
+                    *((name, trace.more[name]) for name in NUMBERS if name in trace.more),
                 )
             },
+            **{name: pa.array(trace.more[name], pa.string()) for name in TEXTS if name in trace.more},
         }
     )
     return write_table(table, path, "a job trace")

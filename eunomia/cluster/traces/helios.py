@@ -21,11 +21,12 @@ COLUMNS = (
     Column("submit_time", "stamp"),
     Column("duration", "float", least=0),
 )
+QUEUE = Column("queue", "float", optional=True, blank=True)  # seconds that the job waited
 
 
 def read(path: Path, *, max_rows: int = MAX_ROWS) -> JobTrace:
     """One row per GPU job that ran, by submission, from time 0. Raises TraceError."""
-    values = read_columns(path, COLUMNS, max_rows)
+    values = read_columns(path, (*COLUMNS, QUEUE), max_rows)
     names = values["job_id"].names
     ids = [names[code] for code in values["job_id"].codes]
     require_unique(path, ids, lambda row: line_of(path, row))
@@ -49,6 +50,9 @@ def read(path: Path, *, max_rows: int = MAX_ROWS) -> JobTrace:
         source="S-Lab-System-Group/HeliosData (Hu et al., SC 2021)",
         licence="CC BY 4.0",
         notes=notes,
+        more={"wait_s": np.where(values["queue"] >= 0.0, values["queue"], np.nan)[kept]}
+        if "queue" in values
+        else {},
     )
 
 

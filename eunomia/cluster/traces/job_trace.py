@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -15,7 +15,22 @@ from eunomia.core.errors import TraceError
 from eunomia.workload.traces.format import Format
 
 Codes = npt.NDArray[np.int32]
+Texts = npt.NDArray[np.object_]
 
+# what else a trace may say of its jobs; nan and "" = not of this one
+NUMBERS = {
+    "wait_s": "how long it waited under the scheduler of the log",
+    "time_limit_s": "the user's limit of its run time",
+    "priority": "of its class; more goes first (Kueue)",
+    "partition_factor": "priority of its partition over the highest (Slurm)",
+    "qos_factor": "priority of its quality of service over the highest (Slurm)",
+}
+TEXTS = {
+    "device": "device types that it may run on, separated by commas; empty = any",
+    "ran_on": "the device type of its run time",
+    "partition": "queue of the batch system",
+    "qos": "quality of service of the batch system",
+}
 _ROWS = ("arrival_s", "gpus", "tenant", "job_type", "steps", "duration_s", "weight", "slo")
 
 
@@ -43,6 +58,7 @@ class JobTrace:
     source: str = ""
     licence: str = ""
     notes: tuple[str, ...] = ()  # what the reader left out or assumed
+    more: Mapping[str, Floats | Texts] = field(default_factory=dict)  # (n,) each, see NUMBERS and TEXTS
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -51,7 +67,8 @@ class JobTrace:
         """Some of the rows; times are kept."""
         numbers = np.arange(len(self))[rows]
         kept = {name: getattr(self, name)[rows] for name in _ROWS}
-        return replace(self, ids=tuple(self.ids[number] for number in numbers), **kept)
+        more = {name: values[rows] for name, values in self.more.items()}
+        return replace(self, ids=tuple(self.ids[number] for number in numbers), more=more, **kept)
 
     def with_notes(self, *notes: str) -> JobTrace:
         """The same trace with more remarks; empty ones are left out."""
@@ -99,6 +116,7 @@ class Told(TypedDict, total=False):
     source: str
     licence: str
     notes: tuple[str, ...]
+    more: Mapping[str, Floats | Texts]
 
 
 def of_durations(
@@ -131,5 +149,6 @@ def of_durations(
             told.get("source", ""),
             told.get("licence", ""),
             told.get("notes", ()),
+            told.get("more", {}),
         )
     )

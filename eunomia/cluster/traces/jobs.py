@@ -12,7 +12,7 @@ import numpy as np
 
 from eunomia.cluster.job import TrainingJob
 from eunomia.cluster.throughput import Key, ThroughputTable
-from eunomia.cluster.traces.job_trace import JobTrace
+from eunomia.cluster.traces.job_trace import NUMBERS, JobTrace
 from eunomia.core.errors import ConfigError, PlatformError, TraceError
 
 TRACE_STREAM = 1
@@ -30,6 +30,7 @@ def to_jobs(trace: JobTrace, table: ThroughputTable, reference: str, seed: int =
     column = table.types.index(reference)
     names = _names(trace, table, column, seed)
     jobs = []
+    traits = traits_of(trace)
     rows = zip(
         trace.ids,
         trace.arrival_s.tolist(),
@@ -40,11 +41,12 @@ def to_jobs(trace: JobTrace, table: ThroughputTable, reference: str, seed: int =
         trace.slo.tolist(),
         (trace.tenants[c] for c in trace.tenant.tolist()),
         names,
+        traits,
         strict=True,
     )
-    for name, arrival_s, gpus, steps, duration_s, weight, slo, tenant, job_type in rows:
+    for name, arrival_s, gpus, steps, duration_s, weight, slo, tenant, job_type, more in rows:
         if steps == steps and slo != slo:  # neither needs a throughput
-            jobs.append(TrainingJob(name, job_type, steps, gpus, arrival_s, weight, tenant))
+            jobs.append(TrainingJob(name, job_type, steps, gpus, arrival_s, weight, tenant, traits=more))
             continue
         rate = float(table.alone[table.row(job_type, gpus, name), column])
         if not rate > 0.0:
@@ -57,8 +59,19 @@ def to_jobs(trace: JobTrace, table: ThroughputTable, reference: str, seed: int =
             raise TraceError(f"job '{name}' has neither steps nor a duration", trace.path)
         total = steps if steps == steps else max(1.0, float(int(duration_s * rate)))
         deadline_s = arrival_s + slo * total / rate if slo == slo else None
-        jobs.append(TrainingJob(name, job_type, total, gpus, arrival_s, weight, tenant, deadline_s))
+        jobs.append(
+            TrainingJob(name, job_type, total, gpus, arrival_s, weight, tenant, deadline_s, traits=more)
+        )
     return jobs
+
+
+def traits_of(trace: JobTrace) -> list[dict[str, float]]:
+    """Limits and priorities of each job, as far as the trace has them; what a scheduler may know of it."""
+    columns = {name: trace.more[name] for name in NUMBERS if name in trace.more and name != "wait_s"}
+    return [
+        {name: float(values[row]) for name, values in columns.items() if values[row] == values[row]}
+        for row in range(len(trace))
+    ]
 
 
 def _names(trace: JobTrace, table: ThroughputTable, column: int, seed: int) -> list[str]:

@@ -1,7 +1,7 @@
 """Standard Workload Format of the Parallel Workloads Archive: 18 numbers per job, ``;`` starts a remark.
 
 Devices are the allocated processors (field 5), or the requested ones (field 8) where that is -1.
-Tenants are the users (field 12).
+Tenants are the users (field 12). Lines with status 2, 3 or 4 are parts of a job that another line sums up.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ def read(path: Path, *, max_rows: int = 20_000_000) -> JobTrace:
             f"the file cannot be read: {error.strerror or error}; give the path of a file", path
         ) from None
     rows: list[tuple[str, float, float, int, str]] = []
+    more: list[tuple[float, float, str, str]] = []
     numbers: list[int] = []
-    skipped = 0
+    skipped = parts = 0
     submitted = -math.inf
     for line, content in enumerate(lines, start=1):
         text = content.decode("utf-8", "replace").strip()
@@ -63,16 +64,23 @@ def read(path: Path, *, max_rows: int = 20_000_000) -> JobTrace:
                 "submit_time",
             )
         submitted = values[1]
+        if values[10] in (2, 3, 4):
+            parts += 1
+            continue
         processors = values[4] if values[4] > 0 else values[7]
         if values[3] <= 0 or processors <= 0:
             skipped += 1
             continue
         rows.append((str(int(values[0])), values[1], values[3], int(processors), str(int(values[11]))))
+        more.append((values[2], values[8], str(int(values[15])), str(int(values[14]))))
         numbers.append(line)
     if not rows:
         raise TraceError("no job of this log ran on a processor", path)
     ids, arrival_s, duration_s, processors_of, users = zip(*rows, strict=True)
     require_unique(path, ids, lambda row: numbers[row])
+    wait_s, limit_s = (
+        np.where(column >= 0.0, column, np.nan) for column in np.array([m[:2] for m in more]).T
+    )
     tenants = tuple(dict.fromkeys(users))
     place = {name: code for code, name in enumerate(tenants)}
     return of_durations(
@@ -85,7 +93,17 @@ def read(path: Path, *, max_rows: int = 20_000_000) -> JobTrace:
         np.array([place[user] for user in users], np.int32),
         ids=ids,
         source="Standard Workload Format; terms of use differ from log to log",
-        notes=("jobs name no network", *([f"{skipped} jobs that never ran left out"] if skipped else [])),
+        notes=(
+            "jobs name no network",
+            *([f"{skipped} jobs that never ran left out"] if skipped else []),
+            *([f"{parts} lines of parts of jobs (status 2, 3, 4) left out"] if parts else []),
+        ),
+        more={
+            "wait_s": wait_s,
+            "time_limit_s": np.where(limit_s > 0.0, limit_s, np.nan),
+            "partition": np.array([m[2] for m in more], object),
+            "qos": np.array([m[3] for m in more], object),
+        },
     )
 
 

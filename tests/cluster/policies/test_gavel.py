@@ -474,7 +474,7 @@ def test_bad_settings_are_one_clear_sentence(table: ThroughputTable) -> None:
     view = drawn(table, 3, 0)
     with pytest.raises(UnknownNameError, match="did you mean 'max_min_fairness'"):
         allocator("max_min_fairnes")
-    with pytest.raises(ConfigError, match="cannot be set up"):
+    with pytest.raises(UnknownNameError, match="unknown setting 'colour'"):
         allocator("max_min_fairness_perf", colour="red")
     with pytest.raises(UnknownNameError, match="solver"):
         allocator("max_min_fairness_perf", solver="glpk").allocate(view)

@@ -241,6 +241,15 @@ def test_elastic_chooses_the_best_configurations() -> None:
     assert answer.devices is not None and answer.devices.sum() == 3
 
 
+def test_sia_below_zero_lifts_the_worst_off() -> None:
+    """Speeds 1, 3, 6 and 1, 1.4, 1.5 at 1, 2, 4 workers. p = 1: 3 + 1.4 at 2 + 2 against 6 alone, which pays
+    lam = 1.1 for the other: 4.9 > 4.4 of 2 + 2. p = -1 costs 1/3 + 1/1.4 = 1.05 at 2 + 2, 1/6 + 1.1 = 1.27 alone."""
+    view = view_of(FOUR, _ones(2), [9.0, 9.0], elastic=_elastic([[1.0, 3.0, 6.0], [1.0, 1.4, 1.5]]))
+    found = {power: allocator("sia", power=power).allocate(view).devices for power in (1.0, -1.0)}
+    assert found[1.0].sum(axis=1).tolist() == [4, 0]  # type: ignore[union-attr]
+    assert found[-1.0].sum(axis=1).tolist() == [2, 2]  # type: ignore[union-attr]
+
+
 def test_elastic_dislikes_restarts() -> None:
     """A young job keeps its 2 devices though 4 are free: r = (30 - 0) / (30 + 30) = 0.5 of sqrt(4)."""
     view = view_of(
@@ -266,7 +275,7 @@ def test_allox_matching_is_optimal() -> None:
     rng = np.random.default_rng(1)
     for _ in range(5):
         time_s = rng.uniform(1.0, 10.0, (4, 2))
-        device, place = match(time_s, np.zeros(2))
+        device, place = match(time_s, rng.uniform(0.0, 9.0, 4))
         total = (time_s[np.arange(4), device] * place).sum()
         best = np.inf
         for order in itertools.permutations(range(4)):
@@ -347,7 +356,7 @@ def test_mct_equals_the_plan_of_its_rule() -> None:
 # --- all of them
 
 PREEMPTIVE = ("srtf", "srsf", "least_attained_service", "tiresias", "gittins", "optimus", "slaq", "elastic")
-OTHERS = ("themis", "themis_strawman", "drf", "gandiva")
+OTHERS = ("themis", "themis_strawman", "drf", "gandiva", "sia", "shockwave")
 
 
 @settings(max_examples=15, deadline=None)
@@ -405,7 +414,7 @@ def test_an_empty_view_gets_an_empty_answer(name: str) -> None:
         ("elastic", {"power": 0.0}, "power is 0"),
         ("gandiva", {"pack_gain": 0.5}, "pack_gain is 0.5"),
         ("gandiva", {"slice_s": 0.0}, "slice_s is 0"),
-        ("srtf", {"order": 1}, "cannot be set up"),
+        ("srtf", {"order": 1}, "unknown setting 'order'"),
     ],
 )
 def test_bad_settings(name: str, given: dict[str, object], says: str) -> None:
@@ -461,3 +470,26 @@ def test_leases_end_only_on_the_server_that_fails() -> None:
     free, before = leases.expire(view)
     assert list(leases.until_s) == [0] and free.tolist() == [1, 0]
     assert before.tolist() == [[1, 0], [0, 2]]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        (
+            "themis",
+            {"knob": ""},
+            "unknown setting 'knob' of cluster policy 'themis'; choose one of: aligned, fair",
+        ),
+        ("themis", {"fairness": ""}, "cluster policy 'themis': fairness is ''; it must be a number"),
+        ("themis", {"lease_s": True}, "lease_s is True; it must be a number"),
+        ("themis", {"aligned": "maybe"}, "aligned is 'maybe'; it must be true or false"),
+        ("themis", {"payment": "gold"}, "themis: payment is 'gold'; choose one of: lease, devices, none"),
+        ("balancing", {"rule": "jsq", "seed_": 3}, "unknown setting 'seed_'"),
+        ("isolated", {"knob": 1}, "cluster policy 'isolated' takes no settings; leave out knob=1"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence(name: str, settings: dict[str, object], message: str) -> None:
+    """Before, the words of Python's TypeError came through."""
+    with pytest.raises(ConfigError) as no:
+        allocator(name, **settings)
+    assert message in str(no.value) and "__init__" not in str(no.value) and "\n" not in str(no.value)

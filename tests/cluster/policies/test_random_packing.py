@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -45,6 +46,19 @@ def test_equal_time_by_hand() -> None:
     fits = allocator("gandiva_packed").allocate(crowd(0.8, types=4))
     assert fits.pairs is None
     assert fits.shares.tolist() == [[0.25] * 4] * 4
+
+
+def test_as_gavel_makes_the_pairs_that_its_generator_draws() -> None:
+    """6 jobs, 1 device, nobody can share: Gavel's code draws its pairs all the same, by Python's generator."""
+    rng, left, expected = random.Random(3), list(range(6)), set()
+    while left:
+        pair = sorted(rng.sample(left, 2))
+        expected.add(tuple(pair))
+        left = [m for m in left if m not in pair]
+    for as_gavel, pairs in ((True, expected), (False, set())):
+        policy = allocator("gandiva_packed", as_gavel=as_gavel)
+        policy.reset(3)
+        assert pairs_of(policy, crowd(0.0, jobs=6)) == pairs
 
 
 def test_good_pairs_stay_and_bad_ones_are_drawn_anew() -> None:

@@ -97,12 +97,12 @@ def test_an_app_that_holds_devices_is_not_taken_for_one_without(mechanism: str) 
     rho is (600 + 4800 / 2) / T_id, app 2 has nothing, so app 2 gets them, though it would be better off than app 0
     if both were served (it says half of its true rho)."""
     cluster = Cluster.of({"gpu": 4})
-    policy = Themis(lease_s=5000.0, mechanism=mechanism)  # type: ignore[arg-type]
+    policy = Themis(lease_s=5000.0, mechanism=mechanism, aligned=False)  # type: ignore[arg-type]
     policy.reset(0)
     start = view_of(
         cluster, [[1.0]] * 4, [1000.0] * 3 + [600.0], scale=[2] * 4, app=[0, 0, 0, 1], key=[0, 1, 2, 3]
     )
-    policy.leases.add(start, np.array([[2], [0], [0], [2]]), 5000.0)
+    policy.leases.add(start, np.array([[2], [0], [0], [2]]), np.full(4, 5000.0))
     policy.book.see(start)
     later = view_of(
         cluster, [[1.0]] * 4, [400.0, 1000.0, 1000.0, 100.0], scale=[2] * 4, app=[0, 0, 0, 2], key=[0, 1, 2, 4],
@@ -206,9 +206,10 @@ def test_a_broken_server_ends_the_lease() -> None:
 @given(
     seed=st.integers(0, 10_000),
     mechanism=st.sampled_from(["auction", "strawman"]),
-    rounding=st.sampled_from(["floor", "lottery", "free"]),
+    paid=st.sampled_from(["lease", "none", "devices floor", "devices lottery"]),
+    unserved=st.sampled_from(["wait", "floor"]),
 )
-def test_no_idle_gpu_that_an_app_could_use(seed: int, mechanism: str, rounding: str) -> None:
+def test_no_idle_gpu_that_an_app_could_use(seed: int, mechanism: str, paid: str, unserved: str) -> None:
     """Two types, random gangs and apps: legal, and no waiting job fits into what is free on a type it can use."""
     rng = np.random.default_rng(seed)
     kinds = (DeviceType("a", 6, 2, servers_per_rack=2), DeviceType("b", 4, 4))
@@ -223,7 +224,15 @@ def test_no_idle_gpu_that_an_app_could_use(seed: int, mechanism: str, rounding: 
         app=np.sort(rng.integers(0, jobs, jobs)).tolist(),
         traits={"slowdown_rack": rng.uniform(1.0, 2.0, jobs).tolist()},
     )
-    policy = Themis(mechanism=mechanism, rounding=rounding, fairness=float(rng.choice([0.0, 0.5, 0.8])))  # type: ignore[arg-type]
+    payment, _, rounding = paid.partition(" ")
+    fairness = float(rng.choice([0.0, 0.5, 0.8]))
+    given = {
+        "mechanism": mechanism,
+        "payment": payment,
+        "rounding": rounding or "floor",
+        "unserved": unserved,
+    }
+    policy = Themis(fairness=fairness, **given)  # type: ignore[arg-type]
     answer = policy.allocate(view)
     check_legal(view, answer)
     assert answer.devices is not None

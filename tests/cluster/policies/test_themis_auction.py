@@ -69,7 +69,7 @@ def test_one_bidder_keeps_all() -> None:
 @pytest.mark.parametrize(("bidders", "gpus", "granted"), [(2, 16, 4), (3, 18, 2), (4, 12, 1), (5, 60, 4)])
 def test_identical_linear_bidders(bidders: int, gpus: int, granted: int) -> None:
     """C/k each, c = ((k-1)/k)^(k-1); granted = floor(c C/k)."""
-    outcome = auction(_linear(bidders, gpus), _offer([gpus]))
+    outcome = auction(_linear(bidders, gpus), _offer([gpus]), payment="devices")
     assert (outcome.fair.sum(axis=1) == gpus // bidders).all()
     expected = ((bidders - 1) / bidders) ** (bidders - 1)
     np.testing.assert_allclose(outcome.kept, expected, rtol=1e-12)
@@ -121,7 +121,7 @@ def test_scaling_a_bid_changes_nothing(seed: int, factor: float, which: int) -> 
 @given(seed=st.integers(0, 10_000))
 def test_an_auction_keeps_within_the_offer(seed: int) -> None:
     bids, offer = _random(np.random.default_rng(seed))
-    outcome = auction(bids, offer)
+    outcome = auction(bids, offer, payment="devices")
     assert (outcome.kept <= 1.0).all() and (outcome.kept > 0.0).all()
     assert (outcome.grant >= 0).all() and (outcome.grant <= outcome.fair).all()
     np.testing.assert_array_equal(outcome.grant.sum(axis=0) + outcome.left, offer.free)
@@ -176,15 +176,16 @@ def test_rounding_of_payments() -> None:
 
 def test_without_payment_everybody_keeps_a_fair_grant() -> None:
     """Two equal linear bidders on 4 GPUs: 2 each, where the floor of c = 1/2 leaves them 1."""
-    free = auction(_linear(2, 4), _offer([4]), rounding="free")
+    free = auction(_linear(2, 4), _offer([4]), payment="none")
     assert free.grant.sum(axis=1).tolist() == [2, 2] and not free.left.any()
-    assert auction(_linear(2, 4), _offer([4])).grant.sum(axis=1).tolist() == [1, 1]
+    paid = auction(_linear(2, 4), _offer([4]), payment="devices")
+    assert paid.grant.sum(axis=1).tolist() == [1, 1] and paid.kept.tolist() == [0.5, 0.5]
 
 
 def test_lottery_needs_a_generator() -> None:
     with pytest.raises(ConfigError, match="rng"):
-        auction(_linear(2, 4), _offer([4]), rounding="lottery")
-    with pytest.raises(ConfigError, match="choose one of: floor, lottery"):
+        auction(_linear(2, 4), _offer([4]), payment="devices", rounding="lottery")
+    with pytest.raises(ConfigError, match="choose one of: floor, lottery$"):
         auction(_linear(2, 4), _offer([4]), rounding="ceiling")  # type: ignore[arg-type]
 
 

@@ -247,7 +247,19 @@ def test_a_missing_file_and_an_unknown_format(tmp_path: Path) -> None:
         read_jobs(tmp_path / "nothing.trace")
     with pytest.raises(UnknownNameError, match="did you mean 'gavel'"):
         read_jobs(tmp_path / "x", "gavell")
-    assert set(JOB_TRACES) == {"canonical", "gavel", "philly", "helios", "alibaba-pai", "swf"}
+    known = {
+        "canonical",
+        "gavel",
+        "philly",
+        "helios",
+        "alibaba-pai",
+        "swf",
+        "sacct",
+        "kueue",
+        "columns",
+        "openb",
+    }
+    assert set(JOB_TRACES) == known
     assert detect(file(tmp_path, "x.swf", swf(1))) == "swf"
 
 

@@ -13,10 +13,12 @@ from eunomia.core.arrays import Floats, Ints
 
 Ideal = Literal["share", "contention"]
 Finish = Literal["all", "first"]
+Unserved = Literal["wait", "floor"]
+UNSERVED: tuple[Unserved, ...] = ("wait", "floor")
 IDEALS: tuple[Ideal, ...] = ("share", "contention")
 FINISHES: tuple[Finish, ...] = ("all", "first")
 
-FLOOR = 1e-3  # bid for nothing, relative to the app's best bid; scaling a bid scales its floor
+FLOOR = 1e-3  # least bid, relative to the app's best bid; scaling a bid scales its floor
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +110,15 @@ def rho(app: App, finish: Finish = "all") -> Floats:
     return np.asarray((app.age_s + time_left_s(app, finish)) / app.ideal_s)
 
 
-def bid(app: App, given: int, most: int, finish: Finish = "all", lie: float = 1.0) -> Floats:
+def bid(
+    app: App, given: int, most: int, finish: Finish = "all", lie: float = 1.0, wait_s: float = 0.0
+) -> Floats:
     """(most + 1, levels) V = 1 / rho of n further GPUs beside those it holds and the ``given`` ones of this sale.
 
-    V(0) is the app's rho with what it has; only an app that would have nothing at all bids a floor.
+    V(0) is the app's rho with what it has. An app that would have nothing at all runs after ``wait_s`` as well as it
+    could now: V(0) = T_id / (T_id / V_max + wait_s), so the bids of conflicting apps say what waiting costs each.
+    With ``wait_s`` = 0 it bids a floor, the same part of its best bid for every app: then no auction can tell who
+    needs a gang more, and the winner's payment is nearly all that it won.
 
     ``lie`` > 1 is an app that claims to be worse off without GPUs than it is: what it would gain by more GPUs
     is overstated as V^lie. (A constant factor would change nothing.)
@@ -122,5 +129,6 @@ def bid(app: App, given: int, most: int, finish: Finish = "all", lie: float = 1.
     best = value.max()
     if best <= 0.0:
         return np.ones((most + 1, LEVELS))
-    value = np.maximum.accumulate(np.maximum(value / best, FLOOR), axis=0)
+    least = max(FLOOR, app.ideal_s / (app.ideal_s + wait_s * best)) if wait_s > 0.0 else FLOOR
+    value = np.maximum.accumulate(np.maximum(value / best, least), axis=0)
     return np.asarray(value**lie * best)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,15 +14,22 @@ from eunomia.contract.allocation import Allocation, ClusterView
 from eunomia.core.arrays import Floats, Ints
 
 EARLY_S = 1e-6  # a lease that ends within a microsecond has ended
+EXCESS = 1e-6  # relative: steps that a job may have beyond what was declared, for rounding
 
 
 @dataclass
 class Book:
-    """Arrivals of apps, their time alone, and the integral of the number of active apps."""
+    """Arrivals of apps, their time alone, and the integral of the number of active apps.
+
+    What an app declares binds it. When it came is the arbiter's own knowledge. Work is declared at the first sight of
+    a job, and T_id rests on it; an app one of whose jobs turns out to need more is a newcomer from then on: its age
+    begins anew, and T_id is that of the work then left.
+    """
 
     start_s: dict[int, float] = field(default_factory=dict)
     alone_s: dict[int, float] = field(default_factory=dict)  # time of the app with all GPUs it can use
     demand: dict[int, int] = field(default_factory=dict)
+    declared: dict[int, float] = field(default_factory=dict)  # job number -> steps in all
     _crowd_at_start: dict[int, float] = field(default_factory=dict)
     _crowd: float = 0.0  # integral of active apps over time
     _last_s: float = 0.0
@@ -33,14 +41,19 @@ class Book:
         self._last_s = view.now_s
         apps, first = np.unique(view.app, return_index=True)
         self._active = len(apps)
+        full, left = view.steps_done + full_left(view), full_left(view)
+        said = np.array([self.declared.get(key, math.inf) for key in view.key.tolist()])
+        exceeds = set(view.app[full > said * (1.0 + EXCESS)].tolist())
         for app, row in zip(apps.tolist(), first.tolist(), strict=True):
-            if app not in self.start_s:
+            new = app not in self.start_s
+            if new or app in exceeds:
                 jobs = np.flatnonzero(view.app == app)
-                self.start_s[app] = float(view.arrival_s[row])
+                self.start_s[app] = float(view.arrival_s[row]) if new else view.now_s
                 self._crowd_at_start[app] = self._crowd
-                full = view.steps_done[jobs] + full_left(view)[jobs]
-                self.alone_s[app] = float((full / mean_speed(view, jobs)).max())
+                work = full if new else left
+                self.alone_s[app] = float((work[jobs] / mean_speed(view, jobs)).max())
                 self.demand[app] = int(view.scale[jobs].sum())
+                self.declared |= dict(zip(view.key[jobs].tolist(), full[jobs].tolist(), strict=True))
 
     def contention(self, app: int) -> float:
         """N: mean number of active apps since the app came, itself included."""
@@ -159,10 +172,10 @@ class Leases:
                 found[m] = view.cluster.server_type[int(np.argmax(self.servers[key]))]
         return found
 
-    def add(self, view: ClusterView, grants: Ints, until_s: float) -> None:
-        """Enter grants (jobs, servers)."""
+    def add(self, view: ClusterView, grants: Ints, until_s: Floats) -> None:
+        """Enter grants (jobs, servers), each until its own ``until_s`` (jobs,)."""
         for m in np.flatnonzero(grants.any(axis=1)).tolist():
-            self.until_s[int(view.key[m])] = until_s
+            self.until_s[int(view.key[m])] = float(until_s[m])
             self.servers[int(view.key[m])] = grants[m].copy()
 
     def answer(self, view: ClusterView) -> Allocation:

@@ -1,0 +1,1 @@
+"""Files of the schedulers that operators run: slurm.conf, sshare's shares, Kueue's ClusterQueues."""

@@ -1,0 +1,277 @@
+"""``slurm.conf``: nodes with GPUs, partitions, and the settings of priority and backfill that the model has.
+
+Lines are ``Key=Value``; ``NodeName`` and ``PartitionName`` lines hold several. Keys count in any case, ``#`` starts a
+remark, ``\\`` at the end joins lines. Settings that the model lacks are named in ``ignored``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from eunomia.cluster.policies.slurm.allocator import Slurm
+from eunomia.cluster.traces.lines import text_lines
+from eunomia.cluster.traces.slurm_text import span_s
+from eunomia.core.errors import TraceError
+
+MOST_NODES = 100_000
+GRES = re.compile(r"gpu(?::(?P<type>[^:()]+))?(?::(?P<count>\d{1,6}))?(?:\(.*\))?")
+HOSTS = re.compile(r"(?P<head>[^\[\],]*)(?:\[(?P<parts>[^\]]*)\])?(?P<tail>[^\[\],]*)(?:,|$)")
+WEIGHTS = {
+    "priorityweightage": "age",
+    "priorityweightfairshare": "fair_share",
+    "priorityweightjobsize": "job_size",
+    "priorityweightpartition": "partition",
+    "priorityweightqos": "qos",
+}
+UNMODELLED = ("priorityweightassoc", "priorityweighttres", "preempttype", "include")
+UNTYPED = "gpu"
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Where its jobs may run, what its priority counts, and the limit of a job that names none."""
+
+    name: str
+    types: tuple[str, ...]
+    priority: float
+    limit_s: float  # nan = none
+
+
+@dataclass(frozen=True)
+class SlurmConf:
+    """``counts`` and ``per_node`` by type of GPU; ``settings`` of the allocator."""
+
+    path: Path
+    counts: Mapping[str, int]
+    per_node: Mapping[str, int]
+    partitions: Mapping[str, Partition]
+    settings: Mapping[str, object]
+    ignored: tuple[str, ...] = ()
+
+    def allocator(self, **more: object) -> Slurm:
+        """The scheduler of this file. Raises ConfigError."""
+        return Slurm(**{**self.settings, **more})  # type: ignore[arg-type]
+
+
+@dataclass
+class _Found:
+    """What was read so far."""
+
+    keys: dict[str, tuple[str, int]] = field(default_factory=dict)
+    gpus: dict[str, dict[str, int]] = field(default_factory=dict)  # node -> type -> count
+    partitions: list[tuple[dict[str, str], int]] = field(default_factory=list)
+    node_defaults: dict[str, str] = field(default_factory=dict)
+    partition_defaults: dict[str, str] = field(default_factory=dict)
+
+
+def read_slurm_conf(path: str | Path, changes: Mapping[str, str] | None = None) -> SlurmConf:
+    """The parts of a slurm.conf that scheduling of GPUs needs; ``changes`` replace values of keys.
+
+    Raises TraceError.
+    """
+    path = Path(path)
+    found = _Found()
+    for line, text in _joined(path):
+        cell = _pairs(path, line, text)
+        first = next(iter(cell))
+        if first == "nodename":
+            _node(path, line, cell, found)
+        elif first == "partitionname":
+            if cell[first].upper() == "DEFAULT":
+                found.partition_defaults |= cell
+            else:
+                found.partitions.append(({**found.partition_defaults, **cell}, line))
+        else:
+            found.keys.update({key: (value, line) for key, value in cell.items()})
+    for key, value in (changes or {}).items():
+        found.keys[key.lower()] = (value, 1)
+    if not any(found.gpus.values()):
+        raise TraceError(
+            "no NodeName line has GPUs; give Gres=gpu:TYPE:COUNT there, or join the files that are included",
+            path,
+        )
+    counts: dict[str, int] = {}
+    most: dict[str, int] = {}
+    for node in found.gpus.values():
+        for kind, count in node.items():
+            counts[kind] = counts.get(kind, 0) + count
+            most[kind] = max(most.get(kind, 0), count)
+    partitions = {
+        cell["partitionname"]: _partition(path, line, cell, found) for cell, line in found.partitions
+    }
+    settings = {**_priority(path, found), **_backfill(path, found), "billing": _billing(path, found)}
+    settings["one_node"] = len(found.gpus) == 1
+    ignored = tuple(
+        key for key in UNMODELLED if found.keys.get(key, ("", 0))[0] not in ("", "0", "preempt/none")
+    )
+    return SlurmConf(path, counts, most, partitions, settings, ignored)
+
+
+def _joined(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines without remarks, continued ones joined. Raises TraceError."""
+    start, text = 0, ""
+    for line, content in text_lines(path):
+        start = start if text else line
+        text += content.partition("#")[0].strip()
+        if text.endswith("\\"):
+            text = text[:-1]
+        elif text:
+            yield start, text
+            text = ""
+    if text:
+        yield start, text
+
+
+def _pairs(path: Path, line: int, text: str) -> dict[str, str]:
+    """Keys in lower case, values as they are, without quotes."""
+    found = {}
+    for part in re.findall(r'[^\s"]*"[^"]*"|\S+', text):
+        key, equals, value = part.partition("=")
+        if not equals and key.lower() == "include":
+            return {"include": text}
+        if not equals or not key:
+            raise TraceError(f"'{part[:40]}' is no Key=Value; write it as in slurm.conf(5)", path, line)
+        found[key.lower()] = value.strip('"')
+    return found
+
+
+def hosts(path: Path, line: int, text: str) -> list[str]:
+    """``gpu[001-003,7],login`` as names. Raises TraceError."""
+    names: list[str] = []
+    place = 0
+    while place < len(text):
+        found = HOSTS.match(text, place)
+        if found is None or found.end() == place:
+            raise TraceError(f"'{text[:40]}' is no list of nodes; write gpu[001-004],big1", path, line)
+        place = found.end()
+        for part in [""] if found["parts"] is None else found["parts"].split(","):
+            low, dash, high = part.partition("-")
+            if found["parts"] is not None and not (low.isdigit() and (high.isdigit() or not dash)):
+                raise TraceError(f"'{part[:40]}' is no range of nodes; write gpu[001-004]", path, line)
+            numbers = range(int(low), int(high if dash else low) + 1) if low else range(1)
+            if len(names) + len(numbers) > MOST_NODES:
+                raise TraceError(f"more than {MOST_NODES} nodes; split the line", path, line)
+            width = len(low)
+            names += [f"{found['head']}{str(n).zfill(width) if low else ''}{found['tail']}" for n in numbers]
+    return names
+
+
+def _node(path: Path, line: int, cell: dict[str, str], found: _Found) -> None:
+    if cell["nodename"].upper() == "DEFAULT":
+        found.node_defaults |= cell
+        return
+    cell = {**found.node_defaults, **cell}
+    gpus: dict[str, int] = {}
+    for part in filter(None, re.split(r",(?![^(]*\))", cell.get("gres", ""))):
+        if not part.startswith("gpu"):
+            continue
+        match = GRES.fullmatch(part)
+        if match is None:
+            raise TraceError(f"'{part[:40]}' is no Gres of GPUs; write gpu:a100:4", path, line, "Gres")
+        kind, count = match["type"] or UNTYPED, match["count"]
+        if count is None and kind.isdigit():
+            kind, count = UNTYPED, kind  # gpu:4
+        gpus[kind] = gpus.get(kind, 0) + int(count or 1)
+    if cell.get("state", "").upper() != "FUTURE":
+        for name in hosts(path, line, cell["nodename"]):
+            found.gpus[name] = gpus
+
+
+def _partition(path: Path, line: int, cell: dict[str, str], found: _Found) -> Partition:
+    name, nodes = cell["partitionname"], cell.get("nodes", "")
+    listed = list(found.gpus) if nodes.upper() == "ALL" else hosts(path, line, nodes)
+    types = dict.fromkeys(kind for node in listed for kind in found.gpus.get(node, {}))
+    limit_s = math.nan
+    for key in ("defaulttime", "maxtime"):
+        if cell.get(key, "").upper() not in ("", "UNLIMITED", "INFINITE", "NONE"):
+            limit = span_s(cell[key])
+            if limit is None:
+                raise TraceError(f"'{cell[key][:40]}' is no time; write 2-00:00:00", path, line, key)
+            limit_s = limit if math.isnan(limit_s) else limit_s
+    return Partition(
+        name,
+        tuple(types),
+        _value(path, (cell.get("priorityjobfactor", "1"), line), "PriorityJobFactor"),
+        limit_s,
+    )
+
+
+def _priority(path: Path, found: _Found) -> dict[str, object]:
+    """Weights and decay; Slurm's defaults where the file says nothing: all weights 0, 7 days, Fair Tree."""
+    basic = found.keys.get("prioritytype", ("priority/multifactor", 0))[0] == "priority/basic"
+    settings: dict[str, object] = {name: 0.0 for name in WEIGHTS.values()}
+    if not basic:
+        settings |= {
+            name: _value(path, found.keys[key], key) for key, name in WEIGHTS.items() if key in found.keys
+        }
+    for key, name in (("prioritymaxage", "max_age_s"), ("prioritydecayhalflife", "half_life_s")):
+        if key in found.keys:
+            text, line = found.keys[key]
+            settings[name] = span_s(text)
+            if settings[name] is None or settings[name] == math.inf:
+                raise TraceError(f"'{text[:40]}' is no time; write 7-0 for seven days", path, line, key)
+    if "fairsharedampeningfactor" in found.keys:
+        settings["dampening"] = _value(
+            path, found.keys["fairsharedampeningfactor"], "FairShareDampeningFactor"
+        )
+    flags = found.keys.get("priorityflags", ("", 0))[0].upper()
+    settings["tree"] = "classic" if "NO_FAIR_TREE" in flags else "fair_tree"
+    settings["favor_small"] = found.keys.get("priorityfavorsmall", ("NO", 0))[0].upper() == "YES"
+    return settings
+
+
+def _backfill(path: Path, found: _Found) -> dict[str, object]:
+    settings: dict[str, object] = {"backfill": "slurm"}
+    text, line = found.keys.get("schedulertype", ("sched/backfill", 1))
+    if text not in ("sched/backfill", "sched/builtin"):
+        raise TraceError(
+            f"'{text[:40]}' is not modelled; choose sched/backfill or sched/builtin",
+            path,
+            line,
+            "SchedulerType",
+        )
+    if text == "sched/builtin":
+        settings["backfill"] = "none"
+    text, line = found.keys.get("schedulerparameters", ("", 1))
+    for part in filter(None, text.split(",")):
+        key, _, value = part.partition("=")
+        if key == "bf_window":
+            settings["window_s"] = 60.0 * _value(path, (value, line), key)
+        if key == "bf_resolution":
+            settings["resolution_s"] = max(_value(path, (value, line), key), 1.0)
+        if key == "bf_max_job_test":
+            settings["depth"] = int(_value(path, (value, line), key))
+    return settings
+
+
+def _billing(path: Path, found: _Found) -> dict[str, float]:
+    """Billing weights of GPU types, of the first partition that has the type and weights."""
+    billing: dict[str, float] = {}
+    for cell, line in found.partitions:
+        weights = {
+            key.lower(): _value(path, (value, line), "TRESBillingWeights")
+            for key, _, value in (
+                part.partition("=") for part in cell.get("tresbillingweights", "").split(",")
+            )
+            if key.lower().startswith("gres/gpu")
+        }
+        for kind in _partition(path, line, cell, found).types:
+            weight = weights.get(f"gres/gpu:{kind.lower()}", weights.get("gres/gpu"))
+            if weight is not None:
+                billing.setdefault(kind, weight)
+    return billing
+
+
+def _value(path: Path, given: tuple[str, int], key: str) -> float:
+    text, line = given
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0.0):
+        raise TraceError(f"'{text[:40]}' is no number of at least 0; write one", path, line, key)
+    return value

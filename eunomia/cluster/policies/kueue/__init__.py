@@ -1,0 +1,1 @@
+"""Kueue as an allocator: quotas, cohorts, borrowing and preemption, written from Kueue's public documentation."""

@@ -1,0 +1,275 @@
+"""The daemon on a fake Slurm in this process: shares, leases, and kills at every moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eunomia.core.errors import ConfigError
+from eunomia.engines.slurm.acts import Act, as_text
+from eunomia.study.cluster.slurm_ask import status, story
+from eunomia.study.cluster.slurm_daemon import ACTS, JOURNAL, Daemon, Orders, alone
+from tests.cluster import fake_slurm
+from tests.cluster.fake_slurm import COUNTS, job
+
+PERF = "max_min_fairness_perf"
+ROUND_S, LOOK_S, GRACE_S = 60.0, 5.0, 10.0
+
+
+class Killed(Exception):
+    """The daemon ends here."""
+
+
+class World:
+    """A fake Slurm, its clock, and a daemon that may be killed around any command."""
+
+    def __init__(
+        self, folder: Path, policy: str = "max_min_fairness_perf", **jobs: dict[str, object]
+    ) -> None:
+        self.folder, self.policy = folder / "state", policy
+        numbered = {name.lstrip("j"): each for name, each in jobs.items()}
+        self.now: Any = {"now": 2000, "done": [], "jobs": numbered}
+        self.commands, self.kill_at, self.kill_before = 0, -1, True
+        self.daemon = self.start()
+
+    def start(self) -> Daemon:
+        orders = Orders(self.folder, "eunomia", self.policy, ROUND_S, LOOK_S, GRACE_S)
+        return Daemon(orders, self.slurm, lambda: float(self.now["now"]))
+
+    def slurm(self, command: Sequence[str], patience_s: float = 0.0) -> str:
+        """The kill falls before or after the command."""
+        self.commands += 1
+        if self.commands == self.kill_at and self.kill_before:
+            raise Killed
+        try:
+            return fake_slurm.run(command[0], list(command[1:]), self.now)
+        except SystemExit as error:
+            raise ConfigError(str(error)) from None
+        finally:
+            if self.commands == self.kill_at:
+                raise Killed
+
+    def look(self) -> list[Act]:
+        """One look; after a kill a new daemon takes its place. Jobs end when they have run their ``work``."""
+        try:
+            acts = self.daemon.step()
+        except Killed:
+            self.kill_at, acts = -1, []
+            self.daemon = self.start()
+        world = self.now
+        world["now"] += LOOK_S
+        for each in world["jobs"].values():
+            if each["state"] == "RUNNING":
+                assert each["priority"], "a job runs that was held"
+                each["work"] = each.get("work", 1e9) - LOOK_S
+                each["had"] = each.get("had", 0.0) + LOOK_S
+                if each["work"] <= 0:
+                    each.update(state="COMPLETED", ended=each.get("ended", 0) + 1)
+        used = dict.fromkeys(COUNTS, 0)
+        for each in world["jobs"].values():
+            used[each["kind"]] += each["gpus"] if each["state"] == "RUNNING" else 0
+        assert all(used[kind] <= count for kind, count in COUNTS.items())
+        return acts
+
+
+def test_the_plan_is_text_before_it_is_done() -> None:
+    plan = [
+        Act("requeue", "3", "its lease is over"),
+        Act("signal", "4", ""),
+        Act("hold", "5", ""),
+        Act("start", "6", "promised 0.50 of the time on t4", "t4", 2),
+        Act("start", "7", ""),
+        Act("start", "8", "", "a100", 2, 3, by_job=True),
+    ]
+    assert as_text(plan) == (
+        "# requeue 3: its lease is over\nscontrol requeuehold Incomplete 3\n"
+        "# signal 4\nscancel --signal=USR1 --batch 4\n"
+        "# hold 5\nscontrol hold 5\n"
+        "# start 6: promised 0.50 of the time on t4\n"
+        "scontrol update JobId=6 StartTime=now TresPerNode= TresPerJob=gres:gpu:t4:2\nscontrol release 6\n"
+        "# start 7\nscontrol update JobId=7 StartTime=now\nscontrol release 7\n"
+        "# start 8\nscontrol update JobId=8 StartTime=now TresPerJob= TresPerNode=gres:gpu:a100:2\nscontrol release 8\n"
+    )
+
+
+def test_accounts_have_what_they_were_promised(tmp_path: Path) -> None:
+    """Three jobs want both a100: a third of the time each, through leases of a minute."""
+    world = World(
+        tmp_path, j1=job("gold", 2, "a100"), j2=job("silver", 2, "a100"), j3=job("bronze", 2, "a100")
+    )
+    for _ in range(150):
+        world.look()
+    had = [each["had"] for each in world.now["jobs"].values()]
+    assert sum(had) >= 0.7 * 150 * LOOK_S  # the grace period and a look pass at each change
+    assert all(abs(each / sum(had) - 1 / 3) <= 0.05 for each in had)
+    told: Any = status(world.folder)["accounts"]
+    assert all(
+        abs(each["received_s"] - each["promised_s"]) <= 0.3 * each["promised_s"] for each in told.values()
+    )
+
+
+def test_a_lease_ends_with_a_signal_then_a_requeue(tmp_path: Path) -> None:
+    world = World(tmp_path, PERF, j1=job("gold", 2, "a100"), j2=job("silver", 2, "a100"))
+    acts = [(act.does, act.job) for _ in range(60) for act in world.look()]
+    first = acts.index(("signal", "1"))
+    assert acts[:1] == [("start", "1")]
+    assert acts[first : first + 3] == [("signal", "1"), ("requeue", "1"), ("start", "2")]
+    told = [(each["does"], each["job"]) for each in story(world.folder, "1")]
+    assert told[:3] == [("start", "1"), ("signal", "1"), ("requeue", "1")] and len(told) > 3
+
+
+@pytest.mark.parametrize(
+    "policy", ["themis", "finish_time_fairness_perf", "least_attained_service", "drf", "slurm"]
+)
+def test_every_job_ends_once_under_every_policy(tmp_path: Path, policy: str) -> None:
+    kinds = ["a100", "t4", "t4", "a100", "t4"]
+    jobs = {
+        f"j{n}": job(f"team{n % 2}", 1 + n % 2, kind, work=40 + 30 * n) for n, kind in enumerate(kinds, 1)
+    }
+    world = World(tmp_path, policy, **jobs)
+    for _ in range(150):
+        world.look()
+    assert [each.get("ended") for each in world.now["jobs"].values()] == [1] * 5
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_kill_at_any_command_loses_and_doubles_nothing(tmp_path: Path, before: bool) -> None:
+    """Whoever runs was started once more than it was requeued, and ends once, wherever the daemon was killed."""
+    for kill_at in range(1, 60, 5):
+        (tmp_path / str(kill_at)).mkdir()
+        jobs = {f"j{n}": job("team", 2, "a100", work=90.0) for n in (1, 2)}
+        world = World(tmp_path / str(kill_at), "least_attained_service", **jobs)
+        world.kill_at, world.kill_before = kill_at, before
+        while any(each["state"] != "COMPLETED" for each in world.now["jobs"].values()):
+            world.look()
+            assert world.now["now"] < 4000
+        assert world.kill_at == -1
+        for each in world.now["jobs"].values():
+            assert each["ended"] == 1 and each["starts"] == each["restarts"] + 1
+            assert each["signals"] >= each["restarts"]
+
+
+def test_a_job_that_has_just_ended_is_not_run_again(tmp_path: Path) -> None:
+    """It ends between the look and the requeue: Slurm would run an ended job once more."""
+    world = World(tmp_path, PERF, j1=job("gold", 2, "a100"), j2=job("silver", 2, "a100"))
+    real = world.slurm
+
+    def slurm(command: Sequence[str], patience_s: float = 0.0) -> str:
+        if "requeuehold" in command:
+            world.now["jobs"][command[-1]].update(state="COMPLETED")
+        return real(command)
+
+    world.daemon.slurm = slurm
+    for _ in range(60):
+        world.look()
+    ended = [each for each in world.now["jobs"].values() if each["state"] == "COMPLETED"]
+    assert ended and all(each["restarts"] == 0 for each in ended)
+
+
+def test_jobs_of_others_are_left_alone(tmp_path: Path) -> None:
+    others = job("x", 2, "a100", partition="main", priority=1)
+    world = World(tmp_path, PERF, j1=others, j2=job("gold", 2, "a100"), j3=job("gold", 2, "t4"))
+    for _ in range(40):
+        acts = world.look()
+        assert all(act.job != "1" for act in acts)
+    states = {name: each["state"] for name, each in world.now["jobs"].items()}
+    assert states == {"1": "RUNNING", "2": "PENDING", "3": "RUNNING"}
+
+
+def test_a_job_of_any_type_runs_where_there_is_room(tmp_path: Path) -> None:
+    world = World(
+        tmp_path,
+        PERF,
+        j1=job("x", 2, "a100", partition="main", priority=1),
+        j2=job("g", 1, "a100", comment="eunomia:any"),
+    )
+    assert world.look() and world.look() == []
+    found = world.now["jobs"]["2"]
+    assert found["state"] == "RUNNING" and found["kind"] == "t4"
+    assert "update JobId=2 StartTime=now TresPerNode= TresPerJob=gres:gpu:t4:1" in world.now["done"]
+    world.now["jobs"] = {"2": found, "3": job("x", 4, "t4", partition="main", priority=1)}
+    found.update(state="PENDING", priority=0, now=False, restarts=1)  # requeued; now the t4s are others'
+    world.look()
+    world.now["now"] += int(ROUND_S) + 1
+    world.look()
+    assert found["state"] == "RUNNING" and found["kind"] == "a100"
+    assert "also" not in found  # it holds the GPU that it was moved to, and no other
+
+
+def test_without_slurm_nothing_is_decided_and_it_is_said_once(tmp_path: Path) -> None:
+    world = World(tmp_path, PERF, j1=job("gold", 2, "a100"))
+    world.look()
+    before = (world.folder / JOURNAL).read_bytes()
+    world.now["away"] = True
+    said: list[str] = []
+    world.daemon.orders = Orders(world.folder, look_s=1e-3)
+    world.daemon.run(said.append, looks=3)
+    assert len(said) == 1 and said[0].startswith("waiting: slurm_load_jobs error: Unable to contact")
+    assert (world.folder / JOURNAL).read_bytes() == before
+    world.now["away"] = False
+    world.look()
+    assert world.now["jobs"]["1"]["starts"] == 1
+
+
+def test_after_a_controllers_start_its_nodes_report_first(tmp_path: Path) -> None:
+    """A killed controller may not know who runs; a job that is started twice drains its node."""
+    world = World(tmp_path, PERF, j1=job("gold", 2, "a100"))
+    world.now["boot"] = 1990
+    with pytest.raises(ConfigError, match="slurmctld has started 10 s ago; its nodes report first"):
+        world.daemon.step()
+    world.now["now"] += 40
+    assert [act.does for act in world.look()] == ["start"]
+
+
+def test_what_users_report_is_checked(tmp_path: Path) -> None:
+    world = World(tmp_path, PERF, j1=job("gold", 2, "a100"), j2=job("gold", 1, "t4"))
+    world.look()
+    reports = world.folder / "jobs"
+    reports.mkdir()
+    (reports / "1.steps").write_text('{"steps": 50, "total": 200, "rate": 2.5}')
+    (reports / "2.steps").write_text('{"steps": 50, "total": 20, "rate": Infinity}')
+    world.look()
+    known = world.daemon.book.jobs
+    assert (known["1"].steps, known["1"].total, known["1"].rate) == (50.0, 200.0, {"a100": 2.5})
+    assert (known["2"].total, known["2"].rate) == (0.0, {})
+
+
+def test_a_queue_that_says_a_job_twice_is_refused(tmp_path: Path) -> None:
+    """An account may hold a line break and forge a line; then nothing is done."""
+    world = World(tmp_path, PERF, j1=job("gold", 2, "a100"))
+    real = world.slurm
+
+    def slurm(command: Sequence[str], patience_s: float = 0.0) -> str:
+        said = real(command)
+        return f"{said}\n{said}" if command[0] == "squeue" else said
+
+    world.daemon.slurm = slurm
+    with pytest.raises(ConfigError, match="job 1 stands twice; nothing is done"):
+        world.daemon.step()
+    assert world.now["done"] == []
+
+
+def test_faults_of_the_folder_are_one_sentence(tmp_path: Path) -> None:
+    world = World(tmp_path, PERF, j1=job("gold", 2, "a100"))
+    world.look()
+    with (world.folder / ACTS).open("a") as file:
+        file.write('{"torn": ')
+    assert [each["does"] for each in story(world.folder, "1")] == ["start", "shall run on a100"]
+    with pytest.raises(ConfigError, match="job 9 is unknown to the daemon"):
+        story(world.folder, "9")
+    with (
+        alone(world.folder),
+        pytest.raises(ConfigError, match="another daemon works with"),
+        alone(world.folder),
+    ):
+        pass
+    (world.folder / JOURNAL).write_text("{}")
+    with pytest.raises(ConfigError, match="is no journal of a daemon"):
+        world.start()
+    with pytest.raises(ConfigError, match="no daemon has worked with"):
+        status(tmp_path)
+    with pytest.raises(ConfigError, match="lets jobs share GPUs, which this daemon cannot"):
+        Daemon(Orders(tmp_path / "new", policy="max_min_fairness_packed"), world.slurm)

@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from eunomia.core.errors import PlatformError
+from eunomia.hardware import technology
+from eunomia.hardware.dataflow_names import code_stamp, dataflow_names, is_dataflow
+from eunomia.hardware.declared import OperatingPoint, Package, declared
 from eunomia.hardware.facts import from_table, read_toml
 
-Dataflow = Literal["row_stationary", "weight_stationary", "systolic_weight", "systolic_output"]
+Mapper = Literal["least_dram", "least_latency"]
+DECLARED = ("memory_gb", "resident_weight_bytes", "package", "point")  # off by default
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class AcceleratorType:
     """
 
     name: str
-    dataflow: Dataflow
+    dataflow: str  # of BUILT_IN, an entry point's, or FILE.py:NAME
     array_rows: int
     array_columns: int
     clock_hz: float
@@ -70,6 +74,7 @@ class AcceleratorType:
     energy: EnergyCoefficients
     lanes_in: int = 1  # channels summed side by side inside one element
     lanes_out: int = 1  # filters side by side inside one element
+    folds_images: bool = False  # weight-stationary: kernel columns, then rows, beside up to 4 input channels
     weights_bypass_buffer: bool = True
     weight_prefetch_bytes: int = 0  # part of the buffer set aside for weights on their way
     buffer_bank_bytes: int = 1  # a bank holds inputs or partial sums, never both
@@ -79,20 +84,30 @@ class AcceleratorType:
     sequential_strips: bool = True  # row-stationary: weights stay in the elements while strips of rows follow
     padded_inputs: bool = False  # zero padding is stored in DRAM and fetched like data
     max_accumulation: int = 0  # most channels summed per pass; 0 = whatever the storage allows
+    pass_row_words: int = 0  # row-stationary: most channels per pass x input row width; 0 = no such limit
+    mapper: Mapper = "least_dram"  # what the choice of a mapping puts first; least_latency is the later model
     search_blocks: int = 16  # most block sizes tried per dimension of the tiling search
     input_compression: float = 1.0  # DRAM bytes / raw bytes, per tensor
     weight_compression: float = 1.0
     output_compression: float = 1.0
+    memory_gb: float = 0.0  # of its own, which networks must fit; 0 = none of its own
+    resident_weight_bytes: float = 0.0  # weights that stay on chip between requests, of all networks together
+    package: Package | None = None  # several such chips as one accelerator
+    point: tuple[OperatingPoint, ...] = ()  # clocks to choose from, the own one among them
     description: str = ""
     source: str = ""
 
     def __post_init__(self) -> None:
-        if self.dataflow not in get_args(Dataflow):
-            raise PlatformError(
-                f"accelerator type '{self.name}': unknown dataflow '{self.dataflow}'; "
-                f"choose one of: {', '.join(get_args(Dataflow))}"
-            )
-        may_be_zero = {"weight_prefetch_bytes", "max_accumulation"}
+        for what, known, names in (
+            ("dataflow", is_dataflow(self.dataflow), dataflow_names()),
+            ("mapper", self.mapper in get_args(Mapper), get_args(Mapper)),
+        ):
+            if not known:
+                raise PlatformError(
+                    f"accelerator type '{self.name}': unknown {what} '{getattr(self, what)}'; "
+                    f"choose one of: {', '.join(names)}"
+                )
+        may_be_zero = {"weight_prefetch_bytes", "max_accumulation", "pass_row_words", *DECLARED}
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, int | float):
@@ -132,19 +147,64 @@ class AcceleratorType:
 
     @cached_property
     def content_hash(self) -> str:
-        """Hash over every field: a changed type never meets an old cost."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
+        """Hash over every field that is not off: a changed type never meets an old cost."""
+        facts = {name: value for name, value in asdict(self).items() if value or name not in DECLARED}
+        if stamp := code_stamp(self.dataflow):
+            facts["dataflow"] = stamp
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
     def with_(self, **changes: Any) -> AcceleratorType:
         """A copy with some fields changed."""
         return replace(self, **changes)
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """What energy coefficients follow from when a file gives no figures of its own."""
+
+    node_nm: int
+    area_mm2: float
+    dram: str
+    supply_v: float = 0.0  # 0: the usual one of the node
+    idle_w: float = 0.0  # published; 0: clock and leakage by area
+
+
+def sized_energy(kind: AcceleratorType, sizes: Sizes) -> EnergyCoefficients:
+    """Coefficients from the sizes of storage and the process: one basis for all types, so that they compare."""
+    if not (math.isfinite(sizes.idle_w) and sizes.idle_w >= 0.0):
+        raise PlatformError(f"energy.idle_w is {sizes.idle_w}; it must be finite and not negative")
+    scale = technology.energy_factor(sizes.node_nm, sizes.supply_v)
+    stored = kind.pe_input_bytes + kind.pe_weight_bytes + kind.pe_psum_bytes
+    pe_pj = technology.sram_pj_byte(stored / (kind.lanes_in * kind.lanes_out))
+    return EnergyCoefficients(
+        mac_pj=technology.product_pj(kind.word_bytes) * scale,
+        pe_pj_byte=pe_pj * scale,
+        noc_pj_byte=2.0 * pe_pj * scale,  # ratio of Chen et al., ISCA 2016
+        buffer_pj_byte=technology.sram_pj_byte(max(kind.buffer_bank_bytes, kind.buffer_bytes / 16)) * scale,
+        dram_pj_byte=technology.dram_pj_byte(sizes.dram),
+        vector_op_pj=technology.product_pj(kind.word_bytes) * scale,
+        static_w=sizes.idle_w
+        or technology.clock_w_mm2(sizes.node_nm, kind.clock_hz, sizes.supply_v) * sizes.area_mm2,
+        node_nm=sizes.node_nm,
+        source=f"{sizes.node_nm} nm, {sizes.area_mm2:g} mm2, {sizes.dram}: eunomia/hardware/technology.py",
+        illustrative=False,
+    )
+
+
 def accelerator_from_table(table: Mapping[str, object], source: str) -> AcceleratorType:
-    """An accelerator type from a TOML table (``energy`` is a table within); raises PlatformError."""
+    """An accelerator type from a TOML table; ``energy`` is a table of coefficients, or of the sizes they follow.
+
+    Raises PlatformError.
+    """
     energy = table.get("energy")
     if not isinstance(energy, dict):
         raise PlatformError(f"{source}: the table [energy] is missing")
+    table = {**table, **declared(table, table.get("clock_hz"), source)}
+    if "area_mm2" in energy:
+        sizes = from_table(Sizes, energy, f"{source}: [energy]")
+        none = EnergyCoefficients(0.0, 0.0, 0.0, 0.0, 0.0)
+        kind = from_table(AcceleratorType, {**table, "energy": none}, source)
+        return kind.with_(energy=sized_energy(kind, sizes))
     coefficients = from_table(EnergyCoefficients, energy, f"{source}: [energy]")
     return from_table(AcceleratorType, {**table, "energy": coefficients}, source)
 

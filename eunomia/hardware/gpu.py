@@ -11,17 +11,29 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Literal
 
 from eunomia.core.errors import PlatformError
-from eunomia.hardware.facts import from_table
 from eunomia.hardware.layer_cost import LayerCost, Traffic
 from eunomia.hardware.nest import nest_of
 from eunomia.hardware.vector import simple_elements
 from eunomia.workload.model import Layer
+
+MAY_BE_ZERO = ("overhead_s", "memory_gb")
+OFF = ("memory_gb", "measured")  # by default
+
+
+@dataclass(frozen=True)
+class MeasuredPoints:
+    """Times of one network, published: ``gmac`` of a single input says which network of that name is meant."""
+
+    network: str
+    gmac: float
+    batch: tuple[int, ...]  # rising
+    ms: tuple[float, ...]  # of the whole batch
+    source: str
 
 
 @dataclass(frozen=True)
@@ -40,15 +52,17 @@ class GpuType:
     vector_efficiency: float = 0.3
     memory_efficiency: float = 0.75
     overhead_s: float = 4e-6  # per layer: launch and tail
+    memory_gb: float = 0.0  # which networks must fit; 0 = unlimited
+    measured: tuple[MeasuredPoints, ...] = ()  # networks whose times were published: ``measured.py``
     description: str = ""
     source: str = ""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, str):
+            if isinstance(value, str | tuple):
                 continue
-            if not math.isfinite(value) or value < 0.0 or (value == 0.0 and field.name != "overhead_s"):
+            if not math.isfinite(value) or value < 0.0 or (value == 0.0 and field.name not in MAY_BE_ZERO):
                 raise PlatformError(
                     f"GPU type '{self.name}': {field.name} is {value}; it must be finite and positive"
                 )
@@ -67,13 +81,9 @@ class GpuType:
 
     @cached_property
     def content_hash(self) -> str:
-        """Hash over every field."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
-
-
-def gpu_from_table(table: Mapping[str, object], source: str) -> GpuType:
-    """A GPU type from a TOML table; raises PlatformError."""
-    return from_table(GpuType, table, source)
+        """Hash over every field that is not off."""
+        facts = {name: value for name, value in asdict(self).items() if value or name not in OFF}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def gpu_layer_cost(layer: Layer, kind: GpuType) -> LayerCost:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from eunomia.hardware.accelerator import AcceleratorType
 
+DRAM_PRICE = 0.01  # share of the least latency that a mapping may cost more, for less DRAM traffic
+
 
 @dataclass(frozen=True)
 class Traffic:
@@ -25,6 +27,7 @@ class Traffic:
     pe_bytes: float
     macs: int
     vector_ops: int = 0
+    first_bytes: float = 0.0  # that cross the link before the array starts, or after it ends
     active_pes: int = 0
     mapping: dict[str, int] = field(default_factory=dict)  # parameters found by the search
 
@@ -63,8 +66,9 @@ class LayerCost:
 def price(traffic: Traffic, kind: AcceleratorType) -> LayerCost:
     """Cycles to seconds, bytes to joules: sum over levels of bytes x pJ/byte + MACs x pJ/MAC + static W x s."""
     pj = kind.energy
-    compute_s = traffic.compute_cycles / kind.clock_hz
-    buffer_s = traffic.buffer_cycles / kind.clock_hz
+    alone_s = traffic.first_bytes / kind.link_bytes_s
+    compute_s = traffic.compute_cycles / kind.clock_hz + alone_s
+    buffer_s = traffic.buffer_cycles / kind.clock_hz + alone_s
     latency_s = max(compute_s, buffer_s, traffic.dram_bytes / kind.link_bytes_s)
     split = {
         "mac": traffic.macs * pj.mac_pj * 1e-12,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,8 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.contract.contention import CONTENTION
+from eunomia.contract.contention.slowdowns import Slowdowns
 from eunomia.core.errors import PlatformError, UnknownNameError
+from eunomia.hardware.accelerator import AcceleratorType, Mapper
 from eunomia.hardware.facts import presets, read_toml
+from eunomia.hardware.points import at_clock
 from eunomia.hardware.types import DeviceType, load_type, read_type, type_from_table
 
 
@@ -41,6 +45,8 @@ class PlatformLike(Protocol):
 class Platform:
     """``accelerators``: pairs (type, count). ``dram_bytes_s``: bandwidth that all share; inf = unlimited.
 
+    ``slowdowns``: of networks side by side, for contention ``matrix``.
+
     Raises PlatformError for an empty platform, a count below 1, and two different types of one name. It also
     refuses a bandwidth that is not positive and an unknown contention mode.
     """
@@ -50,6 +56,7 @@ class Platform:
     dram_bytes_s: float
     contention: str = "proportional"
     description: str = ""
+    slowdowns: Slowdowns | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "accelerators", tuple((kind, count) for kind, count in self.accelerators))
@@ -105,6 +112,12 @@ class Platform:
         return len(self.type_of)
 
 
+def slowdowns_of(platform: PlatformLike) -> Slowdowns | None:
+    """How much networks slow each other there; None where the platform does not say."""
+    found: Slowdowns | None = getattr(platform, "slowdowns", None)
+    return found
+
+
 def platform_names() -> list[str]:
     """The platforms shipped as data files."""
     return list(presets("platforms"))
@@ -121,11 +134,12 @@ def load_platform(name: str) -> Platform:
 def from_config(config: dict[str, Any], source: str = "platform") -> Platform:
     """A platform from a table, as in a scenario's ``[platform]``.
 
-    Either ``preset = NAME`` or ``accelerators = [{type = NAME or file = PATH, count = N}]`` with
+    Either ``preset = NAME`` or ``accelerators = [{type = NAME or file = PATH, count = N, clock_mhz = F}]`` with
     ``dram_bandwidth_gb_s`` (1e9 bytes/s; inf = unlimited). ``name``, ``contention``, ``description`` are
-    optional; given next to a preset, bandwidth and contention replace the preset's.
+    optional; given next to a preset, bandwidth and contention replace the preset's. ``mapper`` replaces
+    that of all types.
     """
-    known = {"name", "preset", "accelerators", "dram_bandwidth_gb_s", "contention", "description"}
+    known = {"name", "preset", "accelerators", "dram_bandwidth_gb_s", "contention", "description", "mapper"}
     for key in config:
         if key not in known:
             raise UnknownNameError(f"key of {source}", key, known)
@@ -134,19 +148,29 @@ def from_config(config: dict[str, Any], source: str = "platform") -> Platform:
         base = load_platform(given["preset"])
         bandwidth = _bandwidth(given, source) if "dram_bandwidth_gb_s" in given else base.dram_bytes_s
         name, contention = given.get("name", base.name), given.get("contention", base.contention)
-        return Platform(
-            name, base.accelerators, bandwidth, contention, given.get("description", base.description)
-        )
+        lanes = _mapped(base.accelerators, given.get("mapper"))
+        return Platform(name, lanes, bandwidth, contention, given.get("description", base.description))
     entries = given.get("accelerators", [])
     if not isinstance(entries, list):
         raise PlatformError(f"{source}: accelerators must be a list of {{type =, count =}}")
     return Platform(
         given.get("name", "custom"),
-        tuple(_entry(entry, f"{source}: accelerators[{i}]") for i, entry in enumerate(entries)),
+        _mapped(
+            [_entry(x, f"{source}: accelerators[{i}]") for i, x in enumerate(entries)], given.get("mapper")
+        ),
         _bandwidth(given, source),
         given.get("contention", "proportional"),
         given.get("description", ""),
     )
+
+
+def _mapped(
+    lanes: Iterable[tuple[DeviceType, int]], mapper: Mapper | None
+) -> tuple[tuple[DeviceType, int], ...]:
+    """The accelerators with another choice of mappings, where they have one."""
+    if mapper is None:
+        return tuple(lanes)
+    return tuple((k.with_(mapper=mapper) if isinstance(k, AcceleratorType) else k, n) for k, n in lanes)
 
 
 def _bandwidth(given: dict[str, Any], source: str) -> float:
@@ -157,13 +181,16 @@ def _bandwidth(given: dict[str, Any], source: str) -> float:
 
 
 def _entry(entry: dict[str, Any], place: str) -> tuple[DeviceType, int]:
+    known = ("type", "file", "table", "count", "clock_mhz")
     for key in entry:
-        if key not in ("type", "file", "table", "count"):
-            raise UnknownNameError(f"key of {place}", key, ("type", "file", "table", "count"))
-    sources = [key for key in ("type", "file", "table") if entry.get(key) is not None]
+        if key not in known:
+            raise UnknownNameError(f"key of {place}", key, known)
+    sources = [key for key in known[:3] if entry.get(key) is not None]
     if len(sources) != 1:
         raise PlatformError(f"{place}: give one of type = NAME, file = PATH, table = {{...}}")
-    given, count = entry[sources[0]], entry.get("count", 1)
+    given, clock_mhz = entry[sources[0]], entry.get("clock_mhz")
     if sources[0] == "type":
-        return load_type(given), count
-    return (type_from_table(given, place) if sources[0] == "table" else read_type(Path(str(given)))), count
+        kind = load_type(given)
+    else:
+        kind = type_from_table(given, place) if sources[0] == "table" else read_type(Path(str(given)))
+    return kind if clock_mhz is None else at_clock(kind, clock_mhz), entry.get("count", 1)

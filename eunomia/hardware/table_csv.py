@@ -2,7 +2,8 @@
 
 Columns: ``model, layer, type`` and ``compute_s`` (or ``latency_s``); optional ``buffer_s``, ``dram_bytes``,
 ``energy_j``, ``link_bytes_s``, ``origin``. ``layer`` is a layer's name, or its index. The time ``inf`` means
-that the type cannot run the layer; an empty time is an error.
+that the type cannot run the layer; an empty time is a gap (``read_entries``) or an error (``read_cost_csv``).
+``what`` and ``modelled_s`` are for the reader of a template and are ignored.
 """
 
 from __future__ import annotations
@@ -18,23 +19,34 @@ import numpy as np
 from eunomia.core.arrays import Floats
 from eunomia.core.atomic import write_text
 from eunomia.core.errors import PlatformError, TraceError
+from eunomia.hardware.entries import Entries
 from eunomia.hardware.table import CostTable
 from eunomia.workload.model import DnnModel
 
 REQUIRED = ("model", "layer", "type")
 OPTIONAL = ("compute_s", "latency_s", "buffer_s", "dram_bytes", "energy_j", "link_bytes_s", "origin")
+IGNORED = ("what", "modelled_s")
 NUMBERS = ("buffer_s", "dram_bytes", "energy_j")
 ORIGINS = ("measured", "model", "imported", "estimated")
 
 
 def read_cost_csv(path: str | Path, models: Sequence[DnnModel]) -> CostTable:
-    """Costs of ``models`` from a CSV file; types are those of the file, in order of first mention.
+    """Costs of ``models`` from a CSV file without gaps; types are those of the file, in order of first mention.
 
     With ``latency_s`` alone the whole time counts as compute. Raises TraceError (file, line, column)
     for a cell that cannot be read, PlatformError for a missing or zero time.
     """
+    found = read_entries(path, models, gaps=False)
+    _complete(found.compute_s, models, found.types, Path(path))
+    parts = {name: getattr(found, name) for name in ("compute_s", *NUMBERS, "link_bytes_s", "origin")}
+    return CostTable(found.models, found.types, **parts)
+
+
+def read_entries(path: str | Path, models: Sequence[DnnModel], gaps: bool = True) -> Entries:
+    """What the file gives. Raises TraceError and PlatformError; an empty time is an error without ``gaps``."""
     file = Path(path)
     rows = _rows(file)
+    empty = {n for n, row in rows if gaps and not row.get("compute_s") and not row.get("latency_s")}
     types = tuple(dict.fromkeys(row["type"] for _, row in rows))
     offsets = np.cumsum([0, *(len(m.layers) for m in models)])
     shape = (int(offsets[-1]), len(types))
@@ -50,6 +62,8 @@ def read_cost_csv(path: str | Path, models: Sequence[DnnModel]) -> CostTable:
             if row["model"] not in {m.name for m in models}:
                 continue  # a network that this table does not need
             raise TraceError(f"model '{row['model']}' has no layer '{row['layer']}'", file, line, "layer")
+        if line in empty:
+            continue
         used.append((line, row))
         column = types.index(row["type"])
         cells = _numbers(row, file, line)
@@ -69,10 +83,9 @@ def read_cost_csv(path: str | Path, models: Sequence[DnnModel]) -> CostTable:
                     f"'{kind}' is no origin; choose one of: {', '.join(ORIGINS)}", file, line, "origin"
                 )
             origin[column] = row["origin"]
-    _complete(columns["compute_s"], models, types, file)
     linked = {kind for kind, bandwidth in zip(types, link, strict=True) if np.isfinite(bandwidth)}
     _no_free_layers(used, linked, file)
-    return CostTable(tuple(models), types, **columns, link_bytes_s=link, origin=tuple(origin))
+    return Entries(tuple(models), types, **columns, link_bytes_s=link, origin=tuple(origin))
 
 
 def _rows(file: Path) -> list[tuple[int, dict[str, str]]]:
@@ -89,7 +102,7 @@ def _rows(file: Path) -> list[tuple[int, dict[str, str]]]:
             missing = "compute_s or latency_s" if name == "compute_s" else name
             raise TraceError(f"the column '{missing}' is missing", file, 1, missing)
     for name in header:
-        if name not in (*REQUIRED, *OPTIONAL):
+        if name not in (*REQUIRED, *OPTIONAL, *IGNORED):
             raise TraceError(f"unknown column; known are {', '.join((*REQUIRED, *OPTIONAL))}", file, 1, name)
     reader.fieldnames = header
     rows = [(reader.line_num, {k: (v or "").strip() for k, v in row.items() if k}) for row in reader]

@@ -75,7 +75,11 @@ def least_dram(nest: Nest, kind: AcceleratorType) -> Tiling | None:
     inputs *= kind.input_compression
     loads = nest.operand_elements * weight_reads * word * kind.weight_compression
     outputs *= kind.output_compression
-    order, best = np.unravel_index(int(np.argmin(inputs + loads + outputs)), inputs.shape)
+    total = inputs + loads + outputs
+    if kind.mapper == "least_latency":  # a narrow weight bus may be slower than the link
+        seconds = np.maximum(total / kind.link_bytes_cycle, loads / kind.weight_bus_bytes)
+        total = np.where(seconds <= seconds.min() * (1 + 1e-12), total, np.inf)
+    order, best = np.unravel_index(int(np.argmin(total)), inputs.shape)
     return Tiling(
         k=int(k[best]),
         c=int(c[best]),

@@ -11,9 +11,13 @@ from eunomia.core.own_file import split_file
 from eunomia.core.registry import Registry, made
 from eunomia.hardware.accelerator import AcceleratorType, accelerator_from_table
 from eunomia.hardware.dataflow import layer_cost
+from eunomia.hardware.dataflow_names import beside
 from eunomia.hardware.facts import presets, read_toml
-from eunomia.hardware.gpu import GpuType, gpu_from_table, gpu_layer_cost
+from eunomia.hardware.fusion import chain_cost
+from eunomia.hardware.gpu import GpuType, gpu_layer_cost
 from eunomia.hardware.layer_cost import LayerCost
+from eunomia.hardware.measured import gpu_from_table
+from eunomia.workload.chain import Chain
 from eunomia.workload.model import Layer
 
 DeviceType = AcceleratorType | GpuType
@@ -52,8 +56,14 @@ def _preset(name: str) -> DeviceType:
 
 
 def read_type(path: str | Path) -> DeviceType:
-    """The type that a TOML file describes: ``kind = "gpu"`` or ``kind = "accelerator"`` (the default)."""
-    return type_from_table(read_toml(Path(path)), str(path))
+    """The type that a TOML file describes: ``kind = "gpu"`` or ``kind = "accelerator"`` (the default).
+
+    A dataflow of one's own, ``FILE.py:NAME``, is looked for beside the file.
+    """
+    table = read_toml(Path(path))
+    if isinstance(named := table.get("dataflow"), str):
+        table["dataflow"] = beside(named, Path(path))
+    return type_from_table(table, str(path))
 
 
 def type_from_table(table: Mapping[str, object], source: str) -> DeviceType:
@@ -68,5 +78,7 @@ def type_from_table(table: Mapping[str, object], source: str) -> DeviceType:
 
 
 def cost_of(layer: Layer, kind: DeviceType) -> LayerCost:
-    """Cost of one layer on a type of either kind."""
+    """Cost of one layer, or of a chain of them, on a type of either kind."""
+    if isinstance(layer, Chain):
+        return chain_cost(layer, kind)
     return gpu_layer_cost(layer, kind) if isinstance(kind, GpuType) else layer_cost(layer, kind)

@@ -6,12 +6,15 @@ filters, channels and groups among them. Small groups share one element as a blo
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from eunomia.core.arrays import Ints
 from eunomia.hardware.accelerator import AcceleratorType
 from eunomia.hardware.layer_cost import Traffic
 from eunomia.hardware.nest import Nest, block_sizes, ceil_div
-from eunomia.hardware.tiling import least_dram
+from eunomia.hardware.tiling import Tiling, least_dram
 
 
 def weight_stationary(nest: Nest, kind: AcceleratorType) -> Traffic | None:
@@ -27,29 +30,14 @@ def weight_stationary(nest: Nest, kind: AcceleratorType) -> Traffic | None:
         return None
     packed = max(1, min(kind.lanes_in // nest.c, kind.lanes_out // nest.k, nest.groups))
     rounds = -(-nest.groups // packed)
-    c, k = packed * nest.c, packed * nest.k
+    beside, positions = _kernel(nest, kind)
+    c, k = packed * nest.c * beside, packed * nest.k
 
-    counts = np.array([d for d in range(1, kind.pes + 1) if kind.pes % d == 0], np.int64)
-    grid = np.meshgrid(counts, counts, indexing="ij")
-    over_k, over_c = (part.ravel() for part in grid)
-    over_k, over_c = over_k[over_k * over_c <= kind.pes], over_c[over_k * over_c <= kind.pes]
-    over_g = np.minimum(rounds, kind.pes // (over_k * over_c))
-    own_k, own_c = ceil_div(k, kind.lanes_out * over_k), ceil_div(c, kind.lanes_in * over_c)
-    positions = nest.batch * nest.p * nest.q
-    cycles = ceil_div(rounds, over_g) * own_k * own_c * positions * nest.r * nest.s
-
-    best = np.flatnonzero(cycles == cycles.min())
-    buffered = [_buffered(nest, kind, int(k), int(c), int(over_k[i]), int(over_c[i]), rounds) for i in best]
-    pick = int(np.argmin([sum(b) for b in buffered]))
-    i = int(best[pick])
-    input_reads, psum_reads, psum_writes = buffered[pick]
-    together = int(over_g[i])
-    busiest = max(
-        input_reads / kind.input_bus_bytes,
-        psum_reads / kind.psum_read_bus_bytes,
-        psum_writes / kind.psum_write_bus_bytes,
-        tiling.weight_bytes / kind.weight_bus_bytes,
-    )
+    splits = _splits(kind, k, c, rounds, nest.batch * nest.p * nest.q * positions)
+    i, (input_reads, psum_reads, psum_writes) = _choice(nest, kind, splits, tiling, (k, c, rounds))
+    over_k, over_c, cycles = splits.over_k, splits.over_c, splits.cycles
+    together = int(splits.over_g[i])
+    busiest = _bus_cycles(kind, (input_reads, psum_reads, psum_writes), tiling)
     buffer_bytes = input_reads + psum_reads + psum_writes + tiling.input_bytes + tiling.output_bytes
     if not kind.weights_bypass_buffer:
         buffer_bytes += 2 * tiling.weight_bytes
@@ -69,6 +57,7 @@ def weight_stationary(nest: Nest, kind: AcceleratorType) -> Traffic | None:
         pe_bytes=nest.macs
         * (kind.word_bytes * (1 + 1 / kind.lanes_out) + 2 * kind.psum_bytes / kind.lanes_in),
         macs=nest.macs,
+        first_bytes=_first_bytes(nest, kind),
         active_pes=used_k * used_c * together,
         mapping={
             "k": tiling.k,
@@ -81,6 +70,86 @@ def weight_stationary(nest: Nest, kind: AcceleratorType) -> Traffic | None:
             "packed": packed,
         },
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Splits:
+    """Ways to share the elements among filters, channels and groups, parallel arrays."""
+
+    over_k: Ints
+    over_c: Ints
+    over_g: Ints
+    cycles: Ints
+
+
+def _kernel(nest: Nest, kind: AcceleratorType) -> tuple[int, int]:
+    """Kernel elements multiplied side by side, and cycles that a kernel then takes.
+
+    NVDLA's image input (nvdla.org, unit description): kernel columns extend the channels, then rows do.
+    """
+    if not kind.folds_images or nest.c > 4 or nest.groups > 1:
+        return 1, nest.r * nest.s
+    columns = max(1, min(nest.s, kind.lanes_in // nest.c))
+    rows = max(1, min(nest.r, kind.lanes_in // (nest.c * nest.s)))
+    return columns * rows, -(-nest.r // rows) * -(-nest.s // columns)
+
+
+def _splits(kind: AcceleratorType, k: int, c: int, rounds: int, positions: int) -> _Splits:
+    """Divisors of the number of elements, or, for the least latency, every share that is of use."""
+    if kind.mapper == "least_latency":
+        shares_k, shares_c = _shares(-(-k // kind.lanes_out)), _shares(-(-c // kind.lanes_in))
+    else:
+        shares_k = shares_c = np.array([d for d in range(1, kind.pes + 1) if kind.pes % d == 0], np.int64)
+    grid = np.meshgrid(shares_k, shares_c, indexing="ij")
+    over_k, over_c = (part.ravel() for part in grid)
+    fits = over_k * over_c <= kind.pes
+    over_k, over_c = over_k[fits], over_c[fits]
+    over_g = np.minimum(rounds, kind.pes // (over_k * over_c))
+    own_k, own_c = ceil_div(k, kind.lanes_out * over_k), ceil_div(c, kind.lanes_in * over_c)
+    cycles = ceil_div(rounds, over_g) * own_k * own_c * positions
+    return _Splits(over_k, over_c, over_g, cycles)
+
+
+def _shares(units: int) -> Ints:
+    """The smallest share for every number of turns that ``units`` may take: 1 among them, ``units`` too."""
+    root = int(units**0.5) + 1
+    return np.unique([-(-units // n) for n in range(1, root + 1)] + list(range(1, min(units, root) + 1)))
+
+
+def _choice(
+    nest: Nest, kind: AcceleratorType, splits: _Splits, tiling: Tiling, sizes: tuple[int, int, int]
+) -> tuple[int, tuple[float, float, float]]:
+    """The split of fewest cycles, then fewest buffer bytes; or of least latency, buses counted."""
+    k, c, rounds = sizes
+    found: list[tuple[float, float, int, tuple[float, float, float]]] = []
+    for i in np.argsort(splits.cycles, kind="stable"):
+        cycles = float(splits.cycles[i])
+        if found and cycles > min(found)[0]:
+            break
+        moved = _buffered(nest, kind, k, c, int(splits.over_k[i]), int(splits.over_c[i]), rounds)
+        if kind.mapper == "least_latency":
+            cycles = max(cycles, _bus_cycles(kind, moved, tiling))
+        found.append((cycles, sum(moved), int(i), moved))
+    _, _, i, moved = min(found)
+    return i, moved
+
+
+def _bus_cycles(kind: AcceleratorType, moved: tuple[float, float, float], tiling: Tiling) -> float:
+    """Cycles of the busiest bus; ``moved``: bytes of inputs read, partial sums read and written."""
+    input_reads, psum_reads, psum_writes = moved
+    return max(
+        input_reads / kind.input_bus_bytes,
+        psum_reads / kind.psum_read_bus_bytes,
+        psum_writes / kind.psum_write_bus_bytes,
+        tiling.weight_bytes / kind.weight_bus_bytes,
+    )
+
+
+def _first_bytes(nest: Nest, kind: AcceleratorType) -> float:
+    """Inputs and weights of the first output, which the array waits for, and the last output."""
+    if kind.mapper == "least_dram":
+        return 0.0
+    return (2 * nest.r * nest.s * nest.c + 1) * kind.word_bytes
 
 
 def _buffered(

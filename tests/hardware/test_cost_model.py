@@ -95,6 +95,15 @@ def test_three_channels_leave_lanes_idle() -> None:
     assert cost.traffic.compute_cycles == 112 * 112 * 49
 
 
+def test_an_image_folds_its_kernel_beside_its_channels() -> None:
+    """3 channels x 7 columns x 3 rows are 63 of 64 lanes: 3 cycles for 7 x 7 positions, 4 blocks of 16 filters."""
+    kind = npu("nvdla-like").with_(folds_images=True)
+    cost = layer_cost(conv(3, 64, 112, 7, stride=2), kind)
+    assert cost.traffic.compute_cycles == 112 * 112 * 3 * 4
+    inner = conv(64, 64, 56, 3)
+    assert layer_cost(inner, kind).latency_s == layer_cost(inner, npu("nvdla-like")).latency_s
+
+
 def test_depthwise_groups_spread_over_elements() -> None:
     """32 groups, 8 to an element as a block diagonal: 4 elements in one round."""
     cost = layer_cost(conv(32, 32, 112, groups=32), npu("simba"))
@@ -120,7 +129,7 @@ def test_row_stationary_mapping_of_alexnet_conv2() -> None:
         "conv2", "conv", batch=4, groups=2, in_channels=96, out_channels=256, in_h=27, in_w=27, out_h=27, out_w=27,
         kernel_h=5, kernel_w=5, weight_elements=256 * 48 * 25,
     )  # fmt: skip
-    traffic = layer_cost(layer, npu("eyeriss-chip")).traffic
+    traffic = layer_cost(layer, npu("eyeriss-chip").with_(mapper="least_dram")).traffic
     assert traffic.active_pes == 135
     expected = {"n": 1, "m": 64, "e": 27, "p": 16, "q": 2, "r": 1, "t": 1, "depth": 24}
     assert {name: traffic.mapping[name] for name in expected} == expected

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from eunomia.core.errors import EunomiaError, PlatformError, UnknownNameError
+from eunomia.hardware.accelerator import AcceleratorType
 from eunomia.hardware.platform import Platform, from_config, load_platform, platform_names
 from eunomia.hardware.types import load_type
 
@@ -39,6 +40,19 @@ def test_a_scenario_table() -> None:
     narrowed = from_config({"preset": "simba3-eyeriss3", "dram_bandwidth_gb_s": 16.0})
     assert narrowed.dram_bytes_s == 16e9
     assert narrowed.types == ("simba", "eyeriss")
+
+
+def test_a_mapper_holds_for_all_types_that_have_one() -> None:
+    platform = from_config({"preset": "simba3-eyeriss3", "mapper": "least_latency"})
+    assert all(isinstance(k, AcceleratorType) and k.mapper == "least_latency" for k in platform.kinds)
+    mixed = [{"type": "t4"}, {"type": "eyeriss"}]
+    gpu, npu = from_config({"accelerators": mixed, "dram_bandwidth_gb_s": 8, "mapper": "least_latency"}).kinds
+    assert gpu == load_type("t4")
+    assert npu != load_type("eyeriss")
+    with pytest.raises(
+        PlatformError, match="unknown mapper 'fast'; choose one of: least_dram, least_latency"
+    ):
+        from_config({"preset": "edge-npu", "mapper": "fast"})
 
 
 ONE = [{"type": "simba", "count": 1}]

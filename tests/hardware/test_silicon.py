@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.silicon import alexnet, compare_alexnet, vgg16, vgg16_table
+from benchmarks.silicon import alexnet, compare_alexnet, eyeriss_errors, vgg16, vgg16_table
+from benchmarks.silicon_spread import moved
+from eunomia.hardware.accelerator import AcceleratorType
 from eunomia.hardware.compression import run_length_factor
 from eunomia.hardware.types import cost_of, load_type
 from tests.shared_data import shared
@@ -18,23 +20,54 @@ def test_layers_are_those_of_the_published_table() -> None:
     assert [row.layer.macs for row in alexnet(shared(TABLE))] == published
 
 
-def test_alexnet_latency_and_traffic_on_the_chip() -> None:
-    found = compare_alexnet(rows=alexnet(shared(TABLE)))
+def chip(**changes: object) -> AcceleratorType:
+    kind = load_type("eyeriss-chip")
+    assert isinstance(kind, AcceleratorType)
+    return kind.with_(**changes)
+
+
+FRUGAL = {"mapper": "least_dram", "pass_row_words": 0}  # as the chip's authors chose: least traffic first
+
+
+@pytest.mark.parametrize(
+    "name", ["buffer_bytes", "buffer_bank_bytes", "psum_write_bus_bytes", "pass_row_words"]
+)
+def test_ten_percent_of_a_parameter_move_the_errors_little(name: str) -> None:
+    """Asked: 12 % on AlexNet, 20 % on VGG-16. With least traffic first, one bank more made VGG's 17 % to 59 %."""
+    shared(TABLE)
+    found = [eyeriss_errors(moved(chip(), {name: share})) for share in (-0.1, 0.1)]
+    assert (np.max(found, axis=0) <= [0.12, 0.20]).all()
+
+
+def test_more_banks_do_not_throw_vgg16_off() -> None:
+    shared(TABLE)
+    errors = [eyeriss_errors(chip(buffer_bytes=8192 + banks * 4096))[1] for banks in (24, 25, 26)]
+    assert max(errors) <= 0.10
+
+
+def test_alexnet_with_least_traffic_first() -> None:
+    found = compare_alexnet(chip(**FRUGAL), alexnet(shared(TABLE)))
     assert np.mean([abs(c.latency_error) for c in found]) <= 0.12
     assert np.mean([abs(c.dram_error) for c in found]) <= 0.25
     assert np.mean([abs(c.buffer_error) for c in found]) <= 0.10
     assert max(abs(c.latency_error) for c in found) <= 0.10
 
 
-def test_alexnet_active_elements_are_the_published_ones() -> None:
+def test_alexnet_latency_and_traffic_on_the_chip() -> None:
     found = compare_alexnet(rows=alexnet(shared(TABLE)))
+    assert np.mean([abs(c.latency_error) for c in found]) <= 0.10
+    assert np.mean([abs(c.dram_error) for c in found]) <= 0.25
+    assert np.mean([abs(c.buffer_error) for c in found]) <= 0.10
+
+
+def test_alexnet_active_elements_are_the_published_ones() -> None:
+    found = compare_alexnet(chip(**FRUGAL), alexnet(shared(TABLE)))
     assert [c.cost.traffic.active_pes for c in found] == [c.measured.active_pes for c in found]
 
 
 def test_vgg16_is_reported_per_layer_and_never_below_ideal() -> None:
-    chip = load_type("eyeriss-chip")
     for layer in vgg16():
-        assert cost_of(layer, chip).compute_s >= layer.macs / 168 / 200e6
+        assert cost_of(layer, chip()).compute_s >= layer.macs / 168 / 200e6
     assert len(vgg16_table().rows) == 13 + 2
 
 

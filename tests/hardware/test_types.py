@@ -9,6 +9,7 @@ import pytest
 
 from eunomia.core.errors import PlatformError, UnknownNameError
 from eunomia.hardware.accelerator import AcceleratorType
+from eunomia.hardware.declared import OperatingPoint, Package
 from eunomia.hardware.facts import presets
 from eunomia.hardware.gpu import GpuType
 from eunomia.hardware.types import cost_of, load_type, read_type, type_names
@@ -37,7 +38,8 @@ def test_the_hash_covers_every_field() -> None:
     kind = load_type("simba")
     assert isinstance(kind, AcceleratorType)
     changed = {"dataflow": "systolic_weight", "name": "other", "description": "other", "source": "other",
-               "energy": replace(kind.energy, dram_pj_byte=1.0)}  # fmt: skip
+               "mapper": "least_latency", "energy": replace(kind.energy, dram_pj_byte=1.0),
+               "package": Package(2, 1.0), "point": (OperatingPoint(1e9, 1.0),)}  # fmt: skip
     for field in fields(kind):
         value = getattr(kind, field.name)
         other = changed.get(field.name, (not value) if isinstance(value, bool) else None)

@@ -131,7 +131,7 @@ def ran_as(policy: Any) -> dict[str, int]:
     if rehearsed is None:
         return {}
     kind = rehearsed.name.partition("(")[0]
-    if kind != policy.name and kind not in ("lookahead", "blend"):
+    if not kind.startswith("eunomia") and kind not in ("lookahead", "blend"):
         kind = "a rule or published scheduler"
     return {f"ran as {kind}": 1}
 
@@ -195,6 +195,7 @@ class Machine:
     def __init__(self, problem: Problem) -> None:
         self.types, self.type_of = problem.table.types, problem.type_of
         self.dram_bytes_s, self.contention = problem.bandwidth_bytes_s, problem.contention
+        self.slowdowns = problem.slowdowns
 
 
 def searched(task: tuple[Place, int, int]) -> Result:

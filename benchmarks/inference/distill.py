@@ -9,6 +9,7 @@ replications are kept in runs/ and found again. The quick run has one replicatio
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,8 @@ from eunomia.config.training import load_training
 from eunomia.engines.processes import Result
 from eunomia.learning.distill.fitting.fidelity import agreement
 from eunomia.learning.distill.fitting.fit import FitOptions, Fitted, closed_loop, distil, fit_rules
-from eunomia.learning.distill.policy import RulePolicy
 from eunomia.learning.distill.rules import RuleSet
 from eunomia.learning.load import card_of, checkpoint_of
-from eunomia.learning.objectives import value
 from eunomia.metrics.statistics import Floats, interval
 from eunomia.study.learning.distilling import TEST_GENERATION, closed_loop_values
 from eunomia.study.learning.scenarios import ScenarioSampler
@@ -48,8 +47,7 @@ def replication(task: tuple[int, int, str, Size]) -> Result:
     for leaves in LEAVES:
         rules = fitted.rules if leaves == LEAVES[0] else fewer(fitted, leaves, sampler, options)
         if leaves < LEAVES[0]:
-            policy = RulePolicy(rules, alarm=np.inf)
-            values["rules"] = np.array([value(policy, episode, options.objective) for episode in episodes])
+            values = closed_loop_values(checkpoint, rules, heuristic, episodes, options.objective)
         found: dict[str, Any] = {name: values[name].tolist() for name in ("heuristic", "teacher", "rules")}
         found["division"] = "/".join(str(rules.trees[part].leaves) for part in ("order", "place", "start"))
         found["agreement"] = list(agreement(checkpoint.weights, rules, episodes[:1], options).values())
@@ -59,7 +57,8 @@ def replication(task: tuple[int, int, str, Size]) -> Result:
 
 def fewer(fitted: Fitted, leaves: int, sampler: ScenarioSampler, options: FitOptions) -> RuleSet:
     """Trees of fewer leaves on the same data; closed-loop validation chooses their division."""
-    made = [fit_rules(fitted.rules, fitted.samples, leaves, priority) for priority in options.priorities]
+    less = replace(options, leaves=leaves)
+    made = [fit_rules(fitted.rules, fitted.samples, less, priority) for priority in options.priorities]
     return max(made, key=lambda rules: float(closed_loop(rules, sampler, options.objective).mean()))
 
 

@@ -31,7 +31,8 @@ from tests.inference.peers.work import PlainWork, plain_work
 
 LOADS = (0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.5)
 LEAN = EngineOptions(late="run", record="requests")
-FULL = EngineOptions(late="last", record="all")
+FULL, BRIEF = (EngineOptions(late="last", record=record) for record in ("all", "requests"))
+LEARNED, ALONE = "eunomia(rehearse=0)", ", requests alone"
 M_EVENTS = "M layer events/s"
 
 
@@ -118,25 +119,25 @@ def everything_on(scale: float) -> Iterator[list[Cell]]:
     """Graphs with parallel branches, contention, energy, an SLO per tenant, every layer and decision recorded."""
     costs = synthetic.cost_table(synthetic.networks(branching=True))
     requests = synthetic.closed_loop(costs, int(scale * 40_000) + synthetic.CLIENTS, with_slos=True)
-    count = synthetic.layer_count(costs, requests)
-    name, rules = (
-        "graphs, contention, energy, SLIs, records",
-        ("edf+f", "edf+f+eft", "deficit_edf+f", "triage", "shift"),
-    )
-    runs = {rule: compiled(requests, True, rule, FULL) for rule in rules}
-    for run in runs.values():
-        out = run()
-        assert out.events == count == len(out.subjobs) == len(out.decisions)
+    few = synthetic.closed_loop(costs, int(scale * 4_000) + synthetic.CLIENTS, with_slos=True)
+    name, count = "graphs, contention, energy, SLIs, records", dict[str, int]()
+    rules = ("edf+f", "edf+f+eft", "deficit_edf+f", "triage", "shift", LEARNED)
+    work = {rule: few if rule == LEARNED else requests for rule in rules}
+    runs = {rule: compiled(work[rule], True, rule, FULL) for rule in rules}
+    runs |= {rule + ALONE: compiled(work[rule], True, rule, BRIEF) for rule in ("edf+f", LEARNED)}
+    for rule, run in runs.items():
+        count[rule] = (out := run()).events
+        assert len(out.subjobs) == len(out.decisions) == (out.events if rule in rules else 0)
         assert out.results["energy_j"].min() > 0.0
     rounds = [{rule: cpu_s(run) for rule, run in runs.items()} for _ in range(4)]  # in turn: all see the same
-    rate = {rule: count / min(times[rule] for times in rounds) / 1e6 for rule in rules}
-    for rule in rules:
+    rate = {rule: count[rule] / min(times[rule] for times in rounds) / 1e6 for rule in runs}
+    for rule in runs:
         yield line(f"{name}: {rule}", rate[rule], target=4.0 if rule == "edf+f" else None)
-    for rule in rules[1:]:
-        yield line(f"{rule} / edf+f", rate[rule] / rate["edf+f"], "x", 0.5)
+    for rule, beside in [*((rule, "edf+f") for rule in rules[1:]), (LEARNED + ALONE, "edf+f" + ALONE)]:
+        yield line(f"{rule} / {beside}", rate[rule] / rate[beside], "x", 0.33 if LEARNED in rule else 0.5)
     for contention in ("max_min", "weighted"):
         run = compiled(requests, True, "edf+f", EngineOptions(contention=contention))
-        yield line(f"the same with {contention} sharing: edf+f", count / best_of(3, run) / 1e6)
+        yield line(f"the same with {contention} sharing: edf+f", count["edf+f"] / best_of(3, run) / 1e6)
 
 
 def under_load(scale: float) -> Iterator[list[Cell]]:

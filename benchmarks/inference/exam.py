@@ -2,7 +2,8 @@
 
 Places are those of ``eunomia/study/inference/drawn.py``; networks from files are ONNX exports of torchvision and timm
 (``benchmarks/networks``). The rival is the best of ``RULES`` on two validation traces, the second for the best 20.
-``--set places=0-99,200-299``: those; 1000000 and above served development.
+``--set places=0-99,200-299``: those; 1000000 and above served development. ``--set mapper=least_latency``: the same
+traffic on costs of that mapper (``--print``).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from benchmarks.page import ROOT
 from benchmarks.table import Cell, Options, Table, table
 from eunomia.config.load import scenario_from
 from eunomia.contract.contention import CONTENTION
+from eunomia.core.data import Data
 from eunomia.learning.episodes import Episode
 from eunomia.metrics.statistics import interval
 from eunomia.study.inference.drawn import ESTIMATES, GPUS, ZOO, Draws
@@ -41,9 +43,13 @@ class Place:
 
     number: int
 
+    def content(self) -> Data:
+        """As a scenario's file holds it."""
+        return DRAWS.place(self.number)
+
     def episode(self, seed: int) -> Episode:
         """200 requests."""
-        return scenario_episode(scenario_from(DRAWS.place(self.number)), seed, DRAWS.requests)
+        return scenario_episode(scenario_from(self.content()), seed, DRAWS.requests)
 
     def facts(self) -> tuple[str, set[str]]:
         """What it is called, and which of KINDS it is of."""
@@ -59,11 +65,25 @@ class Place:
         return f"{self.number}: {', '.join(told)}", kinds
 
 
+@dataclass(frozen=True)
+class Mapped(Place):
+    """The same traffic on costs of another mapper."""
+
+    mapper: str
+
+    def content(self) -> Data:
+        """With the mapper of all types."""
+        made = DRAWS.place(self.number)
+        return {**made, "platform": {**made["platform"], "mapper": self.mapper}}
+
+
 def measure(options: Options) -> Iterator[Table]:
     """Means by kind of place, then the worst and best places."""
     ranges = "0-5" if options.quick else options.given.get("places", "0-299")
     ends = [part.split("-") for part in ranges.split(",")]
-    places = [Place(n) for low, high in ends for n in range(int(low), int(high) + 1)]
+    numbers = [n for low, high in ends for n in range(int(low), int(high) + 1)]
+    mapper = options.given.get("mapper")
+    places = [Mapped(n, mapper) if mapper else Place(n) for n in numbers]
     first, second = validation(2)
     told = {place: place.facts() for place in places}
     ticks = {place: "ticks" in told[place][1] for place in places}

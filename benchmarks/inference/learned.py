@@ -8,8 +8,8 @@ the replications of its training (seed 0 is the shipped policy itself), the same
 schedule that a clairvoyant search found. Replications whose cards are missing under ``runs`` are trained first. All of
 it is kept there as it is finished, and found again: the command may be stopped at any moment.
 
-``trainers``: CMA-ES alone (general.toml), expert iteration from lookahead alone (expert.toml), the same with the worth
-of holding learned, too (expert_hold.toml), and expert iteration as the start of CMA-ES (taught.toml).
+``trainers``: CMA-ES alone (general.toml), expert iteration from lookahead alone (expert.toml), and expert iteration as
+the start of CMA-ES (taught.toml).
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ BARE = tuple(dict.fromkeys(name.rpartition("+g")[0] for name in (*BASES, *GATED)
 FILES = {
     "CMA-ES": "general",
     "expert iteration": "expert",
-    "expert iteration, holding too": "expert_hold",
     "expert iteration, then CMA-ES": "taught",
 }
 RESAMPLES = 2000

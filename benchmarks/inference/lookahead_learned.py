@@ -25,8 +25,10 @@ from eunomia.inference.policies import load_policy
 from eunomia.inference.simulate import simulate_problem
 
 LATE, LOADS, TAUGHT, FUTURES, DRAWS = ("drop", "last"), (1.0, 1.3), (0.85, 1.0, 1.15, 1.3), 8, 4
+REHEARSED = "eunomia as it runs: rehearsed, charged"
 WEIGHTS = "eunomia/data/lookahead_price.json"
 VARIANTS = {"the rule": "{rule}", "eunomia alone": "eunomia(rehearse=0)"}  # what is shown -> the policy
+VARIANTS |= {REHEARSED: "eunomia"}
 VARIANTS["over the rule, charged"] = "lookahead(base={rule},charge=true)"
 CHANGED = ("", ",refuse=true", ",price=0", ",price=1.4", ",price_of=learned")
 for way, setting in (("charged", "charge=true"), ("free", "budget_us=0")):

@@ -1,7 +1,6 @@
 """RELMAS, re-implemented, against its likely rivals and the strong rules.
 
-Parts, one for each training: relmas, relmas-slo, and relmas-pure, relmas-td3, relmas-periodic: without imitation, by
-TD3, with ticks of T_s = 0.1.
+Parts, one for each training: relmas, relmas-slo, and the ablations of VARIANTS, one replication each.
 
 MoCA's mixed set on 3 Simba-like and 3 Eyeriss-like accelerators with 32 GB/s, deadlines of three tenants at QoS-H, M
 and L with alpha 3, hopeless requests dropped, Poisson arrivals. Each replication is trained (studies/training/
@@ -12,9 +11,9 @@ trained per deployment. Gated rules are chosen on the same validation traces. Th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -26,20 +25,16 @@ from eunomia.metrics.statistics import Floats, paired_difference
 from eunomia.study.learning.scenarios import scenario_episode
 
 LOADS, REQUESTS, TARGETS = (0.7, 1.0, 1.3), 200, (0.5, 0.95)
-TESTS, VALIDATIONS = 6, 2  # traces per load
-PROMISED = 2  # of them, with targets
+TESTS, VALIDATIONS = 16, 8  # traces per load
+PROMISED = 8  # of them, with targets
 RIVALS = ("fcfs", "prema", "herald", "magma")
 RULES = ("edf", "edf+f+eft", "sjf+f+eft", "llf+f+eft", "pressure", "dream", "ca_eft")
 TENANT_RULES = ("triage+g0.9", "gap_first+g0.9", "triage", "gap_first", "edf+f+eft")
 GATED = gated(("edf", "sjf", "edf_bytes"), ("", "+eft"), ("1.0", "0.9", "0.75"))
 SWEEP = (0.0, 0.1, 0.5, 1.0)
-VARIANTS: dict[str, tuple[str, tuple[str, ...]]] = {  # training file, changes
-    "relmas": ("relmas", ()),
-    "relmas-slo": ("relmas-slo", ()),
-    "relmas-pure": ("relmas", ("algorithm.imitation=0",)),
-    "relmas-td3": ("relmas", ("algorithm.name=td3",)),
-    "relmas-periodic": ("relmas", ("algorithm.period_layers=0.1",)),
-}
+EXTRA = ("eunomia(rehearse=0)",)
+ABLATIONS = ("name='ddpg'", "name='td3'", "residual=false", "critic='joint'", "credit='period'", "rollouts=1",
+             "explore='requests'", "explore='steps'", "ahead=0.0", "horizon=0.1", "reward='R2'")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -76,14 +71,18 @@ def hits(cards: Mapping[str, Sequence[str]], found: Figures, chosen: str) -> Tab
     """Deadlines met, and the paired difference to every rival."""
     ours = mean_of(cards["relmas"], found)[:, 0]
     each = {name: mean_of(mine, found)[:, 0] for name, mine in cards.items() if name != "relmas-slo"}
-    each |= {name: found[name][:, 0] for name in (*RIVALS, *RULES, chosen)}
+    each |= {name: found[name][:, 0] for name in (*RIVALS, *RULES, *EXTRA, chosen)}
     rows: list[list[Cell]] = []
     for name, values in each.items():
-        gap = paired_difference(ours, values)
-        rows.append([name, *values.reshape(len(LOADS), -1).mean(axis=1).tolist(), float(values.mean())])
-        rows[-1] += [None, None] if name == "relmas" else [gap, float(ours.mean() / values.mean())]
-    by_load = "".join(f"; load {load}|.1p" for load in LOADS)
-    columns = f"policy{by_load}; mean|.1p; relmas less it|+.1p; relmas / it|.2f"
+        row: list[Cell] = [name]
+        for theirs, mine in zip(np.split(values, len(LOADS)), np.split(ours, len(LOADS)), strict=True):
+            row += [float(theirs.mean()), None if name == "relmas" else paired_difference(mine, theirs)]
+        last = (
+            None if name == "relmas" else float(np.split(ours, 3)[-1].mean() / np.split(values, 3)[-1].mean())
+        )
+        rows.append([*row, last])
+    by_load = "".join(f"; load {load}|.1p; relmas less it|+.1p" for load in LOADS)
+    columns = f"policy{by_load}; relmas / it at {LOADS[-1]}|.2f"
     means = [float(found[card][:, 0].mean()) for card in cards["relmas"]]
     note = f"`{chosen}`: the best of the gated rules on validation traces. Of each replication of `relmas`: "
     return table("hits", columns, rows, [f"{note}{', '.join(f'{100 * mean:.1f}' for mean in means)} %."])
@@ -121,24 +120,22 @@ def measure(options: Options) -> Iterator[Table]:
     if options.quick:
         cards = {"relmas": [str(SHIPPED / "relmas.json")], "relmas-slo": [str(SHIPPED / "relmas-slo.json")]}
     else:
-        seeds = options.seeds_or(5)
-        cards = {
-            name: [str(trained(file, seed, *changes, label=name, workers=workers)) for seed in seeds]
-            for name, (file, changes) in VARIANTS.items()
-            if options.wants(name) or name == "relmas"
-        }
+        cards = {"relmas": [str(trained("relmas", seed)) for seed in options.seeds_or(5)]}
+        if options.wants("relmas-slo"):
+            cards["relmas-slo"] = [str(trained("relmas-slo", 0))]
+        for change in filter(options.wants, ABLATIONS):
+            changes = (f"algorithm.{change}", "algorithm.iterations=20")
+            cards[change] = [str(trained("relmas", 0, *changes, label=re.sub(r"\W+", "-", change)))]
     tried = GATED[:2] if options.quick else GATED
     chosen = best([figures(tried, validation(VALIDATIONS), False, workers)], tried)
-    plain = [card for name, mine in cards.items() if name != "relmas-slo" for card in mine]
-    yield hits(cards, figures((*RIVALS, *RULES, chosen, *plain), tests, False, workers), chosen)
+    found = figures((*RIVALS, *RULES, *EXTRA, chosen), tests, False, workers)
+    for name, mine in cards.items():
+        found |= {} if name == "relmas-slo" else figures(mine, tests, False, workers)
+    yield hits(cards, found, chosen)
     yield training(cards)
     swept = [f"{cards['relmas'][0]}@{period}" for period in SWEEP]
-    swept += [f"{card}@{period}" for card in cards.get("relmas-periodic", []) for period in SWEEP[:2]]
     found = figures(swept, range(1), False, workers)
-    rows = [
-        (Path(name.partition("@")[0]).stem, name.partition("@")[2], float(v.mean()))
-        for name, v in found.items()
-    ]
-    yield table("sweep", "weights; T_s / mean layer; hit rate|.1p", rows)
+    rows = [(name.partition("@")[2], float(v.mean())) for name, v in found.items()]
+    yield table("sweep", "T_s / mean layer; hit rate|.1p", rows)
     names = (*TENANT_RULES, chosen, cards["relmas"][0], *cards.get("relmas-slo", []))
     yield promises(cards, figures(names, tests[:PROMISED], True, workers), chosen)

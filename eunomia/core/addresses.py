@@ -247,6 +247,40 @@ def _block(code: _Code, offsets: tuple[int, int], n: int) -> tuple[Any, Any]:
     return code.builder.inttoptr(at, _BYTE.as_pointer()), size
 
 
+# --- arrays without an owner, in compiled code ---
+
+
+@intrinsic
+def lent(typingctx, array):  # type: ignore[no-untyped-def]
+    """(array) -> the same memory without an owner, so that no function that takes it counts a reference.
+
+    Counting is an atomic operation, and most of the time of small functions that are called once per row. Call
+    ``in_use`` on the array itself after the last use of what was lent: numba gives memory back where the name of its
+    owner is not read any more.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        owned = make_array(array)(context, builder, args[0])
+        free = make_array(array)(context, builder)
+        free.data, free.shape, free.strides = owned.data, owned.shape, owned.strides
+        free.itemsize, free.nitems = owned.itemsize, owned.nitems
+        free.meminfo = context.get_constant_null(types.MemInfoPointer(array.dtype))
+        free.parent = context.get_constant_null(types.pyobject)
+        return free._getvalue()
+
+    return (array(array), codegen) if isinstance(array, types.Array) else None
+
+
+@intrinsic
+def in_use(typingctx, array):  # type: ignore[no-untyped-def]
+    """(array): does nothing. Its memory is in use up to here."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return context.get_dummy_value()
+
+    return (types.void(array), codegen) if isinstance(array, types.Array) else None
+
+
 # --- words and pointers ---
 
 

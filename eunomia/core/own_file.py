@@ -9,6 +9,7 @@ import hashlib
 import importlib.util
 import re
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,19 @@ def split_file(text: str) -> tuple[Path, str] | None:
     return (Path(found["path"]), found["name"]) if found else None
 
 
+class _Loader(SourceFileLoader):
+    """Reads a file of the user's and leaves no ``__pycache__`` beside it."""
+
+    def set_data(self, path: str, data: bytes, *, _mode: int = 0o666) -> None:  # type: ignore[override]
+        """Keep no machine code."""
+
+
 def from_file(path: Path, name: str, kind: str) -> Any:
     """What a Python file calls ``name``; ``kind``: what it should be. Raises ConfigError, UnknownNameError."""
     if not path.is_file():
         raise ConfigError(f"there is no {kind} file {path}; write FILE.py:NAME with the path of a file")
     module_name = f"eunomia_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
+    spec = importlib.util.spec_from_file_location(module_name, path, loader=_Loader(module_name, str(path)))
     assert spec is not None and spec.loader is not None, "a .py file has a loader"
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module

@@ -24,6 +24,7 @@ FILES = frozenset(
     + [MANIFEST, INCOMPLETE, "report.html", "timeline.json", "timeline.json.gz"]
     + ["sweep.parquet", "sweep.csv", ".sweep.parquet", ".sweep.csv"]
     + ["study.json", "study.csv", "results.md", "timings.json"]
+    + ["plan.json", "plan.csv"]
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 
@@ -77,12 +78,36 @@ class Registry:
             ) from error
 
 
+PLAIN = (bool, int, float, str)
+KINDS: dict[str, tuple[type, ...]] = {"bool": (bool,), "float": (float, int), "int": (int,)}
+NAMES = {bool: "true or false", float: "a number", int: "a whole number"}
+
+
 def made(found: object, settings: Mapping[str, object], what: str) -> object:
     """What a class or function gives for keyword settings. Raises ConfigError for settings that it does not take."""
     if not callable(found):
         raise ConfigError(f"{what} is {found!r}, which cannot be called; it must be a class or a function")
+    _check(inspect.signature(found).parameters, settings, what)
     try:
         return found(**settings)
     except TypeError as error:
         given = ", ".join(f"{key}={value!r}" for key, value in settings.items())
         raise ConfigError(f"{what} cannot be set up with ({given}): {error}") from error
+
+
+def _check(known: Mapping[str, inspect.Parameter], settings: Mapping[str, object], what: str) -> None:
+    """Raise for a setting that is not there, or whose value is not of its plain kind."""
+    if any(p.kind is p.VAR_KEYWORD for p in known.values()):
+        return
+    asked = (None, inspect.Parameter.empty)
+    offered = [
+        k for k, p in known.items() if isinstance(p.default, PLAIN) or any(p.default is a for a in asked)
+    ]
+    for key, value in settings.items():
+        if key not in known and not offered:
+            raise ConfigError(f"{what} takes no settings; leave out {key}={value!r}")
+        if key not in known:
+            raise UnknownNameError("setting", key, offered, f" of {what}")
+        kind = KINDS.get(getattr(known[key].annotation, "__name__", str(known[key].annotation)))
+        if kind and (isinstance(value, bool) is not (kind[0] is bool) or not isinstance(value, kind)):
+            raise ConfigError(f"{what}: {key} is {value!r}; it must be {NAMES[kind[0]]}")

@@ -79,6 +79,7 @@ CHOICES = pa.schema(
         ("priority", pa.float64()),  # null = cannot run there
         ("scale_factor", pa.int64()),
         ("ran", pa.bool_()),  # the unit runs on this type from now on
+        ("reason", _name),  # why the policy gave it nothing, "kind: details"; null = it does not say
     ]
 )
 

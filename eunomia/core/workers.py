@@ -1,10 +1,16 @@
-"""What every worker process does first: it leaves Ctrl-C to its parent, and ends with it."""
+"""How every worker process begins: it leaves Ctrl-C to its parent, and ends with it."""
 
 from __future__ import annotations
 
 import ctypes
+import multiprocessing as mp
 import os
 import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 
 SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux's prctl
 
@@ -22,3 +28,28 @@ def follow_parent(parent: int) -> None:
         return
     if os.getppid() != parent:  # it was killed before the call
         os._exit(1)
+
+
+def start_worker(target: Callable[..., None], *given: object) -> tuple[BaseProcess, Connection]:
+    """A process that runs ``target(pipe, *given)``, and the other end of its pipe, which ends with the process."""
+    context = mp.get_context("spawn")  # a fork would copy threads' locks of the libraries in use
+    resource_tracker.ensure_running()  # here, as starting it lets Ctrl-C through again
+    ours, theirs = context.Pipe()
+    process = context.Process(target=target, args=(theirs, *given), daemon=True)
+    with _no_interrupt():
+        process.start()
+    theirs.close()
+    return process, ours
+
+
+@contextmanager
+def _no_interrupt() -> Iterator[None]:
+    """Hold Ctrl-C back for a moment; a process started inside never sees it, the parent does afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

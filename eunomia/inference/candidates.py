@@ -13,8 +13,10 @@ from eunomia.inference.policies.blend import WEIGHTS
 from eunomia.inference.policies.pledge import WEIGHTS as PLEDGED
 from eunomia.inference.policies.settings import call_name
 
-# What an event of a learned policy costs, one of lookahead, one of a published scheduler, in events of a rule.
-OWN, AHEAD, OTHER = 15, 8, 3
+# What an event costs in events of a rule: of a learned policy, of lookahead, of that over a learned policy, of a
+# published scheduler.
+OWN, AHEAD, OVER, OTHER = 15, 8, 25, 3
+ALONE = {"portfolio": "none"}  # lookahead over a learned policy: no rule beside it
 GATES = (math.inf, 1.0, 0.8, 0.6, 0.4)
 PLACES = ("any_idle", "eft", "eft_ca")
 STARTS = {
@@ -112,4 +114,6 @@ def ahead(base: str, **settings: str) -> str:
 
 def cost_of(name: str) -> int:
     """Of an event, in events of a rule."""
-    return OTHER if name.split("+")[0] in PUBLISHED else AHEAD if name.startswith("lookahead(") else OWN
+    if name.startswith("lookahead("):
+        return OVER if "portfolio=none" in name else AHEAD
+    return OTHER if name.split("+")[0] in PUBLISHED else OWN

@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from eunomia.contract.contention import CONTENTION
+from eunomia.contract.contention.slowdowns import Slowdowns
 from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError, PlatformError
-from eunomia.hardware.platform import PlatformLike
+from eunomia.hardware.platform import PlatformLike, slowdowns_of
 from eunomia.hardware.table import CostTable
 from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.workload.requests import RequestTable
@@ -76,26 +78,32 @@ class Problem(NamedTuple):
     table: CostTable
     requests: RequestTable
     columns: Ints  # platform type -> column of the table
+    slowdowns: Slowdowns | None = None  # of the networks in order, where the contention model reads them
 
 
 def build_problem(
     requests: RequestTable, table: CostTable, platform: PlatformLike, options: EngineOptions
 ) -> Problem:
-    """Turn tables into arrays. Raises PlatformError when no accelerator present can run a layer."""
+    """Turn tables into arrays.
+
+    Raises PlatformError when no accelerator present can run a layer, ConfigError for slowdowns that are not known.
+    """
     columns = np.array([_column(table, name) for name in platform.types], np.int64)
     costs = _costs(table, columns, options.estimator, options.seed)
     _check_runnable(table, costs, platform)
     bandwidth = options.bandwidth_bytes_s if options.bandwidth_bytes_s is not None else platform.dram_bytes_s
+    contention = options.contention or platform.contention
     return Problem(
         costs=costs,
         graph=_graph(table, costs, exact=options.estimator.mode != "ewma"),
         jobs=_jobs(requests, table),
         type_of=np.ascontiguousarray(platform.type_of, np.int64),
         bandwidth_bytes_s=float(bandwidth),
-        contention=options.contention or platform.contention,
+        contention=contention,
         table=table,
         requests=requests,
         columns=columns,
+        slowdowns=_slowdowns(contention, platform, table),
     )
 
 
@@ -109,6 +117,18 @@ def rehearsed(problem: Problem, requests: RequestTable, options: EngineOptions) 
         return made
     costs = _costs(problem.table, problem.columns, options.estimator, options.seed)
     return made._replace(costs=costs, graph=_graph(problem.table, costs, exact=True))
+
+
+def _slowdowns(contention: str, platform: PlatformLike, table: CostTable) -> Slowdowns | None:
+    if CONTENTION[contention].beside is None:
+        return None
+    found = slowdowns_of(platform)
+    if found is None:
+        raise ConfigError(
+            f"contention '{contention}' reads slowdowns of networks, and this platform has none; "
+            "give platform.slowdowns, or take another contention model"
+        )
+    return found.of([model.name for model in table.models])
 
 
 def _column(table: CostTable, name: str) -> int:

@@ -8,7 +8,8 @@ see beliefs that err as those of the run do, with errors drawn anew.
 A race in rounds, all candidates on the same traces (common random numbers):
     1  orders, placements, gates and published schedulers, by halves: all on one trace, the best on two, then on four
     2  an evolution strategy moves the weights of ``blend`` and the gate from the best rules on, on the same traces
-    3  lookahead over the best rules with its time charged: settings change one after another, on LOOKED traces
+    3  lookahead with its time charged, over the best rules and over learned policies: settings change one after
+       another, on LOOKED traces
     4  the best of all that, and the policies that ask for the choice, by halves on fresh traces; the last two, and the
        best rule, on LAST of them
 The best mean runs. Rounds end when the budget is spent: it counts simulated events and not time, so that every
@@ -34,6 +35,7 @@ import numpy as np
 from eunomia.contract.contention import CONTENTION
 from eunomia.contract.view import Policy
 from eunomia.inference.candidates import (
+    ALONE,
     GATES,
     PLACES,
     PUBLISHED,
@@ -62,7 +64,6 @@ EVENTS = 10_000_000  # simulated events of a rehearsal, at most; an event of a r
 ENOUGH = 0.9985  # a worth that leaves nothing to be gained: gaps between arrivals shrink
 FASTER, FASTEST = 0.8, 0.4  # to so much of what they were, and at most
 FAR = 0.04  # behind the best on a first trace: not tried on others
-TICKED = 1_000_000  # looks of a learned policy, at a sub-job on an accelerator, in a run at ticks: about 1 s
 FIRST_SEED = 2**62  # of noise in execution times
 SETUP = 2000  # what a run costs beside its events, in events
 KEPT = 256  # choices that a process remembers
@@ -100,6 +101,8 @@ class Aim:
     worth: Worth = hits
     rounds: Callable[[Race, int], Rehearsed] | None = None  # None = those above
     beside: tuple[str, ...] = ()  # policies by name
+    ahead: bool = True  # whether lookahead takes part: it needs an engine
+    over: tuple[str, ...] = ()  # learned policies by name that it looks ahead with, beside the best rules
 
 
 class Rehearsing:
@@ -126,7 +129,7 @@ class Rehearsing:
 class Race:
     """Candidates by name on traces by number; every run is made once and counted."""
 
-    beside: tuple[str, ...] = ()  # further policies that learned
+    aim = Aim()
 
     def __init__(self, problem: Problem, options: EngineOptions, worth: Worth, own: Own) -> None:
         self.problem, self.worth, self.own = problem, worth, own
@@ -227,14 +230,14 @@ def rehearse(
         return Rehearsed(favourite)
     requests = replace(problem.requests, stated=stated.first(REQUESTS))
     race, rounds = Race(problem._replace(requests=requests), options, aim.worth, own), aim.rounds or _raced
-    race.beside = aim.beside
-    place = _place(problem, options)
-    if place is None:
+    race.aim = aim
+    place, who = _place(problem, options), _digest(own)
+    if place is None or who is None:
         return rounds(race, budget)
     if place not in _RUNS:
         _RUNS.clear()
     race.runs = _RUNS.setdefault(place, {})
-    key = f"{aim!r} {tuple(own)} {budget} {place}"
+    key = f"{aim!r} {who} {budget} {place}"
     if key not in _KEPT:
         if len(_KEPT) >= KEPT:
             _KEPT.pop(next(iter(_KEPT)))
@@ -251,11 +254,16 @@ def _place(problem: Problem, options: EngineOptions) -> str | None:
     jobs, graph = problem.jobs, problem.graph
     promises = [jobs.model_of, jobs.tenant_of, jobs.weight, jobs.slo_kind, jobs.slo_target, jobs.slo_window]
     truth = [*problem.costs[:6], *graph[:4], problem.type_of, problem.bandwidth_bytes_s, problem.contention]
+    truth.append(problem.slowdowns)
     traffic = [problem.requests.stated, problem.requests.agreements]
     parts = [truth, promises, traffic, replace(options, seed=0, record="requests")]
+    return _digest(parts)
+
+
+def _digest(parts: object) -> str | None:
     try:
         return hashlib.sha256(pickle.dumps(parts)).hexdigest()
-    except (pickle.PicklingError, AttributeError, TypeError):  # arrivals of one's own
+    except (pickle.PicklingError, AttributeError, TypeError):  # arrivals or a policy of one's own
         return None
 
 
@@ -279,9 +287,11 @@ def _raced(race: Race, budget: int) -> Rehearsed:
     top = race.halves(names, HALVES, range(SECOND))
     known = [rules[name] for name in top if name in rules] or plain[:1]
     tuned = tuned_from(race, _apart(known), range(SECOND), race.events + budget // 6)
-    bases = [rule.name for rule in _apart(known, most=1)]
-    own = race.own if not ticks or _looks(race, top[0]) <= TICKED else ()
-    slow = [*own, *([] if ticks else _planned(race, bases, race.events + budget // 4))]
+    slow = [*race.own, *race.aim.beside]
+    if race.aim.ahead and not ticks:
+        slow += _planned(race, [rule.name for rule in _apart(known, most=1)[:2]], budget // 4)
+        if race.events < budget // 2:
+            slow += _planned(race, race.aim.over, budget // 4, **ALONE)
     hopes = race.mean(top[0], range(LOOKED)) - FAR
     likely = [name for name in slow if race.mean(name, range(LOOKED)) > hopes]
     finalists = list(dict.fromkeys((*likely, tuned.name, *top[:3])))
@@ -293,31 +303,26 @@ def _raced(race: Race, budget: int) -> Rehearsed:
     return Rehearsed(max(scores, key=lambda name: scores[name]), scores, rule, race.events)
 
 
-def _looks(race: Race, rule: str) -> float:
-    """What a policy that decides anew at every tick looks at in a run, as often as a rule lets requests wait.
-
-    Ticks x accelerators x requests in the system: the sum of their times in it, counted in ticks.
-    """
-    results, period_s = race.run(rule, 0)[0].results, race.options.period_s or math.inf
-    left = np.isfinite(results["finish_s"])
-    waited_s = float((results["finish_s"] - results["arrival_s"])[left].sum())
-    return waited_s / period_s * len(race.problem.type_of)
-
-
-def _planned(race: Race, bases: Sequence[str], budget: int) -> list[str]:
-    """Lookahead over the best rules: each of SETTINGS stays where it is better; the best two, greatest first."""
-    seen, traces = [ahead(base) for base in bases[:2]], range(LOOKED)
-    best = race.best(seen, traces, 1)[0]
-    base = bases[seen.index(best)]
-    settings: dict[str, str] = {}
+def _planned(race: Race, bases: Sequence[str], budget: int, **given: str) -> list[str]:
+    """Lookahead over the best of these: each of SETTINGS stays where it is better; the best two, greatest first."""
+    if not bases:
+        return []
+    seen, traces, most = (
+        {ahead(base, **given): (base, given) for base in bases},
+        range(LOOKED),
+        race.events + budget,
+    )
+    best = race.best([*seen], traces, 1)[0]
     for change in SETTINGS:
-        if race.events > budget:
+        if race.events > most:
             break
         if "refuse" not in change or race.options.late != "drop":
-            seen.append(ahead(base, **(settings | change)))
-            if race.mean(seen[-1], traces) > race.mean(best, traces):
-                best, settings = seen[-1], settings | change
-    return race.best(seen, traces, 2)
+            base, settings = seen[best]
+            name = ahead(base, **(settings | change))
+            seen[name] = base, settings | change
+            if race.mean(name, traces) > race.mean(best, traces):
+                best = name
+    return race.best([*seen], traces, 2)
 
 
 def _apart(rules: Sequence[Rule], most: int = 2) -> list[Rule]:

@@ -107,7 +107,7 @@ class Guarded(Race):
 def race_for_promises(race: Race, budget: int) -> Rehearsed:
     """The four rounds. At ticks gates are not asked, and none is tried."""
     budget = min(budget, MOST)
-    run, slow = Guarded(race.problem, race.options, race.worth, race.own), [*race.own, *race.beside]
+    run, slow = Guarded(race.problem, race.options, race.worth, race.own), [*race.own, *race.aim.beside]
     run.runs = race.runs
     ticks = run.options.period_s is not None
     gates = (math.inf,) if ticks else GATES

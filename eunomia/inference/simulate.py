@@ -228,7 +228,8 @@ def simulate_problem(
     if stepped or options.charge_measured:  # only asking from Python can be timed, and all are timed alike
         rules = rules._replace(mode=STEP)
     decide = traits.DECIDE if options.period_s is None else traits.DECIDE_TICK
-    engine = Engine(problem, rules, options, traits.KEY.of(chosen), decide.of(chosen))
+    in_place = rules.mode == DECIDE and (ask := traits.IN_PLACE.of(chosen)) is not None and ask(options)
+    engine = Engine(problem, rules, options, traits.KEY.of(chosen), None if in_place else decide.of(chosen))
     give_constants(chosen, engine.state["system"])
     if (attach := traits.ATTACH.of(chosen)) is not None:
         engine.companion = attach(engine)

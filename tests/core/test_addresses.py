@@ -10,6 +10,7 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
+from numba.core.runtime import _nrt_python, rtsys
 
 import eunomia
 from eunomia.contract.view import SYSTEM
@@ -20,7 +21,9 @@ from eunomia.core.addresses import (
     copy_fields,
     copy_items,
     give_blocks,
+    in_use,
     item_at,
+    lent,
     link,
     record_of,
     share,
@@ -145,6 +148,27 @@ def test_blocks_reach_compiled_code_through_the_view() -> None:
         x_of(system)
     give_blocks(system, [np.array([(2.5, 1)], POINT)], 1)
     assert x_of(system) == 2.5
+
+
+def test_what_is_lent_is_the_memory_itself_and_nothing_is_lost() -> None:
+    @numba.njit  # type: ignore[untyped-decorator]
+    def filled(rows: int) -> tuple[float, int, int]:
+        own = np.zeros((rows, 3))
+        column, row = lent(own[:, 1]), lent(own[2])
+        for i in range(len(column)):
+            column[i] += i + 1.0
+        row[0] = 10.0
+        total = own.sum()
+        in_use(own)
+        return total, len(column), len(row)
+
+    assert filled(4) == (20.0, 4, 3)
+    _nrt_python.memsys_enable_stats()
+    before = rtsys.get_allocation_stats()
+    assert [filled(n)[1] for n in range(3, 60)] == [*range(3, 60)]
+    after = rtsys.get_allocation_stats()
+    _nrt_python.memsys_disable_stats()
+    assert after.alloc - before.alloc == after.free - before.free > 0
 
 
 def test_what_cannot_be_linked_is_refused() -> None:

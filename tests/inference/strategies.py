@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from eunomia.contract.contention import CONTENTION
+from eunomia.contract.contention.slowdowns import Slowdowns
 from eunomia.hardware.table import CostTable
 from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.inference.problem import Problem, build_problem
@@ -26,6 +27,7 @@ class ToyPlatform:
     type_of: np.ndarray
     dram_bytes_s: float = 1.0
     contention: str = "none"
+    slowdowns: Slowdowns | None = None
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,19 @@ def tables(draw: st.DrawFn, nets: list[DnnModel], types: tuple[str, ...], exact:
     dram = np.where(np.isfinite(latency), demand * np.where(np.isfinite(latency), latency, 0.0), 0.0)
     energy = np.array([[draw(st.floats(0.0, 5.0)) for _ in types] for _ in range(rows)])
     return toy_table(nets, types, latency, dram, energy, share)
+
+
+def slowdowns(nets: list[DnnModel], seed: int) -> Slowdowns:
+    """Of pairs, some below 1 as noise makes them; every other seed also of some companies of three."""
+    rng, count = np.random.default_rng(seed), len(nets)
+    pairs = tuple(tuple(rng.uniform(0.9, 2.5, count).tolist()) for _ in nets)
+    threes = [
+        (i, j, k, float(rng.uniform(0.9, 4.0)))
+        for i in range(count)
+        for j in range(count)
+        for k in range(j, count)
+    ]
+    return Slowdowns(tuple(net.name for net in nets), pairs, tuple(threes[seed % 3 :: 2] if seed % 2 else ()))
 
 
 @st.composite
@@ -201,7 +216,8 @@ def cases(
     lanes = list(range(len(types))) + [
         draw(st.integers(0, len(types) - 1)) for _ in range(draw(st.integers(0, 5 - len(types))))
     ]
-    platform = ToyPlatform(types, np.array(draw(st.permutations(lanes))), draw(st.floats(0.3, 4.0)))
+    platform = ToyPlatform(types, np.array(draw(st.permutations(lanes))), draw(st.floats(0.3, 4.0)),
+                           slowdowns=slowdowns(nets, draw(st.integers(0, 99))))  # fmt: skip
     requests, costs = draw(request_tables(nets, exact)), draw(tables(nets, types, exact))
     return Case(requests, costs, platform, draw(options(exact, periodic, alike)))
 

@@ -18,10 +18,12 @@ from eunomia.inference.outcome import Outcome
 from eunomia.inference.policies.catalogue import ORDERS
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.ordering import Order
+from eunomia.inference.policies.tenant_gap import tenant_order
 from eunomia.inference.problem import build_problem
 from eunomia.inference.simulate import Engine, simulate_problem
 from tests.inference.strategies import Case, cases
 
+STAYING = sorted(name for name, order in ORDERS.items() if not order.dynamic)
 CHANGING = sorted(name for name, order in ORDERS.items() if order.dynamic)
 
 
@@ -67,6 +69,22 @@ def test_equal_keys_of_unequal_deadlines(case: Case, per_s: float, place: str, f
     same_as_scoring_all(case, Greedy(steps(per_s), place, feasible))
 
 
+@settings(max_examples=40, derandomize=True, deadline=None)
+@given(
+    cases(periodic=False), st.sampled_from([1e-13, 1e-15, 1e-16]), st.sampled_from(PLACEMENTS), st.booleans()
+)
+def test_ranks_so_large_that_deadlines_round_to_one_key(
+    case: Case, step: float, place: str, feasible: bool
+) -> None:
+    same_as_scoring_all(case, Greedy(tenant_order("worst_first", "edf", step), place, feasible))
+
+
+@settings(max_examples=40, derandomize=True, deadline=None)
+@given(cases(periodic=False), st.sampled_from(STAYING), st.sampled_from(PLACEMENTS), st.booleans())
+def test_keys_that_stay_in_heaps_that_stand(case: Case, order: str, place: str, feasible: bool) -> None:
+    same_as_scoring_all(case, Greedy(order, place, feasible))
+
+
 def crowd(count: int) -> Case:
     """Fifty live requests of eight pairs on eight accelerators, branching networks, targets missed and kept."""
     costs = synthetic.cost_table(synthetic.networks(branching=True))
@@ -75,7 +93,7 @@ def crowd(count: int) -> Case:
 
 
 @pytest.mark.parametrize("place", ["any_idle", "eft"])
-@pytest.mark.parametrize("order", [*CHANGING, "in_steps"])
+@pytest.mark.parametrize("order", [*CHANGING, "edf", "llf", "in_steps"])
 def test_a_saturated_platform(order: str, place: str) -> None:
     same_as_scoring_all(
         crowd(120), Greedy(steps(40.0) if order == "in_steps" else order, place, feasible=True)
@@ -98,7 +116,9 @@ def scored_a_start(order: str, place: str) -> tuple[float, float]:
     [
         # one of each of eight pairs, and one to see that no other ties with it
         ("deficit_edf", "any_idle", 9.0),
-        ("triage_edf", "any_idle", 9.0),
+        # its pair, when a request of that ends
+        ("triage_edf", "any_idle", 1.0),
+        ("worst_first_edf", "eft", 1.0),
         # when it becomes ready, and those of its pair when a request of that ends
         ("shift_edf", "any_idle", 2.0),
         ("triage_sjf", "eft", 2.0),

@@ -11,14 +11,14 @@ import pytest
 
 from eunomia.core.errors import ConfigError
 from eunomia.inference import rehearsal
-from eunomia.inference.candidates import STARTS, Rule
+from eunomia.inference.candidates import ALONE, STARTS, Rule, ahead
 from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.inference.policies import load_policy
 from eunomia.inference.policies.blend import blend
 from eunomia.inference.problem import Problem, build_problem, rehearsed
 from eunomia.inference.reference.rules import Rule as Plain
 from eunomia.inference.reference.run import simulate as simulate_plainly
-from eunomia.inference.rehearsal import Race, Rehearsed, hits, rehearse
+from eunomia.inference.rehearsal import Aim, Race, Rehearsed, hits, rehearse
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.load import eunomia
 from eunomia.report.explain import explain
@@ -241,18 +241,60 @@ def test_what_was_chosen_is_recorded_printed_and_told() -> None:
     assert not any("rehearsal" in line for line in explain(plain.records, 0).doubts)
 
 
-def test_at_ticks_a_policy_that_would_look_too_often_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_learned_policy_takes_part_and_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, policy, tried = problem(), eunomia(), set[str]()
+    (other,), score = policy.aim.beside, Race.score
+
+    def noted(race: Race, name: str, number: int) -> float:
+        tried.add(name)
+        return score(race, name, number)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Race, "score", noted)
+        rehearse(made, OPTIONS, {"fcfs": load_policy("fcfs")}, policy.aim)
+    assert other in tried
+    above = {name for name in tried if name.startswith("lookahead(base=eunomia")}
+    assert {ahead(name, **ALONE) for name in policy.aim.over} <= above
+    for chosen in (other, min(above)):
+        monkeypatch.setattr(
+            rehearsal, "rehearse", lambda *_, name=chosen: Rehearsed(name, {name: 1.0}, "edf", 1)
+        )
+        one, two = (simulate_problem(made, by, OPTIONS).results for by in (policy, load_policy(chosen)))
+        assert one.tobytes() == two.tobytes()
+
+
+@pytest.mark.parametrize("spent", [0.0, 0.6])
+def test_lookahead_over_a_learned_policy_needs_half_the_budget(
+    spent: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tuned(race: Race, starts: list[Rule], *_: object) -> Rule:
+        race.events = int(spent * 10**7)
+        return starts[0]
+
+    monkeypatch.setattr(rehearsal, "tuned_from", tuned)
+    race = Race(problem(), OPTIONS, hits, {"mine": load_policy("fcfs")})
+    race.aim = Aim(over=("eunomia",))
+    rehearsal._raced(race, 10**7)
+    tried = {name for name, _ in race.found}
+    assert any(name.startswith("lookahead(") and "portfolio" not in name for name in tried)
+    assert any("portfolio=none" in name for name in tried) == (spent < 0.5)
+
+
+def test_a_choice_is_kept_for_a_policy_with_its_settings_not_for_its_name() -> None:
+    raced = list[str]()
+
+    def rounds(race: Race, budget: int) -> Rehearsed:
+        raced.append("again")
+        return Rehearsed(next(iter(race.own)))
+
+    made, aim = problem(), Aim(rounds=rounds)
+    for starve, races in ((math.inf, 1), (math.inf, 1), (3.0, 2), (math.inf, 2)):
+        rehearse(made, OPTIONS, {"eunomia": eunomia(starve=starve, rehearse=0)}, aim, 1000)
+        assert len(raced) == races
+
+
+def test_at_ticks_a_policy_that_learned_is_tried_too() -> None:
     options = replace(OPTIONS, period_s=1.0)
-    made = problem(options=options)
-    race = Race(made, options, hits, {})
-    waited_s = 0.0
-    for row in simulate_problem(race.trace(0), "edf+f", race.noise(0)).results:
-        if np.isfinite(row["finish_s"]):
-            waited_s += row["finish_s"] - row["arrival_s"]
-    assert rehearsal._looks(race, "edf+f") == pytest.approx(3 * waited_s)
-    own = {"mine": load_policy("fcfs")}
-    for most, tried in ((0, False), (10**9, True)):
-        monkeypatch.setattr(rehearsal, "TICKED", most)
-        asked = Race(made, options, hits, own)
-        rehearsal._raced(asked, 10**6)
-        assert any(name == "mine" for name, _ in asked.found) == tried
+    asked = Race(problem(options=options), options, hits, {"mine": load_policy("fcfs")})
+    rehearsal._raced(asked, 10**6)
+    assert any(name == "mine" for name, _ in asked.found)

@@ -170,7 +170,7 @@ def test_a_random_window_is_a_piece_of_the_trace() -> None:
         (lambda: ClosedLoop(2), "give requests_per_client"),
         (lambda: ClosedLoop(2, 1.0, "uniform"), "choose one of: exponential, fixed"),
         (lambda: arrivals("poisson"), "missing 1 required"),
-        (lambda: arrivals("poisson", rate_per_s=1.0, rate=2), "unexpected keyword argument 'rate'"),
+        (lambda: arrivals("poisson", rate_per_s=1.0, rate=2), "did you mean 'rate_per_s'"),
     ],
 )
 def test_nonsense_is_refused_with_the_value(make, words):

@@ -193,4 +193,6 @@ class Exact:
             weight += 10.0 * self._work_s(r, at.done[r]) / slack_s
         values = (costs.latency_s[row, kind], costs.floor_s[row, kind], costs.dram_bytes[row, kind])
         latency_s, floor_s, dram_bytes = map(float, values)
-        return Demand(float(costs.demand_bytes_s[row, kind]), weight, latency_s, floor_s, dram_bytes)
+        network = int(self.problem.jobs.model_of[self.problem.jobs.pair[r]])
+        asked = Demand(float(costs.demand_bytes_s[row, kind]), weight, latency_s, floor_s, dram_bytes)
+        return asked._replace(network=network, slowdowns=self.problem.slowdowns)

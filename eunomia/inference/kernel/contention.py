@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from eunomia.contract.contention import CONTENTION
-from eunomia.contract.contention.model import Alike, Split
+from eunomia.contract.contention.model import Alike, Beside, Split
 from eunomia.inference.kernel.jit import jitted
-from eunomia.inference.kernel.memory import Kernel, cost_at, lane_at, lanes_of, system_of
+from eunomia.inference.kernel.memory import Kernel, cost_at, lane_at, lanes_of, slowdowns_of, system_of
 
 OneRate = Callable[[int, float, float], tuple[float, float]]
 Grants = Callable[[int, Kernel, float, float], None]
+Slowdown = Callable[[int, Kernel, int], float]
 CODES = {name: code for code, name in enumerate(CONTENTION)}
 
 
@@ -60,8 +61,31 @@ def _or_grants(mine: int, function: Split, others: Grants) -> Grants:
     return jitted(step)
 
 
+def _slowdown(beside: dict[int, Beside]) -> Slowdown:
+    """(code, kernel, s) -> slowdown of lane s, by the function of that code."""
+
+    def last(code: int, k: Kernel, s: int) -> float:
+        return 1.0
+
+    chain: Slowdown = jitted(last)
+    for mine, function in reversed(beside.items()):
+        chain = _or_slowdown(mine, jitted(function), chain)
+    return chain
+
+
+def _or_slowdown(mine: int, function: Beside, others: Slowdown) -> Slowdown:
+    def step(code: int, k: Kernel, s: int) -> float:
+        if code == mine:
+            factors = slowdowns_of(k, k.slowdowns_items)
+            return function(lanes_of(k, k.num_lanes), s, k.models_items, factors)
+        return others(code, k, s)
+
+    return jitted(step)
+
+
 one_rate = _one_rate({CODES[name]: model.alike for name, model in CONTENTION.items() if model.alike})
 write_grants = _grants({CODES[name]: model.split for name, model in CONTENTION.items() if model.split})
+slowdown_of = _slowdown({CODES[name]: model.beside for name, model in CONTENTION.items() if model.beside})
 
 
 @jitted
@@ -73,6 +97,11 @@ def set_rates(k: Kernel) -> None:
     elif k.alike == 1:
         rate, slow = one_rate(k.contention, demand, bandwidth)
         _set_common_rate(k, rate, slow, now_s)
+    elif k.alike == 2:
+        k.common_rate = 0.0
+        for s in range(k.num_lanes):
+            if lane_at(k, s).node >= 0:
+                _move_end(k, s, 1.0 / slowdown_of(k.contention, k, s), now_s)
     else:
         k.common_rate = 0.0
         write_grants(k.contention, k, demand, bandwidth)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from eunomia.inference.kernel.facts import is_late
 from eunomia.inference.kernel.heap import before
+from eunomia.inference.kernel.holding import first_heap
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.layers import start_layer
 from eunomia.inference.kernel.memory import (
     Kernel,
-    candidate_at,
     cost_at,
     decision_at,
     facts_at,
     free_in_at,
-    heap_at,
     lane_at,
     node_at,
     queue_at,
-    standing_at,
     system_of,
 )
 from eunomia.inference.kernel.placement import (
@@ -25,10 +23,9 @@ from eunomia.inference.kernel.placement import (
     choose,
     refresh_type,
     refresh_types,
-    sieve,
     time_left,
 )
-from eunomia.inference.kernel.ranking import head, insert, mark, precedes, refresh_heads, remove_head
+from eunomia.inference.kernel.ranking import head, insert, refresh_heads, remove_head, take_first
 from eunomia.inference.kernel.setup import GREEDY, STEP
 
 
@@ -78,24 +75,23 @@ def greedy_round(k: Kernel, now_s: float) -> None:
     system = system_of(k)
     tiered = k.tiered == 1
     refresh_system(k)
-    s = -1
+    at, s = -1, -1
     while k.num_waiting > 0 and k.num_running < k.num_lanes:
         if system.demand_bytes_s > k.gate * system.bandwidth_bytes_s:
             return
-        started = s
+        look_at_types(k, s)
         if k.num_heaps == 1:  # every sub-job may go anywhere: the first one decides for all
-            look_at_types(k, started)
-            heap, node = 0, head(k, 0, tiered, now_s)
+            node = head(k, 0, tiered, now_s)
             s = choose(k, k.place, facts_at(k, node).row)
+            if s < 0:
+                return
+            remove_head(k, 0, node)
         else:
             refresh_heads(k, tiered, now_s)
-            look_at_types(k, started)
-            heap, s = first_heap(k)
-            node = heap_at(k, heap).node
-        if s < 0:
-            return
-        mark(k, heap)
-        remove_head(k, heap, node)
+            at, s = first_heap(k, at)
+            if s < 0:
+                return
+            node = take_first(k, at)
         begin(k, node, s, now_s)
 
 
@@ -108,37 +104,6 @@ def look_at_types(k: Kernel, started: int) -> None:
         refresh_type(k, started)
     else:
         refresh_types(k)
-
-
-@jitted
-def heaps_to_try(k: Kernel) -> int:
-    """List, in ``candidates``, the heaps that may give the next sub-job; returns their number."""
-    if k.sieved == 1:
-        return sieve(k)
-    count = 0
-    for i in range(k.num_standing):
-        heap = standing_at(k, i).value
-        candidate_at(k, count).value = heap
-        count += 1 if choose(k, k.place, heap_at(k, heap).row) >= 0 else 0
-    return count
-
-
-@jitted
-def first_heap(k: Kernel) -> tuple[int, int]:
-    """Of the heaps whose first node can start, the one that goes before all others; and where it starts, -1 = hold."""
-    count = heaps_to_try(k)
-    while count > 0:
-        at, best = 0, candidate_at(k, 0).value
-        for i in range(1, count):
-            heap = candidate_at(k, i).value
-            if precedes(k, heap, best):
-                at, best = i, heap
-        s = choose(k, k.place, heap_at(k, best).row)
-        if s >= 0:
-            return best, s
-        count -= 1
-        candidate_at(k, at).value = candidate_at(k, count).value
-    return 0, -1
 
 
 @jitted

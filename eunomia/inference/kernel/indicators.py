@@ -14,6 +14,7 @@ HIT_RATE, DROP_RATE, LATENCY_MEAN, LATENCY_PERCENTILE, THROUGHPUT = range(5)
 @jitted
 def observe(k: Kernel, pair: int, outcome: int, response_s: float, now_s: float, ewma: float) -> None:
     """Count one finished or dropped request of ``pair``."""
+    k.gaps_moved = max(k.gaps_moved, 1)
     kind = pair_at(k, pair).slo_kind
     if kind == LATENCY_MEAN or kind == LATENCY_PERCENTILE:
         if outcome != DROPPED:

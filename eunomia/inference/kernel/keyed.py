@@ -4,47 +4,40 @@ An order says what keeps the sub-jobs of one pair, or of one layer of a pair, in
 deadline: with all else equal a lesser one never has a greater key, at any instant. Then a group stays in a heap
 by deadline, and a decision scores each heap's first node alone. Rounding may give nodes behind it the same key; the
 least sequence goes first, so these few are looked for (``first_tied``). By the key: it does not read the clock, and
-is computed anew when the indicator of its pair has changed. All others are scored one by one.
+is computed anew when the indicator of its pair has changed. By rank: pairs have ranks, and of one rank the lesser
+deadline goes first; then all heaps stand in order, and only the one that starts is scored (ranked.py). All others
+are scored one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import numpy as np
 
-from eunomia.inference.kernel.dispatch import begin, first_heap, heaps_to_try, look_at_types, refresh_system
+from eunomia.inference.kernel.dispatch import begin, look_at_types, refresh_system
 from eunomia.inference.kernel.facts import is_late
 from eunomia.inference.kernel.heap import pop, push
-from eunomia.inference.kernel.indicators import THROUGHPUT, refresh_throughput, show_indicator
+from eunomia.inference.kernel.holding import first_heap, place_first
 from eunomia.inference.kernel.jit import jitted
-from eunomia.inference.kernel.layout import WAITING
+from eunomia.inference.kernel.loop import Key
 from eunomia.inference.kernel.memory import (
     Kernel,
-    Record,
     candidate_at,
     facts_at,
     heap_at,
     node_at,
     pair_at,
     row_at,
+    standing_at,
     system_of,
     view_node_at,
     waiting_at,
 )
 from eunomia.inference.kernel.placement import choose
-from eunomia.inference.kernel.ranking import insert, mark, refresh_heads, remove_head
-from eunomia.inference.kernel.setup import BY_KEY, NO_BASE
+from eunomia.inference.kernel.ranked import first_by_rank, first_tied, has_moved, keep_rank, score, take
+from eunomia.inference.kernel.ranking import insert_standing, mark, refresh_heads, take_first
+from eunomia.inference.kernel.setup import BY_DEADLINE, BY_KEY, BY_RANK, NO_BASE
 
-Key = Callable[[Any, Any], float]
 MARGIN = 2.0**-40  # of the deadline: beyond it, a key that is no longer equal shows that none is
-
-
-@jitted
-def score(k: Kernel, key: Key, facts: Record, now_s: float) -> float:
-    """The key of a waiting sub-job as things stand."""
-    k.scored += 1
-    show_indicator(k, facts, now_s)
-    return key(facts, system_of(k))
 
 
 @jitted
@@ -55,9 +48,12 @@ def enter_group(k: Kernel, key: Key, node: int, now_s: float) -> None:
     if k.base == NO_BASE:
         return
     if k.base == BY_KEY:
-        score_pair_anew(k, key, facts.pair, now_s)
+        if k.gaps_moved > 0:
+            keep_keys(k, key, facts.pair, now_s)
         node_at(k, node).key = score(k, key, facts, now_s)
-    insert(k, pair_at(k, facts.pair).first_heap + row_at(k, facts.row).heap, node)
+    if k.base == BY_RANK and (k.gaps_moved > 0 or pair_at(k, facts.pair).ranked == 0):
+        keep_rank(k, key, facts.pair, node, now_s)
+    insert_standing(k, pair_at(k, facts.pair).first_heap + row_at(k, facts.row).heap, node)
 
 
 @jitted
@@ -65,10 +61,9 @@ def keyed_round(k: Kernel, key: Key, now_s: float) -> None:
     """Start sub-jobs until nothing that waits would be given an idle accelerator, or the gate is shut."""
     system, tiered = system_of(k), k.tiered == 1
     refresh_system(k)
-    if k.base == BY_KEY:
-        for pair in range(k.num_pairs):
-            score_pair_anew(k, key, pair, now_s)
-    s = -1
+    if k.gaps_moved > 0:
+        keep_all(k, key, now_s)
+    at, s = -1, -1
     while k.num_waiting > 0 and k.num_running < k.num_lanes:
         if system.demand_bytes_s > k.gate * system.bandwidth_bytes_s:
             return
@@ -77,28 +72,36 @@ def keyed_round(k: Kernel, key: Key, now_s: float) -> None:
             node, s = first_of_all(k, key, tiered, now_s)
         else:
             refresh_heads(k, tiered, now_s)
-            if k.base == BY_KEY:
-                heap, s = first_heap(k)
-                node = heap_at(k, heap).node
-                if s >= 0:
-                    mark(k, heap)
-                    remove_head(k, heap, node)
-            else:
+            if k.base == BY_DEADLINE:
                 node, s = first_of_groups(k, key, tiered, now_s)
+            elif k.base == BY_RANK:
+                at, node, s = first_by_rank(k, key, at, tiered, now_s)
+            else:
+                at, s = first_heap(k, at)
+                node = take_first(k, at) if s >= 0 else -1
         if s < 0:
             return
         begin(k, node, s, now_s)
 
 
 @jitted
-def score_pair_anew(k: Kernel, key: Key, p: int, now_s: float) -> None:
+def keep_all(k: Kernel, key: Key, now_s: float) -> None:
+    """What is kept of all pairs, as their indicators are now."""
+    for pair in range(k.num_pairs):
+        if k.base == BY_KEY:
+            keep_keys(k, key, pair, now_s)
+        elif k.base == BY_RANK:
+            keep_rank(k, key, pair, -1, now_s)
+    if k.gaps_moved == 1:
+        k.gaps_moved = 0  # 2: those of some pair move with the clock
+
+
+@jitted
+def keep_keys(k: Kernel, key: Key, p: int, now_s: float) -> None:
     """Keys that read of what changes only how their pair is served hold until that changes."""
-    pair = pair_at(k, p)
-    if pair.slo_kind == THROUGHPUT:
-        refresh_throughput(k, p, now_s)
-    if pair.gap == pair.keyed_gap and pair.count == pair.keyed_count:
+    if not has_moved(k, p, now_s):
         return
-    pair.keyed_gap, pair.keyed_count = pair.gap, pair.count
+    pair = pair_at(k, p)
     for heap in range(pair.first_heap, pair.first_heap + pair.heaps):
         record = heap_at(k, heap)
         if record.on_time >= 0 or record.late >= 0:
@@ -148,12 +151,23 @@ def first_of_all(k: Kernel, key: Key, tiered: bool, now_s: float) -> tuple[int, 
 
 
 @jitted
+def heaps_to_try(k: Kernel) -> int:
+    """List, in ``candidates``, the heaps that may give the next sub-job; returns their number."""
+    count = 0
+    for i in range(k.num_standing):
+        heap = standing_at(k, i).value
+        candidate_at(k, count).value = heap
+        count += 1 if place_first(k, heap) >= 0 else 0
+    return count
+
+
+@jitted
 def first_of_groups(k: Kernel, key: Key, tiered: bool, now_s: float) -> tuple[int, int]:
     """The same with the first node of each group scored; the one to start is taken out of its heap."""
     count = heaps_to_try(k)
     for i in range(count):
         record = heap_at(k, candidate_at(k, i).value)
-        record.key = score(k, key, facts_at(k, record.node), now_s)
+        record.value = score(k, key, facts_at(k, record.node), now_s)
     while count > 0:
         at, tied = 0, False
         best = heap_at(k, candidate_at(k, 0).value)
@@ -162,79 +176,42 @@ def first_of_groups(k: Kernel, key: Key, tiered: bool, now_s: float) -> tuple[in
             if record.tier != best.tier:
                 before, same = record.tier < best.tier, False
             else:
-                before, same = record.key < best.key, record.key == best.key
+                before, same = record.value < best.value, record.value == best.value
             if before:
                 at, best, tied = i, record, False
             tied = tied or same
         heap = candidate_at(k, at).value
-        s = choose(k, k.place, best.row)
+        s = place_first(k, heap)
         count -= 1
         candidate_at(k, at).value = candidate_at(k, count).value
         if s < 0:
             continue
-        node = first_tied(k, key, heap, tiered, now_s)
+        node = first_tied(k, key, heap, _beyond(k, key, heap, now_s), tiered, now_s)
         for i in range(count if tied else 0):
             other = candidate_at(k, i).value
             record = heap_at(k, other)
-            if record.tier != best.tier or record.key != best.key:
+            if record.tier != best.tier or record.value != best.value:
                 continue
-            other_s = choose(k, k.place, record.row)
+            other_s = place_first(k, other)
             if other_s >= 0:
-                first = first_tied(k, key, other, tiered, now_s)
+                first = first_tied(k, key, other, _beyond(k, key, other, now_s), tiered, now_s)
                 if node_at(k, first).sequence < node_at(k, node).sequence:
                     heap, s, node = other, other_s, first
         take(k, heap, node)
-        node_at(k, node).key = best.key
+        node_at(k, node).key = best.value
         return node, s
     return -1, -1
 
 
 @jitted
-def first_tied(k: Kernel, key: Key, heap: int, tiered: bool, now_s: float) -> int:
-    """Of the nodes whose key equals that of a heap's first one, the node of least sequence."""
+def _beyond(k: Kernel, key: Key, heap: int, now_s: float) -> float:
+    """A deadline from which on no key equals that of a heap's first node; inf = not known."""
     record = heap_at(k, heap)
-    root, value, first = record.node, record.key, node_at(k, record.node).key
-    if first == float("inf") or node_at(k, root).child < 0:
-        return root
-    facts, beyond = facts_at(k, root), first + MARGIN * abs(first)
+    facts, first = facts_at(k, record.node), node_at(k, record.node).key
+    if first == np.inf or node_at(k, record.node).child < 0:
+        return first
+    beyond = first + MARGIN * abs(first)
     facts.deadline_s = beyond
-    if not score(k, key, facts, now_s) > value:
-        beyond = float("inf")
+    value = score(k, key, facts, now_s)
     facts.deadline_s = first
-    winner, depth = root, 1
-    view_node_at(k, 0).value = node_at(k, root).child
-    while depth > 0:  # through the heap, not beyond nodes that cannot have this key
-        depth -= 1
-        node = view_node_at(k, depth).value
-        mine = node_at(k, node)
-        if mine.sibling >= 0:
-            view_node_at(k, depth).value = mine.sibling
-            depth += 1
-        if mine.key >= beyond or (mine.key > first and score(k, key, facts_at(k, node), now_s) != value):
-            continue
-        if mine.child >= 0:
-            view_node_at(k, depth).value = mine.child
-            depth += 1
-        late = record.tier == 0 and tiered and is_late(facts_at(k, node), now_s)
-        if mine.sequence < node_at(k, winner).sequence and mine.state == WAITING and not late:
-            winner = node
-    return winner
-
-
-@jitted
-def take(k: Kernel, heap: int, node: int) -> None:
-    """Take a node out of its heap, from behind nodes of almost the same base."""
-    record, before = heap_at(k, heap), 0
-    root = record.late if record.tier == 1 else record.on_time
-    while root != node:
-        view_node_at(k, before).value = root
-        before += 1
-        root = pop(k, root)
-    root = pop(k, root)
-    for i in range(before):
-        root = push(k, root, view_node_at(k, i).value)
-    if record.tier == 1:
-        record.late = root
-    else:
-        record.on_time = root
-    mark(k, heap)
+    return beyond if value > record.value else np.inf

@@ -46,7 +46,7 @@ def start_layer(k: Kernel, node: int, s: int, now_s: float, decision: int) -> No
     work_s = cost_at(k, row * k.num_types + kind).latency_s
     if k.jitter > 0.0:
         work_s *= jitter(k.seed, facts.request, facts.layer, k.jitter)
-    lane.node, lane.row, lane.start_s = node, row, now_s
+    lane.node, lane.row, lane.model, lane.start_s = node, row, record.model, now_s
     lane.work_s, lane.switch_s, lane.charge_s = work_s, switch_s, charge_s
     lane.total_s = work_s + switch_s + charge_s
     lane.end_s = now_s + lane.total_s

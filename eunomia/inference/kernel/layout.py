@@ -1,7 +1,6 @@
 """Memory layout of the kernel: records for slots, nodes, lanes, costs, and the one that points to them all.
 
-A *slot* is a live request, a *node* a sub-job that waits or runs, a *lane* an accelerator. Slots and
-nodes are pooled: their number follows the live requests, not the length of the run.
+A *slot* is a live request, a *node* a sub-job that waits or runs, both pooled; a *lane* is an accelerator.
 """
 
 from __future__ import annotations
@@ -75,6 +74,7 @@ LANE = np.dtype(
         ("node", "i8"),  # -1 = idle
         ("type", "i8"),
         ("row", "i8"),
+        ("model", "i8"),
         ("end_s", "f8"),  # when its layer will end if rates stay; inf = idle
         ("rate", "f8"),
         ("demand", "f8"),  # true
@@ -155,13 +155,12 @@ PAIR = np.dtype(  # a (tenant, model) agreement, and its service-level indicator
         ("good", "i8"),  # hits (hit_rate) or drops (drop_rate) in the window
         ("sli", "f8"),  # nan = no data
         ("gap", "f8"),
-        (
-            "first_heap",
-            "i8",
-        ),  # keyed loop: of the heaps of its sub-jobs; their number; what their keys have read
+        ("first_heap", "i8"),  # keyed loop: heaps of its sub-jobs; their number; what their keys read
         ("heaps", "i8"),
         ("keyed_count", "i8"),
         ("keyed_gap", "f8"),
+        ("keyed_rank", "f8"),  # what comes before deadlines, if ``ranked``
+        ("ranked", "i8"),
     ],
     align=True,
 )
@@ -217,26 +216,22 @@ HEAP = np.dtype(  # waiting sub-jobs that all get the same answer from the place
     [
         ("on_time", "i8"),  # roots; -1 = empty
         ("late", "i8"),
-        ("at", "i8"),  # place among the standing ones, -1 = none; of its first node a copy of what ranks it:
+        ("stands", "i8"),  # > 0: among the standing ones; of its first node a copy of what ranks it:
         ("marked", "i8"),  # 1 = the copy must be made anew
         ("node", "i8"),
-        ("row", "i8"),
         ("tier", "i8"),  # 1 = late
+        ("rank", "f8"),  # of its pair, where that comes before the key
         ("key", "f8"),
         ("sequence", "i8"),
-        ("due_s", "f8"),  # deadline + grace
-        ("path_s", "f8"),
+        ("value", "f8"),  # its key as things stand, where what keeps it in order is another
     ],
     align=True,
 )
 
-TYPE = np.dtype(  # summary of one accelerator type during a decision
-    [
-        ("idle", "i8"),  # idle accelerator of least index; -1 = none
-        ("busy", "i8"),  # busy accelerator that frees first; -1 = none
-        ("free_s", "f8"),  # its time
-    ],
-    align=True,
+# One type of accelerators at a decision: the least idle one (-1 = none), 0 with one and inf without, inf with one and
+# else when the first is free. Where its accelerators stand in ``by_type``, and their number, stay.
+TYPE = np.dtype(
+    [("idle", "i8"), ("start_s", "f8"), ("free_s", "f8"), ("first", "i8"), ("lanes", "i8")], align=True
 )
 
 ANSWER = np.dtype([("index", "i8"), ("accelerator", "i8")], align=True)
@@ -249,6 +244,7 @@ ARRAYS: dict[str, np.dtype[Any]] = {  # every array of the kernel: name -> eleme
     "rows": ROW,
     "successors": INDEX,
     "models": MODEL,
+    "slowdowns": NUMBER,  # by network, as Slowdowns.factors; none unless the contention model reads them
     "jobs": JOB,
     "pairs": PAIR,
     "ring": NUMBER,  # (pairs, ring_length) outcomes or responses or finish times
@@ -258,12 +254,11 @@ ARRAYS: dict[str, np.dtype[Any]] = {  # every array of the kernel: name -> eleme
     "ends": NUMBER,  # sprint: end of the running layer of each lane
     "accelerators": ACCELERATOR,
     "types": TYPE,
+    "by_type": INDEX,  # accelerators, type by type
     "heaps": HEAP,
-    "standing": INDEX,  # heaps with nodes, in any order
-    "standing_estimate": NUMBER,  # (types, heaps) c' of the rows of each standing heap, for the sieve
-    "idle_finish": NUMBER,  # per standing heap: earliest finish on an idle accelerator, on a busy one
-    "busy_finish": NUMBER,
-    "candidates": INDEX,  # standing heaps that the sieve left
+    "standing": INDEX,  # heaps with nodes, the one that goes first at the end
+    "heap_estimate": NUMBER,  # (heaps, wide_types) c' of the rows of each heap
+    "candidates": INDEX,  # standing heaps that may give the next sub-job
     "marked": INDEX,  # heaps whose first node has changed
     "think": TIMER,  # closed-loop requests in their think time: binary heap
     "slots": SLOT,
@@ -283,6 +278,9 @@ ARRAYS: dict[str, np.dtype[Any]] = {  # every array of the kernel: name -> eleme
     "subjobs": SUBJOB,  # records, as many as layers can run
     "decisions": DECISION,
     "free_in": NUMBER,  # (decisions, S)
+    "terms": NUMBER,  # linear policies: (columns, nodes) of what waits (linear/columns.py), and orders of it
+    "orders": INDEX,
+    "numbers": NUMBER,
 }
 
 KERNEL = np.dtype(  # the one argument of every kernel function: where arrays stand, sizes, counters, settings
@@ -290,6 +288,7 @@ KERNEL = np.dtype(  # the one argument of every kernel function: where arrays st
     + [
         ("num_lanes", "i8"),
         ("num_types", "i8"),
+        ("wide_types", "i8"),  # with room for so many that a loop takes several at a time
         ("num_layers", "i8"),  # of the longest model
         ("num_pairs", "i8"),
         ("num_open", "i8"),  # open-loop requests
@@ -297,8 +296,7 @@ KERNEL = np.dtype(  # the one argument of every kernel function: where arrays st
         ("ring_length", "i8"),
         ("slot_capacity", "i8"),
         ("node_capacity", "i8"),
-        # counters
-        ("next_open", "i8"),  # next open-loop request to arrive
+        ("next_open", "i8"),  # counters: next open-loop request to arrive
         ("num_think", "i8"),
         ("num_timers", "i8"),
         ("num_running", "i8"),
@@ -318,8 +316,11 @@ KERNEL = np.dtype(  # the one argument of every kernel function: where arrays st
         ("rounds", "i8"),  # decision rounds
         ("scored", "i8"),  # keys computed at decisions
         ("idle_mask", "i8"),  # bit s = accelerator s is idle, for the first 62
+        ("unclear", "i8"),  # rounding decided whether somebody may start
         ("heads_stale", "i8"),  # a request was dropped: first nodes of heaps may be dead
+        ("gaps_moved", "i8"),  # some pair's indicator may be another than its keys read
         ("dirty", "i8"),  # running set changed: rates are stale
+        ("linear_at", "u8"),  # machine code of a linear policy's decision; 0 = none
         ("phase", "i8"),  # where to go on when the kernel is entered again
         ("loads_known", "i8"),  # the accelerators' free_in_s are those of this instant
         ("asked", "i8"),  # the round at this instant has begun and was charged
@@ -332,20 +333,19 @@ KERNEL = np.dtype(  # the one argument of every kernel function: where arrays st
         ("common_rate", "f8"),  # of all busy lanes; 0 = each has its own
         ("saturated_s", "f8"),  # time with D > B
         ("bytes_moved", "f8"),  # integral of min(D, B) dt
-        # settings (setup.py)
-        ("mode", "i8"),
+        ("mode", "i8"),  # settings (setup.py)
         ("place", "i8"),
         ("bind", "i8"),
         ("base", "i8"),  # keyed loop: what keeps a heap in order
         ("demand_wanted", "i8"),  # the rule or the record reads the estimated demand
         ("types_wanted", "i8"),  # the placement rule reads the summaries per type
-        ("sieved", "i8"),  # the rule can be evaluated for all heaps at once
+        ("sieved", "i8"),  # what the rule reads of a heap's rows never changes
         ("tiered", "i8"),  # late sub-jobs go last
         ("feasible", "i8"),
         ("throttle", "i8"),
         ("gate", "f8"),
         ("contention", "i8"),  # code of the model, and facts of it:
-        ("alike", "i8"),  # one rate for all lanes
+        ("alike", "i8"),  # 1 = one rate for all lanes, 2 = each is slowed by the networks beside it
         ("free_below", "i8"),  # all rates are 1 while D <= B
         ("roofline", "i8"),  # how a lane slows under its grant
         ("weighs", "i8"),  # rates depend on urgencies

@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import from_dtype, types
 from numba.extending import intrinsic
 
-from eunomia.core.addresses import array_of, copy_fields, copy_items, item_at, record_of
+from eunomia.core.addresses import array_of, call_at, copy_fields, copy_items, item_at, record_of
 from eunomia.inference.kernel.layout import ARRAYS, KERNEL
 
 Kernel = Any  # a KERNEL record
@@ -44,12 +44,11 @@ lane_at = _at("lanes")
 end_at = _at("ends")
 queue_at = _at("accelerators")
 type_at = _at("types")
+by_type_at = _at("by_type")
 heap_at = _at("heaps")
 standing_at = _at("standing")
-standing_estimate_at = _at("standing_estimate")
+heap_estimate_at = _at("heap_estimate")
 candidate_at = _at("candidates")
-idle_finish_at = _at("idle_finish")
-busy_finish_at = _at("busy_finish")
 marked_at = _at("marked")
 think_at = _at("think")
 slot_at = _at("slots")
@@ -69,6 +68,9 @@ answer_priority_at = _at("answer_priority")
 subjob_at = _at("subjobs")
 decision_at = _at("decisions")
 free_in_at = _at("free_in")
+term_at = _at("terms")
+order_at = _at("orders")
+number_at = _at("numbers")
 
 system_of = record_of(KERNEL, "system", ARRAYS["system"])
 
@@ -77,6 +79,8 @@ shown_of = array_of(KERNEL, "view_ready", ARRAYS["view_ready"])
 latency_of = array_of(KERNEL, "view_latency", ARRAYS["view_latency"], np.float64, 2)
 demand_of = array_of(KERNEL, "view_demand", ARRAYS["view_demand"], np.float64, 2)
 energy_of = array_of(KERNEL, "view_energy", ARRAYS["view_energy"], np.float64, 2)
+slowdowns_of = array_of(KERNEL, "slowdowns", ARRAYS["slowdowns"], np.float64)
+numbers_of = array_of(KERNEL, "numbers", ARRAYS["numbers"], np.float64)
 lanes_of = array_of(KERNEL, "lanes", ARRAYS["lanes"])
 accelerators_of = array_of(KERNEL, "accelerators", ARRAYS["accelerators"])
 answers_of = array_of(KERNEL, "answer", ARRAYS["answer"], np.int64, 2)
@@ -86,6 +90,7 @@ priorities_of = array_of(KERNEL, "answer_priority", ARRAYS["answer_priority"], n
 copy_slots, copy_pending, copy_nodes = _copy("slots"), _copy("pending"), _copy("nodes")
 copy_facts, copy_waiting, copy_lanes = _copy("ready"), _copy("waiting"), _copy("lanes")
 copy_accelerators, copy_system = _copy("accelerators"), _copy("system")
+call_linear = call_at(KERNEL, "linear_at")  # (kernel, SYSTEM record) -> number of answers
 copy_scalars = copy_fields(KERNEL, "num_lanes")  # (source, target): sizes, counters, settings
 
 

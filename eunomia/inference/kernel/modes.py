@@ -51,7 +51,7 @@ from eunomia.inference.kernel.memory import (
 )  # fmt: skip
 from eunomia.inference.kernel.period import collect, patch_other, plan_greedy
 from eunomia.inference.kernel.placement import bind_target, least_finish_queue
-from eunomia.inference.kernel.ranking import insert
+from eunomia.inference.kernel.ranking import insert, insert_standing
 from eunomia.inference.kernel.setup import (
     DYNAMIC,
     GREEDY,
@@ -63,7 +63,7 @@ from eunomia.inference.kernel.setup import (
 )
 from eunomia.inference.kernel.signatures import DECIDE_TYPE, KEY_TYPE
 from eunomia.inference.kernel.sprint import sprint
-from eunomia.inference.kernel.viewing import bind_answers, show, show_all, start_answers
+from eunomia.inference.kernel.viewing import bind_answers, show, show_all, start_answers, start_linear
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import Problem
 
@@ -76,7 +76,11 @@ def into_heaps(k: Kernel, key: Key) -> None:
     for i in range(k.num_fresh):
         node = fresh_at(k, i).value
         node_at(k, node).key = key(facts_at(k, node), system_of(k))
-        insert(k, row_at(k, facts_at(k, node).row).heap, node)
+        heap = row_at(k, facts_at(k, node).row).heap
+        if k.num_heaps == 1:
+            insert(k, heap, node)
+        else:
+            insert_standing(k, heap, node)
     k.num_fresh = 0
 
 
@@ -102,9 +106,10 @@ def never_resumed(k: Kernel, answers: int) -> int:
 def into_view(k: Kernel, key: Key) -> None:
     """No key yet: the view is gathered when a decision is due. Keys that change have places of their own."""
     for i in range(k.num_fresh):
-        node_at(k, fresh_at(k, i).value).key = np.nan
         if k.mode == DYNAMIC:
             enter_group(k, key, fresh_at(k, i).value, system_of(k).now_s)
+        else:
+            node_at(k, fresh_at(k, i).value).key = np.nan
     k.num_fresh = 0
 
 
@@ -150,6 +155,9 @@ def call_policy(k: Kernel, decide: Callable[..., int], shown: int) -> int:
 @jitted
 def decide_round(k: Kernel, decide: Callable[..., int]) -> bool:
     """Ask a compiled policy until it has nothing to add; False at an illegal answer."""
+    if k.linear_at != 0:
+        start_linear(k, system_of(k).now_s)
+        return True
     while can_decide(k):
         shown = show_all(k, system_of(k).now_s)
         k.shown = shown

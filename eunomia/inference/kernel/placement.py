@@ -12,15 +12,11 @@ from numba.cpython.unsafe.numbers import trailing_zeros
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import (
     Kernel,
-    busy_finish_at,
-    candidate_at,
+    by_type_at,
     cost_at,
     facts_at,
-    idle_finish_at,
     lane_at,
     queue_at,
-    standing_at,
-    standing_estimate_at,
     system_of,
     type_at,
 )
@@ -36,8 +32,6 @@ from eunomia.inference.kernel.setup import (
     ROUND_ROBIN,
 )
 
-NEARLY = 1.0 + 1e-9  # what rounding may make of 1
-
 
 @jitted
 def time_left(k: Kernel, s: int) -> float:
@@ -51,37 +45,37 @@ def time_left(k: Kernel, s: int) -> float:
 
 @jitted
 def refresh_types(k: Kernel) -> None:
-    """Per type: least idle accelerator, and the busy one that frees first. Each one's time left is kept, too."""
+    """Per type: least idle accelerator, or when the first is free. Each one's time left is kept, too."""
     k.loads_known = 1
+    first = 0
     for kind in range(k.num_types):
-        type_at(k, kind).idle = -1
-        type_at(k, kind).busy = -1
-    for s in range(k.num_lanes):
-        queue_at(k, s).free_in_s = time_left(k, s)
-        _enter_type(k, s)
+        first = _look_at_type(k, kind, first)
 
 
 @jitted
 def refresh_type(k: Kernel, started: int) -> None:
     """The same after a start at this instant: only the type of that accelerator has changed."""
     k.loads_known = 1
-    queue_at(k, started).free_in_s = time_left(k, started)
     kind = lane_at(k, started).type
-    type_at(k, kind).idle = -1
-    type_at(k, kind).busy = -1
-    for s in range(k.num_lanes):
-        if lane_at(k, s).type == kind:
-            _enter_type(k, s)
+    _look_at_type(k, kind, type_at(k, kind).first)
 
 
 @jitted
-def _enter_type(k: Kernel, s: int) -> None:
-    mine = type_at(k, lane_at(k, s).type)
-    if lane_at(k, s).node < 0:
-        if mine.idle < 0:
-            mine.idle = s
-    elif mine.busy < 0 or queue_at(k, s).free_in_s < mine.free_s:
-        mine.busy, mine.free_s = s, queue_at(k, s).free_in_s
+def _look_at_type(k: Kernel, kind: int, first: int) -> int:
+    """Without branches: nobody can foresee which accelerators are idle. Returns where the next type begins."""
+    now_s, least, free_s, mine = system_of(k).now_s, k.num_lanes, np.inf, type_at(k, kind)
+    for i in range(first, first + mine.lanes):
+        s = by_type_at(k, i).value
+        lane = lane_at(k, s)
+        idle, left_s = lane.node < 0, (lane.end_s - now_s) * lane.rate
+        lane_s = max(0.0, lane.estimate_s - (lane.total_s - left_s))
+        queue_at(k, s).free_in_s = 0.0 if idle else lane_s
+        least = min(least, s if idle else k.num_lanes)
+        free_s = min(free_s, lane_s)
+    has_idle = least < k.num_lanes
+    mine.idle, mine.start_s = least if has_idle else -1, 0.0 if has_idle else np.inf
+    mine.free_s = np.inf if has_idle else free_s
+    return first + mine.lanes
 
 
 @jitted
@@ -133,8 +127,7 @@ def _earliest_finish(k: Kernel, row: int, aware: bool) -> int:
         value = cost_at(k, row * k.num_types + kind).estimate_s
         if value == np.inf:
             continue
-        is_idle = type_at(k, kind).idle >= 0
-        s = type_at(k, kind).idle if is_idle else type_at(k, kind).busy
+        s, is_idle = type_at(k, kind).idle, type_at(k, kind).idle >= 0
         free_s = 0.0 if is_idle else type_at(k, kind).free_s
         if aware:
             own = max(1.0, (demand + cost_at(k, row * k.num_types + kind).estimate_demand) / bandwidth)
@@ -142,41 +135,11 @@ def _earliest_finish(k: Kernel, row: int, aware: bool) -> int:
         else:
             finish_s = (free_s + value) * slow
         better = finish_s < least
-        if finish_s == least:
-            better = (is_idle and not idle) or (is_idle == idle and s < chosen)
+        if finish_s == least and is_idle:
+            better = not idle or s < chosen
         if better:
             chosen, idle, least = s, is_idle, finish_s
     return chosen if idle else -1
-
-
-@jitted
-def sieve(k: Kernel) -> int:
-    """List the standing heaps that the rule ``eft`` may give an idle accelerator, rounding left open.
-
-    Straight loops over all of them: the processor does several at a time. Returns their number.
-    """
-    heaps, idle, busy = k.num_standing, False, False
-    for kind in range(k.num_types):
-        first = kind * k.num_heaps
-        if type_at(k, kind).idle >= 0:
-            for i in range(heaps):
-                finish_s = standing_estimate_at(k, first + i).value
-                least_s = idle_finish_at(k, i).value if idle else np.inf
-                idle_finish_at(k, i).value = finish_s if finish_s < least_s else least_s
-            idle = True
-        elif type_at(k, kind).busy >= 0:
-            free_s = type_at(k, kind).free_s
-            for i in range(heaps):
-                finish_s = free_s + standing_estimate_at(k, first + i).value
-                least_s = busy_finish_at(k, i).value if busy else np.inf
-                busy_finish_at(k, i).value = finish_s if finish_s < least_s else least_s
-            busy = True
-    count = 0
-    for i in range(heaps):
-        candidate_at(k, count).value = standing_at(k, i).value
-        may = not busy or idle_finish_at(k, i).value <= busy_finish_at(k, i).value * NEARLY
-        count += 1 if may else 0
-    return count
 
 
 @jitted

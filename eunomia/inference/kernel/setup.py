@@ -22,12 +22,13 @@ ANY_IDLE, PREF, EFT, EFT_CA, FIRST_IDLE = range(5)
 BINDS = ("round_robin", "random", "least_loaded", "throttled")
 ROUND_ROBIN, RANDOM, LEAST_LOADED, THROTTLED = range(4)
 NO_BIND = -1
-KEPT_BY = ("", "deadline", "key")  # what may keep waiting sub-jobs of a group in order
-NO_BASE, BY_DEADLINE, BY_KEY = range(3)
+KEPT_BY = ("", "deadline", "key", "rank")  # what may keep waiting sub-jobs of a group in order
+NO_BASE, BY_DEADLINE, BY_KEY, BY_RANK = range(4)
 
+WIDE = 4  # types that a loop takes at a time
 MASKED = 62  # accelerators whose idleness is kept in one word
 INSTANTS_BETWEEN_PAUSES = 1 << 20
-WORTH_A_SPRINT = 100_000  # layers; a shorter run does without, and without the time to compile it
+WORTH_A_SPRINT = 500_000  # layers; a shorter run does without, and without the time to compile it
 GRACE_S = 1e-9  # a request that ends this late is still a hit
 
 
@@ -62,7 +63,7 @@ def write_settings(kernel: Records, problem: Problem, rules: Rules, options: Eng
         "throttle": rules.throttle,
         "gate": rules.gate,
         "contention": CODES[problem.contention],
-        "alike": sharing.alike is not None,
+        "alike": 1 if sharing.alike is not None else 2 if sharing.beside is not None else 0,
         "free_below": sharing.free_below,
         "roofline": sharing.roofline,
         "weighs": sharing.weighs,

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.core.addresses import link
+from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.layout import ARRAYS, KERNEL, UNFINISHED, Records
-from eunomia.inference.kernel.setup import Rules, classes, followers, headroom, write_settings
+from eunomia.inference.kernel.setup import WIDE, Rules, classes, followers, headroom, write_settings
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import Problem
 from eunomia.workload.tenant import SLI_KINDS
@@ -30,6 +31,8 @@ GROWING = (
     "view_energy",
     "answer",
     "answer_priority",
+    "terms",
+    "orders",
 )
 
 
@@ -63,6 +66,11 @@ class State:
         """An independent snapshot."""
         return State({name: array.copy() for name, array in self.arrays.items()}, self.kernel.copy())
 
+    def give(self, arrays: Mapping[str, Records]) -> None:
+        """Take these arrays in place of those of their names."""
+        self.arrays |= arrays
+        self._link()
+
     def grow(self) -> None:
         """Room for twice as many live requests, waiting sub-jobs and timers."""
         for name in GROWING:
@@ -80,6 +88,7 @@ def new_state(
 ) -> State:
     """An empty system at time 0, with room for ``slots`` live requests of ``nodes_per_slot`` ready layers each."""
     lanes, types = len(problem.type_of), problem.costs.latency_s.shape[1]
+    wide = -(-types // WIDE) * WIDE
     layers = int(np.diff(problem.graph.offset).max())
     pairs, ring = len(problem.jobs.model_of), _ring_length(problem)
     row_heap, first_heap, pair_heaps, heaps = classes(problem, rules, options)
@@ -92,6 +101,7 @@ def new_state(
         "rows": len(row_heap),
         "successors": len(problem.graph.successor),
         "models": len(problem.table.models),
+        "slowdowns": len(_factors(problem)),
         "jobs": len(problem.jobs.pair),
         "pairs": pairs,
         "ring": (pairs, ring),
@@ -100,14 +110,13 @@ def new_state(
         "lanes": lanes,
         "ends": lanes,
         "accelerators": lanes,
-        "types": types,
+        "types": wide,
+        "by_type": lanes,
         "heaps": heaps,
         "standing": heaps,
-        "candidates": heaps + 1,
+        "candidates": heaps,
         "marked": heaps,
-        "standing_estimate": (types, heaps),
-        "idle_finish": heaps,
-        "busy_finish": heaps,
+        "heap_estimate": (heaps, wide),
         "think": len(problem.jobs.pair) - problem.jobs.num_open + 1,
         "slots": slots,
         "pending": (slots, layers),
@@ -126,17 +135,30 @@ def new_state(
         "subjobs": records,
         "decisions": records,
         "free_in": (records, lanes),
+        "terms": 0,  # room is made where a policy asks for it
+        "orders": 0,
+        "numbers": 0,
     }
     arrays = {name: np.zeros(shapes[name], dtype) for name, dtype in ARRAYS.items()}
     kernel = np.zeros(1, KERNEL)
     _write_problem(arrays, problem)
     arrays["rows"]["heap"] = row_heap
     arrays["pairs"]["first_heap"], arrays["pairs"]["heaps"] = first_heap, pair_heaps
+    for pair, model in enumerate(problem.jobs.model_of):
+        rows = slice(*problem.graph.offset[model : model + 2])
+        at = first_heap[pair] + row_heap[rows]
+        arrays["heap_estimate"]["value"][at, :types] = problem.costs.estimate_s[rows]
+    arrays["heap_estimate"]["value"][:, types:] = np.inf
+    arrays["types"]["start_s"] = arrays["types"]["free_s"] = np.inf
+    arrays["by_type"]["value"] = np.argsort(problem.type_of, kind="stable")
+    arrays["types"]["lanes"] = np.bincount(problem.type_of, minlength=wide)
+    arrays["types"]["first"] = np.cumsum(arrays["types"]["lanes"]) - arrays["types"]["lanes"]
     _write_start(arrays, problem, options)
     write_settings(kernel, problem, rules, options)
     sizes = {
         "num_lanes": lanes,
         "num_types": types,
+        "wide_types": wide,
         "num_layers": layers,
         "num_pairs": pairs,
         "ring_length": ring,
@@ -148,11 +170,16 @@ def new_state(
         "free_node": -1,
         "common_rate": 1.0,
         "next_late_s": np.inf,
+        "gaps_moved": 2 if SLI_KINDS.index("throughput") in problem.jobs.slo_kind else 0,
         "idle_mask": (1 << min(lanes, 62)) - 1,
     }
     for name, value in sizes.items():
         kernel[name] = value
     return State(arrays, kernel)
+
+
+def _factors(problem: Problem) -> Floats:
+    return np.zeros(0) if problem.slowdowns is None else problem.slowdowns.factors()
 
 
 def _write_problem(arrays: dict[str, Records], problem: Problem) -> None:
@@ -167,6 +194,7 @@ def _write_problem(arrays: dict[str, Records], problem: Problem) -> None:
     )
     arrays["rows"]["follower"] = followers(problem)
     arrays["successors"]["value"] = graph.successor
+    arrays["slowdowns"]["value"] = _factors(problem)
     models = arrays["models"]
     models["offset"], models["layers"] = graph.offset[:-1], np.diff(graph.offset)
     models["iso_best_s"], models["iso_mean_s"] = graph.iso_best_s, graph.iso_mean_s
@@ -187,7 +215,7 @@ def _write_start(arrays: dict[str, Records], problem: Problem, options: EngineOp
     lanes["node"], lanes["end_s"], lanes["rate"] = -1, np.inf, 1.0
     lanes["type"] = accelerators["type"] = problem.type_of
     accelerators["request"] = accelerators["last_request"] = accelerators["layer"] = -1
-    for name in ("on_time", "late", "at"):
+    for name in ("on_time", "late"):
         arrays["heaps"][name] = -1
     arrays["pairs"]["sli"] = np.nan
     for name in ("start_s", "finish_s", "deadline_s", "arrival_s"):

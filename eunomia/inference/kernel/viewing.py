@@ -11,6 +11,7 @@ from eunomia.inference.kernel.memory import (
     Kernel,
     answer_at,
     answer_priority_at,
+    call_linear,
     cost_at,
     facts_at,
     lane_at,
@@ -19,6 +20,7 @@ from eunomia.inference.kernel.memory import (
     shown_at,
     shown_of,
     slot_at,
+    system_of,
     view_demand_at,
     view_energy_at,
     view_latency_at,
@@ -74,6 +76,14 @@ def start_answers(k: Kernel, count: int, shown: int, now_s: float) -> bool:
             return False
         begin(k, view_node_at(k, index).value, s, now_s)
     return True
+
+
+@jitted
+def start_linear(k: Kernel, now_s: float) -> None:
+    """Ask a linear policy, which reads the kernel itself (inference/linear); its answers are nodes, and complete."""
+    refresh_system(k)
+    for i in range(call_linear(k, system_of(k))):
+        begin(k, answer_at(k, i).index, answer_at(k, i).accelerator, now_s)
 
 
 @jitted

@@ -35,10 +35,9 @@ from eunomia.inference.kernel.memory import (
     system_of,
     waiting_at,
 )
-from eunomia.inference.kernel.placement import refresh_types
-from eunomia.inference.lookahead.agenda import goes_before, move
+from eunomia.inference.lookahead.agenda import move
 from eunomia.inference.lookahead.bound import pay
-from eunomia.inference.lookahead.learned_place import place, price
+from eunomia.inference.lookahead.learned_place import look, place, price
 from eunomia.inference.lookahead.learned_terms import BANDWIDTH, enter, renew, survey
 from eunomia.inference.lookahead.memory import Workspace, entry_at, standing_at, weight_at
 from eunomia.learning.policy.decide import TRIED
@@ -59,21 +58,24 @@ def _candidates(ws: Workspace, k: Kernel, share: float) -> int:
                 continue
         entry = entry_at(ws, ws.entries)
         entry.level, entry.key, entry.node = mine.level, -(mine.linear_s * inverse + mine.score), node
-        entry.sequence = node_at(k, node).sequence
+        entry.sequence = mine.sequence
         ws.entries += 1
     return held
 
 
 @jitted
 def _first(ws: Workspace) -> int:
-    """Take the first sub-job out of the agenda; -1 = none is left."""
+    """Take the first sub-job out of the agenda; -1 = none is left. Without branches: nobody can foresee the order."""
     if ws.entries == 0:
         return -1
-    first = 0
+    best, first = entry_at(ws, 0), 0
+    level, key, sequence = best.level, best.key, best.sequence
     for i in range(1, ws.entries):
         entry = entry_at(ws, i)
-        if goes_before(entry.level, entry.key, entry.sequence, entry_at(ws, first)):
-            first = i
+        before = (entry.key < key) | ((entry.key == key) & (entry.sequence < sequence))
+        before = (entry.level < level) | ((entry.level == level) & before)
+        first, level = i if before else first, entry.level if before else level
+        key, sequence = entry.key if before else key, entry.sequence if before else sequence
     node = entry_at(ws, first).node
     ws.entries -= 1
     move(ws, ws.entries, first)
@@ -81,7 +83,7 @@ def _first(ws: Workspace) -> int:
 
 
 @jitted
-def _demand(k: Kernel) -> float:
+def running_demand(k: Kernel) -> float:
     """D of what is believed to run."""
     total = 0.0
     for s in range(k.num_lanes):
@@ -112,7 +114,7 @@ def follow_learned(ws, k):  # type: ignore[no-untyped-def]
         return 0
     _look(ws, k)
     idle, now_s, bandwidth = k.num_lanes - k.num_running, system_of(k).now_s, weight_at(ws, BANDWIDTH).value
-    demand, starts = _demand(k), 0
+    demand, starts, started = running_demand(k), 0, -1
     survey(ws, k, idle, demand / bandwidth)
     for i in range(k.num_fresh):
         if node_at(k, fresh_at(k, i).value).state == WAITING:
@@ -127,7 +129,7 @@ def follow_learned(ws, k):  # type: ignore[no-untyped-def]
         if node < 0:
             break
         if stale:
-            refresh_types(k)
+            look(ws, k, demand, started)
             stale = False
         s, margin = place(ws, k, node, demand)
         if s < 0:
@@ -147,6 +149,6 @@ def follow_learned(ws, k):  # type: ignore[no-untyped-def]
         starts += 1
         idle -= 1
         demand += extra
-        stale = True
+        started, stale = s, True
     ws.entries = 0
     return starts

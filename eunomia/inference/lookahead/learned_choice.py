@@ -31,7 +31,7 @@ def choose_by_learned_plan(ready, latency_s, demand, energy, accelerators, syste
     refresh_plan(ws, system)
     if rule_at(ws, ws.rule).learned == 0:
         return _by_rule(ready, latency_s, demand, energy, accelerators, system, answer, priority)  # type: ignore[no-untyped-call]
-    if already_decided(ready, system):
+    if already_decided(len(ready), system):
         return 0
     tier = np.empty(len(ready), np.int64)
     set_tiers(ready, weights_of(system), system, tier)

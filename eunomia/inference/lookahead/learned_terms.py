@@ -27,8 +27,8 @@ PLACE_AT = GLOBAL_AT + N_GLOBAL  # of pair features, in the placement and in the
 START_AT = PLACE_AT + N_PAIR
 SHARE_AT = START_AT + N_PAIR
 GATE = SHARE_AT + N_SHARE
-PLACE, WAY, PROMISES, BANDWIDTH = GATE + 1, GATE + 2, GATE + 3, GATE + 4
-SIZE = BANDWIDTH + 1
+PLACE, WAY, PROMISES, BANDWIDTH, INVERSE_B = GATE + 1, GATE + 2, GATE + 3, GATE + 4, GATE + 5
+SIZE = INVERSE_B + 1
 
 
 @jitted
@@ -86,6 +86,7 @@ def enter(ws: Workspace, k: Kernel, node: int) -> None:
     mine.fixed = asked.score + ahead.score + _score(ws, f.STARTED) * started
     mine.fixed_margin = asked.margin + ahead.margin
     mine.level, mine.held, mine.crowded = planned_at(ws, facts.request).value, 0, 0
+    mine.sequence = node_at(k, node).sequence
     mine.counts = (
         1 if slot_at(k, slot).first_waiting == node else 0
     )  # the latest sub-job stands for the request
@@ -99,12 +100,14 @@ def survey(ws: Workspace, k: Kernel, idle: int, share: float) -> None:
     iso_s, layer_s, work_s, bytes_s, slack_s, crowded, count = 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0
     for i in range(k.num_waiting):
         mine = standing_at(ws, waiting_at(k, i).value)
-        if mine.counts == 1:
-            count += 1
-            iso_s, layer_s = iso_s + mine.iso_s, layer_s + mine.layer_s
-            work_s, bytes_s = work_s + mine.work_s, bytes_s + mine.bytes_s
-            slack_s += mine.due_s - mine.path_s
-            crowded += mine.crowded
+        counts = mine.counts == 1  # sums without branches: nobody can foresee it
+        count += 1 if counts else 0
+        iso_s += mine.iso_s if counts else 0.0
+        layer_s += mine.layer_s if counts else 0.0
+        work_s += mine.work_s if counts else 0.0
+        bytes_s += mine.bytes_s if counts else 0.0
+        slack_s += mine.due_s - mine.path_s if counts else 0.0
+        crowded += mine.crowded if counts else 0
     part, lanes, now_s = 1.0 / max(1, count), float(k.num_lanes), system_of(k).now_s
     all_waiting = count + ws.hopeless
     mean = 1.0 / max(1, all_waiting)
@@ -133,12 +136,12 @@ def renew(ws: Workspace, k: Kernel, node: int) -> None:
     edf_s, edf_bytes_s, sjf_s, sjf_bytes_s = 0.0, 0.0, 0.0, 0.0
     for i in range(k.num_waiting):
         other = standing_at(ws, waiting_at(k, i).value)
-        if other.counts == 1:
-            work_s, bytes_s = other.work_s, other.bytes_s
-            edf_s += work_s if other.due_s < due_s else 0.0
-            edf_bytes_s += bytes_s if other.due_s < due_s else 0.0
-            sjf_s += work_s if work_s < own_s else 0.0
-            sjf_bytes_s += bytes_s if work_s < own_s else 0.0
+        work_s, bytes_s, counts = other.work_s, other.bytes_s, other.counts == 1
+        sooner, shorter = counts & (other.due_s < due_s), counts & (work_s < own_s)
+        edf_s += work_s if sooner else 0.0
+        edf_bytes_s += bytes_s if sooner else 0.0
+        sjf_s += work_s if shorter else 0.0
+        sjf_bytes_s += bytes_s if shorter else 0.0
     left_s = due_s - now_s
     laxity_s = left_s - mine.path_s
     inverse_s, urgent = 1.0 / (own_s + layer_s), 1.0 / max(laxity_s, 0.5 * layer_s)

@@ -55,7 +55,8 @@ class Followed:
         """The arrays of the workspace; the policy must have been attached to the run."""
         bandwidth = np.inf if self.policy.block[block.APART] == 1.0 else problem.bandwidth_bytes_s
         lanes = len(problem.type_of)
-        lengths = {"asked": slots, "standing": nodes, "lane_demand": lanes, "rates": lanes + 1}
+        lengths = {"asked": slots, "standing": nodes, "lane_demand": lanes, "rates": lanes + 1 + at.N_SHARE}
+        lengths["first_free"] = problem.costs.estimate_s.shape[1]
         made = {name: np.zeros(length, ARRAYS[name]) for name, length in lengths.items()}
         made["weights"] = np.zeros(at.SIZE, ARRAYS["weights"])
         made["weights"]["value"] = _constants(self.policy, bandwidth)
@@ -74,7 +75,14 @@ def _constants(policy: LearnedPolicy, bandwidth: float) -> Floats:
     out[at.PLACE_AT : at.START_AT], out[at.START_AT : at.SHARE_AT] = w.pair, w.start[: at.N_PAIR]
     out[at.SHARE_AT : at.GATE] = w.share
     promised = np.any((w.base + w.job)[GAP : NEEDY_SIZE + 1]) or np.any(margin[GAP : NEEDY_SIZE + 1])
-    numbers = w.gate, policy.block[block.PLACE], policy.block[block.WAY], float(promised), bandwidth
+    numbers = (
+        w.gate,
+        policy.block[block.PLACE],
+        policy.block[block.WAY],
+        float(promised),
+        bandwidth,
+        1.0 / bandwidth,
+    )
     out[at.GATE : at.SIZE] = numbers
     return out
 

@@ -14,7 +14,7 @@ from numba import from_dtype
 
 from eunomia.contract.view import SYSTEM
 from eunomia.core.addresses import array_of, block_record, call_at, item_at, record_of, table_fields
-from eunomia.inference.kernel.layout import KERNEL
+from eunomia.inference.kernel.layout import INDEX, KERNEL
 
 Workspace = Any  # a WORKSPACE record
 BLOCK = 7  # of the SYSTEM record: the workspace; there is none where no engine is behind the View
@@ -85,6 +85,7 @@ STANDING = np.dtype(  # of a waiting sub-job, as a learned policy sees it
         ("fixed", "f8"),  # terms of the score that stay while it waits
         ("fixed_margin", "f8"),  # terms of the start margin that stay while it waits
         ("level", "i8"),
+        ("sequence", "i8"),
         # as of its last turn
         ("score", "f8"),  # all but the linear terms
         ("margin", "f8"),  # terms of the start margin that depend on the sub-job alone
@@ -133,7 +134,8 @@ ARRAYS: dict[str, np.dtype[np.void]] = {
     "ahead": AHEAD,  # (layers of all models,)
     "weights": NUMBER,  # learned.py
     "lane_demand": NUMBER,  # (accelerators,) scratch
-    "rates": NUMBER,  # (accelerators + 1,) scratch
+    "rates": NUMBER,  # (accelerators + 1 + share features,) scratch
+    "first_free": INDEX,  # (types,) the busy accelerator that is free first; -1 = one is idle, or there is none
 }
 
 STATES = ("live", "snapshot", "trial")
@@ -197,6 +199,8 @@ WORKSPACE = np.dtype(
         ("layer_s", "f8"),  # mean layer of what waits
         ("log_scale", "f8"),
         ("overall", "f8"),  # terms of the start margin that depend on the platform alone
+        ("slow", "f8"),  # max(1, D / B), until something starts
+        ("standing", "f8"),  # what contention takes from what runs, until something starts
         ("hold", "i8"),  # this rollout starts nothing before the next event
         ("bounded", "i8"),  # 1 = rollouts are cut off by bound.py
         ("largest_s", "f8"),  # work of the largest request seen, and of a mean one: seconds of the platform
@@ -241,4 +245,5 @@ ahead_at = _at("ahead")
 weight_at = _at("weights")
 lane_demand_of = array_of(WORKSPACE, "lane_demand", NUMBER, np.float64)
 rates_of = array_of(WORKSPACE, "rates", NUMBER, np.float64)
+first_free_at = _at("first_free")
 call_learner = call_at(WORKSPACE, "learner_at")

@@ -24,12 +24,15 @@ class Compiled:
     ``function(ready, latency_s, demand_bytes_s, energy_j, accelerators, system, answer, priority)``
     writes (row of ``ready``, accelerator) pairs into ``answer``, in periodic mode also their
     priorities, and returns their number; 0 = hold. numba compiles it. ``parameters`` (at most 8) reach
-    it as ``system.parameters``; ``system.memory`` keeps 64 numbers from one decision to the next.
+    it as ``system.parameters``; ``system.memory`` keeps 64 numbers from one decision to the next. ``starts_alone``,
+    ``charge_elsewhere``: traits (contract/traits.py).
     """
 
     function: Callable[..., int]
     name: str
     parameters: tuple[float, ...] = ()
+    starts_alone: bool = False
+    charge_elsewhere: Callable[..., None] | None = None
 
     @property
     def rules(self) -> Rules:

@@ -102,6 +102,7 @@ class Order:
     ``kept_by``: what keeps the sub-jobs of one pair in order while they wait, so that the engine need not score all.
     "deadline": the key reads that, the clock and what all of the pair share (gap, slo, model), and never falls when the
     deadline grows. "key": it reads facts that do not change, and gap and sli_count of the pair, but not the clock.
+    "rank": it is ``in_class(rank, deadline - now)`` (tenant_gap.py), with a rank that all of the pair share.
     ``per_layer``: of one layer of the pair, that is, it also reads what the layer has by itself.
     """
 

@@ -126,30 +126,33 @@ def _reason_at(waiting: Waiting, count: int) -> Record:
 @jitted
 def _largest(weight: Floats, value: Floats, feature: Ints, of_weight: Floats, of_value: Floats) -> None:
     """Fill in the terms ``weight x value`` that differ most from 0, largest first; feature -1 where none is left."""
-    for k in range(len(feature)):
-        best, most = -1, 0.0
-        for f in range(len(weight)):
-            taken = False
-            for earlier in range(k):
-                taken = taken or feature[earlier] == f
-            size = abs(weight[f] * value[f]) if weight[f] != 0.0 else 0.0
-            if not taken and size > most:
-                best, most = f, size
-        feature[k] = best
-        of_weight[k], of_value[k] = (weight[best], value[best]) if best >= 0 else (0.0, 0.0)
+    count = 0
+    for f in range(len(weight)):
+        size, k = abs(weight[f] * value[f]) if weight[f] != 0.0 else 0.0, count
+        while k > 0 and size > abs(of_weight[k - 1] * of_value[k - 1]):
+            k -= 1
+        if not size > 0.0 or k == len(feature):
+            continue
+        count = min(count + 1, len(feature))
+        for later in range(count - 1, k, -1):
+            feature[later], of_weight[later] = feature[later - 1], of_weight[later - 1]
+            of_value[later] = of_value[later - 1]
+        feature[k], of_weight[k], of_value[k] = f, weight[f], value[f]
+    for k in range(count, len(feature)):
+        feature[k], of_weight[k], of_value[k] = -1, 0.0, 0.0
 
 
 @jitted
 def _ahead(waiting: Waiting, taken: Flags) -> int:
     """First sub-job that was not started and is not taken; -1 = none."""
-    best = -1
-    for j in range(len(waiting.score)):
-        if taken[j] or waiting.fate[j] == STARTED:
+    best, ready, score, tier, fate = -1, waiting.ready, waiting.score, waiting.tier, waiting.fate
+    for j in range(len(score)):
+        if taken[j] or fate[j] == STARTED:
             continue
         if best >= 0:
-            later = waiting.tier[j] - waiting.tier[best]
-            lead = waiting.score[j] - waiting.score[best]
-            older = waiting.ready[j].sequence < waiting.ready[best].sequence
+            later = tier[j] - tier[best]
+            lead = score[j] - score[best]
+            older = ready[j].sequence < ready[best].sequence
             if later > 0 or (later == 0 and (lead < 0.0 or (lead == 0.0 and not older))):
                 continue
         best = j
@@ -159,8 +162,9 @@ def _ahead(waiting: Waiting, taken: Flags) -> int:
 @jitted
 def _take(waiting: Waiting, taken: Flags, request: int) -> None:
     """Mark all sub-jobs of a request: each request is noted once."""
+    ready = waiting.ready
     for j in range(len(taken)):
-        taken[j] = taken[j] or waiting.ready[j].request == request
+        taken[j] = taken[j] or ready[j].request == request
 
 
 @jitted
@@ -171,12 +175,12 @@ def note_start(waiting: Waiting, count: int, i: int, cost: Floats, margin: float
     """
     reason, features = _reason_at(waiting, count), len(waiting.weight)
     waiting.fate[i] = STARTED
-    linear, own = 0.0, 0.0
+    linear, own, x, total, base = 0.0, 0.0, waiting.jobs[i], waiting.weight, waiting.base
     for f in range(features):
-        if waiting.weight[f] != 0.0:
-            linear += waiting.weight[f] * waiting.jobs[i, f]
-        if waiting.base[f] != 0.0:
-            own += waiting.base[f] * waiting.jobs[i, f]
+        if total[f] != 0.0:
+            linear += total[f] * x[f]
+        if base[f] != 0.0:
+            own += base[f] * x[f]
     reason.by, reason.score, reason.base = waiting.by, waiting.score[i], own
     reason.network = waiting.score[i] - linear
     feature, weight, value = np.empty(TERMS, np.int64), np.empty(TERMS), np.empty(TERMS)

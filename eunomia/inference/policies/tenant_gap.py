@@ -140,7 +140,7 @@ _KEYS: dict[str, Key] = {
 
 # Only these read the clock; deadlines moved by ``shift`` stay where they are until the gap changes.
 _KEPT_BY = {
-    name: "deadline" if name.endswith("_edf") and not name.startswith("shift") else "key" for name in _KEYS
+    name: "rank" if name.endswith("_edf") and not name.startswith("shift") else "key" for name in _KEYS
 }
 
 

@@ -19,6 +19,11 @@ def tuned_name(name: str) -> str:
     return known[name]
 
 
+def tuned_names() -> list[str]:
+    """Schedulers that have tuned settings."""
+    return list(_choices())
+
+
 @cache
 def _choices() -> dict[str, str]:
     return {name: entry["policy"] for name, entry in json.loads(TUNED.read_text(encoding="utf-8")).items()}

@@ -5,8 +5,12 @@ scheduler that was written for events is called repeatedly on a copy of the View
 starts are booked. When it holds, the clock moves to the next accelerator that becomes free, at isolated times
 over max(1, D / B). The order of these starts becomes the priority; what it never starts is not queued.
 
+``periods`` ends the simulated clock. Beyond the next tick the scheduler is asked again anyway, and knows more then;
+an accelerator starts what is queued for it at once, although the scheduler would hold it until then.
+
 Does badly: successors of what it starts are not there yet, and appear only when the next tick, or the patching of
-``period_mode``, places them.
+``period_mode``, places them. An accelerator that is free sooner than estimated waits for the next tick, if nothing
+was queued for it within ``periods``.
 """
 
 from __future__ import annotations
@@ -78,8 +82,8 @@ def _keep(
     return kept
 
 
-def unrolled(decide: Callable[..., int]) -> Callable[..., int]:
-    """The scheduler for ticks: it answers with all that it would start, one after another, and their priorities."""
+def unrolled(decide: Callable[..., int], periods: float = np.inf) -> Callable[..., int]:
+    """The scheduler for ticks: it answers with all that it would start within ``periods``, in turn, and priorities."""
     one = njit(error_model="numpy")(decide)
 
     def plan(ready, latency_s, demand, energy, accelerators, system, answer, priority):  # type: ignore[no-untyped-def]
@@ -91,6 +95,7 @@ def unrolled(decide: Callable[..., int]) -> Callable[..., int]:
         )
         left[:], lanes[:] = ready, accelerators
         clock[0] = system
+        end_s = system.now_s + periods * system.period_s
         times, demands, energies = latency_s.copy(), demand.copy(), energy.copy()
         row, gone = np.arange(total), np.zeros(total, np.bool_)
         started, ranks = np.empty((total + len(lanes), 2), np.int64), np.empty(total + len(lanes))
@@ -109,6 +114,8 @@ def unrolled(decide: Callable[..., int]) -> Callable[..., int]:
                 ranks,
             )
             if starts == 0 and not _free_next(lanes, clock):
+                break
+            if clock[0].now_s > end_s:
                 break
             gone[:count] = False
             for n in range(starts):

@@ -31,37 +31,38 @@ from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.policies.choosing import gated_name, is_shut, tier, with_gate
 from eunomia.inference.policies.compiled import Compiled
-
-VIRTUAL, FIRST, TAGS = 0, 1, 62  # places in system.memory
+from eunomia.inference.policies.elsewhere import FIRST, TAGS, VIRTUAL, charge_tags
 
 
 @jitted
-def _place_of(job: Ready) -> int:
+def place_of(job: Ready) -> int:
+    """Where a tenant's tag stands in memory."""
     return FIRST + job.tenant % TAGS
 
 
 @jitted
-def _unserved(ready: Rows[Ready]) -> Floats:
+def unserved(ready: Rows[Ready]) -> Floats:
     """Work that tenants were charged and have not received, per unit of weight; -1 = nothing has begun."""
     rest = np.full(FIRST + TAGS, -1.0)
     for i in range(len(ready)):
         job = ready[i]
         if job.layers_done > 0:
-            place = _place_of(job)
+            place = place_of(job)
             rest[place] = max(rest[place], 0.0) + job.work_best_s / job.weight
     return rest
 
 
 @jitted
-def _tag(job: Ready, memory: Numbers, rest: Numbers) -> float:
-    place = _place_of(job)
+def tag_of(job: Ready, memory: Numbers, rest: Numbers) -> float:
+    """The start tag of a request's tenant; ``rest``: of ``unserved``."""
+    place = place_of(job)
     if rest[place] >= 0.0:
         return memory[place] - rest[place]
     return max(memory[VIRTUAL], memory[place])
 
 
 @jitted
-def _before(late: int, tag: float, job: Ready, best_late: int, best_tag: float, best: Ready) -> bool:
+def before(late: int, tag: float, job: Ready, best_late: int, best_tag: float, best: Ready) -> bool:
     """Least tag; inside a tenant hopeless last, then earliest deadline, then longest in the queue."""
     if tag != best_tag:
         return tag < best_tag
@@ -73,7 +74,8 @@ def _before(late: int, tag: float, job: Ready, best_late: int, best_tag: float, 
 
 
 @jitted
-def _fastest_idle(i: int, latency_s: Floats, accelerators: Rows[Accelerator]) -> int:
+def fastest_idle(i: int, latency_s: Floats, accelerators: Rows[Accelerator]) -> int:
+    """The idle accelerator on which row i takes least time; -1 = none."""
     best = -1
     for s in range(len(accelerators)):
         able = accelerators[s].request < 0 and latency_s[i, s] < np.inf
@@ -86,20 +88,20 @@ def _weighted_fair(ready, latency_s, demand, energy, accelerators, system, answe
     memory = system.memory
     if is_shut(system):
         return 0
-    rest = _unserved(ready)
+    rest = unserved(ready)
     best, best_s, best_late, best_tag = -1, -1, 0, 0.0
     for i in range(len(ready)):
-        s = _fastest_idle(i, latency_s, accelerators)
+        s = fastest_idle(i, latency_s, accelerators)
         if s < 0:
             continue
-        late, tag = tier(ready[i], system), _tag(ready[i], memory, rest)
-        if best < 0 or _before(late, tag, ready[i], best_late, best_tag, ready[best]):
+        late, tag = tier(ready[i], system), tag_of(ready[i], memory, rest)
+        if best < 0 or before(late, tag, ready[i], best_late, best_tag, ready[best]):
             best, best_s, best_late, best_tag = i, s, late, tag
     if best < 0:
         return 0
     job = ready[best]
     if job.layers_done == 0:
-        memory[_place_of(job)] = max(memory[VIRTUAL], memory[_place_of(job)]) + job.work_best_s / job.weight
+        memory[place_of(job)] = max(memory[VIRTUAL], memory[place_of(job)]) + job.work_best_s / job.weight
     memory[VIRTUAL] = max(memory[VIRTUAL], best_tag)
     answer[0, 0], answer[0, 1] = best, best_s
     return 1
@@ -107,4 +109,10 @@ def _weighted_fair(ready, latency_s, demand, energy, accelerators, system, answe
 
 def weighted_fair(gate: float = math.inf) -> Compiled:
     """Shares of device time by weight between tenants, earliest deadline inside a tenant (start-time fair queueing)."""
-    return Compiled(_weighted_fair, gated_name("weighted_fair", gate), with_gate(gate))
+    return Compiled(
+        _weighted_fair,
+        gated_name("weighted_fair", gate),
+        with_gate(gate),
+        starts_alone=math.isinf(gate),
+        charge_elsewhere=charge_tags,
+    )

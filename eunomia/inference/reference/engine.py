@@ -291,7 +291,8 @@ class Engine:
                 at = (lane.running.job.row, lane.kind)
                 demands.append(
                     Demand(float(costs.demand_bytes_s[at]), lane.running.weight, float(costs.latency_s[at]),
-                           float(costs.floor_s[at]), float(costs.dram_bytes[at]))
+                           float(costs.floor_s[at]), float(costs.dram_bytes[at]),
+                           lane.running.job.owner.model, self.problem.slowdowns)
                 )  # fmt: skip
         model = CONTENTION[self.problem.contention]
         rates = model.plain(demands, self.bandwidth, len(self.lanes))

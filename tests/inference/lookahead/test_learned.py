@@ -8,11 +8,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import types
 
 from eunomia.core.errors import PolicyError
+from eunomia.inference.kernel.jit import compile_cached
+from eunomia.inference.kernel.layers import start_layer
 from eunomia.inference.kernel.layout import HIT
+from eunomia.inference.kernel.memory import KERNEL_TYPE, lane_at, queue_at, system_of, type_at, waiting_at
+from eunomia.inference.lookahead.learned import running_demand
+from eunomia.inference.lookahead.learned_place import look
 from eunomia.inference.lookahead.learner import Followed
+from eunomia.inference.lookahead.memory import WORKSPACE_TYPE, first_free_at
 from eunomia.inference.lookahead.policy import Lookahead, lookahead
+from eunomia.inference.lookahead.snapshot import restore, take_snapshot
 from eunomia.inference.lookahead.values import candidate_values
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import Problem
@@ -94,6 +102,47 @@ def test_a_rollout_ends_as_the_policy_does(contention: str) -> None:
         total += lost
     assert total > 10
     assert np.mean(off) < 0.8 and max(off) <= 3, off
+
+
+def look_after_each_start(ws, k):  # type: ignore[no-untyped-def]
+    """Start what waits wherever it can; how often what is kept from start to start is not what a new look finds."""
+    take_snapshot(ws)
+    restore(ws)
+    for s in range(k.num_lanes):
+        queue_at(k, s).free_in_s = 0.0
+    demand, differences = running_demand(k), 0
+    look(ws, k, demand, -1)
+    for s in range(k.num_lanes):
+        if lane_at(k, s).node >= 0 or k.num_waiting == 0:
+            continue
+        start_layer(k, waiting_at(k, s % k.num_waiting).value, s, system_of(k).now_s, 0)
+        demand = running_demand(k)
+        look(ws, k, demand, s)
+        slow, standing, seen = ws.slow, ws.standing, np.empty((k.num_types, 3))
+        for kind in range(k.num_types):
+            one = type_at(k, kind)
+            seen[kind, 0], seen[kind, 1] = first_free_at(ws, kind).value, one.idle
+            seen[kind, 2] = one.free_s
+        look(ws, k, demand, -1)
+        differences += 1 if slow != ws.slow or standing != ws.standing else 0
+        for kind in range(k.num_types):
+            one = type_at(k, kind)
+            same_type = seen[kind, 0] == first_free_at(ws, kind).value and seen[kind, 1] == one.idle
+            differences += 0 if same_type and seen[kind, 2] == one.free_s else 1
+    return differences if k.num_running > 1 else -1
+
+
+def test_what_is_kept_from_start_to_start_is_what_a_new_look_finds() -> None:
+    folders = ("inference/kernel", "inference/policies", "inference/lookahead")
+    compiled = compile_cached(
+        look_after_each_start, types.int64(WORKSPACE_TYPE, KERNEL_TYPE), "test of looks", *folders
+    )
+    for contention in ("proportional", "max_min", "weighted", "none"):
+        for seed in range(12):
+            problem, options = burst(seed, 8 + seed, contention)
+            engine = asked(problem, over(shipped()), options)  # what the workspace points to must live
+            beside = engine.companion
+            assert compiled(beside.workspace[0], beside.states[1].k) == 0
 
 
 def test_hopeless_requests_wait_where_they_are_refused() -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from eunomia.core.errors import PolicyError
 from eunomia.inference.policies import load_policy
-from eunomia.inference.policies.weighted_fair import TAGS, weighted_fair
+from eunomia.inference.policies.elsewhere import TAGS
+from eunomia.inference.policies.weighted_fair import weighted_fair
 from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.workload.tenant import Agreement
 from tests.inference.policies.views import ask, job, make_view

@@ -31,6 +31,7 @@ Card = dict[str, Any]  # parsed JSON
 FAMILIES = {
     "eunomia": "eunomia.learning.policy.checkpoint:Checkpoint",
     "relmas": "eunomia.learning.agents.ddpg.policy:RelmasPolicy",
+    "sets": "eunomia.learning.agents.ddpg.sets:SetPolicy",
     "pointer": "eunomia.learning.agents.pointer_policy:PointerPolicy",
     "deferrable": "eunomia.learning.agents.deferrable:DeferrableStarts",
     "placement": "eunomia.learning.agents.a3c.policy:PreferencePlacement",

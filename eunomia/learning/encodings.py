@@ -8,6 +8,7 @@ to hold. Decoding is deterministic: ties go to the earlier sub-job, then to the 
 | `pair` | one of N S + 1 | one (sub-job, accelerator); a busy accelerator, or the last number, holds until the next event |
 | `idle_pair` | the same numbers | only idle accelerators are allowed |
 | `priority_eft` | one of N + 1 | one sub-job, on the accelerator of its earliest finish; busy = hold; the last number holds |
+| `start_eft` | the same numbers | only sub-jobs whose accelerator of the earliest finish is idle; where none is, nobody is asked |
 | `branch` | S numbers of N + 1 | a sub-job, or nothing, for every accelerator; of two equal choices the first one counts |
 | `priority_scores` | N (1 + S) reals in [-1, 1] | priority and S scores per sub-job; highest priority first, each to its best-scored accelerator; busy or a negative priority = hold |
 | `priority_bin` | N 2 reals in [-1, 1] | priority, and one number cut into S ranges |
@@ -47,6 +48,7 @@ class Encoding:
     shape: Callable[[int, int], tuple[int, ...]]
     decode: Callable[[Any, Choice], Starts]
     mask: Callable[[Choice], Flags] | None
+    asks: bool = True  # a stage asks even where nothing but to hold is allowed
 
 
 def _pair(action: Any, choice: Choice) -> Starts:
@@ -77,6 +79,12 @@ def _eft(action: Any, choice: Choice) -> Starts:
 
 def _eft_mask(choice: Choice) -> Flags:
     return np.append(choice.can.any(axis=1), True)
+
+
+def _start_mask(choice: Choice) -> Flags:
+    finish_s = np.where(choice.can, choice.finish_s, np.inf)
+    soonest = choice.can & (finish_s == finish_s.min(axis=1, keepdims=True))
+    return np.append((soonest & choice.idle).any(axis=1), True)
 
 
 def _branch(action: Any, choice: Choice) -> Starts:
@@ -127,6 +135,7 @@ ENCODINGS: dict[str, Encoding] = {
         Encoding("pair", "discrete", lambda n, s: (n * s + 1,), _pair, _pair_mask),
         Encoding("idle_pair", "discrete", lambda n, s: (n * s + 1,), _pair, _idle_pair_mask),
         Encoding("priority_eft", "discrete", lambda n, s: (n + 1,), _eft, _eft_mask),
+        Encoding("start_eft", "discrete", lambda n, s: (n + 1,), _eft, _start_mask, asks=False),
         Encoding("branch", "multi_discrete", lambda n, s: (s, n + 1), _branch, _branch_mask),
         Encoding("priority_scores", "box", lambda n, s: (n, 1 + s), _scores, None),
         Encoding("priority_bin", "box", lambda n, s: (n, 2), _bins, None),

@@ -9,7 +9,7 @@ from typing import Any
 from eunomia.contract.objectives import mixture_of
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.core.own_file import as_path
-from eunomia.inference.rehearsal import EVENTS
+from eunomia.inference.rehearsal import EVENTS, Aim
 from eunomia.inference.rehearsal_promises import aim_for
 from eunomia.learning import card as cards
 from eunomia.learning.objectives import OBJECTIVES, measured
@@ -18,6 +18,7 @@ from eunomia.learning.policy.checkpoint import Checkpoint
 from eunomia.learning.policy.learned import LearnedPolicy
 
 SHIPPED = Path(__file__).parent / "checkpoints"
+WIDE = Aim(beside=("eunomia-wide",), over=("eunomia", "eunomia-wide"))  # for hits
 
 
 def shipped() -> list[str]:
@@ -82,9 +83,14 @@ def eunomia(
     if promise in PROMISES:
         weights = with_promise(policy.weights, promise, strength)
         return LearnedPolicy(weights, f"eunomia, promises: {promise}", starve, alarm, policy.shared)
-    if promise != "none":
-        policy.aim = aim_for(promise, mixture_of(promise, OBJECTIVES), measured)
+    hits = promise == "none"
+    policy.aim = WIDE if hits else aim_for(promise, mixture_of(promise, OBJECTIVES), measured)
     return policy
+
+
+def eunomia_wide(starve: float = inf, alarm: float = inf) -> LearnedPolicy:
+    """Learned as ``eunomia``, at places of all kinds. Better where little is shared, worse at one scarce bus."""
+    return load_policy("eunomia-wide", starve, alarm)  # type: ignore[no-any-return]
 
 
 def eunomia_attainment(starve: float = inf, alarm: float = inf, rehearse: float = EVENTS) -> LearnedPolicy:
@@ -111,8 +117,5 @@ def relmas() -> Any:
 
 
 def relmas_slo() -> Any:
-    """RELMAS with Fair/Firm's features and reward: sees target and indicator of every (tenant, network) pair.
-
-    Trained as ``relmas`` is, on targets drawn per episode; refused on another number of accelerators than six.
-    """
+    """RELMAS with Fair/Firm's reward: sees target and indicator of every pair. As ``relmas``, targets drawn anew."""
     return load_policy("relmas-slo")

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from eunomia.core import interrupts
 from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
 from eunomia.engines.crew import Crew, Workers
@@ -132,6 +133,7 @@ def train(
                     each_s = (time.perf_counter() - began) / (state.iteration - first)
                     left = plan.iterations - state.iteration
                     tell(Progress(state.curve[-1], plan.iterations, each_s * left))
+                interrupts.check()
     finally:
         agent.close()
     return Trained(state.best, state.values, state.start_values, state.cpu_s, state.curve)

@@ -154,6 +154,18 @@ def test_cards_of_every_family_that_were_written_before_decide_as_they_did(name:
     assert results["outcome"].tolist() == DECISIONS[name]
 
 
+@pytest.mark.parametrize("name", ["ddpg", "td3"])
+def test_an_lstm_that_was_trained_on_other_features_is_refused_by_their_version(name: str) -> None:
+    with pytest.raises(RecordError, match="was trained on feature version 1, this version computes 2"):
+        resolve_policy(str(CARDS / f"{name}.json"))
+
+
+@pytest.mark.parametrize("name", ["ppo", "sac", "bdq", "bdq2"])
+def test_a_policy_that_added_to_another_rule_is_refused_by_the_version_of_its_features(name: str) -> None:
+    with pytest.raises(RecordError, match=r"feature version 2, this version computes 3; train it again with"):
+        resolve_policy(str(CARDS / f"{name}.json"))
+
+
 def test_a_card_of_the_placement_environment_that_was_written_before_is_read() -> None:
     assert load_card(CARDS / "a2c").units == 8
     with pytest.raises(ConfigError, match="cannot schedule layers"):

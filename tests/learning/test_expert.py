@@ -17,7 +17,7 @@ from eunomia.learning.agents.expert.labels import Labeller, Labels, collect, tog
 from eunomia.learning.agents.expert.regret import Descent, descend, loss_and_gradient
 from eunomia.learning.loop import Plan, train
 from eunomia.learning.objectives import task_of
-from eunomia.learning.observation.table import JOB, START
+from eunomia.learning.observation.table import GLOBAL, JOB
 from eunomia.learning.policy.bases import base_weights
 from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.learning.policy.weights import Weights
@@ -48,7 +48,7 @@ class Spy(Labeller):
         answer = super().__call__(view)
         new = self.noted[rows:]
         if len(new):
-            assert set(new["worth"]) <= set(found.value) and set(new["hold"]) == {found.hold}
+            assert set(new["worth"]) <= set(found.value)
             self.compared += 1
         return answer
 
@@ -69,28 +69,28 @@ def test_labels_have_a_best_choice_each_and_differ_within_a_point() -> None:
     labels = collect(base_weights(RULE), RULE, 0.7, 0.6, 1, episode(6))
     assert labels.points > 20 and np.array_equal(np.unique(labels.point), np.arange(labels.points))
     least = np.full(labels.points, np.inf)
-    np.minimum.at(least, labels.point, np.minimum(labels.regret, labels.hold))
-    assert (least == 0.0).all() and (np.bincount(labels.point, labels.regret + labels.hold) > 0.0).all()
+    np.minimum.at(least, labels.point, labels.regret)
+    assert (least == 0.0).all() and (np.bincount(labels.point, labels.regret) > 0.0).all()
     both = together([labels, labels])
     assert both.points == 2 * labels.points and len(both.regret) == 2 * len(labels.regret)
 
 
 def random_labels(rng: np.random.Generator) -> Labels:
     point = np.repeat(np.arange(5), [1, 2, 3, 2, 4])
-    hold = rng.uniform(0.0, 1.0, 5)[point]
     return Labels(
         rng.normal(size=(12, len(JOB))).astype(np.float32),
-        np.abs(rng.normal(size=(12, len(START)))).astype(np.float32),
-        rng.uniform(0.0, 2.0, 12), hold, point,
-    )  # fmt: skip
+        np.abs(rng.normal(size=(12, len(GLOBAL)))).astype(np.float32),
+        rng.uniform(0.0, 2.0, 12),
+        point,
+    )
 
 
 @pytest.mark.parametrize("kind", ["linear", "hidden"])
 def test_the_gradient_is_that_of_the_loss(kind: str) -> None:
     rng = np.random.default_rng(0)
-    weights, names = base_weights(RULE), ("job", "start", "gate")
+    weights, names = base_weights(RULE), ("job",)
     if kind == "hidden":
-        weights, names = weights.with_network("hidden", 3, 1), (*names, "W1", "b1", "out", "out_start")
+        weights, names = weights.with_network("hidden", 3, 1), (*names, "W1", "b1", "out")
     codec, labels = Codec(weights, names, True), random_labels(rng)
     x = 0.1 * rng.normal(size=codec.size)
     _, gradient = loss_and_gradient(codec.decode(x), labels)
@@ -102,12 +102,10 @@ def test_the_gradient_is_that_of_the_loss(kind: str) -> None:
 
 
 def test_expected_regret_by_hand() -> None:
-    # Two candidates alike in all: each is drawn with probability 1/2, and a margin of 0 starts it with 1/2.
-    labels = Labels(np.zeros((2, len(JOB)), np.float32), np.zeros((2, len(START)), np.float32),
-                    np.array([0.0, 2.0]), np.array([1.0, 1.0]), np.array([0, 0]))  # fmt: skip
-    start = np.zeros(len(START))
-    labels.start[:, 7] = 1.0  # demand_share: D = B, and the gate is 1
-    assert loss_and_gradient(Weights(gate=1.0, start=start), labels)[0] == pytest.approx(1.0)
+    # Two candidates alike in all: each is drawn with probability 1/2.
+    jobs, overall = np.zeros((2, len(JOB)), np.float32), np.zeros((2, len(GLOBAL)), np.float32)
+    labels = Labels(jobs, overall, np.array([0.0, 2.0]), np.array([0, 0]))
+    assert loss_and_gradient(Weights(gate=1.0), labels)[0] == pytest.approx(1.0)
 
 
 def test_descent_finds_the_feature_that_tells_good_from_bad() -> None:
@@ -116,14 +114,14 @@ def test_descent_finds_the_feature_that_tells_good_from_bad() -> None:
     jobs = rng.normal(size=(600, len(JOB))).astype(np.float32)
     best = np.maximum.reduceat(jobs[:, 2], np.arange(0, 600, 3))[point]
     regret = (jobs[:, 2] < best).astype(np.float64)
-    labels = Labels(jobs, np.zeros((600, len(START)), np.float32), regret, regret, point)
+    labels = Labels(jobs, np.zeros((600, len(GLOBAL)), np.float32), regret, point)
     codec = Codec(Weights(gate=5.0), ("job",), False)
     x, loss = descend(codec, np.zeros(codec.size), labels, Descent(epochs=200), rng)
     assert loss < 0.2 and np.argmax(codec.decode(x).job) == 2
 
 
-def test_a_hidden_layer_is_taught_too_and_holding_where_asked() -> None:
-    agent = expert(base_weights(RULE).with_network("hidden", 3, 1), hold=True)
+def test_a_hidden_layer_is_taught_too() -> None:
+    agent = expert(base_weights(RULE).with_network("hidden", 3, 1))
     taught = train(agent, Plan(1, 1))
     assert agent.weights(taught.tensors).kind == "hidden" and gain_of(taught) >= 0.0
 

@@ -73,7 +73,7 @@ def agent_of(name: str, settings: Section | None = None) -> Agent:
         task = Task(SmallSampler(), partial(worth, share=0.5))
     made = make_agent(name, settings, Context(task, 3, base_weights(RULE), name == "ddpg", rule=RULE))
     if name == "sac":
-        made.first = 20  # type: ignore[attr-defined]
+        made.first, made.critic_first = 20, 5  # type: ignore[attr-defined]
     return made
 
 

@@ -19,6 +19,7 @@ from eunomia.learning.agents.pointer import Pointer, tensors  # noqa: E402
 from eunomia.learning.agents.pointer_policy import PointerPolicy  # noqa: E402
 from eunomia.learning.agents.replay import Ring  # noqa: E402
 from eunomia.learning.card import save  # noqa: E402
+from eunomia.learning.encodings import encoding as find_encoding  # noqa: E402
 from eunomia.learning.gym.stage import Stage  # noqa: E402
 from eunomia.learning.load import card_of, load_policy  # noqa: E402
 from eunomia.learning.observation.table import GLOBAL, JOB, NEAR  # noqa: E402
@@ -48,13 +49,42 @@ def shaken(seed: int = 0) -> Pointer:
 def test_the_pointer_starts_as_a_rule_and_masks() -> None:
     seen, net = observation(1), Pointer(8)
     logits, value = net(seen)
-    near = seen["jobs"][0, :, NEAR]
-    allowed = [0, 2, 3]
-    rule = [(-6.0 * near[i] - 30.0 * seen["jobs"][0, i, JOB.index("hopeless")]).item() for i in allowed]
+    jobs, allowed = seen["jobs"][0], [0, 2, 3]
+    rule = [(-30.0 * jobs[i, NEAR] - 300.0 * jobs[i, JOB.index("hopeless")]).item() for i in allowed]
     np.testing.assert_allclose(logits[0, allowed].detach(), rule, rtol=1e-5)
-    assert (
-        logits[0, 6].item() == -8.0 and (logits[0, [1, 4, 5]] == -1e9).all() and torch.isfinite(value).all()
-    )
+    over = seen["overall"][0, GLOBAL.index("demand_share")].item() - 1.0
+    assert logits[0, 6].item() == pytest.approx(max(rule) + 20.0 * over, rel=1e-5)
+    assert (logits[0, [1, 4, 5]] == -1e9).all() and torch.isfinite(value).all()
+    seen["mask"][0, :6] = 0  # nothing may start: to hold is the one action left
+    assert net(seen)[0].softmax(dim=1)[0, 6].item() > 0.1 and net(seen)[0].isfinite().all()
+
+
+@pytest.mark.parametrize("load", [0.9, 1.6])
+def test_ppo_and_sac_start_as_the_gated_rule(load: float) -> None:
+    """Every start of whole episodes, as the engine's own ``edf+f+eft+g1`` has it."""
+    policy = PointerPolicy(Pointer(8).numbers(), most=64)
+    for seed in range(2):
+        made = episode(seed, load=load)
+        ours, rule = (simulate_problem(made.problem, p, made.options) for p in (policy, "edf+f+eft+g1"))
+        assert ours.results.tobytes() == rule.results.tobytes()
+
+
+def test_nobody_is_asked_who_can_only_hold() -> None:
+    """The same episode, with fewer questions: holding where nothing else is allowed changes nothing."""
+    played = []
+    for encoding in ("start_eft", "priority_eft"):
+        stage, asked = Stage.of([episode(3, requests=40)], encoding, "R1", most=64), 0
+        total = 0.0
+        while stage.live.any():
+            shown = stage.batch.shown
+            free = find_encoding("start_eft").mask(stage.batch.choice(0))  # type: ignore[misc]
+            assert encoding == "priority_eft" or free[:-1].any()
+            open_ = shown.overall[0, GLOBAL.index("demand_share")] <= 1.0 and free[:-1].any()
+            action = int(np.argmax(free[:-1])) if open_ else 64
+            total += float(stage.step(np.array([action]))[0])
+            asked += 1
+        played.append((asked, stage.hit_rates[0], pytest.approx(total)))
+    assert played[0][0] < played[1][0] and played[0][1:] == played[1][1:]
 
 
 def test_the_pointer_does_not_depend_on_the_order_of_rows_nor_on_padding() -> None:
@@ -79,7 +109,7 @@ def test_advantages_by_hand() -> None:
 def test_sac_ignores_masked_actions_and_learns_a_choice() -> None:
     agent = agent_of("sac", SacAlgorithm(name="sac", units=8, rate=0.01))
     assert isinstance(agent, sac.SAC)
-    agent.entropy = 0.0
+    agent.entropy, agent.critic_first = 0.0, 0
     with torch.no_grad():
         agent.log_alpha.fill_(math.log(0.001))
     seen = {name: value.repeat(2, *[1] * (value.ndim - 1)) for name, value in observation(3).items()}
@@ -94,7 +124,7 @@ def test_sac_ignores_masked_actions_and_learns_a_choice() -> None:
 def test_what_is_served_is_what_was_trained(tmp_path: Path) -> None:
     """The same choices in NumPy through Views as in PyTorch on the stage, over whole episodes."""
     network, made = shaken(3), episode(5, requests=60, load=2.0)
-    stage = Stage.of([made], "priority_eft", "R1", most=16)
+    stage = Stage.of([made], "start_eft", "R1", most=16)
     while stage.live.any():
         stage.step(network(tensors(stage.seen))[0].argmax(dim=1).numpy())
     path = save(PointerPolicy(network.numbers(), "mine", 16), tmp_path / "mine", {"cpu_s": 1})

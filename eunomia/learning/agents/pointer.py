@@ -1,10 +1,9 @@
-"""A Deep Sets pointer in PyTorch: one number per action of the encoding ``priority_eft``, whatever the order of rows.
+"""A Deep Sets pointer in PyTorch: one number per action of the encoding ``start_eft``, whatever the order of rows.
 
-    h_j = g(x_j W + b);  z = (mean h, max h, overall);  logit_j = r(h_j, z) - 6 time_left' - 30 hopeless
-    logit of holding = q(z);  value = v(z)
+    h_j = g(x_j W + b);  z = (mean h, max h, overall);  logit_j = r(h_j, z) + p_j,  p_j = - 30 near_j - 300 hopeless_j
+    logit of holding = q(z) + max p + 20 (D/B - 1), over the actions that are allowed;  value = v(z)
 
-The two last terms of logit_j are the feasible earliest deadline first that the network adds to; its own output layer
-starts at 0. time_left' is the feature ``near``. Masked actions get -1e9, never NaN.
+Both outputs start at 0: the best action is then that of the rule ``edf+f+eft+g1``. Masked actions get -1e9, never NaN.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from eunomia.learning.agents.pointer_policy import HELD, REACH, shapes
+from eunomia.learning.agents.pointer_policy import HASTE, LOST, REACH, STEEP, shapes
 from eunomia.learning.gym.stage import Seen
-from eunomia.learning.observation.table import GLOBAL, HOPELESS, JOB, NEAR
+from eunomia.learning.observation.table import DEMAND_SHARE, GLOBAL, HOPELESS, JOB, NEAR
 from eunomia.learning.state import Arrays
 
 MASKED = -1e9
@@ -46,11 +45,12 @@ class Pointer(nn.Module):
         wide = context[:, None, :].expand(-1, jobs.shape[1], -1)
         logits = self.rho(torch.cat([hidden, wide], dim=2))[:, :, 0]
         hold = self.hold(context)
-        if self.residual:
-            logits = logits - 6.0 * seen["jobs"][:, :, NEAR] - 30.0 * seen["jobs"][:, :, HOPELESS]
-            hold = hold + HELD
-        logits = torch.cat([logits, hold], dim=1)
         masked = ~torch.cat([waiting, torch.ones_like(waiting[:, :1])], dim=1) | (seen["mask"] == 0)
+        if self.residual:
+            rule = -HASTE * seen["jobs"][:, :, NEAR] - LOST * seen["jobs"][:, :, HOPELESS]
+            top = rule.masked_fill(masked[:, :-1], MASKED).amax(dim=1, keepdim=True)
+            logits, hold = logits + rule, hold + top + STEEP * (seen["overall"][:, [DEMAND_SHARE]] - 1.0)
+        logits = torch.cat([logits, hold], dim=1)
         value: Tensor = self.value(context)[:, 0]
         return logits.masked_fill(masked, MASKED), value
 

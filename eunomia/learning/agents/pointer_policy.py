@@ -10,15 +10,15 @@ from collections.abc import Mapping
 import numpy as np
 
 from eunomia.contract.view import Assign, View
-from eunomia.core.arrays import Floats
+from eunomia.core.arrays import Flags, Floats
 from eunomia.learning.agents.served import Served, Shapes, relu
 from eunomia.learning.encodings import Choice, encoding
 from eunomia.learning.gym.stage import BOUND
 from eunomia.learning.observation.plain import observe
-from eunomia.learning.observation.table import GLOBAL, HOPELESS, JOB, NEAR, VERSION
+from eunomia.learning.observation.table import DEMAND_SHARE, GLOBAL, HOPELESS, JOB, NEAR, VERSION
 
 REACH = 5.0  # inputs are clipped to +-REACH
-HELD = -8.0  # bias of holding: at first it is rare
+HASTE, LOST, STEEP = 30.0, 300.0, 20.0  # of the rule that it begins with: pointer.py
 
 
 def shapes(units: int) -> Shapes:
@@ -37,7 +37,7 @@ class PointerPolicy(Served):
     runs and it holds, the most urgent one starts. Raises ConfigError for a missing tensor or a wrong shape.
     """
 
-    FAMILY, VERSION = "pointer", VERSION
+    FAMILY, VERSION = "pointer", VERSION + 1  # before, another rule was added to
     FEATURES = {"job": JOB, "global": GLOBAL}
     NOTED, GIVEN, WIDTH = ("most",), ("most",), "inner.0.bias"
 
@@ -45,16 +45,17 @@ class PointerPolicy(Served):
         self.most = most
         super().__init__(tensors, name, shapes)
 
-    def logits(self, jobs: Floats, overall: Floats) -> Floats:
-        """(N + 1,) for (N, JOB) and (GLOBAL,) features; the last one is to hold."""
+    def logits(self, jobs: Floats, overall: Floats, allowed: Flags) -> Floats:
+        """(N + 1,) for (N, JOB) and (GLOBAL,) features; the last one is to hold, -inf where it is not ``allowed``."""
         seen, whole = np.clip(jobs, -REACH, REACH), np.clip(overall, -REACH, REACH)
         hidden = relu(self._layer("inner.2", relu(self._layer("inner.0", seen))))
         context = np.concatenate([hidden.mean(axis=0), hidden.max(axis=0), whole])
         wide = np.hstack([hidden, np.repeat(context[None, :], len(jobs), axis=0)])
         score = self._layer("rho.2", relu(self._layer("rho.0", wide)))[:, 0]
-        score += -6.0 * jobs[:, NEAR] - 30.0 * jobs[:, HOPELESS]
-        hold = self._layer("hold.2", relu(self._layer("hold.0", context)))[0] + HELD
-        return np.append(score, hold)
+        rule = -HASTE * jobs[:, NEAR] - LOST * jobs[:, HOPELESS]
+        hold = self._layer("hold.2", relu(self._layer("hold.0", context)))[0]
+        hold += rule[allowed[:-1]].max(initial=-1e9) + STEEP * (overall[DEMAND_SHARE] - 1.0)
+        return np.where(allowed, np.append(score + rule, hold), -np.inf)
 
     def _layer(self, name: str, x: Floats) -> Floats:
         return np.asarray(x @ self.tensors[f"{name}.weight"].T + self.tensors[f"{name}.bias"], np.float64)
@@ -67,8 +68,10 @@ class PointerPolicy(Served):
         finish_s = (view.accelerators["free_in_s"] + view.latency_s[jobs]) * view.slowdown
         idle = view.accelerators["request"] < 0
         choice = Choice(np.isfinite(view.latency_s[jobs]), idle, finish_s)
-        clipped = np.clip(features[jobs], -BOUND, BOUND)
-        starts = encoding("priority_eft").decode(int(np.argmax(self.logits(clipped, overall))), choice)
+        clipped, starting = np.clip(features[jobs], -BOUND, BOUND), encoding("start_eft")
+        assert starting.mask is not None, "not all is allowed"
+        action = int(np.argmax(self.logits(clipped, overall, starting.mask(choice))))
+        starts = starting.decode(action, choice)
         if not starts and idle.all():
             i, s = np.unravel_index(int(np.argmax(choice.can & idle)), choice.can.shape)
             starts = [(int(i), int(s))]

@@ -42,7 +42,7 @@ def advantages(rewards: Tensor, values: Tensor, ends: Tensor, gamma: float, trac
 
 
 class PPO(TorchAgent):
-    """An iteration is whole episodes, then all epochs over them. The encoding is ``priority_eft``."""
+    """An iteration is whole episodes, then all epochs over them. The encoding is ``start_eft``."""
 
     PARTS = ("network", "optimiser", "generator")
     COUNTERS = ("done",)

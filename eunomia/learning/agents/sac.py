@@ -29,11 +29,12 @@ NETWORKS = ("network", "critics", "targets")
 FIRST = 1000  # decisions before the first update
 TAU = 0.005
 ALPHA = 0.01  # at first
+CRITIC_FIRST = 500  # updates in which the critics alone move
 ENTROPY = 0.05  # target, share of the greatest possible; 0 = alpha stays
 
 
 class SAC(ReplayAgent):
-    """An iteration is whole episodes, with an update after every ``every`` steps. The encoding is ``priority_eft``."""
+    """An iteration is whole episodes, with an update after every ``every`` steps. The encoding is ``start_eft``."""
 
     PARTS = (*NETWORKS, "log_alpha", "actor_step", "critic_step", "alpha_step", "generator")
     SHOWN, STREAM = KEYS, 0x5AC
@@ -50,7 +51,7 @@ class SAC(ReplayAgent):
         self.actor_step = torch.optim.Adam(self.network.parameters(), settings.rate)
         self.critic_step = torch.optim.Adam(self.critics.parameters(), settings.rate)
         self.alpha_step = torch.optim.Adam([self.log_alpha], settings.rate)
-        self.first, self.entropy = FIRST, ENTROPY
+        self.first, self.entropy, self.critic_first = FIRST, ENTROPY, CRITIC_FIRST
         self.generator = torch.Generator().manual_seed(context.seed)
 
     def act(self, seen: Seen, number: int, rng: np.random.Generator) -> Ints:
@@ -70,6 +71,9 @@ class SAC(ReplayAgent):
         chosen = [critic(now)[0].gather(1, action[:, None])[:, 0] for critic in self.critics]
         critic_loss = torch.stack([((q - goal) ** 2).mean() for q in chosen]).sum()
         descend(critic_loss, self.critic_step)
+        follow(self.targets, self.critics, TAU)
+        if self.updates < self.critic_first:
+            return {"critic": critic_loss.item()}
         odds, log = _odds(self.network(now)[0])
         actor_loss = (odds * (alpha * log - _least(self.critics, now).detach())).sum(dim=1).mean()
         descend(actor_loss, self.actor_step)
@@ -77,7 +81,6 @@ class SAC(ReplayAgent):
         if self.entropy > 0.0:
             allowed = (now["mask"] > 0).sum(dim=1).clamp(min=2).float()
             descend((self.log_alpha * (entropy - self.entropy * allowed.log())).mean(), self.alpha_step)
-        follow(self.targets, self.critics, TAU)
         return {"critic": critic_loss.item(), "actor": actor_loss.item(), "entropy": entropy.mean().item()}
 
 

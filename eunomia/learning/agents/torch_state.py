@@ -88,7 +88,7 @@ class Network(Protocol):
 class TorchAgent(TorchState, Agent):
     """An agent in PyTorch that plays whole episodes on a stage with the encoding ``ENCODING``; trains a ``SERVED``."""
 
-    ENCODING = "priority_eft"
+    ENCODING = "start_eft"
     SERVED: type[PointerPolicy] | type[BranchingPolicy] = PointerPolicy
     network: Network
     settings: Played

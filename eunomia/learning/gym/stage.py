@@ -58,7 +58,7 @@ class Stage:
     def begin(self, e: int, episode: Episode) -> None:
         """Go to the first decision of an episode, in place e."""
         self.batch.start(e, episode)
-        self._seen = {}
+        self._go_on([e])
 
     @property
     def live(self) -> Flags:
@@ -88,5 +88,14 @@ class Stage:
         live, before = self.live, self.batch.tally.copy()
         decode, asked = self.encoding.decode, np.flatnonzero(live).tolist()
         self.batch.step({e: decode(actions[e], self.batch.choice(e)) for e in asked})
-        self._seen = {}
+        self._go_on(asked)
         return np.where(live, self._reward(before, self.batch.tally, self._settings), 0.0)
+
+    def _go_on(self, asked: list[int]) -> None:
+        """Hold for those that may do nothing else, where the encoding does not ask them."""
+        self._seen, mask = {}, self.encoding.mask
+        while mask is not None and not self.encoding.asks:
+            alone = [e for e in asked if self.batch.asking[e] and not mask(self.batch.choice(e))[:-1].any()]
+            if not alone:
+                return
+            self.batch.step({e: [] for e in alone})

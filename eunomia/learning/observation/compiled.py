@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from eunomia.core.addresses import in_use, lent
 from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Record
@@ -79,13 +80,13 @@ def _describe(
 
 
 @jitted
-def _logarithms(job: Record, x: Floats, scale_s: float, lanes: int, bandwidth: float) -> None:
+def _logarithms(job: Record, x: Floats, log_scale: float, lanes: int, bandwidth: float) -> None:
     """The features that are logarithms, but for those of promises."""
     iso_s, work_s = max(job.iso_best_s, TINY_S), max(job.work_best_s, TINY_S)
     x[f.TIGHTNESS] = clip(math.log(max(job.deadline_s - job.arrival_s, TINY_S) / iso_s), -2.0, 4.0)
-    x[f.SIZE] = clip(math.log(work_s / scale_s), -4.0, 4.0)
-    x[f.COST] = clip(math.log((work_s + job.bytes_left / bandwidth * lanes) / scale_s), -4.0, 4.0)
-    x[f.WHOLE] = clip(math.log(iso_s / scale_s), -4.0, 4.0)
+    x[f.SIZE] = clip(math.log(work_s) - log_scale, -4.0, 4.0)
+    x[f.COST] = clip(math.log(work_s + job.bytes_left / bandwidth * lanes) - log_scale, -4.0, 4.0)
+    x[f.WHOLE] = clip(math.log(iso_s) - log_scale, -4.0, 4.0)
 
 
 @jitted
@@ -102,8 +103,7 @@ def _survey(
     lanes, bandwidth = len(accelerators), system.bandwidth_bytes_s
     idle, feasible, crowded, laxity_s, work, data = 0, 0, 0, 0.0, 0.0, 0.0
     for s in range(lanes):
-        if accelerators[s].request < 0:
-            idle += 1
+        idle += 1 if accelerators[s].request < 0 else 0
     for row in range(count):
         if groups[row, g.LATE] != 0.0:
             continue
@@ -138,8 +138,8 @@ def observe(
     ``jobs``; without ``promises``, what promises add. Promises need logarithms.
     """
     n = len(ready)
-    order, group_of = np.empty(n, np.int64), np.empty(n, np.int64)
-    groups = np.empty((n, g.COLUMNS))
+    rows, table = np.empty((2, n), np.int64), np.empty((n, g.COLUMNS))
+    order, group_of, groups = lent(rows[0]), lent(rows[1]), lent(table)
     by_deadline(ready, order)
     count = gather(ready, order, group_of, groups)
     sum_ahead(groups, count)
@@ -151,8 +151,10 @@ def observe(
     for i in range(n):
         _describe(ready[i], groups[group_of[i]], jobs[i], scale_s, layer_s, len(accelerators), system)
         if logs:
-            _logarithms(ready[i], jobs[i], scale_s, len(accelerators), system.bandwidth_bytes_s)
+            _logarithms(ready[i], jobs[i], math.log(scale_s), len(accelerators), system.bandwidth_bytes_s)
         if promises:
             promise(ready[i], jobs[i], scale_s)
     _survey(groups, count, overall, scale_s, layer_s, accelerators, system)
+    in_use(rows)
+    in_use(table)
     return layer_s

@@ -54,13 +54,9 @@ def gather(ready: Record, order: Ints, group_of: Ints, groups: Floats) -> int:
         job = ready[i]
         if n == 0 or ready[order[n - 1]].request != job.request:
             count += 1
-        g = count - 1
-        group_of[i] = g
-        groups[g, DUE], groups[g, REMAINING], groups[g, VOLUME] = (
-            job.deadline_s,
-            job.work_best_s,
-            job.bytes_left,
-        )
+        group_of[i] = g = count - 1
+        groups[g, DUE], groups[g, REMAINING] = job.deadline_s, job.work_best_s
+        groups[g, VOLUME] = job.bytes_left
         groups[g, PATH], groups[g, ISO], groups[g, LATE] = job.path_best_s, job.iso_best_s, job.late
         groups[g, LAYERS] = job.layers_total
     return count
@@ -69,7 +65,7 @@ def gather(ready: Record, order: Ints, group_of: Ints, groups: Floats) -> int:
 @jitted
 def sum_ahead(groups: Floats, count: int) -> None:
     """Work and bytes of the feasible requests ahead of each: earlier deadlines, and less work."""
-    work, data = 0.0, 0.0
+    work, data, first = 0.0, 0.0, 0
     for g in range(count):
         groups[g, AHEAD_EDF], groups[g, AHEAD_EDF_BYTES] = work, data
         if groups[g, LATE] == 0.0:
@@ -79,7 +75,7 @@ def sum_ahead(groups: Floats, count: int) -> None:
     for g in range(count):
         remaining[g] = groups[g, REMAINING]
     sort_rows(order, remaining)
-    work, data, first = 0.0, 0.0, 0
+    work, data = 0.0, 0.0
     for n in range(count):
         g = order[n]
         while groups[order[first], REMAINING] < groups[g, REMAINING]:  # strictly shorter ones only

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from eunomia.contract.view import SYSTEM
-from eunomia.core.addresses import block_of
+from eunomia.core.addresses import block_of, in_use, lent
 from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Record
@@ -27,7 +27,7 @@ from eunomia.learning.observation.compiled import observe
 from eunomia.learning.observation.pairs import Offer, describe_pair, finish_times, switches
 from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, SHARE, START_JOB, SWITCH
 from eunomia.learning.policy import weights as at
-from eunomia.learning.policy.guards import ALARMED, is_strange, note_ranges
+from eunomia.learning.policy.guards import ALARMED, is_strange, note_ranges, outside
 from eunomia.learning.policy.network import evaluate
 from eunomia.learning.policy.trees import ORDER_TREE, PLACE_TREE, START_TREE, ask_tree
 
@@ -58,23 +58,23 @@ class Scene(NamedTuple):
 
 
 @jitted
-def already_decided(ready: Record, system: Record) -> bool:
+def already_decided(waiting: int, system: Record) -> bool:
     """Whether the engine calls again at an instant to which the answer was complete."""
     memory = system.memory
     return (  # type: ignore[no-any-return]
         memory[NOW] == system.now_s
         and memory[STARTED] == system.starts
-        and memory[LEFT] == len(ready)
+        and memory[LEFT] == waiting
         and memory[FINISHED] == system.finished
     )
 
 
 @jitted
-def remember(ready: Record, system: Record, count: int) -> None:
+def remember(waiting: int, system: Record, count: int) -> None:
     """Note the state in which this answer leaves the platform, for ``already_decided``."""
     memory = system.memory
     memory[NOW], memory[STARTED] = system.now_s, system.starts + count
-    memory[LEFT], memory[FINISHED] = len(ready) - count, system.finished
+    memory[LEFT], memory[FINISHED] = waiting - count, system.finished
 
 
 @jitted
@@ -82,12 +82,10 @@ def survey_lanes(accelerators: Record, free_s: Floats, demand: Floats) -> int:
     """Fill time left (0 = idle) and demand of all accelerators; returns how many are idle."""
     idle = 0
     for s in range(len(accelerators)):
-        free_s[s], demand[s] = 0.0, 0.0
-        if accelerators[s].request >= 0:
-            free_s[s] = max(accelerators[s].free_in_s, 1e-300)  # 0 means idle here
-            demand[s] = accelerators[s].demand_bytes_s
-        else:
-            idle += 1
+        free_s[s], demand[s], busy = 0.0, 0.0, accelerators[s].request >= 0
+        if busy:
+            free_s[s], demand[s] = max(accelerators[s].free_in_s, 1e-300), accelerators[s].demand_bytes_s
+        idle += 0 if busy else 1
     return idle
 
 
@@ -223,24 +221,23 @@ def _start_in_turn(
     """The pass over sub-jobs, by tier and score; returns the number of answers."""
     ready, latency_s, demand, accelerators, system, block, jobs, overall, layer_s = scene
     lanes = len(accelerators)
-    open_, y, v = np.empty(len(tier), np.bool_), np.zeros(N_PAIR), np.empty(N_SHARE)
+    flags, rows = np.empty(len(tier), np.bool_), np.zeros((7, max(lanes + 1, N_PAIR, N_SHARE)))
+    open_, y, v, seen = lent(flags), lent(rows[0, :N_PAIR]), lent(rows[1, :N_SHARE]), lent(rows[2, :N_PAIR])
+    free_s, lane_demand = lent(rows[3, :lanes]), lent(rows[4, :lanes])
+    finish_s, rates = lent(rows[5, :lanes]), lent(rows[6, : lanes + 1])
     for i in range(len(tier)):  # whole arrays would take seconds to compile
         open_[i] = tier[i] < CLOSED
-    free_s, lane_demand, finish_s = np.empty(lanes), np.empty(lanes), np.empty(lanes)
-    seen, rates = np.zeros(N_PAIR), np.empty(lanes + 1)
     idle = survey_lanes(accelerators, free_s, lane_demand)
     running, count, held, nothing_runs = system.demand_bytes_s, 0, 0, idle == lanes
     counters, bandwidth, way = block[at.COUNTERS :], system.bandwidth_bytes_s, int(block[at.WAY])
     standing = lost_work(way, lane_demand, bandwidth, rates)
-    corrects = learned and block[at.RESIDUAL] != at.ORDER_ALONE
-    noting = is_noting(system)
+    corrects, noting = learned and block[at.RESIDUAL] != at.ORDER_ALONE, is_noting(system)
     if noting:
         by = 0 if learned else 1 if block[at.RESIDUAL] == 0.0 else 2 if system.memory[ALARMED] == 1.0 else 3
         waiting = who_waits(ready, jobs, score, tier, system, block[at.BASE : at.PAIR_AT], by)
     while idle > 0 and held < TRIED:
         i, value = next_job(ready, tier, score, open_), block[at.GATE] - running / bandwidth
         if i >= 0 and not corrects and not nothing_runs and running > block[at.GATE] * bandwidth:
-            counters[at.HOLDS] += 1.0
             if noting:
                 note_hold(waiting, count, i, value, running / bandwidth, overall[:0], overall[:0])
             break
@@ -260,7 +257,6 @@ def _start_in_turn(
             value = margin[i] + start_margin(running, bandwidth, jobs[i], y, v, overall, block)
             if not value >= 0.0 and not nothing_runs:
                 held += 1
-                counters[at.HOLDS] += 1.0
                 if noting:
                     asked = in_a_row(y, overall, jobs[i], START_JOB, v)
                     weights = block[at.START_AT : at.LOW]
@@ -278,12 +274,15 @@ def _start_in_turn(
         running = running_demand(lane_demand)
         standing = lost_work(way, lane_demand, bandwidth, rates)
     counters[at.STARTS] += count
+    counters[at.HOLDS] += 1.0 if idle > 0 and count < len(tier) else 0.0
+    in_use(flags)
+    in_use(rows)
     return count
 
 
 def decide(ready, latency_s, demand, energy, accelerators, system, answer, priority):  # type: ignore[no-untyped-def]
     """The policy, as the kernel calls it."""
-    if len(ready) == 0 or already_decided(ready, system):
+    if len(ready) == 0 or already_decided(len(ready), system):
         return 0
     tier = np.empty(len(ready), np.int64)
     set_tiers(ready, weights_of(system), system, tier)
@@ -302,11 +301,12 @@ def decide_in_tiers(
         system.bandwidth_bytes_s = np.inf  # no layer slows another: there is nothing to save
     counters = block[at.COUNTERS :]
     counters[at.DECISIONS] += 1.0
-    jobs, overall, score, margin = np.zeros((n, N_JOB)), np.empty(N_GLOBAL), np.empty(n), np.empty(n)
+    table, row = np.zeros((n, N_JOB)), np.empty(2 * n + N_GLOBAL)
+    jobs, score, margin, overall = lent(table), lent(row[:n]), lent(row[n : 2 * n]), lent(row[2 * n :])
     logs, promises = block[at.LOGS] == 1.0, block[at.PROMISES] == 1.0
     layer_s = observe(ready, accelerators, system, jobs, overall, logs, promises)
     scene = Scene(ready, latency_s, demand, accelerators, system, block, jobs, overall, layer_s)
-    learned = block[at.RESIDUAL] > 0.0 and not is_strange(jobs, block, system)
+    learned = block[at.RESIDUAL] > 0.0 and not is_strange(outside(jobs, block), block, system)
     if block[at.COLLECT] == 1.0:
         note_ranges(jobs, block)
     if not score_all(jobs, overall, block, learned, score, margin):
@@ -315,6 +315,8 @@ def decide_in_tiers(
         score_all(jobs, overall, block, learned, score, margin)
     counters[at.FALLBACK] += 0.0 if learned else min(block[at.RESIDUAL], 1.0)
     count = _start_in_turn(scene, learned, tier, score, margin, answer)
-    remember(ready, system, count)
+    remember(n, system, count)
     system.bandwidth_bytes_s = bandwidth
+    in_use(table)
+    in_use(row)
     return count

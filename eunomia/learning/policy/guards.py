@@ -21,27 +21,26 @@ N_JOB = len(JOB)
 
 
 @jitted
-def _outside(jobs: Floats, block: Floats) -> float:
-    """Largest share of judged features outside the training range, over sub-jobs: independent of their order."""
+def outside(jobs: Floats, block: Floats) -> int:
+    """Most judged features of one sub-job that are outside the training range: independent of their order."""
     worst = 0
     for i in range(len(jobs)):
         if jobs[i, HOPELESS] != 0.0:
             continue
-        outside = 0
+        count = 0
         for f in range(N_JOB):
-            if jobs[i, f] < block[at.LOW + f] or jobs[i, f] > block[at.HIGH + f]:
-                outside += 1
-        worst = max(worst, outside)
-    return worst / block[at.JUDGED]  # type: ignore[no-any-return]
+            count += 1 if jobs[i, f] < block[at.LOW + f] or jobs[i, f] > block[at.HIGH + f] else 0
+        worst = max(worst, count)
+    return worst
 
 
 @jitted
-def is_strange(jobs: Floats, block: Floats, system: Record) -> bool:
-    """Whether the alarm is on, after this decision point has been taken into account."""
+def is_strange(outside: int, block: Floats, system: Record) -> bool:
+    """Whether the alarm is on, after this decision point has been taken into account. ``outside``: see there."""
     memory = system.memory
     if block[at.JUDGED] == 0.0:
         return False  # no range is known
-    strange = 1.0 if _outside(jobs, block) > SHARE else 0.0
+    strange = 1.0 if outside / block[at.JUDGED] > SHARE else 0.0
     memory[AVERAGE] += RATE * (strange - memory[AVERAGE])
     if memory[ALARMED] == 0.0 and memory[AVERAGE] > block[at.ALARM]:
         memory[ALARMED] = 1.0

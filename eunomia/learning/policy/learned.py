@@ -14,6 +14,7 @@ from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.jit import compile_cached
 from eunomia.inference.kernel.setup import DECIDE, Rules
 from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE
+from eunomia.inference.linear.seat import fits, take_seat
 from eunomia.inference.policies.compiled import ask
 from eunomia.inference.policies.reasons import Reasons
 from eunomia.inference.policies.sharing import WAY_OF, WAYS
@@ -29,11 +30,13 @@ WITHOUT_SHARING = tuple(name for name, model in CONTENTION.items() if model.desc
 # Of what the decision calls.
 FOLDERS = ("inference/kernel", "inference/policies", "learning/observation", "learning/policy")
 
+PLANNED = 1.0  # periods: what a tick queues starts before the next one
+
 
 @cache
 def compiled_decision(ticks: bool = False) -> CompiledDecide:
-    """The decision as machine code, from the cache if there; at ticks, all that it would start, one after another."""
-    function, name = (unrolled(decide), "learned, at ticks") if ticks else (decide, "learned")
+    """The decision as machine code, from the cache if there; at ticks, all that it would start until the next one."""
+    function, name = (unrolled(decide, PLANNED), "learned, at ticks") if ticks else (decide, "learned")
     return compile_cached(function, DECIDE_SIGNATURE, name, *FOLDERS)
 
 
@@ -46,6 +49,7 @@ class LearnedPolicy(Rehearsing):
     """
 
     rules = Rules(DECIDE)
+    decides_in_place = fits
 
     def __init__(
         self,
@@ -67,6 +71,7 @@ class LearnedPolicy(Rehearsing):
     def attach(self, engine: Any) -> Any:
         """A run begins. Room for reasons, if it is recorded."""
         self.share(engine.problem.contention)
+        take_seat(engine, self)
         return Reasons.of_run(engine.state, JOB, (*START, *SHARE))
 
     def share(self, contention: str) -> None:

@@ -18,7 +18,7 @@ FIXED = 2.0**40
 
 
 @jitted
-def _dense(inputs: Floats, rows: int, block: Floats, at: int, units: int, out: Floats) -> None:
+def dense(inputs: Floats, rows: int, block: Floats, at: int, units: int, out: Floats) -> None:
     """out += inputs[:rows] W, with W (rows, units) in the block from ``at`` on."""
     for r in range(rows):
         value, start = inputs[r], at + r * units
@@ -27,7 +27,7 @@ def _dense(inputs: Floats, rows: int, block: Floats, at: int, units: int, out: F
 
 
 @jitted
-def _squash(values: Floats) -> None:
+def squash(values: Floats) -> None:
     """a / (1 + |a|), in place."""
     for h in range(len(values)):
         values[h] = values[h] / (1.0 + abs(values[h]))
@@ -39,15 +39,15 @@ def hidden_layer(jobs: Floats, overall: Floats, block: Floats, units: int) -> An
     n = len(jobs)
     hidden, shared, inputs = np.empty((n, units)), np.zeros(units), np.empty(N_JOB)
     after = NETWORK + (N_JOB + N_GLOBAL) * units
-    _dense(overall, N_GLOBAL, block, NETWORK + N_JOB * units, units, shared)
+    dense(overall, N_GLOBAL, block, NETWORK + N_JOB * units, units, shared)
     for i in range(n):
         for f in range(N_JOB):
             value = (jobs[i, f] - block[CENTRE + f]) * block[INVERSE + f]
             inputs[f] = min(max(value, -REACH), REACH)
         for h in range(units):
             hidden[i, h] = shared[h] + block[after + h]
-        _dense(inputs, N_JOB, block, NETWORK, units, hidden[i])
-        _squash(hidden[i])
+        dense(inputs, N_JOB, block, NETWORK, units, hidden[i])
+        squash(hidden[i])
     return hidden
 
 
@@ -79,14 +79,14 @@ def pointer_layer(hidden: Floats, block: Floats, units: int) -> Any:
     _pool(hidden, mean, most)
     for h in range(units):
         shared[h] = block[at + 3 * square + h]
-    _dense(mean, units, block, at + square, units, shared)
-    _dense(most, units, block, at + 2 * square, units, shared)
+    dense(mean, units, block, at + square, units, shared)
+    dense(most, units, block, at + 2 * square, units, shared)
     out = np.empty((n, units))
     for i in range(n):
         for h in range(units):
             out[i, h] = shared[h]
-        _dense(hidden[i], units, block, at, units, out[i])
-        _squash(out[i])
+        dense(hidden[i], units, block, at, units, out[i])
+        squash(out[i])
     return out
 
 

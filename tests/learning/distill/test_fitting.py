@@ -12,9 +12,9 @@ from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.distill.file import as_toml, load_rules, save_rules
 from eunomia.learning.distill.fitting.fidelity import kendall, top_one
 from eunomia.learning.distill.fitting.fit import FitOptions, distil
-from eunomia.learning.distill.fitting.formula import short_formula, with_formula
+from eunomia.learning.distill.fitting.formula import short_formula, slope, with_formula
 from eunomia.learning.distill.fitting.grow import grow_trees
-from eunomia.learning.distill.fitting.samples import Samples, join
+from eunomia.learning.distill.fitting.samples import Samples, join, no_samples
 from eunomia.learning.distill.fitting.teacher import ByTeacher, base_terms
 from eunomia.learning.distill.inputs import MAY_ASK, NAMES, PARTS
 from eunomia.learning.distill.plain import decide
@@ -28,7 +28,7 @@ from tests.learning.deployment import ToySampler, episode
 from tests.learning.distill.test_rules import random_rules
 from tests.learning.test_policy import random_weights
 
-LAXITY, DONE = NAMES.index("laxity_ratio"), NAMES.index("done")
+LAXITY, DONE, OWN_LOSS = (NAMES.index(name) for name in ("laxity_ratio", "done", "own_loss"))
 EVEN = dict.fromkeys(PARTS, 1.0)
 
 
@@ -124,6 +124,26 @@ def test_a_short_formula_by_hand() -> None:
     assert np.allclose(again.base, -2.0 * laxity) and np.allclose(again.base + again.target, score)
 
 
+def test_the_slope_of_a_start_by_hand() -> None:
+    # margin - gate = 0.3 - 2 laxity_ratio + 0.5 own_loss: two terms and a constant say it all, no tree of 64 leaves.
+    rng = np.random.default_rng(0)
+    laxity, loss = rng.uniform(size=(2, 60))
+    target = 0.3 - 2.0 * laxity + 0.5 * loss
+    rows = samples({LAXITY: laxity.tolist(), OWN_LOSS: loss.tolist()}, target.tolist(), list(range(60)))
+    found = slope(rows, 8)
+    assert np.allclose(found(rows.inputs), target) and len(found.feature) == 2
+    assert len(slope(rows, 1).feature) == 1 and slope(no_samples(), 8).is_zero
+    by_tree = grow_trees({"start": rows}, 64, dict(MAY_ASK), {"start": 1.0})["start"]
+    assert np.abs(by_tree(rows.inputs) - target).max() > 0.01
+
+
+def test_progress_is_told_step_by_step() -> None:
+    told: list[str] = []
+    options = FitOptions(leaves=4, rounds=1, episodes=1, share=0.2, slope=2)
+    distil(random_weights(3, size=0.2), "toy", ToySampler(), options, told.append)
+    assert len(told) == 1 + len(options.priorities) and all("round 1/1" in line for line in told)
+
+
 def test_agreement_by_hand() -> None:
     # Groups of 3 and 2, in the teacher's order. Scores of the tree: group 0 ranks 2nd first; group 1 agrees.
     tree = from_text("if laxity_ratio <= 0.5: 1\nelse: 0", "order")
@@ -151,6 +171,8 @@ def test_options_that_cannot_be_are_refused() -> None:
         FitOptions(leaves=1)
     with pytest.raises(ConfigError, match="a formula of 99 terms"):
         FitOptions(terms=99)
+    with pytest.raises(ConfigError, match="a slope of 10 terms"):
+        FitOptions(slope=10)
     with pytest.raises(ConfigError, match="at least one round"):
         FitOptions(rounds=0)
 

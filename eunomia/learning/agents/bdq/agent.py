@@ -3,7 +3,8 @@
 y = r + gamma mean over asked branches of Q'_d(s', argmax_a Q_d(s', a)); loss = mean over asked branches of
 Huber(y - Q_d), plus ``auxiliary`` x mean squared error of the forecasts. Exploration: every asked branch draws a
 random allowed action with probability epsilon, falling linearly over ``iterations``. Uniform replay. The network's
-formulas: policy.py, which it is tested to equal. Equal settings give equal bits, however often a training is stopped.
+formulas, and the rule that it begins with: policy.py, which it is tested to equal. Equal settings give equal bits,
+however often a training is stopped.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from eunomia.core.arrays import Ints
 from eunomia.core.errors import UnknownNameError
 from eunomia.engines.crew import Workers
 from eunomia.learning.agents import Context
-from eunomia.learning.agents.bdq.policy import REACH, BranchingPolicy, asked_branches, resolve, shapes
+from eunomia.learning.agents.bdq.policy import REACH, BranchingPolicy, asked_branches, resolve, rule, shapes
 from eunomia.learning.agents.replay import SHOWN, Drawn, ReplayAgent
 from eunomia.learning.agents.torch_state import descend
 from eunomia.learning.gym.stage import Seen
 from eunomia.learning.observation.table import GLOBAL
 from eunomia.learning.state import Arrays, Entry
 
-EPSILON = (1.0, 0.05)  # share of random choices, at first and at last
+EPSILON = (0.2, 0.02)  # share of random choices, at first and at last
 GRADIENT = 10.0  # greatest norm
 # What auxiliary heads foretell from the trunk: a global feature at the next decision.
 AUXILIARIES = {
@@ -64,7 +65,7 @@ class BranchingQ(torch.nn.Module):
         for name, shape in shapes(units, self.heads).items():
             matrix = name.startswith("W")
             drawn = torch.randn(shape, generator=generator) / shape[-2 if matrix else -1] ** 0.5
-            weight = matrix or name in ("v", "wa", "wh")  # the others are biases
+            weight = matrix or name == "v"  # biases, and the last layers of heads, are 0: the rule alone
             self.tensors[name] = torch.nn.Parameter(drawn if weight else drawn * 0.0)
         self.foretell = torch.nn.Linear(units, len(auxiliaries)) if auxiliaries else None
         if self.foretell is not None:
@@ -101,7 +102,9 @@ class BranchingQ(torch.nn.Module):
         advantage = torch.cat([serve, hold[:, :, None]], -1)
         mean = (advantage * mask).sum(-1, keepdim=True) / mask.sum(-1, keepdim=True).clamp(min=1.0)
         value = z @ t["v"] + t["bv"]
-        return torch.where(mask > 0, value[:, None, None] + advantage - mean, -1e9), forecasts
+        shown = (seen["jobs"].numpy(), pairs.numpy(), seen["overall"].numpy())
+        added = torch.as_tensor(rule(*shown, mask.numpy() > 0), dtype=value.dtype)
+        return torch.where(mask > 0, value[:, None, None] + advantage - mean + added, -1e9), forecasts
 
     def numbers(self) -> Arrays:
         """The tensors that a policy without PyTorch needs."""

@@ -2,7 +2,10 @@
 
 h_i = relu(u_i W1 + b1), u_i = (job features, globals); z = relu((mean_i h_i, globals) Wz + bz)
 V = z v + bv;  A_s(i) = relu((h_i, y_is, z) Wa_s + ba_s) wa_s + ca_s;  A_s(hold) = relu(z Wh_s + bh_s) wh_s + ch_s
-Q_s(a) = V + A_s(a) - mean over allowed a of A_s(a), for branch s = accelerator; the last action is to hold.
+Q_s(a) = V + A_s(a) - mean over allowed a of A_s(a) + P_s(a), for branch s = accelerator; the last action is to hold.
+P is the rule edf+f+eft+g1 to begin with, one start after another, as each changes D for the next:
+P_s(i) = - near_i / 4 (1 where hopeless), less 3 where another finishes i sooner; P_s(hold) = - 1.5 for the first branch
+that has the greatest P_s(i), and 2.5 for the others, and for all above D = B.
 
 Head tensors have a leading axis of branches: S, or 1 when one head serves all (unibranch: the pair features y tell
 accelerators apart, and any number of them will do). Features are clipped to +-REACH. Branches of busy accelerators
@@ -20,7 +23,17 @@ from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.core.errors import ConfigError
 from eunomia.learning.agents.served import Served, Shapes, relu
 from eunomia.learning.observation.plain import observe, pair_features
-from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, TIME_LEFT, VERSION
+from eunomia.learning.observation.table import (
+    DEMAND_SHARE,
+    GLOBAL,
+    HOPELESS,
+    JOB,
+    LATER,
+    NEAR,
+    PAIR,
+    TIME_LEFT,
+    VERSION,
+)
 
 REACH = 8.0
 
@@ -40,6 +53,16 @@ def duel(value: float, advantage: Floats, mask: Flags) -> Floats:
     count = np.maximum(mask.sum(axis=1), 1)
     mean = np.where(mask, advantage, 0.0).sum(axis=1) / count
     return np.where(mask, value + advantage - mean[:, None], -np.inf)
+
+
+def rule(jobs: Floats, pairs: Floats, overall: Floats, mask: Flags) -> Floats:
+    """P (..., S, N + 1), where the mask allows it."""
+    lost, closed = jobs[..., HOPELESS], overall[..., DEMAND_SHARE, None] > 1.0
+    late = 0.25 * jobs[..., NEAR] * (1.0 - lost) + lost
+    serve = -late[..., None, :] - 3.0 * (pairs[..., LATER] > 0.0).swapaxes(-1, -2)
+    best = np.where(mask[..., :-1], serve, -np.inf).max(axis=-1, initial=-np.inf)
+    others = np.arange(best.shape[-1]) != best.argmax(axis=-1)[..., None]
+    return np.concatenate([serve, np.where(closed | others, 2.5, -1.5)[..., None]], axis=-1)
 
 
 def asked_branches(mask: Flags) -> Flags:
@@ -77,7 +100,7 @@ class BranchingPolicy(Served):
     A policy in Python: for use in earnest, wrap it in ``Guarded``. Sees the ``most`` most urgent sub-jobs.
     """
 
-    FAMILY, VERSION = "branching", VERSION
+    FAMILY, VERSION = "branching", VERSION + 1  # before, no rule was added to
     FEATURES = {"job": JOB, "pair": PAIR, "global": GLOBAL}
     NOTED, GIVEN, FINITE = ("heads", "most"), ("most",), True
 
@@ -98,7 +121,7 @@ class BranchingPolicy(Served):
             joint = np.hstack([hidden, pairs[:, s], np.repeat(z[None, :], len(jobs), axis=0)])
             advantage[s, :-1] = relu(joint @ t["Wa"][d] + t["ba"][d]) @ t["wa"][d] + t["ca"][d]
             advantage[s, -1] = relu(z @ t["Wh"][d] + t["bh"][d]) @ t["wh"][d] + t["ch"][d]
-        return duel(float(z @ t["v"] + t["bv"][0]), advantage, mask)
+        return duel(float(z @ t["v"] + t["bv"][0]), advantage, mask) + rule(jobs, pairs, overall, mask)
 
     def __call__(self, view: View) -> list[Assign]:
         """Starts for one View. Raises ConfigError for another number of accelerators than there are heads."""

@@ -17,8 +17,9 @@ from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.memory import Record
 from eunomia.learning.observation.compiled import TINY_S, clip
+from eunomia.learning.observation.groups import AHEAD_EDF, AHEAD_EDF_BYTES, AHEAD_SJF, AHEAD_SJF_BYTES
 
-VERSION = 1  # of names, order and formulas; a policy trained on another one is refused
+VERSION = 2  # of names, order and formulas; a policy trained on another one is refused
 
 JOB = (
     "slack",  # clip((d - t) / iso, -4, 8) / 4
@@ -29,6 +30,11 @@ JOB = (
     "path",  # clip(log(path / layer), -3, 6) / 3, best case
     "work",  # the same of the remaining work, mean over accelerator types
     "bytes",  # clip(log(1 + bytes left / B / layer), 0, 6) / 3
+    # min(3, (work, or bytes / B, of feasible requests that go before it / S) / max(laxity, layer / 2)), by deadline ...
+    "edf_pressure",
+    "edf_bytes_pressure",
+    "sjf_pressure",  # ... and by remaining work
+    "sjf_bytes_pressure",
 )
 EACH = (
     "time",  # clip(log(c / layer), -4, 4) / 2; 2 where it cannot run
@@ -77,6 +83,16 @@ def _describe(job: Record, x: Floats, layer_s: float, system: Record) -> None:
 
 
 @jitted
+def press(job: Record, group: Floats, x: Floats, layer_s: float, lanes: int, system: Record) -> None:
+    """What goes before the sub-job's request, against its laxity; ``group``: of observation/groups.py."""
+    spare_s = max(job.deadline_s - system.now_s - job.path_best_s, 0.5 * layer_s)
+    x[8] = min(3.0, group[AHEAD_EDF] / lanes / spare_s)
+    x[9] = min(3.0, group[AHEAD_EDF_BYTES] / system.bandwidth_bytes_s / spare_s)
+    x[10] = min(3.0, group[AHEAD_SJF] / lanes / spare_s)
+    x[11] = min(3.0, group[AHEAD_SJF_BYTES] / system.bandwidth_bytes_s / spare_s)
+
+
+@jitted
 def _promise(job: Record, x: Floats, at: int) -> None:
     """What the agreement of the sub-job's pair adds."""
     promised = not math.isnan(job.slo)
@@ -99,7 +115,7 @@ def describe(
     head: Record,
     x: Floats,
 ) -> None:
-    """Fill ``x`` (F,) of one sub-job but for ``crowd`` and ``lost``; ``head``: that of the policy (decide.py)."""
+    """Fill ``x`` (F,) of one sub-job but for pressure, ``crowd`` and ``lost``; ``head``: the policy's (decide.py)."""
     lanes, bandwidth, layer_s = len(accelerators), system.bandwidth_bytes_s, head.layer_s
     _describe(job, x, layer_s, system)
     for s in range(lanes):

@@ -4,8 +4,8 @@ LSTM, one layer of H units, gates in the order input, forget, cell, output (as P
 
     (i, f, g, o) = x W + h U + b;  c <- s(f) c + s(i) tanh(g);  h <- s(o) tanh(c);  a = tanh(h V + v)
 
-s is the logistic function; x (F,) one sub-job, a (1 + S,) its priority and its score on every accelerator. The order of
-sub-jobs matters: what comes later in the list does not change what came before (one direction only).
+s is the logistic function; x (F,) one sub-job, a (2 + S,) its action (decide.py). The order of sub-jobs matters: what
+comes later in the list does not change what came before.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,14 +25,16 @@ from eunomia.inference.kernel.setup import DECIDE, Rules
 from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE
 from eunomia.inference.policies.compiled import ask
 from eunomia.inference.policies.knowledge import Knowledge
+from eunomia.learning.agents.ddpg.act import SCORES
 from eunomia.learning.agents.ddpg.decide import COUNTED, HEAD, decide
 from eunomia.learning.agents.ddpg.features import VERSION, inputs, names
 from eunomia.learning.agents.served import Served, Shapes
 
 # Folders of what the decision calls.
 FOLDERS = ("inference/kernel", "learning/observation", "learning/policy", "learning/agents/ddpg")
-HOLD = -0.5
 PERIOD_LAYERS = 0.1
+# The rule that actions correct, or that the actor is cloned from (``residual`` = 0), and the length of the list.
+CORRECTED = {"gate": 1e6, "toll": 0.0, "residual": 1, "most": 64}
 Function = Callable[..., int]
 
 
@@ -39,7 +42,7 @@ def shapes(lanes: int, units: int, promises: bool) -> Shapes:
     """Names and shapes of all tensors (W, U, b, V, v), in the order in which compiled code reads them."""
     return {
         "x": (inputs(lanes, promises), 4 * units), "h": (units, 4 * units), "bias": (4 * units,),
-        "out": (units, 1 + lanes), "out_bias": (1 + lanes,),
+        "out": (units, SCORES + lanes), "out_bias": (SCORES + lanes,),
     }  # fmt: skip
 
 
@@ -59,14 +62,14 @@ class RelmasPolicy(Served):
     """An LSTM that queues waiting sub-jobs every T_s = ``period_layers`` mean best-case layer times; 0 = every event.
 
     It brings its own period (``period_s``, known once the networks are), unless the scenario sets one. ``period_mode``:
-    "patch" or "wait", for layers that become ready in between. ``hold``: see decide.py; -1 = never. The weights stand
-    in blocks outside the engine, as those of other learned policies do. Raises PlatformError for a platform with
-    another number of accelerators than in training.
+    "patch" or "wait", for layers that become ready in between. The weights stand in blocks outside the engine, as
+    those of other learned policies do. Raises PlatformError for a platform with another number of accelerators than in
+    training.
     """
 
     FAMILY, KIND, VERSION = "relmas", "lstm", VERSION
-    NOTED = ("lanes", "promises", "period_layers", "period_mode", "hold")
-    GIVEN, WIDTH, FINITE = ("period_layers", "hold", "period_mode"), "h", True
+    NOTED: ClassVar[tuple[str, ...]] = ("lanes", "promises", "period_layers", "period_mode", "corrected")
+    GIVEN, WIDTH, FINITE = ("period_layers", "period_mode", "corrected"), "h", True
     rules = Rules(DECIDE)
 
     def __init__(
@@ -74,24 +77,40 @@ class RelmasPolicy(Served):
         tensors: Mapping[str, Floats],
         name: str = "relmas",
         period_layers: float = PERIOD_LAYERS,
-        hold: float = HOLD,
         period_mode: str = "patch",
+        corrected: Mapping[str, float] | None = None,
     ) -> None:
         if not (math.isfinite(period_layers) and period_layers >= 0.0):
             raise ConfigError(f"period_layers is {period_layers}; it must be at least 0")
-        self.period_layers, self.hold, self.period_mode, self.period_s = period_layers, hold, period_mode, 0.0
-        self.lanes = len(tensors.get("out_bias", ())) - 1
-        self.promises = len(tensors.get("x", ())) == inputs(self.lanes, True)
-        self.FEATURES = {"job": names(self.lanes, self.promises)}
-        super().__init__(tensors, name, lambda units: shapes(self.lanes, units, self.promises))
+        self.period_layers, self.period_mode, self.period_s = period_layers, period_mode, 0.0
+        self.corrected = CORRECTED | dict(corrected or {})
+        self.lanes, self.promises = self.about(tensors)
+        self.FEATURES = {"job": self.features()}
+        super().__init__(tensors, name, self.shapes_of)
         self.head = np.zeros(1, HEAD)
         self.head["units"], self.head["width"] = self.units, inputs(self.lanes, self.promises)
-        self.head["promises"], self.head["hold"], self.head["layer_s"] = self.promises, hold, 1.0
+        self.head["promises"], self.head["layer_s"] = self.promises, 1.0
+        self.head["sets"] = self.KIND == "sets"
+        for key, value in self.corrected.items():
+            self.head[key] = value
         self.weights = np.concatenate([self.tensors[tensor].ravel() for tensor in self.shapes])
         self.log: tuple[Tensor, ...] = ()  # while it explores: noise, and what is logged (episode.py)
 
+    def about(self, tensors: Mapping[str, Floats]) -> tuple[int, bool]:
+        """Number of accelerators, and whether promises are seen, by the shapes of tensors."""
+        lanes = len(tensors.get("out_bias", ())) - SCORES
+        return lanes, len(tensors.get("x", ())) == inputs(lanes, True)
+
+    def shapes_of(self, units: int) -> Shapes:
+        """Of its tensors."""
+        return shapes(self.lanes, units, self.promises)
+
+    def features(self) -> tuple[str, ...]:
+        """Names of the features of a sub-job."""
+        return names(self.lanes, self.promises)
+
     def __reduce__(self) -> tuple[type[RelmasPolicy], tuple[object, ...]]:
-        return RelmasPolicy, (self.tensors, self.name, self.period_layers, self.hold, self.period_mode)
+        return type(self), (self.tensors, self.name, self.period_layers, self.period_mode, self.corrected)
 
     def prepare(self, knowledge: Knowledge) -> None:
         """Take the mean layer time from the deployed networks, and T_s with it."""

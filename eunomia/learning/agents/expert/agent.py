@@ -7,8 +7,6 @@ teacher ranks them. The state on disk is the path of the coordinates; labels are
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from eunomia.config.training import StageConfig
@@ -24,9 +22,8 @@ from eunomia.learning.episodes import Episode
 from eunomia.learning.policy.weights import Weights
 from eunomia.learning.state import Arrays, Entry, Pieces
 
-# What is trained; decisions to hold only where the settings say so: labels overrate them (results/learned.md).
+# What is trained: never the decision to hold, which labels overrate (results/learned.md).
 ORDER: dict[str, tuple[str, ...]] = {"linear": ("job",), "hidden": ("job", "W1", "b1", "out")}
-HOLDING: dict[str, tuple[str, ...]] = {"linear": ("start", "gate"), "hidden": ("start", "gate", "out_start")}
 
 
 class Expert(WeightsAgent):
@@ -36,8 +33,7 @@ class Expert(WeightsAgent):
         kind = context.start.kind if context.start else "new"
         if context.start is None or kind not in ORDER:
             raise ConfigError(f"expert iteration cannot train a {kind} policy; kinds: {', '.join(ORDER)}")
-        names = (*ORDER[kind], *(HOLDING[kind] if settings.hold else ()))
-        super().__init__(context.task, Codec(context.start, names, False))
+        super().__init__(context.task, Codec(context.start, ORDER[kind], False))
         self.settings, self.seed, self.descent = settings, context.seed, Descent()
         self.rule = context.rule.replace("+any_idle", "")  # rollouts have it by the shorter name
         self.path: Floats = np.zeros((1, self.codec.size))  # (rounds + 1, n): coordinates, the start first
@@ -57,8 +53,7 @@ class Expert(WeightsAgent):
         s = self.settings
         how = self.codec.decode(self.path[number]), self.rule, s.price, s.share
         episodes = enumerate(self.task.training(number, s.episodes), 1000 * number)
-        made = together(crew.map(_collect, [(*how, seed, episode) for seed, episode in episodes]))
-        return made if s.hold else replace(made, hold=made.regret)
+        return together(crew.map(_collect, [(*how, seed, episode) for seed, episode in episodes]))
 
     def arrays(self) -> Arrays:
         """The path."""

@@ -2,12 +2,11 @@
 
 While an episode runs under the policy, inside compiled code, a share of its decision points is labelled. The candidates
 are the feasible sub-jobs whose accelerator is idle, the best ``MOST`` by the policy's own score. The worth of one is
-that of a rollout (inference/lookahead): its request goes first until it is done, and a rule decides all else. *hold* is
-a rollout that starts nothing before the next event. Worth is minus the requests lost, and minus ``price`` for the work
-done, which stands for the requests still to come.
+that of a rollout (inference/lookahead): its request goes first until it is done, and a rule decides all else. Worth is
+minus the requests lost, and minus ``price`` for the work done, which stands for the requests still to come.
 
-Not labelled: points at which nothing runs, as holding is no choice there, or at which the rule's own gate would start
-nothing: then all rollouts are one. Placement is the policy's: no label says that another accelerator is better.
+Not labelled: points at which nothing runs, or at which the rule's own gate would start nothing: then all rollouts are
+one. Placement is the policy's: no label says that another accelerator is better.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from eunomia.core.arrays import Flags, Floats, Ints, Records, Tensor
 from eunomia.inference.kernel.jit import compile_cached, jitted
 from eunomia.inference.kernel.memory import Record, slot_at
 from eunomia.inference.kernel.noise import uniform
-from eunomia.inference.kernel.setup import DECIDE, Rules
 from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE
 from eunomia.inference.lookahead.deliberate import evaluate, prepare
 from eunomia.inference.lookahead.futures import count_arrivals
@@ -34,7 +32,7 @@ from eunomia.inference.lookahead.policy import lookahead
 from eunomia.inference.simulate import Engine, simulate_problem
 from eunomia.learning.episodes import Episode
 from eunomia.learning.observation.compiled import observe
-from eunomia.learning.observation.table import GLOBAL, JOB, PAIR, START, START_JOB
+from eunomia.learning.observation.table import GLOBAL, JOB, PAIR
 from eunomia.learning.policy import decide as policy
 from eunomia.learning.policy.learned import FOLDERS, LearnedPolicy
 from eunomia.learning.policy.weights import Weights
@@ -42,11 +40,11 @@ from eunomia.learning.policy.weights import Weights
 Singles = npt.NDArray[np.float32]
 
 MOST = 8  # candidates per decision point
-N_JOB, N_PAIR, N_GLOBAL, N_START = len(JOB), len(PAIR), len(GLOBAL), len(START)
+N_JOB, N_PAIR, N_GLOBAL = len(JOB), len(PAIR), len(GLOBAL)
 # What is noted: a head, and a row per candidate with the number of its decision point.
 HEAD = np.dtype([("share", "f8"), ("seed", "i8"), ("decisions", "i8"), ("points", "i8"), ("rows", "i8")])
-WORTH = [("point", "i8"), ("worth", "f8"), ("hold", "f8")]
-ROW = np.dtype([*WORTH, ("job", "f8", (N_JOB,)), ("start", "f8", (N_START,))])
+WORTH = [("point", "i8"), ("worth", "f8")]
+ROW = np.dtype([*WORTH, ("job", "f8", (N_JOB,)), ("overall", "f8", (N_GLOBAL,))])
 head_of = block_record(SYSTEM, 1, HEAD)
 rows_of = block_of(SYSTEM, 2, ROW)
 STREAM = 1 << 21
@@ -58,9 +56,8 @@ class Labels:
     """m candidates of d decision points, those of one point in a row. Regrets are in hits, 0 = the best choice."""
 
     jobs: Singles  # (m, JOB)
-    start: Singles  # (m, START)
+    overall: Singles  # (m, GLOBAL)
     regret: Floats  # (m,) of starting it
-    hold: Floats  # (m,) of holding, the same for all of a point
     point: Ints  # (m,) ascending, 0..d-1
 
     @property
@@ -70,7 +67,7 @@ class Labels:
 
     def some(self, rows: Ints | Flags, point: Ints) -> Labels:
         """The labels of these rows, with new numbers of their decision points."""
-        return Labels(self.jobs[rows], self.start[rows], self.regret[rows], self.hold[rows], point)
+        return Labels(self.jobs[rows], self.overall[rows], self.regret[rows], point)
 
 
 def together(parts: Sequence[Labels]) -> Labels:
@@ -83,7 +80,7 @@ def together(parts: Sequence[Labels]) -> Labels:
 class Labeller(LearnedPolicy):
     """The policy, taking notes. ``rule``: what rollouts follow; ``share``: of decision points that are labelled."""
 
-    rules = Rules(DECIDE)
+    decides_in_place = None  # type: ignore[assignment]
 
     def __init__(
         self, weights: Weights, rule: str, price: float, share: float, seed: int, room: int = 40_000
@@ -117,12 +114,12 @@ class Labeller(LearnedPolicy):
         """What was noted so far; points at which all choices are equal are left out, for they teach nothing."""
         rows, point = self.noted, self.noted["point"]
         best = np.full(int(self.head["points"][0]), -np.inf)
-        np.maximum.at(best, point, np.maximum(rows["worth"], rows["hold"]))
-        regret, hold = best[point] - rows["worth"], best[point] - rows["hold"]
-        tells = np.bincount(point, regret + hold, len(best)) > 0.0
+        np.maximum.at(best, point, rows["worth"])
+        regret = best[point] - rows["worth"]
+        tells = np.bincount(point, regret, len(best)) > 0.0
         kept = tells[point]
-        job, start = (rows[name][kept].astype(np.float32) for name in ("job", "start"))
-        return Labels(job, start, regret[kept], hold[kept], (np.cumsum(tells) - 1)[point[kept]])
+        job, overall = (rows[name][kept].astype(np.float32) for name in ("job", "overall"))
+        return Labels(job, overall, regret[kept], (np.cumsum(tells) - 1)[point[kept]])
 
 
 def collect(weights: Weights, rule: str, price: float, share: float, seed: int, episode: Episode) -> Labels:
@@ -130,14 +127,6 @@ def collect(weights: Weights, rule: str, price: float, share: float, seed: int, 
     labeller = Labeller(weights, rule, price, share, seed)
     simulate_problem(episode.problem, labeller, episode.options)
     return labeller.labels()
-
-
-@jitted
-def _describe(jobs: Floats, i: int, y: Floats, overall: Floats, row: Record) -> None:
-    """Features of one candidate: job, then start."""
-    row.job[:], row.start[:N_PAIR], row.start[N_PAIR : N_PAIR + N_GLOBAL] = jobs[i], y, overall
-    for f in range(len(START_JOB)):
-        row.start[N_PAIR + N_GLOBAL + f] = jobs[i, START_JOB[f]]
 
 
 @jitted
@@ -161,7 +150,7 @@ def _candidates(scene: policy.Scene, rows: Record, requests: Ints) -> int:
             accelerators, system, block, True, finish_s, seen, y,
         )  # fmt: skip
         if s >= 0 and free_s[s] == 0.0:
-            _describe(jobs, i, y, overall, rows[count])
+            rows[count].job[:], rows[count].overall[:] = jobs[i], overall
             requests[count] = ready[i].request
             count += 1
     return count
@@ -169,18 +158,15 @@ def _candidates(scene: policy.Scene, rows: Record, requests: Ints) -> int:
 
 @jitted
 def _value(ws: Record, rows: Record, requests: Ints, count: int) -> None:
-    """Fill the worth of the candidates and of holding."""
+    """Fill the worth of the candidates."""
     count_arrivals(ws)
     prepare(ws)
     k = snapshot_of(ws)
     for slot in range(k.used_slots):
         planned_at(ws, slot_at(k, slot).request).value = NORMAL
-    ws.hold = 1
-    holding = evaluate(ws, 0, -np.inf)
-    ws.hold = 0
     for i in range(count):
         planned_at(ws, requests[i]).value = FIRST
-        rows[i].worth, rows[i].hold = evaluate(ws, 0, -np.inf), holding
+        rows[i].worth = evaluate(ws, 0, -np.inf)
         planned_at(ws, requests[i]).value = NORMAL
 
 
@@ -217,7 +203,7 @@ def _note(
 
 def _decide_and_note(ready, latency_s, demand, energy, accelerators, system, answer, priority):  # type: ignore[no-untyped-def]
     """The policy, as the kernel calls it."""
-    if len(ready) > 0 and not policy.already_decided(ready, system):
+    if len(ready) > 0 and not policy.already_decided(len(ready), system):
         _note(ready, latency_s, demand, accelerators, system, policy.weights_of(system))
     return _decide(ready, latency_s, demand, energy, accelerators, system, answer, priority)  # type: ignore[no-untyped-call]
 

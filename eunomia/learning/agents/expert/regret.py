@@ -1,12 +1,11 @@
 """The expected regret of a policy on labels, its gradient, and its descent.
 
 Assume that at one decision point with candidates i the policy draws i with probability p = softmax(score /
-HEAT). It starts i with probability q = 1 / (1 + exp(-margin / SLACK)), and else holds. Its mean loss is
+HEAT). Its mean loss is
 
-    loss = sum_i p_i (q_i regret_i + (1 - q_i) hold)
+    loss = sum_i p_i regret_i
 
-The policy that is served takes the best score and the sign of the margin; heat and slack only make the loss smooth. A
-held sub-job is followed by the next one there and by nothing here, so holding weighs more here than it should.
+The policy that is served takes the best score; the heat only makes the loss smooth.
 Cross-entropy on the best choice would treat a loss of a hundredth of a hit like one of three hits.
 """
 
@@ -19,11 +18,10 @@ import numpy as np
 from eunomia.core.arrays import Floats, Ints
 from eunomia.learning.agents.codec import Codec
 from eunomia.learning.agents.expert.labels import Labels
-from eunomia.learning.observation.table import DEMAND_SHARE, GLOBAL, PAIR
 from eunomia.learning.policy.network import REACH
 from eunomia.learning.policy.weights import Weights
 
-HEAT, SLACK = 0.1, 0.05
+HEAT = 0.1
 BATCH = 512  # decision points
 
 
@@ -37,44 +35,35 @@ class Descent:
 
 
 def loss_and_gradient(weights: Weights, labels: Labels) -> tuple[float, dict[str, Floats]]:
-    """Mean expected regret per decision point [hits], and its gradient by tensor, ``gate`` among them.
+    """Mean expected regret per decision point [hits], and its gradient by tensor.
 
     Linear and hidden policies; the pooled terms of a pointer need all that waits, which labels do not hold.
     """
-    overall = labels.start[:, len(PAIR) : len(PAIR) + len(GLOBAL)]
     score = labels.jobs @ (weights.base + weights.job)
-    margin = np.float64(weights.gate) - overall[:, DEMAND_SHARE] + labels.start @ weights.start
     if weights.kind == "hidden":
         network = weights.network
         own = np.clip((labels.jobs - weights.centre) / weights.spread, -REACH, REACH)
-        inputs = np.hstack([own, overall])
+        inputs = np.hstack([own, labels.overall])
         summed = inputs @ network["W1"] + network["b1"]
         hidden = summed / (1.0 + np.abs(summed))
-        score, margin = score + hidden @ network["out"], margin + hidden @ network["out_start"]
-    value, by_score, by_margin = _expected(score, margin, labels)
-    gradient = {"job": by_score @ labels.jobs, "start": by_margin @ labels.start}
-    gradient["gate"] = np.array([by_margin.sum()])
+        score = score + hidden @ network["out"]
+    value, by_score = _expected(score, labels)
+    gradient = {"job": by_score @ labels.jobs}
     if weights.kind == "hidden":
-        back = np.outer(by_score, network["out"]) + np.outer(by_margin, network["out_start"])
-        back /= (1.0 + np.abs(summed)) ** 2
-        gradient |= {"out": by_score @ hidden, "out_start": by_margin @ hidden}
-        gradient |= {"W1": inputs.T @ back, "b1": back.sum(axis=0)}
+        back = np.outer(by_score, network["out"]) / (1.0 + np.abs(summed)) ** 2
+        gradient |= {"out": by_score @ hidden, "W1": inputs.T @ back, "b1": back.sum(axis=0)}
     return value, gradient
 
 
-def _expected(score: Floats, margin: Floats, labels: Labels) -> tuple[float, Floats, Floats]:
-    """Mean loss, and its derivatives by score and by margin."""
+def _expected(score: Floats, labels: Labels) -> tuple[float, Floats]:
+    """Mean loss, and its derivative by score."""
     first = np.flatnonzero(np.diff(labels.point, prepend=-1))
     sizes = np.diff(first, append=len(score))
     spread = np.repeat(np.maximum.reduceat(score, first), sizes)
     p = np.exp((score - spread) / HEAT)
     p /= np.repeat(np.add.reduceat(p, first), sizes)
-    q = 0.5 * (1.0 + np.tanh(0.5 * margin / SLACK))
-    cost = q * labels.regret + (1.0 - q) * labels.hold
-    mean = np.add.reduceat(p * cost, first)
-    by_score = p * (cost - np.repeat(mean, sizes)) / HEAT / len(first)
-    by_margin = p * (labels.regret - labels.hold) * q * (1.0 - q) / SLACK / len(first)
-    return float(mean.mean()), by_score, by_margin
+    mean = np.add.reduceat(p * labels.regret, first)
+    return float(mean.mean()), p * (labels.regret - np.repeat(mean, sizes)) / HEAT / len(first)
 
 
 def descend(

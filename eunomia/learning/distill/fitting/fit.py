@@ -13,14 +13,16 @@ import numpy as np
 
 from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
-from eunomia.learning.distill.fitting.formula import short_formula, with_formula
+from eunomia.learning.distill.fitting.formula import short_formula, slope, with_formula
 from eunomia.learning.distill.fitting.grow import grow_trees
 from eunomia.learning.distill.fitting.samples import Samples, collect, join
 from eunomia.learning.distill.fitting.teacher import ByTeacher, base_terms
 from eunomia.learning.distill.inputs import MAY_ASK, PARTS
 from eunomia.learning.distill.policy import RulePolicy
 from eunomia.learning.distill.rules import RuleSet
+from eunomia.learning.distill.tree import Tree
 from eunomia.learning.episodes import Sampler
+from eunomia.learning.evolve.expression import Formula
 from eunomia.learning.objectives import value
 from eunomia.learning.observation.table import JOB
 from eunomia.learning.policy.learned import LearnedPolicy
@@ -30,7 +32,7 @@ from eunomia.learning.policy.weights import Weights
 @dataclass(frozen=True)
 class FitOptions:
     """``leaves`` of all trees together; ``share`` of decisions noted; ``episodes`` per round; ``terms`` of the formula
-    for the order (0 = the order that the teacher began with).
+    for the order (0 = the order that the teacher began with); ``slope``: terms of the decision to start (0 = a tree).
 
     ``priorities``: several divisions of the leaves among order, place and start; closed-loop validation chooses.
     """
@@ -40,6 +42,7 @@ class FitOptions:
     episodes: int = 8
     share: float = 0.01
     terms: int = 8
+    slope: int = 8
     seed: int = 0
     objective: Mapping[str, float] = field(default_factory=lambda: {"hit_rate": 1.0})
     priorities: tuple[tuple[float, float, float], ...] = ((1.0, 0.3, 1.0), (1.0, 0.3, 4.0), (0.3, 0.3, 4.0))
@@ -49,6 +52,8 @@ class FitOptions:
             raise ConfigError(f"rules of {self.leaves} leaves; give 2 to 4096 (64 is usual)")
         if not 0 <= self.terms <= len(JOB):
             raise ConfigError(f"a formula of {self.terms} terms; give 0 (the teacher's base) to {len(JOB)}")
+        if not 0 <= self.slope <= 9:
+            raise ConfigError(f"a slope of {self.slope} terms; give 0 (a tree decides) to 9")
         if not (self.rounds >= 1 and self.episodes >= 1 and 0.0 < self.share <= 1.0):
             raise ConfigError("distillation needs at least one round, one episode, and a share above 0")
 
@@ -72,7 +77,7 @@ def distil(
     teacher = ByTeacher(weights, base_terms(weights))
     samples: dict[str, Samples] | None = None
     best: Fitted | None = None
-    bare = rules_of(teacher, name)
+    bare, say = rules_of(teacher, name), tell or (lambda line: None)
     driver, source = LearnedPolicy(weights, alarm=np.inf), teacher
     for turn in range(options.rounds):
         episodes = sampler.training(turn, options.episodes)
@@ -87,25 +92,16 @@ def distil(
             student = RulePolicy(best.rules, alarm=np.inf)
             found = collect(teacher, student, best.rules, episodes, options.share, options.seed + 1000 * turn)
         samples = found if samples is None else {p: join([samples[p], found[p]]) for p in PARTS}
-        best = _better(best, bare, samples, sampler, options)
-        if tell is not None:
-            rows = sum(len(part.target) for part in samples.values())
-            tell(f"round {turn + 1}/{options.rounds}: {rows} rows, validation {100 * best.values.mean():.2f}")
+        rows, at = sum(len(part.target) for part in samples.values()), f"round {turn + 1}/{options.rounds}"
+        say(f"{at}: {rows} rows from {len(episodes)} episodes")
+        for number, priority in enumerate(options.priorities, 1):
+            rules = fit_rules(bare, samples, options, priority)
+            values = closed_loop(rules, sampler, options.objective)
+            say(f"{at}, division {number}/{len(options.priorities)}: validation {100 * values.mean():.2f}")
+            if best is None or values.mean() > best.values.mean():
+                best = Fitted(rules, values, samples)
     assert best is not None and samples is not None
     return replace(best, samples=samples)
-
-
-def _better(
-    best: Fitted | None, bare: RuleSet, samples: dict[str, Samples], sampler: Sampler, options: FitOptions
-) -> Fitted:
-    """Trees on all data, one set per division of the leaves, valued in closed loop; the best so far."""
-    for priority in options.priorities:
-        rules = fit_rules(bare, samples, options.leaves, priority)
-        values = closed_loop(rules, sampler, options.objective)
-        if best is None or values.mean() > best.values.mean():
-            best = Fitted(rules, values, samples)
-    assert best is not None
-    return best
 
 
 def rules_of(teacher: ByTeacher, name: str) -> RuleSet:
@@ -117,11 +113,15 @@ def rules_of(teacher: ByTeacher, name: str) -> RuleSet:
 
 
 def fit_rules(
-    bare: RuleSet, samples: dict[str, Samples], leaves: int, priority: Sequence[float] = (1.0, 0.3, 1.0)
+    bare: RuleSet, samples: dict[str, Samples], options: FitOptions, priority: Sequence[float]
 ) -> RuleSet:
-    """Trees of at most ``leaves`` leaves together, on given data."""
-    trees = grow_trees(samples, leaves, dict(MAY_ASK), dict(zip(PARTS, priority, strict=True)))
-    return replace(bare, trees=trees)
+    """Trees of at most ``options.leaves`` leaves together, on given data; a slope in place of the last, if asked."""
+    sloped: dict[str, Tree | Formula] = {}
+    if options.slope:
+        sloped["start"] = slope(samples["start"], options.slope)
+    grown = {part: rows for part, rows in samples.items() if part not in sloped}
+    trees = grow_trees(grown, options.leaves, dict(MAY_ASK), dict(zip(PARTS, priority, strict=True)))
+    return replace(bare, trees=trees | sloped)
 
 
 def closed_loop(rules: RuleSet, sampler: Sampler, objective: Mapping[str, float]) -> Floats:

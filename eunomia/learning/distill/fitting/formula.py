@@ -1,11 +1,13 @@
-"""A short formula for the order: the few features whose weighted sum comes nearest to the teacher's score.
+"""Short formulas: the few features whose weighted sum comes nearest to what the teacher says.
 
-Forward selection with all weights solved anew at each step, on differences within decisions.
+Forward selection with all weights solved anew at each step: of the order on differences within decisions, of the
+decision to start near the teacher's threshold, where a row's weight is greatest (samples.py).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 
@@ -13,6 +15,8 @@ from eunomia.core.arrays import Floats
 from eunomia.learning.distill.fitting.grow import centred
 from eunomia.learning.distill.fitting.samples import Samples
 from eunomia.learning.distill.fitting.teacher import three_digits
+from eunomia.learning.distill.inputs import NAMES
+from eunomia.learning.evolve.expression import ZERO, Formula, Node, number
 from eunomia.learning.observation.table import JOB
 
 ENOUGH = 1e-6  # share of the spread below which nothing is left to explain
@@ -23,21 +27,35 @@ def short_formula(samples: Samples, most: int) -> dict[str, float]:
     root = np.sqrt(samples.weight)
     columns = np.column_stack([root * centred(samples.inputs[:, f], samples) for f in range(len(JOB))])
     score = root * centred(samples.base + samples.target, samples)
-    chosen: list[int] = []
-    weights: Floats = np.zeros(0)
-    rest = score
+    return {JOB[f]: value for f, value in _chosen(columns, score, most) if value != 0.0}
+
+
+def slope(samples: Samples, most: int) -> Formula:
+    """The margin of a start less the gate, as a constant and at most ``most`` terms; ``samples`` of starts."""
+    if not len(samples.target):
+        return Formula(ZERO)
+    root = np.sqrt(samples.weight)
+    columns = root[:, None] * np.column_stack([samples.inputs, np.ones(len(root))])
+    found = dict(_chosen(columns, root * samples.target, most, len(NAMES)))
+    constant = number(found.pop(len(NAMES)))
+    terms = [Node("*", (number(value), Node(NAMES[f]))) for f, value in found.items()]
+    return Formula(reduce(lambda a, b: Node("+", (a, b)), terms, constant))
+
+
+def _chosen(columns: Floats, goal: Floats, most: int, *given: int) -> list[tuple[int, float]]:
+    """Columns and their weights: those ``given``, and at most ``most`` more, one after the other."""
+    chosen, weights, rest = list(given), np.zeros(0), goal
     size = np.sqrt((columns**2).sum(axis=0))
-    while len(chosen) < most and rest @ rest > ENOUGH * (score @ score):
+    while True:
+        if chosen:
+            weights = np.asarray(np.linalg.lstsq(columns[:, chosen], goal, rcond=None)[0], np.float64)
+            rest = goal - columns[:, chosen] @ weights
         with np.errstate(divide="ignore", invalid="ignore"):
             pull = np.where(size > 1e-12, np.abs(columns.T @ rest) / size, 0.0)
         pull[chosen] = 0.0
-        if not pull.any():
-            break
+        if len(chosen) == most + len(given) or rest @ rest <= ENOUGH * (goal @ goal) or not pull.any():
+            return [(f, three_digits(v)) for f, v in sorted(zip(chosen, weights.tolist(), strict=True))]
         chosen.append(int(np.argmax(pull)))
-        weights = np.asarray(np.linalg.lstsq(columns[:, chosen], score, rcond=None)[0], np.float64)
-        rest = score - columns[:, chosen] @ weights
-    found = sorted(zip(chosen, weights.tolist(), strict=True))
-    return {JOB[f]: three_digits(value) for f, value in found if three_digits(value) != 0.0}
 
 
 def with_formula(samples: Samples, terms: dict[str, float]) -> Samples:

@@ -60,6 +60,8 @@ def observed(rng: np.random.Generator, n: int, lanes: int, padding: int = 0):  #
 @pytest.mark.parametrize("shared", [True, False])
 def test_torch_and_numpy_agree_at_two_sizes(shared: bool) -> None:
     network, rng = BranchingQ(3, 8, shared, seed=4), np.random.default_rng(0)
+    for name in ("wa", "wh"):  # 0 at first
+        torch.nn.init.normal_(network.tensors[name])
     policy = BranchingPolicy(network.numbers())
     for n, padding in ((5, 0), (12, 4)):
         jobs, pairs, overall, waiting, mask = observed(rng, n, 3, padding)
@@ -70,6 +72,14 @@ def test_torch_and_numpy_agree_at_two_sizes(shared: bool) -> None:
         ours = policy.q(jobs[:n], pairs[:n], overall, mask[:, kept])
         allowed = mask[:, kept]
         assert np.allclose(q[:, kept][allowed], ours[allowed], atol=1e-4)
+
+
+def test_branches_start_as_the_gated_rule() -> None:
+    policy = BranchingPolicy(BranchingQ(4, 8, True).numbers(), most=64)
+    for seed in range(2):
+        made = episode(seed, load=1.6)
+        ours, rule = (simulate_problem(made.problem, p, made.options) for p in (policy, "edf+f+eft+g1"))
+        assert ours.results.tobytes() == rule.results.tobytes()
 
 
 def test_a_shared_branch_needs_fewer_numbers_however_many_accelerators() -> None:

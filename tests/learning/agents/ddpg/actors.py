@@ -12,7 +12,7 @@ def zero_actor(lanes: int, units: int, promises: bool) -> dict[str, Floats]:
 
 
 def act(tensors: dict[str, Floats], rows: Floats) -> Floats:
-    """(n, F) sub-jobs in order -> (n, 1 + S) actions, by the formulas of policy.py."""
+    """(n, F) sub-jobs in order -> (n, 2 + S) actions, by the formulas of policy.py."""
     x, h, bias, out, out_bias = (tensors[name] for name in ("x", "h", "bias", "out", "out_bias"))
     hidden, cell, actions = np.zeros(len(h)), np.zeros(len(h)), []
     for row in rows:

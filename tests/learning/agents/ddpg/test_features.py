@@ -26,6 +26,12 @@ def plain(view: View, layer_s: float) -> np.ndarray:
     known = (ready["sli_count"] > 0) & ~np.isnan(ready["sli"])
     promised = ~np.isnan(ready["slo"])
     target = np.where(promised, np.clip(ready["slo"], 0, 1), 0.0)
+    feasible, laxity = ready["late"] == 0, left - ready["path_best_s"]
+    one = np.unique(ready["request"], return_index=True)[1]  # chains: a request has one waiting sub-job
+    assert len(one) == len(ready)
+    work, data = (np.where(feasible, ready[name], 0.0) for name in ("work_best_s", "bytes_left"))
+    by_time = [np.arange(len(ready)) < i for i in range(len(ready))]
+    by_work = [ready["work_best_s"] < own for own in ready["work_best_s"]]
     columns = [
         np.clip(left / ready["iso_best_s"], -4, 8) / 4,
         np.where(left > 0, np.minimum(4, ready["path_best_s"] / np.where(left > 0, left, 1)), 4.0),
@@ -35,6 +41,11 @@ def plain(view: View, layer_s: float) -> np.ndarray:
         np.clip(np.log(ready["path_best_s"] / layer_s), -3, 6) / 3,
         np.clip(np.log(ready["work_mean_s"] / layer_s), -3, 6) / 3,
         np.clip(np.log1p(ready["bytes_left"] / bandwidth / layer_s), 0, 6) / 3,
+        *(
+            np.minimum(3, [each[first].sum() / per for first in ahead] / np.maximum(laxity, layer_s / 2))
+            for ahead in (by_time, by_work)
+            for each, per in ((work, lanes), (data, bandwidth))
+        ),
         *(np.clip(np.log(latency / layer_s), -4, 4) / 2).T,
         *np.minimum(4, demand / bandwidth).T,
         *np.minimum(8, np.tile(view.accelerators["free_in_s"], (len(ready), 1)) / layer_s).T / 4,
@@ -47,7 +58,7 @@ def plain(view: View, layer_s: float) -> np.ndarray:
         np.where(promised & known, np.clip(ready["gap"], -1, 1), 0.0),
         np.minimum(1, ready["sli_count"] / 100),
     ]
-    return np.array(columns, float).T
+    return np.array(columns, float).T[np.argsort(ready["late"], kind="stable")]
 
 
 @pytest.mark.parametrize("promises", [False, True])
@@ -74,4 +85,4 @@ def test_compiled_features_equal_the_plain_ones(promises: bool) -> None:
 
 def test_names_and_widths_agree() -> None:
     for lanes, promises in ((1, False), (6, True)):
-        assert len(names(lanes, promises)) == inputs(lanes, promises) == 11 + 3 * lanes + 5 * promises
+        assert len(names(lanes, promises)) == inputs(lanes, promises) == 15 + 3 * lanes + 5 * promises

@@ -5,19 +5,22 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from eunomia.config.algorithm import RelmasAlgorithm
 from eunomia.inference.kernel.layout import DROPPED, HIT, LATE, RESULT, SUBJOB, UNFINISHED
+from eunomia.inference.outcome import Outcome
 from eunomia.inference.reference.indicators import Departure, read
 from eunomia.learning.agents.ddpg.episode import (
     Exploration,
+    Log,
     Replay,
-    Rewarded,
+    credited,
     discounted,
     explore,
-    transitions,
 )
 from eunomia.learning.agents.ddpg.features import inputs
 from eunomia.learning.agents.ddpg.policy import RelmasPolicy
 from eunomia.learning.agents.ddpg.tally import overload_until, tallies
+from eunomia.learning.episodes import Episode
 from eunomia.learning.rewards import (
     ATTAINMENT,
     HITS,
@@ -121,21 +124,81 @@ def test_the_attainment_of_a_promise_is_that_of_the_indicator_as_the_reference_e
 def test_rewards_of_an_episode_add_up(period_layers: float) -> None:
     made, policy = episode(5), RelmasPolicy(zero_actor(4, 2, True), period_layers=period_layers)
     how = Exploration(0.1, teacher=True)
-    seen = transitions(policy, made, how, Rewarded("R1", scale=120.0), np.random.default_rng(1))
+    (seen,) = credited(
+        made, [explore(policy, made, how, np.random.default_rng(1))], settings("R1", scale=120)
+    )
     _, done = explore(policy, made, how, np.random.default_rng(1))
     hits = int((done.results["outcome"] == HIT).sum())
     assert seen.rewards.sum() == pytest.approx(hits - (120 - hits), abs=1e-3)
-    assert seen.rows.shape == (seen.start[-1], inputs(4, True) + 5) and (seen.gaps >= 0.0).all()
+    assert seen.rows.shape == (seen.start[-1], inputs(4, True) + 6) and (seen.gaps >= 0.0).all()
     assert len(seen) == len(seen.start) - 1 == len(seen.gaps)
-    again = transitions(policy, made, how, Rewarded("R1", scale=120.0), np.random.default_rng(1))
+    (again,) = credited(
+        made, [explore(policy, made, how, np.random.default_rng(1))], settings("R1", scale=120)
+    )
     assert again.rows.tobytes() == seen.rows.tobytes() and again.rewards.tobytes() == seen.rewards.tobytes()
+
+
+def settings(reward: str, **keys: float | str) -> RelmasAlgorithm:
+    return RelmasAlgorithm(name="ddpg", reward=reward, **keys)  # type: ignore[arg-type]
+
+
+def rollouts(made: Episode, sigmas: tuple[float, ...]) -> list[tuple[Log, Outcome]]:
+    policy = RelmasPolicy(zero_actor(4, 2, False), period_layers=0.0)
+    rng = np.random.default_rng(4)
+    return [explore(policy, made, Exploration(sigma, coherent=True, every=3), rng) for sigma in sigmas]
+
+
+def test_each_request_is_credited_against_itself_in_the_other_rollouts() -> None:
+    made = episode(5, requests=60)
+    played = rollouts(made, (0.0, 0.6, 0.0))
+    hits = np.array([outcome.results["outcome"] == HIT for _, outcome in played], float)
+    found = credited(made, played, settings("R1", scale=30))
+    assert np.abs(hits[0] - hits[1]).sum() > 0
+    for one, own, others in zip(found, hits, (hits[[1, 2]], hits[[0, 2]], hits[[0, 1]]), strict=True):
+        assert one.rewards.sum() == pytest.approx((own - others.mean(axis=0)).sum(), abs=1e-5)
+    alike = credited(made, [played[0], played[2]], settings("R1"))
+    assert not any(one.rewards.any() for one in alike)  # what happens anyway is nobody's merit
+    changed = np.flatnonzero(hits[1] != hits[0])
+    last_s = float(np.nan_to_num(played[1][1].results["finish_s"][changed], nan=np.inf).max())
+    log = played[1][0]
+    assert not found[1].returns[log.times_s[: len(found[1])] > last_s].any()
+
+
+def test_a_period_is_credited_against_the_other_rollouts_at_its_time() -> None:
+    made = episode(5, requests=60)
+    played = rollouts(made, (0.0, 0.0, 0.6))
+    found = credited(made, played, settings("R1", scale=60, credit="period"))
+    alone = [credited(made, [one], settings("R1", scale=60, credit="period"))[0] for one in played]
+    for k, one in enumerate(found):
+        np.testing.assert_array_equal(one.rewards, alone[k].rewards)
+    base = np.interp(played[2][0].times_s, played[0][0].times_s, alone[0].returns)
+    np.testing.assert_allclose(found[2].returns, alone[2].returns - base, atol=1e-3)
+
+
+def test_the_discount_is_one_per_second_and_spans_the_longest_deadline() -> None:
+    made = episode(5, requests=30)
+    ((log, outcome),) = rollouts(made, (0.0,))
+    (one,) = credited(made, [(log, outcome)], settings("R1", scale=1, horizon=2))
+    unit_s = 2.0 * made.problem.jobs.relative_deadline_s.max()
+    ends_s = np.append(log.times_s, outcome.end_s)
+    weights = np.exp((ends_s[0] - log.times_s) / unit_s)
+    assert one.returns[0] == pytest.approx(float((weights * one.rewards).sum()), rel=1e-4)
+    for ahead in (0.0, 0.3, 1e9):
+        after, earned, factor = one.later(ahead)
+        for t in (0, len(one) // 2, len(one) - 1):
+            u = max(t + 1, int(np.searchsorted(ends_s[:-1], log.times_s[t] + ahead * unit_s)))
+            assert after[t] == u
+            assert factor[t] == pytest.approx(np.exp((log.times_s[t] - ends_s[u]) / unit_s), rel=1e-4)
+            worth = np.exp((log.times_s[t] - log.times_s[t:u]) / unit_s) * one.rewards[t:u]
+            assert earned[t] == pytest.approx(float(worth.sum()), abs=1e-5)
 
 
 def test_replay_samples_what_happened() -> None:
     made, policy = episode(5, requests=30), RelmasPolicy(zero_actor(4, 2, False), period_layers=0.0)
     width, rng = inputs(4, False), np.random.default_rng(2)
-    episodes = [transitions(policy, made, Exploration(0.3, teacher=True), Rewarded(), rng) for _ in range(3)]
-    replay = Replay(len(episodes[1]) + len(episodes[2]), width, 0.9)
+    how = Exploration(0.3, teacher=True)
+    episodes = [credited(made, [explore(policy, made, how, rng)], settings("R2"))[0] for _ in range(3)]
+    replay = Replay(len(episodes[1]) + len(episodes[2]), width, 0.0)
     for number, one in enumerate(episodes):
         replay.add(number, one)
     assert [number for number, _, _ in replay.episodes] == [1, 2]  # the oldest one no longer fits
@@ -143,7 +206,8 @@ def test_replay_samples_what_happened() -> None:
     kept = {one.rows[one.start[t]].tobytes(): (one, t) for one in episodes[1:] for t in range(len(one))}
     for n in range(64):
         one, t = kept[np.concatenate([batch.seen[n, 0], batch.action[n, 0]]).tobytes()]
-        assert batch.reward[n] == one.rewards[t] and batch.gap[n] == one.gaps[t]
+        assert batch.reward[n] == pytest.approx(one.rewards[t], abs=1e-5)
+        assert batch.factor[n] == pytest.approx(np.exp(-one.gaps[t]), rel=1e-4)
         assert batch.count[n] == one.start[t + 1] - one.start[t]
         assert (batch.then_count[n] == 0) == (t == len(one) - 1)
         assert not batch.seen[n, batch.count[n] :].any()

@@ -9,13 +9,16 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
+from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Lock
 from types import TracebackType
 from typing import Any, TypeVar
 
-from eunomia.core.errors import PolicyError
-from eunomia.core.workers import follow_parent
+from eunomia.core import interrupts
+from eunomia.core.errors import ConfigError, PolicyError
+from eunomia.core.workers import follow_parent, start_worker
+from eunomia.engines.pool import Pool
+from eunomia.engines.ray_cluster import checked, connect, stamp_here
 
 Result = TypeVar("Result")
 
@@ -24,7 +27,7 @@ Result = TypeVar("Result")
 class OnRay:
     """Processes on a Ray cluster: that of ``RAY_ADDRESS``, else one that is started on this machine for the time.
 
-    The cluster's machines need the same version of this package. Does badly for short episodes: every call ships its
+    A machine that has another version of this package is refused. Does badly for short episodes: every call ships its
     episodes anew.
     """
 
@@ -46,22 +49,25 @@ class Workers:
         if isinstance(self.crew, OnRay):
             self._pool = _ray_pool(self.crew.count)
         elif self.crew > 1:
-            context = mp.get_context("spawn")
-            self._pool = context.Pool(self.crew, follow_parent, (os.getpid(),))
+            self._pool = Pool(self.crew)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._pool is not None:
+        if isinstance(self._pool, Pool):
+            self._pool.close()
+        elif self._pool is not None:
             self._pool.terminate()
             self._pool.join()
 
     def map(self, function: Callable[[Any], Result], tasks: Sequence[Any]) -> list[Result]:
         """``function`` of every task, in order; both must be picklable."""
+        interrupts.check()  # one that came while foreign code ran may be lost
         if self._pool is None:
             return [function(task) for task in tasks]
-        done = self._pool.map(_timed, [(function, task) for task in tasks], chunksize=1)
+        given = [(function, task) for task in tasks]
+        done = self._pool.map(_timed, given) if isinstance(self._pool, Pool) else _on_ray(self._pool, given)
         self.away_s += sum(cpu_s for _, cpu_s in done)
         return [result for result, _ in done]
 
@@ -75,13 +81,9 @@ class Standing:
     def __init__(self, count: int, serve: Callable[..., None], *given: object) -> None:
         context = mp.get_context("spawn")
         self._lock = context.Lock()  # kept: a process opens it when it is up
-        self.members: list[tuple[SpawnProcess, Connection]] = []
+        self.members: list[tuple[BaseProcess, Connection]] = []
         for _ in range(count):
-            orders, theirs = context.Pipe()
-            process = context.Process(target=_stand, args=(serve, theirs, self._lock, given), daemon=True)
-            process.start()
-            theirs.close()  # so that the pipe ends with the process
-            self.members.append((process, orders))
+            self.members.append(start_worker(_stand, serve, self._lock, given))
 
     def ask(self, orders: Sequence[object]) -> list[Any]:
         """The answers to one order for each process. Raises PolicyError if a process has died."""
@@ -102,7 +104,7 @@ class Standing:
                 process.terminate()
 
 
-def _stand(serve: Callable[..., None], orders: Connection, lock: Lock, given: tuple[object, ...]) -> None:
+def _stand(orders: Connection, serve: Callable[..., None], lock: Lock, given: tuple[object, ...]) -> None:
     """A process of its own, which ends with its parent."""
     follow_parent(os.getppid())
     serve(orders, lock, *given)
@@ -110,12 +112,22 @@ def _stand(serve: Callable[..., None], orders: Connection, lock: Lock, given: tu
 
 def _ray_pool(count: int) -> Any:
     """Ray's own stand-in for a pool of processes."""
-    import ray
     from ray.util.multiprocessing import Pool
 
-    if not ray.is_initialized():
-        ray.init(log_to_driver=False, include_dashboard=False, configure_logging=False)
+    connect()
     return Pool(processes=count)
+
+
+def _on_ray(pool: Any, given: Sequence[object]) -> list[tuple[Any, float]]:
+    """Raises ConfigError for a worker that has another version of this package."""
+    from ray import cloudpickle
+
+    packed = [cloudpickle.dumps((_timed, (task,))) for task in given]  # type: ignore[no-untyped-call]
+    done = pool.map(checked(stamp_here()), packed, chunksize=1)
+    for ran, answer in done:
+        if not ran:
+            raise ConfigError(str(answer))
+    return [answer for _, answer in done]
 
 
 def _timed(task: tuple[Callable[[Any], Result], Any]) -> tuple[Result, float]:

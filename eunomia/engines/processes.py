@@ -1,26 +1,25 @@
-"""The same function over many cells on all cores: deterministic, resumable, stopped by Ctrl-C."""
+"""The same function over many cells on all cores or a Ray cluster: deterministic, resumable, stopped by Ctrl-C."""
 
 from __future__ import annotations
 
 import json
-import multiprocessing as mp
 import os
-import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from eunomia.core import interrupts
 from eunomia.core.errors import EunomiaError, OutputError
-from eunomia.core.workers import follow_parent
+from eunomia.core.workers import follow_parent, start_worker
+from eunomia.engines.ray_cluster import connected, on_ray
 from eunomia.engines.store import CellStore
 
+HERE = "processes"  # of this machine
 Result = dict[str, Any]
 
 
@@ -60,8 +59,9 @@ def map_cells(
     workers: int = 1,
     on_done: Callable[[Outcome], None] | None = None,
     store: Path | None = None,
+    on: str = HERE,
 ) -> list[Outcome]:
-    """Outcomes in the order of ``cells``, the same for any number of ``workers``.
+    """Outcomes in the order of ``cells``, the same for any number of ``workers``, here or ``on`` a Ray cluster.
 
     ``function`` takes a payload and returns a JSON-able dict; with more than one worker both must
     be picklable. With ``store``, each finished cell is written there at once and atomically, and
@@ -78,11 +78,23 @@ def map_cells(
                 outcomes[index] = Outcome(cell, found, reused=True)
                 notify(outcomes[index])
         todo = deque(index for index in range(len(cells)) if index not in outcomes)
-        run = _run_here if workers <= 1 or len(todo) <= 1 else _run_in_pool
-        run(cells, todo, function, workers, kept, outcomes, notify)
+
+        def done(index: int, outcome: Outcome) -> None:
+            outcomes[index] = outcome
+            notify(outcome)
+
+        if on != HERE:
+            tasks = [(index, (cells[index], function, None)) for index in todo]
+            with connected(on, workers):
+                for index, answer in on_ray(attempt, tasks, workers):
+                    outcome = Outcome(cells[index], failure=answer) if isinstance(answer, str) else answer
+                    done(index, keep(outcome, kept))
+        else:
+            run = _run_here if workers <= 1 or len(todo) <= 1 else _run_in_pool
+            run(cells, todo, function, workers, kept, done)
     except KeyboardInterrupt:
-        done = sum(outcome.result is not None for outcome in outcomes.values())
-        raise Interrupted(done, len(cells), store) from None
+        finished = sum(outcome.result is not None for outcome in outcomes.values())
+        raise Interrupted(finished, len(cells), store) from None
     return [outcomes[index] for index in range(len(cells))]
 
 
@@ -98,9 +110,14 @@ def attempt(cell: Cell, function: Callable[[Any], Result], kept: CellStore | Non
         return Outcome(cell, failure="out of memory")
     except (Exception, SystemExit) as error:  # a third party's policy may raise anything; the others go on
         return Outcome(cell, failure=f"{type(error).__name__}: {error}")
-    if kept:
-        kept.write(cell.key, cell.name, result)
-    return Outcome(cell, result)
+    return keep(Outcome(cell, result), kept)
+
+
+def keep(outcome: Outcome, kept: CellStore | None) -> Outcome:
+    """The same, written down if it is a result. Raises OutputError."""
+    if kept and outcome.result is not None:
+        kept.write(outcome.cell.key, outcome.cell.name, outcome.result)
+    return outcome
 
 
 def _run_here(
@@ -109,12 +126,11 @@ def _run_here(
     function: Callable[[Any], Result],
     workers: int,
     kept: CellStore | None,
-    outcomes: dict[int, Outcome],
-    notify: Callable[[Outcome], None],
+    done: Callable[[int, Outcome], None],
 ) -> None:
     for index in todo:
-        outcomes[index] = attempt(cells[index], function, kept)
-        notify(outcomes[index])
+        interrupts.check()  # one that came while foreign code ran may be lost
+        done(index, attempt(cells[index], function, kept))
 
 
 @dataclass
@@ -130,14 +146,14 @@ def _run_in_pool(
     function: Callable[[Any], Result],
     workers: int,
     kept: CellStore | None,
-    outcomes: dict[int, Outcome],
-    notify: Callable[[Outcome], None],
+    done: Callable[[int, Outcome], None],
 ) -> None:
     crew: list[_Worker] = []
     try:
         for _ in range(min(workers, len(todo))):
             crew.append(_start(function, kept))
         while todo or any(worker.index is not None for worker in crew):
+            interrupts.check()
             for slot, worker in enumerate(crew):
                 if worker.index is None and todo:
                     crew[slot] = _hand_over(worker, todo.popleft(), cells, function, kept)
@@ -146,8 +162,8 @@ def _run_in_pool(
                 slot = busy[pipe]  # type: ignore[index]
                 index = crew[slot].index
                 assert index is not None
-                outcomes[index], crew[slot] = _collect(crew[slot], cells[index], bool(todo), function, kept)
-                notify(outcomes[index])
+                outcome, crew[slot] = _collect(crew[slot], cells[index], bool(todo), function, kept)
+                done(index, outcome)
     finally:
         for worker in crew:
             worker.pipe.close()
@@ -157,27 +173,7 @@ def _run_in_pool(
 
 
 def _start(function: Callable[[Any], Result], kept: CellStore | None) -> _Worker:
-    context = mp.get_context("spawn")  # a fork would copy threads' locks of the libraries in use
-    resource_tracker.ensure_running()  # here, as starting it lets Ctrl-C through again
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_work, args=(theirs, function, kept, os.getpid()), daemon=True)
-    with _no_interrupt():
-        process.start()
-    theirs.close()
-    return _Worker(process, ours)
-
-
-@contextmanager
-def _no_interrupt() -> Iterator[None]:
-    """Hold Ctrl-C back for a moment; a process started inside never sees it, the parent does afterwards."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return _Worker(*start_worker(_work, function, kept, os.getpid()))
 
 
 def _hand_over(

@@ -6,11 +6,13 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from eunomia.core.errors import ConfigError
+from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.engines.processes import Cell, Interrupted, map_cells
+from tests.patience import until
 
 
 def square(value: int) -> dict[str, Any]:
@@ -38,10 +40,50 @@ def divides_by_zero(value: int) -> dict[str, Any]:
     return {"value": 1 // value}
 
 
+def divides(value: int) -> int:
+    return 1 // value
+
+
 def dies_at_one(value: int) -> dict[str, Any]:
     if value == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     return {"value": value}
+
+
+def dies_once_at_one(told: tuple[str, int]) -> dict[str, Any]:
+    """The first worker that comes to one is killed."""
+    folder, value = told
+    if value == 1 and not (mark := Path(folder) / "died").exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"value": value}
+
+
+def waits_at_one(told: tuple[str, int]) -> dict[str, Any]:
+    """One does not end before there is a file "go"."""
+    folder, value = told
+    if value == 1:
+        (Path(folder) / "started").touch()
+        until((Path(folder) / "go").exists)
+    return {"value": value}
+
+
+def refuses(value: int) -> int:
+    """From two on: an error whose class takes more than its text, and one that cannot be sent at all."""
+    if value == 2:
+        raise UnknownNameError("rule", "edff", ["edf"])
+    if value == 3:
+        error = ValueError("three")
+        error.args = (lambda: None,)
+        raise error
+    return value
+
+
+def swallows_ctrl_c(value: int) -> int:
+    """What foreign code does that runs a callback of its own."""
+    with suppress(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    return value
 
 
 if __name__ == "__main__":

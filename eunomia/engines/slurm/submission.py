@@ -1,0 +1,99 @@
+"""A job that leases GPUs: the batch script around a user's command, and the ``sbatch`` that hands it in, held.
+
+The script runs anew in every lease and writes down once how the command ended. A run after that ends at once with the
+same status, so a requeue that crosses the end of a job repeats nothing.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from eunomia.core.errors import ConfigError
+
+ANY_TYPE = (
+    "eunomia:any"  # Slurm changes the type that a job named, but adds none; so it names one, and says this
+)
+GIVES_BACK = 75  # exit status of a command that has saved its state and wants to run again
+
+SCRIPT = """\
+#!/bin/sh
+# Made by eunomia cluster submit. Runs in every lease; writes {done} when the command has ended.
+[ -f {done} ] && exit "$(cat {done})"
+export EUNOMIA_STEPS={folder}/"$SLURM_JOB_ID".steps
+{command} &
+child=$! stopped=
+trap 'kill -USR1 "$child" 2>/dev/null' USR1
+trap 'stopped=yes; kill -TERM "$child" 2>/dev/null' TERM
+while :; do
+    wait "$child"
+    status=$?
+    kill -0 "$child" 2>/dev/null || break # else a signal interrupted the wait
+done
+wait "$child" 2>/dev/null
+last=$?
+[ "$last" -eq 127 ] || status=$last
+[ -z "$stopped" ] || exit 143
+if [ "$status" -eq {gives_back} ]; then # it has saved its state: the GPUs go back at once
+    scontrol requeuehold Incomplete "$SLURM_JOB_ID"
+    sleep 3600
+    exit "$status" # the requeue has ended the sleep
+fi
+echo "$status" >{part} && mv {part} {done}
+exit "$status"
+"""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """``gpus``: per node, as TYPE:COUNT. ``any_type``: the daemon may choose another. ``token``: unique."""
+
+    command: Sequence[str]
+    gpus: str
+    folder: Path
+    token: str
+    account: str = ""
+    partition: str = "eunomia"
+    time: str = ""
+    name: str = ""
+    any_type: bool = False
+    more: Sequence[str] = ()  # options of sbatch
+
+    def __post_init__(self) -> None:
+        kind, _, count = self.gpus.rpartition(":")
+        if not (count.isascii() and count.isdigit() and int(count) > 0) or ":" in kind or "," in kind:
+            raise ConfigError(f"--gpus {self.gpus}: write TYPE:COUNT or COUNT, for example a100:2")
+        if not self.command:
+            raise ConfigError("no command; write it after --, for example: -- python train.py")
+
+    @property
+    def path(self) -> Path:
+        """Where the script is written."""
+        return self.folder / f"{self.token}.sh"
+
+    def script(self) -> str:
+        """The text of the batch script."""
+        done = self.folder / f"{self.token}.done"
+        return SCRIPT.format(
+            command=shlex.join(self.command),
+            done=shlex.quote(str(done)),
+            part=shlex.quote(f"{done}.part"),
+            folder=shlex.quote(str(self.folder)),
+            gives_back=GIVES_BACK,
+        )
+
+    def sbatch(self) -> tuple[str, ...]:
+        """The command that hands it in: held, so that the daemon starts it."""
+        given = {
+            "partition": self.partition,
+            "gres": f"gpu:{self.gpus}",
+            "comment": ANY_TYPE if self.any_type else "",
+            "account": self.account,
+            "time": self.time,
+            "job-name": self.name or Path(self.command[0]).name,
+        }
+        options = [f"--{key}={value}" for key, value in given.items() if value]
+        fixed = ("--parsable", "--hold", "--requeue", "--open-mode=append")
+        return ("sbatch", *fixed, *options, *self.more, str(self.path))

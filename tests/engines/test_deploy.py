@@ -1,0 +1,316 @@
+"""Rendered deployments: valid objects, the same text for the same file, and commands that start here."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from eunomia.config.server import load_server
+from eunomia.core.errors import ConfigError, UnknownNameError
+from eunomia.engines.deploy.catalogue import RENDERERS, render
+from eunomia.engines.deploy.image import POSTGRES_SH
+from eunomia.engines.deploy.plan import Deployment
+from eunomia.engines.deploy.proxy import haproxy
+from eunomia.engines.deploy.text import yaml as written
+from eunomia.serving.tenants.database import DatabaseDirectory
+from eunomia.serving.tenants.grants import Grant, hash_key
+from eunomia.study.serving.deployment import deployment
+from tests import children
+from tests.patience import until
+from tests.serving.made_up import examples
+from tests.serving.process import process, write_server
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "serving" / "server.toml"
+KINDS = ("kubernetes/server.yaml", "kubernetes/postgres.yaml", "kubernetes/network.yaml")
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Deployment:
+    """Of the example server, with a key for each tenant."""
+    text = EXAMPLE.read_text()
+    for key in ("eun_operator", "eun_gold"):
+        text = text.replace("PASTE-KEY_SHA256-HERE", hash_key(key), 1)
+    (tmp_path / "server.toml").write_text(text)
+    return deployment(tmp_path / "server.toml", tell=lambda _: None)
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(text))
+
+
+def walk(value: Any) -> Iterator[dict[str, Any]]:
+    """Every object inside."""
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from walk(inner)
+    if isinstance(value, dict):
+        yield value
+
+
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text(max_size=12)
+    | st.floats(allow_nan=False, allow_infinity=False)
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(max_size=8), v, max_size=3),
+    max_leaves=12,
+)
+
+
+@examples(0.5)
+@given(VALUES)
+def test_what_is_written_as_yaml_is_read_back(value: Any) -> None:
+    assert yaml.safe_load(written(value)) == value
+
+
+def test_the_same_file_gives_the_same_text(plan: Deployment, tmp_path: Path) -> None:
+    again = deployment(tmp_path / "server.toml", tell=lambda _: None)
+    assert render(plan) == render(again) and set(render(plan, ["haproxy"])) == {"haproxy/haproxy.cfg"}
+    assert {path.partition("/")[0] for path in render(plan)} == {*RENDERERS, "prometheus", "grafana"} - {
+        "watching"
+    }
+    with pytest.raises(UnknownNameError):
+        render(plan, ["podman"])
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_every_object_is_valid_by_the_schemas_of_kubernetes(plan: Deployment, gpus: int) -> None:
+    checker = pytest.importorskip("kubernetes_validate")
+    from dataclasses import replace
+
+    files = render(replace(plan, gpus=gpus, traces_port=4318))
+    for path in KINDS:
+        for one in objects(files[path]):
+            checker.validate(one, checker.latest_version(), strict=True)
+    core = [one for one in objects(files["kserve/runtime.yaml"]) if one["apiVersion"] == "v1"]
+    pods = [
+        one["spec"]
+        for one in walk(objects(files["kuberay/cluster.yaml"]))
+        if "containers" in one.get("spec", ())
+    ]
+    assert len(pods) == 2
+    wrapped = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": pod} for pod in pods]
+    for one in [*core, *wrapped]:
+        checker.validate(one, checker.latest_version(), strict=True)
+
+
+def test_containers_are_locked_down_and_have_limits(plan: Deployment) -> None:
+    files = render(plan)
+    found = [
+        one for path in KINDS for each in objects(files[path]) for one in walk(each) if "containers" in one
+    ]
+    assert len(found) == 2
+    for pod in found:
+        assert pod["securityContext"]["runAsNonRoot"] and pod["automountServiceAccountToken"] is False
+        volumes = {volume["name"] for volume in pod["volumes"]} | {"state", "data"}
+        for container in pod["containers"]:
+            assert container["securityContext"]["readOnlyRootFilesystem"]
+            assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+            assert container["resources"]["limits"] == container["resources"]["requests"]
+            assert {"readinessProbe", "livenessProbe"} <= set(container)
+            assert {mount["name"] for mount in container["volumeMounts"]} <= volumes
+            assert {"/tmp", "/dev/shm"} <= {mount["mountPath"] for mount in container["volumeMounts"]}
+    labels = [
+        one["spec"]["selector"]
+        for one in objects(files["kubernetes/server.yaml"])
+        if one["kind"] == "Service"
+    ]
+    pods = objects(files["kubernetes/server.yaml"])[4]["spec"]["template"]["metadata"]["labels"]
+    assert all(label == pods for label in labels)
+
+
+def test_the_chart_with_its_own_values_is_the_plain_manifests(plan: Deployment) -> None:
+    files = render(plan)
+    values = yaml.safe_load(files["helm/eunomia/values.yaml"])
+
+    def expanded(text: str) -> str:
+        text = re.sub(r"\{\{ \.Values\.(\w+) \| quote \}\}", lambda m: json.dumps(values[m[1]]), text)
+        text = re.sub(r"\{\{ \.Values\.(\w+) \}\}", lambda m: str(values[m[1]]), text)
+        return text.replace('{{ "{{" }}', "{{")
+
+    for path in KINDS:
+        chart = files[path.replace("kubernetes/", "helm/eunomia/templates/")]
+        assert "{{" in chart or "network" in path
+        assert objects(expanded(chart)) == objects(files[path])
+
+
+def test_the_rendered_command_starts_here_with_the_rendered_file(tmp_path: Path) -> None:
+    """The server of the manifests outside Kubernetes: other ports and folders, another database, one network."""
+    told: list[str] = []
+    plan = deployment(write_server(tmp_path, ledger_dir="here"), tell=told.append)
+    assert any("copy" in text and "models/small.onnx" in text for text in told)
+    container = objects(render(plan)["kubernetes/server.yaml"])[4]["spec"]["template"]["spec"]["containers"][
+        0
+    ]
+    assert container["command"] == ["eunomia", "serve", "server.toml"]
+    text = objects(render(plan)["kubernetes/server.yaml"])[1]["data"]["server.toml"]
+    changes = {
+        "/opt/eunomia/models": str(tmp_path),
+        "/var/cache/eunomia": str(tmp_path / "cache"),
+        "= 8000\n": "= 0\n",
+        "= 8001\n": "= 0\n",
+        "postgresql://eunomia@eunomia-postgres:5432/postgres": f"sqlite:///{tmp_path}/t.db",
+    }
+    for place, here in changes.items():
+        assert place in text
+        text = text.replace(place, here)
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "server.toml").write_text(text)
+    with process(tmp_path / "home" / "server.toml") as server:
+        assert server.infer() == 200 and server.ask("/v2/eunomia/replicas")[1]["database"] == "answers"
+    assert list((tmp_path / "home" / "ledger").iterdir())
+
+
+def test_what_a_server_file_cannot_take_along_is_one_sentence(tmp_path: Path) -> None:
+    path = write_server(tmp_path, models_dir=str(tmp_path))
+    with pytest.raises(ConfigError, match=r"models_dir = .*: name each network"):
+        deployment(path, tell=lambda _: None)
+
+
+def test_replicas_of_the_file_keep_their_settings(tmp_path: Path) -> None:
+    path = write_server(tmp_path)
+    path.write_text(
+        path.read_text().replace("[[device]]", '[replicas]\nname = "me"\nhold_s = 5.0\n[[device]]', 1)
+    )
+    plan = deployment(path, ["database=sqlite:///x.db"], tell=lambda _: None)
+    assert "hold_s = 5.0" in plan.server_toml and '"me"' not in plan.server_toml
+
+
+def test_postgres_sh_makes_a_database_that_wants_its_password() -> None:
+    if not sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")):
+        pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+    import tempfile
+
+    folder = Path(tempfile.mkdtemp(prefix="eunomia-pg-"))
+    (folder / "postgres.sh").write_text(POSTGRES_SH)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    as_user: list[str] = []
+    if os.getuid() == 0:
+        shutil.chown(folder, "postgres")
+        as_user = ["runuser", "-u", "postgres", "--"]
+    environment = {"PGDATA": str(folder / "data"), "POSTGRES_PASSWORD": "secret", "TMPDIR": str(folder)}
+    words = [
+        *as_user,
+        "env",
+        *(f"{k}={v}" for k, v in environment.items()),
+        "sh",
+        str(folder / "postgres.sh"),
+        "-p",
+        str(port),
+    ]
+    with children.started(words, cwd=Path("/")) as child:
+
+        def made() -> DatabaseDirectory | None:
+            try:
+                return DatabaseDirectory(f"postgresql://eunomia:secret@127.0.0.1:{port}/postgres")
+            except Exception:
+                return None
+
+        directory = until(made, child)
+        assert directory is not None
+        directory.put(Grant("gold"))
+        directory.close()
+        with pytest.raises(Exception, match="password"):
+            DatabaseDirectory(f"postgresql://eunomia:wrong@127.0.0.1:{port}/postgres")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_haproxy_reads_its_configuration(tmp_path: Path) -> None:
+    program = shutil.which("haproxy") or next(iter(map(str, Path("/usr/sbin").glob("haproxy"))), None)
+    if program is None:
+        pytest.skip("HAProxy is not installed (Debian: apt-get install haproxy)")
+    (tmp_path / "haproxy.cfg").write_text(haproxy(["127.0.0.1:18000:18001", "127.0.0.1"]))
+    children.run([program, "-c", "-f", tmp_path / "haproxy.cfg"], check=True)
+
+
+def test_the_packaged_demo_is_no_server_file_but_the_example_is(plan: Deployment, tmp_path: Path) -> None:
+    (tmp_path / "again.toml").write_text(plan.server_toml)
+    config = load_server(tmp_path / "again.toml")
+    assert [tenant.name for tenant in config.tenant] == ["operator", "gold"] and config.replicas is not None
+    assert config.host == "0.0.0.0" and not config.device[0].cores
+
+
+SERVED = '[[network]]\nname = "net"\nbuiltin = "resnet50"\n[[tenant]]\nname = "gold"\n'
+DEVICES = """
+[[device]]
+name = "first"
+backend = "cuda"
+gpu = 2
+memory_mib = 3000
+
+[[device]]
+name = "second"
+backend = "cuda"
+gpu = 3
+
+[traces]
+"""
+
+
+def with_devices(path: Path, devices: str) -> Path:
+    """A server file with these devices, and one tenant."""
+    path.write_text(f'anonymous = true\nco_runs = "/srv/near.csv"\n{devices}\n{SERVED}')
+    return path
+
+
+@pytest.mark.parametrize("backend", ["cuda", "torch"])
+def test_gpus_packages_memory_and_places_are_those_of_the_devices(tmp_path: Path, backend: str) -> None:
+    plan = deployment(
+        with_devices(tmp_path / "server.toml", DEVICES.replace("cuda", backend)), tell=lambda _: None
+    )
+    files = render(plan, ["image", "kubernetes"])
+    container = next(
+        each["containers"][0]
+        for each in walk(objects(files["kubernetes/server.yaml"]))
+        if "containers" in each
+    )
+    limits = container["resources"]["limits"]
+    assert limits["nvidia.com/gpu"] == 2 and int(limits["memory"].removesuffix("Mi")) > 3000 + 2 * 4096
+    image = files["image/Containerfile"]
+    extras = "serve,postgres,learn,tracing" if backend == "torch" else "serve,postgres,tracing"
+    assert f'"/src[{extras}]"' in image
+    for part in ("onnxruntime-gpu[cuda,cudnn]", "uninstall -y onnxruntime", "ldconfig"):
+        assert (part in image) == (backend == "cuda")
+    inside = tomllib.loads(files["image/server.toml"])
+    assert [device["gpu"] for device in inside["device"]] == [0, 1] and inside["co_runs"] == "co_runs.csv"
+
+
+def test_a_processor_needs_no_gpu(tmp_path: Path) -> None:
+    cores = '[[device]]\nname = "one"\nbackend = "torch"\ncores = [0]\n'
+    plan = deployment(with_devices(tmp_path / "server.toml", cores), tell=lambda _: None)
+    assert plan.gpus == 0 and "onnxruntime-gpu" not in render(plan, ["image"])["image/Containerfile"]
+
+
+def test_what_no_image_holds_is_one_sentence(tmp_path: Path) -> None:
+    path = with_devices(tmp_path / "server.toml", DEVICES.replace('"cuda"', '"tensorrt"'))
+    with pytest.raises(ConfigError, match="device 'first': backend = \"tensorrt\" needs libraries"):
+        deployment(path, tell=lambda _: None)
+
+
+def test_addresses_of_ipv6_stand_in_brackets() -> None:
+    text = haproxy(["[::1]:8100:8101", "[fe80::2]", "box:9000"])
+    assert "replica-1 [::1]:8100\n" in text and "replica-1 [::1]:8101 proto h2 check port 8100" in text
+    assert "replica-2 [fe80::2]:8000\n" in text and "replica-3 box:8001 proto h2 check port 9000" in text
+
+
+@pytest.mark.parametrize("host", ["::1", "[::1", "box:http", "box:1:2:3", "box:70000", "box: 1", "a\nb", ""])
+def test_a_host_that_is_none_is_one_sentence(host: str) -> None:
+    with pytest.raises(ConfigError, match="write HOST, HOST:HTTP_PORT or"):
+        haproxy([host])

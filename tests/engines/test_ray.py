@@ -1,0 +1,112 @@
+"""Cells on a Ray cluster: the bytes of the process pool, through killed workers and nodes."""
+
+from __future__ import annotations
+
+import threading
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import eunomia
+from eunomia.core.errors import ConfigError
+from eunomia.engines import ray_cluster
+from eunomia.engines.processes import Cell, map_cells
+from eunomia.engines.ray_cluster import TRIES, connect, on_ray
+from tests.cli.scenarios import SMALL
+from tests.engines import work
+from tests.engines.test_processes import cells
+from tests.patience import until
+
+ray = pytest.importorskip("ray")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    """One of this machine."""
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
+    yield
+    ray.shutdown()
+
+
+def test_results_are_those_of_processes_in_the_same_order(cluster: None, tmp_path: Path) -> None:
+    here = map_cells(cells(5), work.fails_at_two, 2, store=tmp_path / "here")
+    there = map_cells(cells(5), work.fails_at_two, 2, store=tmp_path / "there", on="ray")
+    assert there == here and there[2].failure == "two is refused"
+    assert {p.name: p.read_bytes() for p in (tmp_path / "here").iterdir()} == {
+        p.name: p.read_bytes() for p in (tmp_path / "there").iterdir()
+    }
+    again = map_cells(cells(5), work.square, 2, store=tmp_path / "there", on="ray")
+    assert [o.reused for o in again] == [True, True, False, True, True]
+
+
+def test_a_cell_that_kills_its_worker_costs_itself_alone(cluster: None) -> None:
+    outcomes = map_cells(cells(3), work.dies_at_one, 2, on="ray")
+    assert [o.result for o in outcomes] == [{"value": 0}, None, {"value": 2}]
+    assert outcomes[1].failure is not None and f"died {TRIES} times" in outcomes[1].failure
+
+
+def test_a_worker_of_another_version_is_refused(cluster: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_cluster, "stamp_here", lambda: ("0.0.1", "of-old"))
+    with pytest.raises(ConfigError, match=r"has eunomia .* install eunomia 0\.0\.1 \(source of-old\)"):
+        map_cells(cells(2), work.square, 2, on="ray")
+
+
+def test_a_task_that_raises_is_told_in_its_own_words(cluster: None) -> None:
+    """The error of the task, not the death of a worker."""
+    answers = dict(on_ray(work.divides, [(0, (1,)), (1, (0,))], 2))
+    assert answers[0] == 1 and answers[1] == "ZeroDivisionError: integer division or modulo by zero"
+
+
+def test_what_a_killed_worker_was_doing_is_done_again(cluster: None, tmp_path: Path) -> None:
+    told = [Cell(f"key{n}", f"cell {n}", (str(tmp_path), n)) for n in range(4)]
+    assert [o.result for o in map_cells(told, work.dies_once_at_one, 2, on="ray")] == [
+        {"value": n} for n in range(4)
+    ]
+
+
+def test_a_sweep_on_ray_writes_the_same_bytes(cluster: None, tmp_path: Path) -> None:
+    for name, on in (("here", "processes"), ("there", "ray")):
+        given: Any = {"directory": tmp_path / name, "workers": 2 if on == "ray" else 1, "on": on}
+        eunomia.sweep(tomllib.loads(SMALL), {"load": [0.5, 0.9]}, ["fcfs", "edf+f"], seeds=1, **given)
+    for name in ("sweep.parquet", "sweep.csv"):
+        assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes()
+
+
+def test_no_cluster_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(*_: object, **__: object) -> None:
+        raise ConnectionError("Could not find any running Ray instance.\nmore")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", refuses)
+    with pytest.raises(
+        ConfigError, match="no Ray cluster answers at '10.0.0.1:6379': Could not find any running"
+    ):
+        connect("10.0.0.1:6379")
+
+
+@pytest.mark.study  # three nodes take a minute to start and to end
+def test_what_a_lost_node_was_doing_is_done_elsewhere(tmp_path: Path) -> None:
+    from ray.cluster_utils import Cluster
+
+    found = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    first = found.add_node(num_cpus=2)
+
+    def lose_the_node() -> None:
+        until((tmp_path / "started").exists)
+        found.add_node(num_cpus=2)
+        found.remove_node(first, allow_graceful=False)
+        (tmp_path / "go").touch()
+
+    loser = threading.Thread(target=lose_the_node)
+    loser.start()
+    told = [Cell(f"key{n}", f"cell {n}", (str(tmp_path), n)) for n in range(3)]
+    try:
+        outcomes = map_cells(told, work.waits_at_one, 2, on=found.address)
+    finally:
+        loser.join()
+        found.shutdown()
+    assert [o.result for o in outcomes] == [{"value": n} for n in range(3)]

@@ -62,7 +62,7 @@ def models(
               "yes" if r["chain"] else "no", r["source"]] for r in rows],
         )  # fmt: skip
         return
-    model = _find_model(
+    model = find_model(
         name, parse_dims(dim or []), parse_branches(branch or []), parse_trip_counts(trip_count or [])
     )
     layers = [_layer_facts(model, index) for index in range(len(model.layers))]
@@ -110,9 +110,10 @@ def parse_trip_counts(texts: list[str]) -> dict[str, int]:
     return {key: int(count) for key, _, count in pairs}
 
 
-def _find_model(
+def find_model(
     name: str, dims: dict[str, int], branches: dict[str, str], trip_counts: dict[str, int]
 ) -> DnnModel:
+    """A network of the zoo, or of an ONNX file."""
     from eunomia.workload import zoo
 
     if name.endswith(".onnx") or Path(name).is_file():

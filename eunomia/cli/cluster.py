@@ -1,21 +1,26 @@
-"""``eunomia cluster``: simulate, compare, study; the other verbs: :mod:`.cluster_ask`, :mod:`.cluster_worlds`."""
+"""``eunomia cluster``: simulate, compare, study; the other verbs: :mod:`.cluster_ask`, :mod:`.cluster_plan`, ..."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from eunomia.cli import cluster_ask, cluster_worlds, experiment
+from eunomia.cli import cluster_advise, cluster_ask, cluster_plan, cluster_slurm, cluster_worlds, experiment
 from eunomia.cli.bundle import bundled
 from eunomia.cli.cluster_options import File
+from eunomia.cli.console import say
 from eunomia.cli.experiment import CompareOptions, RunOptions, SweepOptions
 
 if TYPE_CHECKING:
+    from eunomia.config.cluster import ClusterConfig
     from eunomia.study.batch import OnDone
     from eunomia.study.compare import AnyComparison
     from eunomia.study.wing import AnyWing
+
+DEMO_OUT = Path("out/cluster-demo")
 
 app = typer.Typer(
     no_args_is_help=True, help="Training jobs on a cluster: simulate, compare, explain, what-if."
@@ -33,14 +38,32 @@ def simulate(cluster: File, options: RunOptions) -> None:
 @bundled
 def compare(cluster: File, options: CompareOptions) -> None:
     """Compare policies on the same jobs, over several seeds. A stopped comparison goes on where it left off."""
-    from eunomia.study.compare import compare_in
+    _compare(_wing().checked(cluster, options.overrides), options)
 
-    checked = _wing().checked(cluster, options.overrides)
+
+@app.command("demo")
+@bundled
+def demo(options: CompareOptions) -> None:
+    """Compare five policies on a built-in cluster: table, report, data. Needs nothing, takes seconds."""
+    from eunomia.config.cluster import demo_cluster
+
+    again = options.out is None  # the demo's own folder is its to replace
+    options = replace(options, out=options.out or DEMO_OUT, force=options.force or again)
+    _compare(demo_cluster(options.overrides), options)
+    if not options.silent:
+        say(f"explain  -> eunomia cluster explain {options.out} 20 --policy themis")
+        say(
+            "next     -> eunomia cluster compare CLUSTER.toml | eunomia cluster whatif sacct.txt --slurm slurm.conf"
+        )
+
+
+def _compare(checked: ClusterConfig, options: CompareOptions) -> None:
+    from eunomia.study.compare import compare_in
 
     def compared(folder: Path, workers: int, on_done: OnDone) -> AnyComparison:
         return compare_in(
             _wing(), checked, options.policy, options.seeds,
-            directory=folder, workers=workers, on_done=on_done, overwrite=options.force,
+            directory=folder, workers=workers, on=options.on, on_done=on_done, overwrite=options.force,
         )  # fmt: skip
 
     experiment.compare(_wing(), checked, options, compared)
@@ -60,8 +83,14 @@ def _wing() -> AnyWing:
 
 
 for _verb in (
+    cluster_advise.advise,
+    cluster_slurm.daemon,
+    cluster_slurm.submit,
+    cluster_slurm.status,
+    cluster_slurm.cancel,
     cluster_ask.explain,
     cluster_ask.whatif,
+    cluster_plan.plan,
     cluster_worlds.pool,
     cluster_worlds.deferrable,
     cluster_ask.policies,

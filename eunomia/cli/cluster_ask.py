@@ -10,17 +10,19 @@ import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.bundle import bundled
-from eunomia.cli.cluster_options import File, Policy, print_remarks
+from eunomia.cli.cluster_options import Columns, File, Policy, print_remarks
 from eunomia.cli.console import print_json, say
 from eunomia.cli.experiment import show
 from eunomia.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from eunomia.study.cluster.whatif import Change
+    from eunomia.study.cluster.whatif import Change, WhatIf
 
 
 def explain(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run, or of a comparison.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Folder of a run or comparison, or a daemon's --state.")
+    ],
     job: Annotated[str, typer.Argument(metavar="JOB", help="Id of a job.")],
     policy: Policy = None,
     as_json: opt.Json = False,
@@ -28,7 +30,15 @@ def explain(
     """Why a job waited: who was ahead of it, by which numbers."""
     from eunomia.core.records import read_comparison
     from eunomia.report.cluster.explain import explain_job
+    from eunomia.study.cluster import slurm_ask
 
+    if slurm_ask.is_daemons(run):
+        acts = slurm_ask.story(run, job)
+        if as_json:
+            print_json(acts)
+        else:
+            say("\n".join(slurm_ask.line(act) for act in acts))
+        return
     runs = [r for r in read_comparison(run).runs if "choices" in r.tables]
     chosen = [r for r in runs if policy is None or r.policy == policy]
     if not chosen:
@@ -63,8 +73,46 @@ class WhatIfOptions:
     policy: Policy = None
     seed: opt.Seed = None
     sets: opt.Set = None
+    slurm: Annotated[
+        Path | None,
+        typer.Option(metavar="SLURM.CONF", help="CLUSTER is a log; replay it under this slurm.conf."),
+    ] = None
+    kueue: Annotated[
+        Path | None,
+        typer.Option(metavar="QUEUES", help="CLUSTER is a log; replay it under these ClusterQueues."),
+    ] = None
+    shares: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Shares of accounts: sshare -a -P (with --slurm).")
+    ] = None
+    qos: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=PRIORITY", help="Priority of a QOS (--slurm). Repeatable."),
+    ] = None
+    quota: Annotated[
+        list[str] | None,
+        typer.Option(metavar="QUEUE:FLAVOR=COUNT", help="Another nominal quota (--kueue). Repeatable."),
+    ] = None
+    speed: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TYPE=FACTOR", help="Speed of a type beside the others, for a log. Repeatable."),
+    ] = None
+    column: Columns = None
+    format: Annotated[str, typer.Option(help="Format of a log; auto = by its first line.")] = "auto"
+    jobs: Annotated[int, typer.Option(min=1, help="Replay the first N jobs of a log.")] = 20_000
     as_json: opt.Json = False
     quiet: opt.Quiet = False
+
+    @property
+    def log_only(self) -> list[str]:
+        """Options given that belong to a log."""
+        given = {
+            "shares": self.shares,
+            "qos": self.qos,
+            "quota": self.quota,
+            "speed": self.speed,
+            "column": self.column,
+        }
+        return [f"--{name}" for name, value in given.items() if value]
 
     @property
     def change(self) -> Change:
@@ -81,23 +129,56 @@ class WhatIfOptions:
 
 @bundled
 def whatif(cluster: File, options: WhatIfOptions) -> None:
-    """What would change with other devices, prices or weights: before and after, on the same jobs."""
-    from eunomia.study.cluster import what_if
+    """What would change with other devices, prices, weights, quotas or schedulers: before and after, on the same jobs.
 
-    result = what_if(cluster, options.change, options.policy, options.seed, options.sets or ())
+    With --slurm or --kueue, CLUSTER is a log (sacct -P, Kueue's Workloads, SWF, any CSV by --column). Its replay under
+    the present scheduler is compared with the log's own waits first. Then --set changes keys of slurm.conf, or
+    QUEUE:KEY of Kueue, and --policy takes another scheduler.
+    """
+    result = _asked(cluster, options)
     if options.as_json:
-        print_json(
-            {
-                "changes": list(result.changes),
-                "policy": result.before.policy,
-                "metrics": {name: {"before": b, "after": a} for name, b, a in result.changed()},
-                "tenants_jct_mean_s": {name: {"before": b, "after": a} for name, b, a in result.tenants()},
-            }
-        )
+        print_json(result.answer())
         return
     show(result, options.quiet, {})
     if not options.quiet:
         print_remarks([*result.before.remarks, *result.after.remarks])
+
+
+def _asked(cluster: Path, options: WhatIfOptions) -> WhatIf:
+    """Before and after, of an experiment or of a log. Raises ConfigError."""
+    from eunomia.study.cluster import what_if
+
+    if options.slurm is None and options.kueue is None:
+        if options.log_only:
+            raise ConfigError(
+                f"{options.log_only[0]} belongs to a log; give --slurm FILE or --kueue FILE with it"
+            )
+        return what_if(cluster, options.change, options.policy, options.seed, options.sets or ())
+    from eunomia.cluster.traces.columns import mapping_of
+    from eunomia.study.cluster.build import resolve_allocator
+    from eunomia.study.cluster.status_quo import Log, pairs
+    from eunomia.study.cluster.status_quo_kueue import what_if_kueue
+    from eunomia.study.cluster.status_quo_slurm import what_if_slurm
+
+    if options.slurm is not None and options.kueue is not None:
+        raise ConfigError("give one of --slurm and --kueue: a log has one scheduler")
+    speed = _numbers("--speed", options.speed)
+    log = Log(cluster, options.format, mapping_of(options.column or []), speed, options.jobs)
+    settings = pairs("--set", options.sets or ())
+    then = None if options.policy is None else resolve_allocator(options.policy)
+    if options.slurm is None:
+        assert options.kueue is not None
+        quota = _numbers("--quota", options.quota)
+        return what_if_kueue(log, options.kueue, options.change, quota=quota, settings=settings, policy=then)
+    return what_if_slurm(
+        log,
+        options.slurm,
+        options.change,
+        settings=settings,
+        shares=options.shares,
+        qos=_numbers("--qos", options.qos),
+        policy=then,
+    )
 
 
 def policies(as_json: opt.Json = False) -> None:
@@ -114,6 +195,7 @@ def policies(as_json: opt.Json = False) -> None:
 def jobs(
     trace: Annotated[Path, typer.Argument(metavar="TRACE", help="Job trace in any known format.")],
     format: Annotated[str, typer.Option(help="Format; auto = by the file's first line.")] = "auto",
+    column: Columns = None,
     to: Annotated[Path | None, typer.Option(metavar="FILE", help="Write it as .csv or .parquet.")] = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -122,11 +204,14 @@ def jobs(
 
     from eunomia.cluster.traces import read_jobs
     from eunomia.cluster.traces.canonical import write
+    from eunomia.cluster.traces.columns import mapping_of
 
-    found = read_jobs(trace, format)
+    found = read_jobs(trace, format, columns=mapping_of(column or []))
     if to is not None:
         write(found, to)
     known = found.duration_s[~np.isnan(found.duration_s)]
+    waits = np.asarray(found.more.get("wait_s", ()), float)
+    waits = waits[~np.isnan(waits)]
     facts = {
         "format": found.format,
         "jobs": len(found),
@@ -136,6 +221,7 @@ def jobs(
         "one_gpu_share": float((found.gpus == 1).mean()),
         "largest_gpus": int(found.gpus.max()),
         "median_duration_s": float(np.median(known)) if len(known) else None,
+        **({"mean_wait_s": float(waits.mean())} if len(waits) else {}),
         "source": found.source,
         "licence": found.licence,
         "notes": list(found.notes),

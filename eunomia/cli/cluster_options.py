@@ -20,6 +20,10 @@ Policies = Annotated[
     list[str] | None,
     typer.Option("--policy", "-p", metavar="NAME", help="Policy, as for simulate. Repeatable."),
 ]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=COLUMN", help="Where a CSV holds submit, gpus, duration, ... Repeatable."),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 
 

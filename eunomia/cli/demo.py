@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from eunomia.core.records import RunRecords
 
 DEMO_OUT = Path("out/demo")
+# The strongest rules without and with a gate, that for tenants, and the policies learned for each objective.
+LEARNED = ("edf+f+eft", "edf+f+eft+g0.9", "triage", "eunomia", "eunomia-attainment", "eunomia-shortfall")
 
 
 def register(app: typer.Typer) -> None:
@@ -30,6 +32,9 @@ class DemoOptions:
 
     policy: opt.Policies = None
     seeds: opt.Seeds = None
+    learned: Annotated[
+        bool, typer.Option("--learned", help="Compare the learned policies with the best rules.")
+    ] = False
     explain: Annotated[
         str | None, typer.Option(metavar="REQUEST", help="Then explain a request: req-1042.")
     ] = None
@@ -50,7 +55,7 @@ def demo(options: DemoOptions) -> None:
 
     scenario = demo_scenario(options.sets or ())
     folder = options.out or DEMO_OUT
-    names = options.policy or scenario.compare.policies
+    names = options.policy or (list(LEARNED) if options.learned else scenario.compare.policies)
     total = len(names) * (options.seeds or scenario.compare.seeds)
     silent = options.quiet or options.as_json
     if options.out is not None:
@@ -63,7 +68,7 @@ def demo(options: DemoOptions) -> None:
     started_s = time.perf_counter()
     with progress("simulating", total, silent) as on_done:
         result = study.compare(
-            scenario, options.policy, options.seeds,
+            scenario, names, options.seeds,
             directory=folder, workers=options.workers or 1, on_done=on_done, overwrite=options.out is None,
         )  # fmt: skip
     records = result.records()
@@ -90,6 +95,7 @@ def _say_where(paths: dict[str, str], folder: Path, run: RunRecords, policy: str
     say(f"timeline -> {paths['timeline']}      (open in ui.perfetto.dev)")
     say(f"data     -> {paths['data']}/<policy>/<seed>/*.parquet")
     say(f"try      -> eunomia explain {folder} req-{a_miss(run)} --policy {policy}")
+    say("learned  -> eunomia demo --learned; eunomia policies show eunomia")
     say(
         "next     -> eunomia compare SCENARIO.toml | eunomia models | eunomia policies | eunomia trace info FILE"
     )

@@ -40,6 +40,9 @@ class DistillOptions:
         int,
         typer.Option(help="Most terms of the formula for the order; 0 = the order the policy began with."),
     ] = 8
+    slope: Annotated[
+        int, typer.Option(help="Most terms of the formula for starting or holding; 0 = a tree instead.")
+    ] = 8
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed.")] = 0
     as_json: opt.Json = False
     quiet: opt.Quiet = False
@@ -55,7 +58,8 @@ def distill(
     from eunomia.learning.distill.fitting.fit import FitOptions
     from eunomia.study.learning.distilling import distil_policy
 
-    fit = FitOptions(leaves=options.leaves, rounds=options.rounds, terms=options.terms, seed=options.seed)
+    o = options
+    fit = FitOptions(leaves=o.leaves, rounds=o.rounds, terms=o.terms, slope=o.slope, seed=o.seed)
     tell = None if options.quiet or options.as_json else stderr().print
     done = distil_policy(policy, options.on, options.out, fit, tell)
     if options.as_json:

@@ -40,6 +40,14 @@ Over = Annotated[
 ]
 
 
+RankBy = Annotated[
+    str | None,
+    typer.Option(
+        "--by", metavar="METRIC", help="Rank by this metric; default: hit rate (cluster: mean JCT)."
+    ),
+]
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """Options of one run."""
@@ -63,6 +71,7 @@ class CompareOptions:
     sets: opt.Set = None
     out: opt.Out = None
     workers: opt.Workers = None
+    on: opt.On = "processes"
     force: ForceAll = False
     as_json: opt.Json = False
     quiet: opt.Quiet = False
@@ -83,6 +92,7 @@ class SweepOptions(CompareOptions):
     """Options of a sweep."""
 
     over: Over = None
+    by: RankBy = None
 
 
 def run(wing: AnyWing, file: Path, options: RunOptions, explain: str) -> None:
@@ -134,9 +144,11 @@ def compare(
 def sweep(wing: AnyWing, file: Path, options: SweepOptions, record: Keep = "requests") -> None:
     """The same at every point of a grid; ``record``: which tables its metrics may read."""
     from eunomia.cli.outputs import compare_folder
+    from eunomia.study.compare import metric_of
     from eunomia.study.sweep import size_of, sweep_in
 
     config = wing.checked(file, options.overrides)
+    metric_of(wing, options.by or wing.chart)
     grid = parse_grid(options.over) if options.over else wing.grid(config)
     folder = options.out or compare_folder(f"{config.name} {wing.grid_section}")
     total = size_of(grid) * amount(config, options)
@@ -147,12 +159,14 @@ def sweep(wing: AnyWing, file: Path, options: SweepOptions, record: Keep = "requ
     with progress("sweeping", total, options.silent) as on_done:
         result = sweep_in(
             wing, config, grid, options.policy, options.seeds,
-            directory=folder, workers=workers, on_done=on_done, overwrite=options.force, record=record,
+            directory=folder, workers=workers, on=options.on, on_done=on_done, overwrite=options.force, record=record,
         )  # fmt: skip
+    result = result.ranked_by(options.by) if options.by else result
     if options.as_json:
         print_json(sweep_json(result))
     else:
-        show(result, options.quiet, {"data": str(folder / "sweep.parquet"), "csv": str(folder / "sweep.csv")})
+        names = {"report": "report.html", "data": "sweep.parquet", "csv": "sweep.csv"}
+        show(result, options.quiet, {what: str(folder / name) for what, name in names.items()})
     raise_failures(result.failures)
 
 
@@ -229,8 +243,13 @@ def sweep_json(result: AnySweep) -> Data:
         {"setting": setting, **(comparison_json(point) if point.answers else {"failures": point.failures})}
         for setting, point in zip(result.settings, result.points, strict=True)
     ]
-    return {"scenario": result.config.name, "points": points, "remarks": list(result.remarks),
-            "failures": result.failures}  # fmt: skip
+    return {
+        "scenario": result.config.name,
+        "points": points,
+        "ranking": result.sentences(),
+        "remarks": list(result.remarks),
+        "failures": result.failures,
+    }
 
 
 def raise_failures(failures: dict[str, str]) -> None:

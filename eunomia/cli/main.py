@@ -12,16 +12,24 @@ import typer
 from eunomia.cli import (
     catalogue,
     cluster,
+    costs,
     demo,
+    deploy,
     distill,
+    doctor,
     evolve,
     inspect,
     learn,
     load,
+    new,
+    plan,
+    profile,
     promote,
     run,
     scenario,
     serve,
+    shares,
+    sharing,
     study,
     trace,
     twin,
@@ -58,12 +66,32 @@ def _root(
     """Options of the program itself."""
 
 
-for module in (demo, run, study, inspect, catalogue, learn, distill, evolve, serve, load, promote):
+for module in (
+    demo,
+    run,
+    study,
+    plan,
+    inspect,
+    catalogue,
+    learn,
+    distill,
+    evolve,
+    serve,
+    load,
+    promote,
+    doctor,
+):
     module.register(app)
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(deploy.app, name="deploy")
+app.add_typer(sharing.app, name="sharing")
+app.add_typer(shares.app, name="shares")
+app.add_typer(profile.app, name="profile")
 app.add_typer(twin.app, name="twin")
 app.add_typer(trace.app, name="trace")
 app.add_typer(scenario.app, name="scenario")
+app.add_typer(costs.app, name="costs")
+app.add_typer(new.app, name="new")
 
 
 def main() -> None:
@@ -118,6 +146,7 @@ LIBRARIES = {  # extra -> what it brings, as far as a verb needs it
     "tracing": ("opentelemetry",),
     "learn": ("torch", "gymnasium", "tensorboard", "cma"),
     "ray": ("ray",),
+    "sharing": ("sklearn",),
 }
 
 

@@ -35,6 +35,12 @@ Record = Annotated[
     ),
 ]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; default: one per core.")]
+On = Annotated[
+    str,
+    typer.Option(
+        "--on", metavar="WHERE", help="processes (of this machine), ray, or a Ray cluster: [ray://]HOST:PORT."
+    ),
+]
 Seeds = Annotated[
     int | None,
     typer.Option("--seeds", min=1, max=10_000, help="Seeds per policy, instead of the scenario's."),

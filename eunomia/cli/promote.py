@@ -13,12 +13,13 @@ import typer
 from eunomia.cli import options as opt
 from eunomia.cli.admin import KeyEnv, Url, ask
 from eunomia.cli.bundle import bundled
-from eunomia.cli.console import print_json, say
+from eunomia.cli.console import note, print_json, say
 from eunomia.cli.twin import note_left_out
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, EunomiaError
 
 if TYPE_CHECKING:
+    from eunomia.inference.rehearsal import Rehearsed
     from eunomia.study.serving.promotion import Verdict
 
 POLICY = "/v2/eunomia/policy"
@@ -77,8 +78,8 @@ def promote(
         elif policy is None:
             raise ConfigError("name the policy that shall serve, or --rollback")
         else:
-            verdict, serving = _judge(url, policy, options)
-            _act(url, policy, verdict, serving, options)
+            verdict, chosen, serving = _judge(url, policy, options)
+            _act(url, chosen, verdict, serving, options)
     except NotPassed:
         raise
     except EunomiaError as error:
@@ -108,8 +109,9 @@ def _act(url: str, policy: str, verdict: Verdict, serving: str, options: Promote
         say(f"'{verdict.candidate.name}' serves now; back with: eunomia promote {url} --rollback{key}")
 
 
-def _judge(url: str, policy: str, options: PromoteOptions) -> tuple[Verdict, str]:
+def _judge(url: str, policy: str, options: PromoteOptions) -> tuple[Verdict, str, str]:
     from eunomia.study.serving.promotion import files_of, judge, write_served
+    from eunomia.study.serving.rehearsing import halves, rehearse_on, rehearses
     from eunomia.study.serving.twin import read_twin, twin_of
 
     files_of(policy)  # refuses code, and what cannot be read, before anything is asked or run
@@ -120,10 +122,19 @@ def _judge(url: str, policy: str, options: PromoteOptions) -> tuple[Verdict, str
     content = None if recording is not None else ask(url, "/v2/eunomia/twin", options.key_env)
     twin = read_twin(recording) if recording is not None else twin_of(content, url)
     note_left_out(twin)
+    if rehearses(policy):
+        first, twin = halves(twin)
+        policy, made = rehearse_on(first, policy)
+        note(_rehearsed(policy, made))
     with tempfile.TemporaryDirectory() as folder:
         serving = options.against or write_served(answer, Path(folder))
         verdict = judge(twin, policy, serving, options.margin, even_if_equal=options.even_if_equal)
-        return verdict, str(answer["policy"])
+        return verdict, policy, str(answer["policy"])
+
+
+def _rehearsed(policy: str, made: Rehearsed) -> str:
+    scores = f"{made.scores.get(made.name, 0.0):.3f}, the best rule '{made.rule}' {made.scores.get(made.rule, 0.0):.3f}"
+    return f"rehearsed on the first half of the recording: '{policy}' ({scores}); the second half judges it"
 
 
 def _put(url: str, policy: str, key_env: str | None, evidence: Data, serving: str) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from eunomia.study.compare import AnyComparison
     from eunomia.study.wing import AnyWing
 
+Options = TypeVar("Options", bound=CompareOptions)
 Bracket = Annotated[
     int | None,
     typer.Option(
@@ -60,12 +61,14 @@ def compare(scenario: opt.ScenarioFile, options: LabCompare) -> None:
     """Compare policies on the same requests, over several seeds. A stopped comparison goes on where it left off."""
     from eunomia import study
 
+    options = _written_out(options)
     checked = _wing().checked(scenario, options.overrides)
 
     def compared(folder: Path, workers: int, on_done: OnDone) -> AnyComparison:
         return study.compare(
             checked, options.policy, options.seeds, bracket=options.bracket,
-            directory=folder, workers=workers, record=options.record, on_done=on_done, overwrite=options.force,
+            directory=folder, workers=workers, on=options.on, record=options.record, on_done=on_done,
+            overwrite=options.force,
         )  # fmt: skip
 
     experiment.compare(_wing(), checked, options, compared)
@@ -73,7 +76,16 @@ def compare(scenario: opt.ScenarioFile, options: LabCompare) -> None:
 
 def sweep(scenario: opt.ScenarioFile, options: LabSweep) -> None:
     """Compare policies at every point of a grid, on all cores. Safe to stop and to start again."""
-    experiment.sweep(_wing(), scenario, options, record=options.record)
+    experiment.sweep(_wing(), scenario, _written_out(options), record=options.record)
+
+
+def _written_out(options: Options) -> Options:
+    """With names of groups, such as ``published``, replaced by their policies."""
+    if options.policy is None:
+        return options
+    from eunomia.study.inference.groups import ungrouped
+
+    return replace(options, policy=ungrouped(options.policy))
 
 
 def _wing() -> AnyWing:

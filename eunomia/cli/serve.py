@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,6 +28,8 @@ def serve(
                                         "in code; 'key': make an API key.")],
     sets: opt.Set = None,
     policy: Annotated[str | None, typer.Option("--policy", "-p", metavar="NAME", help="Instead of the file's.")] = None,
+    takeover: Annotated[bool, typer.Option("--takeover", help="Go on for the server that runs at this address, if "
+                                           "one does; it leaves.")] = False,
     as_json: opt.Json = False,
     quiet: opt.Quiet = False,
 ) -> None:  # fmt: skip
@@ -39,7 +42,7 @@ def serve(
 
     overrides = [*(sets or ()), *([f"policy={policy}"] if policy else ())]
     config = demo_server(overrides) if what == "demo" else load_server(what, overrides)
-    options = server_options(config, note)
+    options = replace(server_options(config, note), takeover=takeover)
     try:
         _run(_serve(options, quiet, as_json))
     finally:  # no thread looks into the database any more
@@ -81,12 +84,25 @@ async def _serve(options: ServerOptions, quiet: bool, as_json: bool) -> None:
     async with Server(options) as server:
         set_aside()
         _announce(server, quiet, as_json)
-        await stop.wait()
+        await _either(stop, server.succession.over)
+        if server.succession.over.is_set() and not stop.is_set():
+            if not quiet and not as_json:
+                stderr().print("another process serves here now; this one ends with its last connection")
+            await _either(stop, server.last())
         if not quiet and not as_json:
             stderr().print(f"draining: {counted(server.inside, 'request')} inside")
     if not quiet and not as_json:
         left = f"; {counted(server.left, 'request')} left without an answer" if server.left else ""
         stderr().print(f"stopped{left}")
+
+
+async def _either(stop: asyncio.Event, other: asyncio.Event | Coroutine[object, object, None]) -> None:
+    """Until one of them is over."""
+    work = other.wait() if isinstance(other, asyncio.Event) else other
+    tasks = [asyncio.ensure_future(stop.wait()), asyncio.ensure_future(work)]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
 
 
 def _stopping() -> list[signal.Signals]:

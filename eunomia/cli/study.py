@@ -34,6 +34,7 @@ class StudyOptions:
     sets: opt.Set = None
     out: opt.Out = None
     workers: opt.Workers = None
+    on: opt.On = "processes"
     page: Page = None
     plan: Plan = False
     force: Force = False
@@ -63,7 +64,9 @@ def study(file: StudyFile, options: StudyOptions) -> None:
         check_writable(options.page)
     folder = options.out or compare_folder(f"study {checked.name}")
     with progress("studying", sum(amounts.values()), options.quiet or options.as_json) as on_done:
-        result = run_study(checked, folder, options.workers or opt.cores(), on_done, options.force)
+        result = run_study(
+            checked, folder, options.workers or opt.cores(), on_done, options.force, options.on
+        )
     paths = {
         "report": str(folder / "report.html"),
         "results": str(folder / "results.md"),

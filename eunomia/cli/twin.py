@@ -86,6 +86,28 @@ def predict(
     say(f"hit rate and 95th percentile of the response over {len(twin.requests)} recorded requests")
 
 
+@app.command("scenario")
+def scenario(
+    recording: Annotated[Path, typer.Argument(metavar="FILE", help="A recording of `eunomia twin record`.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for scenario, trace and costs.")] = Path(
+        "recorded"
+    ),
+) -> None:
+    """Turn a recording into a scenario, which `run`, `compare` and `plan` take."""
+    from eunomia.core.errors import OutputError
+    from eunomia.study.serving.twin import read_twin
+    from eunomia.study.serving.twin_scenario import FILES, write_scenario
+
+    twin = read_twin(recording)
+    for name in FILES:
+        if (out / name).exists():
+            raise OutputError(f"'{out / name}' exists already; name another folder with --out")
+    paths = write_scenario(twin, out)
+    note_left_out(twin)
+    for what, path in paths.items():
+        say(f"{what:<9}-> {path}")
+
+
 def _served(twin: Twin) -> Prediction | None:
     """The prediction for the policy that served; None where only the server has it."""
     from eunomia.core.errors import EunomiaError

@@ -14,23 +14,45 @@ Auxiliary = Literal["next_demand", "next_waiting", "next_hopeless"]
 
 
 class RelmasAlgorithm(Section):
-    """RELMAS: ``ddpg``, or ``td3`` with two critics. ``period_layers`` > 0: periodic; ``imitation`` = 0: pure."""
+    """RELMAS: ``ddpg``, or ``td3`` with two critics. ``period_layers`` > 0: periodic. docs/deviations.d/relmas.md."""
 
     name: Literal["ddpg", "td3"]
-    iterations: Count = 15
-    episodes: Count = 1  # per iteration
+    network: Literal["lstm", "sets"] = (
+        "lstm"  # sets: Deep Sets over sub-jobs and accelerators, any number of either
+    )
+    iterations: Count = 100
+    episodes: Count = 2  # traces per iteration
+    rollouts: Count = 4  # of each trace, under other noise; baseline: the mean of the others
     updates: Count = 24  # per iteration
-    clone_episodes: Count = 6
-    clone_steps: Count = 1200
-    critic_first: Annotated[int, Field(ge=0)] = 4
+    teacher: Annotated[str, Field(pattern=r"^edf(_bytes)?\+f\+eft(\+g\d+(\.\d+)?)?$")] = "edf+f+eft+g1"
+    residual: bool = True  # actions correct the teacher; else they are cloned from it
+    clone_episodes: Count = 2
+    clone_steps: Count = 1200  # without residual
+    critic_first: Annotated[int, Field(ge=0)] = 2
     period_layers: NotNegative = 0.0  # T_s in mean layer times; 0 = every event
-    imitation: NotNegative = 1.0
-    reward: Literal["R1", "R2", "R5", "R6"] = "R2"
+    imitation: NotNegative = 0.5
+    reward: Literal["R1", "R2", "R5", "R6"] = "R1"
     spread: NotNegative = 1.0  # phi of R6: how much fairness weighs against latency
-    gamma: Share = 0.97
+    credit: Literal["request", "period"] = "request"  # R1: outcomes, each against its own in other rollouts
+    horizon: Positive = 1.0  # of the discount, in longest relative deadlines
+    ahead: NotNegative = 1.0  # rewards earned before the critic is asked, in horizons; 0 = one decision
+    critic: Literal["compatible", "joint"] = "compatible"
+    explore: Literal["weights", "requests", "steps"] = "weights"
+    sigma: Positive = 0.3  # of exploration noise, at first; at last a third of it
+    normalise: bool = True
     scale: Positive = 100.0
-    units: Units = 64
-    validate_every: Count = 5
+    units: Units = 32
+    most: Annotated[int, Field(ge=1, le=256)] = 32  # sub-jobs in the list
+    every: Count = 8  # decisions per one that is remembered
+    rate: Positive = 3e-4  # of the actor; the critics' is 1e-3
+    validate_every: Count = 20
+
+    @property
+    def corrected(self) -> dict[str, float]:
+        """What the policy takes of the teacher and of the list. A gate of 1e6 is none; 3 as in ``edf_bytes``."""
+        order, _, gate = self.teacher.partition("+f+eft")
+        toll = 3.0 if order == "edf_bytes" else 0.0
+        return {"gate": float(gate[2:] or 1e6), "toll": toll, "residual": self.residual, "most": self.most}
 
 
 class _Played(Section):

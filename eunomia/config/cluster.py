@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterable
+from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -79,18 +81,21 @@ class ModelConfig(Section):
 
 
 class ThroughputConfig(Section):
-    """Where steps/s come from: one of Gavel's JSON, a CSV table, or models written out."""
+    """Where steps/s come from: Gavel's JSON, a CSV table, models written out, or speeds beside a log's run times."""
 
     gavel: FilePath | None = None
     csv: FilePath | None = None
     model: list[ModelConfig] = Field(default_factory=list)
+    relative: dict[Name, Positive] = Field(
+        default_factory=dict
+    )  # type -> speed beside the others, for a log's run times
     scale_beyond: bool = False  # estimate more workers than were measured
     efficiency: Share = 0.9  # per doubling, for scale_beyond
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        if sum([self.gavel is not None, self.csv is not None, bool(self.model)]) != 1:
-            raise wrong("give exactly one of: gavel, csv, model")
+        if sum([self.gavel is not None, self.csv is not None, bool(self.model), bool(self.relative)]) != 1:
+            raise wrong("give exactly one of: gavel, csv, model, relative")
         return self
 
 
@@ -99,7 +104,11 @@ class TraceConfig(Section):
 
     path: FilePath
     format: NameOrFile = "auto"
+    columns: dict[Name, Name] = Field(
+        default_factory=dict
+    )  # what is wanted -> the file's column, for any CSV
     reference: Name | None = None  # None = the first device type
+    draw_models: bool = False  # rows that name no model get a random one of the throughput table
     max_jobs: Whole | None = None
     max_gpus: Whole | None = None  # jobs that ask for more are left out, and counted
     speedup: Positive = 1.0  # arrivals come this much faster
@@ -251,6 +260,10 @@ class ClusterConfig(Section):
     def _one_source(self) -> Self:
         if sum([self.trace is not None, self.generate is not None, bool(self.job)]) != 1:
             raise wrong("give exactly one of: [trace], [generate], [[job]]")
+        if self.throughputs.relative and self.trace is None:
+            raise wrong(
+                "throughputs.relative belongs to the run times of a log; give [trace], or another source"
+            )
         if self.measure is not None and self.measure[0] >= self.measure[1]:
             raise wrong(f"measure is {list(self.measure)}; the first job must come before the last")
         if self.tuner is not None and self.tuner.trials is not None and self.job:
@@ -268,6 +281,12 @@ def load_cluster(path: str | Path, overrides: Iterable[str] = ()) -> ClusterConf
     """Read a cluster experiment (TOML); relative paths mean: beside the file. Raises ConfigError."""
     path = as_path(path, "a cluster file")
     return cluster_from(read_table(path, "cluster file"), overrides, str(path), path.parent)
+
+
+def demo_cluster(overrides: Iterable[str] = ()) -> ClusterConfig:
+    """The experiment of ``eunomia cluster demo``."""
+    text = resources.files("eunomia").joinpath("data/cluster_demo.toml").read_text(encoding="utf-8")
+    return cluster_from(tomllib.loads(text), overrides, "cluster_demo.toml")
 
 
 def cluster_from(

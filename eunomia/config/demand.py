@@ -74,7 +74,9 @@ class ModelConfig(Section):
     model: NameOrFile | None = None
     onnx: FilePath | None = None
     name: Name | None = None  # what an ONNX network is called; default: the file's name
-    batch: Annotated[int, Field(ge=1, le=4096)] | None = None  # ONNX: value of a free batch dimension
+    batch: Annotated[int, Field(ge=1, le=4096)] | None = (
+        None  # inputs per request; ONNX: the free batch dimension
+    )
     dims: dict[str, Count] = Field(default_factory=dict)  # ONNX: values of other free dimensions
     branches: dict[str, Literal["then", "else"]] = Field(
         default_factory=dict
@@ -98,10 +100,9 @@ class ModelConfig(Section):
             raise wrong(f"{' and '.join(given)} contradict each other; give one, or none for no deadline")
         if self.deadline_alpha is not None and self.deadline is None:
             raise wrong("deadline_alpha needs deadline = a QoS level, which it scales")
-        if self.onnx is None and any((self.name, self.batch, self.dims, self.branches, self.trip_counts)):
+        if self.onnx is None and any((self.name, self.dims, self.branches, self.trip_counts)):
             raise wrong(
-                "name, batch, dims, branches and trip_counts belong to onnx networks; "
-                "those of the zoo have fixed shapes"
+                "name, dims, branches and trip_counts belong to onnx networks; those of the zoo have fixed shapes"
             )
         return self
 

@@ -80,20 +80,31 @@ KeyHash = Annotated[str, AfterValidator(_key_hash)]
 
 
 class DeviceConfig(Section):
-    """One device: a core set of this machine, or with ``torch`` its GPU (its cores where there is none)."""
+    """One device: a core set of this machine, or a GPU by ``cuda``, ``tensorrt`` or ``torch`` (or cores)."""
 
     name: Name
     backend: BackendName = "cpu"
     cores: list[Annotated[int, Field(ge=0)]] = Field(default_factory=list)
+    gpu: Annotated[int, Field(ge=0)] | None = None  # of several
     spin_ms: Annotated[float, Field(ge=0.0, le=1000.0)] = (
         5.0  # with cores of its own: looks for work before it sleeps
     )
+    memory_mib: Annotated[float, Field(ge=0.0)] | None = (
+        None  # for networks and tensors in work; default: its part of 3/4 of the machine's, 0 = any
+    )
+
+
+def _without_slash(name: str) -> str:
+    if "/" in name:
+        better = name.strip("/").replace("/", "-") or "network"
+        raise wrong(f"'{name}' holds '/', which parts names from versions: write '{better}'")
+    return name
 
 
 class NetworkConfig(Section):
     """A network to load at the start: an ONNX file, or one that is built in code."""
 
-    name: Name
+    name: Annotated[Name, AfterValidator(_without_slash)]
     onnx: FilePath | None = None
     builtin: Literal["mobilenet-v2", "resnet50"] | None = None
     shapes: dict[str, list[Count]] = Field(
@@ -141,6 +152,8 @@ class ServedTenantConfig(Section):
     burst: Positive = 10.0
     max_concurrency: Count = 1000
     max_request_mib: Mib = 64.0
+    max_block_ms: NotNegative | None = None  # as the server's, for this tenant
+    device_s_per_day: Positive | None = None  # device time from midnight to midnight, UTC
     models: list[Name] | None = None
     objectives: list[ObjectiveConfig] = Field(default_factory=list)
     promise: list[ObjectiveConfig] = Field(default_factory=list)
@@ -172,6 +185,28 @@ class TracesConfig(Section):
     sample: Share = 0.0  # of the requests without one
 
 
+class ReplicasConfig(Section):
+    """Several servers on one database keep one set of promises. Times: see serving/replicas/rule.py."""
+
+    name: Annotated[str, Field(max_length=200)] = ""  # of this server; default: its host's name and port
+    exchange_ms: Annotated[float, Field(ge=10.0, le=60_000.0)] = 250.0  # between two looks at the others
+    hold_s: NotNegative = 60.0  # without the database, the last known rates stay in force so long
+    memory_s: Positive = (
+        0.25  # of device time per replica: no tenant gets further ahead by what others served
+    )
+
+
+class HarvestConfig(Section):
+    """Tenants who take what others leave: how it is foreseen stands in serving/dispatch/harvest.py."""
+
+    tenants: list[Name] = Field(min_length=1)
+    forecast: Literal["ar1", "persistence"] = "persistence"
+    step_ms: Annotated[float, Field(ge=10.0, le=60_000.0)] = (
+        1000.0  # between two samples; longer than requests
+    )
+    room: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0  # of device time and memory, for all tenants together
+
+
 class ServerConfig(Section):
     """The server as a whole. Relative paths start from the file's folder."""
 
@@ -180,31 +215,46 @@ class ServerConfig(Section):
     grpc_port: Port | None = 8001
     anonymous: bool = False  # callers without a key are told apart by headers
     min_deadline_ms: NotNegative = 0.0  # for tenants without an objective; 0 = clients may claim any deadline
-    policy: PolicyText = "edf+f"
+    policy: PolicyText = "fair_edf"
     fallback: Name = "edf+f"
     lease_ms: Annotated[float, Field(ge=0.0)] = 50.0
     ahead_ms: Annotated[float, Field(ge=0.0)] = 3.0
     starve_ms: Annotated[float, Field(ge=0.0)] = 1000.0  # 0 = hopeless requests may wait for ever
     block_ms: Positive = 1.5
+    max_block_ms: NotNegative | None = (
+        None  # no request holds a device longer; default: half the shortest deadline promised to others, 0 = any
+    )
     calm_ms: Annotated[float, Field(ge=0.0)] = (
         10_000.0  # networks run in one piece after so long a calm; 0 = never
     )
     late: Literal["last", "drop"] = "last"
     max_batch: Annotated[int, Field(ge=1, le=1024)] = 1
+    placement: Literal["policy", "least_degradation"] = "policy"  # which idle device a request begins on
+    co_runs: Kept | None = (
+        None  # CSV: by how much networks slow each other; read at the start, learned, written at the end
+    )
     arena_mib: Mib = 256.0
     max_body_mib: Mib = 64.0
+    max_json_mib: Mib = 16.0  # of a message whose numbers are JSON; raw tensors need none
     drain_s: Positive = 10.0
     max_connections: Count = 10_000  # over HTTP; those that have waited longest end first
     head_s: Positive = 10.0  # for the first header of a connection
     idle_s: Positive = 75.0  # between two requests
     body_s: Positive = 30.0  # for a body
-    shared_memory: bool = True
+    age_s: Positive = 60.0  # of a connection over gRPC, in whose place its client then gets a new one
+    shared_memory: bool = False  # for callers on this machine; keys start with the tenant: /gold:pictures
     models_dir: FilePath | None = None
+    versions: Annotated[int, Field(ge=1, le=100)] = (
+        1  # of models_dir/NAME/N: so many of the newest are served
+    )
     database: DatabaseUrl | None = (
         None  # tenants live there: sqlite:///PATH or postgresql://...; the file's are added once
     )
+    harvest: HarvestConfig | None = None  # default: every tenant by the policy alone
+    replicas: ReplicasConfig | None = None  # several servers share the tenants of one database
     policy_dir: Kept | None = None  # policies that were promoted; without it a restart forgets them
     ledger_dir: Kept | None = None
+    audit_dir: Kept | None = None  # a JSON line per request, rotated and never summed
     traces: TracesConfig | None = None
     device_watts: Annotated[float, Field(ge=0.0)] = 0.0
     cache_dir: Kept | None = None
@@ -251,6 +301,16 @@ class ServerConfig(Section):
                 )
         if len({device.backend for device in self.device}) > 1:
             raise wrong("devices of one server have one backend: half-done requests move between them")
+        named = {tenant.name for tenant in self.tenant}
+        for name in self.harvest.tenants if self.harvest else ():
+            if name not in named and self.database is None:
+                raise wrong(f"harvest names tenant '{name}'; the tenants are: {', '.join(sorted(named))}")
+        if self.replicas is not None and self.database is None:
+            raise wrong('replicas meet in a database: add database = "postgresql://USER@HOST/NAME"')
+        if self.placement != "policy" and len(self.device) < 2:
+            raise wrong(
+                f"placement = '{self.placement}' chooses between devices, and there is one; list another"
+            )
         if (self.tls_cert is None) != (self.tls_key is None):
             raise wrong("TLS needs both tls_cert and tls_key")
         keyed = any(t.key_sha256 for t in self.tenant)

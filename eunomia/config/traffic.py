@@ -12,7 +12,7 @@ from eunomia.config.arrivals import ArrivalsConfig, Count
 from eunomia.config.complaints import config_error
 from eunomia.config.load import read_table
 from eunomia.config.overrides import Table, apply_overrides, parse_overrides
-from eunomia.config.section import Name, NotNegative, Positive, Section
+from eunomia.config.section import FilePath, Name, NotNegative, Positive, Section
 
 
 class StreamConfig(Section):
@@ -31,6 +31,8 @@ class LoadConfig(Section):
 
     url: Name = "127.0.0.1:8001"
     protocol: Literal["http", "grpc"] = "grpc"
+    tls: bool = False  # with the authorities of this machine
+    tls_ca: FilePath | None = None  # TLS with the certificates of this file instead
     duration_s: Positive = 15.0
     warmup_s: NotNegative = 0.0
     timeout_s: Positive = 30.0

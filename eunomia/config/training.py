@@ -41,7 +41,6 @@ class StageConfig(Section):
     validate_every: Count = 5
     share: Annotated[float, Field(gt=0.0, le=1.0)] = 0.1  # expert: of decision points that are labelled
     price: Annotated[float, Field(ge=0.0)] = 0.7  # expert: of the work of a mean request, in hits
-    hold: bool = False  # expert: learn from the worth of holding, too
     rule: str = "best"  # expert: what rollouts follow; best = the heuristic of validation
 
     @model_validator(mode="after")

@@ -169,6 +169,9 @@ class Allocation:
     scale: Ints | None = None  # (M,)
     objective: float | None = None  # of the programme, in the policy's own unit
     notes: tuple[Note, ...] = ()
+    reasons: tuple[
+        str, ...
+    ] = ()  # (M,) why a job has nothing, as "kind: details"; "" = not said; () = for nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +185,10 @@ class Needs:
     agnostic: bool = False  # does not look at types: rounds serve them in random order
     every_event: bool = False  # wants to be asked at each arrival and finish, not only at round starts
     one_device: bool = False  # takes jobs of one device only; a run with others is refused
+    fills: bool = False  # in Gavel's mode, jobs without devices run on those that the answer leaves
+    overcommits: bool = (
+        False  # hands out more devices than there are; Gavel's mode alone shares them by rounds
+    )
 
 
 @runtime_checkable

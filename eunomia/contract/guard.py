@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from eunomia.contract.constants import give_constants
-from eunomia.contract.traits import STEADY, WORK_CONSERVING, forget, title
+from eunomia.contract.traits import CHARGE_ELSEWHERE, STARTS_ALONE, STEADY, WORK_CONSERVING, forget, title
 from eunomia.contract.view import Assign, View
 from eunomia.core.errors import ConfigError
 
@@ -81,9 +81,19 @@ class Guarded:
         return all(WORK_CONSERVING.of(p) for p in (self.policy, self.fallback))
 
     @property
+    def starts_alone(self) -> bool:
+        """Whether each says so of itself, or is never asked about a lone request."""
+        return all(STARTS_ALONE.of(p) or WORK_CONSERVING.of(p) for p in (self.policy, self.fallback))
+
+    @property
     def steady(self) -> bool:
         """Whether both say so of themselves."""
         return all(STEADY.of(p) for p in (self.policy, self.fallback))
+
+    @property
+    def charge_elsewhere(self) -> Callable[..., None] | None:
+        """The policy's: the memory is its own."""
+        return CHARGE_ELSEWHERE.of(self.policy)
 
     def __call__(self, view: View) -> Sequence[Assign]:
         """A legal answer."""

@@ -72,12 +72,20 @@ RULES: Trait[Any] = Trait(
 )
 KEY: Trait[CompiledKey | None] = Trait("key", None, "compiled key of an order, least first")
 DECIDE: Trait[CompiledDecide | None] = Trait("decide", None, "compiled answer at events")
+IN_PLACE: Trait[Callable[..., bool] | None] = Trait(
+    "decides_in_place", None, "whether, with these options, what it attaches decides in place of ``decide``"
+)
 DECIDE_TICK: Trait[CompiledDecide | None] = Trait("decide_tick", None, "compiled answer at ticks")
 ATTACH: Trait[Callable[[Any], object] | None] = Trait(
     "attach", None, "called with the engine when a run begins; what it returns lives as long as the run"
 )
 WORK_CONSERVING: Trait[bool] = Trait(
     "work_conserving", False, "it never leaves a device idle while something waits that the device can run"
+)
+STARTS_ALONE: Trait[bool] = Trait(
+    "starts_alone",
+    False,
+    "where nobody else waits, it starts what can start; it may be asked after that, for its notes",
 )
 STEADY: Trait[bool] = Trait(
     "steady", False, "on one device, only arrivals change its choice among what runs and waits"
@@ -86,13 +94,18 @@ GENERATION: Trait[int] = Trait(
     "generation", 0, "another number means: the memory in the View is no longer its own"
 )
 COUNTS: Trait[Mapping[str, int]] = Trait("counts", {}, "how often each of its guards acted")
+CHARGE_ELSEWHERE: Trait[Callable[..., None] | None] = Trait(
+    "charge_elsewhere",
+    None,
+    "called with its memory to charge tenants for what other servers have served (inference/policies/elsewhere.py)",
+)
 WARM_UP: Trait[Callable[[], object] | None] = Trait(
     "warm_up", None, "of an allocator: called before any time is taken, to compile"
 )
 
 TRAITS: tuple[Trait[Any], ...] = (
     NAME, RESET, PREPARE, CHOOSE, CHARGE_S, PERIOD_S, PERIOD_MODE, SHARING, PARAMETERS, BLOCKS, RULES, KEY, DECIDE,
-    DECIDE_TICK, ATTACH, WORK_CONSERVING, STEADY, GENERATION, COUNTS, WARM_UP,
+    DECIDE_TICK, ATTACH, WORK_CONSERVING, STARTS_ALONE, STEADY, GENERATION, COUNTS, CHARGE_ELSEWHERE, WARM_UP,
 )  # fmt: skip
 
 

@@ -32,7 +32,7 @@ def bars(axes: Axes, estimates: Mapping[str, Estimate], label: str) -> None:
     """One bar per name, as high as the mean; the whisker is the 95 % interval."""
     names = list(estimates)
     means = [estimate.mean for estimate in estimates.values()]
-    half = [e.half_width if e.has_interval else 0.0 for e in estimates.values()]
+    half = [e.half_width if e.is_shown else 0.0 for e in estimates.values()]
     places = np.arange(len(names))
     axes.bar(places, means, yerr=half, capsize=3.0)
     turned = len(names) > TURN_LABELS
@@ -46,7 +46,7 @@ def lines(
     """One line per name over ``x`` with its 95 % interval; ``labels`` of both axes."""
     order = np.argsort(x, kind="stable")
     for name, estimates in series.items():
-        half = np.array([e.half_width if e.has_interval else 0.0 for e in estimates])
+        half = np.array([e.half_width if e.is_shown else 0.0 for e in estimates])
         means = np.array([e.mean for e in estimates])
         axes.errorbar(np.asarray(x)[order], means[order], half[order], marker="o", capsize=3.0, label=name)
     axes.set_xlabel(labels[0])

@@ -15,7 +15,14 @@ from eunomia.report.needs import needs
 from eunomia.report.ranking import Rule
 from eunomia.report.reasons import rehearsed
 from eunomia.report.story import Explanation, LayerTime
-from eunomia.report.waits import Choice, Wait, decisions_during_waits, last_instant, waits_of
+from eunomia.report.waits import (
+    Choice,
+    Wait,
+    decisions_during_waits,
+    last_instant,
+    request_held_s,
+    waits_of,
+)
 
 __all__ = ["Choice", "Explanation", "LayerTime", "Wait", "explain"]
 
@@ -55,7 +62,7 @@ def explain(
     layers = tuple(_layer(history, r) for r in history.rows_of(number))
     deadline, finish = history.deadline_s[row], history.finish_s[row]
     parts = _parts(records, number)
-    verdict, needed = needs(history, number, dict(parts))
+    verdict, needed = needs(history, number, {**dict(parts), "holding": request_held_s(history, number)})
     return Explanation(
         request=number,
         tenant=history.tenant[row],

@@ -12,6 +12,7 @@ from eunomia.core.records import RunRecords
 from eunomia.metrics.causes import REASONS, miss_reason, split
 from eunomia.metrics.columns import LATE
 from eunomia.metrics.fairness import fairness_over_time
+from eunomia.metrics.holding import held_s
 from eunomia.metrics.statistics import interval
 from eunomia.report.assessment import Assessment, plain
 
@@ -45,7 +46,8 @@ def pair_rows(a: Assessment) -> list[Data]:
 def _outcome(rows: list[Data]) -> Data:
     """The indicator over seeds, and the share of ``runs`` that met the SLO."""
     estimate = interval([np.nan if row["sli"] is None else row["sli"] for row in rows])
-    sli = {"mean": plain(estimate.mean), "low": plain(estimate.low), "high": plain(estimate.high)}
+    low, high = (estimate.low, estimate.high) if estimate.is_shown else (np.nan, np.nan)
+    sli = {"mean": plain(estimate.mean), "low": plain(low), "high": plain(high)}
     return {"sli": sli, "met": sum(bool(row["met"]) for row in rows) / max(1, len(rows)), "runs": len(rows)}
 
 
@@ -108,7 +110,7 @@ def reason_rows(a: Assessment, policy: str) -> Data:
     for run in a.comparison.of(policy):
         scope = a.scopes[policy, run.seed]
         requests, measured = scope.requests, measured + len(scope.requests)
-        reason = miss_reason(requests, scope.horizon_s)
+        reason = miss_reason(requests, scope.horizon_s, held_s=held_s(run.tables))
         place = np.array([a.tenant_names.index(name) for name in requests.tenant.names], np.int64)
         for index in np.unique(reason[reason >= 0]).tolist():
             rows = np.flatnonzero(reason == index)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from eunomia.core.data import Data
 from eunomia.core.records import Comparison, RunRecords
+from eunomia.metrics.statistics import FEWEST
 from eunomia.metrics.table import HEADLINES, METRICS
 from eunomia.report import figures
 from eunomia.report.assessment import Assessment
@@ -135,6 +136,8 @@ def _summary_note(a: Assessment) -> str:
     )
     if len(a.comparison.seeds) < 2:
         return f"One seed only: there are no intervals, and small differences mean nothing.{bars}"
+    if len(a.comparison.seeds) < FEWEST:
+        return f"Means over {len(a.comparison.seeds)} seeds: too few for an interval.{bars}"
     return (
         f"Means over {len(a.comparison.seeds)} seeds with the 95 % interval (Student t). "
         f"A dot marks the best mean of a column; whether it is really ahead, the intervals say.{bars}"

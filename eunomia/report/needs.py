@@ -14,7 +14,8 @@ from eunomia.report.units import span
 def needs(history: History, request: int, parts: Mapping[str, float]) -> tuple[str, tuple[str, ...]]:
     """One sentence of verdict and the single changes that would each have been enough.
 
-    Parts are sums over layers, so for a network with parallel branches they say "at most".
+    Parts are sums over layers, so for a network with parallel branches they say "at most". ``holding`` is what of
+    ``queueing`` an idle accelerator would have saved.
     """
     row = history.row_of[request]
     arrival, deadline, finish = history.arrival_s[row], history.deadline_s[row], history.finish_s[row]
@@ -29,7 +30,10 @@ def needs(history: History, request: int, parts: Mapping[str, float]) -> tuple[s
     if outcome == "hit":
         return f"It met its deadline with {span(deadline - finish)} to spare.", ()
     over = float(finish - deadline)
-    return f"It missed its deadline by {span(over)}.", _changes(history, request, parts, over, float(allowed))
+    held = _by_holding(parts, float(isolated)) if allowed >= isolated else ""
+    return f"It missed its deadline by {span(over)}{held}.", _changes(
+        history, request, parts, over, float(allowed)
+    )
 
 
 def _changes(
@@ -52,7 +56,10 @@ def _changes(
         ("slower accelerators", slower, f"Slower accelerators cost {span(slower)}: on the best, {better}."),
         ("switching", parts["switching"], f"Switching cost {lost['switching']}: without it, {better}."),
     ]
-    enough = [text for _, saved, text in savings if saved >= over]
+    held = min(parts["holding"], parts["queueing"])
+    told = f"It was held for {span(held)} while an idle accelerator would have ended its layer sooner"
+    enough = [f"{told}: without that, {better}."] if held >= over else []
+    enough += [text for _, saved, text in savings if saved >= over]
     if enough:
         return tuple(enough)
     total = sum(saved for _, saved, _ in savings)
@@ -60,6 +67,13 @@ def _changes(
     if total >= over:
         return (f"No single cause explains the miss; together they do: {names}.",)
     return (f"Even without {names} it would have been late by {span(over - total)}.",)
+
+
+def _by_holding(parts: Mapping[str, float], isolated: float) -> str:
+    """Names holding as the cause where it is the largest part of the time lost (eunomia.metrics.causes)."""
+    held = min(parts["holding"], parts["queueing"])
+    others = (parts["queueing"] - held, parts["contention"], parts["service"] - isolated, parts["switching"])
+    return f", by holding: {span(held)}" if held > max(0.0, *others) else ""
 
 
 def _dropped(history: History, request: int, allowed: float, isolated: float) -> tuple[str, tuple[str, ...]]:

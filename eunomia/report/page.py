@@ -37,7 +37,9 @@ def _nothing(policy: str, metric: str) -> str:
 class Summary:
     """The table of policies, with rows and columns of ``estimates_table``.
 
-    ``beside``: HTML that a cell has below its figure, by policy and metric. ``gain``: see there.
+    ``beside``: HTML that a cell has below its figure, by policy and metric. ``gain``: see there. ``difference``: policy
+    minus rival by metric, paired by seed. With it, who differs from the best by less than its interval is marked, too;
+    without an interval nobody is.
     """
 
     metrics: Mapping[str, Metric]
@@ -45,6 +47,7 @@ class Summary:
     estimate: Callable[[str, str], Estimate]
     beside: Callable[[str, str], str] = _nothing
     gain: Gain | None = None
+    difference: Callable[[str, str, str], Estimate] | None = None
 
     def html(self) -> str:
         """A row per policy; columns without any figure are left out."""
@@ -78,6 +81,12 @@ class Summary:
             return set()
         top = max(known.values()) if better == "higher" else min(known.values())
         chosen = {p for p, v in known.items() if math.isclose(v, top, rel_tol=1e-9)}
+        if self.difference is not None:
+            first = next(iter(chosen))
+            gaps = {p: self.difference(p, first, name) for p in known if p not in chosen}
+            if not all(gap.has_interval for gap in gaps.values()):
+                return set()
+            chosen |= {p for p, gap in gaps.items() if not gap.excludes_zero}
         return chosen if len(chosen) < len(known) else set()
 
     def _cell(self, policy: str, name: str, best: bool) -> str:
@@ -182,7 +191,7 @@ def _facts(page: Page) -> str:
     if comparison.runs and comparison.runs[0].manifest is not manifest:
         boxes.append(("Manifest of the first run", _without_config(first)))
     details = "".join(
-        f"<details><summary>{title}</summary><pre>{html.escape(_json(value))}</pre></details>"
+        f'<details><summary>{title}</summary><pre tabindex="0">{html.escape(_json(value))}</pre></details>'
         for title, value in boxes
         if value
     )

@@ -109,7 +109,7 @@ def _wait(wait: Wait) -> list[str]:
     when = f"from {instant(wait.from_s)} to {instant(wait.to_s)}"
     lines = [f"Layer {wait.layer} waited {span(wait.wait_s)}, {when}"]
     if wait.held_s > 0.0:
-        held = f"for {span(wait.held_s)} of this an accelerator able to run it stood idle"
+        held = f"for {span(wait.held_s)} of this an idle accelerator would have ended it sooner"
         lines.append(f"  {held}: the policy held it back")
     if wait.holds:
         lines.append(f"  held before {counted(wait.holds, 'decision')}; the last time {wait.held_last}")

@@ -122,7 +122,7 @@ def gain_text(gain: Estimate | None, short: bool = False) -> str:
     """``+3.1 ±1.2``: a difference of shares in points; ``-`` without data, and for the baseline."""
     if gain is None or not gain.n:
         return "-"
-    spread = f" ±{100 * gain.half_width:.1f}" if gain.has_interval and not short else ""
+    spread = f" ±{100 * gain.half_width:.1f}" if gain.is_shown and not short else ""
     return f"{100 * gain.mean:+.1f}{spread}"
 
 

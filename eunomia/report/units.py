@@ -64,8 +64,8 @@ def value_text(metric: Metric, value: float) -> str:
 
 
 def half_width_text(metric: Metric, estimate: Estimate) -> str:
-    """``±1.1``: half the 95 % interval, in the unit in which ``value_text`` writes the mean; empty without one."""
-    if not estimate.has_interval:
+    """``±1.1``: half the 95 % interval, in the unit in which ``value_text`` writes the mean; empty with few seeds."""
+    if not estimate.is_shown:
         return ""
     if metric.unit == "share":
         return f"±{100 * estimate.half_width:.1f}"

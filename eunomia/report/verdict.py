@@ -8,28 +8,19 @@ from typing import Protocol
 
 from eunomia.metrics.statistics import Estimate
 from eunomia.metrics.table import METRICS
+from eunomia.report.leaders import Leaders, Rivals, leaders, listed, runner_up
 from eunomia.report.units import estimate_text
 
 LOSS = 0.005  # of a tenant's hit rate, from which on it is worth a sentence
-RATE = METRICS["hit_rate"]
+RATE, ATTAINMENT = METRICS["hit_rate"], METRICS["slo_attainment"]
 
 
-class Compared(Protocol):
+class Compared(Rivals, Protocol):
     """Policies over the same seeds, with the hit rate of each tenant."""
-
-    @property
-    def finished(self) -> Sequence[str]:
-        """Policies with results."""
 
     @property
     def tenant_names(self) -> Sequence[str]:
         """All tenants."""
-
-    def estimate(self, policy: str, metric: str) -> Estimate:
-        """Mean of a metric over seeds."""
-
-    def difference(self, policy: str, rival: str, metric: str) -> Estimate:
-        """Policy minus rival, seed by seed."""
 
     def tenant(self, policy: str, tenant: str) -> Estimate:
         """Hit rate of a tenant, mean over seeds."""
@@ -38,61 +29,46 @@ class Compared(Protocol):
         """The same, policy minus rival, seed by seed."""
 
 
-def ranked(found: Compared, metric: str = "hit_rate") -> list[str]:
-    """Policies from best to worst mean of a metric; those without data stand last."""
-    sign = 1.0 if METRICS[metric].better == "lower" else -1.0
-    value = {policy: sign * found.estimate(policy, metric).mean for policy in found.finished}
-    return sorted(value, key=lambda policy: (math.isnan(value[policy]), value[policy]))
-
-
 def verdict(found: Compared) -> list[str]:
-    """The headline first; then the next, the last, SLO attainment, and the worst-served tenant."""
-    order = ranked(found)
-    if not order:
+    """The headline first; then who is level or next, the last, SLO attainment, and the worst-served tenant."""
+    if not found.finished:
         return ["No run to report."]
-    best = order[0]
-    rates = {policy: found.estimate(policy, "hit_rate") for policy in order}
-    if math.isnan(rates[best].mean):
+    led = leaders(found, "hit_rate", RATE)
+    if led is None:
         return ["No request was measured."]
-    said = [
-        f"{best} has {'the highest' if len(order) > 1 else 'a'} hit rate{_of(order)} {_rate(rates[best])}."
-    ]
-    if len(order) > 1:
-        said.append(_next(found, best, order[1]))
-    if len(order) > 2:
-        said.append(f"{order[-1]} has the lowest hit rate: {_rate(rates[order[-1]])}.")
-    return [*said, *_attainment(found, best), *_worst_served(found, best)]
+    said = [_headline(found, led), *runner_up(found, led, RATE)]
+    if led.behind[1:]:
+        last = led.order[-1]
+        said.append(f"{last} has the lowest hit rate: {_rate(found.estimate(last, 'hit_rate'))}.")
+    return [*said, *_attainment(found, led.best), *_worst_served(found, led.best)]
 
 
-def _of(order: Sequence[str]) -> str:
-    return ":" if len(order) > 1 else " of"
+def _headline(found: Compared, led: Leaders) -> str:
+    rate = _rate(found.estimate(led.best, "hit_rate"))
+    if len(led.order) == 1:
+        return f"{led.best} has a hit rate of {rate}."
+    if led.equal:
+        return f"{listed(led.top)} share the highest hit rate: {rate}."
+    return f"{led.best} has the highest hit rate: {rate}."
 
 
 def _rate(estimate: Estimate) -> str:
     return estimate_text(RATE, estimate)
 
 
-def _next(found: Compared, best: str, second: str) -> str:
-    gain = found.difference(best, second, "hit_rate")
-    text = f"{second} follows with {_rate(found.estimate(second, 'hit_rate'))}"
-    if not gain.has_interval:
-        return f"{text}; one seed cannot tell whether that differs."
-    if not gain.excludes_zero:
-        return f"{text}: over these seeds the two cannot be told apart."
-    return f"{text}, behind by {100 * gain.mean:.1f} ±{100 * gain.half_width:.1f} points on the same seeds."
-
-
 def _attainment(found: Compared, best: str) -> list[str]:
+    led = leaders(found, "slo_attainment", ATTAINMENT)
     mine = found.estimate(best, "slo_attainment")
-    if math.isnan(mine.mean):
+    if led is None or math.isnan(mine.mean):
         return []
-    top = ranked(found, "slo_attainment")[0]
-    most = found.estimate(top, "slo_attainment")
-    metric = METRICS["slo_attainment"]
-    text = f"SLO attainment under {best} is {estimate_text(metric, mine)}"
-    if math.isclose(most.mean, mine.mean):
-        return [f"{text}{', the highest' if len(found.finished) > 1 else ''}."]
-    return [f"{text}; it is highest under {top}, {estimate_text(metric, most)}."]
+    text = f"SLO attainment under {best} is {estimate_text(ATTAINMENT, mine)}"
+    if best in led.top:
+        others = [policy for policy in led.top if policy != best]
+        shared = f"; {listed(others)} {'has' if len(others) == 1 else 'have'} as much" if others else ""
+        return [f"{text}{', the highest' if len(led.order) > 1 else ''}{shared}."]
+    most = estimate_text(ATTAINMENT, found.estimate(led.best, "slo_attainment"))
+    doubt = "" if best in led.behind else "; these seeds cannot tell them apart"
+    return [f"{text}; it is highest under {listed(led.top)}, {most}{doubt}."]
 
 
 def _worst_served(found: Compared, best: str) -> list[str]:

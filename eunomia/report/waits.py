@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eunomia.metrics.holding import held_each
 from eunomia.report.history import History
 from eunomia.report.ranking import Candidates, Rule
 from eunomia.report.reasons import because, why_held
@@ -45,7 +46,7 @@ class Wait:
         int  # recomputed decisions at which its placement did not want, or could not use, what was idle
     )
     to_win: str  # what its key would have had to be to go first every time; empty = unknown
-    held_s: float  # time in which an accelerator that can run it stood idle
+    held_s: float  # time in which an idle accelerator would have ended it sooner
     choices: tuple[Choice, ...]
     holds: int = 0  # recorded decisions before which it was held
     held_last: str = ""  # why, the last time
@@ -54,6 +55,13 @@ class Wait:
     def wait_s(self) -> float:
         """Its length."""
         return self.to_s - self.from_s
+
+
+def request_held_s(history: History, number: int) -> float:
+    """How long a request was held, its layers added up."""
+    s, end = history.subjobs, last_instant(history)
+    until = {row: float(min(s.start_s[row], s.gone_s[row], end)) for row in history.rows_of(number)}
+    return sum(held_of(history, row, until_s) for row, until_s in until.items() if until_s > s.ready_s[row])
 
 
 def waits_of(
@@ -115,7 +123,7 @@ def _wait(history: History, rule: Rule | None, waiting: _Waiting, choices: int) 
         behind=len(behind),
         elsewhere=len(seen) - len(behind),
         to_win=_to_win(rule, [seen[p] for p in behind], row) if rule is not None else "",
-        held_s=_held_s(history, row, waiting.until_s),
+        held_s=held_of(history, row, waiting.until_s),
         choices=tuple(
             _choice(history, rule, row, p, seen.get(p), waiting.checks.get(p, False)) for p in shown
         ),
@@ -255,22 +263,16 @@ def _key_words(rule: Rule, candidates: Candidates, i: int, now: float) -> str:
     return f"{instant(value)} ({span(abs(away))} {'away' if away >= 0 else 'ago'})"
 
 
-def _held_s(history: History, row: int, until: float) -> float:
-    """Time between ready and start in which some accelerator able to run the layer was idle."""
+def held_of(history: History, row: int, until: float) -> float:
+    """Time between ready and start, or ``until``, that the layer was held (eunomia.metrics.holding)."""
     s = history.subjobs
-    ready, layer = float(s.ready_s[row]), int(s.layer[row])
-    estimate = history.network(int(s.request[row])).estimate_s[layer][history.type_of]
-    able = np.flatnonzero(np.isfinite(estimate))
-    overlap = (s.start_s < until) & (s.end_s > ready)
-    marks = [(ready, 0), (until, 0)]
-    for other in np.flatnonzero(overlap & np.isin(s.accelerator, able)):
-        marks += [(max(ready, float(s.start_s[other])), 1), (min(until, float(s.end_s[other])), -1)]
-    marks.sort(key=lambda mark: (mark[0], mark[1]))
-    busy, held = 0, 0.0
-    for (at, change), (following, _) in zip(marks, marks[1:], strict=False):
-        busy += change
-        held += (following - at) * (busy < len(able))
-    return held if held > 1e-12 else 0.0
+    network = history.network(int(s.request[row]))
+    isolated_s = network.latency_s[int(s.layer[row])][history.type_of]
+    ran = np.isfinite(s.start_s)
+    lanes = [ran & (s.accelerator == lane) for lane in range(len(history.accelerators))]
+    busy = [(s.start_s[mine], s.end_s[mine]) for mine in lanes]
+    spans = (np.array([until]), s.end_s[row : row + 1])
+    return float(held_each(spans, s.ready_s[row : row + 1], isolated_s[None, :], busy)[0])
 
 
 def last_instant(history: History) -> float:

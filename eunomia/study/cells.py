@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eunomia.core.data import Data
-from eunomia.engines.processes import Cell, Outcome, map_cells
+from eunomia.core.errors import ConfigError
+from eunomia.engines.processes import HERE, Cell, Outcome, map_cells
 from eunomia.engines.store import content_key
 from eunomia.study.batch import Batch
 from eunomia.study.files import content_hash, file_stamps, program_hash
@@ -67,10 +68,14 @@ def run_work(work: Work) -> Data:
 
 def run_cells(cells: list[Cell], batch: Batch) -> list[Outcome]:
     """All cells, on several processes where their policies can travel; finished ones are found again."""
-    travels = batch.workers == 1 or _can_travel(cell.payload for cell in cells)
+    travels = (batch.workers == 1 and batch.on == HERE) or _can_travel(cell.payload for cell in cells)
     store = batch.root / CELLS if batch.root else None
+    if not travels and batch.on != HERE:
+        raise ConfigError(
+            "a policy of these is an object that cannot be pickled; name it FILE.py:NAME to run it on Ray"
+        )
     return map_cells(
-        _unless_lost(cells, store), run_work, batch.workers if travels else 1, batch.on_done, store
+        _unless_lost(cells, store), run_work, batch.workers if travels else 1, batch.on_done, store, batch.on
     )
 
 

@@ -15,13 +15,13 @@ from eunomia.core.errors import ConfigError, EunomiaError, UnknownNameError, wit
 from eunomia.core.records import Comparison, read_comparison, write_comparison
 from eunomia.engines.processes import Outcome
 from eunomia.metrics.metric import Metric
-from eunomia.metrics.statistics import Estimate, interval, paired_difference
+from eunomia.metrics.statistics import FEWEST, Estimate, interval, paired_difference
 from eunomia.report.charts import bars
 from eunomia.report.table import Table, estimates_table
 from eunomia.report.units import counted
 from eunomia.study.batch import Batch, BatchOptions
 from eunomia.study.cells import folder_name, make_cell, run_cells
-from eunomia.study.place import claim_as, key_of
+from eunomia.study.place import claim_as, key_of, let_go
 from eunomia.study.result import ConfigT, Configuration, Result, Row
 from eunomia.study.run import provenance, seeds_from
 from eunomia.study.wing import AnyWing, wing_of
@@ -140,6 +140,11 @@ def seeds_note(seeds: Sequence[int]) -> str:
     """How the numbers of a comparison are to be read."""
     if len(seeds) < 2:
         return "one seed: there are no intervals, and small differences mean nothing"
+    if len(seeds) < FEWEST:
+        return (
+            f"mean of {len(seeds)} seeds, the same for every policy: too few for an interval; "
+            "--seeds 5 (seeds=5) gives one"
+        )
     return f"mean of {len(seeds)} seeds, the same for every policy; ±: half the 95 % confidence interval"
 
 
@@ -180,6 +185,7 @@ def compare_in(
     names = [wing.policy_name(policy) for policy in chosen]
     result = gather(wing, checked, names, numbers, run_cells(cells, batch), batch.root)
     if not result.answers:
+        let_go(batch.root)
         raise EunomiaError(next(iter(result.failures.values())))
     if batch.root is not None:
         write_manifest(result)

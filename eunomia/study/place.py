@@ -42,6 +42,18 @@ def claim_as(root: Path, kind: str, key: str, overwrite: bool = False) -> None:
     write_text(root / CELLS / IDENTITY, json.dumps(wanted))
 
 
+def let_go(root: Path | None) -> None:
+    """Undo ``claim_as`` where nothing was kept, so that the same call with its input mended finds a free folder."""
+    if root is None or {path.name for path in root.iterdir()} - {CELLS, INCOMPLETE}:
+        return
+    if {path.name for path in (root / CELLS).iterdir()} - {IDENTITY}:
+        return
+    for path in (root / CELLS / IDENTITY, root / INCOMPLETE):
+        path.unlink(missing_ok=True)
+    for folder in (root / CELLS, root):
+        folder.rmdir()
+
+
 def key_of(table: Mapping[str, object]) -> str:
     """Hash of what two calls must share to go on in one folder."""
     return content_key({key: value for key, value in table.items() if key not in FREE})

@@ -5,21 +5,24 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Unpack
 
-from eunomia.core.atomic import write_bytes
+from eunomia.core.atomic import write_bytes, write_text
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, EunomiaError
 from eunomia.core.records import write_comparison
 from eunomia.report.charts import bars, lines
+from eunomia.report.sweep import SweepPage, Trade, render_sweep
 from eunomia.report.table import Table
 from eunomia.report.units import counted
 from eunomia.study.batch import Batch, BatchOptions
 from eunomia.study.cells import make_cell, run_cells
 from eunomia.study.compare import CompareResult, choice, failed, gather, metric_of, seeds_note
-from eunomia.study.place import claim_as, key_of
+from eunomia.study.place import claim_as, key_of, let_go
+from eunomia.study.ranking import Ranking
 from eunomia.study.result import Cell, ConfigT, Result, Row
 from eunomia.study.run import provenance
 from eunomia.study.wing import AnyWing, wing_of
@@ -28,6 +31,10 @@ if TYPE_CHECKING:
     from eunomia.report.charts import Axes
 
 Setting = Data  # key path -> value
+POLICIES = (
+    "Mean over the settings where every policy has data. Ahead: alone in the first place; level: shared."
+)
+SETTINGS = "In order of the best policy's figure; the figures beside it are of that policy."
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -40,6 +47,27 @@ class SweepResult(Result, Generic[ConfigT]):
     points: tuple[CompareResult[ConfigT], ...]
     failures: dict[str, str] = field(default_factory=dict)
     directory: Path | None = None
+    by: str | None = None  # the metric of the ranking; None = the wing's own
+
+    def ranking(self, metric: str | None = None) -> Ranking:
+        """The policies and the settings in order of a metric, ties and runner-up named. Raises UnknownNameError."""
+        return Ranking.of(self.wing, metric or self.by, [label(s) for s in self.settings], self.points)
+
+    def ranked_by(self, metric: str) -> SweepResult[ConfigT]:
+        """The same, in order of another metric; a report on disk is written again. Raises UnknownNameError."""
+        metric_of(wing_of(self.wing), metric)
+        result = replace(self, by=metric)
+        if self.directory is not None:
+            write_text(self.directory / "report.html", render_sweep(sweep_page(result)))
+        return result
+
+    @cached_property
+    def _said(self) -> list[str]:
+        return self.ranking().sentences()
+
+    def sentences(self) -> list[str]:
+        """The ranking in words."""
+        return self._said
 
     def rows(self) -> list[Row]:
         """A tidy table: one row per setting, policy and seed, with its metrics."""
@@ -165,6 +193,7 @@ def sweep_in(
     outcomes = run_cells(cells, batch)
     failures, size = failed(outcomes), len(chosen) * len(numbers)
     if len(failures) == len(outcomes):
+        let_go(batch.root)
         raise EunomiaError(next(iter(failures.values())))
     names = [wing.policy_name(policy) for policy in chosen]
     points = tuple(
@@ -185,7 +214,7 @@ def sweep_in(
 
 
 def write_sweep(result: AnySweep, root: Path) -> None:
-    """``sweep.parquet``, ``sweep.csv`` and the manifest. Equal results give equal bytes."""
+    """``sweep.parquet``, ``sweep.csv``, ``report.html`` and the manifest. Equal results give equal bytes."""
     import pyarrow as pa
     import pyarrow.csv as csv
     import pyarrow.parquet as pq
@@ -197,6 +226,7 @@ def write_sweep(result: AnySweep, root: Path) -> None:
         content = pa.BufferOutputStream()
         write(table, content)
         write_bytes(root / name, content.getvalue().to_pybytes())
+    write_text(root / "report.html", render_sweep(sweep_page(result)))
     manifest = {
         "name": result.config.name,
         "kind": "sweep",
@@ -209,6 +239,37 @@ def write_sweep(result: AnySweep, root: Path) -> None:
         **provenance(),
     }
     write_comparison(root, manifest)
+
+
+def sweep_page(result: AnySweep) -> SweepPage:
+    """The report of a sweep: ranking, figures, and energy against the ranked share where both are known."""
+    ranking = result.ranking()
+    return SweepPage(
+        title=result.config.name,
+        names=[result.config.name, *result.points[0].policies],
+        said=ranking.sentences(),
+        scope=f"{result.title}.",
+        tables=[
+            ("Policies", POLICIES, ranking.policies()),
+            ("Settings", SETTINGS, ranking.settings()),
+            ("All figures", f"{seeds_note(result.points[0].seeds)}.", result.table()),
+        ],
+        trades=_trades(ranking),
+        axes=(f"{ranking.metric.label}, %", "energy per request, mJ"),
+    )
+
+
+def _trades(ranking: Ranking) -> list[Trade]:
+    """Every policy at every setting where its energy is known; nothing unless more of a share is ranked."""
+    metric, energy = ranking.metric, "energy_per_request_j"
+    if metric.unit != "share" or metric.better != "higher" or energy not in ranking.wing.metrics:
+        return []
+    found = [
+        (policy, text, point.estimate(policy, ranking.name).mean, point.estimate(policy, energy).mean)
+        for text, point in zip(ranking.labels, ranking.points, strict=True)
+        for policy in point.finished
+    ]
+    return [Trade(p, text, 100.0 * good, 1e3 * j) for p, text, good, j in found if good >= 0.0 and j > 0.0]
 
 
 def _scalar(value: object) -> Cell:

@@ -145,7 +145,6 @@ def test_measured_costs_take_the_place_of_the_model(shell: Shell) -> None:
         (("1e-4", "quick"), ["costs.csv", "line 2", "'latency_s'", "'quick' is not a number"]),
         (("1e-4", "-1"), ["costs.csv", "line 2", "'latency_s'"]),
         (("1e-4", "inf"), ["npu", "can run", "squeezenet"]),
-        (("squeezenet,0,npu,1e-4,1000,1e-6\n", ""), ["no time for layer", "squeezenet"]),
         (("latency_s", "latncy_s"), ["costs.csv", "compute_s or latency_s"]),
     ],
 )
@@ -154,6 +153,14 @@ def test_measured_costs_that_cannot_be_are_named(
 ) -> None:
     costs(Path.cwd(), change=change)
     refused(shell("run", small(Path.cwd()), *MEASURED), *words)
+
+
+def test_a_gap_in_measured_costs_is_filled_and_said(shell: Shell) -> None:
+    costs(Path.cwd(), change=("squeezenet,0,npu,1e-4,1000,1e-6\n", ""))
+    done = shell("run", small(Path.cwd()), *MEASURED, "-p", "edf", "--out", "one")
+    assert done.code == 0, done.err
+    said = " ".join((done.out + done.err).split())
+    assert "1 estimated by size; error when each given shape is left out: median" in said
 
 
 def test_measured_costs_of_another_type_are_named(shell: Shell) -> None:

@@ -174,6 +174,45 @@ def test_what_if_more_devices_and_another_weight(shell: Shell) -> None:
     assert text.code == 0 and "npu: 2 -> 0 devices" in text.out
 
 
+def test_what_if_of_a_log(shell: Shell, tmp_path: Path) -> None:
+    """One GPU: b waits 60 s for a in the log and in the replay; with two GPUs nobody waits."""
+    log, conf, queues = tmp_path / "log", tmp_path / "slurm.conf", tmp_path / "queues.yaml"
+    head = "JobID|Account|State|Submit|Start|ElapsedRaw|AllocTRES\n"
+    log.write_text(f"{head}1|a|COMPLETED|0|0|60|gres/gpu:t4=1\n2|b|COMPLETED|0|60|60|gres/gpu:t4=1\n")
+    conf.write_text("NodeName=n Gres=gpu:t4:1\n")
+    queues.write_text(
+        "apiVersion: kueue.x-k8s.io/v1beta1\nkind: ClusterQueue\nmetadata: {name: a}\nspec:\n  cohort: c\n"
+        "  resourceGroups: [{flavors: [{name: t4, resources: [{name: gpu, nominalQuota: 1}]}]}]\n"
+    )
+    done = shell("cluster", "whatif", log, "--slurm", conf, "--add", "t4=1", "--json")
+    found = json.loads(done.out)
+    assert (
+        found["metrics"]["wait_mean_s"] == {"before": 30.0, "after": 0.0}
+        and found["log"]["wait_mean_s"] == 30.0
+    )
+    assert found["calibration"]["replayed_mean_s"] == found["calibration"]["observed_mean_s"] == 60.0
+    text = shell("cluster", "whatif", log, "--slurm", conf, "--policy", "drf")
+    assert text.code == 0 and "calibration: over 1 jobs" in text.out
+    text = shell("cluster", "whatif", log, "--kueue", queues, "--quota", "a:t4=0")
+    assert text.code == 0 and "1 jobs of queues that queues.yaml lacks left out" in text.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--quota", "a:t4=1"), "--quota belongs to a log; give --slurm FILE or --kueue FILE with it"),
+        (("--slurm", "a", "--kueue", "b"), "give one of --slurm and --kueue"),
+        (("--slurm", "a", "--set", "x"), "--set x: write KEY=VALUE"),
+        (("--kueue", "none.yaml"), "the file cannot be read"),
+        (("--slurm", "a", "--column", "gpu=x"), "unknown column of jobs 'gpu'; did you mean 'gpus'"),
+    ],
+)
+def test_questions_to_a_log_that_make_no_sense(shell: Shell, words: tuple[str, ...], message: str) -> None:
+    Path("a").write_text("NodeName=n Gres=gpu:t4:1\n")
+    done = shell("cluster", "whatif", JOBS, *words)
+    assert done.code in (1, 2) and message in done.err and len(done.err.strip().splitlines()) == 1
+
+
 def test_policies_and_jobs(shell: Shell, tmp_path: Path) -> None:
     assert "max_min_fairness_perf" in shell("cluster", "policies").out.split()
     trace = tmp_path / "t.csv"
@@ -185,7 +224,7 @@ def test_policies_and_jobs(shell: Shell, tmp_path: Path) -> None:
 
 BAD = {
     "unknown policy": (["-p", "max_min_fairnes"], "did you mean 'max_min_fairness'"),
-    "unknown setting": (["-p", "max_min_fairness(solvr=simplex)"], "cannot be set up"),
+    "unknown setting": (["-p", "max_min_fairness(solvr=simplex)"], "did you mean 'solver'"),
     "no such device": (["--set", "device.tpu.count=4"], "no entry 'tpu'"),
     "unmeasured device": (
         ["--set", "device.gpu.type=tpu"],
@@ -328,3 +367,20 @@ def test_a_configuration_goes_round(tmp_path: Path) -> None:
     config = load_cluster(JOBS)
     assert cluster_from(cluster_table(config)) == config
     assert "device" in cluster_schema()["properties"]
+
+
+def test_a_plan_of_nodes_answers_in_words_in_data_and_by_its_status(shell: Shell) -> None:
+    Path("log.csv").write_text("submit,gpus,duration\n0,1,60\n5,2,60\n10,1,30\n")
+    node = '[[node]]\ntype = "a"\ndevices = 2\nmost = 3\nrent_per_h = 2.0\n'
+    Path("nodes.toml").write_text(
+        f'name = "n"\nlog = "log.csv"\npromise = {{ wait_mean_s = 1.0 }}\npolicies = ["backfill"]\n{node}'
+    )
+    done = shell("cluster", "plan", "nodes.toml", "--csv", "all.csv")
+    assert done.code == 0, done.err
+    assert "2 a under backfill keeps every promise: 4 USD" in done.out
+    assert Path("all.csv").read_text().startswith("nodes,rent,verdict,why,policy,wait_mean_s\n")
+    found = json.loads(shell("cluster", "plan", "nodes.toml", "--json").out)
+    assert found["nodes"] == {"a": 2} and found["rent"] == 4.0
+    none = shell("cluster", "plan", "nodes.toml", "--set", "bounds.nodes=1")
+    assert none.code == 1 and "no nodes within the bounds keep the promises; nearest are 1 a" in none.err
+    assert "no nodes" not in none.out

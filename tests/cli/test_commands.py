@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from eunomia import __version__
+from eunomia.cli import options
 from eunomia.inference.policies.tuned import tuned_name
 from tests import children
 from tests.cli.scenarios import small
@@ -228,27 +230,18 @@ def test_scenario_show_prints_the_resolved_scenario(shell: Shell) -> None:
     assert json.loads(shell("scenario", "schema").out)["title"] == "Scenario"
 
 
-def test_a_policy_of_a_file_runs_on_several_workers(shell: Shell) -> None:
+def test_a_policy_of_a_file_runs_on_a_process_per_core(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(options, "cores", lambda: 2)
     Path("mine.py").write_text(
-        "import numpy as np\n\n\ndef first(view):\n"
+        "import os\nfrom pathlib import Path\n\nimport numpy as np\n\n\ndef first(view):\n"
+        "    Path(f'{os.getpid()}.pid').touch()\n"
         "    device = int(view.idle[np.argmin(view.latency_s[0, view.idle])])\n"
         "    return [view.assign(0, device)]\n"
     )
-    done = shell(
-        "compare",
-        small(Path.cwd()),
-        "-p",
-        "fcfs",
-        "-p",
-        "mine.py:first",
-        "--workers",
-        "2",
-        "-q",
-        "--out",
-        "cmp",
-    )
+    done = shell("compare", small(Path.cwd()), "-p", "fcfs", "-p", "mine.py:first", "-q", "--out", "cmp")
     assert done.code == 0, done.err
     assert Path("cmp/first/4/requests.parquet").is_file()
+    assert 1 <= len(list(Path.cwd().glob("*.pid"))) <= 2 and not Path(f"{os.getpid()}.pid").exists()
 
 
 LOADED = """

@@ -15,7 +15,7 @@ from eunomia.core.errors import ConfigError, ModelError, UnknownNameError
 from eunomia.hardware.types import load_type, type_names
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-FILES = sorted(path for path in EXAMPLES.glob("*.toml") if not path.name.startswith("cluster_"))
+FILES = sorted(path for path in EXAMPLES.glob("*.toml") if not path.name.startswith(("cluster_", "plan_")))
 
 
 def rebuilt(table: dict[str, Any]) -> Model:

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from eunomia import demo_scenario
 from eunomia.cli.main import app
-from eunomia.study.inference.groups import GROUPS, RULES, START_HERE, grouped
+from eunomia.study.inference.groups import GROUPS, RULES, START_HERE, grouped, ungrouped
 from eunomia.study.inference.policy import policy_words, resolve_policy
 from eunomia.study.inference.words import rehearsed_notes
 
@@ -31,6 +31,13 @@ def test_the_ten_to_begin_with_can_be_run() -> None:
 
 def test_a_newcomer_is_listed_without_another_line() -> None:
     assert grouped({"mine": "Least laxity.\nMore."})[RULES] == {"mine": "Least laxity."}
+
+
+def test_a_group_stands_for_its_policies_each_once() -> None:
+    named = ungrouped(["prema", "published", "edf"])
+    assert named == ["prema", *(name for name in GROUPS["Published"] if name != "prema"), "edf"]
+    for name in ungrouped(["published+tuned"]):
+        assert name.endswith("+tuned") and callable(resolve_policy(name))
 
 
 def test_the_command_prints_groups_and_json_keeps_its_content() -> None:

@@ -31,6 +31,7 @@ CONTENTION: dict[str, ContentionModel] = _models(
         "roofline": "eunomia.contract.contention.roofline:ROOFLINE",
         "roofline_proportional": "eunomia.contract.contention.roofline:ROOFLINE_PROPORTIONAL",
         "roofline_static": "eunomia.contract.contention.roofline:ROOFLINE_STATIC",
+        "matrix": "eunomia.contract.contention.matrix:MATRIX",
     }
 )
 

@@ -161,7 +161,7 @@ function dumbbells(rows, kind, width) {
       root.append(svg("line", { x1: target, x2: at, y1: y, y2: y, stroke: colour, "stroke-width": 5, "stroke-opacity": 0.28 }));
       if (mine.low != null) root.append(svg("line", { x1: x(scaled(row, mine.low)), x2: x(scaled(row, mine.high)), y1: y, y2: y, stroke: colour, "stroke-width": 1.6 }));
       const over = scaled(row, mine.mean) > most ? " (beyond the scale)" : "";
-      const interval = mine.low == null ? "one seed, no interval" : `95 % interval ${valueText(kind, mine.low)} to ${valueText(kind, mine.high)}`;
+      const interval = mine.low == null ? "too few seeds for an interval" : `95 % interval ${valueText(kind, mine.low)} to ${valueText(kind, mine.high)}`;
       root.append(tipped(svg("circle", { cx: at, cy: y, r: 6, fill: colour }),
         `${name(row)}\n${label}${over}\n${interval}\nSLO met on ${Math.round(outcome.met * outcome.runs)} of ${outcome.runs} seeds`));
     }
@@ -275,6 +275,7 @@ const MEANING = {
   "contention": "most of the time lost went to shared memory bandwidth",
   "slow accelerator": "most of the time lost went to accelerators slower than the best",
   "switching": "most of the time lost went to switching between requests",
+  "holding": "most of the time lost went by waiting while an idle accelerator would have ended the layer sooner",
 };
 function drawReasons() {
   const host = byId("chart-reasons"), policy = data.policies[state.policy], found = data.reasons[policy];
@@ -501,7 +502,7 @@ const gantt = data.gantt && (() => {
     strip.addEventListener("pointermove", (e) => { if (e.buttons) jump(e); });
     const button = (text, label, action) => { const b = html("button", { type: "button", "aria-label": label }, text); b.addEventListener("click", action); return b; };
     byId("gantt-tools").append(button("+", "Zoom in", () => zoom(0.5)), button("\u2212", "Zoom out", () => zoom(2)),
-      button("\u2190", "Earlier", () => pan(-0.4)), button("\u2192", "Later", () => pan(0.4)), button("Everything", "Show the whole window", () => look(0, length)));
+      button("\u2190", "Earlier", () => pan(-0.4)), button("\u2192", "Later", () => pan(0.4)), button("Everything", "Everything: show the whole window", () => look(0, length)));
     byId("gantt-hint").textContent = "Drag to move, Ctrl + wheel or pinch to zoom, click a layer to keep it. Keys: arrows, + and \u2212, comma and full stop step through the layers of a row. A red edge marks requests that missed their deadline.";
   }
   function openAtTheCrowd() {  // some sixty layers per row, around the moment when most layers waited

@@ -1,5 +1,4 @@
-"""The story of one job, from what was recorded when choices were made: why it waited, who was ahead, by which "
-"numbers."""
+"""The story of one job, from what was recorded at its choices: why it waited, who was ahead, by which numbers."""
 
 from __future__ import annotations
 
@@ -82,12 +81,35 @@ class JobStory:
         lines += [
             f"  {duration(s):>9}  {reason}" for reason, s in sorted(self.reasons.items(), key=lambda r: -r[1])
         ]
+        lines += self.would_have_run()
         lines += ["", self._turns_table().text().rstrip("\n")]
         if len(self.turns) > SHOWN_WAITS:
             lines.append(f"... and {len(self.turns) - SHOWN_WAITS} more rounds")
         if self.rivals:
             lines += ["", "who held what it could have used:", self._rivals_table().text().rstrip("\n")]
         return "\n".join(lines) + "\n"
+
+    def would_have_run(self) -> list[str]:
+        """The numbers nearest to what happened with which it would have run: devices, and its priority."""
+        short = [self.facts["scale_factor"] - turn.free for turn in self.turns]
+        missing = [count for count in short if count > 0]
+        said = []
+        if missing:
+            least, at = min(missing), missing.count(min(missing))
+            kind = self.turns[short.index(least)].type
+            said.append(
+                f"with {least} more free {kind!r} device{'s' if least > 1 else ''} it would have run at {at} of these "
+                f"{len(short)} points"
+                + (f", with {max(missing)} at every one" if max(missing) > least else "")
+            )
+        behind = [t for t in self.turns if not self.outright and t.lowest_served >= t.priority]
+        if behind:
+            near = min(behind, key=lambda turn: turn.lowest_served - turn.priority)
+            said.append(
+                f"at {duration(near.time_s)} it lacked least: its priority was {near.priority:.3g}, the last that ran "
+                f"had {near.lowest_served:.3g}"
+            )
+        return ["what would have changed that:", *(f"  {text}" for text in said)] if said else []
 
     def _turns_table(self) -> Table:
         rows = [
@@ -128,7 +150,8 @@ def explain_job(run: RunRecords, job: str) -> JobStory:
     rivals = _rivals(jobs, choices, job, turns, held)
     reasons: dict[str, float] = {}
     for turn in turns:
-        reasons[turn.reason] = reasons.get(turn.reason, 0.0) + turn.wait_s
+        kind = turn.reason.partition(":")[0]
+        reasons[kind] = reasons.get(kind, 0.0) + turn.wait_s
     outright = bool(pc.max(pc.abs(pc.fill_null(choices["priority"], 0.0))).as_py() == 0.0)
     return JobStory(run.policy, _facts(run, row), tuple(turns), tuple(rivals), reasons, outright)
 
@@ -184,7 +207,7 @@ def _turns(
             Turn(
                 entry["time_s"], max(min(after, end_s) - entry["time_s"], 0.0), entry["type"], entry["priority"],
                 entry["share"], entry["deficit_s"], lowest, free,
-                _reason(entry, priorities, free),
+                entry.get("reason") or _reason(entry, priorities, free),
             )
         )  # fmt: skip
         served_by.append(served)

@@ -11,9 +11,9 @@ import pyarrow as pa
 from eunomia.core.data import Data
 from eunomia.core.records import Comparison, RunRecords
 from eunomia.metrics.cluster import CLUSTER_METRICS, HEADLINES, job_columns, tenant_shares
-from eunomia.metrics.statistics import Estimate, interval
+from eunomia.metrics.statistics import Estimate
 from eunomia.report.bidi import Names
-from eunomia.report.cluster import svg
+from eunomia.report.cluster import svg, verdict
 from eunomia.report.page import Page, Summary
 from eunomia.report.units import duration, estimate_text
 
@@ -29,7 +29,7 @@ def cluster_page(comparison: Comparison) -> Page:
         comparison=comparison,
         kicker="Eunomia cluster report",
         names=names,
-        headline=_headline(comparison),
+        headline=verdict.headline(comparison),
         said=_said(comparison),
         scope=_scope(manifest),
         note=_summary_note(comparison),
@@ -41,29 +41,10 @@ def cluster_page(comparison: Comparison) -> Page:
     )
 
 
-def _estimate(comparison: Comparison, policy: str, metric: str) -> Estimate:
-    values = [run.manifest["metrics"].get(metric) for run in comparison.of(policy)]
-    return interval([math.nan if value is None else value for value in values])
-
-
-def _headline(comparison: Comparison) -> str:
-    means = {p: _estimate(comparison, p, "jct_mean_s").mean for p in comparison.policies}
-    known = [p for p in means if not math.isnan(means[p])]
-    if not known:
-        return "No job finished."
-    best, worst = min(known, key=means.__getitem__), max(known, key=means.__getitem__)
-    if len(means) == 1:
-        return f"{best}: average JCT {duration(means[best])}."
-    return (
-        f"{best} has the shortest average JCT, {duration(means[best])}; "
-        f"{worst} the longest, {duration(means[worst])}."
-    )
-
-
 def _said(comparison: Comparison) -> list[str]:
-    said = []
+    said = verdict.worst_served(comparison)
     for policy in comparison.policies:
-        unfinished = sum(_estimate(comparison, policy, m).mean for m in ("unfinished", "dropped"))
+        unfinished = sum(verdict.estimate(comparison, policy, m).mean for m in ("unfinished", "dropped"))
         if unfinished > 0.0:
             said.append(
                 f"{policy} leaves {unfinished:g} jobs unfinished on average; its averages are over the others."
@@ -88,9 +69,12 @@ def _scope(manifest: Data) -> str:
 def _summary_note(comparison: Comparison) -> str:
     seeds = len(comparison.seeds)
     over = f"Means over {seeds} seeds with half the 95 % interval" if seeds > 1 else "One seed"
+    dots = (
+        " A dot marks the best mean and whoever differs from it by less than its interval on the same seeds."
+    )
     return (
         f"{over}; times are of finished jobs. JCT: job completion time. rho: JCT over the time under the isolated "
-        "share of each moment; unfair: rho above 1.05."
+        f"share of each moment; unfair: rho above 1.05.{dots * (seeds > 1)}"
     )
 
 
@@ -98,15 +82,21 @@ def _summary(comparison: Comparison) -> Summary:
     """The headlines."""
 
     def estimate(policy: str, metric: str) -> Estimate:
-        return _estimate(comparison, policy, metric)
+        return verdict.estimate(comparison, policy, metric)
 
-    return Summary({name: CLUSTER_METRICS[name] for name in HEADLINES}, comparison.policies, estimate)
+    def difference(policy: str, rival: str, metric: str) -> Estimate:
+        return verdict.difference(comparison, policy, rival, metric)
+
+    headlines = {name: CLUSTER_METRICS[name] for name in HEADLINES}
+    return Summary(headlines, comparison.policies, estimate, difference=difference)
 
 
 def _solve_times(comparison: Comparison) -> tuple[str, str]:
     """How long each policy took to decide."""
     metric = CLUSTER_METRICS["solve_p95_s"]
-    found = {p: estimate_text(metric, _estimate(comparison, p, "solve_p95_s")) for p in comparison.policies}
+    found = {
+        p: estimate_text(metric, verdict.estimate(comparison, p, "solve_p95_s")) for p in comparison.policies
+    }
     return metric.label, "; ".join(f"{policy} {text}" for policy, text in found.items())
 
 
@@ -139,7 +129,7 @@ def _shares(run: RunRecords, names: Names, low: float, high: float) -> str:
         for n, name in enumerate(shown)
     )
     chart = svg.stacked(edges, shares, shown, "Share of all devices held by each tenant over time")
-    return f'<ul class="legend">{legend}</ul><div class="chart">{chart}</div>'
+    return f'<ul class="legend">{legend}</ul><div class="chart wide" tabindex="0">{chart}</div>'
 
 
 def _gantt(run: RunRecords, low: float, high: float) -> str:
@@ -187,7 +177,7 @@ def _gantt(run: RunRecords, low: float, high: float) -> str:
     )
     return (
         f"<p class='sub'>A lane per server, a line per device; colours tell jobs apart, hover for names.</p>"
-        f'<div class="chart">{chart}</div>{note}'
+        f'<div class="chart wide" tabindex="0">{chart}</div>{note}'
     )
 
 
@@ -206,7 +196,7 @@ def _rho(jobs: pa.Table, end_s: float) -> str:
     chart = svg.scatter(size[known], c.rho[known], labels, "rho of each finished job against its size")
     return (
         "<p class='sub'>Below the line a job did better than with a fixed part of the cluster to itself; "
-        f"above 1.05 it counts as unfair.</p><div class='chart'>{chart}</div>{note}"
+        f"above 1.05 it counts as unfair.</p><div class='chart wide' tabindex='0'>{chart}</div>{note}"
     )
 
 
@@ -232,6 +222,6 @@ def _worst_jobs(jobs: pa.Table, end_s: float) -> str:
                      "preempted", "moved", "outcome")
     )  # fmt: skip
     return (
-        f"<details><summary>The {len(rows)} jobs with the largest rho</summary><div class='scroll'>"
+        f"<details><summary>The {len(rows)} jobs with the largest rho</summary><div class='scroll' tabindex='0'>"
         f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></details>"
     )

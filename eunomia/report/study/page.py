@@ -31,6 +31,8 @@ def render_page(table: StudyTable) -> str:
         *(_sensitivity(table, grid) for grid in table.grids[1:]),
     ]
     parts = {
+        "kicker": "Eunomia study",
+        "more": "the protocol: docs/study.md; all numbers: study.csv beside this file",
         "title": names.text(table.name),
         "style": _asset("report.css") + _asset("study.css"),
         "lede": names.text(lede),
@@ -66,7 +68,7 @@ def _champion(table: StudyTable) -> str | None:
 
 
 def _chart(body: str) -> str:
-    return f'<div class="chart">{body}</div>'
+    return f'<div class="chart" tabindex="0">{body}</div>'
 
 
 # --- hit rate against load ----------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from eunomia.cluster.throughput import ThroughputTable
 from eunomia.cluster.traces import JobTrace, read_jobs
 from eunomia.cluster.traces.generate import Draws, generate
 from eunomia.cluster.traces.jobs import extended, to_jobs
+from eunomia.cluster.traces.logged import logged
 from eunomia.config.cluster import (
     ClusterConfig,
     DeviceConfig,
@@ -58,8 +59,7 @@ def prepare_cluster(config: ClusterConfig, seed: int, record: Recording = "all")
             for d in config.device
         )
     )
-    table = _table(config)
-    jobs, table, remarks = _jobs(config, table, cluster, seed)
+    jobs, table, remarks = _jobs(config, cluster, seed)
     if config.tuner is not None and config.tuner.trials is not None:
         jobs = as_searches(jobs, config.tuner.trials, seed)
     jobs = _weighted(jobs, dict(config.weight_factors))
@@ -173,8 +173,12 @@ def _estimates(config: ClusterConfig) -> tuple[str, ...]:
 
 
 def _jobs(
-    config: ClusterConfig, table: ThroughputTable, cluster: Cluster, seed: int
+    config: ClusterConfig, cluster: Cluster, seed: int
 ) -> tuple[list[TrainingJob], ThroughputTable, tuple[str, ...]]:
+    if config.throughputs.relative:
+        assert config.trace is not None
+        return logged(_read(config.trace), cluster, config.throughputs.relative, config.trace.reference)
+    table = _table(config)
     if config.job:
         return [_job(job) for job in config.job], table, ()
     if config.generate is not None:
@@ -184,8 +188,32 @@ def _jobs(
     trace = _read(config.trace)
     if config.throughputs.scale_beyond:
         table = extended(table, sorted(set(trace.gpus.tolist())), config.throughputs.efficiency)
-    jobs = to_jobs(trace, table, config.trace.reference or cluster.names[0], seed)
-    return jobs, table, trace.notes
+    reference = config.trace.reference or cluster.names[0]
+    said = _assumed(config.trace, trace, table, reference, len(cluster.types))
+    return to_jobs(trace, table, reference, seed), table, (*trace.notes, *said)
+
+
+def _assumed(
+    given: TraceConfig, trace: JobTrace, table: ThroughputTable, reference: str, types: int
+) -> tuple[str, ...]:
+    """What a run takes for granted about models and run times. ConfigError where models would be invented unasked."""
+    unnamed, names = int((trace.job_type < 0).sum()), table.job_types
+    if unnamed and len(names) > 1 and not given.draw_models:
+        raise ConfigError(
+            f"{given.path}: {unnamed} of {len(trace)} jobs name no model, and the throughput table has {len(names)}; "
+            "map a column (trace.columns.job_type), keep the log's run times (throughputs.relative), or accept "
+            "models at random (trace.draw_models = true)"
+        )
+    said = []
+    if unnamed:
+        how = f"is taken for a '{names[0]}'" if len(names) == 1 else "got one drawn from the throughput table"
+        said.append(f"{unnamed} of {len(trace)} jobs name no network: each {how}")
+    if np.isnan(trace.steps).any() and (unnamed or (given.reference is None and types > 1)):
+        which = (
+            "trace.reference" if given.reference else "the first device type; trace.reference names another"
+        )
+        said.append(f"run times of the log are taken as times on '{reference}' ({which})")
+    return tuple(said)
 
 
 def _weighted(jobs: list[TrainingJob], factors: dict[str, float]) -> list[TrainingJob]:
@@ -220,7 +248,7 @@ def _generated(given: GenerateConfig, table: ThroughputTable, cluster: Cluster, 
 def _read(given: TraceConfig) -> JobTrace:
     if not Path(given.path).exists():
         raise ConfigError(f"no trace at {given.path}; see docs/cluster.md for where public ones are")
-    trace = read_jobs(given.path, given.format)
+    trace = read_jobs(given.path, given.format, columns=given.columns)
     if given.max_gpus is not None:
         kept = trace.gpus <= given.max_gpus
         left_out = int((~kept).sum())

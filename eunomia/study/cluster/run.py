@@ -80,9 +80,14 @@ def run_cluster(
     """
     checked = CLUSTERS.checked(config, overrides)
     wanted, number = policy_of(checked) if policy is None else policy, seed_of(checked, seed)
-    ready = prepare_cluster(checked, number, record)
-    allocator = build_policy(checked, wanted, ready.problem)
-    name = allocator_name(wanted)
+    return run_prepared(checked, prepare_cluster(checked, number, record), wanted, number)
+
+
+def run_prepared(
+    checked: ClusterConfig, ready: Prepared, wanted: AllocatorLike, seed: int
+) -> ClusterRunResult:
+    """The same with jobs and options at hand; ``checked`` is what the records say of them."""
+    allocator, name = build_policy(checked, wanted, ready.problem), allocator_name(wanted)
     with blame(name):
         run, said = _simulated(checked, ready, allocator, name)
     tables, facts = tables_of(run), facts_of(run)
@@ -97,7 +102,7 @@ def run_cluster(
         **provenance(),
     }
     return ClusterRunResult(
-        config=checked, policy=name, seed=number, records=RunRecords(tables, manifest), metrics=metrics
+        config=checked, policy=name, seed=seed, records=RunRecords(tables, manifest), metrics=metrics
     )
 
 

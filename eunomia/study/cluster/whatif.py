@@ -41,6 +41,15 @@ class WhatIf(Result):
         before, after = _by_tenant(self.before), _by_tenant(self.after)
         return [(name, before[name], after.get(name, float("nan"))) for name in before]
 
+    def answer(self) -> Data:
+        """The changes, every metric and every tenant's average, before and after."""
+        return {
+            "changes": list(self.changes),
+            "policy": self.before.policy,
+            "metrics": {name: {"before": b, "after": a} for name, b, a in self.changed()},
+            "tenants_jct_mean_s": {name: {"before": b, "after": a} for name, b, a in self.tenants()},
+        }
+
     @property
     def title(self) -> str:
         """What was run, and what changed."""
@@ -61,7 +70,7 @@ class WhatIf(Result):
         if len(tenants) > 1:
             rows += [(f"average JCT of '{n}'", jct, before, after) for n, before, after in tenants]
         cells = (
-            (label, value_text(metric, before), value_text(metric, after), _change(before, after))
+            (label, value_text(metric, before), value_text(metric, after), relative_change(before, after))
             for label, metric, before, after in rows
         )
         return Table(("metric", "before", "after", "change"), tuple(cells))
@@ -193,7 +202,8 @@ def _by_tenant(result: ClusterRunResult) -> dict[str, float]:
     return {name: sum(v) / len(v) if v else float("nan") for name, v in sums.items()}
 
 
-def _change(before: float, after: float) -> str:
+def relative_change(before: float, after: float) -> str:
+    """In per cent; = where nothing changed."""
     if math.isnan(before) or math.isnan(after) or before == after:
         return "" if before != after else "="
     return f"{100.0 * (after / before - 1.0):+.1f} %" if before else f"{after - before:+.4g}"

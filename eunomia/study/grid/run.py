@@ -15,7 +15,7 @@ from eunomia.core.atomic import write_text
 from eunomia.core.data import Data
 from eunomia.core.errors import EunomiaError
 from eunomia.core.records import write_comparison
-from eunomia.engines.processes import Cell, Outcome, map_cells
+from eunomia.engines.processes import HERE, Cell, Outcome, map_cells
 from eunomia.engines.store import content_key
 from eunomia.report.study.markdown import render_markdown
 from eunomia.report.study.page import render_page
@@ -39,12 +39,14 @@ def run_study(
     workers: int = 1,
     on_done: Callable[[Outcome], None] | None = None,
     overwrite: bool = False,
+    on: str = HERE,
 ) -> StudyResult:
     """Run whatever of a study (or of its file) is not finished yet, and write the results to ``directory``.
 
     Finished cells are kept there at once and found again by the next call, whatever stopped this one. The
-    results depend neither on ``workers`` nor on interruptions; only ``timings`` do. Raises ConfigError for
-    unknown names, EunomiaError when a capacity or a calibration fails, Interrupted on Ctrl-C.
+    results depend neither on ``workers`` and ``on`` (``processes``, or a Ray cluster: engines/ray_cluster.py) nor on
+    interruptions; only ``timings`` do. Raises ConfigError for unknown names, EunomiaError when a capacity or a
+    calibration fails, Interrupted on Ctrl-C.
     """
     study = study if isinstance(study, Study) else read_study(study)
     check(study)
@@ -54,7 +56,9 @@ def run_study(
     known, failures = Known({}), {}
     for stage in STAGES:
         alone = stage is plan.fifth_stage  # timings are taken one at a time, or they would measure each other
-        outcomes = _run(stage(study, known), known, 1 if alone else workers, on_done, root)
+        outcomes = _run(
+            stage(study, known), known, 1 if alone else workers, on_done, root, HERE if alone else on
+        )
         failed = {o.cell.name: o.failure for o in outcomes if o.failure is not None}
         if failed and stage in GROUND:
             raise EunomiaError("\n".join(f"{name}: {why}" for name, why in failed.items()))
@@ -73,11 +77,12 @@ def _run(
     workers: int,
     on_done: Callable[[Outcome], None] | None,
     root: Path | None,
+    on: str,
 ) -> list[Outcome]:
     """Each distinct cell once, in an order that mixes long and short ones, so that the estimated end is one."""
     distinct = {cell.key: cell for cell in cells if cell.key not in known.answers}
     ordered = [distinct[key] for key in sorted(distinct)]
-    outcomes = map_cells(ordered, run_task, workers, on_done, root / CELLS if root else None)
+    outcomes = map_cells(ordered, run_task, workers, on_done, root / CELLS if root else None, on)
     known.answers.update({o.cell.key: o.result for o in outcomes if o.result is not None})
     if on_done is not None:
         for _ in range(len(cells) - len(distinct)):  # equal ones, done with the first of them

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from eunomia.config import Scenario, as_table
 from eunomia.config.load import scenario_from
+from eunomia.core.data import Data
 from eunomia.study.files import file_stamps
 from eunomia.study.inference.capacity import Capacity, Draw, factor_for, measure_capacity
 from eunomia.study.inference.demand import draw, networks, replayed_alike, requests
@@ -50,12 +51,7 @@ def _prepare(text: str, stamps: str) -> Bench:
     """``stamps`` is part of the key alone: a changed file is read again."""
     table = json.loads(text)
     scenario = scenario_from(table)
-    asked = [
-        table["platform"],
-        table.get("network"),
-        [(tenant.get("models"), tenant.get("model_set")) for tenant in table["tenant"]],
-    ]
-    models, machine = _costed(json.dumps([asked, stamps]), scenario)
+    models, machine = _costed(_cost_key(table, stamps), scenario)
     iso = isolated_s(machine, models)
     bench = Bench(scenario, models, machine, iso)
     if scenario.load is None:
@@ -82,6 +78,18 @@ def _capacity(key: str, drawn: Draw, duration_s: float, machine: Machine) -> Cap
     return _CAPACITY[key]
 
 
+def costed(scenario: Scenario) -> tuple[tuple[DnnModel, ...], Machine]:
+    """Networks and machine of a scenario, without its traffic."""
+    table = as_table(scenario)
+    return _costed(_cost_key(table, json.dumps(file_stamps(table))), scenario)
+
+
+def _cost_key(table: Data, stamps: str) -> str:
+    """All that networks and costs depend on."""
+    tenants = [(tenant.get("models"), tenant.get("model_set")) for tenant in table["tenant"]]
+    return json.dumps([[table["platform"], table.get("network"), tenants], stamps])
+
+
 _COSTED: dict[str, tuple[tuple[DnnModel, ...], Machine]] = {}
 
 
@@ -91,7 +99,8 @@ def _costed(key: str, scenario: Scenario) -> tuple[tuple[DnnModel, ...], Machine
         models = networks(scenario)
         if len(_COSTED) >= 64:
             _COSTED.pop(next(iter(_COSTED)))
-        _COSTED[key] = models, build_machine(scenario.platform, models)
+        machine = build_machine(scenario.platform, models)
+        _COSTED[key] = machine.table.models, machine
     return _COSTED[key]
 
 

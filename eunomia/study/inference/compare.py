@@ -13,7 +13,8 @@ from eunomia.core.data import Data
 from eunomia.core.errors import UnknownNameError
 from eunomia.metrics.statistics import Estimate, interval, paired_difference
 from eunomia.metrics.table import METRICS
-from eunomia.report.verdict import ranked, verdict
+from eunomia.report.leaders import ranked
+from eunomia.report.verdict import verdict
 from eunomia.study.batch import BatchOptions
 from eunomia.study.compare import CompareResult, Metrics, as_data, compare_in, write_manifest
 from eunomia.study.inference.policy import PolicyLike, policy_name
@@ -129,7 +130,7 @@ class InferenceComparison(CompareResult[Scenario]):
 
     def sentences(self) -> list[str]:
         """Who won, who lost, for whom, and which SLOs were not met under the first and the last."""
-        order = ranked(self)
+        order = ranked(self, "hit_rate", METRICS["hit_rate"])
         extremes = dict.fromkeys((order[-1], order[0])) if any(map(self.outcomes, order)) else {}
         return [*verdict(self), *(unmet(policy, self.outcomes(policy)) for policy in extremes)]
 

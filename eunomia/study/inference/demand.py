@@ -83,7 +83,8 @@ def _tenant_networks(tenant: TenantConfig, own: Mapping[str, DnnModel]) -> list[
 
 def _network(config: ModelConfig, own: Mapping[str, DnnModel]) -> DnnModel:
     if config.model is not None:
-        return own[config.model] if config.model in own else zoo.load(config.model)
+        one = own[config.model] if config.model in own else zoo.load(config.model)
+        return one.with_batch(config.batch or 1)
     from eunomia.workload.onnx import read_onnx
 
     assert config.onnx is not None, "a model is from the zoo or from a file"
@@ -99,7 +100,8 @@ def _network(config: ModelConfig, own: Mapping[str, DnnModel]) -> DnnModel:
 
 def _model_name(config: ModelConfig, own: Container[str]) -> str:
     if config.model is not None:
-        return config.model if config.model in own else zoo.load(config.model).name
+        name = config.model if config.model in own else zoo.load(config.model).name
+        return name if (config.batch or 1) == 1 else f"{name}@{config.batch}"
     return config.name or Path(config.onnx or "").stem
 
 

@@ -1,7 +1,7 @@
 """Scenarios drawn by number from one distribution of places: what a policy for everybody is examined on.
 
 * 1 to 64 accelerators of 1 to 3 types, or up to 8 GPUs (one place in eight); 4 to 128 GB/s (GPUs: 64 to 2048).
-* Any contention model. Late requests run last, are dropped or run on, in turn.
+* Any contention model that needs no measurement. Late requests run last, are dropped or run on, in turn.
 * 1 to 5 tenants with 1 to 3 networks each, half of them from files; promises for three tenants in ten.
 * Poisson, bursty or daily arrivals, or a recording; load 0.5 to 2, deadlines of 1.2 to 9.6 isolated times.
 * Beliefs are exact, noisy, learned or unknown. One place in ten decides at ticks.
@@ -19,6 +19,7 @@ import numpy as np
 from eunomia.config.load import scenario_from
 from eunomia.contract.contention import CONTENTION
 from eunomia.core.arrays import Floats
+from eunomia.core.atomic import write_text
 from eunomia.core.data import Data
 from eunomia.study.inference.bench import Bench, prepare
 
@@ -47,7 +48,7 @@ class Draws:
         each = max(1, min(count, 8 if gpus else 64) // len(kinds))
         lanes = [{"type": str(kind), "count": each} for kind in kinds]
         gb_s = round(2 ** rng.uniform(2.0, 7.0) * (16.0 if gpus else 1.0), 1)
-        sharing = str(rng.choice([*CONTENTION]))
+        sharing = str(rng.choice([name for name, model in CONTENTION.items() if model.beside is None]))
         platform = {"accelerators": lanes, "dram_bandwidth_gb_s": gb_s, "contention": sharing}
         shares = rng.dirichlet(np.full(int(rng.integers(1, 6)), 3.0)).tolist()
         tenants = [self._tenant(rng, f"t{n}") for n in range(len(shares))]
@@ -93,8 +94,7 @@ class Draws:
         if kind == "trace":  # gaps that differ more than those of Poisson arrivals, over four runs
             path = self.recordings / f"{name}.csv"
             gaps_s = rng.gamma(0.4, 1.0 / (0.4 * rate_per_s), int(4.0 * seconds * rate_per_s) + 10)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("\n".join(["arrival_s", *(f"{t:.9f}" for t in np.cumsum(gaps_s))]) + "\n")
+            write_text(path, "\n".join(["arrival_s", *(f"{t:.9f}" for t in np.cumsum(gaps_s))]) + "\n")
             return {"trace": "canonical", "path": str(path), "loop": True}
         bursts = {"burstiness": 4.0, "mean_burst_s": 20.0 / rate_per_s}
         more = {"bursty": bursts, "diurnal": {"period_s": seconds}}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+
+from eunomia.inference.policies.tuned import tuned_names
 
 # Ten that matter, and why; of the rest, ``eunomia policies NAME`` says what each does.
 START_HERE = {
@@ -18,12 +20,12 @@ START_HERE = {
     "weighted_fair": "shares of device time by the tenants' weights",
 }
 _NAMES = {
-    "Learned": "eunomia eunomia-attainment eunomia-shortfall eunomia-max-min relmas relmas-slo deferring",
+    "Learned": "eunomia eunomia-wide eunomia-attainment eunomia-shortfall eunomia-max-min relmas relmas-slo deferring",
     "Search": "lookahead magma magma_10k",
-    "Tenants' SLOs": "triage gap_first worst_first shift pledge weighted_fair triage_edf triage_sjf gap_first_edf "
-    "gap_first_sjf worst_first_edf worst_first_sjf shift_edf shift_sjf deficit_edf deficit_llf",
+    "Tenants' SLOs": "triage gap_first worst_first shift pledge fair_edf weighted_fair triage_edf triage_sjf "
+    "gap_first_edf gap_first_sjf worst_first_edf worst_first_sjf shift_edf shift_sjf deficit_edf deficit_llf",
     "Published": "prema herald planaria moca moca_split aurora dream dream_drop dysta virtual_deadlines veltair "
-    "layerweaver",
+    "layerweaver irina olympian",
 }
 GROUPS = {group: tuple(names.split()) for group, names in _NAMES.items()}
 RULES = "Rules"  # all others
@@ -37,3 +39,13 @@ def grouped(words: Mapping[str, str]) -> dict[str, dict[str, str]]:
     for name, text in words.items():
         found[of.get(name, RULES)][name] = text.split("\n")[0].replace("``", "")
     return {"Start here": dict(START_HERE), **found}
+
+
+def ungrouped(names: Sequence[str]) -> list[str]:
+    """Names of policies with ``published`` and ``published+tuned`` (those with settings) written out; each once."""
+    published = GROUPS["Published"]
+    members = {
+        "published": published,
+        "published+tuned": [f"{each}+tuned" for each in published if each in tuned_names()],
+    }
+    return list(dict.fromkeys(one for name in names for one in members.get(name, [name])))

@@ -8,6 +8,7 @@ import numpy as np
 
 from eunomia.config import Scenario
 from eunomia.config.arrivals import TraceConfig
+from eunomia.study.inference.bench import costed
 from eunomia.workload import traces
 
 
@@ -24,6 +25,17 @@ def trace_notes(scenario: Scenario) -> list[str]:
         for name, unused in found
         if unused
     ]
+
+
+def cost_notes(scenario: Scenario) -> list[str]:
+    """Of measured costs: how much was given, how the rest was estimated and how wrong that is, what was assumed."""
+    machine = costed(scenario)[1]
+    return [*(how.sentence() for how in machine.filled if how.estimated), *machine.assumed]
+
+
+def slowdown_notes(scenario: Scenario) -> list[str]:
+    """Of a table of slowdowns: what is estimated, not used, or noisy."""
+    return [] if scenario.platform.slowdowns is None else [*costed(scenario)[1].told]
 
 
 def _unused(config: TraceConfig) -> list[str]:

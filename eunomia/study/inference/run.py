@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -194,12 +194,13 @@ def policy_facts(policy: PolicyLike, ready: object) -> Data:
 def facts(bench: Bench) -> Data:
     """What a reader of a run must know beside its config: engine, networks, load."""
     engine = bench.scenario.engine.model_dump()
-    bandwidth = bench.machine.dram_bytes_s
+    bandwidth, slowdowns = bench.machine.dram_bytes_s, bench.machine.slowdowns
     return {
         "engine": {
             **engine,
             "contention": bench.machine.contention,
             "bandwidth_bytes_s": bandwidth if math.isfinite(bandwidth) else None,
+            **({"slowdowns": asdict(slowdowns)} if slowdowns else {}),
         },
         "platform": {
             "types": list(bench.machine.types),

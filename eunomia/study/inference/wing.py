@@ -9,7 +9,7 @@ from eunomia.config import Scenario, with_values
 from eunomia.core.records import Comparison
 from eunomia.metrics.table import HEADLINES, METRICS
 from eunomia.study.inference.compare import InferenceComparison
-from eunomia.study.inference.notes import trace_notes
+from eunomia.study.inference.notes import cost_notes, slowdown_notes, trace_notes
 from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
 from eunomia.study.inference.run import SCENARIOS, InferenceRun, run, run_cell
 from eunomia.study.run import Reader
@@ -61,8 +61,8 @@ class InferenceWing(Wing[Scenario, PolicyLike]):
         return run(config, policy, seed)
 
     def remarks(self, config: Scenario) -> list[str]:
-        """What of the scenario's traces a replay does not use."""
-        return trace_notes(config)
+        """What of the scenario's traces a replay does not use, and what of costs and slowdowns is estimated."""
+        return [*trace_notes(config), *cost_notes(config), *slowdown_notes(config)]
 
     def publish(self, comparison: Comparison, folder: Path) -> dict[str, str]:
         """``report.html``, and ``timeline.json`` of the first run."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,6 +25,7 @@ from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
 from eunomia.engines.crew import Crew
 from eunomia.hardware.table import CostTable
+from eunomia.inference.problem import Problem
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning import card as cards
 from eunomia.learning.agents import Context, make_agent
@@ -328,13 +330,18 @@ def episode_facts(episodes: Sequence[Episode]) -> Data:
     problems = [episode.problem for episode in episodes]
     return {
         "trained_on": sorted({model.name for p in problems for model in p.table.models}),
-        "hardware": sorted({", ".join(p.table.types[c] for c in p.columns[p.type_of]) for p in problems}),
+        "hardware": sorted({_hardware(p) for p in problems}),
         "contention": sorted({p.contention for p in problems}),
         "bandwidth_bytes_s": sorted({p.bandwidth_bytes_s for p in problems}),
         "late": sorted({e.options.late for e in episodes}),
         "cost_tables": sorted({_table_hash(p.table) for p in problems}),
         "made_with": {key: value for key, value in provenance().items() if key != "command"},
     }
+
+
+def _hardware(problem: Problem) -> str:
+    types = [problem.table.types[c] for c in problem.columns[problem.type_of]]
+    return " + ".join(f"{count} {name}" for name, count in Counter(types).items())
 
 
 def _table_hash(table: CostTable) -> str:

@@ -35,7 +35,8 @@ def send_load(
 
 async def _send(config: LoadConfig, streams: list[LoadStream], on_sent: OnSent | None) -> Samples:
     schedule = draw_schedule(streams, config.duration_s, config.seed)
-    client = TritonClient(config.url, config.protocol, streams, config.timeout_s)
+    ca = config.tls_ca or ("" if config.tls else None)
+    client = TritonClient(config.url, config.protocol, streams, config.timeout_s, ca)
     try:
         await client.prepare(config.shapes, config.seed)
         if on_sent is None:

@@ -18,12 +18,15 @@ from eunomia.serving.devices.backends import must_be_installed
 if TYPE_CHECKING:
     from eunomia.config.server import NetworkConfig, ServedTenantConfig
     from eunomia.serving.devices.device import DeviceSpec
+    from eunomia.serving.dispatch.harvest import HarvestOptions
     from eunomia.serving.models.repository import Entry
+    from eunomia.serving.replicas.rule import ReplicaOptions
     from eunomia.serving.server import Server, ServerOptions
     from eunomia.serving.tenants.database import DatabaseDirectory
     from eunomia.serving.tenants.grants import Directory, Grant
 
 Tell = Callable[[str], None]
+MACHINE_SHARE = 0.75  # of its memory: what devices have together that state no bound
 
 
 def warn(remark: str) -> None:
@@ -68,6 +71,7 @@ def _devices(config: ServerConfig, tell: Tell) -> list[DeviceSpec]:
     from eunomia.serving.devices.device import DeviceSpec
 
     users = Counter(core for d in config.device for core in set(d.cores))
+    unbound = sum(d.memory_mib is None and d.backend == "cpu" for d in config.device)
     for core in sorted(core for core, count in users.items() if count > 1):
         tell(f"core {core} belongs to {users[core]} devices, which will slow each other down")
     return [
@@ -76,9 +80,18 @@ def _devices(config: ServerConfig, tell: Tell) -> list[DeviceSpec]:
             d.backend,
             tuple(d.cores),
             d.spin_ms * 1e-3 if all(users[c] == 1 for c in d.cores) else 0.0,
+            int(_default_bytes(d.backend, unbound) if d.memory_mib is None else d.memory_mib * 2**20),
+            d.gpu,
         )
         for d in config.device
     ]
+
+
+def _default_bytes(backend: str, sharing: int) -> float:
+    """Memory for each of so many devices that state no bound: what it may take without ending the others."""
+    from eunomia.serving.devices.memory import machine_bytes
+
+    return MACHINE_SHARE * machine_bytes() / sharing if backend == "cpu" else 0.0
 
 
 def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
@@ -100,6 +113,7 @@ def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
         networks=[_entry(n, cache) for n in config.network],
         cache=cache, host=config.host, http_port=config.http_port, grpc_port=config.grpc_port,
         anonymous=config.anonymous, min_deadline_s=config.min_deadline_ms * 1e-3,
+        max_block_s=None if config.max_block_ms is None else config.max_block_ms * 1e-3 or float("inf"),
         policy=resolve_policy(config.policy), fallback=config.fallback,
         policy_label=policy_name(config.policy),
         dispatch=DispatchOptions(
@@ -107,16 +121,38 @@ def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
             starve_s=config.starve_ms * 1e-3 or float("inf"), calm_s=config.calm_ms * 1e-3 or float("inf"),
         ),
         block_s=config.block_ms * 1e-3, arena_bytes=int(config.arena_mib * mib),
-        max_body_bytes=int(config.max_body_mib * mib), drain_s=config.drain_s, shared_memory=config.shared_memory,
-        connections=ConnectionLimits(config.max_connections, config.head_s, config.idle_s, config.body_s),
-        models_dir=Path(config.models_dir) if config.models_dir else None,
+        max_body_bytes=int(config.max_body_mib * mib), max_json_bytes=int(config.max_json_mib * mib),
+        placement=config.placement, co_runs=Path(config.co_runs) if config.co_runs else None,
+        drain_s=config.drain_s, shared_memory=config.shared_memory,
+        connections=ConnectionLimits(
+            config.max_connections, config.head_s, config.idle_s, config.body_s, age_s=config.age_s
+        ),
+        models_dir=Path(config.models_dir) if config.models_dir else None, versions=config.versions,
         policy_dir=Path(config.policy_dir).expanduser() if config.policy_dir else None,
+        audit_dir=Path(config.audit_dir).expanduser() if config.audit_dir else None,
         ledger_dir=Path(config.ledger_dir).expanduser() if config.ledger_dir else None,
         device_watts=config.device_watts,
+        replicas=_replicas(config), harvest=_harvest(config),
         traces=TraceOptions(config.traces.endpoint, config.traces.sample) if config.traces else None,
         tls=(Path(config.tls_cert), Path(config.tls_key)) if config.tls_cert and config.tls_key else None,
         directory=_directory(config, tell),  # last: nothing else that is wrong leaves a database behind
     )  # fmt: skip
+
+
+def _replicas(config: ServerConfig) -> ReplicaOptions | None:
+    from eunomia.serving.replicas.rule import ReplicaOptions
+
+    if (told := config.replicas) is None:
+        return None
+    return ReplicaOptions(told.name, told.exchange_ms * 1e-3, told.hold_s, told.memory_s)
+
+
+def _harvest(config: ServerConfig) -> HarvestOptions | None:
+    from eunomia.serving.dispatch.harvest import HarvestOptions
+
+    if (told := config.harvest) is None:
+        return None
+    return HarvestOptions(frozenset(told.tenants), told.forecast, told.step_ms * 1e-3, told.room)
 
 
 def _usable(cache: Path) -> Path:
@@ -224,4 +260,5 @@ def _grant(tenant: ServedTenantConfig) -> Grant:
         tenant.name, tenant.role, tenant.weight, tenant.rate_per_s or float("inf"), tenant.burst,
         tenant.max_concurrency, tenant.max_concurrency, int(tenant.max_request_mib * 1024**2),
         frozenset(tenant.models) if tenant.models is not None else None, promises,
+        None if tenant.max_block_ms is None else tenant.max_block_ms * 1e-3, tenant.device_s_per_day or float("inf"),
     )  # fmt: skip

@@ -1,0 +1,188 @@
+"""The answer to a plan of nodes: table, sentences, rows, chart."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from eunomia.config.cluster_plan import ClusterPlanConfig
+from eunomia.core.data import Data
+from eunomia.metrics.cluster import CLUSTER_METRICS
+from eunomia.report.table import Table
+from eunomia.report.units import value_text
+from eunomia.study.result import Result, Row
+
+if TYPE_CHECKING:
+    from eunomia.report.charts import Axes
+
+Counts = tuple[int, ...]  # of each [[node]]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What the best policy makes of the log on a set of nodes."""
+
+    policy: str
+    metrics: dict[str, float]
+    kept: bool
+    short: str  # the promise with the least margin
+    margin: float  # of it: 0.1 = a tenth better than promised
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class NodesResult(Result):
+    """The answer; ``counts`` is None where no set of nodes keeps the promises."""
+
+    config: ClusterPlanConfig
+    sets: tuple[Counts, ...]  # all within the bounds, the least rent first
+    counts: Counts | None
+    replays: dict[Counts, Replay]
+    refuted: dict[Counts, str]
+    carried: float = 1.0  # times the jobs per hour that the answer still carries
+    hours: float = 0.0
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The question and the nodes."""
+        return f"{self.config.name}: {'no nodes' if self.counts is None else self.label(self.counts)}"
+
+    def label(self, counts: Counts) -> str:
+        """``2 a100 + 3 t4``."""
+        return " + ".join(f"{n} {node.type}" for n, node in zip(counts, self.config.node, strict=True) if n)
+
+    def rent(self, counts: Counts) -> float:
+        """For the time of the log."""
+        return self.hours * rent_per_h(self.config, counts)
+
+    def money(self, counts: Counts) -> str:
+        """The rent with its currency."""
+        return f"{self.rent(counts):,.6g} {self.config.currency}"
+
+    def table(self, short: bool = False) -> Table:
+        """One row per promise: what was promised, what the answer gives."""
+        header = ("promise", "promised", "replayed")
+        if self.counts is None:
+            return Table(header, ())
+        found = self.replays[self.counts].metrics
+        rows = [
+            (
+                CLUSTER_METRICS[name].label,
+                value_text(CLUSTER_METRICS[name], value),
+                value_text(CLUSTER_METRICS[name], found[name]),
+            )
+            for name, value in self.config.promise.items()
+        ]
+        return Table(header, tuple(rows))
+
+    def footnotes(self) -> list[str]:
+        """How to read it."""
+        return [
+            f"one log is one sample: rent for {self.hours:,.4g} h, jobs may run on any type",
+            *self.remarks,
+        ]
+
+    def sentences(self) -> list[str]:
+        """The answer in words."""
+        missed = sum(not one.kept for one in self.replays.values())
+        counted = (
+            f"{len(self.sets):,} sets of nodes within the bounds: {len(self.refuted):,} refuted (nobody could), "
+            f"{len(self.replays):,} replayed, of which {missed:,} missed a promise"
+        )
+        if self.counts is None:
+            return [self._nothing(), counted]
+        best = self.replays[self.counts]
+        said = [
+            f"{self.label(self.counts)} under {best.policy} keeps every promise: {self.money(self.counts)}"
+        ]
+        said += [
+            f"{100 * (self.carried - 1):.0f} % more jobs per hour keep them too; {best.short} is nearest to its limit"
+        ]
+        singles = [counts for counts, one in self.replays.items() if one.kept and sum(map(bool, counts)) == 1]
+        if singles:
+            least = min(singles, key=self.rent)
+            if least != self.counts:
+                said.append(f"of one kind: {self.label(least)}, {self.money(least)}")
+        return [*said, counted]
+
+    def _nothing(self) -> str:
+        if not self.replays:
+            largest = max(self.refuted, key=self.rent)
+            why = self.refuted[largest]
+            return f"no nodes within the bounds can keep the promises, not even {self.label(largest)}: {why}"
+        near = max(self.replays, key=lambda counts: self.replays[counts].margin)
+        one = self.replays[near]
+        metric = CLUSTER_METRICS[one.short]
+        got, asked = (
+            value_text(metric, one.metrics[one.short]),
+            value_text(metric, self.config.promise[one.short]),
+        )
+        return (
+            f"no nodes within the bounds keep the promises; nearest are {self.label(near)}: {metric.label} is {got} "
+            f"under {one.policy}, {asked} are promised; widen [bounds], or raise most of a [[node]]"
+        )
+
+    def rows(self) -> list[Row]:
+        """One row per set of nodes that was looked at."""
+        found: list[Row] = []
+        for counts in self.sets:
+            one, why = self.replays.get(counts), self.refuted.get(counts, "")
+            if one is None and not why:
+                continue
+            verdict = (
+                "refuted"
+                if why
+                else "answer"
+                if counts == self.counts
+                else "keeps"
+                if one and one.kept
+                else "misses"
+            )
+            promised = {name: one.metrics[name] if one else None for name in self.config.promise}
+            found.append(
+                {
+                    "nodes": self.label(counts),
+                    "rent": self.rent(counts),
+                    "verdict": verdict,
+                    "why": why,
+                    "policy": one.policy if one else None,
+                    **promised,
+                }
+            )
+        return found
+
+    def csv_text(self) -> str:
+        """The rows as CSV."""
+        text = io.StringIO()
+        rows = self.rows()
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return text.getvalue()
+
+    def answer(self) -> Data:
+        """All of it as plain data."""
+        names = [node.type for node in self.config.node]
+        return {
+            "plan": self.config.name,
+            "nodes": None if self.counts is None else dict(zip(names, self.counts, strict=True)),
+            "rent": None if self.counts is None else self.rent(self.counts),
+            "policy": None if self.counts is None else self.replays[self.counts].policy,
+            "said": self.sentences(),
+            "carried": self.carried,
+            "sets": self.rows(),
+        }
+
+    def draw(self, axes: Axes, metric: str | None) -> None:
+        """Rent against the first promise, of every set that was replayed."""
+        name = metric or next(iter(self.config.promise))
+        axes.scatter([self.rent(c) for c in self.replays], [r.metrics[name] for r in self.replays.values()])
+        axes.set_xlabel(f"rent, {self.config.currency}")
+        axes.set_ylabel(CLUSTER_METRICS[name].label)
+
+
+def rent_per_h(config: ClusterPlanConfig, counts: Counts) -> float:
+    """Of a set of nodes."""
+    return sum(n * node.rent_per_h for n, node in zip(counts, config.node, strict=True))

@@ -1,0 +1,126 @@
+"""From a server file to a deployment: the same tenants and networks, in places that every replica has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import tomli_w
+
+from eunomia.config.load import read_table
+from eunomia.config.overrides import Table, apply_overrides, parse_overrides
+from eunomia.config.server import ServerConfig, server_from
+from eunomia.core.errors import ConfigError
+from eunomia.engines.deploy.plan import CACHE, DATABASE, GRPC_PORT, HTTP_PORT, MODELS, Deployment
+from eunomia.study.serving.server import Tell, warn
+
+FOLDERS = {
+    "ledger_dir": "ledger",
+    "policy_dir": "policies",
+    "audit_dir": "audit",
+    "co_runs": "co_runs.csv",
+}  # beside the file, on its disk
+DEVICE_MIB, GPU_MIB, SERVER_MIB = 512, 4096, 1024  # of main memory; GPU_MIB: the libraries of a GPU
+SLACK_MIB = 64  # of shared memory beside the arena
+
+
+def deployment(
+    path: str | Path, overrides: Iterable[str] = (), replicas: int = 2, tell: Tell = warn
+) -> Deployment:
+    """The plan of a server file. Raises ConfigError.
+
+    ``tell`` takes remarks on what differs from the file.
+    """
+    path = Path(path)
+    table = apply_overrides(read_table(path, "server file"), parse_overrides(list(overrides)))
+    on_cores = {d.get("name") for d in table.get("device", ()) if d.get("cores") and d.get("gpu") is None}
+    for device in table.get("device", ()):
+        if device.pop("cores", None):  # they are those of this machine
+            tell(
+                f"device '{device.get('name')}' has no cores of its own: a replica's cores are given by its cluster"
+            )
+    config = server_from(table, (), str(path), path.parent)
+    if config.models_dir is not None:
+        raise ConfigError(
+            f"models_dir = '{config.models_dir}': name each network as [[network]], so that images hold it"
+        )
+    _refuse_what_no_image_holds(config)
+    on_gpus = [
+        d for d in config.device if d.backend == "cuda" or (d.backend == "torch" and d.name not in on_cores)
+    ]
+    number = {gpu: n for n, gpu in enumerate(sorted({device.gpu or 0 for device in on_gpus}))}
+    for device in table["device"]:
+        if device.get("gpu") in number:  # a replica counts the GPUs that it is given, from 0
+            device["gpu"] = number[device["gpu"]]
+    inside, models = _inside(table, config, tell)
+    return Deployment(
+        tomli_w.dumps(inside),
+        models,
+        replicas=replicas,
+        cpus=len(config.device) + 1,
+        memory_mib=SERVER_MIB
+        + sum(DEVICE_MIB + int(device.memory_mib or 0) for device in config.device)
+        + GPU_MIB * len(on_gpus),
+        shared_mib=int(config.arena_mib) + SLACK_MIB,
+        gpus=len(number),
+        extras=_extras(config),
+        cuda=any(device.backend == "cuda" for device in config.device),
+        drain_s=config.drain_s,
+        traces_port=_port(config.traces.endpoint) if config.traces else None,
+    )
+
+
+def _refuse_what_no_image_holds(config: ServerConfig) -> None:
+    """Raise ConfigError for a device that could not start in the image."""
+    for device in config.device:
+        if device.backend not in ("cpu", "torch", "cuda"):
+            raise ConfigError(
+                f"device '{device.name}': backend = \"{device.backend}\" needs libraries that the rendered image "
+                'does not hold; write backend = "cuda"'
+            )
+
+
+def _extras(config: ServerConfig) -> tuple[str, ...]:
+    """What of Eunomia the image installs."""
+    torch = any(device.backend == "torch" for device in config.device)
+    return ("serve", "postgres", *["learn"] * torch, *["tracing"] * (config.traces is not None))
+
+
+def _inside(table: Table, config: ServerConfig, tell: Tell) -> tuple[Table, dict[str, str]]:
+    """The file as a replica has it, and which files of networks its image needs."""
+    inside = {key: value for key, value in table.items() if key not in ("tls_cert", "tls_key")}
+    if config.tls_cert is not None:
+        tell("TLS ends before the servers, at the cluster's gateway: tls_cert and tls_key are left out")
+    if config.database is not None:
+        tell("the database is the deployment's own PostgreSQL")
+    named = {key: value for key, value in (table.get("replicas") or {}).items() if key != "name"}
+    inside |= {"host": "0.0.0.0", "http_port": HTTP_PORT, "grpc_port": GRPC_PORT, "database": DATABASE}
+    inside |= {"replicas": named, "cache_dir": f"{CACHE}/networks"}
+    inside.update({key: place for key, place in FOLDERS.items() if key in table})
+    if config.co_runs is not None:
+        tell(f"co_runs is learned by each replica on its own disk; {config.co_runs} is not copied there")
+    models: dict[str, str] = {}
+    networks = []
+    for network in config.network:
+        entry = next(dict(each) for each in table["network"] if each["name"] == network.name)
+        if network.onnx is not None:
+            models[f"{network.name}.onnx"] = f"models/{network.name}.onnx"
+            entry["onnx"] = f"{MODELS}/{network.name}.onnx"
+            tell(f"copy {network.onnx} to models/{network.name}.onnx in the folder where the image is built")
+        networks.append(entry)
+    inside["network"] = networks
+    scalars = {key: value for key, value in inside.items() if not _is_table(value)}
+    return {**scalars, **{key: value for key, value in inside.items() if key not in scalars}}, models
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, dict) or (
+        isinstance(value, list) and any(isinstance(each, dict) for each in value)
+    )
+
+
+def _port(endpoint: str) -> int:
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(endpoint)
+    return parts.port or (443 if parts.scheme == "https" else 80)

@@ -80,7 +80,7 @@ def render(page: str) -> str:
 def header(used: Iterable[Measured]) -> str:
     """Command, commit, date and machine, a line for each measurement."""
     lines = [HEAD, ("---",) * len(HEAD)]
-    lines += [(f"`{m.command}`", m.commit, m.date, m.machine) for m in used]
+    lines += [(f"`{m.command}`".replace("|", "\\|"), m.commit, m.date, m.machine) for m in used]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 

@@ -7,6 +7,7 @@ by ``python -m benchmarks serving-soak``, which alone has its samples.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from benchmarks.page import RESULTS, ROOT, stored
 from benchmarks.table import Table
 from eunomia.core.atomic import write_text
 from eunomia.report.study.front import Axis, Point, front_chart
+from tests.snippets import snippets
 
 HAND, STRENGTHS = {"attainment": "keep", "shortfall": "mend", "max_min": "level"}, (0.5, 1.0, 2.0, 4.0)
 WIDTH, HEIGHT = 1280, 1610  # down to the SLOs
@@ -37,6 +39,18 @@ def draw() -> None:
     tables = stored("learned-tenants")
     write_text(RESULTS / "learned_tenants.svg", tenants(tables["means"]))
     report(ROOT / "docs" / "images" / "report.png")
+    gallery(ROOT / "docs" / "images")
+
+
+def gallery(folder: Path) -> None:
+    """The pictures of docs/tutorials/gallery.md, by the lines that it shows."""
+    text, names = (
+        (ROOT / "docs" / "tutorials" / "gallery.md").read_text(encoding="utf-8"),
+        dict[str, object](),
+    )
+    with contextlib.chdir(folder):
+        for snippet in snippets(text):
+            exec(snippet.body, names)
 
 
 def measures(table: Table) -> dict[str, list[float]]:

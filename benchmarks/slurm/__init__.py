@@ -1,0 +1,1 @@
+"""A real private Slurm beside the simulator."""

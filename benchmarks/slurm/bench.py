@@ -1,0 +1,134 @@
+"""A real private Slurm beside the simulator: start decisions of slurmctld, and 200 jobs under five schedulers.
+
+Parts: decisions, jobs. What was recorded in ``runs/benchmarks/slurm`` is used again, so a stopped command goes on where
+it was; ``--workers``: how many private Slurms at once. Needs Slurm (Debian: slurmctld slurmd slurm-client) and root.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.kept import FOLDER
+from benchmarks.slurm.decisions import MODELS, Event, as_lines, judge, record
+from benchmarks.slurm.jobs import WEIGHTS, Asked, made_up
+from benchmarks.slurm.live import Facts, Live, kept
+from benchmarks.slurm.twin import ends_of, leases_of, parts, simulated, switches, times
+from benchmarks.table import Cell, Options, Table, table
+
+KEPT = FOLDER / "slurm"
+SEEDS, STARTS = 4, 130
+POLICIES = ("max_min_fairness_perf", "finish_time_fairness_perf", "themis", "least_attained_service", "slurm")
+JOBS, SEED = 200, 1
+CALIBRATION = (40, 99)  # jobs, seed
+KILLS_S, CONTROLLER_S = (100.0, 200.0, 300.0), 250.0
+
+
+def measure(options: Options) -> Iterator[Table]:
+    """The tables."""
+    if options.wants("decisions"):
+        yield decisions(options)
+    if options.wants("jobs"):
+        yield from jobs(options)
+
+
+def decisions(options: Options) -> Table:
+    """Agreement of each model with slurmctld."""
+    folder = KEPT if not options.quick else Path(tempfile.mkdtemp())
+    seeds, starts = list(options.seeds_or(SEEDS)), 10 if options.quick else STARTS
+
+    def recorded(seed: int) -> list[Event]:
+        path = (folder / f"decisions-{seed}.jsonl").resolve()
+        if not path.exists():
+            record(path, Path(tempfile.mkdtemp(prefix="slurm")), seed, starts)
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+    with ThreadPoolExecutor(options.workers) as pool:
+        found = list(pool.map(recorded, seeds))
+    rows = []
+    for name, settings in MODELS.items():
+        verdicts = [judge(events, settings) for events in found]
+        agreed, missed, extra = (
+            sum(getattr(v, what) for v in verdicts) for what in ("agreed", "missed", "extra")
+        )
+        rows.append(
+            (name, agreed, missed, extra, agreed / (agreed + missed + extra), min(v.part for v in verdicts))
+        )
+    made = table(
+        "decisions",
+        "model; both start; only Slurm starts; only the model starts; agreement|.1%; worst seed|.1%",
+        rows,
+        [f"{len(found)} seeds, {rows[0][1] + rows[0][2]} starts of slurmctld."],
+    )
+    lines = "".join(as_lines(events, seed) for seed, events in zip(seeds, found, strict=True))
+    return replace(made, files={"results/data/slurm-decisions.jsonl": lines})
+
+
+def jobs(options: Options) -> Iterator[Table]:
+    """Shares and completion of the live runs beside the simulator's, and whether each step was done once."""
+    count = 12 if options.quick else JOBS
+    folder = KEPT if not options.quick else Path(tempfile.mkdtemp())
+    tried, asked = made_up(*CALIBRATION)[:count], made_up(count, SEED)
+
+    def live(policy: str, given: list[Asked], name: str) -> Facts:
+        kills_s, controller_s = (
+            (KILLS_S, CONTROLLER_S) if name != "calib" and policy != "slurm" else ((), math.inf)
+        )
+        place = Path(tempfile.mkdtemp(prefix="slurm"))
+        return kept((folder / f"{name}.json").resolve(), Live(policy, given, place, kills_s, controller_s))
+
+    with ThreadPoolExecutor(options.workers) as pool:
+        first = pool.submit(live, POLICIES[0], tried, "calib")
+        runs = [pool.submit(live, policy, asked, f"run-{policy}") for policy in POLICIES]
+        found = [run.result() for run in runs]
+    gaps_s = switches(first.result(), tried)
+    yield from compared(found, asked, float(np.mean(gaps_s)), len(gaps_s))
+
+
+def compared(found: list[Facts], asked: list[Asked], switch_s: float, starts: int) -> Iterator[Table]:
+    """Live and simulated, by policy."""
+    rows: list[tuple[Cell, ...]] = []
+    shares: list[tuple[Cell, ...]] = []
+    counts: list[tuple[Cell, ...]] = []
+    window_s = asked[-1].at_s
+    for facts in found:
+        policy = str(facts["policy"])
+        twin = simulated(policy, asked, switch_s)
+        real, made = parts(facts, asked, window_s), parts(twin, asked, window_s)
+        took_s, would_s = float(times(facts).mean()), float(times(twin).mean())
+        last_s, would_last_s = (float(ends_of(one).max()) for one in (facts, twin))
+        apart = 100.0 * max(abs(real[name] - made[name]) for name in real)
+        rows.append((policy, took_s, would_s, took_s / would_s - 1.0, last_s, would_last_s, apart))
+        shares.append((policy, *(one[name] for name in WEIGHTS for one in (real, made))))
+        kills: dict[str, list[float]] = facts["kills"]  # type: ignore[assignment]
+        ended, whole, back = facts["ended with 0"], facts["steps once"], len(leases_of(facts)) - len(asked)
+        killed = [len(kills[name]) for name in ("daemon", "controller")]
+        counts.append((policy, len(asked), int(str(ended)), int(str(whole)), back, *killed))
+    note = f"Latency declared to the simulator: {switch_s:.2f} s at each start, the mean of {starts} of another run."
+    yield table(
+        "completion",
+        "scheduler; mean completion, s|.1f; simulated, s|.1f; difference|+.1%; all done after, s|.0f; simulated|.0f; "
+        "largest difference of an account's share, points|.1f",
+        rows,
+        [note],
+    )
+    names = "; ".join(f"{name}|.1%; simulated|.1%" for name in WEIGHTS)
+    yield table(
+        "shares",
+        f"scheduler; {names}",
+        shares,
+        [f"Parts of all device-seconds of the first {window_s:.0f} s."],
+    )
+    yield table(
+        "once",
+        "scheduler; jobs; ended once, with 0; every step once; leases that were taken back; daemon killed; "
+        "slurmctld killed",
+        counts,
+    )

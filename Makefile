@@ -2,20 +2,24 @@
 
 PYTHON         ?= python3
 VENV           ?= .venv
-# What to install as PyTorch for `make test`, and with which extra arguments of pip. On Linux the default wheel of
-# the public index carries CUDA (gigabytes): give the CPU index of pytorch.org here, see CONTRIBUTING.md. Empty TORCH: none.
-TORCH          ?= torch==2.13.0
+# What to install as PyTorch for `make test`, and with which extra arguments of pip. On Linux the default wheel of the
+# public index carries CUDA (gigabytes), so the CPU build is asked for by its own version; where the index has none, the
+# tests of learning are skipped, and `make test` says so (docs/dependencies.md#locks). Empty TORCH: none.
+TORCH_VERSION  := 2.13.0
+TORCH          ?= torch==$(TORCH_VERSION)$(if $(filter Linux,$(shell uname -s)),+cpu)
 TORCH_PIP_ARGS ?=
 # Further words for pytest, for example PYTEST_ARGS="-k engine -x".
 PYTEST_ARGS    ?=
 DEMO_ARGS      ?=
+# Interpreters on which `make package` tries the wheel as well: PYTHONS="python3.12 python3.13".
+PYTHONS        ?=
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint docs bench pictures lock clean system
+.PHONY: help demo test lint docs site notebooks bench pictures package pythons lock clean system
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -26,7 +30,7 @@ demo: $(VENV)/.core ## create .venv, install the light core, compare the policie
 
 test: $(VENV)/.torch $(VENV)/.system lint ## install what the tests need, check style and types, run all tests
 	@echo "== running the tests on the cores of this machine (a few minutes)"
-	@$(BIN)/python -m pytest -q -n auto --dist loadfile --max-worker-restart 0 $(PYTEST_ARGS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n auto --dist loadfile --max-worker-restart 0 $(PYTEST_ARGS)
 
 lint: $(VENV)/.test ## check format, style, spelling, words, types and who imports whom
 	@echo "== checking style, spelling, words, types and imports"
@@ -40,6 +44,12 @@ lint: $(VENV)/.test ## check format, style, spelling, words, types and who impor
 
 docs: $(VENV)/.test ## write the generated parts of docs/ anew from the code
 	@$(BIN)/python -m checks.pages --write
+
+site: $(VENV)/.test ## build the documentation as a site: build/site/html/index.html
+	@$(BIN)/python -m checks.site
+
+notebooks: $(VENV)/.torch ## run every notebook from its first cell to its last
+	@MPLBACKEND=agg $(BIN)/python -m checks.notebooks
 
 bench: $(VENV)/.test ## measure the engine against its peers
 	@$(BIN)/python -m benchmarks engine --print
@@ -55,9 +65,15 @@ lock: ## write requirements/*.txt anew from pyproject.toml
 LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
     --no-annotate --custom-compile-command "make lock"
 
-# The server's tests use a real browser and a real PostgreSQL. Both are Debian packages; without them their tests are
+# The server's tests use a real browser, HAProxy and a real PostgreSQL. All are Debian packages; without them their tests are
 # skipped, and say so. `make test` installs them where it may: as root on a Debian system.
-PACKAGES := chromium chromium-driver postgresql
+PACKAGES := chromium chromium-driver haproxy postgresql slurm-client slurmctld slurmd
+package: $(VENV)/.test ## build wheel and sdist twice, compare them, try the wheel in a clean environment: dist/
+	@$(BIN)/python -m checks.package $(PYTHONS)
+
+pythons: $(VENV)/.test ## the same, with every Python 3.11 to 3.13 of this machine (path, pyenv, uv)
+	@$(BIN)/python -m checks.package --every
+
 system: ## install the Debian packages that some tests use (needs root)
 	apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(PACKAGES)
 
@@ -93,5 +109,7 @@ $(VENV)/.test: $(VENV)/.core requirements/test.txt
 	@touch $@
 
 $(VENV)/.torch: $(VENV)/.test
-	@if [ -n "$(TORCH)" ]; then echo "== installing $(TORCH)"; $(PIP) install $(TORCH_PIP_ARGS) "$(TORCH)"; fi
-	@touch $@
+	@if [ -z "$(TORCH)" ]; then touch $@; \
+	else echo "== installing $(TORCH)"; \
+	    if $(PIP) install $(TORCH_PIP_ARGS) "$(TORCH)" 2>$(VENV)/torch.log; then touch $@; \
+	    else tail -n 1 $(VENV)/torch.log; echo "   without PyTorch tests of learning are skipped: docs/dependencies.md#locks"; fi; fi

@@ -1,4 +1,4 @@
-"""Write the generated parts of the documents, or check that they are up to date.
+"""Write the generated parts of the documents, or check that they are up to date, and in the site's navigation.
 
     python -m checks.pages            # one line per part that differs from the code; exit status 1 if there is any
     python -m checks.pages --write    # `make docs`
@@ -16,6 +16,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from checks.site.navigation import missing
 from eunomia.contract.contention import CONTENTION
 from eunomia.metrics.table import METRICS
 
@@ -79,6 +80,9 @@ def generated(text: str) -> str:
 def main(arguments: list[str]) -> int:
     """1 where a document differs and is not written."""
     stale = 0
+    for name in missing():
+        stale = 1
+        print(f"{name}: not in the navigation of the site; add it to nav in mkdocs.yml")
     for path in sorted((ROOT / "docs").rglob("*.md")):
         text = path.read_text(encoding="utf-8")
         wanted = generated(text)

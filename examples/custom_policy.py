@@ -22,6 +22,8 @@ def least_laxity(view: View) -> list[Assign]:
 
     Laxity is how long a request can still wait and meet its deadline: deadline - now - remaining critical path.
     """
+    if not len(view.idle):  # at the tick of a period all may be busy
+        return []
     laxity_s = view.ready["deadline_s"] - view.now_s - view.ready["path_best_s"]
     job = int(np.argmin(laxity_s))
     device = int(view.idle[np.argmin(view.latency_s[job, view.idle])])

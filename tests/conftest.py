@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,10 +22,58 @@ settings.register_profile("bounds", settings.get_profile("suite"), max_examples=
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With the profile "bounds", tests that ask for more examples get as few as all others."""
-    if os.environ.get("HYPOTHESIS_PROFILE") != "bounds":
-        return
+@pytest.fixture(scope="session", autouse=True)
+def one_process() -> Iterator[None]:
+    """Verbs without ``--workers`` compute in the process of the test: the start of another costs seconds.
+
+    By default there is one per core: so in ``tests/cli/test_commands.py``, and in commands that tests start.
+    """
+    from eunomia.cli import options
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(options, "cores", lambda: 1)
+        yield
+
+
+LONGEST = (  # begun first where files are dealt out to workers, so that none of them runs alone at the end
+    "tests/inference/test_bounds.py",
+    "tests/test_recipes.py",
+    "tests/serving/test_promotion.py",
+    "tests/test_tutorials.py",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Files are dealt out in the order of collection, which is that of ``longest_first``."""
+    if hasattr(
+        config.option, "loadscopereorder"
+    ):  # of pytest-xdist: by number of tests, however long they take
+        config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Long files first for workers. With the profile "bounds", fewer examples."""
+    strange = [item.nodeid for item in items if " at 0x" in item.nodeid]
+    assert not strange, f"every process must find the same names, and these hold an address: {strange[:3]}"
+    if hasattr(config, "workerinput"):
+        longest_first(items)
+    if os.environ.get("HYPOTHESIS_PROFILE") == "bounds":
+        fewer_examples(items)
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """The files of LONGEST, then those with most tests; within a file nothing moves."""
+    count = Counter(_file(item) for item in items)
+    rank = {name: n for n, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: (rank.get(_file(item), len(rank)), -count[_file(item)], _file(item)))
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
+
+
+def fewer_examples(items: list[pytest.Item]) -> None:
+    """Tests that ask for more examples get as few as all others."""
     for function in {getattr(item, "obj", None) for item in items}:
         asked = getattr(function, "_hypothesis_internal_use_settings", None)
         if asked is not None:

@@ -69,9 +69,14 @@ def import_circles(root: Path) -> int:
 
 
 def guide_words(root: Path) -> int:
-    """Words between blanks in all Markdown files of ``docs`` but the results."""
-    pages = [path for path in root.glob("docs/**/*.md") if "results" not in path.parts]
-    return sum(len(path.read_text(encoding="utf-8").split()) for path in pages)
+    """Words between blanks in all Markdown files of ``docs`` but the results and the tutorials."""
+    pages = [path for path in root.glob("docs/**/*.md") if not {"results", "tutorials"} & set(path.parts)]
+    return _words(pages)
+
+
+def tutorial_words(root: Path) -> int:
+    """Words between blanks in all Markdown files of ``docs/tutorials``, their code included."""
+    return _words(root.glob("docs/tutorials/*.md"))
 
 
 def longest_file(root: Path) -> int:
@@ -88,8 +93,13 @@ COUNTS: dict[str, Callable[[Path], int]] = {
     "fmt: skip": format_skips,
     "import circles": import_circles,
     "guide words": guide_words,
+    "tutorial words": tutorial_words,
     "lines of the longest file": longest_file,
 }
+
+
+def _words(paths: Iterable[Path]) -> int:
+    return sum(len(path.read_text(encoding="utf-8").split()) for path in paths)
 
 
 def _lines(paths: Iterable[Path]) -> int:

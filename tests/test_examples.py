@@ -13,7 +13,7 @@ from eunomia.core.errors import ConfigError
 from tests.shared_data import shared
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-FILES = sorted(path for path in EXAMPLES.glob("*.toml") if not path.name.startswith("cluster_"))
+FILES = sorted(path for path in EXAMPLES.glob("*.toml") if not path.name.startswith(("cluster_", "plan_")))
 SHORT = ["duration_s=0.3", "warmup_s=0.0", "compare.seeds=1"]
 
 

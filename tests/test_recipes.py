@@ -64,7 +64,8 @@ def copy(root: Path) -> None:
     """A checkout that the recipes may change."""
     for name in ("eunomia", "tests", "checks", "docs", "benchmarks"):
         shutil.copytree(children.ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(children.ROOT / "pyproject.toml", root)
+    for name in ("pyproject.toml", "mkdocs.yml"):
+        shutil.copy(children.ROOT / name, root)
 
 
 def perform(recipe: dict[str, str], root: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 TESTS = Path(__file__).parent
 MAY_READ_CLOCKS = {"patience.py"}
 MAY_START = {"children.py"}
-PROGRAMS = {"same_science", "house"}  # folders that people run, not pytest
+PROGRAMS = {"same_science", "house", "hostile"}  # folders that people run, not pytest
 FOR_EVER_S = 3600.0  # a sleep as long as this never ends: the process is killed in it
 
 CLOCKS = {

@@ -23,7 +23,7 @@ POLICIES = (
     "max_throughput_cost_ratio", "max_throughput_cost_ratio_SLOs", "fifo", "fifo_perf", "fifo_packed", "fifo_programme",
     "shortest_job_programme", "themis", "themis_strawman", "tiresias", "least_attained_service", "gittins", "optimus",
     "gandiva", "gandiva_packed", "slaq", "drf", "allox", "srtf", "srsf", "balancing", "backfill", "elastic", "pollux",
-    "horus", "learned", "coscheml",
+    "horus", "coscheml",
 )  # fmt: skip
 TYPES = ("v100", "p100", "k80")
 PARITY_CASES = (  # policy as the command line takes it, the type that an agnostic programme takes for all

@@ -19,7 +19,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint docs site notebooks bench pictures package pythons lock clean system
+.PHONY: help demo test lint style types docs site notebooks bench pictures package pythons lock clean system
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -28,19 +28,24 @@ demo: $(VENV)/.core ## create .venv, install the light core, compare the policie
 	@echo "== running: eunomia demo $(DEMO_ARGS)"
 	@$(BIN)/eunomia demo $(DEMO_ARGS)
 
-test: $(VENV)/.torch $(VENV)/.system lint ## install what the tests need, check style and types, run all tests
+test: $(VENV)/.torch ## install what the tests need, check style and types, run all tests
+	@echo "== checking style, spelling, words, types and imports"
+	@$(MAKE) --no-print-directory -j3 $(VENV)/.system style types
 	@echo "== running the tests on the cores of this machine (a few minutes)"
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n auto --dist loadfile --max-worker-restart 0 $(PYTEST_ARGS)
 
-lint: $(VENV)/.test ## check format, style, spelling, words, types and who imports whom
-	@echo "== checking style, spelling, words, types and imports"
+lint: style types ## check format, style, spelling, words, types and who imports whom
+
+style: $(VENV)/.test
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/codespell
 	@$(BIN)/python checks/words.py
 	@$(BIN)/python -m checks.pages
-	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
+
+types: $(VENV)/.test
+	@$(BIN)/mypy --no-error-summary
 
 docs: $(VENV)/.test ## write the generated parts of docs/ anew from the code
 	@$(BIN)/python -m checks.pages --write

@@ -102,9 +102,15 @@ def server() -> Iterator[Sequence[Cell]]:
 
 def gavel() -> Iterator[Sequence[Cell]]:
     """The cluster simulator."""
-    rows = stored("cluster-parity")["all"].rows
-    jct = [(f"{r[0]}: {r[1]}", float(str(r[4]).rstrip("%")) / 100.0) for r in rows]
-    yield _errors("mean completion time", "Gavel's rules, job by job", jct)
+    traces = stored("cluster-matrix")["traces"]
+    names = [name for name, _ in traces.columns[1:]]
+    pairs = [
+        (f"{row[0]}, trace {name}", str(cell))
+        for row in traces.rows
+        for name, cell in zip(names, row[1:], strict=True)
+    ]
+    jct = [(name, float(cell.rstrip(" %")) / 100.0) for name, cell in pairs if cell.endswith("%")]
+    yield _errors("mean completion time", "Gavel's own code", jct)
     windows = stored("gavel-windows")["window"].rows
     ratios = [(f"{r[0]}, {r[1]:g} jobs/h", r[6]) for r in windows if r[6] is not None]
     yield _errors("gain by knowing throughputs", "Gavel's notebook", ratios)

@@ -378,6 +378,23 @@ def test_a_memory_that_cannot_hold_the_networks_is_left_out() -> None:
         plan(question(memory=[small]))
 
 
+def test_a_memory_beside_measured_costs_says_what_a_word_takes(tmp_path: Path) -> None:
+    costs = tmp_path / "costs.csv"
+    lines = [f"{model},c{n},npu,1e-5\n" for model, count in (("four", 4), ("two", 2)) for n in range(count)]
+    costs.write_text("model,layer,type,latency_s\n" + "".join(lines))
+    asked = question(
+        device=[{"type": "npu", "most": 2, "price": 1.0}],
+        cost_csv=str(costs),
+        memory=[{"gb_s": 8.0, "gb": 1.0}],
+    )
+    (said,) = [line for line in plan(asked, rivals=False).footnotes() if "cost_csv" in line]
+    assert said.startswith(
+        "[[memory]] has gb = 1: npu of cost_csv has no word size, so a weight counts as one byte"
+    )
+    unbounded = plan({**asked, "memory": [{"gb_s": 8.0}]}, rivals=False)
+    assert not [line for line in unbounded.footnotes() if "cost_csv" in line]  # nothing that a size decides
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("plan_*.toml")), ids=lambda path: path.stem)
 def test_an_example_can_be_asked(path: Path) -> None:
     azure = path.stem == "plan_azure"

@@ -45,6 +45,7 @@ class Machine:
     told: tuple[str, ...] = ()  # of these slowdowns: what is estimated, or noisy
     word_bytes: float = 1.0  # the least of all types: what a weight takes in their memory
     assumed: tuple[str, ...] = ()  # where a type's costs or a word's size are not given
+    unsized: tuple[str, ...] = ()  # types of which costs alone are given: nobody knows what a word takes
 
 
 def build_machine(config: PlatformConfig, models: Sequence[DnnModel]) -> Machine:
@@ -117,17 +118,25 @@ def _mixed(config: PlatformConfig, entries: Entries) -> Machine:
     type_of = np.array([types.index(name) for name in names], np.int64)
     assumed = unmeasured(entries.models, [modelled[name] for name in types if name in modelled])
     if unsized and config.memory_gb is not None:
-        assumed += (_one_byte(unsized, entries.models, config.memory_gb),)
+        assumed += (one_byte(unsized, entries.models, f"platform.memory_gb is {config.memory_gb:g}"),)
     return Machine(
-        types, type_of, bandwidth, contention, table, tuple(filled), word_bytes=word_bytes, assumed=assumed
+        types,
+        type_of,
+        bandwidth,
+        contention,
+        table,
+        tuple(filled),
+        word_bytes=word_bytes,
+        assumed=assumed,
+        unsized=tuple(unsized),
     )
 
 
-def _one_byte(unsized: Sequence[str], models: Sequence[DnnModel], memory_gb: float) -> str:
-    """That the size of a word is not known where costs alone are given."""
+def one_byte(unsized: Sequence[str], models: Sequence[DnnModel], memory: str) -> str:
+    """That the size of a word is not known where costs alone are given; ``memory``: what is said of its size."""
     need, wide = (needed_gb(models, word_bytes) for word_bytes in (1.0, 2.0))
     return (
-        f"platform.memory_gb is {memory_gb:g}: {', '.join(unsized)} of cost_csv ha{'ve' if len(unsized) > 1 else 's'} "
+        f"{memory}: {', '.join(unsized)} of cost_csv ha{'ve' if len(unsized) > 1 else 's'} "
         f"no word size, so a weight counts as one byte; the networks need {need:.3g} GB, at 2 bytes {wide:.3g}"
     )
 

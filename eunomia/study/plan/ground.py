@@ -21,7 +21,7 @@ from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import Problem, build_problem
 from eunomia.study.inference.bench import Bench, prepare
 from eunomia.study.inference.demand import requests
-from eunomia.study.inference.machine import Machine
+from eunomia.study.inference.machine import Machine, one_byte
 from eunomia.study.inference.run import engine_options
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement
@@ -61,6 +61,17 @@ class Ground:
     def need_gb(self) -> float:
         """What a shared memory holds at least."""
         return needed_gb(self.bench.models, self.bench.machine.word_bytes)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the costs rest on: gaps that were filled, times that nobody published, words of unknown size."""
+        machine = self.bench.machine
+        found = [*(how.sentence() for how in machine.filled if how.estimated), *machine.assumed]
+        bounded = [f"{memory.gb:g}" for memory in self.plan.memories if memory.gb is not None]
+        if machine.unsized and bounded:
+            said = f"[[memory]] has gb = {', '.join(dict.fromkeys(bounded))}"
+            found.append(one_byte(machine.unsized, self.bench.models, said))
+        return found
 
     @property
     def measured_s(self) -> float:

@@ -67,10 +67,10 @@ class PlanResult(Result):
         return Table(header, tuple(rows))
 
     def footnotes(self) -> list[str]:
-        """How to read the table."""
-        settings = self.config.search
+        """How to read the table, and what its costs rest on."""
+        settings, notes = self.config.search, self.answer.search.on.notes
         if self.row is None:
-            return []
+            return notes
         error = (
             f"; costs in error: each layer by up to {100.0 * settings.cost_error:g} %"
             if settings.cost_error
@@ -79,7 +79,8 @@ class PlanResult(Result):
         return [
             f"means over {settings.fresh} fresh seeds with 95 % intervals{error}; at least: one-sided bound of "
             f"{100.0 * settings.confidence:g} % confidence for each promise by itself, too high where several "
-            "platforms were tried on these seeds"
+            "platforms were tried on these seeds",
+            *notes,
         ]
 
     def sentences(self) -> list[str]:

@@ -14,7 +14,9 @@ from eunomia.core.data import Json
 from eunomia.serving.callers import Callers
 from eunomia.serving.devices.answers import Answer, Inputs
 from eunomia.serving.devices.arena import ArenaFull
+from eunomia.serving.devices.copying import AT_ONCE_BYTES
 from eunomia.serving.devices.pool import DevicePool
+from eunomia.serving.devices.strings import Value
 from eunomia.serving.dispatch.admission import Admission
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import Network
@@ -174,7 +176,9 @@ class Service(Callers):
             raise
         finally:
             self._give_back(inside.grant, inside.size)
-        return Served(outputs, self.regions.write(inside.grant.name, request, outputs), inside.version)
+        served = self._served(inside, outputs)
+        await self.placed(served, inside.grant.name)
+        return served
 
     def enter(self, request: InferRequest, caller: Caller) -> Inside:
         """Accept a request, and order its run; raises ServingError."""
@@ -186,11 +190,23 @@ class Service(Callers):
             raise
 
     def leave(self, inside: Inside) -> Served:
-        """What ``infer`` returns, once the answer is there; raises ServingError."""
+        """What ``infer`` returns, once the answer is there and ``placed``; raises ServingError."""
         self._give_back(inside.grant, inside.size)
-        outputs = inside.answer.result()
-        in_regions = self.regions.write(inside.grant.name, inside.request, outputs)
-        return Served(outputs, in_regions, inside.version)
+        return self._served(inside, inside.answer.result())
+
+    def _served(self, inside: Inside, outputs: Mapping[str, Value]) -> Served:
+        placing = self.regions.place(inside.grant.name, inside.request, outputs)
+        if placing.size <= AT_ONCE_BYTES:
+            placing.carry_out()
+            return Served(outputs, placing.where, inside.version)
+        return Served(outputs, placing.where, inside.version, placing)
+
+    async def placed(self, served: Served, tenant: str) -> None:
+        """Large outputs are written to the client's memory beside the event loop; raises ServingError."""
+        if served.placing is not None:
+            with self.bodies.of(tenant) as room:
+                room.need(served.placing.size)
+                await self.pool.answers.beside(served.placing.carry_out)
 
     def abandon(self, inside: Inside) -> None:
         """Its client has gone away."""

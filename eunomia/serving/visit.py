@@ -12,6 +12,7 @@ from eunomia.serving.devices.strings import Value
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.models.repository import named
 from eunomia.serving.protocol.infer import InferRequest, SharedRegion
+from eunomia.serving.protocol.regions import Placing
 from eunomia.serving.tenants.grants import Grant
 
 
@@ -44,8 +45,12 @@ class Inside:
 
 
 class Served(NamedTuple):
-    """All outputs of the network, those that were put into the client's memory, and its version."""
+    """All outputs of the network, those that are put into the client's memory, and its version.
+
+    ``placing``: what is still to be written there; None = nothing.
+    """
 
     outputs: Mapping[str, Value]
     in_regions: Mapping[str, SharedRegion]
     version: str
+    placing: Placing | None = None

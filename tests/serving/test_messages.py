@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from eunomia.serving.protocol.infer import (
     write_response,
 )
 from eunomia.serving.protocol.raw import raw_array
-from eunomia.serving.protocol.regions import Regions, RegionTensor
+from eunomia.serving.protocol.regions import Opened, Regions, RegionTensor
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,13 @@ def test_a_message_arrives_as_it_was_sent(why: str) -> None:
     there.close()
 
 
+def write(regions: Regions, wanted: InferRequest, outputs: dict[str, Any]) -> Mapping[str, SharedRegion]:
+    """What was put where gold wants it."""
+    placing = regions.place("gold", wanted, outputs)
+    placing.carry_out()
+    return placing.where
+
+
 @pytest.mark.parametrize("datatype", [name for name in DATATYPES if name != BYTES])
 @pytest.mark.parametrize("shape", [(), (2, 3), (0, 3)])
 def test_tensors_of_every_type_through_shared_memory(
@@ -75,7 +83,7 @@ def test_tensors_of_every_type_through_shared_memory(
     np.testing.assert_array_equal(target, given)
 
     wanted = InferRequest("m", outputs=(WantedOutput("y", True, region),))
-    assert regions.write("gold", wanted, {"y": given[..., ::-1] if shape else given}) == {"y": region}
+    assert write(regions, wanted, {"y": given[..., ::-1] if shape else given}) == {"y": region}
     content = (tmp_path / "memory").read_bytes()
     assert content[:64] == content[64 + given.nbytes :] == bytes(64)
     back = raw_array("y", datatype, shape, content[64 : 64 + given.nbytes])
@@ -103,7 +111,7 @@ def test_texts_through_shared_memory(tmp_path: Path, shape: tuple[int, ...]) -> 
         regions.tensor("gold", InputTensor("x", BYTES, (7,), large))
     wanted = InferRequest("m", outputs=(WantedOutput("y", True, region),))
     back = Strings.of(np.flip(texts))
-    assert regions.write("gold", wanted, {"y": back}) == {"y": region}
+    assert write(regions, wanted, {"y": back}) == {"y": region}
     assert (tmp_path / "memory").read_bytes() == bytes(64) + bytes(back.raw) + bytes(64)
     regions.unregister("gold", "")
 
@@ -123,13 +131,13 @@ def test_a_system_that_moves_few_bytes_per_call_is_asked_again(
     tensor.read_into(target)
     np.testing.assert_array_equal(target, given)
     wanted = InferRequest("m", outputs=(WantedOutput("y", True, region),))
-    regions.write("gold", wanted, {"y": given[::-1]})
+    write(regions, wanted, {"y": given[::-1]})
     np.testing.assert_array_equal(np.frombuffer((tmp_path / "memory").read_bytes()[64:], "<f4"), given[::-1])
     os.truncate(tmp_path / "memory", 100)
     with pytest.raises(BadRequest, match="has become smaller"):
         tensor.read_into(target)
     with pytest.raises(BadRequest, match="has become smaller"):
-        regions.write("gold", wanted, {"y": given})
+        write(regions, wanted, {"y": given})
     regions.unregister("gold", "")
 
 
@@ -145,16 +153,15 @@ def test_memory_that_cannot_be_written_is_the_clients_fault(
     monkeypatch.setattr(os, "pwrite", full)
     wanted = InferRequest("m", outputs=(WantedOutput("y", True, SharedRegion("all", 0, 16)),))
     with pytest.raises(BadRequest, match="'all' cannot be written: No space left"):
-        regions.write("gold", wanted, {"y": np.zeros(4, "<f4")})
+        write(regions, wanted, {"y": np.zeros(4, "<f4")})
     regions.unregister("gold", "")
 
 
 def test_memory_that_cannot_be_read_is_the_clients_fault(tmp_path: Path) -> None:
     folder = os.open(tmp_path, os.O_RDONLY)  # reading a folder is an error of the system
-    gone = RegionTensor("all", np.dtype("<f2"), (4,), folder, 0)
+    gone = RegionTensor("all", np.dtype("<f2"), (4,), Opened(folder), 0)
     with pytest.raises(BadRequest, match="'all' cannot be read"):
         gone.read_into(np.empty(4, "<f2"))
-    os.close(folder)
 
 
 class Broken:

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
+from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from onnx import parser
 
+from eunomia.serving.devices.copying import AT_ONCE_IN_BYTES
 from eunomia.serving.fronts.caller import is_loopback
 from eunomia.serving.fronts.grpc_door import host_of
-from eunomia.serving.protocol.errors import BadRequest
-from eunomia.serving.protocol.regions import Regions
+from eunomia.serving.protocol.errors import BadRequest, Refused
+from eunomia.serving.protocol.infer import InputTensor, SharedRegion
+from eunomia.serving.protocol.regions import MAX_REGIONS, Placing, Regions
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.grants import Grant
-from tests.patience import PATIENCE_S
-from tests.serving.live import GOLD, SIDE, SILVER, running
+from tests.patience import PATIENCE_S, until
+from tests.serving.live import ADMIN, GOLD, SIDE, SILVER, running
 
 grpc = pytest.importorskip("grpc")
 from tritonclient.grpc import service_pb2 as pb  # noqa: E402
@@ -115,3 +122,155 @@ def test_no_name_of_a_tenant_makes_a_key_of_another(tmp_path: Path) -> None:
 def test_who_is_local(peer: str, local: bool) -> None:
     assert is_loopback(host_of(SimpleNamespace(peer=lambda: peer))) == local
     assert is_loopback("127.0.0.53") and not is_loopback("12.7.0.1")
+
+
+COUNT = AT_ONCE_IN_BYTES // 4 + 1
+ECHO = '<ir_version: 8, opset_import: ["" : 17]> echo (float[n] x) => (float[n] y) { y = Neg (x) }'
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path]]:
+    """With a network of any size, and a folder in place of the machine's shared memory."""
+    folder = tmp_path_factory.mktemp("server")
+    memory = folder / "objects"
+    memory.mkdir()
+    (folder / "echo.onnx").write_bytes(parser.parse_model(ECHO).SerializeToString())
+    with running(folder, shared_memory=True) as server:
+        server.service.regions._folder = str(memory)
+        assert ask(server, "/v2/repository/models/echo/load", {}, ADMIN)[0] == 200
+        write(memory, "gold:in", 1.0)
+        write(memory, "gold:out", 0.0)
+        assert shared(server, "in", "gold:in")[0] == shared(server, "out", "gold:out")[0] == 200
+        until(lambda: infer(server)[0] == 200)
+        yield server, memory
+
+
+def write(memory: Path, name: str, value: float) -> None:
+    """An object full of one number."""
+    (memory / name).write_bytes(np.full(COUNT, value, np.float32).tobytes())
+
+
+def shared(server: Server, region: str, name: str, key: str = GOLD) -> tuple[int, str]:
+    """A large region of this name at an object of that one."""
+    content = {"key": name, "byte_size": 4 * COUNT}
+    return ask(server, f"/v2/systemsharedmemory/region/{region}/register", content, key)
+
+
+def infer(server: Server, source: str = "in", target: str = "") -> tuple[int, str]:
+    """From one region to another, or into the answer."""
+    size = {"shared_memory_byte_size": 4 * COUNT}
+    tensor = {
+        "name": "x",
+        "datatype": "FP32",
+        "shape": [COUNT],
+        "parameters": {"shared_memory_region": source, **size},
+    }
+    output = {"binary_data": True} if not target else {"shared_memory_region": target, **size}
+    body = {"inputs": [tensor], "outputs": [{"name": "y", "parameters": output}]}
+    line = HTTPConnection("127.0.0.1", server.http_port, timeout=PATIENCE_S)
+    line.request("POST", "/v2/models/echo/infer", json.dumps(body), {"Authorization": f"Bearer {GOLD}"})
+    answer = line.getresponse()
+    said = answer.read()
+    line.close()
+    return answer.status, "" if answer.status == 200 else json.loads(said)["error"]
+
+
+class Held:
+    """A method that waits in its thread until it may ``go``; ``begun``: it is there."""
+
+    def __init__(self, method: Callable[..., None]) -> None:
+        self.method, self.go, self.begun = method, threading.Event(), threading.Semaphore(0)
+
+    def __call__(self, *given: Any) -> None:
+        self.begun.release()
+        assert self.go.wait(PATIENCE_S)
+        self.method(*given)
+
+
+def beside(server: Server, held: Held, meanwhile: Callable[[], None], **what: str) -> tuple[int, str]:
+    """What a request is answered; the server serves others while its region is read or written."""
+    answers: list[tuple[int, str]] = []
+    thread = threading.Thread(target=lambda: answers.append(infer(server, **what)))
+    thread.start()
+    assert held.begun.acquire(timeout=PATIENCE_S)
+    try:
+        meanwhile()
+    finally:
+        held.go.set()
+    thread.join(PATIENCE_S)
+    return answers[0]
+
+
+def test_a_region_is_read_beside_the_loop_although_it_is_given_up(
+    live: tuple[Server, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Silver's object, opened meanwhile, gets the next free number of a file: gold must not read that."""
+    server, memory = live
+    held = Held(server.pool.answers._copy_in)
+    monkeypatch.setattr(server.pool.answers, "_copy_in", held)
+    (memory / "silver:secret").write_bytes(bytes([255]) * 4 * COUNT)
+    write(memory, "gold:once", 3.0)
+    assert shared(server, "once", "gold:once")[0] == 200
+
+    def give_up() -> None:
+        assert ask(server, "/v2/systemsharedmemory/region/once/unregister", {}, GOLD)[0] == 200
+        assert shared(server, "secret", "silver:secret", SILVER)[0] == 200
+
+    assert beside(server, held, give_up, source="once", target="out") == (200, "")
+    assert (np.frombuffer((memory / "gold:out").read_bytes(), np.float32) == -3.0).all()
+    assert ask(server, "/v2/systemsharedmemory/region/secret/unregister", {}, SILVER)[0] == 200
+
+
+def test_a_region_that_shrinks_meanwhile_is_the_clients_fault(
+    live: tuple[Server, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, memory = live
+    held = Held(server.pool.answers._copy_in)
+    with monkeypatch.context() as patch:
+        patch.setattr(server.pool.answers, "_copy_in", held)
+        status, error = beside(server, held, lambda: os.truncate(memory / "gold:in", 100))
+    assert (status, error) == (400, "shared memory region 'in' has become smaller since it was registered")
+    write(memory, "gold:in", 1.0)
+    assert infer(server)[0] == 200
+    until(lambda: server.pool.arena.free_bytes == server.pool.arena.room_bytes)
+
+
+def test_a_region_is_written_beside_the_loop(
+    live: tuple[Server, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, memory = live
+    held, write_out = Held(lambda: None), Placing.carry_out
+
+    def written(self: Placing) -> None:
+        held()
+        write_out(self)
+
+    def live_and_given_up() -> None:
+        assert ask(server, "/v2/systemsharedmemory/region/out/unregister", {}, GOLD)[0] == 200
+        assert server.service.bodies.held == {"gold": 4 * COUNT}
+
+    monkeypatch.setattr(Placing, "carry_out", written)
+    assert beside(server, held, live_and_given_up, target="out") == (200, "")
+    assert (np.frombuffer((memory / "gold:out").read_bytes(), np.float32) == -1.0).all()
+    assert shared(server, "out", "gold:out")[0] == 200 and not server.service.bodies.held
+
+
+def test_regions_of_all_tenants_are_few(tmp_path: Path) -> None:
+    """One gets half of them, the next half of the rest; an object that a request still reads counts."""
+    regions, got = Regions(str(tmp_path), owned=False), dict.fromkeys(("a", "b", "c"), 0)
+    (tmp_path / "object").write_bytes(bytes(8))
+    for tenant in got:
+        with pytest.raises(Refused, match="none may have more than are left for the others"):
+            while True:
+                regions.register(tenant, str(got[tenant]), "object", 0, 8)
+                got[tenant] += 1
+    assert got == {"a": 64, "b": 32, "c": 16} and sum(got.values()) < MAX_REGIONS
+    tensor = InputTensor("x", "UINT8", (8,), SharedRegion("0", 0, 8))
+    reading = regions.tensor("a", tensor)
+    regions.unregister("a", "")
+    assert len(regions._opened) == 49
+    del reading
+    assert len(regions._opened) == 48
+    regions.unregister("b", "")
+    regions.unregister("c", "")
+    assert not regions._opened

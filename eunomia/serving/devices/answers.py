@@ -20,14 +20,13 @@ from eunomia.serving.devices.strings import Value
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.protocol.errors import Cancelled, Crowded, NoRoom, Refused, ServingError, Unavailable
-from eunomia.serving.protocol.pieces import ScatteredTensor
 
 log = logging.getLogger("eunomia.serving")
 AGAIN_S = 0.1
 
 
 class Elsewhere(Protocol):
-    """A tensor that is not an array of this process."""
+    """A tensor that is not an array of this process; it is there as long as anybody holds it."""
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
@@ -95,7 +94,7 @@ class Answers:
         tensors = list(inputs.items())
         size = sum(-(-a.nbytes // 64) * 64 for _, a in tensors)
         slot = self._arena.allocate(size)
-        later = size > AT_ONCE_IN_BYTES and all(stays(tensor) for _, tensor in tensors)
+        later = size > AT_ONCE_IN_BYTES
         try:
             placed, _ = place(tensors, slot.offset)
             copy = partial(self._copy_in, tensors, placed)
@@ -211,6 +210,10 @@ class Answers:
         """Whether any is on its way out of the arena."""
         return self._copying.under_way > 0
 
+    async def beside(self, work: Callable[[], None]) -> None:
+        """Behind the outputs that are being copied; raises what ``work`` raises."""
+        await self._copying.beside(work)
+
     def close(self) -> None:
         """What is being copied is copied to its end."""
         self._copying.close()
@@ -237,11 +240,6 @@ class Answers:
 def bytes_of(tensor: Tensor) -> Tensor:
     """Of a contiguous one, without a copy."""
     return tensor.reshape(-1).view(np.uint8)
-
-
-def stays(tensor: Tensor | Elsewhere) -> bool:
-    """Whether a tensor is here as long as anybody holds it: a region of shared memory may be given up."""
-    return isinstance(tensor, np.ndarray | ScatteredTensor)
 
 
 def starts_of(tensors: list[Placed], rows: slice) -> dict[str, int]:

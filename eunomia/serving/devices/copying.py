@@ -82,8 +82,6 @@ class Copying:
         ended: Callable[[], None],
     ) -> None:
         """``hand_out`` each part, in the event loop; ``room`` raises ServingError; ``ended`` once all are copied."""
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "answers", initializer=_polite)
         loop, left = asyncio.get_running_loop(), len(parts)
         self.under_way += left
 
@@ -103,8 +101,17 @@ class Copying:
             except ServingError as error:
                 over(part, error)
             else:
-                work = loop.run_in_executor(self._thread, part.copied)
+                work = loop.run_in_executor(self._out(), part.copied)
                 work.add_done_callback(partial(_handed, over, part))
+
+    async def beside(self, work: Callable[[], None]) -> None:
+        """In the thread of answers; raises what ``work`` raises."""
+        await asyncio.get_running_loop().run_in_executor(self._out(), work)
+
+    def _out(self) -> ThreadPoolExecutor:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "answers", initializer=_polite)
+        return self._thread
 
     def close(self) -> None:
         """Wait for what is being copied."""

@@ -139,6 +139,9 @@ class Exchange:
             return
         try:
             served = self._service.leave(inside)
+            if served.placing is not None:
+                self._task = self._inference.later(self._place(inside.request, served))
+                return
             written = write_response(inside.request, served.version, served.outputs, served.in_regions)
             header = self._inference.json.write_now(written)
             if header is None:
@@ -147,6 +150,14 @@ class Exchange:
                 self._answer(success(header, written.raw))
         except Exception as error:
             self._answer(failure(error))
+
+    async def _place(self, request: InferRequest, served: Served) -> None:
+        try:
+            await self._service.placed(served, self.tenant)
+        except Exception as error:
+            self._answer(failure(error))
+        else:
+            await self._write(request, served)
 
     async def _serve_later(self) -> None:
         try:

@@ -26,6 +26,7 @@ class BadRequest(ServingError):
     """The request itself is wrong."""
 
     http, grpc, reason = 400, "INVALID_ARGUMENT", "bad_request"
+    of_input = True
 
 
 class TooLarge(ServingError):

@@ -1,4 +1,8 @@
-"""System shared memory that local clients register, so that tensors need not travel."""
+"""System shared memory that local clients register, so that tensors need not travel.
+
+Large tensors are read and written beside the event loop. An object stays open until the last request that uses it has
+done so: to unregister it meanwhile closes nothing that another tenant's object could be opened in place of.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import stat
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import TypedDict
+from weakref import WeakSet
 
 import numpy as np
 
@@ -20,7 +25,7 @@ from eunomia.serving.protocol.pieces import Unread
 from eunomia.serving.protocol.raw import nbytes
 from eunomia.serving.protocol.strings import MAX_TEXT_BYTES, contiguous, raw_bytes, raw_strings
 
-MAX_REGIONS = 64  # of one tenant
+MAX_REGIONS = 128  # of all tenants, and objects that requests still use: each is an open file of the server's
 KEY = re.compile(r"/?(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,99}(:[A-Za-z0-9._-]{1,100})?)")
 OWNED = ":"  # behind the tenant in a key; no name of a tenant holds it
 
@@ -34,12 +39,24 @@ class Placement(TypedDict):
     byte_size: int
 
 
+class Opened:
+    """An object of shared memory; it closes once neither its region nor a request holds it any more."""
+
+    __slots__ = ("__weakref__", "descriptor", "tenant")
+
+    def __init__(self, descriptor: int, tenant: str = "") -> None:
+        self.descriptor, self.tenant = descriptor, tenant
+
+    def __del__(self) -> None:
+        os.close(self.descriptor)
+
+
 @dataclass
 class _Region:
     key: str
     offset: int
     size: int
-    descriptor: int
+    opened: Opened
 
 
 @dataclass(frozen=True)
@@ -49,7 +66,7 @@ class RegionTensor(Unread):
     region: str
     dtype: np.dtype[np.generic]
     shape: tuple[int, ...]
-    descriptor: int
+    opened: Opened
     start: int
 
     def read_into(self, target: Tensor) -> None:
@@ -57,7 +74,7 @@ class RegionTensor(Unread):
         room, at = raw_bytes(target), 0
         while at < self.nbytes:  # Linux reads at most 0x7ffff000 bytes per call
             try:
-                read = os.preadv(self.descriptor, [room[at:]], self.start + at)
+                read = os.preadv(self.opened.descriptor, [room[at:]], self.start + at)
             except OSError as error:
                 raise BadRequest(
                     f"shared memory region '{self.region}' cannot be read: {error.strerror}"
@@ -67,6 +84,45 @@ class RegionTensor(Unread):
                     f"shared memory region '{self.region}' has become smaller since it was registered"
                 )
             at += read
+
+
+@dataclass(frozen=True)
+class _Write:
+    region: str
+    opened: Opened
+    content: memoryview
+    start: int
+
+    def carry_out(self) -> None:
+        """Raises BadRequest."""
+        if os.fstat(self.opened.descriptor).st_size < self.start + len(self.content):
+            raise BadRequest(f"shared memory region '{self.region[:100]}' has become smaller")
+        at = 0
+        try:
+            while at < len(self.content):  # Linux writes at most 0x7ffff000 bytes per call
+                at += os.pwrite(self.opened.descriptor, self.content[at:], self.start + at)
+        except OSError as error:
+            raise BadRequest(
+                f"shared memory region '{self.region[:100]}' cannot be written: {error.strerror}"
+            ) from None
+
+
+@dataclass(frozen=True)
+class Placing:
+    """Outputs on their way to where the client wants them; ``where``: by name."""
+
+    where: Mapping[str, SharedRegion]
+    writes: tuple[_Write, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+        return sum(len(one.content) for one in self.writes)
+
+    def carry_out(self) -> None:
+        """In any thread; raises BadRequest."""
+        for one in self.writes:
+            one.carry_out()
 
 
 class Regions:
@@ -82,6 +138,7 @@ class Regions:
     def __init__(self, folder: str = "/dev/shm", *, offered: bool = True, owned: bool = True) -> None:
         self._folder, self.offered, self._owned = folder, offered, owned
         self._regions: dict[tuple[str, str], _Region] = {}
+        self._opened = WeakSet[Opened]()
 
     def register(self, tenant: str, name: str, key: str, offset: int, size: int) -> None:
         """Open a region; raises BadRequest, NotFound or Refused."""
@@ -91,21 +148,20 @@ class Regions:
             raise BadRequest(
                 f"shared memory region '{name[:100]}' is registered already; unregister it first"
             )
-        if sum(owner == tenant for owner, _ in self._regions) >= MAX_REGIONS:
-            raise Refused(f"tenant '{tenant}' has {MAX_REGIONS} shared memory regions, which is the limit")
+        self._check_number(tenant)
         if not KEY.fullmatch(key):
             raise BadRequest(f"shared memory key {key!r:.100} is no name of a shared memory object")
         if self._owned and not key.lstrip("/").startswith(f"{tenant}{OWNED}"):
             raise BadRequest(
                 f"shared memory key {key!r:.100} is not tenant '{tenant}'s: call the object '/{tenant}{OWNED}NAME'"
             )
-        self._regions[tenant, name] = self._open(key, offset, size)
+        self._regions[tenant, name] = self._open(tenant, key, offset, size)
 
     def unregister(self, tenant: str, name: str) -> None:
         """Forget a region; an empty name means all of the tenant's. Unknown names are no error."""
         for owner, region in list(self._regions):
             if owner == tenant and name in ("", region):
-                os.close(self._regions.pop((owner, region)).descriptor)
+                del self._regions[owner, region]
 
     def keep(self, tenants: Container[str]) -> None:
         """Forget all regions of tenants that are not among these."""
@@ -133,7 +189,7 @@ class Regions:
             raise BadRequest(f"tensor '{tensor.name}': {tensor.data.size} bytes named, {need} needed")
         region, start = self._find(tenant, tensor.data.region, tensor.data.offset, need)
         dtype = DATATYPES[tensor.datatype]
-        return RegionTensor(tensor.data.region[:100], dtype, tensor.shape, region.descriptor, start)
+        return RegionTensor(tensor.data.region[:100], dtype, tensor.shape, region.opened, start)
 
     def _strings(self, tenant: str, name: str, shape: tuple[int, ...], data: SharedRegion) -> Strings:
         if data.size > MAX_TEXT_BYTES:
@@ -143,7 +199,7 @@ class Regions:
         region, start = self._find(tenant, data.region, data.offset, data.size)
         whole = np.empty(data.size, np.uint8)
         dtype = whole.dtype
-        RegionTensor(data.region[:100], dtype, whole.shape, region.descriptor, start).read_into(whole)
+        RegionTensor(data.region[:100], dtype, whole.shape, region.opened, start).read_into(whole)
         return raw_strings(name, shape, whole.data)
 
     def check(self, tenant: str, request: InferRequest) -> None:
@@ -152,11 +208,9 @@ class Regions:
             if wanted.region is not None:
                 self._find(tenant, wanted.region.region, wanted.region.offset, wanted.region.size)
 
-    def write(
-        self, tenant: str, request: InferRequest, outputs: Mapping[str, Value]
-    ) -> dict[str, SharedRegion]:
-        """Put outputs where the client wants them; returns which. Raises BadRequest."""
-        placed = {}
+    def place(self, tenant: str, request: InferRequest, outputs: Mapping[str, Value]) -> Placing:
+        """What is to be written where the client wants it. Raises BadRequest."""
+        where, writes = {}, []
         for wanted in request.outputs:
             if wanted.region is None:
                 continue
@@ -166,34 +220,37 @@ class Regions:
                     f"output '{wanted.name}': {wanted.region.size} bytes of room, {array.nbytes} needed"
                 )
             region, start = self._find(tenant, wanted.region.region, wanted.region.offset, array.nbytes)
-            if os.fstat(region.descriptor).st_size < start + array.nbytes:
-                raise BadRequest(f"shared memory region '{wanted.region.region}' has become smaller")
-            try:
-                _write_all(region.descriptor, raw_bytes(array), start)
-            except OSError as error:
-                raise BadRequest(
-                    f"shared memory region '{wanted.region.region}' cannot be written: {error.strerror}"
-                ) from None
-            placed[wanted.name] = wanted.region
-        return placed
+            writes.append(_Write(wanted.region.region, region.opened, raw_bytes(array), start))
+            where[wanted.name] = wanted.region
+        return Placing(where, tuple(writes))
 
-    def _open(self, key: str, offset: int, size: int) -> _Region:
+    def _check_number(self, tenant: str) -> None:
+        """As with memory (``limits``), none may have more than are left for the others. Raises Refused."""
+        free = MAX_REGIONS - len(self._opened)
+        own = sum(opened.tenant == tenant for opened in self._opened)
+        if own >= free:
+            raise Refused(
+                f"tenant '{tenant}' has {own} shared memory regions and {max(free, 0)} of {MAX_REGIONS} are free: "
+                "none may have more than are left for the others"
+            )
+
+    def _open(self, tenant: str, key: str, offset: int, size: int) -> _Region:
         try:
             descriptor = os.open(
                 f"{self._folder}/{key.lstrip('/')}", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
             )
         except OSError as error:
             raise BadRequest(f"shared memory '{key}' cannot be opened: {error.strerror}") from None
+        opened = Opened(descriptor, tenant)
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.getuid():
-            os.close(descriptor)
             raise BadRequest(f"shared memory '{key}' does not belong to the server's user")
         if size <= 0 or offset < 0 or offset + size > facts.st_size:
-            os.close(descriptor)
             raise BadRequest(
                 f"shared memory '{key}' holds {facts.st_size} bytes; asked for: {size} from {offset}"
             )
-        return _Region(key, offset, size, descriptor)
+        self._opened.add(opened)
+        return _Region(key, offset, size, opened)
 
     def _find(self, tenant: str, name: str, offset: int, size: int) -> tuple[_Region, int]:
         """A region, and where in its object the bytes start."""
@@ -204,10 +261,3 @@ class Regions:
             held = f"shared memory region '{name[:100]}' holds {region.size} bytes"
             raise BadRequest(f"{held}; asked for: {size} from {offset}")
         return region, region.offset + offset
-
-
-def _write_all(descriptor: int, content: memoryview, start: int) -> None:
-    """Call after call: Linux writes at most 0x7ffff000 bytes in one. Raises OSError."""
-    at = 0
-    while at < len(content):
-        at += os.pwrite(descriptor, content[at:], start + at)

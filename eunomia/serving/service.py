@@ -87,7 +87,8 @@ class Service(Callers):
     leaving: bool = False  # another process has taken over: each connection ends with its next answer
 
     def __post_init__(self) -> None:
-        self.pool.answers.on_retired, self.pool.answers.room = self._retired, self.bodies.check
+        self.pool.answers.on_retired, self.pool.answers.room = self._retired, self.bodies.check_answer
+        self.bodies.budget = self._budget
         self.admission = Admission(self.pool.dispatcher)
         self._pairs = Pairs(self.pool.dispatcher)
         self.unsized = Unsized(self.clock, self.bodies, self.pool.unsized)
@@ -114,6 +115,9 @@ class Service(Callers):
     def most_bytes(self, grant: Grant) -> int:
         """Of the tensors of one request."""
         return min(grant.max_request_bytes, self.pool.arena.most_bytes)
+
+    def _budget(self, tenant: str) -> int:
+        return (self.directory.by_name(tenant) or Grant(tenant)).max_request_bytes
 
     async def metrics_page(self) -> bytes:
         """What Prometheus reads: the counters, and how things stand now."""
@@ -311,7 +315,7 @@ class Service(Callers):
             if self.limits.active(grant.name) > grant.max_queue:
                 text = f"tenant '{grant.name}' has {grant.max_queue} requests in the queue"
                 raise Refused(text, retry_after_s=0.1)
-            self.bodies.check(grant.name, self.pool.answers.sizes.get((job.pair, job.cost_row), 0))
+            self.bodies.check_answer(grant.name, self.pool.answers.sizes.get((job.pair, job.cost_row), 0))
             known = self.holding.check(grant, job)
             if known is not None:
                 return Wait(known)

@@ -6,21 +6,29 @@ import asyncio
 import json
 import socket
 import threading
+from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
 
 from eunomia.serving.fronts.body import LARGE
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections
+from eunomia.serving.fronts.dense import DenseHandler
 from eunomia.serving.fronts.exchange import FEW
-from eunomia.serving.fronts.head import read_head
-from eunomia.serving.fronts.lane import AT_ONCE
+from eunomia.serving.fronts.head import MOST, MOST_FIELDS, read_head
+from eunomia.serving.fronts.lane import AT_ONCE, LINGER_BYTES
 from eunomia.serving.fronts.waiting import Waiting
+from eunomia.serving.protocol.errors import Refused
 from eunomia.serving.server import Server
+from eunomia.serving.tenants.bodies import Bodies, Body
 from tests.patience import PATIENCE_S, until_async
-from tests.serving.wire import Wire, lane
+from tests.serving.live import running
+from tests.serving.wire import MIB, Wire, lane
 
 SECRET = "eun_a-key-that-is-revoked"
 REFUSED = b"POST /v2/models/x/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"
@@ -133,3 +141,99 @@ def test_a_server_that_ends_waits_for_answers_in_the_making() -> None:
         one._inference.json.close()
 
     asyncio.run(main())
+
+
+LINE = b"GET /v2 HTTP/1.1\r\nHost: a\r\n"
+NOT_TAKEN = {
+    "a line without end": (b"GET /" + b"a" * MOST, 431),
+    "a header without end": (LINE + b"X: " + b"a" * MOST, 431),
+    "a header that ends too late": (LINE + b"X: " + b"a" * MOST + b"\r\n\r\n", 431),
+    "many headers": (LINE + b"".join(b"X%d: a\r\n" % n for n in range(MOST_FIELDS + 1)), 431),
+    "many headers with an end": (
+        LINE + b"".join(b"X%d: a\r\n" % n for n in range(MOST_FIELDS + 1)) + b"\r\n",
+        431,
+    ),
+    "empty lines": (b"\r\n" * MOST, 400),
+    "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
+    "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+    "SSH": (b"SSH-2.0-OpenSSH_9.2p1\r\n", 400),
+    "no version": (b"GET /v2\r\n", 400),
+    "a strange version": (b"GET /v2 HTTP/3.0\r\n\r\n", 400),
+    "letters of elsewhere": ("GÉT /v2 HTTP/1.1\r\n".encode(), 400),
+}
+
+
+@pytest.mark.parametrize("ahead", [b"", REFUSED], ids=["first", "behind another"])
+@pytest.mark.parametrize("what", NOT_TAKEN)
+def test_what_is_no_request_ends_in_a_sentence_without_work(
+    what: str, ahead: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(*_: object) -> None:
+        raise AssertionError("aiohttp was given it")
+
+    monkeypatch.setattr(DenseHandler, "_parse", work)
+    data, status = NOT_TAKEN[what]
+
+    async def main() -> None:
+        one = lane(known=False)
+        one.transport = wire = Wire()
+        one.data_received(ahead + data)
+        answer = wire.sent[-1]
+        assert answer.startswith(b"HTTP/1.1 %d " % status) and b"\r\nConnection: close\r\n" in answer
+        sentence = json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+        assert "\n" not in sentence and len(sentence) < 100
+        assert len(wire.sent) == 1 + bool(ahead) and wire.ended and not wire.aborted
+        one.data_received(LINE + b"\r\n")  # what comes behind is thrown away
+        assert len(wire.sent) == 1 + bool(ahead) and not one._tail
+        one.data_received(bytes(LINGER_BYTES))
+        assert wire.aborted
+        one.connection_lost(None)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b""], ids=["whole", "not whole"])
+def test_a_head_as_long_as_may_be_is_taken(end: bytes) -> None:
+    lines = LINE + b"".join(b"X%d: a\r\n" % n for n in range(MOST_FIELDS - 2)) + b"Y: "
+    head = lines + b"a" * (MOST - len(lines) - 4) + b"\r\n"
+
+    async def main() -> None:
+        one = lane()
+        one.transport = wire = Wire()
+        one.data_received(head + end)
+        assert not wire.sent and not wire.ended
+
+    asyncio.run(main())
+
+
+def test_a_client_with_a_header_of_a_megabyte_reads_why(tmp_path: Path) -> None:
+    with running(tmp_path) as server, socket.create_connection(("127.0.0.1", server.http_port)) as line:
+        line.settimeout(PATIENCE_S)
+        line.sendall(LINE + b"X: " + b"a" * (MIB - 100))
+        said = b""
+        while piece := line.recv(65536):
+            said += piece
+        assert said.startswith(b"HTTP/1.1 431 ")
+        assert b'"error": "the head of the request has more than 16384 bytes"' in said
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 6)), max_size=40))
+def test_answers_that_are_not_taken_hold_twice_a_budget(steps: list[tuple[bool, int]]) -> None:
+    """Against a plain sum; a request holds room that is not counted."""
+    bodies, left = Bodies(10_000 * MIB), list[Body]()
+    bodies.budget = lambda tenant: 10 * MIB if tenant == "gold" else 10**12
+    bodies.open("gold").need(30 * MIB)
+    bodies.leaving("silver").need(100 * MIB)
+    for comes, size in steps:
+        if comes:
+            room, sizes = bodies.leaving("gold"), [one.size for one in left]
+            fits = not left or sum(sizes) + size * MIB <= 20 * MIB
+            with nullcontext() if fits else pytest.raises(Refused, match="take answers sooner"):
+                room.need(size * MIB)
+                left.append(room)
+        elif left:
+            left.pop(size % len(left)).close()
+        assert bodies.untaken.get("gold", 0) == sum(one.size for one in left)
+    for one in left:
+        one.close()
+    assert bodies.held == {"gold": 30 * MIB, "silver": 100 * MIB} and bodies.untaken == {"silver": 100 * MIB}

@@ -23,7 +23,7 @@ class Wire(asyncio.Transport):
 
     def __init__(self) -> None:
         super().__init__()
-        self.reads, self.aborted, self.sent = True, False, list[bytes]()
+        self.reads, self.aborted, self.ended, self.sent = True, False, False, list[bytes]()
 
     def pause_reading(self) -> None:
         self.reads = False
@@ -33,6 +33,12 @@ class Wire(asyncio.Transport):
 
     def writelines(self, pieces: Any) -> None:
         self.sent.append(b"".join(pieces))
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.ended = True
 
     def is_closing(self) -> bool:
         return self.aborted

@@ -1,7 +1,7 @@
 """The head of an HTTP request in its plain form, the one that inference clients send.
 
-What is not plain (strange characters, a name twice, chunks, upgrades, expectations) is not refused here: aiohttp reads
-it. So nothing is taken that aiohttp would read otherwise.
+What is not plain (a name twice, chunks, upgrades, expectations) is not refused here: aiohttp reads it. So nothing is
+taken that aiohttp would read otherwise. What is no HTTP/1, or too long, is refused here, before anybody works on it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-MOST = 16 * 1024  # bytes of a head
+from eunomia.serving.protocol.errors import BadRequest, HeadTooLarge, ServingError
+
+MOST, MOST_FIELDS = 16 * 1024, 128  # bytes and fields of a head
 END = b"\r\n\r\n"
 LINE = re.compile(r"(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) (/[!-~]*) HTTP/1\.1")
 FIELD = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*((?:[!-~](?:[ -~\t]*[!-~])?)?)[ \t]*")
 INFER = re.compile(
     r"/v2/models/([A-Za-z0-9_~-][A-Za-z0-9._~-]*)(?:/versions/([A-Za-z0-9_~-][A-Za-z0-9._~-]*))?/infer"
 )
+BEGIN = re.compile(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,32} [^ ].* HTTP/1\.[01]\r?")
 SIZE = re.compile(r"[0-9]{1,12}")
 STRANGE = (
     "transfer-encoding",
@@ -43,11 +46,22 @@ class Head:
     infers: tuple[str, str] | None
 
 
-def starts_plainly(data: bytes) -> bool:
-    """Whether so many first bytes may become a head; what may not is refused by aiohttp before it ends."""
-    return data.split(b"\r\n", 1)[0].isascii() and all(
-        32 <= byte < 127 for byte in data[:16] if byte not in b"\r\n"
-    )
+def fault_of(data: bytes) -> ServingError | None:
+    """Why bytes that begin a request, or are its head, are not taken; None = they may become one, or are."""
+    first, end, _ = data[: MOST + 1].lstrip(b"\r\n").partition(b"\n")
+    if (
+        not first.isascii()
+        or not first[:16].decode().rstrip("\r").isprintable()
+        or (not first and len(data) >= len(END))
+    ):
+        return BadRequest("these bytes are no HTTP")
+    if end and BEGIN.fullmatch(first) is None:
+        return BadRequest("the first line is none of an HTTP/1.1 request")
+    if len(data) > MOST:
+        return HeadTooLarge(f"the head of the request has more than {MOST} bytes")
+    if data.count(b"\n") > MOST_FIELDS + 2:
+        return HeadTooLarge(f"the request has more than {MOST_FIELDS} header fields")
+    return None
 
 
 def read_head(data: bytes) -> Head | None:

@@ -7,6 +7,7 @@ import json
 import logging
 import math
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from functools import partial
 
 from aiohttp import web
@@ -145,7 +146,7 @@ class HttpFront:
         if size <= LARGE_ANSWER:
             return web.Response(body=b"".join(pieces), headers=headers)
         response = web.StreamResponse(headers={**headers, "Content-Length": str(size)})
-        with self.service.bodies.of(tenant) as room:
+        with closing(self.service.bodies.leaving(tenant)) as room:
             room.need(size)
             try:
                 async with asyncio.timeout(self.connections.limits.body_s):

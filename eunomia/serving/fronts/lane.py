@@ -16,7 +16,7 @@ from aiohttp.web_request import BaseRequest
 from eunomia.serving.fronts.caller import caller_from
 from eunomia.serving.fronts.dense import DenseHandler
 from eunomia.serving.fronts.exchange import Exchange, Inference, Pieces, ending, failure
-from eunomia.serving.fronts.head import END, MOST, Head, read_head, starts_plainly
+from eunomia.serving.fronts.head import END, MOST, MOST_FIELDS, Head, fault_of, read_head
 from eunomia.serving.fronts.http import LARGE_ANSWER
 from eunomia.serving.fronts.waiting import Waiting
 from eunomia.serving.protocol.errors import ServingError
@@ -28,6 +28,7 @@ FOREVER_S = (
 )
 AHEAD = 64 * 1024  # bytes behind a request that has no answer yet
 AT_ONCE = 8  # requests in one round of the loop
+LINGER_S, LINGER_BYTES = 1.0, 1024**2  # until a client that is turned away has read why; what it still sends
 
 
 class Mode(Enum):
@@ -39,12 +40,24 @@ class Mode(Enum):
     SKIP = "of a body that nobody wants"
     FED = "aiohttp's, until it has answered one request"
     ALL = "aiohttp's"
+    GONE = "of a connection that has had its last answer"
 
 
 class Lane(DenseHandler):
     """One connection."""
 
-    __slots__ = ("_due", "_exchange", "_inference", "_known", "_last", "_left", "_mode", "_tail", "_unread")
+    __slots__ = (
+        "_due",
+        "_exchange",
+        "_inference",
+        "_known",
+        "_last",
+        "_left",
+        "_linger",
+        "_mode",
+        "_tail",
+        "_unread",
+    )
 
     def __init__(self, server: web.Server, inference: Inference) -> None:
         super().__init__(
@@ -63,6 +76,7 @@ class Lane(DenseHandler):
         self._exchange: Exchange | None = None
         self._known: tuple[bytes, Head, Caller] | None = None  # the last request's; holds a key
         self._unread: tuple[Body, asyncio.TimerHandle] | None = None  # of a large answer on its way
+        self._linger: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
         """Bytes of whatever comes next; without any, aiohttp asks itself to go on."""
@@ -76,6 +90,8 @@ class Lane(DenseHandler):
             self._feed(data)
         elif self._mode is Mode.SKIP:
             self._skip(data)
+        elif self._mode is Mode.GONE:
+            self._throw_away(data)
         else:
             self._tail.add(data)
             if self._due:
@@ -90,6 +106,8 @@ class Lane(DenseHandler):
             exchange.abandon()
         self._tail = Waiting()
         self._taken()
+        if self._linger is not None:
+            self._linger.cancel()
         super().connection_lost(exc)
 
     def resume_writing(self) -> None:
@@ -124,17 +142,17 @@ class Lane(DenseHandler):
     def _next(self) -> bool:
         """Give the next request to whom it belongs; False = its head is not all here."""
         end = self._tail.find(END) + len(END)
-        if end < len(END):
-            if len(self._tail) > MOST or not starts_plainly(self._tail.first(MOST)):
-                self._give_all()
+        if end < len(END) or end > MOST:
+            self._take_only(self._tail.first(MOST + 1))
             return False
         raw = self._tail.first(end)
         if self._known is not None and self._known[0] == raw:
             self._begin(self._known[1], self._known[2], end)
             return True
-        head = read_head(raw)
+        head = read_head(raw) if raw.count(b"\n") <= MOST_FIELDS + 2 else None
         if head is None:
-            self._give_all()
+            if self._take_only(raw):
+                self._give_all()
         elif head.infers is None:
             self._give_one(end + head.size)
         else:
@@ -142,6 +160,27 @@ class Lane(DenseHandler):
             self._known = raw, head, caller
             self._begin(head, caller, end)
         return True
+
+    def _take_only(self, data: bytes) -> bool:
+        """Whether these bytes may be, or become, the head of a request; else the connection ends in one sentence."""
+        fault = fault_of(data)
+        if fault is None or self.transport is None:
+            return True
+        self._tail, self._mode, self._left = Waiting(), Mode.GONE, LINGER_BYTES
+        self.transport.writelines(ending(failure(fault)))
+        if (
+            self.transport.can_write_eof()
+        ):  # closed at once, it would lose the answer with what has not been read
+            self.transport.write_eof()
+            self._linger = self._loop.call_later(LINGER_S, self.transport.abort)
+        else:
+            self.transport.close()
+        return False
+
+    def _throw_away(self, data: bytes) -> None:
+        self._left -= len(data)
+        if self._left < 0 and self.transport is not None:
+            self.transport.abort()
 
     def _begin(self, head: Head, caller: Caller, end: int) -> None:
         """An inference request: may its body come?"""
@@ -203,7 +242,7 @@ class Lane(DenseHandler):
 
     def _send_large(self, pieces: Pieces, size: int, tenant: str) -> None:
         """It holds room of its tenant's until it is taken, and no longer than a body may take."""
-        room = self._inference.service.bodies.open(tenant)
+        room = self._inference.service.bodies.leaving(tenant)
         try:
             room.need(size)
         except ServingError as error:

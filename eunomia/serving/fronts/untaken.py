@@ -44,7 +44,7 @@ class Untaken:
             self._close(room)
 
     def _open(self, context: Call, tenant: str, size: int) -> Body:
-        room, loop = self._bodies.open(tenant), asyncio.get_running_loop()
+        room, loop = self._bodies.leaving(tenant), asyncio.get_running_loop()
         room.need(size + CALL_BYTES)
         self._since[room] = loop.time(), context
         if not self._armed:

@@ -42,6 +42,13 @@ class NoRoom(TooLarge):
     of_input = True
 
 
+class HeadTooLarge(ServingError):
+    """More head than any client needs."""
+
+    http, grpc, reason = 431, "INVALID_ARGUMENT", "too_large"
+    of_input = True
+
+
 class Unauthenticated(ServingError):
     """No key, or one that nobody has."""
 

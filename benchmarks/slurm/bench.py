@@ -25,7 +25,8 @@ from benchmarks.table import Cell, Options, Table, table
 
 KEPT = FOLDER / "slurm"
 SEEDS, STARTS = 4, 130
-POLICIES = ("max_min_fairness_perf", "finish_time_fairness_perf", "themis", "least_attained_service", "slurm")
+ALONE = "slurm"  # no daemon
+POLICIES = ("max_min_fairness_perf", "finish_time_fairness_perf", "themis", "least_attained_service", ALONE)
 JOBS, SEED = 200, 1
 CALIBRATION = (40, 99)  # jobs, seed
 KILLS_S, CONTROLLER_S = (100.0, 200.0, 300.0), 250.0
@@ -72,63 +73,87 @@ def decisions(options: Options) -> Table:
 
 
 def jobs(options: Options) -> Iterator[Table]:
-    """Shares and completion of the live runs beside the simulator's, and whether each step was done once."""
+    """Shares and completion of live runs without and with kills beside the simulator's; is each step done once?"""
     count = 12 if options.quick else JOBS
     folder = KEPT if not options.quick else Path(tempfile.mkdtemp())
     tried, asked = made_up(*CALIBRATION)[:count], made_up(count, SEED)
 
-    def live(policy: str, given: list[Asked], name: str) -> Facts:
-        kills_s, controller_s = (
-            (KILLS_S, CONTROLLER_S) if name != "calib" and policy != "slurm" else ((), math.inf)
-        )
+    def live(policy: str, given: list[Asked], name: str, killed: bool = False) -> Facts:
+        kills_s, controller_s = (KILLS_S, CONTROLLER_S) if killed else ((), math.inf)
         place = Path(tempfile.mkdtemp(prefix="slurm"))
-        return kept((folder / f"{name}.json").resolve(), Live(policy, given, place, kills_s, controller_s))
+        return kept(
+            (folder / f"{name}-{policy}.json").resolve(), Live(policy, given, place, kills_s, controller_s)
+        )
 
     with ThreadPoolExecutor(options.workers) as pool:
-        first = pool.submit(live, POLICIES[0], tried, "calib")
-        runs = [pool.submit(live, policy, asked, f"run-{policy}") for policy in POLICIES]
-        found = [run.result() for run in runs]
-    gaps_s = switches(first.result(), tried)
-    yield from compared(found, asked, float(np.mean(gaps_s)), len(gaps_s))
+        first = [pool.submit(live, policy, tried, "calib") for policy in (POLICIES[0], ALONE)]
+        quiet = [pool.submit(live, policy, asked, "quiet") for policy in POLICIES]
+        killed = [pool.submit(live, policy, asked, "killed", True) for policy in POLICIES if policy != ALONE]
+        gaps_s = [switches(run.result(), tried) for run in first]
+        kept_by_daemon, kept_by_slurm = (float(np.mean(each)) for each in gaps_s)
+        late_s = {policy: kept_by_slurm if policy == ALONE else kept_by_daemon for policy in POLICIES}
+        calm, hit = [run.result() for run in quiet], [run.result() for run in killed]
+    note = (
+        f"Latency declared to the simulator at each start: {kept_by_daemon:.2f} s (mean of {len(gaps_s[0])} starts of "
+        f"another run), without a daemon {kept_by_slurm:.2f} s (of {len(gaps_s[1])})."
+    )
+    yield compared("completion", calm, asked, late_s, note)
+    yield compared(
+        "killed", hit, asked, late_s, "Daemons killed three times, slurmctld once; the simulator is not."
+    )
+    yield shared(calm, asked, late_s)
+    yield once(calm + hit, asked)
 
 
-def compared(found: list[Facts], asked: list[Asked], switch_s: float, starts: int) -> Iterator[Table]:
-    """Live and simulated, by policy."""
+def compared(name: str, found: list[Facts], asked: list[Asked], late_s: dict[str, float], note: str) -> Table:
+    """Completion and shares, live and simulated, by policy."""
     rows: list[tuple[Cell, ...]] = []
-    shares: list[tuple[Cell, ...]] = []
-    counts: list[tuple[Cell, ...]] = []
     window_s = asked[-1].at_s
     for facts in found:
         policy = str(facts["policy"])
-        twin = simulated(policy, asked, switch_s)
+        twin = simulated(policy, asked, late_s[policy])
         real, made = parts(facts, asked, window_s), parts(twin, asked, window_s)
         took_s, would_s = float(times(facts).mean()), float(times(twin).mean())
         last_s, would_last_s = (float(ends_of(one).max()) for one in (facts, twin))
-        apart = 100.0 * max(abs(real[name] - made[name]) for name in real)
+        apart = 100.0 * max(abs(real[account] - made[account]) for account in real)
         rows.append((policy, took_s, would_s, took_s / would_s - 1.0, last_s, would_last_s, apart))
-        shares.append((policy, *(one[name] for name in WEIGHTS for one in (real, made))))
-        kills: dict[str, list[float]] = facts["kills"]  # type: ignore[assignment]
-        ended, whole, back = facts["ended with 0"], facts["steps once"], len(leases_of(facts)) - len(asked)
-        killed = [len(kills[name]) for name in ("daemon", "controller")]
-        counts.append((policy, len(asked), int(str(ended)), int(str(whole)), back, *killed))
-    note = f"Latency declared to the simulator: {switch_s:.2f} s at each start, the mean of {starts} of another run."
-    yield table(
-        "completion",
+    return table(
+        name,
         "scheduler; mean completion, s|.1f; simulated, s|.1f; difference|+.1%; all done after, s|.0f; simulated|.0f; "
         "largest difference of an account's share, points|.1f",
         rows,
         [note],
     )
-    names = "; ".join(f"{name}|.1%; simulated|.1%" for name in WEIGHTS)
-    yield table(
+
+
+def shared(found: list[Facts], asked: list[Asked], late_s: dict[str, float]) -> Table:
+    """Each account's part, live and simulated, by policy."""
+    window_s = asked[-1].at_s
+    rows: list[tuple[Cell, ...]] = []
+    for facts in found:
+        policy = str(facts["policy"])
+        pair = parts(facts, asked, window_s), parts(simulated(policy, asked, late_s[policy]), asked, window_s)
+        rows.append((policy, *(one[account] for account in WEIGHTS for one in pair)))
+    return table(
         "shares",
-        f"scheduler; {names}",
-        shares,
-        [f"Parts of all device-seconds of the first {window_s:.0f} s."],
+        "scheduler; " + "; ".join(f"{account}|.1%; simulated|.1%" for account in WEIGHTS),
+        rows,
+        [f"Parts of all device-seconds of the first {window_s:.0f} s, no kills."],
     )
-    yield table(
+
+
+def once(found: list[Facts], asked: list[Asked]) -> Table:
+    """Whether every job ended once and wrote each step once."""
+    rows: list[tuple[Cell, ...]] = []
+    for facts in found:
+        kills: dict[str, list[float]] = facts["kills"]  # type: ignore[assignment]
+        ended, whole = (int(str(facts[what])) for what in ("ended with 0", "steps once"))
+        killed = [len(kills[name]) for name in ("daemon", "controller")]
+        back = len(leases_of(facts)) - len(asked)
+        rows.append((str(facts["policy"]), len(asked), ended, whole, back, *killed))
+    return table(
         "once",
         "scheduler; jobs; ended once, with 0; every step once; leases that were taken back; daemon killed; "
         "slurmctld killed",
-        counts,
+        rows,
     )

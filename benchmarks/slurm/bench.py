@@ -122,9 +122,9 @@ def compared(name: str, found: list[Facts], asked: list[Asked], late_s: dict[str
         rows.append((policy, took_s, would_s, without, own_s, later_s, within, last_s, would_last_s, apart))
     return table(
         name,
-        "scheduler; mean completion, s|.1f; simulated, s|.1f; difference|+.1%; latency in this run, s|.2f; simulated with "
-        "it, s|.1f; difference from that|+.1%; all done after, s|.0f; simulated|.0f; largest difference of an account's "
-        "share, points|.1f",
+        "scheduler; mean completion, s|.1f; simulated, s|.1f; difference|+.1%; latency in this run, s|.2f; "
+        "simulated with it, s|.1f; difference from that|+.1%; all done after, s|.0f; simulated|.0f; "
+        "largest difference of an account's share, points|.1f",
         rows,
         [note],
     )

@@ -2,21 +2,25 @@
 
 The same instances for both, jobs drawn from Gavel's measured throughputs; every objective is compared before a time
 is printed. ``distinct`` perturbs every throughput by 10 %, so that no two jobs are alike and grouping gains nothing.
-Gavel's way is a cvxpy model, built anew each time, for ECOS: building it is part of its time. The quick run leaves out
-all but the smallest instances.
+Gavel's way is a cvxpy model, built anew each time, for ECOS: building it is part of its time. Every cell is a process
+of its own, which is stopped after ``CELL_S``. Finished cells are kept in runs/: a run that was stopped goes on. The
+quick run leaves out all but the smallest instances.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+import multiprocessing
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection
 
 import numpy as np
 
 from benchmarks.cluster.scenes import KINDS, throughputs
+from benchmarks.kept import kept
 from benchmarks.table import Cell, Options, Table, table
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.contract.allocation import Allocation, ClusterView
@@ -24,6 +28,7 @@ from eunomia.contract.cluster import Cluster
 from tests.cluster import gavel_rules
 from tests.cluster.views import random_view
 
+CELL_S = 120.0  # for one cell; the longest takes a tenth of that on an idle machine
 PEER_AT_MOST = 4096  # jobs; beyond, only ours
 PLAIN, PACKED = "max_min_fairness_perf", "max_min_fairness_packed"
 TARGETS = (
@@ -112,6 +117,44 @@ def warm_line(jobs: int, leaving: int) -> Row:
     return jobs, leaving, *cells
 
 
+def _sends(pipe: Connection, function: Callable[..., Row], case: tuple[Cell, ...]) -> None:
+    pipe.send(function(*case))
+
+
+def limited(function: Callable[..., Row], *case: Cell) -> dict[str, Row]:
+    """The row of a cell, by a process of its own. TimeoutError after ``CELL_S``, ChildProcessError if it fails."""
+    spawning = multiprocessing.get_context("spawn")
+    mine, its = spawning.Pipe(duplex=False)
+    child = spawning.Process(target=_sends, args=(its, function, case), daemon=True)
+    child.start()
+    its.close()
+    try:
+        if not mine.poll(CELL_S):
+            raise TimeoutError(f"stopped after {CELL_S:g} s")
+        return {"row": mine.recv()}
+    except EOFError:
+        raise ChildProcessError(f"{function.__name__}{case} failed") from None
+    finally:
+        child.kill()
+        child.join()
+
+
+def rows_of(function: Callable[..., Row], cases: Sequence[tuple[Cell, ...]], cut: list[str]) -> list[Row]:
+    """A line of progress for each cell; ``cut`` gets a sentence for each that was stopped."""
+    rows: list[Row] = []
+    for case in cases:
+        name, began = ", ".join(map(str, case)), time.perf_counter()
+        try:
+            what = {"cell": [function.__name__, *case]}
+            rows.append(tuple(kept("cluster-solver", what, lambda c=case: limited(function, *c))["row"]))  # type: ignore[misc]
+            said = f"{time.perf_counter() - began:.1f} s"
+        except TimeoutError as late:
+            said = str(late)
+            cut.append(f"Not as promised: {name}: {said}.")
+        print(f"cluster-solver: {name}: {said}", flush=True)
+    return rows
+
+
 def verdict(rows: Sequence[Row]) -> Iterator[str]:
     """Which targets the rows of the table meet, and which not, in sentences."""
     found: Mapping[tuple[Cell, ...], Row] = {row[:3]: row for row in rows}
@@ -131,18 +174,23 @@ def verdict(rows: Sequence[Row]) -> Iterator[str]:
 
 def measure(options: Options) -> Iterator[Table]:
     """Plain and packed programmes by size; then warm starts."""
+    cut: list[str] = []
     if options.wants("speed"):
         sizes = (128,) if options.quick else (128, 512, 2048, 10_000, 100_000)
-        cases = itertools.product(sizes, (False, True))
-        rows = [line(PLAIN, n, d, 20 if n <= 2048 else 5, n <= PEER_AT_MOST) for n, d in cases]
+        cases: list[tuple[Cell, ...]] = [
+            (PLAIN, n, d, 20 if n <= 2048 else 5, n <= PEER_AT_MOST)
+            for n, d in itertools.product(sizes, (False, True))
+        ]
         for jobs in (32,) if options.quick else (32, 128, 512, 2048):
-            rows.append(line(PACKED, jobs, False, 5 if jobs <= 512 else 2, jobs <= 512))
+            cases.append((PACKED, jobs, False, 5 if jobs <= 512 else 2, jobs <= 512))
         columns = (
             "policy; jobs|,; throughputs; rows|,; ours, CPU ms|.2f; wall ms|.2f; cvxpy + ECOS, CPU ms|.1f; "
             "wall ms|.1f; CPU ratio|.1f; objectives differ|.0e"
         )
-        yield table("speed", columns, rows, verdict(rows))
+        rows = rows_of(line, cases, cut)
+        yield table("speed", columns, rows, [*verdict(rows), *cut])
     if options.wants("warm"):
-        cases = ((32, 1),) if options.quick else ((128, 1), (128, 3), (512, 1), (512, 3), (512, 32))
+        cases = [(32, 1)] if options.quick else [(128, 1), (128, 3), (512, 1), (512, 3), (512, 32)]
         columns = "jobs; left; cold, steps; cold, ms|.1f; warm, steps; warm, ms|.1f"
-        yield table("warm", columns, [warm_line(*case) for case in cases])
+        cut = []
+        yield table("warm", columns, rows_of(warm_line, cases, cut), cut)

@@ -21,6 +21,7 @@ from eunomia.core.errors import UnknownNameError
 TOLERANCE = 1e-9
 ACCEPTED = 1e-7  # relative gap and residuals above this are a failed solve
 SMALL = 1e-3  # of the level that all could reach alone: smaller levels are judged by this
+LARGE = 4096  # rows without pairs; HiGHS takes minutes to hours beyond
 DEFAULT = "embedding"
 SOLVERS = (DEFAULT, "interior_point", "simplex", "as_gavel")
 
@@ -38,8 +39,9 @@ def solve_shares(
     ``warm``: what simplex begins with and leaves behind for the next programme.
 
     A solve that fails its check is repeated with HiGHS and reported as a fallback; that answer is judged by the same
-    measure. SolverError if it fails too, or if the programme is infeasible (floors too high). Where a gap has no
-    meaning (nan: without an objective any feasible point will do) the residuals alone are judged.
+    measure. A large programme is first repeated by interior point: ECOS' stop is absolute, so its gap exceeds the limit
+    beyond about 70,000 rows. SolverError if it fails too, or if the programme is infeasible (floors too high). Where a
+    gap has no meaning (nan: without an objective any feasible point will do) the residuals alone are judged.
     """
     if solver not in SOLVERS:
         raise UnknownNameError("solver", solver, SOLVERS)
@@ -51,12 +53,21 @@ def solve_shares(
         run = _interior if solver == "interior_point" else solve_embedded_shares
     solved = run(small)
     if not accepted(solved.report):
-        again = _simplex(small)
+        again = _again(small, solver)
         reason = f"{short(solved.report)}; solved again with {again.report.solver}"
         if not accepted(again.report):
             raise SolverError(f"{reason}, and {short(again.report)}; {ACCEPTED:.0e} is accepted")
         solved = replace(again, report=replace(again.report, fallback=reason))
     return undo(problem, small, solved, np.arange(len(problem.scale)) if where is None else where)
+
+
+def _again(problem: ShareProgramme, failed: str) -> ShareSolution:
+    """The second attempt: by interior point if the programme is large and has no pairs, else with HiGHS."""
+    if len(problem.scale) > LARGE and problem.beside is None and failed != "interior_point":
+        found = _interior(problem)
+        if accepted(found.report):
+            return found
+    return _simplex(problem)
 
 
 @cache

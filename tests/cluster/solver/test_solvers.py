@@ -87,6 +87,24 @@ def test_a_failed_solve_is_repeated_and_reported(monkeypatch: pytest.MonkeyPatch
     assert [note.kind for note in solved.report.notes()] == ["solve", "fallback"]
 
 
+def test_a_large_programme_is_repeated_by_interior_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HiGHS takes hours at 100,000 distinct rows, where the gap of the embedding is above the limit."""
+    problem = drawn(1, 10, 3)
+    right, exact = solve_shares(problem).level, solving.solve_embedded_shares
+
+    def stopped_short(small: ShareProgramme) -> object:
+        solved = exact(small)
+        return replace(solved, report=replace(solved.report, gap=1.9e-7))
+
+    monkeypatch.setattr(solving, "solve_embedded_shares", stopped_short)
+    for large, solver in ((10, "HiGHS simplex"), (9, "interior point")):
+        monkeypatch.setattr(solving, "LARGE", large)
+        solved = solve_shares(problem)
+        assert solved.report.solver == solver
+        assert solved.level == pytest.approx(right, rel=1e-7)
+        assert solved.report.fallback.endswith(f"solved again with {solver}")
+
+
 def test_a_repeat_that_fails_its_check_too_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = solving._simplex
 

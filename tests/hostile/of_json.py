@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 from tests.hostile.bronze import Attack, Bronze, infer, request, tensors
@@ -200,6 +202,50 @@ async def shared_memory(b: Bronze) -> None:
     await b.say(tensors("small", {**PICTURE, "parameters": region}))
 
 
+async def regions(b: Bronze) -> None:
+    """30 MB in its own memory, the answer into it, and both given up while they are read."""
+    number = b.next
+    objects = [Path(f"/dev/shm/bronze:{what}-{os.getpid()}-{number}") for what in ("in", "out")]
+    try:
+        for path in objects:
+            with path.open("wb") as file:
+                file.truncate(30 * MIB)
+            region = f"/v2/systemsharedmemory/region/{path.name[7:]}"
+            body = json.dumps({"key": f"/{path.name}", "byte_size": 30 * MIB}).encode()
+            await b.say(request("POST", f"{region}/register", body))
+        source, target = ({"shared_memory_region": path.name[7:]} for path in objects)
+        count = 30 * MIB // 8
+        given = {"name": "x", "datatype": "INT64", "shape": [count]}
+        given["parameters"] = {**source, "shared_memory_byte_size": 8 * count}
+        wanted = {"name": "y", "parameters": {**target, "shared_memory_byte_size": 4 * count}}
+        async with b.line() as line:
+            line[1].write(tensors("index", given, outputs=[wanted]))
+            await line[1].drain()
+            for path in objects:
+                await b.say(request("POST", f"/v2/systemsharedmemory/region/{path.name[7:]}/unregister"))
+            os.truncate(objects[0], 100)
+            await b.hear(line)
+    finally:
+        for path in objects:
+            path.unlink(missing_ok=True)
+
+
+async def many_regions(b: Bronze) -> None:
+    """Regions without end, all of one object."""
+    path = Path(f"/dev/shm/bronze:many-{os.getpid()}")
+    path.write_bytes(bytes(4096))
+    body = json.dumps({"key": f"/{path.name}", "byte_size": 4096}).encode()
+    try:
+        async with b.line() as line:
+            while not b.over:
+                await b.ask(
+                    line, request("POST", f"/v2/systemsharedmemory/region/many{b.next}/register", body)
+                )
+    finally:
+        path.unlink(missing_ok=True)
+        await b.say(request("POST", "/v2/systemsharedmemory/unregister"))
+
+
 async def policies(b: Bronze) -> None:
     """Another policy for the server, and its tenants' secrets."""
     await b.say(request("PUT", "/v2/eunomia/policy", b'{"name": "fcfs"}'))
@@ -241,5 +287,7 @@ ATTACKS = {
                     polling("/", "/v2/eunomia/state", "/openapi.json"), 16, refused=False),
     "metrics": Attack("the operator's metrics", polling("/metrics", "/v2/eunomia/twin")),
     "memory": Attack("shared memory of gold and of the machine", shared_memory, 4),
+    "regions": Attack("30 MB in and out of its own shared memory, given up meanwhile", regions, 4, refused=False),
+    "many-regions": Attack("regions without end", many_regions, 1),
     "policies": Attack("another policy, the list of tenants", policies, 4),
 }  # fmt: skip

@@ -51,6 +51,15 @@ async def endless_header(b: Bronze) -> None:
     await b.say(b"GET /v2 HTTP/1.1\r\nX: " + b"a" * MIB)
 
 
+async def later_header(b: Bronze) -> None:
+    """A header of a megabyte behind a request that aiohttp reads."""
+    odd = request("GET", "/v2/health/live", key="").replace(b"\r\n\r\n", b"\r\nX-A: 1\r\nX-A: 2\r\n\r\n")
+    async with b.line() as line:
+        line[1].write(odd + b"GET /v2 HTTP/1.1\r\nX: " + b"a" * MIB)
+        await b.hear(line)
+        await b.hear(line)
+
+
 async def two_lengths(b: Bronze) -> None:
     """A body with two lengths, and one that is chunked as well."""
     await b.say(
@@ -279,6 +288,7 @@ ATTACKS = {
     "http2": Attack("HTTP/2 at the port of HTTP/1", http2, refused=False),
     "headers": Attack("10,000 headers", many_headers),
     "header": Attack("a header of 1 MB", endless_header),
+    "header-behind": Attack("the same behind a request", later_header),
     "lengths": Attack("two lengths of one body", two_lengths),
     "pipelined": Attack("2,000 requests in a packet, no answer read", pipelined, 4, refused=False),
     "pipelined-inference": Attack("20 pictures in a packet", pipelined_inference, 4, refused=False),

@@ -6,7 +6,7 @@ import asyncio
 import json
 import socket
 import threading
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -215,6 +215,36 @@ def test_a_client_with_a_header_of_a_megabyte_reads_why(tmp_path: Path) -> None:
             said += piece
         assert said.startswith(b"HTTP/1.1 431 ")
         assert b'"error": "the head of the request has more than 16384 bytes"' in said
+
+
+@pytest.mark.parametrize("rest", [b"X: " + b"a" * MIB, b"a" * MIB, b"a: b\r\n" * (MIB // 6)])
+def test_what_is_no_request_behind_one_of_aiohttps_is_told_in_short(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, rest: bytes
+) -> None:
+    """Its parser makes an error of each piece that comes behind an error, and its log holds them all."""
+    odd = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\nX-A: 1\r\nX-A: 2\r\n\r\n"
+
+    async def main() -> None:
+        one = lane()
+        one.transport = Wire()
+        for at in range(0, MIB, 2**16):
+            one.data_received((odd + LINE if not at else b"") + rest[at : at + 2**16])
+            await asyncio.sleep(0)
+        while one._dense:
+            await asyncio.sleep(0)
+        assert len(one._messages) <= 2
+
+    asyncio.run(main())
+    with running(tmp_path) as server, socket.create_connection(("127.0.0.1", server.http_port)) as line:
+        line.settimeout(PATIENCE_S)
+        said = b""
+        with suppress(ConnectionError):
+            line.sendall(odd + LINE + rest)
+        with suppress(ConnectionError):
+            while piece := line.recv(65536):
+                said += piece
+        assert len(said) < 1000 and said.count(b"HTTP/1.1 ") <= 2
+    assert all(len(record.getMessage()) < 1000 and not record.exc_info for record in caplog.records)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 6)), max_size=40))

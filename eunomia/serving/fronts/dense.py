@@ -1,5 +1,6 @@
 """Bytes full of short lines, each of which costs aiohttp as much as a long one: it gets a few in a round of the loop.
 
+What comes behind an error is thrown away: aiohttp would make an error of each piece of it, with all of it in its log.
 Nothing is read while some wait. aiohttp itself stops reading and goes on, so it is asked whether it wants more, and its
 going on is caught (``_resume_transport_reading``); both are its own names, hence the least version in pyproject.toml.
 """
@@ -9,24 +10,28 @@ from __future__ import annotations
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.http_parser import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
 from eunomia.serving.fronts.waiting import Waiting
 
 LINE_END, DENSE_LINES, DENSE_BYTES = b"\r\n", 500, 2048
 DENSE_MOST = 1024**2  # bytes that wait; a connection with more ends
+MOST_LETTERS = 200  # of what is said of bytes that are no request
 
 
 class DenseHandler(RequestHandler):
     """One connection of aiohttp's."""
 
-    __slots__ = ("_dense", "_held", "_parsing")
+    __slots__ = ("_dense", "_failed", "_held", "_parsing")
 
     def __init__(self, server: web.Server, **options: Any) -> None:
         super().__init__(server, **options)
         self._dense = Waiting()
         self._parsing = False  # the next round of the loop takes some of them
         self._held = False  # nothing is read, for what waits here
+        self._failed = False  # what came is no request: the connection ends with that answer
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Nobody wants the rest."""
@@ -49,8 +54,10 @@ class DenseHandler(RequestHandler):
 
     def _parse(self, data: bytes) -> None:
         """These come next, behind those that wait."""
+        if self._failed:
+            return
         if not self._dense and data.count(LINE_END) <= DENSE_LINES:
-            super().data_received(data)
+            self._read(data)
             return
         self._dense.add(data)
         if len(self._dense) > DENSE_MOST and self.transport is not None:
@@ -58,6 +65,22 @@ class DenseHandler(RequestHandler):
             return
         self._hold()
         self._parse_soon()
+
+    def _read(self, data: bytes) -> None:
+        super().data_received(data)
+        self._failed = bool(self._messages) and not isinstance(self._messages[-1][0], RawRequestMessage)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """One line of what a client did wrong, which is nothing for the log."""
+        if isinstance(exc, HttpProcessingError):
+            exc, message = None, (message or "").partition("\n")[0][:MOST_LETTERS]
+        return super().handle_error(request, status, exc, message)
 
     def _parse_soon(self) -> None:
         if not self._parsing:
@@ -69,7 +92,9 @@ class DenseHandler(RequestHandler):
         self._parsing = False
         if self.transport is None or not self._dense or self._full:
             return
-        super().data_received(self._dense.take(DENSE_BYTES))
+        self._read(self._dense.take(DENSE_BYTES))
+        if self._failed:
+            self._dense = Waiting()
         if self._dense:
             self._parse_soon()
         else:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from pathlib import Path
 
 import pytest
 
-from eunomia.serving.fronts.connections import ConnectionLimits, Connections, _Seen, room_for
+from eunomia.serving.fronts.connections import AT_ONCE, ConnectionLimits, Connections, _Seen, room_for
 from tests.patience import PATIENCE_S, until
 from tests.serving.live import GOLD, running
 from tests.serving.test_server import InferenceServerException, ask, tritongrpc, tritonhttp
@@ -49,13 +50,13 @@ def test_each_limit_ends_what_it_shall_and_nothing_else() -> None:
     computing = seen(connections, Line(9, whole=True), 0.0, body=True)
     unknown = Line()
     everyone = [silent, fresh, idle, used, slow, quick, computing, unknown]
-    connections.look(everyone, 100.0)
+    asyncio.run(connections.look(everyone, 100.0))
     assert [line for line in everyone if line.closed] == [silent, idle, slow]
     assert (
         connections.ended == {"head": 1, "idle": 1, "body": 1, "most": 0, "bytes": 0}
         and len(connections) == 5
     )
-    connections.look([unknown], 111.0)
+    asyncio.run(connections.look([unknown], 111.0))
     assert unknown.closed and len(connections) == 0
 
 
@@ -63,9 +64,27 @@ def test_too_many_end_by_age_and_too_much_by_size() -> None:
     connections = Connections(ConnectionLimits(most=3, buffered_bytes=100))
     old, young = seen(connections, Line(), 99.0), seen(connections, Line(), 99.5)
     large, small = seen(connections, Line(90), 98.0, body=True), seen(connections, Line(60), 98.5, body=True)
-    connections.look([old, young, large, small], 100.0)
+    asyncio.run(connections.look([old, young, large, small], 100.0))
     assert (old.closed, young.closed, large.closed, small.closed) == (True, False, True, False)
     assert connections.ended["most"] == 1 and connections.ended["bytes"] == 1
+
+
+def test_very_many_end_a_few_in_a_round_and_those_that_begin_a_request_meanwhile_stay() -> None:
+    connections = Connections(ConnectionLimits(most=3))
+    lines = [seen(connections, Line(), 90.0 + n / 1e3) for n in range(5 * AT_ONCE)]
+
+    async def main() -> None:
+        looking = asyncio.create_task(connections.look(lines, 100.0))
+        await asyncio.sleep(0)
+        for rounds in range(1, 5):
+            assert sum(line.closed for line in lines) == rounds * AT_ONCE
+            connections.begun(lines[rounds * AT_ONCE], Line(9))  # type: ignore[arg-type]
+            lines[rounds * AT_ONCE].closed = True  # not again: it is counted as if it had been
+            await asyncio.sleep(0)
+        await looking
+
+    asyncio.run(main())
+    assert connections.ended["most"] == 5 * AT_ONCE - 3 - 4
 
 
 def test_the_address_with_the_most_connections_loses_them_first() -> None:
@@ -74,7 +93,7 @@ def test_the_address_with_the_most_connections_loses_them_first() -> None:
     gold = [seen(connections, Line(), 10.0, served=True) for _ in range(2)]
     flood = [seen(connections, Line(address="10.0.0.66"), 99.0 + n / 10) for n in range(6)]
     connections.limits = ConnectionLimits(most=4, idle_s=1e6)
-    connections.look([*gold, *flood], 100.0)
+    asyncio.run(connections.look([*gold, *flood], 100.0))
     assert (
         not any(line.closed for line in gold) and [line.closed for line in flood] == [True] * 4 + [False] * 2
     )

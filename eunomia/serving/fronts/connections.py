@@ -9,10 +9,12 @@ that together hold more than ``buffered_bytes`` while they arrive, the largest e
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
 import resource
 import time
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -22,6 +24,7 @@ from aiohttp.web_protocol import RequestHandler
 
 log = logging.getLogger("eunomia.serving")
 EVERY_S = 1.0
+AT_ONCE = 16  # connections that end in one round of the event loop
 OWN_FILES = 200  # descriptors that are not connections: devices, ledger, database, gRPC
 
 
@@ -105,17 +108,25 @@ class Connections:
         """Look again and again, until cancelled."""
         while True:
             await asyncio.sleep(EVERY_S)
-            self.look(server.connections, time.monotonic())
+            await self.look(server.connections, time.monotonic())
 
-    def look(self, connections: list[RequestHandler], now_s: float) -> None:
-        """End what is over a limit."""
+    async def look(self, connections: list[RequestHandler], now_s: float) -> None:
+        """End what is over a limit, a few at a time; one that has begun or ended a request meanwhile stays."""
         self._seen = {c: self._seen.get(c) or _Seen(now_s) for c in connections}
-        for connection, seen in list(self._seen.items()):
-            reason = self._reason(seen, now_s)
-            if reason:
+        ending = [(c, self._seen[c].content, reason) for c, reason in self._over_limits(now_s).items()]
+        for n, (connection, content, reason) in enumerate(ending, 1):
+            if connection in self._seen and self._seen[connection].content is content:
                 self._end(connection, reason)
-        self._end_most()
-        self._end_largest()
+            if n % AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    def _over_limits(self, now_s: float) -> dict[RequestHandler, str]:
+        """Which connections are to end, and why."""
+        found = {c: reason for c, seen in self._seen.items() if (reason := self._reason(seen, now_s))}
+        left = {c: seen for c, seen in self._seen.items() if c not in found}
+        found |= dict.fromkeys(self._too_many(left), "most")
+        left = {c: seen for c, seen in left.items() if c not in found}
+        return found | dict.fromkeys(self._too_large(left), "bytes")
 
     def _reason(self, seen: _Seen, now_s: float) -> str:
         limits = self.limits
@@ -125,29 +136,33 @@ class Connections:
             return "idle" if now_s - seen.since_s > limits.idle_s else ""
         return "head" if now_s - seen.since_s > limits.head_s else ""
 
-    def _end_most(self) -> None:
-        over = len(self._seen) - self.limits.most
+    def _too_many(self, left: dict[RequestHandler, _Seen]) -> Iterator[RequestHandler]:
+        over = len(left) - self.limits.most
         if over <= 0:
             return
-        waiting = [(s.since_s, n, c) for n, (c, s) in enumerate(self._seen.items()) if s.content is None]
-        arriving = [(s.began_s, n, c) for n, (c, s) in enumerate(self._seen.items()) if _arriving(s)]
-        crowds: dict[str, list[RequestHandler]] = {}
+        waiting = [(s.since_s, n, c) for n, (c, s) in enumerate(left.items()) if s.content is None]
+        arriving = [(s.began_s, n, c) for n, (c, s) in enumerate(left.items()) if _arriving(s)]
+        crowds: dict[str, deque[RequestHandler]] = {}
         for _, _, connection in [*sorted(waiting), *sorted(arriving)]:
-            crowds.setdefault(_address(connection), []).append(connection)
-        for _ in range(min(over, sum(map(len, crowds.values())))):
-            self._end(max(crowds.values(), key=len).pop(0), "most")
+            crowds.setdefault(_address(connection), deque()).append(connection)
+        heap = [(-len(crowd), n, crowd) for n, crowd in enumerate(crowds.values())]
+        heapq.heapify(heap)
+        for _ in range(min(over, len(waiting) + len(arriving))):
+            size, n, crowd = heap[0]
+            yield crowd.popleft()
+            heapq.heapreplace(heap, (size + 1, n, crowd))
 
-    def _end_largest(self) -> None:
+    def _too_large(self, left: dict[RequestHandler, _Seen]) -> Iterator[RequestHandler]:
         sizes = [
             (s.content.total_bytes, n, c)
-            for n, (c, s) in enumerate(self._seen.items())
+            for n, (c, s) in enumerate(left.items())
             if s.content is not None and _arriving(s)
         ]
         held = sum(size for size, _, _ in sizes)
         for size, _, connection in sorted(sizes, reverse=True):
             if held <= self.limits.buffered_bytes:
                 return
-            self._end(connection, "bytes")
+            yield connection
             held -= size
 
     def _end(self, connection: RequestHandler, reason: str) -> None:

@@ -32,7 +32,14 @@ from eunomia.core.atomic import write_text
 from eunomia.metrics.statistics import interval, paired_ratio
 
 MOST_BEHIND, NEAR = 0.01, 0.005
-DRAWN = "min_total_duration"  # the agnostic policy whose default is furthest behind in one draw
+DEADLINES = "max_sum_throughput_normalized_by_cost_packed_SLOs"
+DRAWN = (  # policies whose default is more than 1 % behind in one draw: of the order of types, or (anew) of the jobs
+    ("min_total_duration", "A", False),
+    ("min_total_duration", "A, physical", False),
+    ("max_min_fairness_water_filling", "M4", False),
+    (DEADLINES, "S2", True),
+    (DEADLINES, "S3", True),
+)
 SECONDS = 900  # for one simulation of Gavel's
 GAVEL: Mapping[str, object] = {"solver": "as_gavel"}
 CODED: Mapping[str, object] = {"as_gavel": True}
@@ -53,6 +60,10 @@ TRACES: dict[str, Callable[[], ClusterProblem]] = {
     "M3": partial(multi, 30, 3600.0, (8, 8, 8), 16),
     "M4": partial(multi, 30, 600.0, (4, 4, 4), 18, kind="hours"),
     "M5": partial(multi, 24, 1.0, (8, 8, 8), 20, kind="static"),
+}
+ANEW = {  # other jobs by the settings of S2 and S3
+    "S2": lambda seed: single(30, 900.0, (2, 4, 6), 101 + seed),
+    "S3": lambda seed: single(30, 600.0, (4, 4, 4), 101 + seed, priorities=True),
 }
 
 
@@ -125,9 +136,11 @@ def by_gavel(name: str, row: Row, options: Options) -> Times | str:
     return [float("nan") if value is None else float(value) for value in found["times_s"]]
 
 
-def by_us(name: str, row: Row, more: Mapping[str, object], seed: int = 0) -> dict[str, Times]:
-    """Completion times in compatible mode, nan = dropped."""
-    problem = TRACES[name]()
+def by_us(
+    name: str, row: Row, more: Mapping[str, object], seed: int = 0, anew: bool = False
+) -> dict[str, Times]:
+    """Completion times in compatible mode, nan = dropped. ``seed``: of the run; if ``anew``, of the jobs, too."""
+    problem = ANEW[name](seed) if anew else TRACES[name]()
     options = SimulationOptions.gavel(seed, record="jobs", drop_rule=True)
     run = simulate_cluster(problem, allocator(row.name, **{**row.settings, **more}), options, row.name)
     return {"times_s": (run.ledger.finish_s - problem.arrival_s).tolist()}
@@ -171,18 +184,18 @@ def cell(name: str, row: Row, options: Options) -> Cellwise:
     return Cellwise(theirs, found[-1], found[0])
 
 
-def draws(name: str, row: Row, seeds: range) -> list[Cell]:
-    """An agnostic policy serves the types in an order that is drawn: both solvers over several draws, paired."""
+def draws(name: str, row: Row, seeds: range, anew: bool) -> list[Cell]:
+    """Both solvers over several draws, paired: of the order in which an agnostic policy serves types, or of jobs."""
     means: dict[bool, list[float]] = {True: [], False: []}
     for seed in seeds:
         for as_gavel, found in means.items():
-            what = {"trace": name, "policy": row.name, "seed": seed, "as_gavel": as_gavel}
+            what = {"trace": name, "policy": row.name, "seed": seed, "as_gavel": as_gavel, "anew": anew}
             more = row.gavel if as_gavel else {}
-            told = kept("matrix-draws", what, partial(by_us, name, row, more, seed))
+            told = kept("matrix-draws", what, partial(by_us, name, row, more, seed, anew))
             found.append(float(np.nanmean(np.array(told["times_s"], float))) / 3600.0)
     return [
         row.name,
-        name,
+        f"{name}, other jobs" if anew else name,
         interval(means[False]),
         interval(means[True]),
         paired_ratio(means[False], means[True]),
@@ -231,6 +244,10 @@ def measure(options: Options) -> Iterator[Table]:
         shown = [[row.name, *map(text, cells[row.name])] for row in rows]
         yield table("traces", "; ".join(["policy", *traces]), shown, notes)
     if options.wants("draws"):
-        [drawn_row] = [row for row in ROWS if row.name == DRAWN]
+        by_name = {row.name: row for row in ROWS}
         columns = "policy; trace; mean completion, h|.3f; as_gavel, h|.3f; one over the other|.4f"
-        yield table("draws", columns, [draws(name, drawn_row, options.seeds_or(8)) for name in traces[:2]])
+        yield table(
+            "draws",
+            columns,
+            [draws(at, by_name[name], options.seeds_or(8), anew) for name, at, anew in DRAWN],
+        )

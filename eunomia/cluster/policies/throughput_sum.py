@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eunomia.cluster.policies.programmes import ProgrammePolicy, as_allocation
+from eunomia.cluster.policies.programmes import AS_SOLVED, LEAST_LEFT_S, ProgrammePolicy, as_allocation
 from eunomia.cluster.solver.assemble import assemble, pair_columns
 from eunomia.cluster.solver.highs import solve_linear
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution, programme
@@ -17,6 +17,7 @@ from eunomia.core.errors import ConfigError
 
 GIVEN_UP = 1.0 - 1e-6
 RELAXED = 1e-7
+SOONER = 1e-5  # of its value, at most: what the job with the least work left counts more; decides ties only
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,9 @@ class MaxSumThroughput(ProgrammePolicy):
     Charnes and Cooper; without deadlines its optimum may serve a single job, the cheapest per step. ``slos``:
     a job with a deadline gets at least steps left / time left. Infeasible deadlines are relaxed by the least
     weighted sum of given-up parts of those floors: a linear programme, whose vertices touch few jobs. A note
-    names every relaxed job with its expected lateness; Gavel drops all of them.
+    names every relaxed job with its expected lateness; Gavel drops all of them. Jobs of one model tie in the sum; with
+    pairs and deadlines, whose programme knows the work that is left, the one with the least of it comes first.
+    ``simplex`` and ``as_gavel`` keep their own choice.
     """
 
     per_cost: bool = False
@@ -57,11 +60,24 @@ class MaxSumThroughput(ProgrammePolicy):
         notes: tuple[Note, ...] = ()
         if self.slos:
             problem, notes = with_deadlines(view, problem)
-        solved = self._solved(problem, cost)
-        return as_allocation(view, solved, notes=notes)
+        if not (self.slos and self.packed) or self.ratio or self.solver in AS_SOLVED:
+            return as_allocation(view, self._solved(problem, cost), notes=notes)
+        # jobs of one model tie: the sum is the same whoever of them runs
+        left_s = np.maximum(view.steps_left / problem.speed.max(axis=1), LEAST_LEFT_S)
+        solved = self.solve(replace(problem, value=1.0 + SOONER * left_s.min() / left_s))
+        return as_allocation(view, solved, _worth(view, problem, solved), notes)
 
     def _solved(self, problem: ShareProgramme, cost: Floats) -> ShareSolution:
         return solve_ratio(problem, cost) if self.ratio else self.solve(problem)
+
+
+def _worth(view: ClusterView, problem: ShareProgramme, solved: ShareSolution) -> float:
+    """The sum of throughputs by price, without what decided ties."""
+    worth = float((problem.speed * solved.shares @ problem.price).sum())
+    if len(solved.pair_first):
+        pairs = view.pair_speed(solved.pair_first, solved.pair_second).sum(axis=2)
+        worth += float((pairs * solved.pair_shares @ problem.price).sum())
+    return worth
 
 
 def with_deadlines(view: ClusterView, problem: ShareProgramme) -> tuple[ShareProgramme, tuple[Note, ...]]:

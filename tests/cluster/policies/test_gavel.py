@@ -428,6 +428,24 @@ def test_deadlines_that_can_be_met_are_met_and_others_are_relaxed_by_name() -> N
     assert (feasible.shares[:2, 0] >= np.array([0.6, 0.3]) - 1e-6).all()
 
 
+@pytest.mark.parametrize("left", [(1.0, 2.0, 3.0), (3.0, 1.0, 2.0), (2.0, 3.0, 1.0)])
+def test_of_jobs_that_tie_the_one_with_the_least_left_comes_first(
+    table: ThroughputTable, left: tuple[float, ...]
+) -> None:
+    cluster = Cluster.of({"v100": 1}, cost_per_hour={"v100": 2.0})
+    view = random_view(table, cluster, 12, 3, pairs=True)
+    alike = view.take(np.repeat(np.flatnonzero(view.scale == 1)[0], 3))
+    alike = replace(alike, steps_left=3600.0 * alike.throughput[:, 0] * left, deadline_s=np.full(3, np.inf))
+    policy = allocator("max_sum_throughput_normalized_by_cost_packed_SLOs")
+    found, plain = policy.allocate(alike), replace(policy, slos=False).allocate(alike)
+    done = found.shares[:, 0] * alike.throughput[:, 0]
+    if found.pairs is not None:
+        np.add.at(done, found.pairs.first, (found.pairs.shares[:, :, None] * found.pairs.speed)[:, 0, 0])
+        np.add.at(done, found.pairs.second, (found.pairs.shares[:, :, None] * found.pairs.speed)[:, 0, 1])
+    assert done[np.argmin(left)] == done.max() > done[np.argmax(left)] + 1e-3 * done.max()
+    assert found.objective == pytest.approx(plain.objective, rel=1e-6)
+
+
 def test_cost_ratio_equals_a_search_over_its_parameter(table: ThroughputTable) -> None:
     """Dinkelbach: at the best ratio q, max (steps - q cost) is 0."""
     view = replace(drawn(table, 10, 6), deadline_s=np.full(10, 1e6))

@@ -40,6 +40,7 @@ BENCHMARKS: dict[str, str] = {  # name -> module
     "cost-model": "silicon",
     "plan": "plan",
     "slurm": "slurm.bench",
+    "growing": "growing.bench",
     "gate": "inference.gate",
     "tuning": "inference.tuning",
     "magma": "inference.magma",

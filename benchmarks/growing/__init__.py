@@ -1,0 +1,1 @@
+"""How promises hold over ten thousand devices: a simulation of credit between servers, in levels."""

@@ -20,13 +20,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 CEILINGS = {
     "lines of learning": 9_030,
-    "lines of benchmarks and studies": 11_935,  # with processes and limits of cluster-solver
+    "lines of benchmarks and studies": 12_320,  # with the simulation of 10,000 devices
     "functions with more than 8 parameters, not compiled": 0,
     "functions with 8 or more parameters, compiled ones too": 54,
     "uses of Any": 262,
     "fmt: skip": 163,
     "import circles": 0,
-    "guide words": 40_600,
+    "guide words": 41_150,
     "tutorial words": 7_000,
     "lines of the longest file": 369,
 }

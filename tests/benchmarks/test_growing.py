@@ -74,7 +74,7 @@ def test_by_hand_one_full_server_divides_by_weight() -> None:
 
 
 def test_by_hand_a_tenant_that_enters_at_one_server_gets_its_share() -> None:
-    """Two servers of one device, weights 1 : 1, one tenant at both, the other at the first: alone 1.5 : 0.5, shared 1 : 1."""
+    """Weights 1 : 1, one tenant at both servers, the other at the first: alone 1.5 : 0.5, shared 1 : 1."""
     demand = np.array([[[9.0, 9.0], [9.0, 0.0]]])
     fleet, weight = Fleet(2, 2, 0.25, 0.25, devices=1.0), np.ones(2)
     alone = play(Fleet(2, 2, 0.25, 0.25, ALONE, devices=1.0), demand, 100.0, weight, 100.0)[0]

@@ -106,7 +106,7 @@ def _header(path: Path, line: int, text: str) -> tuple[str, list[str]]:
     """The mark between fields, and their names. Raises TraceError."""
     if text.split()[:1] == ["JobID"] and len(text.split()) > 1:
         raise TraceError("the columns are cut to a width; write the log with sacct -P", path, line)
-    mark = next((m for m in "|,;\t" if "JobID" in text.rstrip(m).split(m)), None)
+    mark = next((m for m in "|,;\t" if {"JobID", "JobIDRaw"} & set(text.rstrip(m).split(m))), None)
     if mark is None:
         raise TraceError(
             f"the first line names no column JobID; write the log with a header (without -n): {COMMAND}",
@@ -114,14 +114,18 @@ def _header(path: Path, line: int, text: str) -> tuple[str, list[str]]:
             line,
         )
     names = text.rstrip(mark).split(mark)
+    if "JobID" not in names:  # the same number; only members of arrays are written otherwise
+        names[names.index("JobIDRaw")] = "JobID"
     for name in names:
         if names.count(name) > 1:
             raise TraceError("this column appears twice; name it once in sacct -o", path, line, name)
-    for wanted in (*((name,) for name in ("Submit", "Start", "State")), *EITHER):
-        if not set(wanted) & set(names):
-            raise TraceError(
-                f"this column is missing; add it to sacct -o: {COMMAND}", path, line, " or ".join(wanted)
-            )
+    needed = (*((name,) for name in ("Submit", "Start", "State")), *EITHER)
+    missing = [" or ".join(wanted) for wanted in needed if not set(wanted) & set(names)]
+    if missing:
+        what = (
+            "this column is missing; add it" if len(missing) == 1 else "these columns are missing; add them"
+        )
+        raise TraceError(f"{what} to sacct -o: {COMMAND}", path, line, ", ".join(missing))
     return mark, names
 
 

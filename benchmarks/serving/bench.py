@@ -61,5 +61,5 @@ class Bench:
             return f"Quiet machine: load average at most {self.busiest:.1f} {on}."
         return (
             f"**Provisional**: the machine was busy with other work, load average up to {self.busiest:.1f} {on}. "
-            "Times say little, counts hold; no comparison is claimed."
+            "Times say little; counts hold, and so do ratios of servers that took turns."
         )

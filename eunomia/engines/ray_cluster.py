@@ -2,49 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import itertools
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TypeVar
 
-from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
-from eunomia.core.version import __version__
+from eunomia.core.ray_client import LOCAL, Stamp, connect, stamp_here
+
+__all__ = ["LOCAL", "TRIES", "checked", "connect", "connected", "on_ray", "stamp_here"]
 
 T = TypeVar("T")
-LOCAL = "ray"  # RAY_ADDRESS, else this machine
 TRIES = 3  # a cell whose worker has died so often is taken for the cause
-Stamp = tuple[str, str]  # version of this package, digest of its source
-
-
-def connect(address: str = LOCAL, cpus: int | None = None) -> bool:
-    """Be connected: to ``ray`` (RAY_ADDRESS, or a cluster started here), ``HOST:PORT`` or ``ray://HOST:PORT``.
-
-    Returns whether the connection is new. Raises ConfigError.
-    """
-    import ray
-
-    stamp_here()  # before workers read theirs
-    if ray.is_initialized():
-        return False
-    quiet: Data = {"log_to_driver": False, "configure_logging": False}
-    try:
-        if address != LOCAL:
-            ray.init(address, **quiet)
-        elif os.environ.get("RAY_ADDRESS"):
-            ray.init(**quiet)
-        else:
-            ray.init("local", num_cpus=cpus, include_dashboard=False, **quiet)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        why = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
-        raise ConfigError(
-            f"no Ray cluster answers at '{address}': {why}; give ray, HOST:PORT or ray://HOST:PORT"
-        ) from None
-    return True
 
 
 @contextmanager
@@ -58,15 +27,6 @@ def connected(address: str, cpus: int) -> Iterator[None]:
     finally:
         if fresh:
             ray.shutdown()
-
-
-@functools.cache
-def stamp_here() -> Stamp:
-    """What a worker must have as well: same source, same results. Read once, as this process and its workers do."""
-    digest, folder = hashlib.sha256(), Path(__file__).parents[1]
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
-    return __version__, digest.hexdigest()[:12]
 
 
 def checked(ours: Stamp) -> Callable[[bytes], tuple[bool, object]]:

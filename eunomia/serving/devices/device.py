@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 import subprocess
@@ -13,8 +14,10 @@ from dataclasses import dataclass
 
 from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.messages import Message, pair, receive, send
+from eunomia.serving.devices.places import PLACES
+from eunomia.serving.protocol.errors import Unavailable
 
-START_S = 30.0  # a worker that has not said "ready" by then never will
+log = logging.getLogger("eunomia.serving")
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,8 @@ class DeviceSpec:
 
     ``spin_s``: with cores of its own, so long it looks for its next message before it sleeps. A core that has slept
     wakes up late and with cold caches: measured, a network of 4.5 ms then takes 6. ``memory_bytes``: of its own that
-    its process may have; 0 = as much as there is.
+    its process may have; 0 = as much as there is. ``place``: where it works, of ``PLACES``. ``address``: of a cluster;
+    ``resource``: what its nodes of this kind have.
     """
 
     name: str
@@ -32,6 +36,9 @@ class DeviceSpec:
     spin_s: float = 0.0
     memory_bytes: int = 0
     gpu: int | None = None  # the only one that its process sees
+    place: str = "process"
+    address: str = "auto"
+    resource: str = ""
 
 
 class Device:
@@ -48,16 +55,19 @@ class Device:
     ) -> None:
         self.index, self.spec = index, spec
         self.restarts = -1
+        self.place = PLACES[spec.place]
+        self.blameless = False  # it was lost with its machine, not by what it ran
         self._arena, self._cache = arena, cache
         self._on_message, self._on_death = on_message, on_death
         self._process: subprocess.Popen[bytes] | None = None
         self._line: socket.socket | None = None
-        self._ready = asyncio.Event()
+        self._ready = False
+        self._said: asyncio.Future[str] | None = None  # done once it is ready, or says why it never will be
 
     @property
     def alive(self) -> bool:
         """Whether its process answers."""
-        return self._ready.is_set()
+        return self._ready
 
     @property
     def pid(self) -> int:
@@ -65,7 +75,7 @@ class Device:
         return self._process.pid if self._process else 0
 
     async def start(self) -> None:
-        """Start the process and wait until it is ready; raises TimeoutError."""
+        """Start the process and wait until it is ready; raises TimeoutError, or Unavailable with its reason."""
         if self._line is not None:
             self._line.close()
         line, theirs = pair()
@@ -73,7 +83,7 @@ class Device:
         command = [
             sys.executable,
             "-m",
-            "eunomia.serving.devices.worker",
+            self.place.worker,
             str(theirs.fileno()),
             str(self._arena.descriptor),
             str(self.index),
@@ -81,6 +91,7 @@ class Device:
             str(self.spec.spin_s),
             str(self.spec.memory_bytes),
             self._cache,
+            *self.place.arguments(self.spec.kind, self.spec.address, self.spec.resource),
         ]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         if self.spec.gpu is not None:
@@ -93,10 +104,12 @@ class Device:
         )
         theirs.close()
         line.setblocking(False)
-        self._ready.clear()
+        self._ready, self.blameless = False, False
+        self._said = asyncio.get_running_loop().create_future()
         self.restarts += 1
         asyncio.get_running_loop().add_reader(line.fileno(), self._readable)
-        await asyncio.wait_for(self._ready.wait(), START_S)
+        if why := await asyncio.wait_for(self._said, self.place.start_s):
+            raise Unavailable(f"device '{self.spec.name}': {why}")
 
     def tell(self, message: Message) -> bool:
         """Send one message; False when the process is gone, which ``on_death`` reports too."""
@@ -107,6 +120,18 @@ class Device:
         except OSError:
             return False
         return True
+
+    def stop(self, ticket: int) -> None:
+        """Ask it to stop the run with this ticket, and earlier ones, at the next block boundary."""
+        self._arena.stop(self.index, ticket)
+        if self.place.far:
+            self.tell({"kind": "flags", "stop": ticket, "skip": 0})
+
+    def skip(self, ticket: int) -> None:
+        """Ask it not to start the run with this ticket."""
+        self._arena.skip(self.index, ticket)
+        if self.place.far:
+            self.tell({"kind": "flags", "stop": 0, "skip": ticket})
 
     def kill(self) -> None:
         """End a process that hangs; ``on_death`` follows."""
@@ -145,12 +170,22 @@ class Device:
                 self._on_death(self.index)
                 return
             if message["kind"] == "ready":
-                self._ready.set()
+                self._ready = True
+                self._starts("")
+            elif message["kind"] == "unable":
+                self._starts(message["why"])
+            elif message["kind"] == "lost":
+                self.blameless = not message["blame"]
+                log.warning("device '%s': %s", self.spec.name, message["why"])
             else:
                 self._on_message(self.index, message)
 
+    def _starts(self, why: str) -> None:
+        if self._said is not None and not self._said.done():
+            self._said.set_result(why)
+
     def _forget_line(self) -> None:
-        self._ready.clear()
+        self._ready = False
         if self._line is None:
             return
         with contextlib.suppress(ValueError, OSError):

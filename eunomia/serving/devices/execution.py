@@ -24,7 +24,7 @@ from eunomia.serving.protocol.errors import Cancelled, Expired, Hopeless, InputF
 AFTER_S = 3e-4  # after a boundary, the policy is asked about the next one
 LEAST_WAIT_S = 1e-3  # uvloop counts in milliseconds, and takes less for "at once"
 LOOK_SHARE = 4.0  # a slow policy is left alone for so many times what its last look took
-HANG_FACTOR, HANG_S = 50.0, 2.0  # a run that lasts this many times its estimate, and this long on top, hangs
+HANG_FACTOR = 50.0  # a run that lasts this many times its estimate, and ``hang_s`` of its place on top, hangs
 MOST_ROOM = 4 * 1024**2  # bytes for outputs that a run gets before it begins: they may turn out to be few
 NEW_SHAPE_S = 60.0  # the same where nobody has measured such an input yet
 OnRun = Callable[
@@ -76,12 +76,12 @@ class Execution:
     def stop(self, device: int) -> None:
         """Ask a device to stop what it runs at its next block boundary."""
         if self.queues[device]:
-            self._arena.stop(device, self.queues[device][0].ticket)
+            self._devices[device].stop(self.queues[device][0].ticket)
 
     def revoke(self, device: int) -> None:
         """Ask a device not to start what was queued last."""
         run = self.queues[device][-1]
-        self._arena.skip(device, run.ticket)
+        self._devices[device].skip(run.ticket)
         if not run.sent:
             self._released(device, run)
 
@@ -111,7 +111,9 @@ class Execution:
         now_s = self._clock.now_s()
         left_s = self.dispatcher.lanes[device].end_s(now_s) - now_s
         known = self.dispatcher.sure(run.job)
-        run.limit_s = now_s + HANG_FACTOR * left_s + (HANG_S if known else NEW_SHAPE_S)
+        run.limit_s = (
+            now_s + HANG_FACTOR * left_s + (self._devices[device].place.hang_s if known else NEW_SHAPE_S)
+        )
         if run.job.cancelled and not run.job.together:
             self.stop(device)
         wait_s = left_s - self.dispatcher.options.ahead_s

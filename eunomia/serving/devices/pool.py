@@ -11,7 +11,7 @@ from pathlib import Path
 from eunomia.contract.view import Assign, View
 from eunomia.serving.devices.answers import Answers, Inputs
 from eunomia.serving.devices.arena import Arena
-from eunomia.serving.devices.device import START_S, Device, DeviceSpec
+from eunomia.serving.devices.device import Device, DeviceSpec
 from eunomia.serving.devices.execution import Execution, OnRun
 from eunomia.serving.devices.ladder import Ladder
 from eunomia.serving.devices.loading import LoadedModel, Loading
@@ -28,6 +28,7 @@ from eunomia.serving.protocol.errors import Cancelled, ModelFailed, ServingError
 log = logging.getLogger("eunomia.serving")
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # before a device is started again that did not come to serve
+MAX_LOST = 3  # machines that may go away under a request before it is told to come back later
 MAX_RETRIES = 1  # a request whose device died runs once more; then it is taken for the cause
 
 
@@ -79,7 +80,8 @@ class DevicePool:
         try:
             await asyncio.gather(*(device.start() for device in self._devices))
         except TimeoutError:
-            raise Unavailable(f"a device process was not ready within {START_S:.0f} s") from None
+            most_s = max(device.place.start_s for device in self._devices)
+            raise Unavailable(f"a device process was not ready within {most_s:.0f} s") from None
         self._spawn(self._watch())
 
     async def close(self) -> None:
@@ -261,7 +263,7 @@ class DevicePool:
         for run in lost:
             if self.execution.moving.fetching.pop(run.job.number, None):
                 self.answers.release(run.slot)
-            self._run_again(run.job)
+            self._run_again(run.job, blame=not self._devices[device].blameless)
         if (earlier := self._restarts.get(device)) is not None:
             earlier.cancel()
         self._restarts[device] = self._spawn(self._restart(device))
@@ -275,11 +277,15 @@ class DevicePool:
                 moving.append(self.execution.gave_up(n))
         return moving
 
-    def _run_again(self, job: Job) -> None:
+    def _run_again(self, job: Job, *, blame: bool) -> None:
         members, job.together = [job, *job.together], []
         for member in members:
-            member.retries += 1
-            if member.retries > MAX_RETRIES:
+            member.retries += blame
+            member.lost += not blame
+            if member.lost > MAX_LOST:
+                why = f"{member.lost} machines went away while it ran"
+                self.answers.fail(member, Unavailable(why, retry_after_s=1.0))
+            elif member.retries > MAX_RETRIES:
                 self.answers.fail(
                     member, ModelFailed(f"network '{member.network.name}' took its device down twice with it")
                 )
@@ -294,6 +300,9 @@ class DevicePool:
             await self._devices[device].start()
         except TimeoutError:  # it hangs: its death is noticed, and it is started again
             self._devices[device].kill()
+            return
+        except Unavailable as error:  # its process ends by itself, and is started again later
+            log.warning("%s", error)
             return
         except OSError as error:
             log.error("device '%s' cannot be started: %s", self._devices[device].spec.name, error)
@@ -316,9 +325,20 @@ class DevicePool:
                         self._devices[device].spec.name,
                         run.job.network.name,
                     )
-                    run.job.retries = MAX_RETRIES
+                    if not self._devices[device].place.far:  # else the way there may be at fault
+                        run.job.retries = MAX_RETRIES
                     self._devices[device].kill()
+            if all(self._in_vain):
+                self._too_late(now_s)
             self.dispatcher.look_again()
+
+    def _too_late(self, now_s: float) -> None:
+        """No device comes back: those whose deadline has passed meanwhile wait no longer."""
+        for job in self.dispatcher.waiting.jobs():
+            if now_s > job.deadline_s and self.dispatcher.waiting.shown(job):
+                self.dispatcher.withdraw(job)
+                why = "no device answers, and its deadline has passed"
+                self.answers.fail(job, Unavailable(why, retry_after_s=LONGEST_PAUSE_S))
 
     def _spawn(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)

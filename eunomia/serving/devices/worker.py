@@ -42,6 +42,7 @@ class Worker:
         self._memory = memoryview(arena.memory)
         self._networks: dict[str, LoadedNetwork] = {}
         self._live: dict[int, Live] = {}  # tensors alive at the request's block boundary
+        self._inputs_stay = True  # where they lie, until their request has its answer
         self._next: Message | None = None  # read while looking what follows a run
         self._answers: dict[str, Callable[[Message], None]] = {
             "load": self._load,
@@ -54,9 +55,17 @@ class Worker:
 
     def serve(self) -> None:
         """Answer messages until told to stop or until the front end is gone."""
-        send(self._line, {"kind": "ready"})
+        self._say({"kind": "ready"})
         while (message := self._receive()) is not None and message["kind"] != "stop":
             self._answers[message["kind"]](message)
+
+    def _say(self, message: Message) -> None:
+        """To the front end."""
+        send(self._line, message)
+
+    def _ordered(self) -> bool:
+        """Whether something waits for this device."""
+        return bool(select.select([self._line], [], [], 0.0)[0])
 
     def _receive(self) -> Message | None:
         """The next message; looks often for a short while before it sleeps."""
@@ -81,11 +90,11 @@ class Worker:
                 prepare_aside(*place)
             network = loader_of(message["backend"])(*place, message["whole_s"])
         except Exception as error:  # whatever a strange file provokes is the file's fault, and is reported
-            send(self._line, {"kind": "refused", "model": name, "why": _sentence(error)})
+            self._say({"kind": "refused", "model": name, "why": _sentence(error)})
             return
         self._networks[name] = network
         set_aside()
-        send(self._line, {"kind": "loaded", "model": name, **network.description()})
+        self._say({"kind": "loaded", "model": name, **network.description()})
 
     def _unload(self, message: Message) -> None:
         self._networks.pop(message["model"], None)
@@ -94,7 +103,7 @@ class Worker:
         """Blocks ``first`` up to ``last``, unless it must stop between two of them."""
         ticket = message["ticket"]
         if not message.get("begun") and self._arena.skipped(self._device, ticket):
-            send(self._line, {"kind": "skipped", "ticket": ticket})
+            self._say({"kind": "skipped", "ticket": ticket})
             return
         began_s = time.monotonic()
         try:
@@ -105,12 +114,12 @@ class Worker:
         except Exception as error:  # a network may fail in any way; only its own request fails with it
             failed = {"why": _sentence(error), "memory": out_of_memory(error) is not None}
             failed |= {"span_s": [began_s, time.monotonic()], **self._look_ahead()}
-            send(self._line, {"kind": "failed", "ticket": ticket, **failed})
+            self._say({"kind": "failed", "ticket": ticket, **failed})
             return
         if done["next"] == network.blocks and "tensors" not in done:
             done.update(self._hand_over(message["request"], message["room"]))
         done["span_s"] = [began_s, time.monotonic()]
-        send(self._line, {"kind": "done", "ticket": ticket, **done, **self._look_ahead()})
+        self._say({"kind": "done", "ticket": ticket, **done, **self._look_ahead()})
 
     def _run_bound(self, network: LoadedNetwork, message: Message) -> Message | None:
         """One request from end to end without a boundary, in its place; None where that is not what is asked."""
@@ -148,7 +157,9 @@ class Worker:
                 raise KeyError("its tensors are not on this device")
             return kept
         arrays = self._together(message["inputs"])
-        if message["first"] > 0:  # of another device: this piece of the arena is given back before they die
+        if (
+            message["first"] > 0 or not self._inputs_stay
+        ):  # of another device: this piece of the arena is given back before they die
             arrays = {name: array.copy() for name, array in arrays.items()}
         return live_of(arrays)
 
@@ -183,7 +194,7 @@ class Worker:
         """Tensors of a request that waits between two blocks, for another device or in a larger room."""
         request = message["request"]
         answer = {"kind": "tensors", "request": request, **self._hand_over(request, message["room"])}
-        send(self._line, answer)
+        self._say(answer)
 
     def _try(self, message: Message) -> None:
         """An input of these sizes, made up, once warm and once for the times; whatever else is ordered goes first."""
@@ -196,9 +207,9 @@ class Worker:
             for turn in range(2):
                 live = live_of(feed)
                 for n in range(network.blocks):
-                    if select.select([self._line], [], [], 0.0)[0]:
+                    if self._ordered():
                         seconds.clear()
-                        send(self._line, answer)
+                        self._say(answer)
                         return
                     began_s = time.perf_counter()
                     live = network.run_block(n, live)
@@ -206,7 +217,7 @@ class Worker:
                         seconds.append(time.perf_counter() - began_s)
         except Exception as error:  # as with a request
             answer["why"] = _sentence(error)
-        send(self._line, answer)
+        self._say(answer)
 
     def _forget(self, message: Message) -> None:
         self._live.pop(message["request"], None)

@@ -11,9 +11,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from eunomia.config.server import ServerConfig, demo_server, load_server
+from eunomia.config.server import DeviceConfig, ServerConfig, demo_server, load_server
 from eunomia.core.errors import ConfigError
 from eunomia.serving.devices.backends import must_be_installed
+from eunomia.serving.devices.places import place_must_be_installed
 
 if TYPE_CHECKING:
     from eunomia.config.server import NetworkConfig, ServedTenantConfig
@@ -71,7 +72,7 @@ def _devices(config: ServerConfig, tell: Tell) -> list[DeviceSpec]:
     from eunomia.serving.devices.device import DeviceSpec
 
     users = Counter(core for d in config.device for core in set(d.cores))
-    unbound = sum(d.memory_mib is None and d.backend == "cpu" for d in config.device)
+    unbound = sum(d.memory_mib is None and d.backend == "cpu" and d.on == "process" for d in config.device)
     for core in sorted(core for core, count in users.items() if count > 1):
         tell(f"core {core} belongs to {users[core]} devices, which will slow each other down")
     return [
@@ -80,11 +81,22 @@ def _devices(config: ServerConfig, tell: Tell) -> list[DeviceSpec]:
             d.backend,
             tuple(d.cores),
             d.spin_ms * 1e-3 if all(users[c] == 1 for c in d.cores) else 0.0,
-            int(_default_bytes(d.backend, unbound) if d.memory_mib is None else d.memory_mib * 2**20),
+            _memory_bytes(d, unbound),
             d.gpu,
+            d.on,
+            d.address or "auto",
+            d.resource or "",
         )
         for d in config.device
     ]
+
+
+def _memory_bytes(device: DeviceConfig, sharing: int) -> int:
+    if device.on != "process":
+        return 0
+    return int(
+        _default_bytes(device.backend, sharing) if device.memory_mib is None else device.memory_mib * 2**20
+    )
 
 
 def _default_bytes(backend: str, sharing: int) -> float:
@@ -106,7 +118,9 @@ def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
         tell(f"{unknown}, which must be loaded from {config.models_dir} first")
     cache = _usable(Path(config.cache_dir).expanduser() if config.cache_dir else default_cache())
     for device in config.device:
-        must_be_installed(device.name, device.backend)
+        place_must_be_installed(device.name, device.on)
+        if device.on == "process":
+            must_be_installed(device.name, device.backend)
     mib = 1024**2
     return ServerOptions(
         devices=_devices(config, tell),

@@ -26,7 +26,7 @@ CEILINGS = {
     "uses of Any": 262,
     "fmt: skip": 163,
     "import circles": 0,
-    "guide words": 41_150,
+    "guide words": 41_270,  # 120 of them: devices on Ray, which are configured by hand
     "tutorial words": 7_000,
     "lines of the longest file": 369,
 }

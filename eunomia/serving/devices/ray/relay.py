@@ -167,10 +167,11 @@ def hire(address: str, resource: str, kind: str, arena_bytes: int) -> Actor:
             f"ray start --address=HOST:PORT --resources='{{\"{resource}\": 1}}'"
         )
     asked = {"resources": {resource: 1}} if resource else {}
-    wanting = ray.remote(
+    declare: Actor = ray.remote
+    wanting = declare(
         num_cpus=1, num_gpus=int(kind in ONE_GPU), max_restarts=0, concurrency_groups=GROUPS, **asked
     )
-    actor: Actor = wanting(DeviceActor).remote(arena_bytes)
+    actor = wanting(DeviceActor).remote(arena_bytes)
     try:
         theirs, node = ray.get(actor.stamp.remote(), timeout=HIRE_S)
     except GetTimeoutError:

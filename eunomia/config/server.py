@@ -13,13 +13,12 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, model_validator
 
 from eunomia.config.complaints import config_error
+from eunomia.config.device import DeviceConfig
 from eunomia.config.demand import SloConfig
 from eunomia.config.load import read_table
 from eunomia.config.overrides import Table, apply_overrides, parse_overrides
 from eunomia.config.section import FilePath, Name, NotNegative, PolicyText, Positive, Section, Share, wrong
 from eunomia.core.errors import ConfigError
-from eunomia.serving.devices.backends import BackendName
-from eunomia.serving.devices.places import PlaceName
 
 Port = Annotated[int, Field(ge=0, le=65535)]  # 0 = any free one
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -78,40 +77,6 @@ SQLITE = re.compile(r"(?P<driver>sqlite(\+pysqlite)?):///(?P<file>[^?]+)(?P<more
 Kept = Annotated[str, Field(min_length=1), BeforeValidator(_beside)]
 DatabaseUrl = Annotated[str, Field(min_length=1), BeforeValidator(_database_beside)]
 KeyHash = Annotated[str, AfterValidator(_key_hash)]
-
-
-class DeviceConfig(Section):
-    """One device: a core set of this machine, a GPU by ``cuda``, ``tensorrt`` or ``torch`` (or cores), or a Ray actor.
-
-    ``on = "ray"``: on a node that has one ``resource`` (default: a free CPU) of the cluster at ``address``.
-    """
-
-    name: Name
-    backend: BackendName = "cpu"
-    cores: list[Annotated[int, Field(ge=0)]] = Field(default_factory=list)
-    gpu: Annotated[int, Field(ge=0)] | None = None  # of several
-    spin_ms: Annotated[float, Field(ge=0.0, le=1000.0)] = (
-        5.0  # with cores of its own: looks for work before it sleeps
-    )
-    memory_mib: Annotated[float, Field(ge=0.0)] | None = (
-        None  # for networks and tensors in work; default: its part of 3/4 of the machine's, 0 = any
-    )
-    on: PlaceName = "process"
-    address: Annotated[str, Field(pattern=r"^(auto|[^\s/]+:[0-9]+)$")] | None = (
-        None  # default: auto, as Ray finds it
-    )
-    resource: Annotated[str, Field(pattern=r"^[\w.:-]+$")] | None = (
-        None  # that nodes state, one for each device
-    )
-
-    @model_validator(mode="after")
-    def _of_its_place(self) -> Self:
-        own = ("cores", "gpu", "memory_mib", "spin_ms") if self.on == "ray" else ("address", "resource")
-        for name in own:
-            if name in self.model_fields_set:
-                other = "without" if self.on == "ray" else "with"
-                raise wrong(f"device '{self.name}': {name} is for a device {other} on = \"ray\"; take it out")
-        return self
 
 
 def _without_slash(name: str) -> str:

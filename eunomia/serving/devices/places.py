@@ -14,7 +14,7 @@ class Place:
     """One place. ``worker``: module of the process that speaks for the device, with the messages of ``messages``.
 
     ``start_s``: a worker that has not said "ready" by then never will. ``hang_s``: on top of a multiple of its
-    estimate, a run that lasts longer hangs. ``far``: it does not see the flags of the arena, and is told of them.
+    estimate, a run that lasts longer hangs. ``far``: it does not see the flags of the arena, and gets them as messages.
     """
 
     worker: str
@@ -25,7 +25,7 @@ class Place:
     install: str = ""
 
     def arguments(self, kind: str, address: str, resource: str) -> list[str]:
-        """What its process must be told besides line, arena, device, cores, memory and cache."""
+        """What its process needs besides line, arena, device, cores, memory and cache."""
         return [kind, address, resource] if self.far else []
 
 

@@ -28,7 +28,7 @@ from eunomia.serving.protocol.errors import Cancelled, ModelFailed, ServingError
 log = logging.getLogger("eunomia.serving")
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # before a device is started again that did not come to serve
-MAX_LOST = 3  # machines that may go away under a request before it is told to come back later
+MAX_LOST = 3  # machines that may go away under a request; then it gets 503
 MAX_RETRIES = 1  # a request whose device died runs once more; then it is taken for the cause
 
 

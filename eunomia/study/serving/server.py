@@ -11,7 +11,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from eunomia.config.server import DeviceConfig, ServerConfig, demo_server, load_server
+from eunomia.config.device import DeviceConfig
+from eunomia.config.server import ServerConfig, demo_server, load_server
 from eunomia.core.errors import ConfigError
 from eunomia.serving.devices.backends import must_be_installed
 from eunomia.serving.devices.places import place_must_be_installed

@@ -126,7 +126,7 @@ class Relay:
 
 
 def lost_by(error: BaseException) -> Message:
-    """What the front end is told. Blamed on what ran is only the death of the actor alone, on a node that lives."""
+    """The message to the front end. Blamed on what ran is only the death of the actor alone, on a node that lives."""
     text = " ".join(str(error).split())
     alone = isinstance(error, ActorDiedError) and "node has died" not in text and "node died" not in text
     why = "its actor died" if alone else "its node is gone or out of reach"

@@ -11,22 +11,21 @@ from typing import Any
 
 import pytest
 
-from eunomia.engines import crew, ray_cluster
+from eunomia.core import ray_client
+from eunomia.engines import crew
 
 
 @pytest.fixture
 def edited(tmp_path: Path) -> Path:
     """A file of a checkout in which the module stands beside it."""
-    (tmp_path / "engines").mkdir()
-    shutil.copy(str(ray_cluster.__file__), tmp_path / "engines" / "ray_cluster.py")
+    (tmp_path / "core").mkdir()
+    shutil.copy(str(ray_client.__file__), tmp_path / "core" / "ray_client.py")
     return tmp_path / "edited.py"
 
 
 def load(edited: Path) -> ModuleType:
     """The module of that checkout, as a process that starts now has it."""
-    spec = importlib.util.spec_from_file_location(
-        "of_a_checkout", edited.parent / "engines" / "ray_cluster.py"
-    )
+    spec = importlib.util.spec_from_file_location("of_a_checkout", edited.parent / "core" / "ray_client.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -13,8 +13,8 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, model_validator
 
 from eunomia.config.complaints import config_error
-from eunomia.config.device import DeviceConfig
 from eunomia.config.demand import SloConfig
+from eunomia.config.device import DeviceConfig
 from eunomia.config.load import read_table
 from eunomia.config.overrides import Table, apply_overrides, parse_overrides
 from eunomia.config.section import FilePath, Name, NotNegative, PolicyText, Positive, Section, Share, wrong

@@ -17,6 +17,7 @@ from eunomia.cluster.policies.kueue.allocator import Kueue
 from eunomia.cluster.policies.kueue.model import Quota
 from eunomia.cluster.policies.slurm.fair_share import ShareTree, classic
 from eunomia.core.errors import ConfigError, TraceError
+from eunomia.study.cluster.calibration import Calibration
 from eunomia.study.cluster.status_quo import Log
 from eunomia.study.cluster.status_quo_kueue import what_if_kueue
 from eunomia.study.cluster.status_quo_slurm import what_if_slurm
@@ -309,3 +310,19 @@ def test_changes_that_make_no_sense(
 def test_settings_of_queues_that_make_no_sense(kueue: tuple[Log, Path], more: dict, message: str) -> None:  # type: ignore[type-arg]
     with pytest.raises(ConfigError, match=message):
         what_if_kueue(*kueue, NOTHING, **more)
+
+
+@pytest.mark.parametrize(
+    ("observed_s", "replayed_s", "fits"),
+    [
+        (600.0, 1199.0, True),
+        (600.0, 1201.0, False),
+        (600.0, 299.0, False),
+        (0.0, 0.9, True),
+        (0.0, 2.0, False),
+    ],
+)
+def test_a_replay_far_from_its_log_is_said(observed_s: float, replayed_s: float, fits: bool) -> None:
+    found = Calibration(100, observed_s, replayed_s, 1.0, 2.0)
+    assert found.fits is fits
+    assert ("signs, not as sizes" in found.text()) is not fits

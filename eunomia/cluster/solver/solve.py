@@ -21,7 +21,7 @@ from eunomia.core.errors import UnknownNameError
 TOLERANCE = 1e-9
 ACCEPTED = 1e-7  # relative gap and residuals above this are a failed solve
 SMALL = 1e-3  # of the level that all could reach alone: smaller levels are judged by this
-LARGE = 4096  # rows without pairs; HiGHS takes minutes to hours beyond
+LARGE = 4096  # rows without pairs; HiGHS takes many minutes beyond
 DEFAULT = "embedding"
 SOLVERS = (DEFAULT, "interior_point", "simplex", "as_gavel")
 

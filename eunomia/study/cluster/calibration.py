@@ -12,6 +12,11 @@ from eunomia.metrics.statistics import mean, nearest_rank
 from eunomia.report.units import value_text
 from eunomia.study.cluster.run import ClusterRunResult
 
+OFF = 2.0  # a replay's mean wait is this many times the log's, or a part of it: the model does not fit
+FAR = (
+    f"The mean waits are over a factor of {OFF:g} apart, so read changes as signs, not as sizes: give the scheduler's "
+    "own file and nodes, or more of the log"
+)
 SKIPPED = 0.1  # of the jobs, the first: the log's cluster was full when they came, the replay's was empty
 
 
@@ -30,15 +35,22 @@ class Calibration:
         """What the replay's mean wait is above the log's."""
         return self.replayed_mean_s - self.observed_mean_s
 
+    @property
+    def fits(self) -> bool:
+        """Whether both mean waits are within a factor of ``OFF``; under a second they always are."""
+        low, high = sorted((self.observed_mean_s, self.replayed_mean_s))
+        return not high > max(OFF * low, 1.0)
+
     def text(self) -> str:
-        """One sentence."""
+        """One sentence, and a second one where the replay is far from the log."""
         if not self.jobs:
             return "calibration: the log has no waits, so the error of the replay is unknown"
+        far = "" if self.fits else f". {FAR}"
         return (
             f"calibration: over {self.jobs} jobs (without the first {SKIPPED:.0%}) the replay waits "
             f"{_text(self.replayed_mean_s)} on average, the log {_text(self.observed_mean_s)}; half of the "
             f"jobs are off by more than {_text(self.median_error_s)}, a tenth by more than "
-            f"{_text(self.p90_error_s)}"
+            f"{_text(self.p90_error_s)}{far}"
         )
 
 

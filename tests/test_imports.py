@@ -19,7 +19,12 @@ PACKAGE = CHECKOUT / "eunomia"
 # library -> the modules (with all below them) that may import it, at the top of a file or inside a function
 EDGES: dict[str, tuple[str, ...]] = {
     "torch": ("eunomia.learning", "eunomia.serving"),
-    "ray": ("eunomia.engines.crew", "eunomia.engines.ray_cluster"),
+    "ray": (
+        "eunomia.core.ray_client",
+        "eunomia.engines.crew",
+        "eunomia.engines.ray_cluster",
+        "eunomia.serving.devices.ray",
+    ),
     "highspy": ("eunomia.cluster", "eunomia.metrics.bounds"),
     "scipy": ("eunomia.cluster",),
     "sklearn": ("eunomia.sharing.interference.trees",),

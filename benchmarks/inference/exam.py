@@ -1,14 +1,17 @@
-"""What ``eunomia`` is worth at 300 places drawn by seed, against the best of all rules and published schedulers.
+"""What ``eunomia`` is worth at 300 places drawn by seed, against the best of all rules. Parts: exam, trainings.
 
 Places are those of ``eunomia/study/inference/drawn.py``; networks from files are ONNX exports of torchvision and timm
 (``benchmarks/networks``). The rival is the best of ``RULES`` on two validation traces, the second for the best 20.
 ``--set places=0-99,200-299``: those; 1000000 and above served development. ``--set mapper=least_latency``: the same
 traffic on costs of that mapper (``--print``).
+
+``trainings``: five trainings of ``studies/training/drawn.toml`` that differ in their seed, unrehearsed, beside the
+shipped policies. ``--set generations=10``: of that many generations each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,33 +81,62 @@ class Mapped(Place):
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """Means by kind of place, then the worst and best places."""
-    ranges = "0-5" if options.quick else options.given.get("places", "0-299")
+    """The exam; then, not in the quick run, several trainings at its first places."""
+    if options.wants("exam"):
+        yield from examined(options)
+    if options.wants("trainings") and not options.quick:
+        from benchmarks.inference.trainings import trainings
+
+        yield trainings(options)
+
+
+@dataclass(frozen=True, eq=False)
+class Rivals:
+    """``rule``: the best at each place on validation; ``fixed``: one for all places, as it is called there."""
+
+    rule: dict[Place, str]
+    fixed: dict[Place, str]
+    name: str  # of the one for all
+
+
+def places_of(options: Options, full: str) -> list[Place]:
+    """Those asked for, such as 0-99,200-299."""
+    ranges = "0-5" if options.quick else options.given.get("places", full)
     ends = [part.split("-") for part in ranges.split(",")]
     numbers = [n for low, high in ends for n in range(int(low), int(high) + 1)]
     mapper = options.given.get("mapper")
-    places = [Mapped(n, mapper) if mapper else Place(n) for n in numbers]
+    return [Mapped(n, mapper) if mapper else Place(n) for n in numbers]
+
+
+def rivals(places: Sequence[Place], workers: int) -> Rivals:
+    """Chosen on two validation traces, the second for the best 20; the one for all on the first."""
     first, second = validation(2)
-    told = {place: place.facts() for place in places}
-    ticks = {place: "ticks" in told[place][1] for place in places}
+    ticks = {place: "ticks" in place.facts()[1] for place in places}
     asked = {place: AT_TICKS if ticks[place] else RULES for place in places}
 
     def at(place: Place, name: str) -> str:
         return name.partition("+g")[0] if ticks[place] else name
 
-    once, _ = contest("exam", places, [first], asked, workers=options.workers)
+    once, _ = contest("exam", places, [first], asked, workers=workers)
     top = {p: sorted(once[p], key=lambda name: -float(once[p][name].mean()))[:20] for p in places}
-    twice, _ = contest("exam", places, [second], top, workers=options.workers)
+    twice, _ = contest("exam", places, [second], top, workers=workers)
     rule = {p: best([{name: once[p][name] for name in top[p]}, twice[p]], top[p]) for p in places}
     fixed = max(ORDERED, key=lambda name: float(np.mean([once[p][at(p, name)].mean() for p in places])))
-    tests = options.seeds_or(3, 2)
-    found, counts = contest(
-        "exam", places, tests, {p: (*OURS, rule[p]) for p in places}, workers=options.workers
+    return Rivals(rule, {place: at(place, fixed) for place in places}, fixed)
+
+
+def examined(options: Options) -> Iterator[Table]:
+    """Means by kind of place, then the worst and best places."""
+    places, tests = places_of(options, "0-299"), options.seeds_or(3, 2)
+    told, chosen = {place: place.facts() for place in places}, rivals(places, options.workers)
+    asked = {p: (*OURS, chosen.rule[p]) for p in places}
+    found, counts = contest("exam", places, tests, asked, workers=options.workers)
+    plain, _ = contest(
+        "exam", places, tests, {p: (name,) for p, name in chosen.fixed.items()}, workers=options.workers
     )
-    plain, _ = contest("exam", places, tests, {p: (at(p, fixed),) for p in places}, workers=options.workers)
     for place in places:
         found[place] |= plain[place]
-    pairs = {p: (rule[p], at(p, fixed), OURS[1]) for p in places}
+    pairs = {p: (chosen.rule[p], chosen.fixed[p], OURS[1]) for p in places}
     less = {p: [found[p][OURS[0]][:, 0] - found[p][other][:, 0] for other in pairs[p]] for p in places}
     rows: list[list[Cell]] = []
     for kind in ("all", *KINDS):
@@ -122,9 +154,11 @@ def measure(options: Options) -> Iterator[Table]:
     yield table(
         "exam", "kind; places; eunomia less the best rule, points|+.2p; less one rule for all|+.2p; less itself "
         "without rehearsal|+.2p; worst place|+.1p; significantly below", rows,
-        notes=[f"One rule for all: `{fixed}`.", *ran],
+        notes=[f"One rule for all: `{chosen.name}`.", *ran],
     )  # fmt: skip
     shown = sorted(places, key=lambda place: float(less[place][0].mean()))
-    lines: list[list[Cell]] = [[told[p][0], rule[p], float(found[p][rule[p]].mean()), interval(less[p][0])]
-                               for p in (*shown[:12], *shown[-8:])]  # fmt: skip
+    lines: list[list[Cell]] = []
+    for p in (*shown[:12], *shown[-8:]):
+        rule = chosen.rule[p]
+        lines.append([told[p][0], rule, float(found[p][rule].mean()), interval(less[p][0])])
     yield table("places", "place; best rule; its hit rate, %|.1p; eunomia less rule|+.1p", lines)

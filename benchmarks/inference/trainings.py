@@ -1,0 +1,66 @@
+"""How much the training over drawn places depends on its seed: several trainings at places of the exam, unrehearsed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from benchmarks.inference.contest import contest, trained
+from benchmarks.inference.exam import Place, places_of, rivals
+from benchmarks.table import Cell, Options, Table, table
+from eunomia.learning.card import Card
+from eunomia.learning.load import card_of
+from eunomia.metrics.statistics import Floats, interval
+
+SHIPPED = ("eunomia-wide", "eunomia(rehearse=0)")  # the former is seed 0 of the same file
+SEEDS = 5
+COLUMNS = (
+    "policy; generations; on validation: less the best rule, points|+.1p; hit rate, %|.1p; "
+    "less the best rule, points|+.2p; less `eunomia-wide`|+.2p; worst place|+.1p; its number"
+)
+
+
+def trainings(options: Options) -> Table:
+    """Trainings that are not there are run; then all policies, and the best rule of each place, on the same traces."""
+    places, tests = places_of(options, "0-39"), options.seeds_or(2)
+    few = options.given.get("generations")
+    changes, label = ([f"stage.0.generations={few}"], f"drawn-{few}") if few else ([], "drawn")
+    seeds = range(1, SEEDS + 1)
+    cards = [str(trained("drawn", seed, *changes, label=label, workers=options.workers)) for seed in seeds]
+
+    def played(names: Mapping[Place, str]) -> Floats:
+        found, _ = contest("exam", places, tests, {p: [names[p]] for p in places}, workers=options.workers)
+        return np.stack([found[place][names[place]][:, 0] for place in places])
+
+    rule = played(rivals(places, options.workers).rule)
+    hits = {name: played(dict.fromkeys(places, name)) for name in (*cards, *SHIPPED)}
+    facts = {name: card_of(name.partition("(")[0]) for name in hits}
+    return summary(hits, rule, facts, [place.number for place in places])
+
+
+def summary(
+    hits: Mapping[str, Floats], rule: Floats, facts: Mapping[str, Card], numbers: Sequence[int]
+) -> Table:
+    """The mean of the trainings with its interval over them, then each policy with its interval over places.
+
+    ``hits`` and ``rule``: (places, traces); those of SHIPPED are no trainings.
+    """
+    gains = {name: (each - rule).mean(axis=1) for name, each in hits.items()}
+    wide, own = gains[SHIPPED[0]], [name for name in hits if name not in SHIPPED]
+    together = np.mean([gains[name] for name in own], axis=0)
+    checked = [facts[name]["validation"]["gain"] for name in own]
+    means = np.array([[hits[name].mean(), gains[name].mean(), (gains[name] - wide).mean()] for name in own])
+    first: list[Cell] = [f"mean of {len(own)} trainings, over trainings", None, interval(checked)]
+    worst = int(together.argmin())
+    rows: list[list[Cell]] = [[*first, *map(interval, means.T), float(together[worst]), numbers[worst]]]
+    for name, gain in gains.items():
+        card, worst = facts[name], int(gain.argmin())
+        called = name if name in SHIPPED else f"seed {card['training']['seed']}"
+        called += ", kept the rule" if card["validation"]["kept_heuristic"] else ""
+        generations = sum(stage["generations"] for stage in card["training"]["stage"])
+        less = None if name == SHIPPED[0] else interval(gain - wide)
+        scores: list[Cell] = [card["validation"]["gain"], float(hits[name].mean()), interval(gain), less]
+        rows.append([called, generations, *scores, float(gain[worst]), numbers[worst]])
+    note = f"{rule.shape[1]} traces at each of {len(numbers)} places. Standard deviation over trainings: "
+    return table("trainings", COLUMNS, rows, [f"{note}{100.0 * means[:, 1].std(ddof=1):.2f} points."])

@@ -31,6 +31,7 @@ BENCHMARKS: dict[str, str] = {  # name -> module
     "learned": "inference.learned",
     "learned-tenants": "inference.tenants",
     "exam": "inference.exam",
+    "exam-trainings": "inference.trainings",
     "learned-speed": "inference.speed",
     "cold-start": "inference.cold_start",
     "relmas": "inference.relmas",

@@ -1,12 +1,9 @@
-"""What ``eunomia`` is worth at 300 places drawn by seed, against the best of all rules. Parts: exam, trainings.
+"""What ``eunomia`` is worth at 300 places drawn by seed, against the best of all rules and published schedulers.
 
 Places are those of ``eunomia/study/inference/drawn.py``; networks from files are ONNX exports of torchvision and timm
 (``benchmarks/networks``). The rival is the best of ``RULES`` on two validation traces, the second for the best 20.
 ``--set places=0-99,200-299``: those; 1000000 and above served development. ``--set mapper=least_latency``: the same
 traffic on costs of that mapper (``--print``).
-
-``trainings``: five trainings of ``studies/training/drawn.toml`` that differ in their seed, unrehearsed, beside the
-shipped policies. ``--set generations=10``: of that many generations each.
 """
 
 from __future__ import annotations
@@ -80,25 +77,6 @@ class Mapped(Place):
         return {**made, "platform": {**made["platform"], "mapper": self.mapper}}
 
 
-def measure(options: Options) -> Iterator[Table]:
-    """The exam; then, not in the quick run, several trainings at its first places."""
-    if options.wants("exam"):
-        yield from examined(options)
-    if options.wants("trainings") and not options.quick:
-        from benchmarks.inference.trainings import trainings
-
-        yield trainings(options)
-
-
-@dataclass(frozen=True, eq=False)
-class Rivals:
-    """``rule``: the best at each place on validation; ``fixed``: one for all places, as it is called there."""
-
-    rule: dict[Place, str]
-    fixed: dict[Place, str]
-    name: str  # of the one for all
-
-
 def places_of(options: Options, full: str) -> list[Place]:
     """Those asked for, such as 0-99,200-299."""
     ranges = "0-5" if options.quick else options.given.get("places", full)
@@ -108,8 +86,8 @@ def places_of(options: Options, full: str) -> list[Place]:
     return [Mapped(n, mapper) if mapper else Place(n) for n in numbers]
 
 
-def rivals(places: Sequence[Place], workers: int) -> Rivals:
-    """Chosen on two validation traces, the second for the best 20; the one for all on the first."""
+def rivals(places: Sequence[Place], workers: int) -> tuple[dict[Place, str], dict[Place, str], str]:
+    """Each place's best rule, chosen on two traces, the second for 20; one for all, as called there; its name."""
     first, second = validation(2)
     ticks = {place: "ticks" in place.facts()[1] for place in places}
     asked = {place: AT_TICKS if ticks[place] else RULES for place in places}
@@ -122,21 +100,19 @@ def rivals(places: Sequence[Place], workers: int) -> Rivals:
     twice, _ = contest("exam", places, [second], top, workers=workers)
     rule = {p: best([{name: once[p][name] for name in top[p]}, twice[p]], top[p]) for p in places}
     fixed = max(ORDERED, key=lambda name: float(np.mean([once[p][at(p, name)].mean() for p in places])))
-    return Rivals(rule, {place: at(place, fixed) for place in places}, fixed)
+    return rule, {place: at(place, fixed) for place in places}, fixed
 
 
-def examined(options: Options) -> Iterator[Table]:
+def measure(options: Options) -> Iterator[Table]:
     """Means by kind of place, then the worst and best places."""
     places, tests = places_of(options, "0-299"), options.seeds_or(3, 2)
-    told, chosen = {place: place.facts() for place in places}, rivals(places, options.workers)
-    asked = {p: (*OURS, chosen.rule[p]) for p in places}
-    found, counts = contest("exam", places, tests, asked, workers=options.workers)
-    plain, _ = contest(
-        "exam", places, tests, {p: (name,) for p, name in chosen.fixed.items()}, workers=options.workers
-    )
+    told, (rule, fixed, name) = {place: place.facts() for place in places}, rivals(places, options.workers)
+    ours = {p: (*OURS, rule[p]) for p in places}
+    found, counts = contest("exam", places, tests, ours, workers=options.workers)
+    plain, _ = contest("exam", places, tests, {p: (fixed[p],) for p in places}, workers=options.workers)
     for place in places:
         found[place] |= plain[place]
-    pairs = {p: (chosen.rule[p], chosen.fixed[p], OURS[1]) for p in places}
+    pairs = {p: (rule[p], fixed[p], OURS[1]) for p in places}
     less = {p: [found[p][OURS[0]][:, 0] - found[p][other][:, 0] for other in pairs[p]] for p in places}
     rows: list[list[Cell]] = []
     for kind in ("all", *KINDS):
@@ -154,11 +130,9 @@ def examined(options: Options) -> Iterator[Table]:
     yield table(
         "exam", "kind; places; eunomia less the best rule, points|+.2p; less one rule for all|+.2p; less itself "
         "without rehearsal|+.2p; worst place|+.1p; significantly below", rows,
-        notes=[f"One rule for all: `{chosen.name}`.", *ran],
+        notes=[f"One rule for all: `{name}`.", *ran],
     )  # fmt: skip
     shown = sorted(places, key=lambda place: float(less[place][0].mean()))
-    lines: list[list[Cell]] = []
-    for p in (*shown[:12], *shown[-8:]):
-        rule = chosen.rule[p]
-        lines.append([told[p][0], rule, float(found[p][rule].mean()), interval(less[p][0])])
+    lines: list[list[Cell]] = [[told[p][0], rule[p], float(found[p][rule[p]].mean()), interval(less[p][0])]
+                               for p in (*shown[:12], *shown[-8:])]  # fmt: skip
     yield table("places", "place; best rule; its hit rate, %|.1p; eunomia less rule|+.1p", lines)

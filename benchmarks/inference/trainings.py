@@ -1,51 +1,48 @@
-"""How much the training over drawn places depends on its seed: several trainings at places of the exam, unrehearsed."""
+"""How much the training over drawn places depends on its seed: five of them at places of the exam, unrehearsed.
+
+``--set generations=10``: of that many generations each, in place of those of ``studies/training/drawn.toml``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from benchmarks.inference.contest import contest, trained
 from benchmarks.inference.exam import Place, places_of, rivals
 from benchmarks.table import Cell, Options, Table, table
+from eunomia.core.arrays import Floats
 from eunomia.learning.card import Card
 from eunomia.learning.load import card_of
-from eunomia.metrics.statistics import Floats, interval
+from eunomia.metrics.statistics import interval
 
 SHIPPED = ("eunomia-wide", "eunomia(rehearse=0)")  # the former is seed 0 of the same file
-SEEDS = 5
+SEEDS = range(1, 6)
 COLUMNS = (
     "policy; generations; on validation: less the best rule, points|+.1p; hit rate, %|.1p; "
     "less the best rule, points|+.2p; less `eunomia-wide`|+.2p; worst place|+.1p; its number"
 )
 
 
-def trainings(options: Options) -> Table:
+def measure(options: Options) -> Iterator[Table]:
     """Trainings that are not there are run; then all policies, and the best rule of each place, on the same traces."""
-    places, tests = places_of(options, "0-39"), options.seeds_or(2)
-    few = options.given.get("generations")
+    places, tests, few = places_of(options, "0-39"), options.seeds_or(2), options.given.get("generations")
     changes, label = ([f"stage.0.generations={few}"], f"drawn-{few}") if few else ([], "drawn")
-    seeds = range(1, SEEDS + 1)
-    cards = [str(trained("drawn", seed, *changes, label=label, workers=options.workers)) for seed in seeds]
+    cards = [str(trained("drawn", seed, *changes, label=label, workers=options.workers)) for seed in SEEDS]
 
     def played(names: Mapping[Place, str]) -> Floats:
         found, _ = contest("exam", places, tests, {p: [names[p]] for p in places}, workers=options.workers)
         return np.stack([found[place][names[place]][:, 0] for place in places])
 
-    rule = played(rivals(places, options.workers).rule)
+    rule = played(rivals(places, options.workers)[0])
     hits = {name: played(dict.fromkeys(places, name)) for name in (*cards, *SHIPPED)}
     facts = {name: card_of(name.partition("(")[0]) for name in hits}
-    return summary(hits, rule, facts, [place.number for place in places])
+    yield summary(hits, rule, facts, [place.number for place in places])
 
 
-def summary(
-    hits: Mapping[str, Floats], rule: Floats, facts: Mapping[str, Card], numbers: Sequence[int]
-) -> Table:
-    """The mean of the trainings with its interval over them, then each policy with its interval over places.
-
-    ``hits`` and ``rule``: (places, traces); those of SHIPPED are no trainings.
-    """
+def summary(hits: dict[str, Floats], rule: Floats, facts: dict[str, Card], numbers: list[int]) -> Table:
+    """All trainings, interval over them; then each policy, over places. ``hits``, ``rule``: (places, traces)."""
     gains = {name: (each - rule).mean(axis=1) for name, each in hits.items()}
     wide, own = gains[SHIPPED[0]], [name for name in hits if name not in SHIPPED]
     together = np.mean([gains[name] for name in own], axis=0)
@@ -59,8 +56,8 @@ def summary(
         called = name if name in SHIPPED else f"seed {card['training']['seed']}"
         called += ", kept the rule" if card["validation"]["kept_heuristic"] else ""
         generations = sum(stage["generations"] for stage in card["training"]["stage"])
-        less = None if name == SHIPPED[0] else interval(gain - wide)
-        scores: list[Cell] = [card["validation"]["gain"], float(hits[name].mean()), interval(gain), less]
-        rows.append([called, generations, *scores, float(gain[worst]), numbers[worst]])
+        less = [None if name == SHIPPED[0] else interval(gain - wide), float(gain[worst]), numbers[worst]]
+        checks = [card["validation"]["gain"], float(hits[name].mean()), interval(gain)]
+        rows.append([called, generations, *checks, *less])
     note = f"{rule.shape[1]} traces at each of {len(numbers)} places. Standard deviation over trainings: "
     return table("trainings", COLUMNS, rows, [f"{note}{100.0 * means[:, 1].std(ddof=1):.2f} points."])

@@ -16,7 +16,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from eunomia.contract.constants import give_constants
-from eunomia.contract.traits import CHARGE_ELSEWHERE, STARTS_ALONE, STEADY, WORK_CONSERVING, forget, title
+from eunomia.contract.traits import (
+    CHARGE_ELSEWHERE,
+    CHARGE_RUN,
+    STARTS_ALONE,
+    STEADY,
+    WORK_CONSERVING,
+    forget,
+    title,
+)
 from eunomia.contract.view import Assign, View
 from eunomia.core.errors import ConfigError
 
@@ -94,6 +102,11 @@ class Guarded:
     def charge_elsewhere(self) -> Callable[..., None] | None:
         """The policy's: the memory is its own."""
         return CHARGE_ELSEWHERE.of(self.policy)
+
+    @property
+    def charge_run(self) -> Callable[..., None] | None:
+        """The policy's, for the same reason."""
+        return CHARGE_RUN.of(self.policy)
 
     def __call__(self, view: View) -> Sequence[Assign]:
         """A legal answer."""

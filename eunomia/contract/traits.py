@@ -99,13 +99,19 @@ CHARGE_ELSEWHERE: Trait[Callable[..., None] | None] = Trait(
     None,
     "called with its memory to charge tenants for what other servers have served (inference/policies/elsewhere.py)",
 )
+CHARGE_RUN: Trait[Callable[..., None] | None] = Trait(
+    "charge_run",
+    None,
+    "called with its memory and what a run took beyond the time foreseen when it chose what follows",
+)
 WARM_UP: Trait[Callable[[], object] | None] = Trait(
     "warm_up", None, "of an allocator: called before any time is taken, to compile"
 )
 
 TRAITS: tuple[Trait[Any], ...] = (
     NAME, RESET, PREPARE, CHOOSE, CHARGE_S, PERIOD_S, PERIOD_MODE, SHARING, PARAMETERS, BLOCKS, RULES, KEY, DECIDE,
-    DECIDE_TICK, ATTACH, WORK_CONSERVING, STARTS_ALONE, STEADY, GENERATION, COUNTS, CHARGE_ELSEWHERE, WARM_UP,
+    DECIDE_TICK, ATTACH, WORK_CONSERVING, STARTS_ALONE, STEADY, GENERATION, COUNTS, CHARGE_ELSEWHERE, CHARGE_RUN,
+    WARM_UP,
 )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ class Compiled:
     writes (row of ``ready``, accelerator) pairs into ``answer``, in periodic mode also their
     priorities, and returns their number; 0 = hold. numba compiles it. ``parameters`` (at most 8) reach
     it as ``system.parameters``; ``system.memory`` keeps 64 numbers from one decision to the next. ``starts_alone``,
-    ``charge_elsewhere``: traits (contract/traits.py).
+    ``charge_elsewhere``, ``charge_run``: traits (contract/traits.py).
     """
 
     function: Callable[..., int]
@@ -33,6 +33,7 @@ class Compiled:
     parameters: tuple[float, ...] = ()
     starts_alone: bool = False
     charge_elsewhere: Callable[..., None] | None = None
+    charge_run: Callable[..., None] | None = None
 
     @property
     def rules(self) -> Rules:

@@ -4,19 +4,21 @@ Source: Hu et al., "Olympian: Scheduling GPU Usage in a Deep Neural Network Mode
 ``eunomia.sharing.slices`` has the same turns for threads.
 
 One token per accelerator. Its holder starts layers until its *credit* is spent, the time for which it may keep
-accelerators busy. Then the next tenant that waits gets min(credit, 0) + quantum: overuse is taken off. Quanta are Q for
-all (``fair``) or Q n w / W (``weighted``), W = sum of w over the n tenants that wait. With ``priority`` only those of
-the highest one have any. Of the holder's requests, what runs goes on, then by deadline. Who waits alone goes on.
+accelerators busy, and loses what is left if it waits no more. Then the next tenant that waits gets a quantum more:
+overuse is taken off. Quanta are Q for all (``fair``) or Q n w / W (``weighted``), W = sum of w over the n tenants that
+wait. With ``priority`` only those of the highest one have any. Of the holder's requests, what runs goes on, then by
+deadline. Who waits alone goes on.
 
 Does badly: quanta shorter than a block; deadlines across tenants; ``fair`` where one user has many tenants; layers that
 other accelerators slow down, for which their own tenant pays.
 
 Deviations: (1) turns are between tenants, not between jobs, so who sends more gets no more; (2) charged is the time for
-which an accelerator was busy, in place of a profile: of a request that is dropped, cancelled or fails, what it ran; (3)
-each accelerator has a token, and credit is common to all: none is lost while its tenant holds another token; (4) 16
-tokens, and 64 - 3 n credits for n accelerators: further tenants share credits, and of more than 16 accelerators, or
-where it decides at ticks, each layer is charged when it starts, as believed; (5) hopeless requests come after a
-tenant's others where ``late`` is ``last``.
+which an accelerator was busy, in place of a profile: of a request that is dropped, cancelled or fails, what it ran. Of
+an order that was given ahead of time, what was foreseen is put right as soon as it begins; (3) each accelerator has a
+token, and credit is common to all: none is lost while its tenant holds another token; (4) 24 tokens, and 64 - 2 n
+credits for n accelerators: further tenants share credits, and of more than 24 accelerators, or where it decides at
+ticks, each layer is charged when it is chosen, as believed: runs of several blocks in one lease pay too little; (5)
+hopeless requests come after a tenant's others where ``late`` is ``last``.
 """
 
 from __future__ import annotations
@@ -35,8 +37,9 @@ from eunomia.inference.policies.compiled import Compiled
 SHARES = ("fair", "weighted", "priority")
 FAIR, WEIGHTED, PRIORITY = range(3)
 QUANTUM, SHARE = range(2)  # parameters
-TOKENS, MEMORY = 16, 64
-HOLDER, REQUEST, SEEN, WIDTH = range(4)  # of a token: tenant + 1, what it started, time charged for so far
+TOKENS, MEMORY = 24, 64
+OWNER, SEEN, WIDTH = range(3)  # of a token: who started what there (``_owner``), time charged for so far
+TENANTS, REQUESTS = 4096, 2**40  # told apart; further ones take turns with those of the same remainder
 ROUNDS = 100_000  # after so many turns in vain, somebody runs with debts
 
 
@@ -47,15 +50,34 @@ def _credit(tenant: int, first: int) -> int:
 
 
 @jitted
+def _owner(holder: int, request: int) -> float:
+    """One number of two: tenant + 1 that holds a token, and what it started."""
+    return float(holder % TENANTS + TENANTS * (request % REQUESTS))
+
+
+@jitted
+def _holder_of(owner: float) -> int:
+    """Tenant + 1; 0: nobody."""
+    return int(owner) % TENANTS
+
+
+@jitted
+def _runs(owner: float, request: int) -> bool:
+    """Whether a request is the one that a token's holder started."""
+    return _holder_of(owner) > 0 and int(owner) // TENANTS == request % REQUESTS
+
+
+@jitted
 def _follow(accelerators: Rows[Accelerator], tokens: int, memory: Numbers) -> None:
     """What runs on another accelerator than its token's is that one's: a server may have moved it."""
     for s in range(tokens):
         ran = accelerators[s].request if accelerators[s].request >= 0 else accelerators[s].last_request
-        if int(memory[WIDTH * s + REQUEST]) == ran:
+        if _runs(memory[WIDTH * s + OWNER], ran):
             continue
         for other in range(tokens):
-            if memory[WIDTH * other + HOLDER] > 0.0 and int(memory[WIDTH * other + REQUEST]) == ran:
-                memory[WIDTH * s + HOLDER], memory[WIDTH * s + REQUEST] = memory[WIDTH * other + HOLDER], ran
+            owner = memory[WIDTH * other + OWNER]
+            if _runs(owner, ran):
+                memory[WIDTH * s + OWNER] = _owner(_holder_of(owner), ran)
                 break
 
 
@@ -66,13 +88,12 @@ def _charge(accelerators: Rows[Accelerator], tokens: int, memory: Numbers) -> No
     What somebody else started there while this policy was not asked is nobody's.
     """
     for s in range(tokens):
-        token, at = WIDTH * s, accelerators[s]
+        at, owner, seen = accelerators[s], memory[WIDTH * s + OWNER], WIDTH * s + SEEN
         if at.request >= 0:
             continue
-        holder = int(memory[token + HOLDER]) - 1
-        if holder >= 0 and at.last_request == int(memory[token + REQUEST]):
-            memory[_credit(holder, WIDTH * tokens)] -= at.busy_s - memory[token + SEEN]
-        memory[token + SEEN] = at.busy_s
+        if _runs(owner, at.last_request):
+            memory[_credit(_holder_of(owner) - 1, WIDTH * tokens)] -= at.busy_s - memory[seen]
+        memory[seen] = at.busy_s
 
 
 @jitted
@@ -122,14 +143,14 @@ def _holds(tenant: int, token: int, first: int, memory: Numbers) -> bool:
     """Whether a tenant holds another token than this one."""
     found = False
     for other in range(0, first, WIDTH):
-        found = found or (other != token and int(memory[other + HOLDER]) == tenant + 1)
+        found = found or (other != token and _holder_of(memory[other + OWNER]) == (tenant + 1) % TENANTS)
     return found
 
 
 @jitted
 def _holder(ready: Rows[Ready], able: Floats, token: int, first: int, system: System) -> int:
     """The tenant that holds the token from now on; ``first``: place of the first credit in memory."""
-    memory, holder = system.memory, int(system.memory[token + HOLDER]) - 1
+    memory, holder = system.memory, _holder_of(system.memory[token + OWNER]) - 1
     row = _next(ready, able, holder - 1)
     if (
         ready[row].tenant == holder
@@ -137,14 +158,14 @@ def _holder(ready: Rows[Ready], able: Floats, token: int, first: int, system: Sy
         and _quantum(row, ready, able, system) > 0.0
     ):
         return holder
+    if holder >= 0 and not _holds(holder, token, first, memory):
+        memory[_credit(holder, first)] = min(memory[_credit(holder, first)], 0.0)
     for _ in range(ROUNDS):
         row = _next(ready, able, holder)
         holder = ready[row].tenant
         quantum, at = _quantum(row, ready, able, system), _credit(holder, first)
         if quantum > 0.0:
-            memory[at] = quantum + (
-                memory[at] if _holds(holder, token, first, memory) else min(memory[at], 0.0)
-            )
+            memory[at] += quantum
             if memory[at] > 0.0:
                 return holder
     return holder
@@ -189,12 +210,23 @@ def _olympian(ready, latency_s, demand, energy, accelerators, system, answer, pr
             continue
         tenant = _holder(ready, able, token, first, system)
         best = _first(ready, latency_s, s, tenant, accelerators[s], system)
-        memory[token + HOLDER], memory[token + REQUEST] = tenant + 1, ready[best].request
+        memory[token + OWNER] = _owner(tenant + 1, ready[best].request)
         if not measured:
             memory[_credit(tenant, first)] -= latency_s[best, s]
         answer[0, 0], answer[0, 1] = best, s
         return 1
     return 0
+
+
+def charge_run(memory: Floats, accelerators: int, device: int, request: int, more_s: float) -> None:
+    """A run took so much more than was foreseen when this policy chose what follows it: its own tenant pays."""
+    if accelerators > TOKENS:
+        return
+    token, first = WIDTH * device, WIDTH * accelerators
+    started, holder = divmod(int(memory[token + OWNER]), TENANTS)
+    if holder > 0 and started == request % REQUESTS:
+        memory[first + (holder - 1) % (MEMORY - first)] -= more_s
+    memory[token + SEEN] += more_s
 
 
 def olympian(quantum_s: float = 0.008, share: str = "weighted", gate: float = math.inf) -> Compiled:
@@ -207,4 +239,5 @@ def olympian(quantum_s: float = 0.008, share: str = "weighted", gate: float = ma
     if not (math.isfinite(quantum_s) and quantum_s > 0.0):
         raise PolicyError(f"quantum_s is {quantum_s}; it must be positive seconds, such as 0.008")
     parameters = with_gate(gate, float(quantum_s), float(SHARES.index(share)))
-    return Compiled(_olympian, gated_name("olympian", gate), parameters, starts_alone=math.isinf(gate))
+    name, alone = gated_name("olympian", gate), math.isinf(gate)
+    return Compiled(_olympian, name, parameters, starts_alone=alone, charge_run=charge_run)

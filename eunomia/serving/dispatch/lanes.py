@@ -17,7 +17,8 @@ NEVER = -1
 class Claim:
     """A job that a device shall run next, and what the policy noted in its memory when it chose it.
 
-    ``generation``: of the policy that chose; ``news``: state of the queue then.
+    ``generation``: of the policy that chose; ``news``: state of the queue then; ``busy_s``: of the lane when it
+    runs, as foreseen.
     """
 
     job: Job
@@ -25,6 +26,7 @@ class Claim:
     after: npt.NDArray[np.float64]
     generation: int = 0
     news: int = NEVER
+    busy_s: float = 0.0
 
 
 @dataclass

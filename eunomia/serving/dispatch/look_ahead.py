@@ -135,9 +135,10 @@ def choice(state: State, device: int, block: int, at_s: float) -> Claim | None:
 
 def _first_for(state: State, device: int, at_s: float) -> Claim | None:
     """The first job that the policy starts on this device at that time."""
+    busy_s = state.lanes[device].busy_s
     if lone := runs.lone(state):
         memory = state.memory.copy()
-        return Claim(lone, memory, memory, state.generation, state.news)
+        return Claim(lone, memory, memory, state.generation, state.news, busy_s)
     if not len(state.waiting):
         return None
     view = state.view(at_s)
@@ -146,7 +147,7 @@ def _first_for(state: State, device: int, at_s: float) -> Claim | None:
         return None
     after = np.array(view.system["memory"])
     job = state.waiting.numbered(found[0].request)
-    return Claim(job, state.memory.copy(), after, state.generation, state.news)
+    return Claim(job, state.memory.copy(), after, state.generation, state.news, busy_s)
 
 
 def promise(state: State, device: int, claim: Claim | None) -> None:

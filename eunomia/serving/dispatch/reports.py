@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from eunomia.contract.traits import CHARGE_RUN
 from eunomia.serving.dispatch import look_ahead, runs
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.lanes import Lane
@@ -132,4 +133,8 @@ def _follow(state: State, device: int, job: Job | None, at_s: float) -> None:
     """A device has gone on with its queued job: the policy's notes about that job count from now on."""
     claim = None if job is None else runs.follow(state, job, device, at_s)
     if claim is not None:
+        lane, charge = state.lanes[device], CHARGE_RUN.of(state.policy)
+        if charge is not None and claim.generation == state.generation and claim.after is not claim.before:
+            more_s = lane.busy_s - claim.busy_s
+            charge(state.memory, len(state.lanes), device, lane.last_request, more_s)
         look_ahead.note(state, claim)

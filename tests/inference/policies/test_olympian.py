@@ -21,7 +21,7 @@ from eunomia.workload.tenant import Agreement
 from tests.inference.agreement import run_short
 from tests.inference.policies.views import ask, guarded, job
 from tests.inference.test_hand_worked import case, chain
-from tests.serving.test_dispatcher import Replay, Watched
+from tests.serving.test_dispatcher import Pipelined, Replay, Watched
 
 
 def _turns(share: str, quantum_s: float, jobs: list[Turn]) -> list[int]:
@@ -149,7 +149,7 @@ def test_a_run_that_fails_is_charged() -> None:
     assert [request for _, request, _, _ in replay.log][:10] == [0, 1, 1, 1, 1, 2, 1, 1, 2, 2]
 
 
-@pytest.mark.parametrize("accelerators", [6, 20])
+@pytest.mark.parametrize("accelerators", [6, 24, 30])
 def test_weights_hold_on_many_accelerators(accelerators: int) -> None:
     """Also on more than there are tokens."""
     rng, weights = np.random.default_rng(1), np.array([1.0, 2.0, 3.0])
@@ -183,3 +183,74 @@ def test_wrong_settings_are_refused() -> None:
         load_policy("olympian(quantum_s=0)")
     with pytest.raises(ConfigError, match="unknown share of time slices 'even'"):
         load_policy("olympian(share=even)")
+
+
+class Unlike(Pipelined):
+    """Tenant t0's runs take 1.5 times what is believed, and orders are given before the run ahead has ended."""
+
+    def _seconds(self, job: Job, device: int, block: int) -> float:
+        return super()._seconds(job, device, block) * (1.5, 1.0)[job.pair]
+
+
+def test_what_a_run_took_beyond_its_estimate_is_charged_to_its_own_tenant() -> None:
+    """Not to the one whose order was given before it ended."""
+    options = DispatchOptions(lease_s=0.0, ahead_s=0.003)
+    replay = Unlike(guarded("olympian(quantum_s=0.008, share=fair)"), np.full((2, 1), 0.002), [1, 1], options)
+    for n in range(2):
+        replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
+    replay.play([(0.0, n % 2, math.inf, n % 2) for n in range(400)])
+    assert _parts(replay, 2, 0.5) == pytest.approx([0.5, 0.5], abs=0.02)
+
+
+class GivesUp(Pipelined):
+    """A client of tenant t0 goes away as soon as another order stands behind its request."""
+
+    away: Job | None = None
+
+    def queue(self, device: int, job: Job, first: int, last: int) -> None:
+        super().queue(device, job, first, last)
+        running = self.dispatcher.lanes[device].job
+        if running is not None and running.pair == 0 and running.block == 0:
+            self.away = running
+            self.stops.add(device)
+
+    def wake(self, device: int) -> None:
+        if self.away is not None and self.away is not self.dispatcher.lanes[device].job:
+            self.dispatcher.withdraw(self.away)
+            self.away = None
+        super().wake(device)
+
+
+@pytest.mark.parametrize("blocks", [4, 20])
+def test_a_cancelled_request_is_charged_for_what_ran_though_another_was_ordered_behind_it(
+    blocks: int,
+) -> None:
+    """Runs of ``blocks`` ms are given up after one; when the next one was chosen, all were foreseen."""
+    options = DispatchOptions(lease_s=9.0, ahead_s=0.001 * blocks)
+    latency_s = np.full((blocks + 1, 1), 0.001)
+    replay = GivesUp(guarded("olympian(quantum_s=0.002, share=fair)"), latency_s, [blocks, 1], options)
+    for n in range(2):
+        replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
+    replay.play([(0.0, n % 2, math.inf, n % 2) for n in range(400)])
+    assert _parts(replay, 2, 0.3) == pytest.approx([0.5, 0.5], abs=0.03)
+
+
+def _parts(replay: Replay, tenants: int, until_s: float) -> np.ndarray:
+    """Of device time, by tenant; request n is of tenant n modulo ``tenants``."""
+    got, began_s = np.zeros(tenants), dict[int, tuple[float, int]]()
+    for at_s, request, _, device in replay.log:
+        if device in began_s and at_s < until_s:
+            got[began_s[device][1] % tenants] += at_s - began_s[device][0]
+        began_s[device] = at_s, request
+    return np.asarray(got / got.sum())
+
+
+def test_runs_of_several_blocks_are_charged_whole_on_twenty_devices() -> None:
+    latency_s = np.concatenate([np.full((10, 20), 0.1), np.full((1, 20), 1.0)])
+    replay = Replay(
+        guarded("olympian(quantum_s=2, share=fair)"), latency_s, [10, 1], DispatchOptions(lease_s=9.0)
+    )
+    for n in range(2):
+        replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
+    replay.play([(0.0, n % 2, math.inf, n % 2) for n in range(400)])
+    assert _parts(replay, 2, 15.0) == pytest.approx([0.5, 0.5], abs=0.05)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from eunomia.cluster.operators.kueue_queues import read_kueue_queues
-from eunomia.cluster.operators.slurm_conf import hosts, read_slurm_conf
+from eunomia.cluster.operators.slurm_conf import read_slurm_conf
+from eunomia.cluster.operators.slurm_lines import hosts
 from eunomia.cluster.operators.slurm_shares import read_shares
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.policies.kueue.allocator import Kueue
@@ -184,8 +185,33 @@ def test_what_a_slurm_conf_says(tmp_path: Path) -> None:
     )
 
 
+STRANGERS = """\
+include /etc/slurm/nodes.conf
+NodeName=r[0-1]n[2-3] GRES=GPU:h100:8(S:0-1),nvme:1 Feature=ib,h100
+NodeName=t1 Gres=gpu:tesla:no_consume:4
+NodeSet=fast Feature=h100
+NodeSet=small Nodes=a[1-2]
+PartitionName=big Nodes=fast,t1
+PartitionName=little Nodes=small,r0n2
+DownNodes=a2 State=DOWN
+"""
+
+
+def test_a_strangers_slurm_conf(tmp_path: Path) -> None:
+    """Sets of nodes by name and by feature, two ranges in a name, Gres in capitals, a file beside that is included."""
+    (tmp_path / "nodes.conf").write_text("NodeName=a[1-2] Gres=gpu:a100:4\nInclude more.conf\n")
+    path = tmp_path / "slurm.conf"
+    path.write_text(STRANGERS)
+    found = read_slurm_conf(path)
+    assert found.counts == {"a100": 8, "h100": 32, "tesla": 4} and found.per_node["h100"] == 8
+    assert found.partitions["big"].types == ("h100", "tesla")
+    assert found.partitions["little"].types == ("a100", "h100")
+    assert found.ignored == ("downnodes", "include")  # more.conf is not there
+
+
 def test_lists_of_nodes() -> None:
     path = Path("slurm.conf")
+    assert hosts(path, 1, "r[0-1]n[08-09]x,b") == ["r0n08x", "r0n09x", "r1n08x", "r1n09x", "b"]
     assert hosts(path, 1, "gpu[001-003,07],big1,r[1-2]n") == [
         "gpu001",
         "gpu002",
@@ -221,6 +247,7 @@ def test_what_queues_say(tmp_path: Path) -> None:
 
 NODE = "NodeName=a Gres=gpu:a100:4\n"
 CONF_WRONG = [
+    ("Configuration data as of 2026-06-17T10:00:00\nBOOT_TIME = x\n", "scontrol show config lists no nodes"),
     ("ClusterName=x\n", "no NodeName line has GPUs; give Gres=gpu:TYPE:COUNT there"),
     ("NodeName=a Gres=gpu:a100:four\n", "line 1, column 'Gres': 'gpu:a100:four' is no Gres of GPUs; write gpu:a100:4"),
     (NODE + "PriorityWeightAge=much\n", "line 2, column 'priorityweightage': 'much' is no number of at least 0"),

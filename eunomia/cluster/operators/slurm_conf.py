@@ -1,25 +1,24 @@
 """``slurm.conf``: nodes with GPUs, partitions, and the settings of priority and backfill that the model has.
 
-Lines are ``Key=Value``; ``NodeName`` and ``PartitionName`` lines hold several. Keys count in any case, ``#`` starts a
-remark, ``\\`` at the end joins lines. Settings that the model lacks are named in ``ignored``.
+Settings that the model lacks are named in ``ignored``.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from eunomia.cluster.operators.slurm_lines import hosts, lines_of
 from eunomia.cluster.policies.slurm.allocator import Slurm
-from eunomia.cluster.traces.lines import text_lines
 from eunomia.cluster.traces.slurm_text import span_s
 from eunomia.core.errors import TraceError
 
-MOST_NODES = 100_000
-GRES = re.compile(r"gpu(?::(?P<type>[^:()]+))?(?::(?P<count>\d{1,6}))?(?:\(.*\))?")
-HOSTS = re.compile(r"(?P<head>[^\[\],]*)(?:\[(?P<parts>[^\]]*)\])?(?P<tail>[^\[\],]*)(?:,|$)")
+GRES = re.compile(
+    r"gpu(?::(?P<type>[^:()]+))?(?::no_consume)?(?::(?P<count>\d{1,6}))?(?:\(.*\))?", re.IGNORECASE
+)
 WEIGHTS = {
     "priorityweightage": "age",
     "priorityweightfairshare": "fair_share",
@@ -27,7 +26,7 @@ WEIGHTS = {
     "priorityweightpartition": "partition",
     "priorityweightqos": "qos",
 }
-UNMODELLED = ("priorityweightassoc", "priorityweighttres", "preempttype", "include")
+UNMODELLED = ("priorityweightassoc", "priorityweighttres", "preempttype", "downnodes", "include")
 UNTYPED = "gpu"
 
 
@@ -63,6 +62,8 @@ class _Found:
 
     keys: dict[str, tuple[str, int]] = field(default_factory=dict)
     gpus: dict[str, dict[str, int]] = field(default_factory=dict)  # node -> type -> count
+    sets: dict[str, list[str]] = field(default_factory=dict)  # set of nodes -> nodes
+    features: dict[str, list[str]] = field(default_factory=dict)  # feature -> nodes
     partitions: list[tuple[dict[str, str], int]] = field(default_factory=list)
     node_defaults: dict[str, str] = field(default_factory=dict)
     partition_defaults: dict[str, str] = field(default_factory=dict)
@@ -75,11 +76,13 @@ def read_slurm_conf(path: str | Path, changes: Mapping[str, str] | None = None) 
     """
     path = Path(path)
     found = _Found()
-    for line, text in _joined(path):
-        cell = _pairs(path, line, text)
+    for line, cell in lines_of(path):
         first = next(iter(cell))
         if first == "nodename":
             _node(path, line, cell, found)
+        elif first == "nodeset":
+            nodes = _listed(path, line, cell.get("nodes", ""), found)
+            found.sets[cell[first]] = nodes + found.features.get(cell.get("feature", ""), [])
         elif first == "partitionname":
             if cell[first].upper() == "DEFAULT":
                 found.partition_defaults |= cell
@@ -91,7 +94,8 @@ def read_slurm_conf(path: str | Path, changes: Mapping[str, str] | None = None) 
         found.keys[key.lower()] = (value, 1)
     if not any(found.gpus.values()):
         raise TraceError(
-            "no NodeName line has GPUs; give Gres=gpu:TYPE:COUNT there, or join the files that are included",
+            "no NodeName line has GPUs; give Gres=gpu:TYPE:COUNT there, or put the files that are included beside "
+            "this one",
             path,
         )
     counts: dict[str, int] = {}
@@ -111,55 +115,6 @@ def read_slurm_conf(path: str | Path, changes: Mapping[str, str] | None = None) 
     return SlurmConf(path, counts, most, partitions, settings, ignored)
 
 
-def _joined(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines without remarks, continued ones joined. Raises TraceError."""
-    start, text = 0, ""
-    for line, content in text_lines(path):
-        start = start if text else line
-        text += content.partition("#")[0].strip()
-        if text.endswith("\\"):
-            text = text[:-1]
-        elif text:
-            yield start, text
-            text = ""
-    if text:
-        yield start, text
-
-
-def _pairs(path: Path, line: int, text: str) -> dict[str, str]:
-    """Keys in lower case, values as they are, without quotes."""
-    found = {}
-    for part in re.findall(r'[^\s"]*"[^"]*"|\S+', text):
-        key, equals, value = part.partition("=")
-        if not equals and key.lower() == "include":
-            return {"include": text}
-        if not equals or not key:
-            raise TraceError(f"'{part[:40]}' is no Key=Value; write it as in slurm.conf(5)", path, line)
-        found[key.lower()] = value.strip('"')
-    return found
-
-
-def hosts(path: Path, line: int, text: str) -> list[str]:
-    """``gpu[001-003,7],login`` as names. Raises TraceError."""
-    names: list[str] = []
-    place = 0
-    while place < len(text):
-        found = HOSTS.match(text, place)
-        if found is None or found.end() == place:
-            raise TraceError(f"'{text[:40]}' is no list of nodes; write gpu[001-004],big1", path, line)
-        place = found.end()
-        for part in [""] if found["parts"] is None else found["parts"].split(","):
-            low, dash, high = part.partition("-")
-            if found["parts"] is not None and not (low.isdigit() and (high.isdigit() or not dash)):
-                raise TraceError(f"'{part[:40]}' is no range of nodes; write gpu[001-004]", path, line)
-            numbers = range(int(low), int(high if dash else low) + 1) if low else range(1)
-            if len(names) + len(numbers) > MOST_NODES:
-                raise TraceError(f"more than {MOST_NODES} nodes; split the line", path, line)
-            width = len(low)
-            names += [f"{found['head']}{str(n).zfill(width) if low else ''}{found['tail']}" for n in numbers]
-    return names
-
-
 def _node(path: Path, line: int, cell: dict[str, str], found: _Found) -> None:
     if cell["nodename"].upper() == "DEFAULT":
         found.node_defaults |= cell
@@ -167,7 +122,7 @@ def _node(path: Path, line: int, cell: dict[str, str], found: _Found) -> None:
     cell = {**found.node_defaults, **cell}
     gpus: dict[str, int] = {}
     for part in filter(None, re.split(r",(?![^(]*\))", cell.get("gres", ""))):
-        if not part.startswith("gpu"):
+        if not part.lower().startswith("gpu"):
             continue
         match = GRES.fullmatch(part)
         if match is None:
@@ -179,11 +134,19 @@ def _node(path: Path, line: int, cell: dict[str, str], found: _Found) -> None:
     if cell.get("state", "").upper() != "FUTURE":
         for name in hosts(path, line, cell["nodename"]):
             found.gpus[name] = gpus
+            for feature in filter(None, cell.get("feature", cell.get("features", "")).split(",")):
+                found.features.setdefault(feature, []).append(name)
+
+
+def _listed(path: Path, line: int, nodes: str, found: _Found) -> list[str]:
+    """Names of nodes; sets of nodes stand for theirs."""
+    if nodes.upper() == "ALL":
+        return list(found.gpus)
+    return [node for name in hosts(path, line, nodes) for node in found.sets.get(name, [name])]
 
 
 def _partition(path: Path, line: int, cell: dict[str, str], found: _Found) -> Partition:
-    name, nodes = cell["partitionname"], cell.get("nodes", "")
-    listed = list(found.gpus) if nodes.upper() == "ALL" else hosts(path, line, nodes)
+    name, listed = cell["partitionname"], _listed(path, line, cell.get("nodes", ""), found)
     types = dict.fromkeys(kind for node in listed for kind in found.gpus.get(node, {}))
     limit_s = math.nan
     for key in ("defaulttime", "maxtime"):

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from eunomia.cluster.traces.slurm_text import gpus_of, moment_s, span_s
+from eunomia.cluster.traces.slurm_text import gpus_of, gres_of, moment_s, span_s
 from eunomia.core.errors import ConfigError
 
 SINFO = ("sinfo", "-a", "-h", "-N", "-o", "%N|%t|%G")
@@ -25,9 +25,6 @@ SQUEUE = ("squeue", "-a", "-h", "-O", ",".join(f"{field}:|" for field in FIELDS)
 SSHARE = ("sshare", "-a", "-P")
 CLOCK = ("scontrol", "show", "config")
 CLOCK_SAYS = re.compile(r"Configuration data as of (\S+)")
-GRES = re.compile(
-    r"(?:gres[:/])?gpu(?::(?P<type>[^:,()=]*[^:,()=\d][^:,()=]*))?(?:[:=](?P<count>\d{1,6}))?(?:\(.*\))?"
-)
 AWAY = ("down", "drain", "drng", "fail", "maint", "boot", "unk", "resv", "inval")
 HOSTS = re.compile(r"([^,\[\]]+)(?:\[([^\]]*)\])?")
 UNTYPED = "gpu"
@@ -139,7 +136,7 @@ def _nodes(lines: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
         if name in seen or state.startswith(AWAY):
             continue
         seen.add(name)
-        for kind, count in _gres(gres).items():
+        for kind, count in gres_of(gres).items():
             counts[kind or UNTYPED] = counts.get(kind or UNTYPED, 0) + count
             most[kind or UNTYPED] = max(most.get(kind or UNTYPED, 0), count)
     if not counts:
@@ -147,17 +144,6 @@ def _nodes(lines: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
             "sinfo: no node that works has GPUs; they stand as gpu:TYPE:COUNT in the third field"
         )
     return counts, most
-
-
-def _gres(text: str) -> dict[str, int]:
-    """GPUs by type, "" = untyped."""
-    found: dict[str, int] = {}
-    for part in re.split(r",(?![^(]*\))", text):
-        match = GRES.fullmatch(part.strip())
-        if match is not None:
-            kind = match["type"] or ""
-            found[kind] = found.get(kind, 0) + int(match["count"] or 1)
-    return found
 
 
 def _cells(line: str, number: int) -> dict[str, str]:
@@ -199,7 +185,7 @@ def _job(cell: Mapping[str, str], number: int, states: Sequence[str]) -> Job | N
         nodes=max(count, 1),
         restarts=int(restarts) if restarts.isdigit() else 0,
         held=cell["PriorityLong"] == "0",
-        by_job=not _gres(cell["tres-per-node"]) and bool(_gres(cell["tres-per-job"])),
+        by_job=not gres_of(cell["tres-per-node"]) and bool(gres_of(cell["tres-per-job"])),
     )
 
 
@@ -208,7 +194,7 @@ def _wanted(alloc: str, per_node: str, per_job: str, nodes: int) -> tuple[int, s
     if found is not None and found[0]:
         return found[0], found[1][0] if len(found[1]) == 1 else ""
     for text, times in ((per_node, nodes), (per_job, 1)):
-        gres = _gres(text)
+        gres = gres_of(text)
         if gres:
             kinds = [kind for kind in gres if kind]
             return sum(gres.values()) * times, kinds[0] if len(kinds) == 1 and len(gres) == 1 else ""

@@ -86,7 +86,7 @@ def _items(path: Path, documents: list[object]) -> Iterator[Data]:
         if document is None:
             continue
         if isinstance(document, dict) and isinstance(document.get("items"), list):
-            yield from _items(path, document["items"])
+            yield from _items(path, _with_kind(document["items"], str(document.get("kind", ""))))
         elif isinstance(document, list):
             yield from _items(path, document)
         elif isinstance(document, dict) and isinstance(document.get("kind"), str):
@@ -95,6 +95,12 @@ def _items(path: Path, documents: list[object]) -> Iterator[Data]:
             raise TraceError(
                 "an entry is no object with a kind; write the file with kubectl get ... -o yaml", path
             )
+
+
+def _with_kind(items: list[object], of_list: str) -> list[object]:
+    """Items of a list of one kind, which the API server writes without it: a WorkloadList holds Workloads."""
+    kind = of_list.removesuffix("List")
+    return [{"kind": kind, **each} if kind and isinstance(each, dict) else each for each in items]
 
 
 def part(path: Path, where: str, data: Data, *keys: str) -> Data:

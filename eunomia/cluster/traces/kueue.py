@@ -105,7 +105,7 @@ def _row(path: Path, workload: Data, queues: dict[str, str]) -> Data | None:
             raise TraceError(f"{where}: {key} is {value!r}; it must be a whole number", path)
     return {
         "id": name,
-        "gpus": _gpus(path, where, spec),
+        "gpus": _gpus(path, where, spec, admission),
         "created_s": created_s,
         "wait_s": max(when["Admitted"] - created_s, 0.0),
         "run_s": when["Finished"] - when["Admitted"] if "Finished" in when else math.nan,
@@ -117,8 +117,9 @@ def _row(path: Path, workload: Data, queues: dict[str, str]) -> Data | None:
     }
 
 
-def _gpus(path: Path, where: str, spec: Data) -> int:
-    """GPUs of all pods together."""
+def _gpus(path: Path, where: str, spec: Data, admission: Data) -> int:
+    """GPUs of all pods together: of those that were admitted, where that says how many."""
+    admitted = {each.get("name"): each for each in entries(path, where, admission, "podSetAssignments")}
     total = 0
     for pods in entries(path, where, spec, "podSets"):
         template = part(path, where, pods, "template", "spec")
@@ -127,7 +128,8 @@ def _gpus(path: Path, where: str, spec: Data) -> int:
             resources = part(path, where, container, "resources")
             asked = {**part(path, where, resources, "limits"), **part(path, where, resources, "requests")}
             each += sum(devices(path, where, value) for key, value in asked.items() if is_gpu(key))
-        total += each * devices(path, where, pods.get("count", 1))
+        count = admitted.get(pods.get("name"), {}).get("count")
+        total += each * devices(path, where, pods.get("count", 1) if count is None else count)
     return total
 
 

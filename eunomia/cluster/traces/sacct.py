@@ -1,8 +1,9 @@
 """Slurm's accounting: ``sacct -P`` with a header line (``--parsable2``), one row per job; steps are skipped.
 
-Needed are the columns JobID, Submit, Start, State, one of ElapsedRaw and Elapsed, and one of AllocTRES and ReqTRES.
-Eligible, User, Account, Partition, QOS and Timelimit or TimelimitRaw are used where they are there. Tenants are
-``account/user``. A job waits from when it was eligible. ReqTRES has the types asked for, AllocTRES where it ran.
+Needed are the columns JobID, Submit, Start, State, one of ElapsedRaw, Elapsed and End, and one of AllocTRES, ReqTRES
+and AllocGRES. Eligible, User, Account, Partition, QOS and Timelimit or TimelimitRaw are used where they are there.
+Tenants are ``account/user``. A job waits from when it was eligible. ReqTRES has the types asked for, AllocTRES where
+it ran.
 
 Rows of one JobID (``--duplicates``, after a requeue) are one job: run times add up, the first start counts.
 """
@@ -17,30 +18,18 @@ from pathlib import Path
 import numpy as np
 
 from eunomia.cluster.traces.job_trace import JobTrace, JobTraceFormat, of_durations
-from eunomia.cluster.traces.lines import first_line, text_lines
-from eunomia.cluster.traces.slurm_text import NO_TIME, gpus_of, moment_s, span_s
+from eunomia.cluster.traces.sacct_lines import begins, rows
+from eunomia.cluster.traces.slurm_text import NO_TIME, gpus_of, gres_of, moment_s, span_s
 from eunomia.core.errors import TraceError
 from eunomia.workload.traces.table import MAX_ROWS
 
-COMMAND = (
-    "sacct -a -P -D -o JobID,User,Account,Partition,QOS,State,Submit,Eligible,Start,ElapsedRaw,TimelimitRaw,"
-    "ReqTRES,AllocTRES"
-)
-STATES = frozenset(
-    {"BOOT_FAIL", "CANCELLED", "COMPLETED", "COMPLETING", "CONFIGURING", "DEADLINE", "FAILED", "NODE_FAIL"}
-    | {
-        "OUT_OF_MEMORY",
-        "PENDING",
-        "PREEMPTED",
-        "REQUEUED",
-        "RESIZING",
-        "REVOKED",
-        "RUNNING",
-        "SUSPENDED",
-        "TIMEOUT",
-    }
-)
-EITHER = (("ElapsedRaw", "Elapsed"), ("AllocTRES", "ReqTRES"))
+_STATES = """
+BOOT_FAIL CANCELLED COMPLETED COMPLETING CONFIGURING DEADLINE EXPEDITING FAILED LAUNCH_FAILED NODE_FAIL OUT_OF_MEMORY
+PENDING POWER_UP_NODE PREEMPTED RECONFIG_FAIL REQUEUED REQUEUE_FED REQUEUE_HOLD RESIZING RESV_DEL_HOLD REVOKED RUNNING
+SIGNALING SPECIAL_EXIT STAGE_OUT STOPPED SUSPENDED TIMEOUT UPDATE_DB
+"""
+STATES = frozenset(_STATES.split())
+NOTHING = frozenset({"", "(null)", "None"})
 
 
 @dataclass
@@ -70,63 +59,23 @@ class _Counts:
     mixed: int = 0
     running: int = 0
     early: int = 0
+    parts: int = 0
+    no_time: int = 0
     jobs: dict[str, _Job] = field(default_factory=dict)
 
 
 def read(path: Path, *, max_rows: int = MAX_ROWS) -> JobTrace:
     """One row per job that ran on a GPU, from time 0. Raises TraceError."""
-    lines = text_lines(path)
-    number, head = next(lines, (1, ""))
-    mark, names = _header(path, number, head)
     found = _Counts()
-    for row, (line, text) in enumerate(lines, start=1):
-        cells = text.split(mark)
-        if len(cells) == len(names) + 1 and cells[-1] == "":
-            cells.pop()  # sacct -p ends lines with the mark
-        if len(cells) != len(names):
-            raise TraceError(
-                f"this line has {len(cells)} fields, the header has {len(names)}; where names hold '{mark}', "
-                "choose another mark with sacct --delimiter",
-                path,
-                line,
-            )
-        if row > max_rows:
-            raise TraceError(f"more than {max_rows} rows; take a shorter time with sacct -S and -E", path)
-        _row(path, line, dict(zip(names, cells, strict=True)), found)
+    for line, cell in rows(path, max_rows):
+        _row(path, line, cell, found)
     if not found.jobs:
         raise TraceError(
-            f"no job of this log ran on a GPU ({found.no_gpu} without GPU, {found.never_ran} never ran); "
-            "check that AllocTRES lists gres/gpu",
+            f"no job of this log ran on a GPU ({found.no_gpu} without GPU, {found.never_ran} never ran, "
+            f"{found.mixed} on several types); check that AllocTRES lists gres/gpu",
             path,
         )
     return _trace(path, found)
-
-
-def _header(path: Path, line: int, text: str) -> tuple[str, list[str]]:
-    """The mark between fields, and their names. Raises TraceError."""
-    if text.split()[:1] == ["JobID"] and len(text.split()) > 1:
-        raise TraceError("the columns are cut to a width; write the log with sacct -P", path, line)
-    mark = next((m for m in "|,;\t" if {"JobID", "JobIDRaw"} & set(text.rstrip(m).split(m))), None)
-    if mark is None:
-        raise TraceError(
-            f"the first line names no column JobID; write the log with a header (without -n): {COMMAND}",
-            path,
-            line,
-        )
-    names = text.rstrip(mark).split(mark)
-    if "JobID" not in names:  # the same number; only members of arrays are written otherwise
-        names[names.index("JobIDRaw")] = "JobID"
-    for name in names:
-        if names.count(name) > 1:
-            raise TraceError("this column appears twice; name it once in sacct -o", path, line, name)
-    needed = (*((name,) for name in ("Submit", "Start", "State")), *EITHER)
-    missing = [" or ".join(wanted) for wanted in needed if not set(wanted) & set(names)]
-    if missing:
-        what = (
-            "this column is missing; add it" if len(missing) == 1 else "these columns are missing; add them"
-        )
-        raise TraceError(f"{what} to sacct -o: {COMMAND}", path, line, ", ".join(missing))
-    return mark, names
 
 
 def _row(path: Path, line: int, cell: dict[str, str], found: _Counts) -> None:
@@ -134,8 +83,8 @@ def _row(path: Path, line: int, cell: dict[str, str], found: _Counts) -> None:
     if "." in cell["JobID"]:
         found.steps += 1
         return
-    state = cell["State"].split(" ")[0].rstrip("+")
-    if state not in STATES:
+    state = (cell["State"].split() or [""])[0]
+    if state not in STATES and not (state.endswith("+") and any(s.startswith(state[:-1]) for s in STATES)):
         raise TraceError(
             f"'{cell['State'][:40]}' is no state of Slurm; write it as sacct does", path, line, "State"
         )
@@ -146,11 +95,12 @@ def _row(path: Path, line: int, cell: dict[str, str], found: _Counts) -> None:
     start_s = _moment(path, line, "Start", cell["Start"])
     if cell.get("Eligible", "") not in NO_TIME:
         submit_s = max(submit_s, min(_moment(path, line, "Eligible", cell["Eligible"]), start_s))
-    run_s = _elapsed(path, line, cell)
-    if run_s <= 0.0:
-        found.never_ran += 1
+    run_s = _elapsed(path, line, cell, start_s)
+    if not run_s > 0.0:
+        found.never_ran += run_s <= 0.0
+        found.no_time += math.isnan(run_s)
         return
-    asked, had = _tres(path, line, cell, "ReqTRES"), _tres(path, line, cell, "AllocTRES")
+    asked, had = _tres(path, line, cell, "ReqTRES"), _had(path, line, cell)
     gpus = had[0] or asked[0]
     if gpus == 0:
         found.no_gpu += 1
@@ -159,6 +109,7 @@ def _row(path: Path, line: int, cell: dict[str, str], found: _Counts) -> None:
         found.mixed += 1
         return
     found.early += start_s < submit_s
+    found.parts += "+" in cell["JobID"]
     found.running += state in ("RUNNING", "SUSPENDED", "COMPLETING")
     job = _Job(
         submit_s,
@@ -167,7 +118,8 @@ def _row(path: Path, line: int, cell: dict[str, str], found: _Counts) -> None:
         gpus,
         ",".join(asked[1]),
         ",".join(had[1]),
-        "/".join(filter(None, (cell.get("Account", ""), cell.get("User", "")))) or "all",
+        "/".join(name for column in ("Account", "User") if (name := cell.get(column, "")) not in NOTHING)
+        or "all",
         cell.get("Partition", ""),
         cell.get("QOS", ""),
         _limit(path, line, cell),
@@ -204,7 +156,13 @@ def _trace(path: Path, found: _Counts) -> JobTrace:
                 ),
                 (found.no_gpu, f"{found.no_gpu} jobs without GPU left out"),
                 (found.never_ran, f"{found.never_ran} jobs that never ran left out"),
+                (found.no_time, f"{found.no_time} jobs without a run time (INVALID, or no end) left out"),
                 (found.mixed, f"{found.mixed} jobs on several types of GPU left out"),
+                (
+                    found.early,
+                    f"{found.early} jobs began before they were submitted: they count as not waiting",
+                ),
+                (found.parts, f"{found.parts} parts of heterogeneous jobs count as jobs of their own"),
                 (found.running, f"{found.running} jobs were still running: their run time so far counts"),
                 (
                     requeued,
@@ -240,12 +198,19 @@ def _moment(path: Path, line: int, column: str, text: str) -> float:
     return found
 
 
-def _elapsed(path: Path, line: int, cell: dict[str, str]) -> float:
+def _elapsed(path: Path, line: int, cell: dict[str, str], start_s: float) -> float:
+    """Seconds; nan where the log has none."""
+    text = cell.get("ElapsedRaw", cell.get("Elapsed", ""))
+    if text == "INVALID":
+        return math.nan
     if "ElapsedRaw" in cell:
-        return _number(path, line, "ElapsedRaw", cell["ElapsedRaw"])
-    found = span_s(cell["Elapsed"]) if ":" in cell["Elapsed"] else None
+        return _number(path, line, "ElapsedRaw", text)
+    if "Elapsed" not in cell:
+        end = cell["End"]
+        return math.nan if end in NO_TIME else _moment(path, line, "End", end) - start_s
+    found = span_s(text) if ":" in text else None
     if found is None or not math.isfinite(found):
-        raise TraceError(f"'{cell['Elapsed'][:40]}' is no span; write 2-03:04:05", path, line, "Elapsed")
+        raise TraceError(f"'{text[:40]}' is no span; write 2-03:04:05", path, line, "Elapsed")
     return found
 
 
@@ -253,7 +218,7 @@ def _limit(path: Path, line: int, cell: dict[str, str]) -> float:
     """Seconds; nan where the log says nothing, or no limit."""
     column = "TimelimitRaw" if "TimelimitRaw" in cell else "Timelimit"
     text = cell.get(column, "")
-    if text == "" or text.upper() in ("PARTITION_LIMIT", "UNLIMITED"):
+    if text == "" or text.upper() in ("PARTITION_LIMIT", "UNLIMITED", "INVALID"):
         return math.nan
     found = span_s(text)
     if found is None:
@@ -263,8 +228,17 @@ def _limit(path: Path, line: int, cell: dict[str, str]) -> float:
     return found if 0.0 < found < math.inf else math.nan
 
 
+def _had(path: Path, line: int, cell: dict[str, str]) -> tuple[int, tuple[str, ...]]:
+    """GPUs that it had, and their types; AllocGRES is of Slurm before 20.11."""
+    if "AllocTRES" in cell or "AllocGRES" not in cell:
+        return _tres(path, line, cell, "AllocTRES")
+    types = gres_of(cell["AllocGRES"])
+    return sum(types.values()), tuple(sorted(kind for kind, count in types.items() if kind and count))
+
+
 def _tres(path: Path, line: int, cell: dict[str, str], column: str) -> tuple[int, tuple[str, ...]]:
-    found = gpus_of(cell.get(column, ""))
+    text = cell.get(column, "")
+    found = gpus_of("" if text in NOTHING else text)
     if found is None:
         raise TraceError(
             f"'{cell[column][:60]}' is no list of resources; write cpu=8,gres/gpu:a100=4", path, line, column
@@ -289,7 +263,7 @@ FORMAT = JobTraceFormat(
     "Slurm's accounting: sacct -P with a header line, one row per job",
     (),
     read,
-    begins=lambda path: "JobID" in first_line(path),
+    begins=begins,
     example=(
         "JobID|User|Account|State|Submit|Start|Elapsed|AllocTRES\n"
         "7|ann|bio|COMPLETED|2024-03-01T10:00:00|2024-03-01T10:00:30|01:00:00|cpu=8,gres/gpu:a100=2,node=1\n"

@@ -9,6 +9,9 @@ from datetime import UTC, datetime
 SPAN = re.compile(r"(?:(?P<days>\d{1,6})-)?(?P<parts>\d{1,9}(?::\d{1,2}){0,2})(?:\.\d+)?")
 NO_LIMIT = frozenset({"UNLIMITED", "INFINITE", "NONE"})
 NO_TIME = frozenset({"", "Unknown", "None", "N/A", "NONE"})
+GRES = re.compile(
+    r"(?:gres[:/])?gpu(?::(?P<type>[^:,()=]*[^:,()=\d][^:,()=]*))?(?:[:=](?P<count>\d{1,6}))?(?:\(.*\))?"
+)
 GPU = re.compile(r"gres/gpu(?::(?P<type>[^=,:]+))?")
 
 
@@ -63,3 +66,14 @@ def gpus_of(tres: str) -> tuple[int, tuple[str, ...]] | None:
         else:
             typed[found["type"]] = int(value)
     return max(total, sum(typed.values())), tuple(sorted(kind for kind, count in typed.items() if count))
+
+
+def gres_of(text: str) -> dict[str, int]:
+    """GPUs by type of a list of generic resources, "" = untyped: ``gpu:2``, ``gpu:a100:4(S:0-1)``, ``gres:gpu:2``."""
+    found: dict[str, int] = {}
+    for part in re.split(r",(?![^(]*\))", text):
+        match = GRES.fullmatch(part.strip())
+        if match is not None:
+            kind = match["type"] or ""
+            found[kind] = found.get(kind, 0) + int(match["count"] or 1)
+    return found

@@ -183,6 +183,15 @@ def test_workloads_with_local_queues(tmp_path: Path) -> None:
     assert "1 workloads without GPU" in found.notes[1] and "1 workloads that did not finish" in found.notes[2]
 
 
+def test_a_list_from_the_server_and_fewer_pods_than_asked_for(tmp_path: Path) -> None:
+    """``kubectl get --raw`` leaves out the kind of items. A partial admission holds the GPUs of its pods only."""
+    part = changed("status", "admission", "podSetAssignments", to=[{"name": "workers", "count": 1}])
+    part["spec"]["podSets"][1]["name"] = "workers"  # type: ignore[index]
+    del part["kind"], part["apiVersion"]
+    items = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadList", "items": [part]}
+    assert read_jobs(file(tmp_path, json.dumps(items), "w.json")).gpus.tolist() == [4]
+
+
 def test_yaml_documents_one_after_the_other(tmp_path: Path) -> None:
     example = FORMATS.find("kueue").example
     one = "---\n" + json.dumps(WORKLOAD) + "\n---\n" + json.dumps(changed("metadata", "name", to="v")) + "\n"
@@ -220,7 +229,7 @@ def test_swf_has_waits_limits_and_parts_of_jobs(tmp_path: Path) -> None:
 
 SACCT_WRONG = [
     ("7|ann\n", "line 1: the first line names no column JobID; write the log with a header"),
-    ("       JobID      State\n------------ ----------\n", "line 1: the columns are cut to a width; write the log"),
+    ("       JobID      State\n7  COMPLETED\n", "line 1: the columns are cut to a width; write the log"),
     ("JobID|State|Submit|Start|Elapsed\n", "line 1, column 'AllocTRES or ReqTRES': this column is missing; add it"),
     ("JobID|State|Submit|Start|AllocTRES\n", "line 1, column 'ElapsedRaw or Elapsed': this column is missing; add it"),
     ("JobID|JobID|State|Submit\n", "line 1, column 'JobID': this column appears twice; name it once"),
@@ -230,7 +239,7 @@ SACCT_WRONG = [
     (f"{HEAD}\n\n{row(run='long')}\n", "line 3, column 'Elapsed': 'long' is no span; write 2-03:04:05"),
     (f"{HEAD}\n{row(limit='a day')}\n", "line 2, column 'Timelimit': 'a day' is no time limit; write minutes"),
     (f"{HEAD}\n{row(asked='2 GPUs')}\n", "line 2, column 'ReqTRES': '2 GPUs' is no list of resources; write cpu=8"),
-    (f"{HEAD}\n{row(had='mem=1G', asked='')}\n", "no job of this log ran on a GPU (1 without GPU, 0 never ran); check"),
+    (f"{HEAD}\n{row(had='mem=1G', asked='')}\n", "ran on a GPU (1 without GPU, 0 never ran, 0 on several types)"),
     (f"{HEAD}\n" + "x" * 70_000, "line 2: this line is longer than 65536 bytes; check that the file is a log"),
 ]  # fmt: skip
 KUEUE_WRONG: list[tuple[object, str]] = [

@@ -101,12 +101,14 @@ def _check(known: Mapping[str, inspect.Parameter], settings: Mapping[str, object
         return
     asked = (None, inspect.Parameter.empty)
     offered = [
-        k for k, p in known.items() if isinstance(p.default, PLAIN) or any(p.default is a for a in asked)
+        k
+        for k, p in known.items()
+        if not k.startswith("_") and (isinstance(p.default, PLAIN) or any(p.default is a for a in asked))
     ]
     for key, value in settings.items():
         if key not in known and not offered:
             raise ConfigError(f"{what} takes no settings; leave out {key}={value!r}")
-        if key not in known:
+        if key not in known or key.startswith("_"):
             raise UnknownNameError("setting", key, offered, f" of {what}")
         kind = KINDS.get(getattr(known[key].annotation, "__name__", str(known[key].annotation)))
         if kind and (isinstance(value, bool) is not (kind[0] is bool) or not isinstance(value, kind)):

@@ -11,7 +11,7 @@ from eunomia.cluster.shares import isolated_shares, proportional_share
 from eunomia.cluster.solver.highs import SolverError
 from eunomia.cluster.solver.pop import solve_split
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution
-from eunomia.cluster.solver.solve import DEFAULT, warm_up
+from eunomia.cluster.solver.solve import DEFAULT, SOLVERS, warm_up
 from eunomia.cluster.solver.warm import WarmStart
 from eunomia.contract.allocation import Allocation, ClusterView, Needs, Note, PairShares
 from eunomia.core.arrays import Floats, Ints
@@ -37,6 +37,12 @@ class ProgrammePolicy(ABC):
     split: int = 1
     split_seed: int = 0
     _warm: WarmStart = field(default_factory=WarmStart, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.solver not in SOLVERS:
+            raise ConfigError(f"solver is '{self.solver}'; choose one of: {', '.join(SOLVERS)}")
+        if self.split < 1:
+            raise ConfigError(f"split is {self.split}: a programme is split into 1 part (exact) or more")
 
     @property
     def needs(self) -> Needs:

@@ -26,6 +26,7 @@ class RankedThroughput(ProgrammePolicy):
     order: str = "arrival"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.order not in ORDERS:
             raise ConfigError(f"order is '{self.order}'; choose one of: {', '.join(ORDERS)}")
 

@@ -26,6 +26,7 @@ class StrategyProof(ProgrammePolicy):
     discount: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.packed or self.split != 1 or self.solver == "as_gavel":
             raise ConfigError("strategy-proof shares have no packed, split or as_gavel form")
 

@@ -37,6 +37,7 @@ class WaterFilling(ProgrammePolicy):
     within: str = "none"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.within not in SHARING:
             raise ConfigError(f"within is '{self.within}'; choose one of: {', '.join(SHARING)}")
         if self.split != 1:

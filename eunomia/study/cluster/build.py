@@ -91,7 +91,7 @@ def resolve_allocator(policy: AllocatorLike) -> Allocator:
     """The policy object. Raises UnknownNameError, ConfigError."""
     if not isinstance(policy, str):
         return as_allocator(policy, {}, f"cluster policy '{title(policy)}'")
-    name = policy
+    name = policy.strip()
     match = WITH_SETTINGS.fullmatch(name)
     if match is None:
         return own_allocator(name)

@@ -9,6 +9,7 @@ import pytest
 
 from eunomia.cluster.policies.catalogue import ALLOCATORS, allocator, own_allocator
 from eunomia.core.errors import ConfigError, EunomiaError, UnknownNameError
+from eunomia.study.cluster.build import resolve_allocator
 
 WRONG = (None, True, -1, 0, 1.5, float("nan"), float("inf"), "", "red", [], {}, b"x", object(), 10**30)
 
@@ -50,6 +51,33 @@ def test_a_wrong_value_of_any_setting_is_one_sentence(name: str) -> None:
 def test_themis_says_what_is_wrong_with_each(settings: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         allocator("themis", **settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("themis(knob=)", "unknown setting 'knob' of cluster policy 'themis'; choose one of: aligned"),
+        ("themis(lease_s=ten)", "lease_s is 'ten'; it must be a number"),
+        ("themis(0.8)", r"write settings as name\(setting=value"),
+        ("max_min_fairness(solver=foo)", "solver is 'foo'; choose one of: embedding, interior_point"),
+        ("max_min_fairness(split=0)", "split is 0: a programme is split into 1 part"),
+        ("max_min_fairness_strategy_proof(solver=foo)", "solver is 'foo'; choose one of"),
+        ("shortest_job_programme(split=-1)", "split is -1"),
+        (
+            "kueue(file=queues.yaml)",
+            "unknown setting 'file' of cluster policy 'kueue'; choose one of: borrow",
+        ),
+        ("slurm(weight=3)", "unknown setting 'weight' of cluster policy 'slurm'"),
+        ("slurm(age=old)", "age is 'old'; it must be a number"),
+        ("shockwave(window=3)", "choose one of: makespan_price, power, round_s, rounds$"),
+        ("gittins(_table=1)", "unknown setting '_table'"),
+    ],
+)
+def test_a_policy_as_text_that_is_wrong(text: str, said: str) -> None:
+    """Settings of the operators' files and of the solvers, too; no name that is private is offered or taken."""
+    with pytest.raises(ConfigError, match=said) as caught:
+        resolve_allocator(text)
+    assert "\n" not in str(caught.value) and "__init__" not in str(caught.value)
 
 
 def test_the_same_for_a_name_that_the_user_wrote() -> None:

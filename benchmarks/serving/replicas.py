@@ -32,6 +32,7 @@ from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.observe.history import Run
 from eunomia.serving.observe.use import Use
 from eunomia.serving.replicas.fleet import Fleet
+from eunomia.serving.replicas.groups import GroupLook, GroupRow, advanced
 from eunomia.serving.replicas.others import Published
 from eunomia.serving.replicas.rule import ReplicaOptions
 from eunomia.serving.tenants.grants import Grant, StaticDirectory
@@ -59,10 +60,26 @@ END_S = 50.0
 
 
 class Board:
-    """The database: a table, unless it is away."""
+    """The database: two tables in memory."""
 
     def __init__(self) -> None:
-        self.rows: dict[str, Published] = {}
+        self.rows: dict[str, tuple[str, Published]] = {}
+        self.groups: dict[str, GroupRow] = {}
+
+    def exchange(self, name: str, mine: Published, group: str = "") -> Mapping[str, Published]:
+        """As the database does."""
+        before = {other: row for other, (theirs, row) in self.rows.items() if theirs == group}
+        self.rows[name] = group, mine
+        return before
+
+    def look_at_groups(self, group: str, seen_beat: int | None) -> GroupLook:
+        """As the database does."""
+        found = self.groups.get(group)
+        others = {name: row.whole for name, row in self.groups.items() if name != group}
+        if (found.whole.beat if found else None) == seen_beat and (group or others):
+            members = {name: row for name, (theirs, row) in self.rows.items() if theirs == group}
+            found = self.groups[group] = advanced(found, members, f"first of {group}")
+        return GroupLook(found.whole.beat if found else None, others)
 
 
 class Replica:
@@ -81,7 +98,12 @@ class Replica:
         }
         self.use = Use()
         self.fleet = Fleet(
-            ReplicaOptions(name), world.board, self.dispatcher, directory, Limits(world.clock), self.use
+            ReplicaOptions(name, group=world.group_of(name)),
+            world.board,
+            self.dispatcher,
+            directory,
+            Limits(world.clock),
+            self.use,
         )
         if world.shared:
             self.dispatcher.elsewhere = self.fleet.charge
@@ -129,8 +151,18 @@ class Replica:
 class World:
     """Some replicas, their board, and what happens."""
 
-    def __init__(self, case: str, count: int, shared: bool, seed: int) -> None:
-        self.case = case
+    def __init__(
+        self,
+        case: str,
+        count: int,
+        shared: bool,
+        seed: int,
+        *,
+        groups: int = 1,
+        events: Mapping[float, str] = EVENTS,
+        end_s: float = END_S,
+    ) -> None:
+        self.case, self.groups, self.end_s = case, groups, end_s
         self.clock, self.board, self.shared, self.away = ManualClock(), Board(), shared, False
         self.rng = np.random.default_rng(seed)
         self.served: list[tuple[float, str, float]] = []
@@ -148,8 +180,12 @@ class World:
             self._next(tenant, BLOCKS * BLOCK_S / work_s)
         for n in range(count):
             self.later(float(self.rng.random()) * 0.25, partial(self._exchange, n))
-        for time_s, what in EVENTS.items():
+        for time_s, what in events.items():
             self.later(time_s, partial(self._happens, what))
+
+    def group_of(self, name: str) -> str:
+        """Servers in turn."""
+        return f"g{int(name[1:]) % self.groups}" if self.groups > 1 else ""
 
     def noise(self) -> float:
         """How much longer than usual."""
@@ -162,7 +198,7 @@ class World:
 
     def play(self) -> None:
         """To the end."""
-        while self._events and self._events[0][0] < END_S:
+        while self._events and self._events[0][0] < self.end_s:
             self.clock.time_s, _, what = heapq.heappop(self._events)
             what()  # type: ignore[operator]
 
@@ -177,9 +213,9 @@ class World:
     def _exchange(self, number: int) -> None:
         replica = self.replicas[number]
         if self.shared and not (self.away or replica.dead):
-            before = dict(self.board.rows)
-            self.board.rows[replica.name] = replica.fleet.published()
-            replica.fleet.learn(before)
+            fleet, group = replica.fleet, replica.fleet.options.group
+            fleet.learn(self.board.exchange(replica.name, fleet.published(), group))
+            fleet.learn_groups(self.board.look_at_groups(group, fleet.group_beat))
         self.later(0.25, partial(self._exchange, number))
 
     def _happens(self, what: str) -> None:

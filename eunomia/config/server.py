@@ -179,6 +179,17 @@ class ReplicasConfig(Section):
     memory_s: Positive = (
         0.25  # of device time per replica: no tenant gets further ahead by what others served
     )
+    group: Annotated[str, Field(max_length=80)] = ""  # servers of one look at each other, groups at totals
+    between_ms: Annotated[float, Field(ge=10.0, le=60_000.0)] = 250.0  # between two looks at other groups
+
+    @model_validator(mode="after")
+    def _seldom(self) -> Self:
+        if self.group and self.between_ms < self.exchange_ms:
+            raise wrong(
+                f"between_ms = {self.between_ms:g} is less than exchange_ms = {self.exchange_ms:g}; "
+                "other groups are looked at no more often than servers of one's own"
+            )
+        return self
 
 
 class HarvestConfig(Section):

@@ -7,7 +7,10 @@ import pytest
 
 from benchmarks.growing.bench import divided, traffic
 from benchmarks.growing.model import ALONE, AT_ONCE, Fleet, charge, fill, play
+from benchmarks.serving.replicas import Board
 from eunomia.core.arrays import Floats
+from eunomia.serving.replicas.level import Level
+from eunomia.serving.replicas.others import Published
 from eunomia.serving.replicas.rule import Accounts, News
 
 WEIGHT = np.array([1.0, 4.0, 2.0])
@@ -64,6 +67,64 @@ def test_the_compiled_model_is_its_slow_twin(group: int, seed: int) -> None:
     demand = rng.uniform(0.0, 3.0, (3, 4, 3)) * (rng.random((3, 4, 3)) < 0.6)
     fast = play(fleet, demand, 5.0, WEIGHT, 1.0).sum(axis=0)
     np.testing.assert_allclose(fast, slow(fleet, demand, 5.0, WEIGHT), rtol=1e-9)
+
+
+def shipped(fleet: Fleet, demand: Floats, epoch_s: float, weight: Floats) -> Floats:
+    """Device-seconds by tenant and window of 20 s: the levels of the server, which meet at a board in memory."""
+    near, looks = round(fleet.near_s / fleet.tick_s), round(fleet.far_s / fleet.near_s)
+    epoch, window, names = round(epoch_s / fleet.tick_s), round(20.0 / fleet.tick_s), range(len(weight))
+    tag, queue, done = (np.zeros((fleet.servers, len(weight))) for _ in range(3))
+    virtual, board, given = np.zeros(fleet.servers), Board(), []
+    inside = [Level(f"s{r}", "b", fleet.near_s, 1e9) for r in range(fleet.servers)]
+    between = [Level(f"g{r // fleet.group}", "", fleet.far_s, 1e9) for r in range(fleet.servers)]
+    beats: list[int | None] = [None] * fleet.servers
+    for step in range(len(demand) * epoch):
+        now_s = step * fleet.tick_s
+        if step % window == 0:
+            given.append(done.sum(axis=0))
+        for r in range(fleet.servers):
+            wanted = demand[step // epoch, r]
+            queue[r] = np.minimum(queue[r] + wanted * fleet.tick_s, wanted * fleet.patience_s)
+            tag[r] = np.where(queue[r] > 1e-12, np.maximum(tag[r], virtual[r]), tag[r])
+            got, level = fill(tag[r], queue[r], weight, fleet.devices * fleet.tick_s)
+            done[r] += got
+            virtual[r] = max(virtual[r], level)
+        for r in range(fleet.servers):
+            group = f"g{r // fleet.group}"
+            if (step + r) % near == 0:
+                totals = {str(t): (float(done[r, t]), 0.0, 0.0, 0.0) for t in names}
+                row = Published("b", step, now_s, "", totals)
+                inside[r].learn(board.exchange(f"s{r}", row, group), now_s, int, lambda _: 1.0)
+                if (step + r) // near % looks == 0:
+                    look = board.look_at_groups(group, beats[r])
+                    beats[r] = look.beat
+                    between[r].learn(look.others, now_s, int, lambda _: 1.0)
+            for part in (inside[r], between[r]):
+                owed = dict(zip(part.service.names, part.service.take(now_s).tolist(), strict=True))
+                for t in names:
+                    moved = owed.get(str(t), 0.0) / weight[t]
+                    tag[r, t] = charge(tag[r, t], moved, virtual[r], fleet.most / weight[t])
+    return np.diff(np.array([*given, done.sum(axis=0)]), axis=0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_as_shipped_are_the_simulation(seed: int) -> None:
+    """Looks of the server have other phases, and whoever comes first writes a group's row: within 2 % each 20 s."""
+    rng = np.random.default_rng(seed)
+    fleet = Fleet(8, 4, 0.25, 0.25, devices=2.0, memory_s=0.25)
+    demand = rng.uniform(0.0, 5.0, (2, 8, 3)) * (rng.random((2, 8, 3)) < 0.5)
+    np.testing.assert_allclose(
+        shipped(fleet, demand, 20.0, WEIGHT), play(fleet, demand, 20.0, WEIGHT, 20.0), rtol=0.02
+    )
+
+
+def test_by_hand_a_tenant_of_one_server_in_one_of_two_groups() -> None:
+    """Weights 4 : 1, four servers of one device; light enters at one: alone 0.2 of 4 devices, shared 0.8."""
+    demand = np.array([[[9.0, 9.0], [9.0, 0.0], [9.0, 0.0], [9.0, 0.0]]])
+    weight, fleet = np.array([4.0, 1.0]), Fleet(4, 2, 0.25, 0.25, devices=1.0)
+    alone = play(Fleet(4, 2, 0.25, 0.25, ALONE, devices=1.0), demand, 60.0, weight, 20.0)[-1]
+    np.testing.assert_allclose(alone, [76.0, 4.0], rtol=1e-6)
+    np.testing.assert_allclose(shipped(fleet, demand, 60.0, weight)[-1], [64.0, 16.0], rtol=0.03)
 
 
 def test_by_hand_one_full_server_divides_by_weight() -> None:

@@ -93,6 +93,7 @@ def test_a_database_of_the_first_version_keeps_its_keys_and_promises(url: str) -
     directory.put(GOLD)
     key = directory.issue_key("gold")
     with directory._engine.begin() as db:
+        db.execute(text("DROP TABLE replica_group"))
         db.execute(text("DROP TABLE replica"))
         db.execute(text("DROP TABLE directory_stamp"))
         db.execute(text("DROP TABLE ended_key"))

@@ -24,7 +24,7 @@ from eunomia.serving.tenants.following import follow
 from eunomia.serving.tenants.grants import Grant, Promise
 from eunomia.serving.tenants.rows import read_grants
 from eunomia.serving.tenants.stamp import renew_stamp
-from eunomia.serving.tenants.tables import API_KEY, ENDED_KEY, TENANT
+from eunomia.serving.tenants.tables import API_KEY, ENDED_KEY, REPLICA, REPLICA_GROUP, TENANT
 from eunomia.workload.tenant import Slo
 from tests.patience import PATIENCE_S, until, until_async
 from tests.serving.live import SIDE, ask, running
@@ -40,7 +40,7 @@ def directories(url: str, count: int = 2) -> Iterator[list[DatabaseDirectory]]:
         yield found
     finally:
         with found[0]._engine.begin() as db:
-            for table in (API_KEY, ENDED_KEY, TENANT):
+            for table in (API_KEY, ENDED_KEY, TENANT, REPLICA, REPLICA_GROUP):
                 db.execute(delete(table))
         for directory in found:
             directory.close()

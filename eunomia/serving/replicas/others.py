@@ -33,8 +33,8 @@ class Published:
 class Board(Protocol):
     """Where replicas meet: a table that all of them can read."""
 
-    def exchange(self, name: str, mine: Published) -> Mapping[str, Published]:
-        """Write one's own row; returns all rows as they were before, by name. Blocks; raises when it cannot."""
+    def exchange(self, name: str, mine: Published, group: str = "") -> Mapping[str, Published]:
+        """Write one's own row; returns the group's rows as they were before, by name. Blocks; raises when it cannot."""
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Others:
                 forgotten.append(name)
         for name in forgotten:
             for tenant, amounts in self._seen.pop(name).done.items():
-                self._forgotten[tenant] = _plus(self._forgotten.get(tenant, NOTHING), amounts)
+                self._forgotten[tenant] = plus(self._forgotten.get(tenant, NOTHING), amounts)
         return forgotten
 
     def _read(self, name: str, row: Published) -> None:
@@ -78,7 +78,7 @@ class Others:
             fresh = self._begun and row.at_s < AGAIN_S  # else it may have been here, and forgotten
             since = {} if fresh else row.totals
             seen.gap_s = row.at_s if self._begun else math.inf
-            seen.done = {t: _less(total, since.get(t, NOTHING)) for t, total in row.totals.items()}
+            seen.done = {t: less(total, since.get(t, NOTHING)) for t, total in row.totals.items()}
             return
         if (row.boot, row.beat) == (seen.row.boot, seen.row.beat):
             seen.unchanged += 1
@@ -86,8 +86,8 @@ class Others:
         again = row.boot == seen.row.boot
         before = seen.row.totals if again else {}
         for tenant, total in row.totals.items():
-            change = _less(total, before.get(tenant, NOTHING))
-            seen.done[tenant] = _plus(seen.done.get(tenant, NOTHING), change)
+            change = less(total, before.get(tenant, NOTHING))
+            seen.done[tenant] = plus(seen.done.get(tenant, NOTHING), change)
         seen.gap_s = row.at_s - seen.row.at_s if again else row.at_s
         seen.row, seen.unchanged = row, 0
 
@@ -128,9 +128,11 @@ class Others:
         return total
 
 
-def _less(total: tuple[float, ...], before: tuple[float, ...]) -> tuple[float, ...]:
+def less(total: tuple[float, ...], before: tuple[float, ...]) -> tuple[float, ...]:
+    """What came to it since."""
     return tuple(a - b for a, b in zip(total, before, strict=True))
 
 
-def _plus(total: tuple[float, ...], change: tuple[float, ...]) -> tuple[float, ...]:
+def plus(total: tuple[float, ...], change: tuple[float, ...]) -> tuple[float, ...]:
+    """The sum."""
     return tuple(a + b for a, b in zip(total, change, strict=True))

@@ -37,13 +37,16 @@ class ReplicaOptions:
     """``name``: of this replica, "" = host and port; ``exchange_s``: between two looks at the others.
 
     ``hold_s``: so long the last known rates stay in force without news. ``memory_s``: of device time per
-    replica; by what others have served, no tenant gets further ahead of those who wait here.
+    replica; by what others have served, no tenant gets further ahead of those who wait here. ``group``: servers that
+    look at each other; at other groups' totals they look every ``between_s``.
     """
 
     name: str = ""
     exchange_s: float = 0.25
     hold_s: float = 60.0
     memory_s: float = 0.25
+    group: str = ""
+    between_s: float = 0.25
 
 
 @dataclass(frozen=True)

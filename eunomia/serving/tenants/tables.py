@@ -91,6 +91,17 @@ REPLICA = Table(  # one row per server that shares the promises: what it has don
     "replica",
     METADATA,
     Column("name", String(200), primary_key=True),
-    Column("content", Text, nullable=False),  # JSON, of serving/replicas/board.py
+    Column("content", Text, nullable=False),  # JSON, of board.py
+    Column("seen_s", Float, nullable=False),
+    Column("member_of", String(80), nullable=False, server_default=""),  # its group
+)
+
+REPLICA_GROUP = Table(  # one row per group of servers: what its members have done together
+    "replica_group",
+    METADATA,
+    Column("name", String(80), primary_key=True),
+    Column("beat", Integer, nullable=False),
+    Column("content", Text, nullable=False),
+    Column("parts", Text, nullable=False),  # of which totals of which members that is the sum
     Column("seen_s", Float, nullable=False),
 )

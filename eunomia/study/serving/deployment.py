@@ -12,7 +12,8 @@ from eunomia.config.overrides import Table, apply_overrides, parse_overrides
 from eunomia.config.server import ServerConfig, server_from
 from eunomia.core.errors import ConfigError
 from eunomia.engines.deploy.plan import CACHE, DATABASE, GRPC_PORT, HTTP_PORT, MODELS, Deployment
-from eunomia.study.serving.server import Tell, warn
+from eunomia.study.inference.policy import resolve_policy
+from eunomia.study.serving.server import Tell, remark_on_shares, warn
 
 FOLDERS = {
     "ledger_dir": "ledger",
@@ -45,6 +46,8 @@ def deployment(
             f"models_dir = '{config.models_dir}': name each network as [[network]], so that images hold it"
         )
     _refuse_what_no_image_holds(config)
+    if replicas > 1 and (remark := remark_on_shares(config.policy, resolve_policy(config.policy))):
+        tell(remark)
     on_gpus = [
         d for d in config.device if d.backend == "cuda" or (d.backend == "torch" and d.name not in on_cores)
     ]

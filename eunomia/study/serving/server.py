@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from eunomia.config.device import DeviceConfig
 from eunomia.config.server import ServerConfig, demo_server, load_server
+from eunomia.contract.traits import CHARGE_ELSEWHERE, NAME
 from eunomia.core.errors import ConfigError
 from eunomia.serving.devices.backends import must_be_installed
 from eunomia.serving.devices.places import place_must_be_installed
@@ -117,6 +118,7 @@ def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
 
     for unknown in config.unknown:
         tell(f"{unknown}, which must be loaded from {config.models_dir} first")
+    policy = resolve_policy(config.policy)
     cache = _usable(Path(config.cache_dir).expanduser() if config.cache_dir else default_cache())
     for device in config.device:
         place_must_be_installed(device.name, device.on)
@@ -129,7 +131,7 @@ def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
         cache=cache, host=config.host, http_port=config.http_port, grpc_port=config.grpc_port,
         anonymous=config.anonymous, min_deadline_s=config.min_deadline_ms * 1e-3,
         max_block_s=None if config.max_block_ms is None else config.max_block_ms * 1e-3 or float("inf"),
-        policy=resolve_policy(config.policy), fallback=config.fallback,
+        policy=policy, fallback=config.fallback,
         policy_label=policy_name(config.policy),
         dispatch=DispatchOptions(
             config.lease_ms * 1e-3, config.late, config.max_batch, ahead_s=config.ahead_ms * 1e-3,
@@ -147,19 +149,43 @@ def server_options(config: ServerConfig, tell: Tell = warn) -> ServerOptions:
         audit_dir=Path(config.audit_dir).expanduser() if config.audit_dir else None,
         ledger_dir=Path(config.ledger_dir).expanduser() if config.ledger_dir else None,
         device_watts=config.device_watts,
-        replicas=_replicas(config), harvest=_harvest(config),
+        replicas=_replicas(config, policy, tell), harvest=_harvest(config),
         traces=TraceOptions(config.traces.endpoint, config.traces.sample) if config.traces else None,
         tls=(Path(config.tls_cert), Path(config.tls_key)) if config.tls_cert and config.tls_key else None,
         directory=_directory(config, tell),  # last: nothing else that is wrong leaves a database behind
     )  # fmt: skip
 
 
-def _replicas(config: ServerConfig) -> ReplicaOptions | None:
+def _replicas(config: ServerConfig, policy: object, tell: Tell) -> ReplicaOptions | None:
     from eunomia.serving.replicas.rule import ReplicaOptions
 
     if (told := config.replicas) is None:
         return None
-    return ReplicaOptions(told.name, told.exchange_ms * 1e-3, told.hold_s, told.memory_s)
+    if remark := remark_on_shares(config.policy, policy):
+        tell(remark)
+    return ReplicaOptions(
+        told.name,
+        told.exchange_ms * 1e-3,
+        told.hold_s,
+        told.memory_s,
+        told.group,
+        told.between_ms * 1e-3,
+    )
+
+
+def remark_on_shares(label: str, policy: object) -> str | None:
+    """What a policy does not keep over several servers, in a sentence; ``label``: as the file says it."""
+    if CHARGE_ELSEWHERE.of(policy) is None:
+        return (
+            f"policy '{label}' does not count what other servers do for a tenant, so shares do not hold over replicas; "
+            'policy = "weighted_fair" keeps them'
+        )
+    if NAME.of(policy) == "fair_edf":
+        return (
+            "policy 'fair_edf' serves requests with deadlines by deadline first, so in overload their tenants' weights "
+            'do not hold over replicas; policy = "weighted_fair" keeps them'
+        )
+    return None
 
 
 def _harvest(config: ServerConfig) -> HarvestOptions | None:

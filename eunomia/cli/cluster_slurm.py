@@ -135,17 +135,20 @@ def status(state: State = DEFAULT_STATE, as_json: opt.Json = False) -> None:
     for job in found["jobs"]:  # type: ignore[attr-defined]
         saving = ", saves its state" if job["saving"] else ""
         say(f"{job['job']}: {'on ' + job['on'] if job['on'] else 'waits'}{saving}: {job['why']}")
+    for gone in found["lost"]:  # type: ignore[attr-defined]
+        say(f"{gone['job']}: lost: {gone['why']}; hand it in again: {gone['again']}")
 
 
 @bundled
 def cancel(
     jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help="Numbers of jobs.")],
     partition: Partition = DEFAULT_PARTITION,
+    state: State = DEFAULT_STATE,
 ) -> None:
     """Cancel jobs of the daemon's partition."""
-    from eunomia.engines.slurm.ask import ask
+    from eunomia.study.cluster import slurm_ask
 
     wrong = [job for job in jobs if not job.isdigit()]
     if wrong:
         raise ConfigError(f"'{wrong[0]}' is no number of a job; eunomia cluster status lists them")
-    ask(("scancel", f"--partition={partition}", *jobs))
+    slurm_ask.cancel(jobs, partition, state.resolve())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 
 from eunomia.core.errors import ConfigError
 from eunomia.engines.slurm.acts import Act, as_text
-from eunomia.study.cluster.slurm_ask import status, story
+from eunomia.engines.slurm.submission import Submission
+from eunomia.study.cluster.slurm_ask import cancel, status, story, submit
 from eunomia.study.cluster.slurm_daemon import ACTS, JOURNAL, Daemon, Orders, alone
 from tests.cluster import fake_slurm
 from tests.cluster.fake_slurm import COUNTS, job
@@ -250,6 +252,42 @@ def test_a_queue_that_says_a_job_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="job 1 stands twice; nothing is done"):
         world.daemon.step()
     assert world.now["done"] == []
+
+
+def test_who_was_handed_in_and_is_gone_is_named(tmp_path: Path) -> None:
+    """Forgotten by a killed controller, started and gone, cancelled on purpose, ended, waiting: told apart."""
+    world = World(tmp_path, PERF, j1=job("gold", 2, "a100"), j5=job("gold", 1, "t4"))
+    numbers = iter(["9", "1", "2", "3", "4", "5", "5", "6"])
+
+    def slurm(command: Sequence[str], patience_s: float = 0.0) -> str:
+        return next(numbers) if command[0] == "sbatch" else ""
+
+    folder = world.folder / "jobs"
+    for token in ("early", "runs", "ended", "stopped", "gone", "forgotten", "fresh", "never"):
+        assert submit(Submission(("x",), "1", folder, token), slurm).isdigit()
+    cancel(["3", "77"], "eunomia", world.folder, slurm)
+    (folder / "ended.done").write_text("0\n")
+    (folder / "torn.handed").write_text("{")
+    world.look()
+    assert (
+        status(world.folder)["lost"] == []
+    )  # the look was before the hand-ins, by the clock of the jobs' records
+    for n, path in enumerate(sorted(folder.glob("*.handed"), key=lambda path: path.stat().st_mtime_ns)):
+        if path.stem != "torn":
+            told = json.loads(path.read_text())
+            path.write_text(json.dumps(told | {"at_s": told["at_s"] - 1e12 + n}))
+    world.now["now"] += 5
+    with (world.folder / ACTS).open("a") as file:
+        file.write('{"time_s": 1.0, "does": "start", "job": "4", "why": ""}\n')
+    found = {Path(one["script"]).stem: one for one in status(world.folder)["lost"]}  # type: ignore[attr-defined]
+    assert set(found) == {"early", "gone", "forgotten", "never"}
+    assert "has left the queue without an end" in found["gone"]["why"]
+    assert "gave its number to fresh.sh" in found["forgotten"]["why"] and found["forgotten"]["job"] == "5"
+    assert all("forgotten it, or scancel" in found[name]["why"] for name in ("early", "never"))
+    assert (
+        found["never"]["again"].startswith("sbatch --parsable --hold")
+        and "never.sh" in found["never"]["again"]
+    )
 
 
 def test_faults_of_the_folder_are_one_sentence(tmp_path: Path) -> None:

@@ -90,6 +90,24 @@ def test_the_signal_reaches_the_command_which_gives_back(tmp_path: Path) -> None
     assert told["steps"] == told["total"] == 12 and told["rate"] > 0.0
 
 
+@pytest.mark.parametrize("when", ["during", "after"])
+def test_a_requeue_ends_the_script_at_once(tmp_path: Path, when: str) -> None:
+    """Slurm kills only after KillWait, half a minute in which the node is completing and starts nobody."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "scontrol").write_text(
+        f"#!/bin/sh\ntouch {tmp_path}/asked\n" + "kill -TERM $PPID\n" * (when == "during")
+    )
+    (tools / "scontrol").chmod(0o755)
+    made = submission(tmp_path / "jobs", "sh", "-c", f"exit {GIVES_BACK}")
+    env = {"SLURM_JOB_ID": "7", "PATH": f"{tools}:{os.environ['PATH']}"}
+    with children.started(["sh", made.path], env=env) as process:
+        if when == "after":
+            until((tmp_path / "asked").exists, process)
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == GIVES_BACK
+
+
 def test_a_command_that_is_stopped_has_not_ended(tmp_path: Path) -> None:
     """Many programs end with 0 on TERM; the job is to run again all the same."""
     made = submission(

@@ -37,9 +37,14 @@ last=$?
 [ "$last" -eq 127 ] || status=$last
 [ -z "$stopped" ] || exit 143
 if [ "$status" -eq {gives_back} ]; then # it has saved its state: the GPUs go back at once
+    trap 'kill "$pause" 2>/dev/null; exit {gives_back}' TERM # by the requeue, which may come before scontrol returns
+    [ -z "$stopped" ] || exit 143
+    pause=
     scontrol requeuehold Incomplete "$SLURM_JOB_ID"
-    sleep 3600
-    exit "$status" # the requeue has ended the sleep
+    sleep 3600 &
+    pause=$!
+    wait "$pause"
+    exit "$status"
 fi
 echo "$status" >{part} && mv {part} {done}
 exit "$status"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from eunomia.core.data import Data, Json
 from eunomia.core.errors import ConfigError
 from eunomia.engines.slurm.ask import ask
 from eunomia.engines.slurm.submission import Submission
-from eunomia.study.cluster.slurm_daemon import ACTS, JOURNAL, read_book
+from eunomia.study.cluster.slurm_daemon import ACTS, JOBS, JOURNAL, read_book
+from eunomia.study.cluster.slurm_lost import Handed, lost, note_cancelled, note_handed
 
 
 def submit(submission: Submission, slurm: Callable[..., str] = ask) -> str:
@@ -21,11 +23,20 @@ def submit(submission: Submission, slurm: Callable[..., str] = ask) -> str:
     with clear_output_errors(submission.folder):
         submission.folder.mkdir(parents=True, exist_ok=True)
     write_text(submission.path, submission.script())
-    return slurm(submission.sbatch()).strip().partition(";")[0]
+    words = submission.sbatch()
+    job = slurm(words).strip().partition(";")[0]
+    note_handed(Handed(submission.path, job, time.time(), words))
+    return job
+
+
+def cancel(jobs: Sequence[str], partition: str, folder: Path, slurm: Callable[..., str] = ask) -> None:
+    """Cancel jobs of a partition, and write down that it was on purpose. Raises ConfigError, OutputError."""
+    slurm(("scancel", f"--partition={partition}", *jobs))
+    note_cancelled(folder / JOBS, jobs)
 
 
 def status(folder: Path) -> Json:
-    """Accounts and jobs as the daemon's last look had them. Raises ConfigError."""
+    """Accounts and jobs as the daemon's last look had them, and who was handed in and is gone. Raises ConfigError."""
     book = _needed(folder)
     accounts: Json = {
         name: {"promised_s": round(promised, 1), "received_s": round(received, 1)}
@@ -44,7 +55,15 @@ def status(folder: Path) -> Json:
         }
         for name, known in book.jobs.items()
     ]
-    return {"looked_s": book.looked_s, "rounds": book.rounds, "accounts": accounts, "jobs": jobs}
+    acted = {str(act.get("job")) for act in _acts(folder / ACTS)}
+    gone = lost(folder / JOBS, book.jobs, acted, book.looked_s)
+    return {
+        "looked_s": book.looked_s,
+        "rounds": book.rounds,
+        "accounts": accounts,
+        "jobs": jobs,
+        "lost": gone,
+    }
 
 
 def story(folder: Path, job: str) -> list[Json]:

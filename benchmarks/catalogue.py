@@ -70,6 +70,7 @@ BENCHMARKS: dict[str, str] = {  # name -> module
     "serving-irina": "serving.irina",
     "serving-replicas": "serving.replicas",
     "serving-peers": "serving.peers",
+    "serving-skew": "serving.skew",
     "serving-loadgen": "serving.loadgen",
     "serving-ray": "serving.ray_devices",
 }

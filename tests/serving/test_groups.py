@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from eunomia.serving.server import Server
 from eunomia.serving.tenants.board import SWEEP_S
 from eunomia.serving.tenants.grants import Grant, Promise
 from eunomia.study.serving.server import server_options
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 from tests.serving.live import PROMISED_S, ask, running
 from tests.serving.made_up import examples
 from tests.serving.test_following import directories, infer
@@ -232,3 +234,24 @@ def test_the_start_says_which_policies_keep_no_shares(tmp_path: Path, policy: st
         options.directory.close()  # type: ignore[attr-defined]
         found = [one for one in remarks if one.startswith("policy ")]
         assert len(found) == (expected is not None) and all(str(expected) in one for one in found)
+
+
+def test_a_database_that_stands_still_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped PostgreSQL takes a question and never answers; as it was, rates stayed in force without end."""
+    monkeypatch.setattr("eunomia.serving.replicas.fleet.SILENT_S", 0.02)
+    world = World("weighted_fair, 200 ms", 2, True, 0, events={}, end_s=1.0)
+    fleet, stands = world.replicas[0].fleet, threading.Event()
+    monkeypatch.setattr(world.board, "exchange", lambda *_: (stands.wait(), {})[1])
+
+    async def becomes(lost: bool) -> None:
+        while fleet.lost != lost:
+            await asyncio.sleep(0.01)
+
+    async def scene() -> None:
+        keeping = asyncio.create_task(fleet.keep())
+        await becomes(lost=True)
+        stands.set()
+        await becomes(lost=False)
+        keeping.cancel()
+
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE_S))

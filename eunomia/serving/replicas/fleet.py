@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar, runtime_checkable
 
 from eunomia.contract.traits import CHARGE_ELSEWHERE
 from eunomia.core.data import Json
@@ -26,6 +26,8 @@ from eunomia.serving.tenants.limits import Limits
 
 log = logging.getLogger("eunomia.serving")
 STEP_S = 0.002  # tags are moved no more often
+SILENT_S = 5.0  # a database that has not answered for so long is away
+Answer = TypeVar("Answer")
 
 
 @runtime_checkable
@@ -118,16 +120,24 @@ class Fleet:
         while True:
             await asyncio.sleep(self.options.exchange_s)
             try:
-                rows = await asyncio.to_thread(self._board.exchange, name, self.published(), group)
+                rows = await self._asked(self._board.exchange, name, self.published(), group)
                 self._came(rows)
                 self.learn(rows)
                 if looks % self._looks_between == 0:
-                    self.learn_groups(
-                        await asyncio.to_thread(self._board.look_at_groups, group, self.group_beat)
-                    )
+                    self.learn_groups(await self._asked(self._board.look_at_groups, group, self.group_beat))
                 looks += 1
             except Exception as error:  # whatever it is, the next time may be better
                 self._failed(error)
+
+    async def _asked(self, what: Callable[..., Answer], *about: object) -> Answer:
+        """An answer of the database; one that stands still is away, too."""
+        asked = asyncio.ensure_future(asyncio.to_thread(what, *about))
+        try:
+            while not (await asyncio.wait({asked}, timeout=SILENT_S))[0]:
+                self._failed(TimeoutError(f"no answer in {SILENT_S:g} s"))
+            return asked.result()
+        finally:
+            asked.cancel()
 
     def _came(self, rows: Mapping[str, Published]) -> None:
         if self.others.namesake(rows):

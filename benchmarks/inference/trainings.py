@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
 from benchmarks.inference.contest import contest, trained
-from benchmarks.inference.exam import Place, places_of, rivals
+from benchmarks.inference.exam import places_of, rivals
 from benchmarks.table import Cell, Options, Table, table
 from eunomia.core.arrays import Floats
 from eunomia.learning.card import Card
@@ -31,14 +31,13 @@ def measure(options: Options) -> Iterator[Table]:
     changes, label = ([f"stage.0.generations={few}"], f"drawn-{few}") if few else ([], "drawn")
     cards = [str(trained("drawn", seed, *changes, label=label, workers=options.workers)) for seed in SEEDS]
 
-    def played(names: Mapping[Place, str]) -> Floats:
-        found, _ = contest("exam", places, tests, {p: [names[p]] for p in places}, workers=options.workers)
-        return np.stack([found[place][names[place]][:, 0] for place in places])
-
-    rule = played(rivals(places, options.workers)[0])
-    hits = {name: played(dict.fromkeys(places, name)) for name in (*cards, *SHIPPED)}
+    rule = rivals(places, options.workers)[0]
+    names = {place: [*cards, *SHIPPED, rule[place]] for place in places}
+    found, _ = contest("exam", places, tests, names, workers=options.workers)
+    hits = {name: np.stack([found[place][name][:, 0] for place in places]) for name in (*cards, *SHIPPED)}
+    rival = np.stack([found[place][rule[place]][:, 0] for place in places])
     facts = {name: card_of(name.partition("(")[0]) for name in hits}
-    yield summary(hits, rule, facts, [place.number for place in places])
+    yield summary(hits, rival, facts, [place.number for place in places])
 
 
 def summary(hits: dict[str, Floats], rule: Floats, facts: dict[str, Card], numbers: list[int]) -> Table:

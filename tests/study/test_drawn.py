@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from eunomia.config.load import scenario_from
 from eunomia.config.training import TrainingConfig, training_from
 from eunomia.core.errors import ConfigError
+from eunomia.study.files import file_stamps
 from eunomia.study.inference.drawn import ESTIMATES, LATE, ZOO, Draws
 from eunomia.study.learning import scenarios
 from eunomia.study.learning.scenarios import ScenarioSampler, scenario_episode
@@ -31,6 +33,26 @@ def test_places_are_drawn_again_alike_and_hold_what_is_stated(tmp_path: Path) ->
     assert 0.3 < sum("onnx" in model for model in models) / len(models) < 0.7
     kinds = {tenant["arrivals"].get("process", "trace") for place in places for tenant in place["tenant"]}
     assert kinds == {"poisson", "bursty", "diurnal", "trace"}
+
+
+def test_recordings_stay_untouched_when_places_are_drawn_again(tmp_path: Path) -> None:
+    """A stopped training goes on only where the files that it reads are those that it read before."""
+    draws = Draws(("alexnet", "squeezenet"), (EXPORT,), 50, tmp_path)
+    places = [draws.place(number) for number in range(8)]
+    before = file_stamps(places)
+    recordings = [Path(str(path)) for path, *_ in before if str(path).endswith(".csv")]
+    assert recordings and recordings == sorted(tmp_path.iterdir())
+    for path in recordings:
+        os.utime(path, ns=(10**9, 10**9))
+    aged = file_stamps(places)
+    assert aged != before and [draws.place(number) for number in range(8)] == places
+    assert file_stamps(places) == aged
+    recordings[0].write_text("arrival_s\n")
+    places = [draws.place(number) for number in range(8)]
+    assert [line[:2] for line in file_stamps(places)] == [line[:2] for line in before]
+    for number in range(8):
+        Draws(("alexnet", "squeezenet"), (EXPORT,), 60, tmp_path).place(number)
+    assert [line[:2] for line in file_stamps(places)] == [line[:2] for line in before]  # files of their own
 
 
 def test_a_place_sends_about_as_many_requests_as_asked_for(tmp_path: Path) -> None:

@@ -92,9 +92,13 @@ class Draws:
     def _arrivals(self, rng: np.random.Generator, name: str, rate_per_s: float, seconds: float) -> Data:
         kind = str(rng.choice([*ARRIVALS], p=[*ARRIVALS.values()]))
         if kind == "trace":  # gaps that differ more than those of Poisson arrivals, over four runs
-            path = self.recordings / f"{name}.csv"
+            path = self.recordings / f"{name}-{self.requests}.csv"
             gaps_s = rng.gamma(0.4, 1.0 / (0.4 * rate_per_s), int(4.0 * seconds * rate_per_s) + 10)
-            write_text(path, "\n".join(["arrival_s", *(f"{t:.9f}" for t in np.cumsum(gaps_s))]) + "\n")
+            text = "\n".join(["arrival_s", *(f"{t:.9f}" for t in np.cumsum(gaps_s))]) + "\n"
+            if (
+                not path.is_file() or path.read_text(encoding="utf-8") != text
+            ):  # others tell by its time if it changed
+                write_text(path, text)
             return {"trace": "canonical", "path": str(path), "loop": True}
         bursts = {"burstiness": 4.0, "mean_burst_s": 20.0 / rate_per_s}
         more = {"bursty": bursts, "diurnal": {"period_s": seconds}}

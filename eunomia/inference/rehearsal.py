@@ -66,6 +66,7 @@ FASTER, FASTEST = 0.8, 0.4  # to so much of what they were, and at most
 FAR = 0.04  # behind the best on a first trace: not tried on others
 FIRST_SEED = 2**62  # of noise in execution times
 SETUP = 2000  # what a run costs beside its events, in events
+TICK = 2  # what a decision at a tick costs at least, in events: ticks may be many more than events
 KEPT = 256  # choices that a process remembers
 
 Worth = Callable[[Problem, Outcome], float]  # greatest is best
@@ -167,7 +168,8 @@ class Race:
         """The worth of one candidate on one trace."""
         if (name, number) not in self.found:
             outcome, policy = self.run(name, number)
-            self.events += SETUP + self.cost(policy, name) * outcome.events
+            ticks = 0 if self.options.period_s is None else TICK * outcome.rounds
+            self.events += SETUP + self.cost(policy, name) * max(outcome.events, ticks)
             self.found[name, number] = self.worth(outcome.problem, outcome)
             self.hits[name, number] = hits(outcome.problem, outcome)
         return self.found[name, number]
@@ -281,9 +283,8 @@ def _raced(race: Race, budget: int) -> Rehearsed:
     race.hasten([plain[0].name, plain[-1].name])
     names = [*rules][:: max(1, 2 * len(rules) // most)]
     if not ticks and most > 2 * len(rules):
-        others = race.best(PUBLISHED, [0], len(PUBLISHED))
-        gated = [f"{name}+g{gate:g}" for name in others[:2] for gate in PUBLISHED_GATES]
-        names += [*others, *(gated if len(gates) > 1 else [])]
+        gated = [f"{name}+g{gate:g}" for name in PUBLISHED for gate in PUBLISHED_GATES]
+        names += [*PUBLISHED, *(gated if len(gates) > 1 else [])]
     top = race.halves(names, HALVES, range(SECOND))
     known = [rules[name] for name in top if name in rules] or plain[:1]
     tuned = tuned_from(race, _apart(known), range(SECOND), race.events + budget // 6)

@@ -11,7 +11,7 @@ import pytest
 
 from eunomia.core.errors import ConfigError
 from eunomia.inference import rehearsal
-from eunomia.inference.candidates import ALONE, STARTS, Rule, ahead
+from eunomia.inference.candidates import ALONE, PUBLISHED, PUBLISHED_GATES, STARTS, Rule, ahead
 from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.inference.policies import load_policy
 from eunomia.inference.policies.blend import blend
@@ -77,6 +77,35 @@ def test_halves_keeps_the_best_and_one_of_those_that_are_alike() -> None:
     kept = race.halves(names, ((1, 4), (2, 2)), range(2))
     assert len(kept) == 2 and "edf+f+eft+g1" not in kept
     assert means[kept[0]] == max(means.values()) and race.halves(names, (), range(2)) == names
+
+
+@pytest.mark.parametrize(("period_s", "fine"), [(0.5, False), (0.0005, True)])
+def test_many_ticks_spend_the_budget(period_s: float, fine: bool) -> None:
+    """A run takes time at each tick, and not only at each event: with fine ticks fewer runs fit."""
+    options = replace(OPTIONS, period_s=period_s, late="run")
+    race = Race(problem(options=options), options, hits, {})
+    race.mean("edf+f", range(2))
+    outcomes = [outcome for outcome, _ in race.runs.values()]
+    work = [max(one.events, rehearsal.TICK * one.rounds) for one in outcomes]
+    assert race.events == 2 * rehearsal.SETUP + sum(work)
+    assert all((one.rounds > 20 * one.events) == fine for one in outcomes)
+    found = rehearse(race.problem, options, {"fcfs": load_policy("fcfs")}, budget=300_000)
+    assert (not found.scores) == fine and (not fine or found.name == "fcfs")
+
+
+def test_a_published_scheduler_may_be_good_with_a_gate_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a gate it may be the worst of them: that says nothing of it with one."""
+    tried: set[str] = set()
+    plain = Race.score
+
+    def score(race: Race, name: str, number: int) -> float:
+        tried.add(name)
+        return plain(race, name, number)
+
+    monkeypatch.setattr(Race, "score", score)
+    monkeypatch.setattr(rehearsal, "_KEPT", {})  # choices of other tests
+    rehearse(problem(), OPTIONS, {"fcfs": load_policy("fcfs")})
+    assert {f"{name}+g{gate:g}" for name in PUBLISHED for gate in PUBLISHED_GATES} <= tried
 
 
 def test_requests_come_faster_where_nothing_is_late() -> None:

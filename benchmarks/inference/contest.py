@@ -110,7 +110,7 @@ def policy_of(text: str) -> Any:
 def stamp_of(text: str) -> str:
     """Changes with the card that a name stands for; empty for rules."""
     name = re.split("[@(]", text)[0]
-    card = Path(name) if name.endswith(".json") else SHIPPED / f"{name}.json"
+    card = Path(name) if name.endswith((".json", ".toml")) else SHIPPED / f"{name}.json"
     return hashlib.sha256(card.read_bytes()).hexdigest() if card.is_file() else ""
 
 

@@ -1,10 +1,11 @@
-"""Deep reinforcement learning beside a linear policy, all begun at one gated rule. Parts: mixed, small, decision.
+"""Deep reinforcement learning beside a linear policy, all begun at one gated rule.
 
-``mixed``: the deployment of the benchmark ``relmas``, for learners whose policies are compiled; ``small``: yolo-lite
-and kws-res8 on 2 Simba-like and 2 Eyeriss-like accelerators, for all. Iterations are chosen so that trainings of a
-part take about the same processor time; the table has what each took. A training is a cell: found again under ``runs``
-while the program is the same, continued where it was stopped. ``--set 'learners=PPO|SAC'``: those alone. The quick
-run trains the first learner for one iteration.
+Parts: decision, limits, mixed, small. ``mixed``: the deployment of the benchmark ``relmas``, for learners whose policies
+are compiled; ``small``: yolo-lite and kws-res8 on 2 Simba-like and 2 Eyeriss-like accelerators, for all. ``limits``: the
+best schedules found on the test traces. Iterations are chosen so that trainings of a part take about the same processor
+time; the table has what each took. A training is a cell: found again under ``runs`` while the program is the same,
+continued where it was stopped. ``--set 'learners=PPO|SAC'``: those alone; rows of the others stay as they were measured,
+if the rules still do as they did then. The quick run trains the first learner for one iteration.
 """
 
 from __future__ import annotations
@@ -12,34 +13,54 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors import safe_open
 
-from benchmarks.inference.contest import FILES, best, contest, lanes, scenario, tenant, trained, validation
+from benchmarks.inference.contest import (
+    FILES,
+    RUNS,
+    best,
+    contest,
+    lanes,
+    limits,
+    scenario,
+    tenant,
+    trained,
+    validation,
+)
 from benchmarks.inference.mixes import LEVELS
 from benchmarks.inference.relmas import GATED, LOADS
 from benchmarks.inference.relmas import Place as Mixed
 from benchmarks.inference.speed import crowded_view, shipped_with, times_us
 from benchmarks.kept import WINGS
+from benchmarks.page import stored
 from benchmarks.table import Cell, Options, Table, table
+from eunomia.config.evolve import EvolveConfig
 from eunomia.config.training import TrainingConfig, load_training
 from eunomia.learning.agents.ddpg import policy as lstm
 from eunomia.learning.agents.ddpg import sets
 from eunomia.learning.agents.ddpg.features import inputs
+from eunomia.learning.distill.file import load_rules
+from eunomia.learning.distill.policy import RulePolicy
 from eunomia.learning.episodes import Episode
+from eunomia.learning.evolve.rule import read_rule
+from eunomia.learning.evolve.short import ShortOptions
 from eunomia.learning.load import card_of
 from eunomia.learning.state import FILE
 from eunomia.metrics.statistics import Floats, interval, paired_difference
 from eunomia.study.files import program_hash
+from eunomia.study.learning.distilling import distil_policy
+from eunomia.study.learning.evolving import evolve
 from eunomia.study.learning.scenarios import scenario_episode
 
 REQUESTS, RULE, QUARTERS = 30, "edf+f+eft+g1", (0.0, 0.25, 0.5, 0.75, 1.0)
 AUXILIARIES = "auxiliaries=['next_demand','next_waiting','next_hopeless']"
 Changes = tuple[str, ...]
+EVOLVED, SHORT = EvolveConfig(generations=24, population=24, episodes=6), ShortOptions(generations=12)
 
 
 def searched(generations: int, *more: str) -> Changes:
@@ -54,12 +75,24 @@ def gradient(name: str, iterations: int, more: str = "") -> Changes:
     return (f"algorithm={{name='{name}',iterations={iterations},validate_every={every}{more}}}",)
 
 
+LONGEST = """order = tightness - 2.15 * laxity - 4.95 * bytes - 0.719 * age - 2.37 * laxity_ratio - 2.17 * time_ratio \
+- 3.48 * sjf_pressure - 0.59 * cost - 1.02 * rested
+start = -0.0755 * cost - 0.133 * others_loss"""
+DECIDES = {
+    "CMA-ES, linear": "linear", "CMA-ES, linear, as few requests": "linear", "evolved": "rule of 40 nodes",
+    "distilled, of CMA-ES, linear": "rule of 40 nodes", "CMA-ES, linear, then hidden": "hidden, 8 units",
+    "CMA-ES, linear, then pointer": "pointer, 8 units", "DDPG, set network": "set network, 32 units",
+    "DDPG, LSTM (relmas)": "LSTM, 32 units", "TD3, LSTM": "LSTM, 32 units",
+}  # the row of a learner in the table of decisions  # fmt: skip
 NETWORK = "{{stage='{}',generations={},population=16,episodes=8,units=8,diagonal=true}}"
 LEARNERS: dict[str, dict[str, Changes]] = {  # changes of the training file
     "mixed": {
         "CMA-ES, linear": searched(40),
         "DDPG, set network": gradient("ddpg", 40, ",network='sets',rate=1e-4"),
         "DDPG, LSTM (relmas)": gradient("ddpg", 20),
+        "TD3, LSTM": gradient("td3", 20),
+        "evolved": searched(24),
+        "distilled, of CMA-ES, linear": searched(20),
         "CMA-ES, linear, then hidden": searched(20, NETWORK.format("hidden", 20)),
     },
     "small": {
@@ -68,6 +101,9 @@ LEARNERS: dict[str, dict[str, Changes]] = {  # changes of the training file
         "CMA-ES, linear, then hidden": searched(20, NETWORK.format("hidden", 20)),
         "CMA-ES, linear, then pointer": searched(20, NETWORK.format("pointer", 20)),
         "DDPG, LSTM (relmas)": gradient("ddpg", 40),
+        "TD3, LSTM": gradient("td3", 40),
+        "evolved": searched(24),
+        "distilled, of CMA-ES, linear": searched(20),
         "DDPG, set network": gradient("ddpg", 40, ",network='sets',rate=1e-4"),
         "PPO": gradient("ppo", 12, ",episodes=8,most=16,units=32"),
         "SAC": gradient("sac", 8, ",episodes=8,most=16,units=32"),
@@ -99,14 +135,19 @@ PARTS = {
 
 def file_of(part: str, name: str) -> str:
     """The training file of a learner: that of relmas has an algorithm, which stages cannot replace."""
-    return "relmas-linear" if part == "mixed" and "CMA" in name else PARTS[part][0]
+    searches = "CMA" in name or name == "evolved"
+    return "relmas-linear" if part == "mixed" and searches else PARTS[part][0]
 
 
-def played(config: TrainingConfig) -> int:
-    """Requests of all training episodes."""
-    s = config.algorithm
+def played(config: TrainingConfig, name: str = "") -> int:
+    """Requests of all training episodes; of a distilled rule those of its teacher, too."""
+    s, e = config.algorithm, EVOLVED
+    if name == "evolved":  # constants are tuned at every fifth generation: as many plays as about a rule each
+        return config.requests * e.generations * e.population * e.episodes
     if s is None:
-        return config.requests * sum(one.generations * one.population * one.episodes for one in config.stage)
+        plays = sum(one.generations * one.population * one.episodes for one in config.stage)
+        more = SHORT.generations * SHORT.population * SHORT.episodes if "distilled" in name else 0
+        return config.requests * (plays + more)
     return config.requests * s.iterations * s.episodes * getattr(s, "rollouts", 1)  # type: ignore[union-attr]
 
 
@@ -122,20 +163,50 @@ def curve_of(folder: Path) -> list[float]:
     return [found[round(q * (len(found) - 1))] for q in QUARTERS]
 
 
+def of_rules(name: str) -> bool:
+    """Whether a learner ends in a file of rules."""
+    return name == "evolved" or name.startswith("distilled")
+
+
+def made(part: str, name: str, seed: int, quick: Changes, label: str) -> tuple[Path, float]:
+    """The card, or the file of rules, of a learner, and processor seconds; of a distilled rule with its teacher's."""
+    changes, file = (*LEARNERS[part][name], *quick), file_of(part, name)
+    if not of_rules(name):
+        card = trained(file, seed, *changes, label=label, workers=1)
+        return card, card_of(card)["cpu_s"]
+    config, folder = (
+        load_training(FILES / f"{file}.toml", (f"seed={seed}", *changes)),
+        RUNS / f"train-{label}-{seed}",
+    )
+    found, before = next(iter(folder.glob("*.toml")), None), 0.0
+    if name == "evolved":
+        found = found or evolve(config, folder, EVOLVED.model_copy(update={"seed": seed})).path
+    else:
+        teacher = trained(file, seed, *changes, label=f"{label}-teacher", workers=1)
+        before, short = card_of(teacher)["cpu_s"], replace(SHORT, seed=seed)
+        found = (
+            found
+            or distil_policy(str(teacher), config, folder / "rules.toml", short, folder=folder / "state").path
+        )
+    return found, before + load_rules(found).made["cpu_s"]
+
+
 def compared(part: str, options: Options) -> Iterator[Table]:
     """Train what is not there, measure."""
     file, place, tests, validations = PARTS[part]
     wanted, stamp = options.given.get("learners", ""), program_hash(WINGS["inference"])[:8]
     learners = [name for name in LEARNERS[part] if re.search(wanted, name)][: 1 if options.quick else None]
     cards: dict[str, list[str]] = {}
+    spent: dict[str, list[float]] = {}
     for seed in options.seeds_or(5):
         for name in learners:
             quick = (
                 ("stage=[{generations=1,population=4,episodes=1}]", "validation=3") if options.quick else ()
             )
             label = re.sub(r"\W+", "-", f"deep-{part}{'-quick' * options.quick}-{name}-{stamp}")
-            card = trained(file_of(part, name), seed, *LEARNERS[part][name], *quick, label=label, workers=1)
+            card, cpu_s = made(part, name, seed, quick, label)
             cards.setdefault(name, []).append(str(card))
+            spent.setdefault(name, []).append(cpu_s)
             print(
                 f"{part}: {name}, seed {seed}: {', '.join(f'{100 * v:.1f}' for v in curve_of(card.parent))}",
                 flush=True,
@@ -152,29 +223,85 @@ def compared(part: str, options: Options) -> Iterator[Table]:
     rows: list[list[Cell]] = []
     for name in (*cards, chosen, RULE):
         mine = cards.get(name, [])
-        facts, each = [card_of(card) for card in mine], [found[card] for card in mine or [name]]
+        each = [found[card] for card in mine or [name]]
         values = np.mean(each, axis=0)
         less = [
             None if other == name else paired_difference(values.ravel(), found[other].ravel())
             for other in (RULE, chosen)
         ]
         worst = float((values - found[chosen]).mean(axis=1).min())
-        spent: list[Cell] = [None, None]
+        cost: list[Cell] = [None, None]
         if mine:
             config = load_training(FILES / f"{file_of(part, name)}.toml", LEARNERS[part][name])
-            spent = [float(np.mean([one["cpu_s"] for one in facts])), played(config)]
+            cost = [float(np.mean(spent[name])), played(config, name)]
         over = interval([float(one.mean()) for one in each]) if len(each) > 1 else float(values.mean())
-        rows.append([name, len(mine) or None, *spent, over, *less, None if name == chosen else worst])
+        rows.append([name, len(mine) or None, *cost, over, *less, None if name == chosen else worst])
     columns = (
         f"learner; trainings; processor s|.0f; requests played|,; test|.1p; less `{RULE}`, its start|+.1p; "
         f"less `{chosen}`|+.1p; the same at its worst load|+.1p"
     )
-    yield table(part, columns, rows, [f"`{chosen}` is the best of {len(gated)} gated rules on validation."])
+    about = f"`{chosen}` is the best of {len(gated)} gated rules on validation."
+    yield rounded_off(with_kept_rows(table(part, columns, rows, [about]), options), part)
     lines = [
         [n, *np.mean([curve_of(Path(c).parent) for c in mine], axis=0).tolist()] for n, mine in cards.items()
     ]
     quarters = "".join(f"; {q:.0%} of its training|.1p" for q in QUARTERS)
-    yield table(f"{part}, curves", f"learner{quarters}", lines)
+    yield with_kept_rows(table(f"{part}, curves", f"learner{quarters}", lines), options)
+
+
+def with_kept_rows(new: Table, options: Options) -> Table:
+    """With the rows of learners that were not asked for, if the rows that both have of rules are the same."""
+    old = stored("deep").get(new.key)
+    if old is None or options.quick or "learners" not in options.given:
+        return new
+    at, before = ({row[0]: dict(zip(names(one), row, strict=True)) for row in one.rows} for one in (new, old))
+    rules = [name for name in at if name in before and name not in LEARNERS[new.key.partition(",")[0]]]
+    if any(at[name]["test"] != before[name]["test"] for name in rules):
+        return replace(
+            new, notes=(*new.notes, "Other rows were measured by another program and are left out.")
+        )
+    kept = [name for name in before if name not in at]
+    order = sorted({**before, **at}, key=lambda name: (name in rules, name not in before))
+    every = {**before, **at}
+    rows = tuple(tuple(every[name].get(column) for column in names(new)) for name in order)
+    notes = [note for note in old.notes if note.startswith("Rows kept")]
+    if old.measured is not None and kept:
+        notes.append(f"Rows kept: {', '.join(kept)}; commit {old.measured.commit}, {old.measured.date}.")
+    return replace(new, rows=rows, notes=(*new.notes, *notes))
+
+
+def names(one: Table) -> list[str]:
+    """Of the columns."""
+    return [name for name, _ in one.columns]
+
+
+def rounded_off(one: Table, part: str) -> Table:
+    """With the share of the gap to the best schedule found, and the time of a decision, where they are measured."""
+    limit = {row[0]: row[2] for row in stored("deep").get("limits", Table("")).rows}
+    took = {row[0]: row[1] for row in stored("deep").get("decision", Table("")).rows}
+    test = {
+        row[0]: getattr(row[names(one).index("test")], "mean", row[names(one).index("test")])
+        for row in one.rows
+    }
+    known = max(value for name, value in test.items() if name not in LEARNERS[part])  # of the rules
+    rows = []
+    for row in one.rows:
+        mine = LEARNERS[part].get(str(row[0]))
+        share = (test[row[0]] - known) / (limit[part] - known) if mine and part in limit else None
+        rows.append((*row, share, took.get(DECIDES.get(str(row[0]), "")) if mine else None))
+    columns = (*one.columns, ("share of the gap", ".0%"), ("a decision with 64 ready, us", ".0f"))
+    return replace(one, columns=columns, rows=tuple(rows))
+
+
+def gap(options: Options) -> Iterator[Table]:
+    """The best schedule that a search finds which knows all arrivals, and the bound, on the test traces."""
+    evaluations, rows = int(options.given.get("evaluations", "50" if options.quick else "1000")), []
+    for part, (_, place, tests, _) in PARTS.items():
+        seeds = range(1 if options.quick else tests)
+        found = limits("deep", [place(load) for load in LOADS], seeds, evaluations, options.workers)
+        means = [float(np.mean([one[key] for one in found.values()])) for key in ("found", "bound")]
+        rows.append([part, evaluations, *means])
+    yield table("limits", "part; evaluations a trace|,; found|.1p; bound|.1p", rows)
 
 
 def deciders(lanes: int) -> dict[str, Any]:
@@ -190,6 +317,7 @@ def deciders(lanes: int) -> dict[str, Any]:
         **served,
         "pointer, 8 units": shipped_with("pointer", 8),
         "set network, 32 units": made,
+        "rule of 40 nodes": RulePolicy(read_rule(LONGEST), alarm=np.inf),
         "LSTM, 32 units": listed,
     }
 
@@ -197,7 +325,7 @@ def deciders(lanes: int) -> dict[str, Any]:
 def decision(options: Options) -> Iterator[Table]:
     """Time of one decision, 64 sub-jobs ready."""
     view = crowded_view(64)
-    rows = [
+    rows: list[list[Cell]] = [
         [name, *times_us(one, view, 200 if options.quick else 2000)]
         for name, one in deciders(len(view.accelerators)).items()
     ]
@@ -206,5 +334,6 @@ def decision(options: Options) -> Iterator[Table]:
 
 def measure(options: Options) -> Iterator[Table]:
     """The parts."""
-    for part in options.chosen(("decision", *PARTS)):
-        yield from decision(options) if part == "decision" else compared(part, options)
+    own = {"decision": decision, "limits": gap}
+    for part in options.chosen((*own, *PARTS)):
+        yield from own[part](options) if part in own else compared(part, options)

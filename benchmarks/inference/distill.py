@@ -1,9 +1,10 @@
-"""The gain that rules keep, against their leaves. ``--set terms=8,4``: terms of a rule.
+"""The gain that rules keep, against their size. Parts: nodes, leaves. ``--set terms=8,4``: terms of a rule with trees.
 
-The shipped policy `eunomia` is distilled on its own training scenarios (other traces than it was trained on). For each
-replication, rules are found once with most leaves, and grown again on the same data with fewer; the division of the
-leaves is chosen in closed loop on validation traces. Test traces are seen once, by the chosen rules. Finished
-replications are kept in runs/ and found again. The quick run has one replication with few traces.
+The shipped policy `eunomia` is distilled on its own training scenarios (other traces than it was trained on), into one
+short rule (nodes) and into trees (leaves). For each replication, trees are found once with most leaves, and grown
+again on the same data with fewer; the division of the leaves is chosen in closed loop on validation traces. Test traces
+are seen once, by the chosen rules. Finished replications are kept in runs/ and found again. The quick run has one
+replication with few traces. ``--set generations=0``: short rules as forward selection leaves them, not tuned.
 """
 
 from __future__ import annotations
@@ -18,18 +19,24 @@ from benchmarks.inference.contest import FILES
 from benchmarks.kept import kept_all
 from benchmarks.table import Cell, Options, Table, table
 from eunomia.config.training import load_training
+from eunomia.engines.crew import Workers
 from eunomia.engines.processes import Result
 from eunomia.learning.distill.fitting.fidelity import agreement
 from eunomia.learning.distill.fitting.fit import FitOptions, Fitted, closed_loop, distil, fit_rules
 from eunomia.learning.distill.rules import RuleSet
+from eunomia.learning.evolve.rule import write_rule
+from eunomia.learning.evolve.short import Short, ShortOptions
 from eunomia.learning.load import card_of, checkpoint_of
-from eunomia.metrics.statistics import Floats, interval
-from eunomia.study.learning.distilling import TEST_GENERATION, closed_loop_values
+from eunomia.learning.objectives import task_of
+from eunomia.metrics.statistics import Floats, interval, paired_difference
+from eunomia.study.learning.distilling import TEST_GENERATION, closed_loop_values, shorten
 from eunomia.study.learning.scenarios import ScenarioSampler
 
 LEAVES = (64, 32, 16)
 Size = tuple[int, int, int]  # requests, validation traces, test traces
 FULL, QUICK = (200, 18, 36), (40, 2, 2)
+SHORT, SHORT_QUICK = (150, 36, 144), (40, 2, 2)
+NODES, TUNED = (5, 9, 13, 17, 25, 33, 40), (40,)  # sizes; those whose constants are tuned, too
 
 
 def replication(task: tuple[int, int, str, Size]) -> Result:
@@ -55,6 +62,35 @@ def replication(task: tuple[int, int, str, Size]) -> Result:
     return {"rows": rows}
 
 
+def short_rules(task: tuple[int, int, str, Size]) -> Result:
+    """Cut to each number of nodes, and tuned; heuristic, teacher and all rules on the test traces."""
+    seed, generations, _, (requests, validations, tests) = task
+    checkpoint = checkpoint_of("eunomia")
+    changes = (f"seed={seed}", f"validation={validations}", f"requests={requests}")
+    sampler = ScenarioSampler(load_training(FILES / "sharing.toml", changes))
+    heuristic, objective = checkpoint.facts["validation"]["heuristic"], {"hit_rate": 1.0}
+    traces = sampler.training(TEST_GENERATION, tests)
+    rows: list[dict[str, Any]] = []
+    known = None
+    for nodes in reversed(NODES):
+        agent = Short(
+            ShortOptions(nodes, seed=seed), task_of(sampler, objective), checkpoint.weights, False, known
+        )
+        with Workers(1) as crew:
+            agent.begin(crew)
+        known = agent.noted
+        made = {"cut": (agent.genome.rules(), 0.0)}
+        if generations and nodes in TUNED:
+            options = ShortOptions(nodes, generations, seed=seed)
+            tuned, done = shorten(checkpoint, sampler, objective, options, tell=print)
+            made["tuned"] = tuned.policy(done.tensors).rule_set, done.cpu_s
+        for how, (rules, cpu_s) in made.items():
+            values = closed_loop_values(checkpoint, rules, heuristic, traces, objective)
+            facts = {"seed": seed, "most": nodes, "how": how, "rule": write_rule(rules), "cpu_s": cpu_s}
+            rows.append({**facts, **{name: v.tolist() for name, v in values.items()}})
+    return {"rows": rows}
+
+
 def fewer(fitted: Fitted, leaves: int, sampler: ScenarioSampler, options: FitOptions) -> RuleSet:
     """Trees of fewer leaves on the same data; closed-loop validation chooses their division."""
     less = replace(options, leaves=leaves)
@@ -74,6 +110,53 @@ def ratio(part: float | np.floating, whole: float | np.floating) -> float:
 
 
 def measure(options: Options) -> Iterator[Table]:
+    """Short rules, then trees."""
+    if options.wants("nodes"):
+        yield from by_nodes(options)
+    if options.wants("leaves"):
+        yield from by_leaves(options)
+
+
+def by_nodes(options: Options) -> Iterator[Table]:
+    """The share of the gain against nodes; the rules of the first replication."""
+    card, size = card_of("eunomia"), SHORT_QUICK if options.quick else SHORT
+    generations, seeds = int(options.given.get("generations", "16")), options.seeds_or(5)
+    tasks = [(seed, generations, card["card_sha256"], size) for seed in seeds]
+    rows = [
+        row for found in kept_all("shorten", short_rules, tasks, options.workers) for row in found["rows"]
+    ]
+    lines: list[list[Cell]] = []
+    for key in dict.fromkeys((row["most"], row["how"]) for row in rows):
+        each = [gains(row) for row in rows if (row["most"], row["how"]) == key]
+        teacher, rules = (np.concatenate(parts) for parts in zip(*each, strict=True))
+        shares = [ratio(mine.mean(), its.mean()) for its, mine in each]
+        lines.append(
+            [
+                *key,
+                len(each),
+                interval(rules),
+                paired_difference(rules, teacher),
+                interval(shares),
+                min(shares),
+            ]
+        )
+    columns = (
+        "most nodes; constants; seeds; rule - heuristic|+.2p; rule - teacher|+.2p; share of the gain kept|.0%; "
+        "least of a seed|.0%"
+    )
+    rules = [
+        f"{r['how'].capitalize()}, seed {r['seed']}:\n\n```\n{r['rule']}```"
+        for r in rows
+        if r["most"] == NODES[-1]
+    ]
+    about = (
+        f"Teacher: `eunomia`, card {card['card_sha256'][:12]}; heuristic: `{card['validation']['heuristic']}`. Each "
+        f"seed has {size[2]} test traces of {size[0]} requests, and states of its own."
+    )
+    yield table("nodes", columns, lines, [about, *rules])
+
+
+def by_leaves(options: Options) -> Iterator[Table]:
     """The share of the gain against leaves; then every replication."""
     card, terms = card_of("eunomia"), options.given.get("terms", "8").split(",")
     size = QUICK if options.quick else FULL

@@ -27,7 +27,16 @@ def register(app: typer.Typer) -> None:
 class DistillOptions:
     """Options of a distillation."""
 
-    leaves: Annotated[int, typer.Option(help="Most leaves of all trees together.")] = 64
+    nodes: Annotated[
+        int, typer.Option(help="Most nodes of the formulas: one short rule, tuned in closed loop.")
+    ] = 40
+    generations: Annotated[int, typer.Option(help="Generations of that search.")] = 24
+    leaves: Annotated[
+        int,
+        typer.Option(
+            help="Trees of at most so many leaves together (64 is usual), in place of one short rule."
+        ),
+    ] = 0
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to write: .toml")] = None
     on: Annotated[
         Path | None,
@@ -35,13 +44,16 @@ class DistillOptions:
             "--on", metavar="FILE", help="Training file or scenario; default: the checkpoint's training file."
         ),
     ] = None
-    rounds: Annotated[int, typer.Option(help="Rounds; from the second on, the rules drive.")] = 3
+    rounds: Annotated[int, typer.Option(help="Of trees: rounds; from the second on, the rules drive.")] = 3
     terms: Annotated[
         int,
-        typer.Option(help="Most terms of the formula for the order; 0 = the order the policy began with."),
+        typer.Option(
+            help="Of trees: most terms of the formula for the order; 0 = the order the policy began with."
+        ),
     ] = 8
     slope: Annotated[
-        int, typer.Option(help="Most terms of the formula for starting or holding; 0 = a tree instead.")
+        int,
+        typer.Option(help="Of trees: most terms of the formula for starting or holding; 0 = a tree instead."),
     ] = 8
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed.")] = 0
     as_json: opt.Json = False
@@ -54,12 +66,15 @@ def distill(
     ],
     options: DistillOptions,
 ) -> None:
-    """Distil a learned policy into a few rules, and say what is lost."""
+    """Distil a learned policy into one short rule, or into trees, and say what is lost."""
     from eunomia.learning.distill.fitting.fit import FitOptions
+    from eunomia.learning.evolve.short import ShortOptions
     from eunomia.study.learning.distilling import distil_policy
 
     o = options
-    fit = FitOptions(leaves=o.leaves, rounds=o.rounds, terms=o.terms, slope=o.slope, seed=o.seed)
+    fit: ShortOptions | FitOptions = ShortOptions(o.nodes, o.generations, seed=o.seed)
+    if o.leaves:
+        fit = FitOptions(leaves=o.leaves, rounds=o.rounds, terms=o.terms, slope=o.slope, seed=o.seed)
     tell = None if options.quiet or options.as_json else stderr().print
     done = distil_policy(policy, options.on, options.out, fit, tell)
     if options.as_json:
@@ -74,6 +89,7 @@ def facts(done: Distilled) -> Data:
     return {
         "rules": str(done.path),
         "leaves": done.rules.leaves,
+        "nodes": done.rules.nodes,
         "means": means,
         "share_of_gain": done.share,
         "fidelity": done.fidelity,
@@ -81,11 +97,16 @@ def facts(done: Distilled) -> Data:
 
 
 def _print_result(done: Distilled) -> None:
+    from eunomia.learning.evolve.rule import write_rule
+
     made, means = done.rules.made, facts(done)["means"]
-    say(
-        f"{done.rules.leaves} leaves; agreement with {made['teacher']} where the rules lead: "
-        f"{', '.join(f'{name} {value:.3f}' for name, value in done.fidelity.items())}"
-    )
+    if done.fidelity:
+        say(
+            f"{done.rules.leaves} leaves; agreement with {made['teacher']} where the rules lead: "
+            f"{', '.join(f'{name} {value:.3f}' for name, value in done.fidelity.items())}"
+        )
+    else:
+        say(f"{done.rules.nodes} nodes\n\n{write_rule(done.rules)}")
     say(
         f"test, {len(done.values['rules'])} traces: {made['heuristic']} {100 * means['heuristic']:.2f}, "
         f"teacher {100 * made['teacher_gain']:+.2f} +-{100 * made['teacher_gain_half_width']:.2f}, "

@@ -12,6 +12,7 @@ from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.learning.distill.file import load_rules
 from eunomia.learning.distill.fitting.fit import FitOptions
 from eunomia.learning.distill.policy import RulePolicy
+from eunomia.learning.evolve import short
 from eunomia.study.inference.policy import policy_name, resolve_policy
 from eunomia.study.learning import distilling
 from tests.cli.shell import Shell
@@ -71,6 +72,24 @@ def test_the_commands(
     assert "score of a waiting sub-job =" in text and " x " in text and "where" in text
     out.write_text(re.sub(r"(?m)^gate = .*$", "gate = 0.8", out.read_text()))
     assert json.loads(run("rules", out, "--json").out)["edited"]
+
+
+def test_one_short_rule(
+    training: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(short, "VALUED", 2)
+    run, out = Shell(monkeypatch, capsys), tmp_path / "s.toml"
+    told = run(
+        "distill", "eunomia", "--nodes", "20", "--generations", "1", "--out", out, "--on", training
+    ).out
+    read = load_rules(out)
+    assert 0 < read.nodes <= 20 and read.leaves == 0 and read.made["nodes"] == read.nodes and not read.edited
+    assert f"{read.nodes} nodes" in told and "order = " in told and "agreement" not in told
+    values = read.made["per_seed"]
+    assert read.made["rules_gain"] == pytest.approx(
+        np.mean(values["rules"]) - np.mean(values["heuristic"]), abs=1e-4
+    )
+    assert isinstance(resolve_policy(str(out)), RulePolicy)
 
 
 def test_a_card_whose_training_is_elsewhere_needs_episodes(

@@ -104,7 +104,7 @@ class Evolve(Agent):
     def _worth(self, genomes: Sequence[Genome], episodes: Sequence[Episode], crew: Workers) -> Floats:
         """(rules, episodes)."""
         tasks = [(self.task.worth, genomes, episode) for episode in episodes]
-        return np.array(crew.map(_column, tasks)).T
+        return np.array(crew.map(column, tasks)).T
 
     def _keep_unlike(self) -> None:
         """The archive: of rules that decide alike, the better one."""
@@ -163,21 +163,21 @@ class Evolve(Agent):
 
     def tensors(self) -> Arrays:
         """The text of the best rule."""
-        return {"rule": _packed(self.best.genome.text)}
+        return {"rule": packed(self.best.genome.text)}
 
     def policy(self, tensors: Arrays, name: str = "") -> RulePolicy:
         """The rule of ``tensors``."""
-        return RulePolicy(read_rule(_unpacked(tensors["rule"]), name or "rule"))
+        return RulePolicy(read_rule(unpacked(tensors["rule"]), name or "rule"))
 
     def arrays(self) -> Arrays:
         """Population, archive and what was tuned, as text."""
         kept = [[(e.genome.text, e.total, e.seen) for e in each] for each in (self.population, self.archive)]
         state = {"population": kept[0], "archive": kept[1], "refined": self.refined}
-        return {"state": _packed(json.dumps(state))}
+        return {"state": packed(json.dumps(state))}
 
     def restore(self, arrays: Arrays, pieces: Pieces, crew: Workers) -> None:
         """Go on from ``arrays()``."""
-        state = json.loads(_unpacked(arrays["state"]))
+        state = json.loads(unpacked(arrays["state"]))
         self.population, self.archive = (
             [Tried(genome_from(text), total, seen) for text, total, seen in state[key]]
             for key in ("population", "archive")
@@ -218,15 +218,17 @@ def _groups(samples: Samples) -> list[Floats]:
     return [rows[:ROWS] for rows in np.split(samples.inputs, cuts)[:PROBES]]
 
 
-def _column(task: tuple[Worth, Sequence[Genome], Episode]) -> list[float]:
+def column(task: tuple[Worth, Sequence[Genome], Episode]) -> list[float]:
     """What all rules are worth on one episode."""
     worth, genomes, episode = task
     return [worth(RulePolicy(genome.rules()), episode) for genome in genomes]
 
 
-def _packed(text: str) -> npt.NDArray[np.uint8]:
+def packed(text: str) -> npt.NDArray[np.uint8]:
+    """Text as a tensor."""
     return np.frombuffer(text.encode(), np.uint8).copy()
 
 
-def _unpacked(content: npt.NDArray[np.uint8]) -> str:
+def unpacked(content: npt.NDArray[np.uint8]) -> str:
+    """The text of such a tensor."""
     return content.tobytes().decode()

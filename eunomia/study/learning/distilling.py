@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,21 +16,25 @@ from eunomia.config.training import TrainingConfig, load_training
 from eunomia.core.arrays import Floats
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
+from eunomia.engines.crew import Crew
 from eunomia.inference.simulate import simulate_problem
 from eunomia.learning.distill.file import save_rules
 from eunomia.learning.distill.fitting.fidelity import agreement
-from eunomia.learning.distill.fitting.fit import FitOptions, distil
+from eunomia.learning.distill.fitting.fit import FitOptions, distil, rules_of
+from eunomia.learning.distill.fitting.teacher import ByTeacher
 from eunomia.learning.distill.policy import RulePolicy
 from eunomia.learning.distill.rules import RuleSet
 from eunomia.learning.episodes import Episode
+from eunomia.learning.evolve.short import Short, ShortOptions
 from eunomia.learning.load import checkpoint_of
-from eunomia.learning.objectives import attainment, hit_rate
+from eunomia.learning.loop import Plan, Progress, Trained, train
+from eunomia.learning.objectives import attainment, hit_rate, task_of
 from eunomia.learning.objectives import value as worth
 from eunomia.learning.policy.bases import base_weights
 from eunomia.learning.policy.checkpoint import Checkpoint
 from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.metrics.statistics import interval
-from eunomia.study.learning.scenarios import ScenarioSampler
+from eunomia.study.learning.scenarios import ScenarioSampler, is_promised
 
 TEST_GENERATION = 50_000  # of training seeds: no training reaches it
 TESTS = 24
@@ -55,30 +60,75 @@ class Distilled:
 
 def distil_policy(
     policy: str,
-    on: Path | None = None,
+    on: Path | TrainingConfig | None = None,
     out: Path | None = None,
-    options: FitOptions | None = None,
+    options: ShortOptions | FitOptions | None = None,
     tell: Callable[[str], None] | None = None,
+    folder: Path | None = None,
 ) -> Distilled:
     """Distil a shipped policy or a card, test the rules on episodes that nothing was chosen on, write the file.
 
-    ``on``: a training file, or a scenario; without one, the training file that the card names, if it is there.
-    ``out``: the file to write, by default POLICY-rules.toml.
+    ``on``: a training file or its content, or a scenario; without one, the training file that the card names, if it
+    is there. ``out``: the file to write, by default POLICY-rules.toml. ``options``: of one short rule, by default,
+    whose search goes on from its state in ``folder``; ``FitOptions`` of trees.
     Raises ConfigError, UnknownNameError, RecordError, OutputError.
     """
     checkpoint = checkpoint_of(policy)
-    out, options = out or Path(f"{Path(policy).stem}-rules.toml"), options or FitOptions()
-    config = _episodes_from(checkpoint, on)
+    out, options = out or Path(f"{Path(policy).stem}-rules.toml"), options or ShortOptions()
+    config = on if isinstance(on, TrainingConfig) else _episodes_from(checkpoint, on)
     sampler = ScenarioSampler(config)
-    options = replace(options, objective=dict(config.objective))
-    fitted = distil(checkpoint.weights, out.stem, sampler, options, tell)
+    objective = dict(config.objective)
+    if isinstance(options, ShortOptions):
+        fit = FitOptions(seed=options.seed, objective=objective)
+        agent, done = shorten(checkpoint, sampler, objective, options, folder, tell=tell)
+        found = replace(
+            agent.policy(done.tensors, out.stem).rule_set,
+            ranges=rules_of(ByTeacher(checkpoint.weights, {}), "").ranges,
+        )
+        sizes: Data = {
+            "nodes": found.nodes,
+            "generations": options.generations,
+            "cpu_s": round(done.cpu_s, 1),
+        }
+    else:
+        fit = replace(options, objective=objective)
+        found = distil(checkpoint.weights, out.stem, sampler, fit, tell).rules
+        sizes = {"most_leaves": fit.leaves, "most_terms": fit.terms}
     episodes = sampler.training(TEST_GENERATION, TESTS)
     heuristic = checkpoint.facts.get("validation", {}).get("heuristic", config.base)
-    values = closed_loop_values(checkpoint, fitted.rules, heuristic, episodes, options.objective)
-    fidelity = agreement(checkpoint.weights, fitted.rules, episodes[:4], options)
-    made = _facts(checkpoint, config, options, heuristic, values, fidelity)
-    rules = replace(fitted.rules, made={**made, "stamp": fitted.rules.stamp})
+    values = closed_loop_values(checkpoint, found, heuristic, episodes, objective)
+    short = isinstance(options, ShortOptions)
+    fidelity = {} if short else agreement(checkpoint.weights, found, episodes[:4], fit)
+    made = {**_facts(checkpoint, config, fit, heuristic, values, fidelity), **sizes}
+    rules = replace(found, made={**made, "stamp": found.stamp})
     return Distilled(rules, save_rules(rules, out), values, fidelity)
+
+
+def shorten(
+    checkpoint: Checkpoint,
+    sampler: ScenarioSampler,
+    objective: Mapping[str, float],
+    options: ShortOptions,
+    folder: Path | None = None,
+    workers: Crew = 1,
+    tell: Callable[[str], None] | None = None,
+) -> tuple[Short, Trained]:
+    """A policy as one short rule. With ``folder``, a stopped search goes on from its state there."""
+    promised = is_promised(sampler.config, sampler.validation())
+    agent = Short(options, task_of(sampler, objective), checkpoint.weights, promised)
+    about = repr((replace(options, generations=1), dict(objective), promised, sampler.about))
+    content = about.encode() + checkpoint.weights.pack().tobytes()
+    plan = Plan(options.generations, max(options.generations // 4, 1), hashlib.sha256(content).hexdigest())
+
+    def told(progress: Progress) -> None:
+        if tell is not None:
+            entry = progress.entry
+            worth = f", validation {100 * entry['validation']:.2f}" if "validation" in entry else ""
+            tell(
+                f"generation {entry['iteration']:.0f}/{progress.iterations}: mean {100 * entry['mean']:.2f}{worth}"
+            )
+
+    return agent, train(agent, plan, folder, workers, told)
 
 
 def closed_loop_values(
@@ -144,9 +194,7 @@ def _facts(
         "teacher": checkpoint.name,
         "heuristic": heuristic,
         "objective": dict(options.objective),
-        "most_leaves": options.leaves,
         "episodes": config.name,
-        "most_terms": options.terms,
         "seed": options.seed,
         "fidelity": {name: round(value, 4) for name, value in fidelity.items()},
         **{name: round(gain.mean, 5) for name, gain in gains.items()},

@@ -30,8 +30,8 @@ from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.metrics.statistics import Estimate, interval
 from eunomia.study.learning.distilling import TEST_GENERATION, TESTS, training_of
 from eunomia.study.learning.outcome import Heuristic
-from eunomia.study.learning.scenarios import ScenarioSampler
-from eunomia.study.learning.training import best_heuristic, is_promised
+from eunomia.study.learning.scenarios import ScenarioSampler, is_promised
+from eunomia.study.learning.training import best_heuristic
 
 Tell = Callable[[Progress], None]
 
@@ -96,9 +96,10 @@ def evolve(
     task, episodes = task_of(sampler, objective), sampler.validation()
     promised = is_promised(config, episodes)
     heuristic = best_heuristic(episodes, objective, promised)
-    about = json.dumps([chosen.model_dump(exclude={"generations"}), objective, heuristic.name, sampler.about])
+    base = heuristic.name if config.base == "best" else config.base
+    about = json.dumps([chosen.model_dump(exclude={"generations"}), objective, base, sampler.about])
     plan = Plan(chosen.generations, chosen.validate_every, hashlib.sha256(about.encode()).hexdigest())
-    agent = Evolve(chosen, task, heuristic.name, promised)
+    agent = Evolve(chosen, task, base, promised)
     done = train(agent, plan, folder / "state", workers, tell)
     difference = done.values - heuristic.values
     gain, error = float(difference.mean()), paired_error(difference)

@@ -86,6 +86,11 @@ def drawn(config: TrainingConfig) -> list[Scenario]:
     return [scenario_from(draws.place(number)) for number in range(first, last + 1)]
 
 
+def is_promised(config: TrainingConfig, episodes: Sequence[Episode]) -> bool:
+    """Whether anything is promised to anybody."""
+    return config.targets is not None or any((e.problem.jobs.slo_kind >= 0).any() for e in episodes)
+
+
 @dataclass(frozen=True, eq=False)
 class Later:
     """The same sampler for a later stage: training begins after ``first`` generations, on traces not yet seen."""

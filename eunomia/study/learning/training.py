@@ -40,7 +40,7 @@ from eunomia.learning.policy.checkpoint import Checkpoint, save
 from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.learning.policy.weights import Weights
 from eunomia.study.learning.outcome import Heuristic, Outcome
-from eunomia.study.learning.scenarios import Later, ScenarioSampler, Source
+from eunomia.study.learning.scenarios import Later, ScenarioSampler, Source, is_promised
 from eunomia.study.run import provenance
 
 FIRST_ROUND, FINALISTS = 8, 12  # episodes, and bases for promises that see the rest of validation
@@ -267,11 +267,6 @@ def _task(
         return best_heuristic(episodes, config.objective, is_promised(config, episodes))
 
     return task, sampler.about, rivals
-
-
-def is_promised(config: TrainingConfig, episodes: Sequence[Episode]) -> bool:
-    """Whether anything is promised to anybody."""
-    return config.targets is not None or any((e.problem.jobs.slo_kind >= 0).any() for e in episodes)
 
 
 def _best_of(rules: Mapping[str, object], task: Task, episodes: Sequence[Any]) -> Heuristic:

@@ -6,6 +6,7 @@ decision to start near the teacher's threshold, where a row's weight is greatest
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from functools import reduce
 
@@ -22,24 +23,32 @@ from eunomia.learning.observation.table import JOB
 ENOUGH = 1e-6  # share of the spread below which nothing is left to explain
 
 
-def short_formula(samples: Samples, most: int) -> dict[str, float]:
+def short_formula(samples: Samples, most: int, without: Collection[str] = ()) -> dict[str, float]:
     """At most ``most`` weights by feature, three digits each; ``samples`` of the order."""
     root = np.sqrt(samples.weight)
     columns = np.column_stack([root * centred(samples.inputs[:, f], samples) for f in range(len(JOB))])
+    columns[:, [JOB.index(name) for name in without]] = 0.0
     score = root * centred(samples.base + samples.target, samples)
     return {JOB[f]: value for f, value in _chosen(columns, score, most) if value != 0.0}
 
 
-def slope(samples: Samples, most: int) -> Formula:
+def slope(samples: Samples, most: int, without: Collection[str] = ()) -> Formula:
     """The margin of a start less the gate, as a constant and at most ``most`` terms; ``samples`` of starts."""
     if not len(samples.target):
         return Formula(ZERO)
+    constant, found = slope_terms(samples, most, without)
+    terms = [Node("*", (number(value), Node(name))) for name, value in found.items()]
+    return Formula(reduce(lambda a, b: Node("+", (a, b)), terms, number(constant)))
+
+
+def slope_terms(samples: Samples, most: int, without: Collection[str] = ()) -> tuple[float, dict[str, float]]:
+    """The same as numbers: the constant, and weights by feature."""
     root = np.sqrt(samples.weight)
     columns = root[:, None] * np.column_stack([samples.inputs, np.ones(len(root))])
+    columns[:, [NAMES.index(name) for name in without]] = 0.0
     found = dict(_chosen(columns, root * samples.target, most, len(NAMES)))
-    constant = number(found.pop(len(NAMES)))
-    terms = [Node("*", (number(value), Node(NAMES[f]))) for f, value in found.items()]
-    return Formula(reduce(lambda a, b: Node("+", (a, b)), terms, constant))
+    constant = found.pop(len(NAMES))
+    return constant, {NAMES[f]: value for f, value in found.items()}
 
 
 def _chosen(columns: Floats, goal: Floats, most: int, *given: int) -> list[tuple[int, float]]:

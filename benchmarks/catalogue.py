@@ -36,6 +36,7 @@ BENCHMARKS: dict[str, str] = {  # name -> module
     "cold-start": "inference.cold_start",
     "relmas": "inference.relmas",
     "deep": "inference.deep",
+    "deep-exam": "inference.deep_exam",
     "engine": "inference.engine",
     "accuracy": "accuracy",
     "cost-model": "silicon",

@@ -19,8 +19,8 @@ from tests.size import (
 ROOT = Path(__file__).resolve().parent.parent
 
 CEILINGS = {
-    "lines of learning": 9_030,
-    "lines of benchmarks and studies": 12_490,  # 170 of them: what devices on Ray add
+    "lines of learning": 9_232,  # 205 of them: one short rule in place of trees
+    "lines of benchmarks and studies": 12_700,  # 170 of them: what devices on Ray add; 210: short rules, rows of rules, the exam
     "functions with more than 8 parameters, not compiled": 0,
     "functions with 8 or more parameters, compiled ones too": 54,
     "uses of Any": 262,

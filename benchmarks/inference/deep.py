@@ -1,11 +1,11 @@
 """Deep reinforcement learning beside a linear policy, all begun at one gated rule.
 
-Parts: decision, limits, mixed, small. ``mixed``: the deployment of the benchmark ``relmas``, for learners whose policies
-are compiled; ``small``: yolo-lite and kws-res8 on 2 Simba-like and 2 Eyeriss-like accelerators, for all. ``limits``: the
-best schedules found on the test traces. Iterations are chosen so that trainings of a part take about the same processor
-time; the table has what each took. A training is a cell: found again under ``runs`` while the program is the same,
-continued where it was stopped. ``--set 'learners=PPO|SAC'``: those alone; rows of the others stay as they were measured,
-if the rules still do as they did then. The quick run trains the first learner for one iteration.
+Parts: decision, limits, mixed, small. ``mixed``: the deployment of the benchmark ``relmas``, for learners whose
+policies are compiled; ``small``: yolo-lite and kws-res8 on 2 Simba-like and 2 Eyeriss-like accelerators, for all.
+``limits``: the best schedules found on the test traces. Trainings of a part take about the same processor time; the
+table has what each took. A training is a cell: found again under ``runs`` while the program is the same, continued
+where it was stopped. ``--set 'learners=PPO|SAC'``: those alone; rows of the others stay as they were measured, if the
+rules still do as they did then. The quick run trains the first learner for one iteration.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def compared(part: str, options: Options) -> Iterator[Table]:
         f"less `{chosen}`|+.1p; the same at its worst load|+.1p"
     )
     about = f"`{chosen}` is the best of {len(gated)} gated rules on validation."
-    yield rounded_off(with_kept_rows(table(part, columns, rows, [about]), options), part)
+    yield with_limits(with_kept_rows(table(part, columns, rows, [about]), options), part)
     lines = [
         [n, *np.mean([curve_of(Path(c).parent) for c in mine], axis=0).tolist()] for n, mine in cards.items()
     ]
@@ -256,10 +256,9 @@ def with_kept_rows(new: Table, options: Options) -> Table:
         return new
     at, before = ({row[0]: dict(zip(names(one), row, strict=True)) for row in one.rows} for one in (new, old))
     rules = [name for name in at if name in before and name not in LEARNERS[new.key.partition(",")[0]]]
-    if any(at[name]["test"] != before[name]["test"] for name in rules):
-        return replace(
-            new, notes=(*new.notes, "Other rows were measured by another program and are left out.")
-        )
+    if any(abs(at[name]["test"] - before[name]["test"]) > 1e-9 for name in rules):
+        told = "Other rows were measured by another program and are left out."
+        return replace(new, notes=(*new.notes, told))
     kept = [name for name in before if name not in at]
     order = sorted({**before, **at}, key=lambda name: (name in rules, name not in before))
     every = {**before, **at}
@@ -275,14 +274,12 @@ def names(one: Table) -> list[str]:
     return [name for name, _ in one.columns]
 
 
-def rounded_off(one: Table, part: str) -> Table:
+def with_limits(one: Table, part: str) -> Table:
     """With the share of the gap to the best schedule found, and the time of a decision, where they are measured."""
     limit = {row[0]: row[2] for row in stored("deep").get("limits", Table("")).rows}
     took = {row[0]: row[1] for row in stored("deep").get("decision", Table("")).rows}
-    test = {
-        row[0]: getattr(row[names(one).index("test")], "mean", row[names(one).index("test")])
-        for row in one.rows
-    }
+    at = names(one).index("test")
+    test = {str(row[0]): float(getattr(row[at], "mean", row[at])) for row in one.rows}  # type: ignore[arg-type]
     known = max(value for name, value in test.items() if name not in LEARNERS[part])  # of the rules
     rows = []
     for row in one.rows:

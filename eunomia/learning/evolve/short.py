@@ -2,8 +2,7 @@
 
 Forward selection on noted decisions of the policy says which terms, for several divisions between order and start and
 both placements by finish; closed-loop runs choose among them. CMA-ES then tunes all constants at once, in each
-generation on episodes that its candidates share. Does badly where the policy's network says what no sum of features
-says, and where so few nodes are allowed that the rule is worse than the known ones: the search begins with the policy.
+generation on episodes that its candidates share. Does badly where a network says what no sum of features says.
 """
 
 from __future__ import annotations
@@ -33,17 +32,14 @@ from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.learning.policy.weights import Weights
 from eunomia.learning.state import Arrays, Entry, Pieces
 
-NOTED, WATCHED, VALUED = (
-    0.01,
-    8,
-    24,
-)  # share of decisions noted, episodes of it, episodes that choose a division
+NOTED, WATCHED = 0.01, 8  # share of decisions noted, episodes
+VALUED = 24  # episodes that choose a division
 STARTS, PLACEMENTS = (0, 1, 2, 3), ("eft", "eft_ca")  # terms of the start that are tried, where there is room
 STEP, LEAST, GATE_STEP = (
     0.15,
     0.1,
     0.05,
-)  # of a constant: share of its size, which counts at least so much; the gate's
+)  # of a constant, as a share of its size, at least of LEAST; of the gate
 
 Noted = Mapping[str, Samples]
 
@@ -88,14 +84,9 @@ class Short(SearchAgent):
         if self.noted is None:
             driver, watched = LearnedPolicy(self.teacher, alarm=np.inf), self.task.training(0, WATCHED)
             self.noted = collect(teacher, driver, teacher, watched, NOTED, options.seed)
-        tried = list(
-            dict.fromkeys(
-                replace(cut(self.noted, teacher, options.nodes, starts, self.without), placement=placement)
-                for starts in STARTS
-                for placement in PLACEMENTS
-                if 4 * starts < options.nodes
-            )
-        )
+        divided = [n for n in STARTS if 4 * n < options.nodes]
+        made = [cut(self.noted, teacher, options.nodes, starts, self.without) for starts in divided]
+        tried = [replace(each, placement=placement) for each in made for placement in PLACEMENTS]
         tasks = [(self.task.worth, tried, episode) for episode in self.task.training(1, VALUED)]
         worth = np.array(crew.map(column, tasks)).mean(axis=0)
         self.genome = tried[int(np.argmax(worth))]

@@ -17,7 +17,7 @@ from eunomia.learning.distill.fitting.grow import centred
 from eunomia.learning.distill.fitting.samples import Samples
 from eunomia.learning.distill.fitting.teacher import three_digits
 from eunomia.learning.distill.inputs import NAMES
-from eunomia.learning.evolve.expression import ZERO, Formula, Node, number
+from eunomia.learning.evolve.expression import Formula, Node, number
 from eunomia.learning.observation.table import JOB
 
 ENOUGH = 1e-6  # share of the spread below which nothing is left to explain
@@ -34,8 +34,6 @@ def short_formula(samples: Samples, most: int, without: Collection[str] = ()) ->
 
 def slope(samples: Samples, most: int, without: Collection[str] = ()) -> Formula:
     """The margin of a start less the gate, as a constant and at most ``most`` terms; ``samples`` of starts."""
-    if not len(samples.target):
-        return Formula(ZERO)
     constant, found = slope_terms(samples, most, without)
     terms = [Node("*", (number(value), Node(name))) for name, value in found.items()]
     return Formula(reduce(lambda a, b: Node("+", (a, b)), terms, number(constant)))
@@ -43,6 +41,8 @@ def slope(samples: Samples, most: int, without: Collection[str] = ()) -> Formula
 
 def slope_terms(samples: Samples, most: int, without: Collection[str] = ()) -> tuple[float, dict[str, float]]:
     """The same as numbers: the constant, and weights by feature."""
+    if not len(samples.target):
+        return 0.0, {}
     root = np.sqrt(samples.weight)
     columns = root[:, None] * np.column_stack([samples.inputs, np.ones(len(root))])
     columns[:, [NAMES.index(name) for name in without]] = 0.0

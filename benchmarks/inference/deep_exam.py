@@ -1,8 +1,8 @@
 """A set network and a linear policy at places that neither saw, both gone on with from the shipped policy.
 
 Both are trained by CMA-ES at the same places of the exam's distribution (2,000,000 on). ``linear``: all weights of the
-linear policy; ``both``: the same, then a Deep Sets pointer of 8 units on top, for as many generations again. Nobody rehearses. Test places are 0, 1, 2, ... of ``python -m benchmarks exam``;
-``--set places=60`` of them.
+linear policy; ``both``: the same, then a Deep Sets pointer of 8 units on top, for as many generations again. Nobody
+rehearses. Test places are 0, 1, 2, ... of ``python -m benchmarks exam``; ``--set places=60`` of them.
 """
 
 from __future__ import annotations

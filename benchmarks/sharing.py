@@ -2,11 +2,13 @@
 
 Parts: shares, slices, queue, queue-optimum, predict, predict-online, predict-own, misses, misses-engine,
 misses-engine-cpu, harvest, harvest-room, place, place-measured. Seeds from 0 on; verbs of ``eunomia sharing``.
+``harvest-theirs``: the back-test on any files, ``--set "Alibaba, 5 min"=FILE`` and others, 32 series of each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from benchmarks.cluster.scenes import KINDS
 from benchmarks.corun import learned, on_one_core, predicted
 from benchmarks.table import Options, Table, table
 from eunomia.core.arrays import Floats
+from eunomia.sharing.harvest.files import read
 from eunomia.study.cluster.worlds import Worlds
 from eunomia.study.sharing.harvest import run_forecasts, run_packing, run_room
 from eunomia.study.sharing.misses import run_misses
@@ -62,6 +65,16 @@ def measure(options: Options) -> Iterator[Table]:
         known = {"Azure, 10 s": azure_series(), "Philly, 1 h": philly_series()}
         yield shown("harvest", {name: run_forecasts(series) for name, series in known.items()})
         yield shown("harvest-packing", {name: run_packing(series) for name, series in known.items()})
+    if options.given and options.wants("harvest-theirs"):
+        step_s = float(options.given.get("step", 300.0))
+        files = {
+            name: read(Path(file), step_s=step_s).series
+            for name, file in options.given.items()
+            if name != "step"
+        }
+        known = {name: {n: one[n] for n in list(one)[:32]} for name, one in files.items()}
+        for key, run in {"": run_forecasts, "-room": run_room, "-packing": run_packing}.items():
+            yield shown(f"harvest-theirs{key}", {name: run(series) for name, series in known.items()})
     if options.wants("harvest-room"):
         yield shown("harvest-room", {f"Azure, {s:g} s": run_room(azure_series(s)) for s in (1.0, 10.0)})
     if options.wants("place-measured"):

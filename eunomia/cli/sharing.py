@@ -114,18 +114,36 @@ def misses_engine(
 
 @app.command()
 def harvest(
-    series: Annotated[Path, typer.Argument(metavar="SERIES.csv", help="A column per pod, a row per sample.")],
+    series: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SERIES",
+            help="CSV (wide or long), Alibaba, Azure, Prometheus JSON, DCGM or nvidia-smi CSV.",
+        ),
+    ],
+    column: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WANTED=NAME", help="Columns of any long CSV: series=, time=, value=."),
+    ] = None,
+    step: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Grid of samples; their median distance if left out."),
+    ] = None,
     as_json: opt.Json = False,
 ) -> None:
     """Kube-Knots' percentiles, correlations and AR(1) on your series: memory reclaimed against violations."""
-    from eunomia.sharing.harvest import read_series
+    from eunomia.sharing.harvest.files import mapping_of, read
     from eunomia.study.sharing.harvest import run_forecasts, run_packing, run_room
 
-    known = read_series(series)
-    found = [run_forecasts(known), run_packing(known), run_room(known)]
+    source = read(series, mapping_of(column or []), step)
+    found = [run(source.series) for run in (run_forecasts, run_packing, run_room)]
     if as_json:
         print_json([one.as_table() for one in found])
         return
+    if source.step_s == source.step_s:
+        note(f"{len(source.series)} series, a sample each {source.step_s:g} s")
+    for line in source.notes:
+        note(line)
     for one in found:
         show(one, True, {})
 

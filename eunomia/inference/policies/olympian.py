@@ -4,7 +4,7 @@ Source: Hu et al., "Olympian: Scheduling GPU Usage in a Deep Neural Network Mode
 ``eunomia.sharing.slices`` has the same turns for threads.
 
 One token per accelerator. Its holder starts layers until its *credit* is spent, the time for which it may keep
-accelerators busy, and loses what is left if it waits no more. Then the next tenant that waits gets a quantum more:
+accelerators busy. If it waits no more, it loses what is left. Then the next tenant that waits gets a quantum more:
 overuse is taken off. Quanta are Q for all (``fair``) or Q n w / W (``weighted``), W = sum of w over the n tenants that
 wait. With ``priority`` only those of the highest one have any. Of the holder's requests, what runs goes on, then by
 deadline. Who waits alone goes on.
@@ -16,9 +16,9 @@ Deviations: (1) turns are between tenants, not between jobs, so who sends more g
 which an accelerator was busy, in place of a profile: of a request that is dropped, cancelled or fails, what it ran. Of
 an order that was given ahead of time, what was foreseen is put right as soon as it begins; (3) each accelerator has a
 token, and credit is common to all: none is lost while its tenant holds another token; (4) 24 tokens, and 64 - 2 n
-credits for n accelerators: further tenants share credits, and of more than 24 accelerators, or where it decides at
-ticks, each layer is charged when it is chosen, as believed: runs of several blocks in one lease pay too little; (5)
-hopeless requests come after a tenant's others where ``late`` is ``last``.
+credits for n accelerators, which further tenants share. On more than 24 accelerators, or where it decides at ticks,
+each layer is charged when it is chosen, as believed: runs of several blocks in one lease pay too little; (5) hopeless
+requests come after a tenant's others where ``late`` is ``last``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Several tenants on one core of this machine, measured: shares, time slices, co-runs.
 
 Parts: shares, shares-idle, shares-ablated, shares-foreign, shares-theirs (a minute per run), slices-4, slices-10,
-slices-weighted, corun (four minutes; it goes on from runs/corun), corun-networks (20 minutes, or
+slices-weighted, slices-mixed, corun (four minutes; it goes on from runs/corun), corun-networks (20 minutes, or
 ``--set budget=SECONDS``; goes on as well).
 """
 
@@ -31,6 +31,7 @@ NETWORK = "runs/mobilenet-v2.onnx"
 FOREIGN = (f"awk=0.3:{AWK}", f"onnx=0.3:stress {NETWORK}", "memory=0.4:stress memory")
 ENCODER, STRESSORS = "examples/models/encoder.onnx", ("compute", "cache", "bandwidth")
 SLICES = {"slices-4": (1.0,) * 4, "slices-10": (1.0,) * 10, "slices-weighted": (1.0, 2.0, 3.0)}
+SLICES["slices-mixed"] = (1.0,) * 4  # two of MobileNetV2, two of the encoder
 QUANTA_S = (0.001, 0.002, 0.004, 0.008, 0.016)
 NICE = (f"a=0.75:taskset -c 1 {AWK}", f"b=0.25:taskset -c 1 nice -n 5 {AWK}")  # weights 1024 and 335
 COLUMNS = "run, client; promised|.0%; delivered|.1%; lowest window|.1%; highest window|.1%; of alone|.1%; processor|.1%"
@@ -58,7 +59,8 @@ def measure(options: Options) -> Iterator[Table]:
     for key, weights in SLICES.items():
         if options.wants(key):
             repeats = 1 if options.quick else 3
-            study = SliceStudy(Path(NETWORK), weights, 40, QUANTA_S, repeats=repeats)
+            beside = (Path(ENCODER),) if key == "slices-mixed" else ()
+            study = SliceStudy(Path(NETWORK), weights, 40, QUANTA_S, repeats=repeats, beside=beside)
             yield of_worlds(key, {"measured": run_live_slices(study)})
     if options.wants("corun"):
         design = Design((*STRESSORS, NETWORK, ENCODER), budget_s=10.0 if options.quick else 200.0)

@@ -122,7 +122,9 @@ def place(
 
 @app.command()
 def slices(
-    network: Annotated[Path, typer.Argument(metavar="NETWORK.onnx")],
+    network: Annotated[
+        list[Path], typer.Argument(metavar="NETWORK.onnx...", help="Several are dealt to the jobs in turn.")
+    ],
     weights: Annotated[str, typer.Option(help="One per job, e.g. 1,1,2.")] = "1,1,1,1",
     runs: Annotated[int, typer.Option(help="Inferences per job.")] = 100,
     repeats: Annotated[int, typer.Option(help="Measurements of each quantum.")] = 4,
@@ -136,7 +138,7 @@ def slices(
         each = tuple(map(float, weights.split(",")))
     except ValueError:
         raise ConfigError(f"--weights {weights}: numbers with commas between them, e.g. 1,1,2") from None
-    found = run_live_slices(SliceStudy(network, each, runs, repeats=repeats))
+    found = run_live_slices(SliceStudy(network[0], each, runs, repeats=repeats, beside=tuple(network[1:])))
     if as_json:
         print_json(found.as_table())
     else:

@@ -21,6 +21,7 @@ from eunomia.contract.traits import (
     CHARGE_RUN,
     STARTS_ALONE,
     STEADY,
+    WAKE_S,
     WORK_CONSERVING,
     forget,
     title,
@@ -102,6 +103,11 @@ class Guarded:
     def charge_elsewhere(self) -> Callable[..., None] | None:
         """The policy's: the memory is its own."""
         return CHARGE_ELSEWHERE.of(self.policy)
+
+    @property
+    def wake_s(self) -> float:
+        """The policy's."""
+        return WAKE_S.of(self.policy)
 
     @property
     def charge_run(self) -> Callable[..., None] | None:

@@ -6,6 +6,7 @@ those that it has and leaves out the rest. ``STEADY.of(policy)`` is the one way 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -104,6 +105,9 @@ CHARGE_RUN: Trait[Callable[..., None] | None] = Trait(
     None,
     "called with its memory and what a run took beyond the time foreseen when it chose what follows",
 )
+WAKE_S: Trait[float] = Trait(
+    "wake_s", math.inf, "after an answer that starts nothing, a server asks it again in so many seconds"
+)
 WARM_UP: Trait[Callable[[], object] | None] = Trait(
     "warm_up", None, "of an allocator: called before any time is taken, to compile"
 )
@@ -111,7 +115,7 @@ WARM_UP: Trait[Callable[[], object] | None] = Trait(
 TRAITS: tuple[Trait[Any], ...] = (
     NAME, RESET, PREPARE, CHOOSE, CHARGE_S, PERIOD_S, PERIOD_MODE, SHARING, PARAMETERS, BLOCKS, RULES, KEY, DECIDE,
     DECIDE_TICK, ATTACH, WORK_CONSERVING, STARTS_ALONE, STEADY, GENERATION, COUNTS, CHARGE_ELSEWHERE, CHARGE_RUN,
-    WARM_UP,
+    WAKE_S, WARM_UP,
 )  # fmt: skip
 
 

@@ -85,6 +85,10 @@ class Execution:
         if not run.sent:
             self._released(device, run)
 
+    def wake(self, in_s: float) -> None:
+        """Ask the policy again in so many seconds: it waits for something, such as a batch that fills."""
+        asyncio.get_running_loop().call_later(max(in_s, LEAST_WAIT_S), self.dispatcher.look_again)
+
     def dropped(self, job: Job, why: str) -> None:
         """The dispatcher gives a waiting job up."""
         self.forget(job)

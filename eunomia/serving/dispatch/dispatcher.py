@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from eunomia.contract.traits import WAKE_S
 from eunomia.serving.dispatch import look_ahead, reports, runs
 from eunomia.serving.dispatch.indicators import Indicator
 from eunomia.serving.dispatch.jobs import GONE, Job
@@ -178,6 +179,8 @@ class Dispatcher(State):
             answer = self.policy(view)
             self.memory[:] = view.system["memory"]
             if not answer:
+                if (wake_s := WAKE_S.of(self.policy)) < math.inf:
+                    self.executor.wake(wake_s)
                 return
             for job, device in [(self.waiting.numbered(a.request), a.accelerator) for a in answer]:
                 if job.row >= 0:  # else it runs in the batch of one before

@@ -46,5 +46,8 @@ class Executor(Protocol):
     def revoke(self, device: int) -> None:
         """Not to start what was queued, if that is possible still; ``Dispatcher.done`` or ``released`` tells."""
 
+    def wake(self, in_s: float) -> None:
+        """``Dispatcher.look_again`` is called after so many seconds."""
+
     def dropped(self, job: Job, why: str) -> None:
         """The job will not run: ``expired``, ``hopeless`` or ``cancelled``; it needs its answer."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,10 @@ METRICS = {
 
 @dataclass(frozen=True)
 class SliceStudy:
-    """One job per weight, each ``runs`` inferences of the network; repeated, in an order that turns round each time."""
+    """One job per weight, each ``runs`` inferences of the network; repeated, in an order that turns round each time.
+
+    ``beside``: further networks, dealt to the jobs in turn; each job does about as much work as one of the first.
+    """
 
     network: Path
     weights: tuple[float, ...] = (1.0, 1.0, 1.0, 1.0)
@@ -45,6 +49,7 @@ class SliceStudy:
     quanta_s: tuple[float, ...] = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016)
     block_s: float = 0.0005
     repeats: int = 4
+    beside: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.weights) < 2 or min(self.weights) <= 0.0:
@@ -58,8 +63,8 @@ class _Crew:
     """The threads of one measurement. ``used_s``: processor time of each job so far."""
 
     networks: Sequence[LoadedNetwork]
-    feed: Callable[[], Live]
-    runs: int
+    feeds: Sequence[Callable[[], Live]]
+    runs: Sequence[int]
     used_s: list[float] = field(default_factory=list)
     at_first_s: list[float] = field(default_factory=list)
     ends_s: list[float] = field(default_factory=list)
@@ -70,8 +75,8 @@ class _Crew:
         try:
             with turn:
                 began_s, network, name = time.thread_time(), self.networks[n], f"{n}"
-                for _ in range(self.runs):
-                    live = self.feed()
+                for _ in range(self.runs[n]):
+                    live = self.feeds[n]()
                     for block in range(network.blocks):
                         live = network.run_block(block, live)
                         self.used_s[n] = time.thread_time() - began_s
@@ -91,22 +96,30 @@ def run_live_slices(study: SliceStudy) -> Worlds:
     os.sched_setaffinity(0, {max(before)})
     try:
         with tempfile.TemporaryDirectory() as cache:
-            networks = [load_network(str(study.network), cache, {}, study.block_s) for _ in study.weights]
-        feed = {port["name"]: trial_of(port, None) for port in networks[0].description()["inputs"]}
+            files = [study.network, *study.beside]
+            named = [files[n % len(files)] for n in range(len(study.weights))]
+            networks = [load_network(str(file), cache, {}, study.block_s) for file in named]
+        inputs = [
+            {one["name"]: trial_of(one, None) for one in net.description()["inputs"]} for net in networks
+        ]
+        feeds = [partial(live_of, feed) for feed in inputs]
+        alone_s = [sum(network.block_s) for network in networks]
+        runs = [max(1, round(study.runs * alone_s[0] / each)) for each in alone_s]
         modes: list[float | str] = [SEQUENTIAL, UNGATED, *study.quanta_s]
         found: dict[float | str, list[Figures]] = {mode: [] for mode in modes}
         for repeat in range(study.repeats):
             measured = {
-                mode: _measure(study, _Crew(networks, lambda: live_of(feed), study.runs), mode)
+                mode: _measure(study, _Crew(networks, feeds, runs), mode)
                 for mode in (modes if repeat % 2 == 0 else modes[::-1])
             }
             for mode, one in measured.items():
                 found[mode].append(_figures(one, measured[SEQUENTIAL], study))
     finally:
         os.sched_setaffinity(0, before)
-    named = {m if isinstance(m, str) else f"{m * 1e3:g} ms": tuple(runs) for m, runs in found.items()}
-    title = f"time slices, {len(study.weights)} jobs of {study.network.stem}, measured on one core"
-    return Worlds(title, tuple(range(study.repeats)), named, "spread", METRICS)
+    found_by = {m if isinstance(m, str) else f"{m * 1e3:g} ms": tuple(runs) for m, runs in found.items()}
+    of = " and ".join(file.stem for file in files)
+    title = f"time slices, {len(study.weights)} jobs of {of}, measured on one core"
+    return Worlds(title, tuple(range(study.repeats)), found_by, "spread", METRICS)
 
 
 @dataclass(frozen=True)
@@ -132,9 +145,10 @@ def _measure(study: SliceStudy, crew: _Crew, mode: float | str) -> _Timed:
     turns: list[Turn] = []
     switches = 0
     if isinstance(mode, float):
-        cost = np.median([network.block_s for network in crew.networks], axis=0)  # one profile per model
-        profile = CostProfile(tuple(cost.tolist()), float(cost.sum()))
-        turns = [Turn(f"{n}", profile, weight) for n, weight in enumerate(study.weights)]
+        kinds, turns = 1 + len(study.beside), []
+        for n, weight in enumerate(study.weights):  # one profile per model
+            cost = np.median([network.block_s for network in crew.networks[n % kinds :: kinds]], axis=0)
+            turns.append(Turn(f"{n}", CostProfile(tuple(cost.tolist()), float(cost.sum())), weight))
         gate = Gate(TurnScheduler("weighted", mode))
         gate.join(*turns)
     begun = threading.Barrier(count)

@@ -1,11 +1,12 @@
-"""Load with killed workers, floods and reloads, half an hour of it, and memory all the while:
+"""Load with killed workers, floods, reloads and upgrades, half an hour of it, and memory all the while:
 
 Small pictures at an even pace; a worker is killed every 20 s; every 30 s a network gets a newer version, a slow
-connection is opened, a policy is put in, and another tenant floods for 5 s, with inputs of all sizes. Memory of the
-front end and of the worker (anonymous pages) every 5 s, drawn in docs/images/serving-soak.svg. Judged: every request
-one answer, one line of the ledger for each, 99 % of the answers within a second, and the front end's memory: the slope
-of a line through the second half of the run. ``--set minutes=M``: 10 show most, 120 are the full soak; the quick run
-has one.
+connection is opened, a policy is put in, and another tenant floods for 5 s, with inputs of all sizes. In the first half
+a new process takes over the sockets every minute. Memory of the front end and of the worker (anonymous pages) every
+5 s, drawn in docs/images/serving-soak.svg. Judged: every request one answer, one line of the ledger for each whichever
+process gave it, 99 % of the answers within a second, each older process gone by itself, and the front end's memory: the
+slope of a line through the second half of the run, which one process serves. ``--set minutes=M``: 10 show most, 120 are
+the full soak; the quick run has one.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import tempfile
 import time
 from collections import Counter
@@ -28,15 +30,19 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.serving.bench import Bench
+from benchmarks.serving.live import started
 from benchmarks.serving.machine import CpuTime, cpu_time, memory_bytes
 from benchmarks.serving.stage import BACK_S, SHAPE, Scale, Stage, stage, steady, worker_back
 from benchmarks.table import Cell, Options, Table
 from eunomia.report.charts import new_axes
+from eunomia.serving.observe.ledger import Ledger
 from eunomia.serving.tenants.grants import hash_key
 from tests.serving.live import ADMIN, SILVER
+from tests.serving.process import ports
 
 PLOT = Path(__file__).parents[2] / "docs" / "images" / "serving-soak.svg"
-EVERY_S, KILL_S, CHANGE_S, FLOOD_S = 5.0, 20.0, 30.0, 5.0
+EVERY_S, KILL_S, CHANGE_S, FLOOD_S, UPGRADE_S = 5.0, 20.0, 30.0, 5.0, 60.0
+AGE_S = 10.0  # of a connection over gRPC: so long may an older process stay
 CROWD = 8  # of the tenant that floods
 HIT_S, LATE_S, SERVED = 0.05, 1.0, 0.99  # a worker that is killed is away for a third of a second
 TENANTS = [
@@ -44,8 +50,10 @@ TENANTS = [
      "objectives": [{"model": "*", "deadline_ms": HIT_S * 1e3}]},
     {"name": "bronze", "key_sha256": [hash_key(SILVER)], "objectives": [{"model": "*", "deadline_ms": 1000.0}]},
 ]  # fmt: skip
+GONE_S = 60.0  # with gRPC's age and the time to drain
 GROWTH_MIB_PER_HOUR = 20.0  # of the front end; less counts as bounded
 Sample = tuple[float, float, float]  # seconds, MiB of the front end, MiB of the worker
+Handover = tuple[float, float]  # seconds until the new process served, and until the old one was gone
 Away = tuple[float, CpuTime]  # seconds without a worker; what the new one ran, and waited for a core
 
 
@@ -101,6 +109,23 @@ async def flood(s: Stage, seconds: float) -> Counter[int]:
     return told
 
 
+async def upgrade(s: Stage, seconds: float, servers: contextlib.ExitStack) -> list[Handover]:
+    """For the first half, a new process takes over again and again; inf = the old one has not left by itself."""
+    found, until = list[Handover](), time.perf_counter() + seconds / 2.0
+    pause_s = min(UPGRADE_S, seconds / 6.0)
+    while time.perf_counter() + pause_s < until:
+        await asyncio.sleep(pause_s)
+        old, began = s.live, time.perf_counter()
+        taking = started(s.folder / "server.toml", more=["--takeover"])
+        s.live = await asyncio.to_thread(servers.enter_context, taking)
+        served_s = time.perf_counter() - began
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            await asyncio.to_thread(old.process.wait, GONE_S)
+        gone = old.process.poll() == 0
+        found.append((served_s, time.perf_counter() - began if gone else float("inf")))
+    return found
+
+
 async def change(s: Stage, until: float, models: Path) -> tuple[int, Counter[int]]:
     """Versions, policies, half-open connections and floods come and go; how many rounds, what the flood was told."""
     host, port = s.live.http.split(":")
@@ -126,17 +151,27 @@ def put_version(versions: Path, network: Path, number: int) -> None:
 
 
 async def run(
-    s: Stage, seconds: float, models: Path
-) -> tuple[list[Sample], list[Away], tuple[int, Counter[int]]]:
+    s: Stage, seconds: float, models: Path, servers: contextlib.ExitStack
+) -> tuple[list[Sample], list[Away], list[Handover], tuple[int, Counter[int]]]:
     """Everything at once."""
     samples: list[Sample] = []
     watcher = asyncio.create_task(sample(s, samples))
     until = time.perf_counter() + seconds - 10.0
-    _, away, changed = await asyncio.gather(
-        steady(s, seconds), kill_workers(s, until), change(s, until, models)
+    _, away, handed, changed = await asyncio.gather(
+        steady(s, seconds), kill_workers(s, until), upgrade(s, seconds, servers), change(s, until, models)
     )
     watcher.cancel()
-    return samples, away, changed
+    return samples, away, handed, changed
+
+
+def written(s: Stage) -> int:
+    """Answers to the steady load that a ledger finds which opens what the processes have left so far."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = shutil.copytree(s.folder / "ledger", Path(folder) / "ledger")
+        ledger = Ledger(copy)
+        outcomes = ledger.usage["operator", "small"].outcomes
+        ledger.close()
+    return sum(outcomes.get(outcome, 0) for outcome in ("hit", "late"))
 
 
 def slope_mib_per_hour(samples: Sequence[Sample]) -> float:
@@ -158,7 +193,11 @@ def drawn(samples: Sequence[Sample]) -> str:
 
 
 def facts(
-    s: Stage, samples: Sequence[Sample], away: Sequence[Away], changed: tuple[int, Counter[int]]
+    s: Stage,
+    samples: Sequence[Sample],
+    away: Sequence[Away],
+    handed: Sequence[Handover],
+    changed: tuple[int, Counter[int]],
 ) -> list[list[Cell]]:
     """What was counted, and whether it is as promised."""
     rounds, told = changed
@@ -168,10 +207,9 @@ def facts(
     c, front = s.count, [mib for _, mib, _ in samples]
     back_s, ran_s, waited_s = np.array([(t, cpu.ran_s, cpu.waited_s) for t, cpu in away]).reshape(-1, 3).T
     slope, worst_s = slope_mib_per_hour(samples), float(back_s.max(initial=0.0))
-    written = sum(line[1] == "operator" and line[3] in ("hit", "late") for line in s.ledger())
+    lines = written(s)
     reasons = ", ".join(f"{reason} {n}" for reason, n in c.reasons.items())
     failed = f"{c.reasons.total()} failed with a reason" + f" ({reasons})" * bool(reasons)
-    older = " (older ones are in its snapshot)" * (written != c.answered)
     middle = [float(np.median(values)) if len(values) else np.nan for values in (back_s, ran_s, waited_s)]
     ran = f"ran {middle[1]:.2f} s, waited {middle[2]:.2f} s for a core (medians)"
     back = f"{middle[0]:.2f} s (median), {worst_s:.2f} s at worst; target {BACK_S:g} s"
@@ -179,26 +217,44 @@ def facts(
     memory += f"; {slope:+.1f} MiB an hour over the second half"
     return [
         ["killed workers", len(away), None],
+        ["a new process takes over", upgraded(handed), all(gone_s < GONE_S for _, gone_s in handed)],
         ["rounds of versions, floods, connections and policies", rounds, None],
         ["the flood was told", ", ".join(f"{status} x {n}" for status, n in told.most_common()), None],
         ["requests", f"{c.sent} sent, {c.answered} answered, {failed}, {c.silent} silent", c.silent == 0],
         ["answered within 50 ms and within a second", f"{hits:.2%}, {served:.2%}", served >= SERVED],
         ["worker back", back, worst_s <= BACK_S],
         ["the new worker by then", ran, None],
-        ["ledger", f"{written} lines for {c.answered} answers in its journal{older}", None],
+        ["ledger", f"{lines} lines for {c.answered} answers", lines == c.answered],
         ["memory of the front end", memory, not slope > GROWTH_MIB_PER_HOUR],
     ]
+
+
+def upgraded(handed: Sequence[Handover]) -> str:
+    """How often, and how long it took."""
+    served_s, gone_s = np.array(handed).reshape(-1, 2).T
+    times = (
+        f"{np.median(served_s):.1f} s until it serves, {gone_s.max():.1f} at most until the old one is gone"
+    )
+    return f"{len(handed)} times" + f": {times}" * bool(handed)
 
 
 def measure(options: Options) -> Iterator[Table]:
     """Facts, and a picture of the memory."""
     minutes = 1.0 if options.quick else float(options.given.get("minutes", 30.0))
-    bench = Bench("soak", options)
+    bench, (http, grpc) = Bench("soak", options), ports().values()
     with (
         tempfile.TemporaryDirectory() as folder,
-        stage(Scale(rate_per_s=20.0), tenant=TENANTS, models_dir=folder) as s,
+        stage(
+            Scale(rate_per_s=20.0),
+            tenant=TENANTS,
+            models_dir=folder,
+            age_s=AGE_S,
+            http_port=http,
+            grpc_port=grpc,
+        ) as s,
+        contextlib.ExitStack() as servers,
     ):
-        found = asyncio.run(run(s, minutes * 60.0, Path(folder)))
+        found = asyncio.run(run(s, minutes * 60.0, Path(folder), servers))
         rows = facts(s, *found)
     columns = f"{minutes:g} minutes at {s.scale.rate_per_s:g} requests/s; what was seen; as promised"
     made = bench.table("all", columns, rows, [f"![memory](../docs/images/{PLOT.name})"])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,13 @@ def process(
         finally:
             child.send_signal(signal.SIGTERM)
             child.wait(PATIENCE_S)
+
+
+def ports() -> dict[str, int]:
+    """Two that nobody uses."""
+    with ExitStack() as stack:
+        found = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
+        return dict(zip(("http_port", "grpc_port"), (one.getsockname()[1] for one in found), strict=True))
 
 
 def slow_down(pid: int, share: float, period_us: int = 5000) -> None:

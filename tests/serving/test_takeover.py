@@ -31,14 +31,7 @@ from eunomia.serving.takeover.sockets import connected, take_new, why_taken
 from tests import children
 from tests.patience import PATIENCE_S, until, until_async
 from tests.serving.live import GOLD
-from tests.serving.process import IMAGE, Process, process, write_server
-
-
-def ports() -> dict[str, int]:
-    """Two that nobody uses."""
-    with ExitStack() as stack:
-        found = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
-        return dict(zip(("http_port", "grpc_port"), (one.getsockname()[1] for one in found), strict=True))
+from tests.serving.process import IMAGE, Process, ports, process, write_server
 
 
 class Traffic:

@@ -23,6 +23,7 @@ from eunomia.serving.dispatch.costs import Network
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.shelf import PolicyShelf
 from eunomia.serving.fronts.connections import Connections
+from eunomia.serving.fronts.rota import Rota
 from eunomia.serving.models.repository import Repository, named, ports_of
 from eunomia.serving.observe.books import Books
 from eunomia.serving.observe.history import Run
@@ -93,8 +94,9 @@ class Service(Callers):
         self._pairs = Pairs(self.pool.dispatcher)
         self.unsized = Unsized(self.clock, self.bodies, self.pool.unsized)
         self.books = Books(self.pool.dispatcher.later)
+        self.rota = Rota(self.books.turns)
         self.holding = Holding(self.pool.dispatcher, self.directory)
-        self.pool.on_run = self._ran
+        self.pool.on_run, self.pool.begin = self._ran, self.books.turns.begin
 
     @property
     def ready(self) -> bool:
@@ -176,7 +178,7 @@ class Service(Callers):
         try:
             outputs = await inside.answer
         except asyncio.CancelledError:
-            self.pool.cancel(inside.job)
+            self.rota.do(inside.grant.name, partial(self.pool.cancel, inside.job))
             raise
         finally:
             self._give_back(inside.grant, inside.size)
@@ -240,6 +242,8 @@ class Service(Callers):
             t.name: self.regions.tensor(grant.name, t) if isinstance(t.data, SharedRegion) else t.data
             for t in request.inputs
         }
+        if len(inputs) < len(request.inputs):
+            raise BadRequest("an input is named twice: give each tensor once")
         batch = check_inputs(request.model, ports, inputs)
         check_outputs(ports, request)
         self.regions.check(grant.name, request)

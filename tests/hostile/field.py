@@ -6,10 +6,12 @@ import contextlib
 import http.client
 import json
 import math
+import re
 import subprocess
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,12 +32,16 @@ from tests.serving.process import Process, process
 PACE_S = 0.04  # gold sends that often
 CALM = 8  # hits in a row after which gold has recovered
 PATIENT_S = 10.0  # for them
+HELD = r'eunomia_loop_held_seconds_bucket\{le="([^"]+)"\} (\S+)'
 LINES = 300  # connections that the server takes
 
 
 @dataclass(frozen=True)
 class Seen:
-    """By gold, while bronze did what it did; ``told``: bronze, by status, and a sentence with each."""
+    """By gold, while bronze did what it did; ``told``: bronze, by status, and a sentence with each.
+
+    ``turns``: of the server's event loop meanwhile, by the least edge [s] that they do not exceed.
+    """
 
     sent: int
     hits: int
@@ -43,7 +49,17 @@ class Seen:
     recovery_s: float
     growth_bytes: int
     left_bytes: int
+    turns: dict[float, int] = field(default_factory=dict)
     told: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def held_s(self) -> float:
+        """What no turn of the server's event loop exceeded, by its own processor time."""
+        return max((edge for edge, count in self.turns.items() if count), default=0.0)
+
+    def above(self, seconds: float) -> int:
+        """Turns that took more."""
+        return sum(count for edge, count in self.turns.items() if edge > seconds)
 
     @property
     def share(self) -> float:
@@ -128,14 +144,27 @@ class Field:
         pid = self.server.process.pid
         before = memory(pid, "VmRSS")
         Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak begins anew
+        turns = self.turns()
         began_s = time.monotonic()
         act()
         ended_s = time.monotonic()
+        turns = {edge: count - turns[edge] for edge, count in self.turns().items()}
         recovery_s = self._recovery_s(ended_s)
         during = [entry for entry in list(self.gold.log) if began_s <= entry[0] < ended_s]
         took, hits = [took_s for _, took_s, _ in during], sum(map(self._hit, during))
         growth, left = memory(pid, "VmHWM") - before, memory(pid, "VmRSS") - before
-        return Seen(len(took), hits, max(took, default=math.nan), recovery_s, growth, left, told or [])
+        worst_s = max(took, default=math.nan)
+        return Seen(len(took), hits, worst_s, recovery_s, growth, left, turns, told or [])
+
+    def turns(self) -> dict[float, int]:
+        """Of the server's event loop so far, by the edges of its metric."""
+        asked = urllib.request.Request(
+            f"{self.server.url}/metrics", headers={"Authorization": f"Bearer {ADMIN}"}
+        )
+        with urllib.request.urlopen(asked, timeout=PATIENCE_S) as answer:
+            page = answer.read().decode()
+        below = [(float(edge), int(float(n))) for edge, n in re.findall(HELD, page)]
+        return {edge: n - before for (edge, n), (_, before) in zip(below, [(0.0, 0), *below], strict=False)}
 
     def _recovery_s(self, ended_s: float) -> float:
         """From the end of the attack until ``CALM`` answers in a row are hits; inf after ``PATIENT_S``."""

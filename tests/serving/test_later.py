@@ -82,9 +82,29 @@ def test_no_more_than_so_many_pieces_wait(monkeypatch: pytest.MonkeyPatch) -> No
     async def main() -> None:
         done: list[int] = []
         later = Later()
-        for n in range(6):
+        for n in range(9):
             later.add(partial(done.append, n))
-        assert done == [0, 1, 2, 3, 4, 5]
+            assert n - len(done) < 5
+        later.settle()
+        assert done == list(range(9))
+
+    asyncio.run(main())
+
+
+def test_one_turn_of_the_event_loop_does_only_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 3)
+    monkeypatch.setattr(module, "LATEST_S", 0.0)
+
+    async def main() -> None:
+        done: list[int] = []
+        later = Later()
+        for n in range(8):
+            later.add(partial(done.append, n))
+        while len(done) < 8:
+            before = len(done)
+            await asyncio.sleep(0)
+            assert len(done) <= before + 3
+        assert done == list(range(8))
 
     asyncio.run(main())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from contextlib import nullcontext
 from typing import Any
 
@@ -12,6 +13,8 @@ from eunomia.serving.fronts.connections import ConnectionLimits, Connections
 from eunomia.serving.fronts.exchange import Inference
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.fronts.lane import Lane
+from eunomia.serving.fronts.rota import Rota
+from eunomia.serving.observe.turns import Turns
 from eunomia.serving.protocol.errors import BadRequest, Unauthenticated
 from eunomia.serving.tenants.bodies import Bodies
 
@@ -24,6 +27,7 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.reads, self.aborted, self.ended, self.sent = True, False, False, list[bytes]()
+        self.closed = False
 
     def pause_reading(self) -> None:
         self.reads = False
@@ -48,6 +52,7 @@ class Wire(asyncio.Transport):
 
     def close(self) -> None:
         """Nothing waits to be sent."""
+        self.closed = True
 
     def abort(self) -> None:
         self.aborted = True
@@ -59,6 +64,7 @@ class Deaf:
     def __init__(self, known: bool) -> None:
         self.bodies, self._known = Bodies(512 * MIB), known
         self.requests, self.leaving = list[Any](), False
+        self.rota = Rota(Turns(), math.inf)
 
     def knock(self, *_: Any) -> str:
         if not self._known:

@@ -67,6 +67,7 @@ class DevicePool:
         self.execution.connect(self.dispatcher, self.answers)
         self.unsized: set[Job] = set()  # requests that wait until it is known what their size takes
         self.deaths = 0
+        self.begin: Callable[[], None] = lambda: None  # the event loop is about to work
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
         self._restarts: dict[int, asyncio.Task[None]] = {}
@@ -226,6 +227,7 @@ class DevicePool:
     # --- what goes wrong -------------------------------------------------------------------------------
 
     def _on_message(self, device: int, message: Message) -> None:
+        self.begin()
         if message["kind"] in ("loaded", "refused"):
             self.loading.answered(device, message)
         elif message["kind"] == "tried":
@@ -316,6 +318,7 @@ class DevicePool:
         """Kill runs that hang, and drop what has expired even when nothing else happens."""
         while True:
             await asyncio.sleep(0.05)
+            self.begin()
             now_s = self._clock.now_s()
             for device, queue in enumerate(self.execution.queues):
                 if queue and now_s > queue[0].limit_s:

@@ -77,10 +77,17 @@ class DenseHandler(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """One line of what a client did wrong, which is nothing for the log."""
-        if isinstance(exc, HttpProcessingError):
-            exc, message = None, (message or "").partition("\n")[0][:MOST_LETTERS]
-        return super().handle_error(request, status, exc, message)
+        """One line of what a client did wrong, as JSON and not for the log, which it would fill."""
+        if not isinstance(exc, HttpProcessingError):
+            return super().handle_error(request, status, exc, message)
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer is on its way already")
+        text = (message or "").partition("\n")[0].rstrip(": ")[:MOST_LETTERS]
+        response = web.json_response(
+            {"error": f"this is no HTTP: {text}", "reason": "bad_request"}, status=status
+        )
+        response.force_close()
+        return response
 
     def _parse_soon(self) -> None:
         if not self._parsing:

@@ -18,7 +18,7 @@ from tritonclient.grpc import service_pb2 as pb
 from eunomia.core.version import __version__
 from eunomia.serving.fronts.body import LARGE
 from eunomia.serving.fronts.caller import FAIRNESS, is_loopback
-from eunomia.serving.fronts.grpc_door import Behaviour, Door, host_of, served
+from eunomia.serving.fronts.grpc_door import Behaviour, Door, host_of
 from eunomia.serving.fronts.http import config_of, extensions_of, reason_for
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.fronts.untaken import Untaken
@@ -65,7 +65,7 @@ class GrpcFront:
             for method in SERVICE.methods
             if method.name in vars(GrpcFront) and method.name not in INFERENCE
         }
-        return served(
+        return self.door.served(
             {"ModelInfer": self.ModelInfer, **simple},
             {"ModelStreamInfer": self.ModelStreamInfer},
             SERVICE.full_name,

@@ -57,8 +57,14 @@ class Door:
     A message that is here waits for its tenant's ``turn``: a thousand calls that come at once go one in each round.
     """
 
-    def __init__(self, limits: DoorLimits, unpack: Unpack, turn: Callable[[str], Awaitable[None]]) -> None:
-        self.limits, self._unpack, self._turn = limits, unpack, turn
+    def __init__(
+        self,
+        limits: DoorLimits,
+        unpack: Unpack,
+        turn: Callable[[str], Awaitable[None]],
+        begin: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.limits, self._unpack, self._turn, self._begin = limits, unpack, turn, begin
         self.messages = Slots(limits.places, "messages")
         self.streams = Slots(limits.places, "streams")
 
@@ -101,6 +107,7 @@ class Door:
     async def _whole(self, context: Call, tenant: str, most: int) -> bytes | None:
         """The next message, inflated if it was packed; None at the end. Raises TooLarge above ``most``, BadRequest."""
         message = await context.read()
+        self._begin()
         if not isinstance(message, bytes):
             return None
         if is_packed(message):
@@ -109,22 +116,36 @@ class Door:
             raise TooLarge(f"the message has {len(message)} bytes; at most {most} are taken here")
         return message
 
+    def served(
+        self, behaviours: dict[str, Behaviour], streams: dict[str, Behaviour], service: str
+    ) -> grpc.GenericRpcHandler:
+        """Handlers of ``behaviours`` (one answer) and ``streams``; all of them read bytes by ``context.read``."""
+        return grpc.method_handlers_generic_handler(
+            service,
+            {
+                name: grpc.stream_unary_rpc_method_handler(self._in_words(behave), None, serialized)
+                for name, behave in behaviours.items()
+            }
+            | {
+                name: grpc.stream_stream_rpc_method_handler(self._in_words(behave), None, serialized)
+                for name, behave in streams.items()
+            },
+        )
 
-def served(
-    behaviours: dict[str, Behaviour], streams: dict[str, Behaviour], service: str
-) -> grpc.GenericRpcHandler:
-    """Handlers of ``behaviours`` (one answer) and ``streams``; all of them read bytes by ``context.read``."""
-    return grpc.method_handlers_generic_handler(
-        service,
-        {
-            name: grpc.stream_unary_rpc_method_handler(in_words(behave), None, serialized)
-            for name, behave in behaviours.items()
-        }
-        | {
-            name: grpc.stream_stream_rpc_method_handler(in_words(behave), None, serialized)
-            for name, behave in streams.items()
-        },
-    )
+    def _in_words(self, behave: Behaviour) -> Behaviour:
+        """The same; a ServingError ends the RPC with its status and one sentence."""
+
+        async def answer(messages: object, context: Call) -> Response:
+            self._begin()
+            try:
+                return await behave(messages, context)
+            except ServingError as error:
+                forget_frames(error)
+                await abort(context, error)
+            finally:
+                self._begin()  # what ends it goes on in the library
+
+        return answer
 
 
 def serialized(message: Response) -> bytes:
@@ -133,19 +154,6 @@ def serialized(message: Response) -> bytes:
         return message
     data: bytes = message.SerializeToString()  # type: ignore[attr-defined]
     return data
-
-
-def in_words(behave: Behaviour) -> Behaviour:
-    """The same; a ServingError ends the RPC with its status and one sentence."""
-
-    async def answer(messages: object, context: Call) -> Response:
-        try:
-            return await behave(messages, context)
-        except ServingError as error:
-            forget_frames(error)
-            await abort(context, error)
-
-    return answer
 
 
 async def abort(context: Call, error: ServingError) -> NoReturn:

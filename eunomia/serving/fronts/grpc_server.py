@@ -16,7 +16,7 @@ from eunomia.serving.fronts.reflection import ReflectionFront, files_of
 from eunomia.serving.service import Service
 from eunomia.serving.takeover.sockets import cut
 
-STREAMS = 128  # of a connection: the library takes up all that come at once in one piece, 20 us each
+STREAMS = 128  # of a connection; a client that opens more before it has been told gets REFUSED_STREAM
 
 
 async def open_grpc(
@@ -49,7 +49,7 @@ async def open_grpc(
         ]
     )
     bounds = DoorLimits.within(limits.buffered_bytes, largest, limits.body_s, limits.idle_s)
-    door = Door(bounds, json.inflate, json.rounds.turn)
+    door = Door(bounds, json.inflate, json.rounds.turn, service.books.turns.begin)
     front = GrpcFront(service, door, json, largest)
     health = HealthFront(service, door, (SERVICE.full_name,))
     reflection = ReflectionFront(door, [*files_of(SERVICE.file), DEFINITION.file()])

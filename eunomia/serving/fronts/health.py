@@ -11,7 +11,7 @@ import asyncio
 import grpc
 from google.protobuf.message import DecodeError
 
-from eunomia.serving.fronts.grpc_door import Door, served
+from eunomia.serving.fronts.grpc_door import Door
 from eunomia.serving.protocol.described import Definition
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.protocol.rpc_types import Call, Response
@@ -47,7 +47,7 @@ class HealthFront:
 
     def handler(self) -> grpc.GenericRpcHandler:
         """What a server serves."""
-        return served({"Check": self.check}, {"Watch": self.watch}, NAME)
+        return self.door.served({"Check": self.check}, {"Watch": self.watch}, NAME)
 
     async def check(self, _: object, context: Call) -> Response:
         """The state now; an unknown service is NOT_FOUND."""

@@ -14,10 +14,10 @@ from aiohttp import web
 from aiohttp.web_request import BaseRequest
 
 from eunomia.serving.fronts.caller import caller_from
-from eunomia.serving.fronts.dense import DenseHandler
 from eunomia.serving.fronts.exchange import Exchange, Inference, Pieces, ending, failure
 from eunomia.serving.fronts.head import END, MOST, MOST_FIELDS, Head, fault_of, read_head
 from eunomia.serving.fronts.http import LARGE_ANSWER
+from eunomia.serving.fronts.in_turn import InTurn
 from eunomia.serving.fronts.waiting import Waiting
 from eunomia.serving.protocol.errors import ServingError
 from eunomia.serving.tenants.bodies import Body
@@ -43,7 +43,7 @@ class Mode(Enum):
     GONE = "of a connection that has had its last answer"
 
 
-class Lane(DenseHandler):
+class Lane(InTurn):
     """One connection."""
 
     __slots__ = (
@@ -62,6 +62,7 @@ class Lane(DenseHandler):
     def __init__(self, server: web.Server, inference: Inference) -> None:
         super().__init__(
             server,
+            inference.service.rota,
             loop=asyncio.get_running_loop(),
             access_log=None,
             max_field_size=MOST,
@@ -78,10 +79,9 @@ class Lane(DenseHandler):
         self._unread: tuple[Body, asyncio.TimerHandle] | None = None  # of a large answer on its way
         self._linger: asyncio.TimerHandle | None = None
 
-    def data_received(self, data: bytes) -> None:
-        """Bytes of whatever comes next; without any, aiohttp asks itself to go on."""
+    def _received(self, data: bytes) -> None:
         if not data:
-            super().data_received(data)
+            super()._received(data)
         elif self._mode is Mode.ALL:
             self._parse(data)
         elif self._mode is Mode.BODY:
@@ -99,7 +99,7 @@ class Lane(DenseHandler):
             else:
                 self._go_on()
 
-    def connection_lost(self, exc: BaseException | None) -> None:
+    def _lost(self, exc: BaseException | None) -> None:
         """Nobody waits for the answer any more."""
         exchange, self._exchange, self._known = self._exchange, None, None
         if exchange is not None:
@@ -108,7 +108,7 @@ class Lane(DenseHandler):
         self._taken()
         if self._linger is not None:
             self._linger.cancel()
-        super().connection_lost(exc)
+        super()._lost(exc)
 
     def resume_writing(self) -> None:
         """The client has taken its answers."""
@@ -123,6 +123,9 @@ class Lane(DenseHandler):
         for _ in range(AT_ONCE):
             if not self._tail or self._mode is not Mode.HEAD or self.writing_paused or not self._next():
                 break
+            if self._rota.over:
+                self._soon()
+                break
         else:
             self._soon()
         self._hold()
@@ -130,11 +133,14 @@ class Lane(DenseHandler):
     def _soon(self) -> None:
         if not self._due:
             self._due = True
-            self._loop.call_soon(self._take_up)
+            self._line_up()
 
-    def _take_up(self) -> None:
-        self._due = False
-        self._go_on()
+    def go(self) -> None:
+        """The turn that it waited for."""
+        super().go()
+        if self._due and self.transport is not None:
+            self._due = False
+            self._go_on()
 
     def _much(self) -> bool:
         return len(self._tail) > AHEAD or super()._much()
@@ -193,6 +199,7 @@ class Lane(DenseHandler):
         except ServingError as error:
             self._refuse(error)
             return
+        self._tenant = exchange.tenant
         self._body(self._tail.take(self._left))
 
     def _refuse(self, error: ServingError) -> None:
@@ -287,10 +294,6 @@ class Lane(DenseHandler):
         """Whether the body is here."""
         return not self._left
 
-    def _remote(self) -> str:
-        peer = self.transport.get_extra_info("peername") if self.transport is not None else None
-        return str(peer[0]) if isinstance(peer, tuple) else ""
-
     # --- what is aiohttp's ------------------------------------------------------------------------------
 
     def _give_one(self, size: int) -> None:
@@ -301,7 +304,7 @@ class Lane(DenseHandler):
             self._mode = Mode.ALL
             self._parse(data + self._tail.take_all())
             return
-        super().data_received(data)
+        super()._received(data)
 
     def _feed(self, data: bytes) -> None:
         self._left -= len(data)
@@ -309,7 +312,7 @@ class Lane(DenseHandler):
             self._mode = Mode.ALL
             self._parse(data)
             return
-        super().data_received(data)
+        super()._received(data)
 
     def _give_all(self) -> None:
         """The connection, for good."""

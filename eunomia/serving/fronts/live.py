@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import cache
 from importlib import resources
+from itertools import islice
 
 from aiohttp import web
 
@@ -15,7 +16,7 @@ from eunomia.serving.observe.twin import exported
 from eunomia.serving.service import Service
 from eunomia.serving.tenants.grants import Grant
 
-SHOWN_S = 10.0  # of the device timeline
+SHOWN_S, MOST_RUNS = 10.0, 500  # of the device timeline
 SECURITY = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -83,7 +84,8 @@ def state_of(service: Service, grant: Grant, everything: bool) -> Json:
 
     waiting = [dispatcher.agreements[job.pair].tenant for job in dispatcher.waiting.jobs()]
     history = service.books.history
-    runs = [r for r in history.runs if r.end_s > now_s - SHOWN_S]
+    last = islice(reversed(history.runs), MOST_RUNS)
+    runs = [r for r in last if r.end_s > now_s - SHOWN_S][::-1]
     return {
         "now_s": now_s,
         "policy": service.policy_name,

@@ -13,7 +13,7 @@ from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.message import DecodeError, Message
 
-from eunomia.serving.fronts.grpc_door import Door, served
+from eunomia.serving.fronts.grpc_door import Door
 from eunomia.serving.protocol.described import Definition
 from eunomia.serving.protocol.errors import BadRequest
 from eunomia.serving.protocol.rpc_types import Call, Response
@@ -83,7 +83,7 @@ class ReflectionFront:
                     await context.write(self.answer(data, classes))
             return None
 
-        return served({}, {METHOD[0]: info}, version.name)
+        return self.door.served({}, {METHOD[0]: info}, version.name)
 
     def answer(self, data: bytes, classes: dict[str, type[Message]]) -> Response:
         """One question's answer; raises BadRequest."""

@@ -15,6 +15,7 @@ from eunomia.serving.observe.metrics import NO_MODEL, Telemetry
 from eunomia.serving.observe.recording import Recording
 from eunomia.serving.observe.retired import Retired
 from eunomia.serving.observe.statistics import ModelStatistics
+from eunomia.serving.observe.turns import Turns
 from eunomia.serving.observe.use import Use
 
 
@@ -44,6 +45,11 @@ class Books:
         """What Prometheus reads."""
         self._later.settle()
         return self._telemetry
+
+    @property
+    def turns(self) -> Turns:
+        """Of the event loop."""
+        return self._telemetry.turns
 
     @property
     def statistics(self) -> Mapping[str, ModelStatistics]:

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.models.repository import named
 from eunomia.serving.observe.retired import Retired
+from eunomia.serving.observe.turns import Turns
 
 MAX_TENANTS = 100  # labels; further tenants are counted under "other"
 NO_MODEL = "(unknown)"  # label of all requests for networks that do not exist
@@ -45,6 +46,8 @@ class Telemetry:
 
     def __init__(self) -> None:
         registry = self._registry = CollectorRegistry()
+        self.turns = Turns()
+        registry.register(self.turns)
         model, both = ["model", "version"], ["tenant", "model"]
         self._tenants: set[str] = set()
         self._counters: dict[tuple[str, str, str, str], _Moved] = {}

@@ -1,0 +1,113 @@
+"""A connection that does what there is to do in this turn of the event loop or in a later one: ``rota`` says which."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from aiohttp import web
+
+from eunomia.serving.fronts.dense import DenseHandler
+from eunomia.serving.fronts.rota import Rota
+
+
+class InTurn(DenseHandler):
+    """One connection; ``_tenant``: of the last request that was let in."""
+
+    __slots__ = ("_behind", "_ends", "_late", "_lined", "_lost_later", "_rota", "_tenant")
+
+    def __init__(self, server: web.Server, rota: Rota, **options: Any) -> None:
+        super().__init__(server, **options)
+        self._rota, self._tenant = rota, ""
+        self._lined = False  # it stands in a queue
+        self._behind, self._late = False, b""  # nothing is read until its turn; what came all the same
+        self._ends = False  # as soon as it is its turn
+        self._lost_later: tuple[BaseException | None] | None = (
+            None  # it is gone, and that is still to be said
+        )
+
+    def _received(self, data: bytes) -> None:
+        """What has come is taken up."""
+        super().data_received(data)
+
+    def _lost(self, exc: BaseException | None) -> None:
+        """Nobody is there any more."""
+        super().connection_lost(exc)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Somebody is there."""
+        self._rota.begin()
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Of many that end at once, some have to wait for that."""
+        self._rota.begin()
+        self._late = b""
+        if self._rota.over:
+            self._lost_later = (exc,)
+            self._line_up()
+        else:
+            self._lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of whatever comes next; without any, aiohttp asks itself to go on."""
+        self._rota.begin()
+        if self._behind or self._rota.over:
+            self._late += data
+        else:
+            self._received(data)
+            if not self._rota.over:
+                return
+        if self.transport is not None and not self._behind:
+            self._behind = True
+            self.transport.pause_reading()
+            self._line_up()
+
+    def go(self) -> None:
+        """The turn that it waited for."""
+        self._lined = False
+        if (lost := self._lost_later) is not None:
+            self._lost_later = None
+            self._lost(*lost)
+            return
+        if self._ends and self.transport is not None:
+            self._take_late()
+            self.transport.close()
+            return
+        if self._parsing:
+            self._parse_on()
+        if self._behind:
+            self._behind = False
+            self._take_late()
+            if self.transport is not None and not (self._held or self._full or self._behind):
+                self.transport.resume_reading()
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # as asyncio has it
+        """No more comes, and the connection ends; whether not yet, as others have ended in this turn."""
+        self._rota.begin()
+        transport = self.transport
+        if self._rota.over and transport is not None and transport.get_extra_info("sslcontext") is None:
+            self._ends = True
+            self._line_up()
+            return True
+        self._take_late()
+        super().eof_received()
+        return False
+
+    def _take_late(self) -> None:
+        late, self._late = self._late, b""
+        if late and self.transport is not None:
+            self._received(late)
+
+    def _line_up(self) -> None:
+        if not self._lined:
+            self._lined = True
+            self._rota.join(self._tenant or self._remote(), self.go)
+
+    def _parse_soon(self) -> None:
+        self._parsing = True
+        self._line_up()
+
+    def _remote(self) -> str:
+        peer = self.transport.get_extra_info("peername") if self.transport is not None else None
+        return str(peer[0]) if isinstance(peer, tuple) else ""

@@ -1,0 +1,217 @@
+"""How long the event loop is held is measured by its own processor time, and one turn takes up only so much."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from typing import Any
+
+import pytest
+
+from eunomia.serving.fronts.rota import Rota
+from eunomia.serving.observe.metrics import Telemetry
+from eunomia.serving.observe.turns import EDGES_S, Turns
+from tests.serving.wire import Wire, lane
+
+REQUEST = b"POST /v2/models/x/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"
+
+
+def work(seconds: float) -> None:
+    """Of the processor, whoever else wants it."""
+    end_s = time.thread_time() + seconds
+    while time.thread_time() < end_s:
+        pass
+
+
+def longest_s(counts: list[int]) -> float:
+    return max((edge for edge, n in zip([*EDGES_S, math.inf], counts, strict=True) if n), default=0.0)
+
+
+def test_a_turn_counts_with_all_that_it_did_and_without_what_it_waited_for() -> None:
+    turns = Turns()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        turns.begin()
+        loop.call_soon(work, 0.012)
+        loop.call_soon(work, 0.012)
+        loop.call_soon(time.sleep, 0.5)
+        await asyncio.sleep(0.7)
+
+    asyncio.run(main())
+    held = longest_s(turns.held)
+    assert held >= 0.024 and turns.held_s >= 0.024
+    assert turns.waited_s >= 0.45
+    assert turns.held_s < 0.5, "the time asleep is not in it"
+
+
+def test_one_turn_after_the_other_is_read_while_there_is_work_and_none_without() -> None:
+    turns = Turns()
+
+    async def main() -> None:
+        turns.begin()
+        for _ in range(20):
+            work(0.001)
+            await asyncio.sleep(0)
+        busy = sum(turns.held)
+        assert busy >= 20 and longest_s(turns.held) < 1.0
+        await asyncio.sleep(0.1)
+        assert sum(turns.held) <= busy + 3
+
+    asyncio.run(main())
+
+
+def test_what_nobody_announced_falls_into_the_next_reading() -> None:
+    turns = Turns()
+
+    async def main() -> None:
+        turns.begin()
+        await asyncio.sleep(0.05)
+        work(0.02)
+        before = turns.held_s
+        turns.begin()
+        assert turns.held_s - before >= 0.02
+
+    asyncio.run(main())
+
+
+def test_another_loop_begins_anew() -> None:
+    turns = Turns()
+
+    async def main() -> None:
+        turns.begin()
+
+    for _ in range(3):
+        asyncio.run(main())
+        work(0.02)
+    assert turns.held_s < 0.02
+
+
+def test_prometheus_reads_both_as_histograms() -> None:
+    telemetry = Telemetry()
+    telemetry.turns.held[3] += 2
+    telemetry.turns.held[-1] += 1
+    page = asyncio.run(telemetry.page()).decode()
+    assert 'eunomia_loop_held_seconds_bucket{le="0.002"} 0.0' in page
+    assert 'eunomia_loop_held_seconds_bucket{le="0.003"} 2.0' in page
+    assert 'eunomia_loop_held_seconds_bucket{le="+Inf"} 3.0' in page
+    assert "eunomia_loop_held_seconds_count 3.0" in page
+    assert 'eunomia_loop_waited_seconds_bucket{le="+Inf"} 0.0' in page
+
+
+# --- whose turn it is -----------------------------------------------------------------------------------
+
+
+def test_queues_go_in_turn_and_each_turn_has_an_end() -> None:
+    went: list[list[str]] = [[]]
+    rota = Rota(Turns(), most_s=0.004)
+
+    def one(name: str) -> None:
+        work(0.003)
+        went[-1].append(name)
+
+    async def main() -> None:
+        for name in ("bronze", "bronze", "bronze", "bronze", "gold"):
+            rota.join(name, lambda name=name: one(name))
+        while sum(map(len, went)) < 5:
+            await asyncio.sleep(0)
+            went.append([])
+
+    asyncio.run(main())
+    assert [name for turn in went for name in turn] == ["bronze", "gold", "bronze", "bronze", "bronze"]
+    assert max(map(len, went)) <= 2
+
+
+def test_what_joins_from_inside_waits_for_another_turn() -> None:
+    rota, went = Rota(Turns(), math.inf), list[int]()
+
+    def again() -> None:
+        went.append(len(went))
+        rota.join("bronze", again)
+
+    async def main() -> None:
+        rota.join("bronze", again)
+        for n in range(1, 4):
+            await asyncio.sleep(0)
+            assert len(went) == n
+
+    asyncio.run(main())
+
+
+def test_work_is_done_at_once_while_the_turn_has_time() -> None:
+    rota, went = Rota(Turns(), 0.002), list[str]()
+
+    async def main() -> None:
+        rota.do("gold", lambda: went.append("at once"))
+        assert went == ["at once"]
+        work(0.003)
+        rota.do("gold", lambda: went.append("later"))
+        assert went == ["at once"]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert went == ["at once", "later"]
+
+    asyncio.run(main())
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every turn is over as soon as it has begun."""
+    monkeypatch.setattr("eunomia.serving.fronts.rota.Rota.over", property(lambda self: True))
+
+
+async def rounds(count: int = 10) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.usefixtures("short")
+def test_a_connection_keeps_what_it_was_given_reads_no_more_and_goes_on_in_order() -> None:
+    async def main() -> None:
+        one = lane()
+        one.transport = wire = Wire()
+        for n in range(0, len(REQUEST), 7):
+            one.data_received(REQUEST[n : n + 7])
+            assert not wire.reads and not wire.sent
+        await rounds()
+        assert wire.reads and len(wire.sent) == 1 and b" 400 " in wire.sent[0]
+        one.data_received(REQUEST * 3)
+        seen = list[int]()
+        for _ in range(30):
+            await asyncio.sleep(0)
+            seen.append(len(wire.sent))
+        assert seen[-1] == 4 and all(b - a <= 1 for a, b in zip(seen, seen[1:], strict=False))
+        assert wire.reads
+
+    asyncio.run(main())
+
+
+@pytest.mark.usefixtures("short")
+def test_an_end_waits_too_and_what_came_before_it_is_answered() -> None:
+    async def main() -> None:
+        one = lane()
+        one.transport = wire = Wire()
+        one.data_received(REQUEST)
+        assert one.eof_received() is True, "the connection stays until its turn"
+        await rounds()
+        assert len(wire.sent) == 1 and wire.closed
+
+    asyncio.run(main())
+
+
+@pytest.mark.usefixtures("short")
+def test_a_connection_that_is_gone_is_forgotten_in_its_turn_and_answers_nobody() -> None:
+    async def main() -> None:
+        one = lane()
+        wire: Any = Wire()
+        one.connection_made(wire)
+        one.data_received(REQUEST)
+        wire.aborted = True
+        one.connection_lost(None)
+        assert one.transport is not None, "not yet"
+        await rounds()
+        assert one.transport is None and not wire.sent
+        one.go()  # whatever still calls it finds nothing
+
+    asyncio.run(main())

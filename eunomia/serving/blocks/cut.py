@@ -65,7 +65,7 @@ def segment_model(model: onnx.ModelProto, segment: Segment, types: dict[str, int
 
     graph = model.graph
     nodes = list(graph.node[segment.first : segment.last])
-    read = _names_read(nodes)
+    read = _names_read(nodes) | set(segment.outputs)  # a weight may be an output of the network
     piece = onnx.GraphProto(name=f"{graph.name or 'network'}_{segment.first}_{segment.last}")
     piece.node.extend(nodes)
     piece.initializer.extend(w for w in graph.initializer if w.name in read)

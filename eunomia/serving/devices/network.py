@@ -218,6 +218,11 @@ def ports_of(model: onnx.ModelProto) -> Ports:
 def _port(value: onnx.ValueInfoProto) -> Port:
     import onnx
 
+    if (what := value.type.WhichOneof("value")) != "tensor_type":
+        raise ModelError(
+            f"'{value.name}' is a {str(what).removesuffix('_type')}, and only tensors come in and out: export it as "
+            "tensors (of scikit-learn with zipmap=False)"
+        )
     kind = value.type.tensor_type
     name = onnx.TensorProto.DataType.Name(kind.elem_type)
     try:
@@ -227,6 +232,8 @@ def _port(value: onnx.ValueInfoProto) -> Port:
         known = ", ".join(DATATYPES)
         raise ModelError(f"tensor '{value.name}' holds {name}; the server takes {known}") from None
     shape = [d.dim_value if d.HasField("dim_value") else -1 for d in kind.shape.dim]
+    if not kind.HasField("shape"):
+        shape = [-1]  # of any rank: the protocol has no word for it
     return {"name": value.name, "datatype": datatype, "shape": shape}
 
 

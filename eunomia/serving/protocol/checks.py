@@ -28,9 +28,9 @@ def check_inputs(model: str, ports: Ports, inputs: Inputs) -> int:
             raise BadRequest(f"input '{name}' has shape {list(array.shape)}; model '{model}' takes {shape}")
         if array.dtype != DATATYPES[port["datatype"]]:
             raise BadRequest(f"input '{name}' holds {array.dtype}; model '{model}' takes {port['datatype']}")
-        if array.size == 0:
-            raise BadRequest(f"input '{name}' has shape {list(array.shape)}: it is empty")
         if shape and shape[0] == -1:
+            if not array.shape[0]:
+                raise BadRequest(f"input '{name}' has shape {list(array.shape)}: it has no row")
             batch = max(batch, array.shape[0])
     return batch
 

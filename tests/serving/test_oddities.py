@@ -1,0 +1,124 @@
+"""What exporters and clients do now and then: odd outputs, empty tensors, a tensor twice, bytes that are no HTTP."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper, parser
+
+from eunomia.core.errors import ModelError
+from eunomia.serving.devices.network import ports_of
+from eunomia.serving.models.repository import Entry
+from eunomia.serving.server import Server
+from tests.patience import PATIENCE_S
+from tests.serving.live import GOLD, ask, running
+
+HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
+NETWORKS = {
+    "constant": "g (float[n, 4] x) => (float[n, 4] y, float[2] c) "
+    "{ y = Relu(x) \n c = Constant<value = float[2] {1.0, 2.0}>() }",
+    "past": "g (float[b, n] x, float[b, m] past) => (float[b, k] y) { y = Concat<axis = 1>(past, x) }",
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("odd")
+    entries = []
+    for name, text in NETWORKS.items():
+        onnx.save(parser.parse_model(HEAD + text), folder / f"{name}.onnx")
+        entries.append(Entry(name, folder / f"{name}.onnx"))
+    with running(folder, networks=entries, models_dir=None) as found:
+        yield found
+
+
+def tensor(name: str, *shape: int) -> dict[str, Any]:
+    size = int(np.prod(shape))
+    return {"name": name, "datatype": "FP32", "shape": list(shape), "data": [0.5 + n for n in range(size)]}
+
+
+def infer(server: Server, model: str, *inputs: dict[str, Any]) -> tuple[int, Any]:
+    return ask(server, "POST", f"/v2/models/{model}/infer", GOLD, {"inputs": inputs})
+
+
+def test_an_output_that_is_a_weight_is_answered(server: Server, tmp_path: Path) -> None:
+    """As it was, such a network did not load, for its last piece had lost the weight."""
+    status, content = infer(server, "constant", tensor("x", 2, 4))
+    assert status == 200
+    assert {o["name"]: o["data"] for o in content["outputs"]}["c"] == [1.0, 2.0]
+    assert len(content["outputs"]) == 2
+
+
+@pytest.mark.parametrize("width", [0, 3])
+def test_a_decoder_begins_with_an_empty_past(server: Server, tmp_path: Path, width: int) -> None:
+    """Exports of language models take keys and values of the tokens so far, of which there are none at first."""
+    status, content = infer(server, "past", tensor("x", 2, 3), tensor("past", 2, width))
+    onnx.save(parser.parse_model(HEAD + NETWORKS["past"]), tmp_path / "past.onnx")
+    feed = {t["name"]: np.array(t["data"], np.float32).reshape(t["shape"])
+            for t in (tensor("x", 2, 3), tensor("past", 2, width))}  # fmt: skip
+    wanted = ort.InferenceSession(str(tmp_path / "past.onnx")).run(None, feed)[0]
+    assert status == 200, content
+    assert content["outputs"][0]["data"] == wanted.ravel().tolist()
+
+
+def test_no_row_is_no_request(server: Server) -> None:
+    status, content = infer(server, "past", tensor("x", 0, 3), tensor("past", 0, 2))
+    assert status == 400 and "it has no row" in content["error"]
+
+
+def test_a_tensor_that_is_given_twice_is_refused(server: Server) -> None:
+    """As it was, the last one counted, and nobody said so."""
+    status, content = infer(server, "constant", tensor("x", 2, 4), tensor("x", 1, 4))
+    assert status == 400 and "named twice" in content["error"]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, None)),
+        helper.make_optional_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, None)),
+    ],
+)
+def test_what_is_no_tensor_is_named_for_what_it_is(kind: Any) -> None:
+    ports = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"]), helper.make_value_info("s", kind)
+    graph = helper.make_graph([], "g", [ports[0]], [ports[1]])
+    with pytest.raises(ModelError, match=r"'s' is a (sequence|optional), and only tensors come in and out"):
+        ports_of(helper.make_model(graph))
+
+
+def test_a_tensor_of_any_rank_is_no_scalar() -> None:
+    port = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    (found,) = ports_of(helper.make_model(helper.make_graph([], "g", [], [port])))["outputs"]
+    assert found["shape"] == [-1]
+
+
+@pytest.mark.parametrize(
+    "said, status",
+    [
+        (b"POST /v2 HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+        (b"POST /v2 HTTP/1.1\r\nHost: a\r\nContent-Length: +5\r\n\r\n", 400),
+        (b"POST /v2 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nhello", 400),
+        (b"GET /v2 HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+        (b"FOO /v2 HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+    ],
+)
+def test_bytes_that_are_no_http_get_one_sentence_of_json_and_no_line_of_the_log(
+    server: Server, said: bytes, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A length in two ways, a length that is no number: whoever stands in front might read it otherwise."""
+    with socket.create_connection(("127.0.0.1", server.http_port), PATIENCE_S) as line:
+        line.sendall(said)
+        answer = b""
+        while piece := line.recv(65536):
+            answer += piece
+    assert re.match(rb"HTTP/1\.[01] %d " % status, answer)
+    assert b'{"error": "this is no HTTP: ' in answer and answer.count(b"HTTP/1.") == 1
+    assert not caplog.records

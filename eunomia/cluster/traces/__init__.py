@@ -61,5 +61,8 @@ def detect(path: str | Path) -> str:
     if found is not None:
         return found
     raise TraceError(
-        f"no known job trace starts like this; name the format: {', '.join(JOB_TRACES)}", path, 1
+        "no known job trace starts like this; map the columns of a CSV (--column gpus=NAME), or name the format: "
+        f"{', '.join(JOB_TRACES)}",
+        path,
+        1,
     )

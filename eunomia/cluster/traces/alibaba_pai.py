@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from eunomia.cluster.traces.job_trace import JobTrace, JobTraceFormat, of_durations
+from eunomia.cluster.traces.lines import first_line
 from eunomia.core.errors import TraceError
 from eunomia.workload.traces.exact import records
 from eunomia.workload.traces.table import MAX_ROWS
@@ -29,6 +30,7 @@ COLUMNS = (
     "plan_gpu",
     "gpu_type",
 )
+STATES = frozenset({"Terminated", "Failed", "Waiting", "Running", "Interrupted"})
 
 
 class _Job:
@@ -100,11 +102,21 @@ def _number(path: Path, line: int, column: str, cell: str) -> float | None:
     return value
 
 
+def _begins(path: Path) -> bool:
+    """Whether the first line is a row without a header line, as the table is published."""
+    try:
+        fields = first_line(path).split(",")
+    except TraceError:
+        return False
+    return len(fields) == len(COLUMNS) and fields[3] in STATES
+
+
 FORMAT = JobTraceFormat(
     "alibaba-pai",
     "Alibaba PAI 2020: pai_task_table.csv, tasks of training jobs, with or without a header line",
     (frozenset({"job_name", "task_name", "inst_num", "plan_gpu"}),),
     read,
+    begins=_begins,
     example=(
         "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type\n"
         "j1,worker,3,Terminated,110,400,600,29,50,T4\n"

@@ -32,7 +32,7 @@ from pathlib import Path
 import numpy as np
 
 from eunomia.cluster.traces.job_trace import JobTrace, JobTraceFormat, of_durations, require_unique
-from eunomia.cluster.traces.lines import text_lines
+from eunomia.cluster.traces.lines import first_line, text_lines
 from eunomia.cluster.traces.slurm_text import NO_TIME, moment_s, span_s
 from eunomia.core.errors import ConfigError, TraceError, UnknownNameError
 from eunomia.workload.traces.table import MAX_ROWS
@@ -242,11 +242,24 @@ def mapping_of(texts: list[str]) -> dict[str, str]:
     return found
 
 
+HEADERS = (frozenset({"submit", "gpus", "duration"}), frozenset({"submit", "gpus", "start", "end"}))
+
+
+def _begins(path: Path) -> bool:
+    """Whether the first line names what is needed, with another mark than a comma in between."""
+    try:
+        head = first_line(path)
+    except TraceError:
+        return False
+    return any(need <= {name.strip() for name in head.split(mark)} for mark in ";|\t" for need in HEADERS)
+
+
 FORMAT = JobTraceFormat(
     "columns",
     "Any CSV of jobs by a mapping of columns: submit, gpus, duration or start and end, and ten more",
-    (frozenset({"submit", "gpus", "duration"}), frozenset({"submit", "gpus", "start", "end"})),
+    HEADERS,
     read,
+    begins=_begins,
     example="submit,gpus,start,end,tenant\n2024-03-01 10:00:00,2,2024-03-01 10:05:00,2024-03-01 11:00:00,ann\n"
     "2024-03-01 10:01:00,1,2024-03-01 10:01:00,2024-03-01 10:02:00,bob\n",
 )

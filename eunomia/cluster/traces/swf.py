@@ -6,13 +6,19 @@ Tenants are the users (field 12). Lines with status 2, 3 or 4 are parts of a job
 
 from __future__ import annotations
 
+import gzip
 import math
+import re
+import zlib
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from eunomia.cluster.traces.job_trace import JobTrace, JobTraceFormat, of_durations, require_unique
+from eunomia.cluster.traces.lines import text_lines
 from eunomia.core.errors import TraceError
+from eunomia.workload.traces.exact import is_gzip
 
 FIELDS = (
     "job",
@@ -35,15 +41,21 @@ FIELDS = (
     "think_time",
 )
 
+VERSION = re.compile(r"\s*;\s*(Version|Computer|Installation|SWF)\b", re.IGNORECASE)
+ROW = re.compile(r"-?\d+(\s+-?\d+(\.\d+)?){17}")
+
 
 def read(path: Path, *, max_rows: int = 20_000_000) -> JobTrace:
     """One row per job that ran on at least one processor, from time 0. Raises TraceError."""
     try:
-        lines = path.read_bytes().splitlines()
+        with gzip.open(path) if is_gzip(path) else path.open("rb") as file:
+            lines = file.read().splitlines()
     except OSError as error:
         raise TraceError(
             f"the file cannot be read: {error.strerror or error}; give the path of a file", path
         ) from None
+    except (EOFError, zlib.error):
+        raise TraceError("the compressed file is damaged or ends too early; fetch it again", path) from None
     rows: list[tuple[str, float, float, int, str]] = []
     more: list[tuple[float, float, str, str]] = []
     numbers: list[int] = []
@@ -122,11 +134,22 @@ def _values(path: Path, line: int, cells: list[str]) -> list[float]:
     return values
 
 
+def _begins(path: Path) -> bool:
+    """By its name, by the remark that gives the version, or by a first line of 18 numbers."""
+    if path.name.removesuffix(".gz").endswith(".swf"):
+        return True
+    try:
+        first = [text for _, text in islice(text_lines(path), 1)]
+    except TraceError:
+        return False
+    return any(VERSION.match(text) or ROW.fullmatch(text.strip()) for text in first)
+
+
 FORMAT = JobTraceFormat(
     "swf",
     "Standard Workload Format: 18 numbers per job, remarks after ;",
     (),
     read,
-    begins=lambda path: path.suffix == ".swf",
+    begins=_begins,
     example="1 0 0 60 4 -1 -1 4 -1 -1 1 7 1 1 1 -1 -1 -1\n2 5 0 60 8 -1 -1 8 -1 -1 1 7 1 1 1 -1 -1 -1\n",
 )

@@ -15,7 +15,7 @@ from eunomia.cluster.solver.solve import DEFAULT, SOLVERS, warm_up
 from eunomia.cluster.solver.warm import WarmStart
 from eunomia.contract.allocation import Allocation, ClusterView, Needs, Note, PairShares
 from eunomia.core.arrays import Floats, Ints
-from eunomia.core.errors import ConfigError
+from eunomia.core.errors import ConfigError, UnknownNameError
 
 AS_SOLVED = ("simplex", "as_gavel")  # solvers that keep their own choice among optima
 LOST = 1e-9  # of a level, to rounding
@@ -40,7 +40,7 @@ class ProgrammePolicy(ABC):
 
     def __post_init__(self) -> None:
         if self.solver not in SOLVERS:
-            raise ConfigError(f"solver is '{self.solver}'; choose one of: {', '.join(SOLVERS)}")
+            raise UnknownNameError("solver", str(self.solver), SOLVERS)
         if self.split < 1:
             raise ConfigError(f"split is {self.split}: a programme is split into 1 part (exact) or more")
 

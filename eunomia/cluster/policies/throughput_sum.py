@@ -17,6 +17,7 @@ from eunomia.core.errors import ConfigError
 
 GIVEN_UP = 1.0 - 1e-6
 RELAXED = 1e-7
+LEFT_OVER = 1e-15  # share of jobs that have none: they take devices that nobody with a share wants
 SOONER = 1e-5  # of its value, at most: what the job with the least work left counts more; decides ties only
 
 
@@ -30,7 +31,8 @@ class MaxSumThroughput(ProgrammePolicy):
     a job with a deadline gets at least steps left / time left. Infeasible deadlines are relaxed by the least
     weighted sum of given-up parts of those floors: a linear programme, whose vertices touch few jobs. A note
     names every relaxed job with its expected lateness; Gavel drops all of them. Jobs of one model tie in the sum; with
-    pairs and deadlines, whose programme knows the work that is left, the one with the least of it comes first.
+    pairs and deadlines, whose programme knows the work that is left, the one with the least of it comes first, and
+    jobs without a share run where devices would idle (an interior point, as Gavel's, has such crumbs by itself).
     ``simplex`` and ``as_gavel`` keep their own choice.
     """
 
@@ -65,7 +67,8 @@ class MaxSumThroughput(ProgrammePolicy):
         # jobs of one model tie: the sum is the same whoever of them runs
         left_s = np.maximum(view.steps_left / problem.speed.max(axis=1), LEAST_LEFT_S)
         solved = self.solve(replace(problem, value=1.0 + SOONER * left_s.min() / left_s))
-        return as_allocation(view, solved, _worth(view, problem, solved), notes)
+        shares = np.where(view.usable, np.maximum(solved.shares, LEFT_OVER), 0.0)
+        return as_allocation(view, replace(solved, shares=shares), _worth(view, problem, solved), notes)
 
     def _solved(self, problem: ShareProgramme, cost: Floats) -> ShareSolution:
         return solve_ratio(problem, cost) if self.ratio else self.solve(problem)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from eunomia.cluster.policies.programmes import ProgrammePolicy, as_allocation, fair_norm
+from eunomia.cluster.policies.programmes import AS_SOLVED, ProgrammePolicy, as_allocation, fair_norm
 from eunomia.cluster.solver.programme import Bools, ShareProgramme, ShareSolution, programme
 from eunomia.contract.allocation import Allocation, ClusterView, Note
 from eunomia.core.arrays import Floats, Ints
@@ -30,6 +30,8 @@ class WaterFilling(ProgrammePolicy):
     ``within``: how an entity (a tenant) deals its weight to its jobs: ``none`` (jobs' own weights, no entities),
     ``fairness`` (split over its unsaturated jobs by their weights) or ``fifo`` (all to its first unsaturated job).
     Weights then change from pass to pass, so a pass maximises what is added: min (term - gained) / weight.
+    Levels say how much time a job gets. An agnostic policy cannot say on which type: as far as room allows, each job's
+    time is spread over the types in proportion to their devices (``simplex`` and ``as_gavel`` keep their own choice).
     Needs up to one programme per distinct level: slow with thousands of distinct rows.
     """
 
@@ -87,7 +89,8 @@ class WaterFilling(ProgrammePolicy):
         notes: tuple[Note, ...] = (Note("info", text),)
         if said:
             notes = (Note("fallback", f"{len(said)} of {len(levels)} passes: {said[0]}"), *notes)
-        solved = replace(solved, report=replace(solved.report, fallback=""))
+        shares = solved.shares if self.aware or self.solver in AS_SOLVED else spread(view, solved.shares)
+        solved = replace(solved, shares=shares, report=replace(solved.report, fallback=""))
         return as_allocation(view, solved, levels[0], notes)
 
     def _weights(self, view: ClusterView, frozen: Bools) -> Floats:
@@ -129,6 +132,16 @@ class WaterFilling(ProgrammePolicy):
             reached = problem.norm[m] * float(self.solve(trial).throughput(trial)[m])
             tight[m] = reached <= target[m] + 1e-6 * unit[m]
         return tight if tight.any() else near
+
+
+def spread(view: ClusterView, shares: Floats) -> Floats:
+    """The same time for each job, over types in proportion to their devices as far as there is room for that."""
+    room = np.where(view.usable, np.asarray(view.capacity, np.float64), 0.0)
+    even = shares.sum(axis=1, keepdims=True) * room / room.sum(axis=1, keepdims=True)
+    used, wanted = view.scale @ shares, view.scale @ even
+    over = wanted > np.maximum(view.capacity, used)
+    part = ((view.capacity - used)[over] / (wanted - used)[over]).min(initial=1.0)
+    return np.asarray(shares + max(part, 0.0) * (even - shares))
 
 
 def _first_of_each(entity: Ints, free: Bools) -> Bools:

@@ -59,9 +59,9 @@ def test_themis_says_what_is_wrong_with_each(settings: dict[str, object], said: 
         ("themis(knob=)", "unknown setting 'knob' of cluster policy 'themis'; choose one of: aligned"),
         ("themis(lease_s=ten)", "lease_s is 'ten'; it must be a number"),
         ("themis(0.8)", r"write settings as name\(setting=value"),
-        ("max_min_fairness(solver=foo)", "solver is 'foo'; choose one of: embedding, interior_point"),
+        ("max_min_fairness(solver=foo)", "unknown solver 'foo'; choose one of: as_gavel, embedding"),
         ("max_min_fairness(split=0)", "split is 0: a programme is split into 1 part"),
-        ("max_min_fairness_strategy_proof(solver=foo)", "solver is 'foo'; choose one of"),
+        ("max_min_fairness_strategy_proof(solver=foo)", "unknown solver 'foo'; choose one of"),
         ("shortest_job_programme(split=-1)", "split is -1"),
         (
             "kueue(file=queues.yaml)",

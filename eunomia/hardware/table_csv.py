@@ -19,6 +19,7 @@ import numpy as np
 from eunomia.core.arrays import Floats
 from eunomia.core.atomic import write_text
 from eunomia.core.errors import PlatformError, TraceError
+from eunomia.core.sheet import read_sheet
 from eunomia.hardware.entries import Entries
 from eunomia.hardware.table import CostTable
 from eunomia.workload.model import DnnModel
@@ -89,14 +90,8 @@ def read_entries(path: str | Path, models: Sequence[DnnModel], gaps: bool = True
 
 
 def _rows(file: Path) -> list[tuple[int, dict[str, str]]]:
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise TraceError(f"cannot be read: {error.strerror}", file) from error
-    except UnicodeDecodeError as error:
-        raise TraceError("is not UTF-8 text", file) from error
-    reader = csv.DictReader(io.StringIO(text), skipinitialspace=True)
-    header = [name.strip() for name in reader.fieldnames or ()]
+    sheet = read_sheet(file, (*REQUIRED, "origin", *IGNORED))
+    header = sheet.header
     for name in (*REQUIRED, "compute_s"):
         if name not in header and not (name == "compute_s" and "latency_s" in header):
             missing = "compute_s or latency_s" if name == "compute_s" else name
@@ -104,11 +99,9 @@ def _rows(file: Path) -> list[tuple[int, dict[str, str]]]:
     for name in header:
         if name not in (*REQUIRED, *OPTIONAL, *IGNORED):
             raise TraceError(f"unknown column; known are {', '.join((*REQUIRED, *OPTIONAL))}", file, 1, name)
-    reader.fieldnames = header
-    rows = [(reader.line_num, {k: (v or "").strip() for k, v in row.items() if k}) for row in reader]
-    if not rows:
+    if not sheet.rows:
         raise TraceError("holds no rows", file)
-    return rows
+    return [(line, {name: row.get(name, "") for name in header}) for line, row in sheet.rows]
 
 
 def _places(models: Sequence[DnnModel]) -> dict[tuple[str, str], list[int]]:

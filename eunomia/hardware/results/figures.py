@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from eunomia.core.errors import TraceError
+from eunomia.core.sheet import read_sheet, text_of
 
 
 @dataclass(frozen=True)
@@ -21,35 +22,42 @@ class LayerFigures:
     dram_words: float | None = None
 
 
-def text_of(path: Path) -> str:
-    """A file's text. Raises TraceError."""
+def json_of(path: Path, tool: str) -> object:
+    """What a JSON file holds. Raises TraceError, for a pickle too: reading one may run code."""
+    data = path.read_bytes()[:1] if path.is_file() else b""
+    if path.suffix in (".pickle", ".pkl") or data == b"\x80":
+        raise TraceError(f"is a pickle, which could run code; give the JSON of {tool}", path)
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise TraceError(f"cannot be read: {error.strerror}", path) from error
-    except UnicodeDecodeError as error:
-        raise TraceError("is not UTF-8 text", path) from error
+        return json.loads(text_of(path))
+    except json.JSONDecodeError as error:
+        raise TraceError(f"is not JSON: {error.msg}", path, error.lineno) from error
 
 
-def csv_rows(path: Path, needed: str, tool: str) -> list[dict[str, str]]:
-    """Rows of a CSV by heading without blanks around it. Raises TraceError unless it has the column ``needed``."""
-    reader = csv.DictReader(io.StringIO(text_of(path)))
-    header = [name.strip() for name in reader.fieldnames or ()]
-    if needed not in header:
-        raise TraceError(f"has no column '{needed}', so it is no result of {tool}", path, 1, needed)
-    reader.fieldnames = header
-    rows = [{key: (value or "").strip() for key, value in row.items() if key} for row in reader]
-    if not rows:
+def csv_rows(path: Path, needed: Sequence[str], tool: str) -> tuple[str, list[tuple[int, dict[str, str]]]]:
+    """The first column of ``needed`` that is there; rows by heading, with their lines. Raises TraceError."""
+    sheet = read_sheet(path, ("Layer", "Layer Number"))
+    column = next((name for name in needed if name in sheet.header), None)
+    if column is None:
+        raise TraceError(f"has no column '{needed[0]}', so it is no result of {tool}", path, 1, needed[0])
+    if not sheet.rows:
         raise TraceError("holds no layers", path)
-    return rows
+    return column, sheet.rows
 
 
 def positive(text: object, path: Path, line: int | None, column: str) -> float:
     """A positive number. Raises TraceError with its place."""
+    value = number(text, path, line, column)
+    if value == 0.0:
+        raise TraceError(f"{text} is not a positive number", path, line, column)
+    return value
+
+
+def number(text: object, path: Path, line: int | None, column: str) -> float:
+    """A number that is not negative. Raises TraceError with its place."""
     try:
         value = float(str(text))
     except ValueError:
         raise TraceError(f"'{text}' is not a number", path, line, column) from None
-    if not (math.isfinite(value) and value > 0.0):
+    if not (math.isfinite(value) and value >= 0.0):
         raise TraceError(f"{text} is not a positive number", path, line, column)
     return value

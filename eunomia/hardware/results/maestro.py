@@ -7,19 +7,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from eunomia.core.errors import TraceError
 from eunomia.hardware.results.figures import LayerFigures, csv_rows, positive
 
-NAME, CYCLES, ENERGY = "Layer Number", "Runtime (Cycles)", "Activity count-based Energy (nJ)"
+NETWORK, NAME = "Neural Network Name", "Layer Number"
+CYCLES, ENERGY = "Runtime (Cycles)", "Activity count-based Energy (nJ)"
 
 
 def read(path: Path) -> list[LayerFigures]:
     """One entry per layer, in order. Raises TraceError."""
-    rows = csv_rows(path, CYCLES, "MAESTRO")
+    _, rows = csv_rows(path, (CYCLES,), "MAESTRO")
+    names, half = [(row.get(NETWORK), row.get(NAME)) for _, row in rows], len(rows) // 2
+    if half > 1 and names[:half] == names[half:]:
+        raise TraceError(f"holds {half} layers twice, as MAESTRO appends to an old file; keep one run", path)
     return [
         LayerFigures(
             row.get(NAME, ""),
             positive(row[CYCLES], path, line, CYCLES),
             positive(row[ENERGY], path, line, ENERGY) * 1e-9 if row.get(ENERGY) else None,
         )
-        for line, row in enumerate(rows, start=2)
+        for line, row in rows
     ]

@@ -9,13 +9,12 @@ as one accelerator. Energy and DRAM traffic are not read.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from eunomia.core.errors import TraceError
-from eunomia.hardware.results.figures import LayerFigures, positive, text_of
+from eunomia.hardware.results.figures import LayerFigures, json_of, positive
 
 PART = re.compile(r"(?P<name>.*) \(Id: (?P<id>\d+), Sub_id: -?\d+\)")
 SHOWN = " [i]"  # of three iterations, the one in the middle
@@ -23,12 +22,7 @@ SHOWN = " [i]"  # of three iterations, the one in the middle
 
 def read(path: Path) -> list[LayerFigures]:
     """One entry per layer, in order of first mention. Raises TraceError."""
-    if path.suffix in (".pickle", ".pkl"):
-        raise TraceError("is a pickle, which could run code; give Stream's steady_state_trace.json", path)
-    try:
-        found = json.loads(text_of(path))
-    except json.JSONDecodeError as error:
-        raise TraceError(f"is not JSON: {error.msg}", path, error.lineno) from error
+    found = json_of(path, "Stream (its steady_state_trace.json)")
     if isinstance(found, dict) and isinstance(found.get("traceEvents"), list):
         return _steady(found["traceEvents"], found.get("otherData"), path)
     if isinstance(found, list):

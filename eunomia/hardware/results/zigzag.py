@@ -6,21 +6,17 @@ not read.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from eunomia.core.errors import TraceError
-from eunomia.hardware.results.figures import LayerFigures, positive, text_of
+from eunomia.hardware.results.figures import LayerFigures, json_of, positive
 
 PHASES = ("data_onloading", "computation", "data_offloading")
 
 
 def read(path: Path) -> list[LayerFigures]:
     """One entry per evaluation. Raises TraceError."""
-    try:
-        found = json.loads(text_of(path))
-    except json.JSONDecodeError as error:
-        raise TraceError(f"is not JSON: {error.msg}", path, error.lineno) from error
+    found = json_of(path, "ZigZag (its complete.json)")
     entries = found if isinstance(found, list) else [found]
     if not entries:
         raise TraceError("holds no layers", path)

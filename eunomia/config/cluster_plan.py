@@ -64,10 +64,11 @@ class ClusterPlanConfig(Section):
     reference: Name | None = None  # type of run times whose job names none; None = the first [[node]]
     currency: Name = "USD"
     hours: Positive | None = None  # that rent is paid for; None = from the first submission to the last
-    node: list[NodeConfig] = Field(min_length=1, max_length=8)
+    node: list[NodeConfig] = Field(min_length=1, max_length=12)
     policies: list[PolicyText] = Field(default=["backfill", "least_attained_service", "srtf"], min_length=1)
     promise: dict[str, Positive]  # metric = at most, or at least where higher is better
     bounds: NodeBounds = Field(default_factory=NodeBounds)
+    tries: Annotated[int, Field(ge=1, le=100_000)] = 300  # sets of nodes that are replayed, at most
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -1,19 +1,17 @@
 """Which nodes to rent for last month's jobs, under which policy: the least rent that keeps what is promised.
 
 A set of nodes is refuted where no policy could keep the promises (see :mod:`.nodes_bound`). Else the log is replayed
-under each policy until one keeps them. Bisection goes along the type with the most choices, for every choice of the
-other types, below the rent of the best set so far. That takes for granted that more nodes of one type do not break a
-promise: true of the bound, almost always true of a policy. Jobs may run on any type; their run times scale with its
-speed.
+under each policy until one keeps them. :mod:`.nodes_search` chooses the sets. It takes for granted that more nodes do
+not break a promise: true of the bound, almost always true of a policy; promises of which it is not, such as
+utilisation, are tried set by set. Jobs may run on any type; their run times scale with its speed.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -22,19 +20,23 @@ from eunomia.cluster.options import SimulationOptions, Slowdown
 from eunomia.cluster.problem import build_problem
 from eunomia.cluster.traces.logged import logged
 from eunomia.config.cluster import cluster_from
-from eunomia.config.cluster_plan import ClusterPlanConfig
+from eunomia.config.cluster_plan import ClusterPlanConfig, NodeConfig
 from eunomia.contract.cluster import Cluster, DeviceType
-from eunomia.core.arrays import Floats
+from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.core.errors import ConfigError, within
 from eunomia.metrics.cluster import CLUSTER_METRICS
 from eunomia.report.units import value_text
 from eunomia.study.cluster.build import Prepared, resolve_allocator
-from eunomia.study.cluster.nodes_bound import least_jct_mean_s
-from eunomia.study.cluster.nodes_result import Counts, NodesResult, Replay, rent_per_h
+from eunomia.study.cluster.nodes_bound import Needed, least_jct_mean_s, needed_for
+from eunomia.study.cluster.nodes_result import Left, Looked, NodesResult, Replay
+from eunomia.study.cluster.nodes_search import Counts, Market, Search, sets_within
 from eunomia.study.cluster.run import run_prepared
 from eunomia.study.cluster.status_quo import Log
 
-MOST = 200_000  # sets of nodes that are looked at
+GROWING = frozenset(  # promises that more nodes do not break
+    ("finished", "unfinished", "dropped", "jct_mean_s", "jct_median_s", "jct_p95_s", "jct_p99_s", "jct_max_s")
+    + ("wait_mean_s", "makespan_s", "slo_attainment")
+)
 FINE = 0.02  # head-room is found to two percent
 STEPS = (1.1, 1.25, 1.5, 2.0, 3.0)
 OnReplay = Callable[[int, str], None]  # how many replays are done, and of what
@@ -54,6 +56,7 @@ class Replays:
         self.never: dict[Counts, str] = {}  # refuted, with the reason
         self.remarks: tuple[str, ...] = ()
         self._done = 0
+        self._order = list(config.policies)
         with within(f"plan of nodes '{config.name}': policies"):
             for policy in config.policies:
                 resolve_allocator(policy)
@@ -72,6 +75,12 @@ class Replays:
     def span_h(self) -> float:
         """From the first submission to the last, at least an hour."""
         return max(1.0, float(self.trace.arrival_s[-1] - self.trace.arrival_s[0]) / 3600.0)
+
+    @cached_property
+    def needed(self) -> Needed:
+        """What a set must have for the promises, whoever schedules."""
+        trace, promise = self.trace, self.config.promise.get("jct_mean_s", math.inf)
+        return needed_for(trace.arrival_s, self.work, trace.gpus, promise)
 
     def refuted(self, counts: Counts) -> str:
         """Why no policy can keep the promises there; empty = no proof."""
@@ -100,7 +109,7 @@ class Replays:
     def replay(self, counts: Counts, faster: float = 1.0, policies: tuple[str, ...] = ()) -> Replay:
         """The policy with the best worst promise; the first that keeps all ends the search for one."""
         best: Replay | None = None
-        for policy in policies or tuple(self.config.policies):
+        for policy in policies or self._order:
             metrics = self._metrics(counts, policy, faster)
             margins = {
                 name: _margin(name, value, metrics[name]) for name, value in self.config.promise.items()
@@ -109,6 +118,7 @@ class Replays:
             one = Replay(policy, metrics, margins[short] >= 0.0, short, margins[short])
             best = one if best is None or one.margin > best.margin else best
             if one.kept:
+                self._order.sort(key=lambda name: name != policy)  # what did once is tried first
                 break
         assert best is not None
         return best
@@ -137,66 +147,52 @@ def plan_nodes(config: ClusterPlanConfig, on_done: OnReplay | None = None) -> No
     """The least rent that keeps the promises. Raises ConfigError, TraceError for a question that cannot be asked."""
     replays = Replays(config, on_done)
     hours = config.hours or replays.span_h
-    sets = tuple(
-        sorted(_sets(config, hours), key=lambda counts: (rent_per_h(config, counts), sum(counts), counts))
-    )
-    answer = None
-    for line in _lines(config, sets):
-        if answer is not None:
-            line = [counts for counts in line if rent_per_h(config, counts) < rent_per_h(config, answer)]
-        if line and replays.keeps(line[-1]):
-            answer = _least(replays, line)
-    carried = 1.0 if answer is None else _carried(replays, answer)
-    return NodesResult(config, sets, answer, replays.found, replays.never, carried, hours, replays.remarks)
-
-
-def _lines(config: ClusterPlanConfig, sets: Sequence[Counts]) -> list[list[Counts]]:
-    """Sets that differ in one type alone, the one with the most choices; lines by the rent of the others."""
-    spans = [node.most - node.least for node in config.node]
-    axis = spans.index(max(spans))
-    lines: dict[Counts, list[Counts]] = {}
-    for counts in sets:
-        lines.setdefault(_without(counts, axis), []).append(counts)
-    rents = [node.rent_per_h for at, node in enumerate(config.node) if at != axis]
-
-    def rent(fixed: Counts) -> tuple[float, Counts]:
-        return sum(n * each for n, each in zip(fixed, rents, strict=True)), fixed
-
-    return [lines[fixed] for fixed in sorted(lines, key=rent)]
-
-
-def _without(counts: Counts, axis: int) -> Counts:
-    return counts[:axis] + counts[axis + 1 :]
-
-
-def _least(replays: Replays, line: list[Counts]) -> Counts:
-    """The first of a rising line that keeps the promises; its last does."""
-    low, high = -1, len(line) - 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if replays.keeps(line[middle]) else (middle, high)
-    return line[high]
-
-
-def _sets(config: ClusterPlanConfig, hours: float) -> list[Counts]:
-    """Every set within the bounds. Raises ConfigError where there is none, or too many."""
-    size = math.prod(node.most - node.least + 1 for node in config.node)
-    if size > MOST:
-        raise ConfigError(
-            f"plan of nodes '{config.name}': the catalogue makes {size:,} sets, at most {MOST:,} are looked at; "
-            "lower most of some [[node]], or raise least"
-        )
-    cost, nodes = config.bounds.cost or math.inf, config.bounds.nodes or math.inf
-    found = [
-        counts
-        for counts in itertools.product(*(range(node.least, node.most + 1) for node in config.node))
-        if 0 < sum(counts) <= nodes and hours * rent_per_h(config, counts) <= cost * (1 + 1e-9)
-    ]
-    if not found:
+    market = _market(config, hours)
+    within, all_of_them = sets_within(market, market.rent)
+    if not len(within):
         raise ConfigError(
             f"plan of nodes '{config.name}': no set of nodes is within [bounds]; raise them, or add a cheaper node"
         )
-    return found
+    needed = replays.needed
+    search = Search(
+        replace(market, capacity=needed.capacity),
+        replays.keeps,
+        partial(_passes, config.node, needed),
+        GROWING.issuperset(config.promise),
+        config.tries,
+    ).run()
+    answer = search.answer
+    if not replays.found and not replays.never:
+        replays.keeps(tuple(int(n) for n in within[(within @ np.array(market.gives)).argmax()]))
+    carried = 1.0 if answer is None else _carried(replays, answer)
+    looked = Looked(len(within), all_of_them, int((~_passes(config.node, needed, within)).sum()))
+    left = Left(search.left, search.whole)
+    return NodesResult(
+        config, looked, left, answer, replays.found, replays.never, carried, hours, replays.remarks
+    )
+
+
+def _market(config: ClusterPlanConfig, hours: float) -> Market:
+    nodes = config.node
+    return Market(
+        least=tuple(node.least for node in nodes),
+        most=tuple(node.most for node in nodes),
+        rents=tuple(node.rent_per_h for node in nodes),
+        gives=tuple(node.devices * node.speed for node in nodes),
+        rent=(config.bounds.cost or math.inf) / hours,
+        nodes=config.bounds.nodes or math.inf,
+    )
+
+
+def _passes(nodes: Sequence[NodeConfig], needed: Needed, sets: Ints) -> Flags:
+    """Sets that the bounds leave open."""
+    devices, speed = np.array([node.devices for node in nodes]), np.array([node.speed for node in nodes])
+    there = sets > 0
+    return np.asarray(
+        ((sets * devices).max(axis=1) >= needed.devices)
+        & (sets @ (devices * speed) >= needed.capacity)
+        & (np.where(there, speed, 0.0).max(axis=1) >= needed.speed)
+    )
 
 
 def _carried(replays: Replays, counts: Counts) -> float:

@@ -12,12 +12,28 @@ from eunomia.core.data import Data
 from eunomia.metrics.cluster import CLUSTER_METRICS
 from eunomia.report.table import Table
 from eunomia.report.units import value_text
+from eunomia.study.cluster.nodes_search import Counts
 from eunomia.study.result import Result, Row
 
 if TYPE_CHECKING:
     from eunomia.report.charts import Axes
 
-Counts = tuple[int, ...]  # of each [[node]]
+
+@dataclass(frozen=True)
+class Looked:
+    """Sets of nodes within the bounds. ``every``: these are all; else there are more."""
+
+    within: int
+    every: bool
+    refuted: int
+
+
+@dataclass(frozen=True)
+class Left:
+    """Sets cheaper than the answer that nobody tried. ``every``: these are all; else there are more."""
+
+    sets: int
+    every: bool
 
 
 @dataclass(frozen=True)
@@ -36,7 +52,8 @@ class NodesResult(Result):
     """The answer; ``counts`` is None where no set of nodes keeps the promises."""
 
     config: ClusterPlanConfig
-    sets: tuple[Counts, ...]  # all within the bounds, the least rent first
+    looked: Looked
+    left: Left
     counts: Counts | None
     replays: dict[Counts, Replay]
     refuted: dict[Counts, str]
@@ -87,9 +104,10 @@ class NodesResult(Result):
     def sentences(self) -> list[str]:
         """The answer in words."""
         missed = sum(not one.kept for one in self.replays.values())
+        more = "" if self.looked.every else "more than "
         counted = (
-            f"{len(self.sets):,} sets of nodes within the bounds: {len(self.refuted):,} refuted (nobody could), "
-            f"{len(self.replays):,} replayed, of which {missed:,} missed a promise"
+            f"{more}{self.looked.within:,} sets of nodes within the bounds: {more}{self.looked.refuted:,} refuted "
+            f"(nobody could), {len(self.replays):,} replayed, of which {missed:,} missed a promise{self._open()}"
         )
         if self.counts is None:
             return [self._nothing(), counted]
@@ -106,6 +124,13 @@ class NodesResult(Result):
             if least != self.counts:
                 said.append(f"of one kind: {self.label(least)}, {self.money(least)}")
         return [*said, counted]
+
+    def _open(self) -> str:
+        if not self.left.sets and self.left.every:
+            return ""
+        more = "" if self.left.every else "more than "
+        than = "" if self.counts is None else " cheaper"
+        return f"; {more}{self.left.sets:,}{than} sets were not tried: raise tries"
 
     def _nothing(self) -> str:
         if not self.replays:
@@ -127,10 +152,10 @@ class NodesResult(Result):
     def rows(self) -> list[Row]:
         """One row per set of nodes that was looked at."""
         found: list[Row] = []
-        for counts in self.sets:
+        for counts in sorted(
+            {*self.replays, *self.refuted}, key=lambda counts: (self.rent(counts), sum(counts), counts)
+        ):
             one, why = self.replays.get(counts), self.refuted.get(counts, "")
-            if one is None and not why:
-                continue
             verdict = (
                 "refuted"
                 if why

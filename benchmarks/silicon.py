@@ -21,6 +21,7 @@ from benchmarks.page import shared
 from benchmarks.silicon_chips import chips_table
 from benchmarks.silicon_energy import VGG16_ZEROS, energy_table
 from benchmarks.silicon_gpus import gpus_table
+from benchmarks.silicon_noc import noc_table
 from benchmarks.silicon_spread import spread_table
 from benchmarks.table import Cell, Options, Table, table
 from eunomia.hardware.accelerator import AcceleratorType
@@ -244,6 +245,7 @@ PARTS = {
     ),
     "energy": eyeriss_energy,
     "chips": chips_table,
+    "noc": noc_table,
     "gpus": gpus_table,
     "mappers": mappers_table,
     "networks": networks_table,

@@ -19,7 +19,7 @@ from eunomia.hardware.vector import vector_layer
 from eunomia.hardware.weight_stationary import weight_stationary
 from eunomia.workload.model import Layer
 
-MODEL_VERSION = "2"  # raise with every change of the model's numbers: cached tables are rebuilt
+MODEL_VERSION = "3"  # raise with every change of the model's numbers: cached tables are rebuilt
 
 _SEARCHES: dict[str, Callable[[Nest, AcceleratorType], Traffic | None]] = {
     "row_stationary": row_stationary,

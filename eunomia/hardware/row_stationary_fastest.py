@@ -26,7 +26,7 @@ from eunomia.hardware.row_stationary_passes import (
     fitting_blocks,
     passes_of,
     sets_side_by_side,
-    shape_of,
+    shapes_of,
     tile_columns,
     tile_rows,
     traffic_of,
@@ -39,7 +39,16 @@ AT_ONCE = 8  # blocks tried between two looks at the bound
 
 def fastest(nest: Nest, kind: AcceleratorType) -> Traffic | None:
     """Least DRAM bytes among the mappings within ``DRAM_PRICE`` of the least latency; None where nothing fits."""
-    shape = shape_of(nest, kind)
+    found = [one for shape in shapes_of(nest, kind) if (one := _fastest(nest, kind, shape)) is not None]
+
+    def latency(one: Traffic) -> float:
+        busy = max(one.compute_cycles, one.buffer_cycles) + one.first_bytes / kind.link_bytes_cycle
+        return max(busy, one.dram_bytes / kind.link_bytes_cycle)
+
+    return min(found, key=latency, default=None)
+
+
+def _fastest(nest: Nest, kind: AcceleratorType, shape: Shape) -> Traffic | None:
     found = _blocks(nest, kind, shape)
     if found is None:
         return None

@@ -37,12 +37,21 @@ class Shape:
     shallowest: float  # times that each output visits the buffer, at least
 
 
-def shape_of(nest: Nest, kind: AcceleratorType) -> Shape:
-    """The sizes for one layer on one type."""
+def shapes_of(nest: Nest, kind: AcceleratorType) -> list[Shape]:
+    """Every way to fold a kernel that does not fit: 7 columns in fours of 2 are 8, in threes of 3 they are 9."""
+    words = min(kind.pe_input_bytes, kind.pe_weight_bytes) // kind.word_bytes
+    tallest, widest = min(nest.r, kind.array_rows), min(nest.s, max(1, int(words)))
+    heights = {-(-nest.r // -(-nest.r // n)) for n in range(1, tallest + 1)} if tallest < nest.r else {nest.r}
+    widths = {-(-nest.s // -(-nest.s // n)) for n in range(1, widest + 1)} if widest < nest.s else {nest.s}
+    return [shape_of(nest, kind, height, width) for height in sorted(heights) for width in sorted(widths)]
+
+
+def shape_of(nest: Nest, kind: AcceleratorType, height: int = 0, width: int = 0) -> Shape:
+    """The sizes for one layer on one type; ``height`` and ``width`` of a folded kernel, 0 = as large as they fit."""
     input_words = max(1, int(kind.pe_input_bytes // kind.word_bytes))
     weight_words = max(1, int(kind.pe_weight_bytes // kind.word_bytes))
-    row_folds = -(-nest.r // kind.array_rows)
-    column_folds = -(-nest.s // min(input_words, weight_words))
+    row_folds = -(-nest.r // (height or kind.array_rows))
+    column_folds = -(-nest.s // (width or min(input_words, weight_words)))
     kernel_rows = -(-nest.r // row_folds)
     in_h, in_w = (nest.padded_h, nest.padded_w) if kind.padded_inputs else (nest.in_h, nest.in_w)
     rows_words = kind.pass_row_words or nest.c * nest.in_w
@@ -242,8 +251,11 @@ def costs_of(nest: Nest, kind: AcceleratorType, shape: Shape, blocks: Blocks, pa
     rounds = ceil_div(nest.groups, passes.groups) * tiles * filter_blocks * depth
 
     turns = n * passes.strips  # sets that run one after another in a pass
-    rows = tile_rows(nest, e) * q * r * passes.groups
-    weights = passes.groups * p * t * q * r * shape.kernel_rows * shape.kernel_columns * kind.word_bytes
+    together = passes.groups
+    if kind.mapper == "least_latency":  # in the mean: fewer in the last round
+        together = nest.groups / ceil_div(nest.groups, passes.groups)
+    rows = tile_rows(nest, e) * q * r * together
+    weights = together * p * t * q * r * shape.kernel_rows * shape.kernel_columns * kind.word_bytes
     load = weights / kind.weight_bus_bytes
     window = passes.strips * rows * shape.kernel_columns * kind.word_bytes / kind.input_bus_bytes
     multiply = turns * f * p * q * shape.kernel_columns
@@ -252,7 +264,7 @@ def costs_of(nest: Nest, kind: AcceleratorType, shape: Shape, blocks: Blocks, pa
 
     visits = np.maximum(depth, shape.shallowest)  # of each output to the buffer
     one_input = rows * tile_columns(nest, f) * kind.word_bytes
-    one_output = e * f * p * t * passes.groups * kind.psum_bytes
+    one_output = e * f * p * t * together * kind.psum_bytes
     outputs = turns * one_output * (visits / depth)
     busiest = np.maximum(turns * one_input / kind.input_bus_bytes, outputs / kind.psum_write_bus_bytes)
     busiest = np.maximum(busiest, outputs / kind.psum_read_bus_bytes * (visits - 1) / visits)
@@ -260,7 +272,8 @@ def costs_of(nest: Nest, kind: AcceleratorType, shape: Shape, blocks: Blocks, pa
 
     psum_bytes = nest.output_elements * (2 * visits - 1) * kind.psum_bytes
     buffered = psum_bytes + rounds * turns * one_input + blocks.input_bytes[passes.at]
-    return PassCosts(compute, buses, buffered, depth, one_input + weights + one_output)
+    first = (one_input + weights + one_output) / together  # groups start one after another
+    return PassCosts(compute, buses, buffered, depth, first)
 
 
 def traffic_of(

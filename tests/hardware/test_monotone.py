@@ -33,6 +33,11 @@ GROWN = {
     "lanes": ("lanes_in", "lanes_out"),
     "clock": ("clock_hz",),
 }
+ELEMENT = ("pe_input_bytes", "pe_weight_bytes", "pe_psum_bytes")
+MODES = ("folds_images", "weights_bypass_buffer", "double_buffered", "pe_double_buffered", "keeps_inputs",
+         "sequential_strips", "padded_inputs")  # fmt: skip
+FIELDS = (*BUSES, *ELEMENT, "buffer_bytes", "link_bytes_cycle", "array_rows", "array_columns", "lanes_in", "lanes_out",
+          "clock_hz", "vector_ops_cycle")  # fmt: skip
 MARGIN = 1 + DRAM_PRICE + 1e-9
 
 
@@ -68,6 +73,61 @@ def latency_s(layer: Layer, kind: AcceleratorType) -> float:
 def test_more_of_anything_is_never_slower(layer: Layer, name: str, what: str, factor: float) -> None:
     kind = fastest(name)
     assert latency_s(layer, grown(kind, what, factor)) <= latency_s(layer, kind) * MARGIN
+
+
+def log_uniform(low: float, high: float) -> st.SearchStrategy[float]:
+    return st.floats(np.log(low), np.log(high)).map(lambda x: float(np.exp(x)))
+
+
+def sizes(low: int, high: int) -> st.SearchStrategy[int]:
+    return log_uniform(low, high).map(lambda x: max(low, round(x)))
+
+
+@st.composite
+def chips(draw: st.DrawFn) -> AcceleratorType:
+    """A chip that nobody built: odd arrays, storage of a few words, buses of any width, every mode."""
+    buffer, lanes, yes = draw(sizes(512, 4_000_000)), st.sampled_from([1, 1, 3, 8, 16]), st.booleans()
+    kind = load_type("eyeriss")
+    assert isinstance(kind, AcceleratorType)
+    return kind.with_(
+        name="own",
+        dataflow=draw(
+            st.sampled_from(["row_stationary", "weight_stationary", "systolic_weight", "systolic_output"])
+        ),
+        mapper="least_latency",
+        clock_hz=draw(log_uniform(1e6, 2e9)),
+        array_rows=draw(sizes(1, 48)),
+        array_columns=draw(sizes(1, 48)),
+        lanes_in=draw(lanes),
+        lanes_out=draw(lanes),
+        word_bytes=draw(st.sampled_from([0.5, 1.0, 2.0, 4.0])),
+        psum_bytes=draw(st.sampled_from([1.0, 2.0, 3.0, 4.0])),
+        buffer_bytes=buffer,
+        buffer_bank_bytes=draw(st.sampled_from([1, 64, 512])),
+        weight_prefetch_bytes=draw(st.sampled_from([0, buffer // 8])),
+        search_blocks=draw(st.sampled_from([1, 3, 8])),
+        max_accumulation=draw(st.sampled_from([0, 1, 7, 64])),
+        pass_row_words=draw(st.sampled_from([0, 30, 112])),
+        vector_ops_cycle=draw(log_uniform(0.5, 1000.0)),
+        **{name: draw(sizes(1, 16_384)) for name in ELEMENT},
+        **{name: draw(log_uniform(0.1, 10_000.0)) for name in (*BUSES, "link_bytes_cycle")},
+        **{name: draw(yes) for name in MODES},
+        **{
+            f"{tensor}_compression": draw(st.sampled_from([1.0, 0.4]))
+            for tensor in ("input", "weight", "output")
+        },
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(layer=layers(), kind=chips(), data=st.data())
+def test_no_chip_of_ones_own_gets_slower(layer: Layer, kind: AcceleratorType, data: st.DataObject) -> None:
+    """Before, more lanes were up to 11 times slower, more rows 1.25 times."""
+    before = latency_s(layer, kind)
+    for field in data.draw(st.lists(st.sampled_from(FIELDS), min_size=1, max_size=4, unique=True)):
+        value, factor = getattr(kind, field), data.draw(st.sampled_from([1.03, 1.3, 2.0, 4.0]))
+        more = max(value + 1, int(value * factor)) if isinstance(value, int) else value * factor
+        assert latency_s(layer, kind.with_(**{field: more})) <= before * MARGIN, field
 
 
 NETWORKS = ("resnet50", "vgg16", "mobilenet-v2", "bert-small", "unet", "inception-v3")

@@ -84,6 +84,8 @@ def played(phase_s: float, shared: bool, policy: str) -> dict[str, dict[str, int
         proxy = subprocess.Popen([program, "-f", folder / "haproxy.cfg"])
         stack.callback(proxy.wait)
         stack.callback(proxy.kill)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            raise SystemExit(f"HAProxy ended with {proxy.wait(1.0)}")
 
         def act(phase: str) -> None:
             if phase in ("no database", "it is back"):

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, model_validator
 
@@ -168,6 +169,19 @@ class TracesConfig(Section):
 
     endpoint: Annotated[str, Field(pattern=r"^https?://")] = "http://127.0.0.1:4318/v1/traces"
     sample: Share = 0.0  # of the requests without one
+
+    @model_validator(mode="after")
+    def _has_a_port(self) -> Self:
+        try:
+            parts = urlsplit(self.endpoint)
+            named = parts.hostname is not None and parts.port != 0
+        except ValueError:
+            named = False
+        if not named:
+            raise wrong(
+                f"endpoint = '{self.endpoint}' names no host and port; write http://HOST:4318/v1/traces"
+            )
+        return self
 
 
 class ReplicasConfig(Section):

@@ -8,7 +8,7 @@ import re
 import shutil
 import socket
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -134,19 +134,103 @@ def test_containers_are_locked_down_and_have_limits(plan: Deployment) -> None:
     assert all(label == pods for label in labels)
 
 
-def test_the_chart_with_its_own_values_is_the_plain_manifests(plan: Deployment) -> None:
-    files = render(plan)
+def expanded(text: str, values: dict[str, Any]) -> str:
+    """What Helm makes of a template of ours."""
+    text = re.sub(r"\{\{ \.Values\.(\w+) \| quote \}\}", lambda m: json.dumps(values[m[1]]), text)
+    text = re.sub(r"\{\{ \.Values\.(\w+) \}\}", lambda m: str(values[m[1]]), text)
+    return text.replace('{{ "{{" }}', "{{")
+
+
+def same_chart(files: Mapping[str, str]) -> None:
+    """The chart with its own values is the plain manifests."""
     values = yaml.safe_load(files["helm/eunomia/values.yaml"])
-
-    def expanded(text: str) -> str:
-        text = re.sub(r"\{\{ \.Values\.(\w+) \| quote \}\}", lambda m: json.dumps(values[m[1]]), text)
-        text = re.sub(r"\{\{ \.Values\.(\w+) \}\}", lambda m: str(values[m[1]]), text)
-        return text.replace('{{ "{{" }}', "{{")
-
     for path in KINDS:
         chart = files[path.replace("kubernetes/", "helm/eunomia/templates/")]
         assert "{{" in chart or "network" in path
-        assert objects(expanded(chart)) == objects(files[path])
+        assert objects(expanded(chart, values)) == objects(files[path])
+
+
+def test_the_chart_with_its_own_values_is_the_plain_manifests(plan: Deployment) -> None:
+    same_chart(render(plan))
+
+
+def stranger(
+    folder: Path, top: str = "", device: str = 'name = "d"', network: str = "net", tenant: str = "gold"
+) -> Path:
+    """Somebody's server file, with these words in it."""
+    (folder / "weights").mkdir(exist_ok=True)
+    (folder / "weights" / "a b.onnx").touch()
+    for name in ("cert.pem", "key.pem"):
+        (folder / name).touch()
+    path = folder / "theirs.toml"
+    path.write_text(
+        f"anonymous = true\n{top}\n[[device]]\n{device}\n[[network]]\nname = {json.dumps(network)}\n"
+        f'onnx = "weights/a b.onnx"\n[[tenant]]\nname = {json.dumps(tenant)}\n'
+    )
+    return path
+
+
+STRANGERS: dict[str, dict[str, str]] = {
+    "a password and TLS": {
+        "top": 'tls_cert = "cert.pem"\ntls_key = "key.pem"\ndatabase = "postgresql://u:hunter2@db:5432/x"'
+    },
+    "a group of replicas": {"top": 'database = "postgresql://u:hunter2@db/x"\n[replicas]\nname = "a"\ngroup = "east"'},
+    "a tenant of braces": {"tenant": "it's {{ .Values.x }} {{- \"q\" }} $HOME \u00e9"},
+    "a network of spaces and braces": {"network": "a b {{z}}"},
+    "a network that would be a command": {"network": 'q"\nRUN rm -rf .\n'},
+    "a network that would be a folder": {"network": ".."},
+    "a GPU of another number": {"device": 'name = "g"\nbackend = "cuda"\ngpu = 5'},
+    "traces outside": {"top": '[traces]\nendpoint = "https://collector.example/v1/traces"'},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("who", STRANGERS)
+def test_files_of_strangers_are_valid_the_same_as_a_chart_and_hold_no_password(
+    tmp_path: Path, who: str
+) -> None:
+    checker = pytest.importorskip("kubernetes_validate")
+    plan = deployment(stranger(tmp_path, **STRANGERS[who]), replicas=3, tell=lambda _: None)
+    files = render(plan)
+    for path in KINDS:
+        for one in objects(files[path]):
+            checker.validate(one, checker.latest_version(), strict=True)
+    same_chart(files)
+    assert not [path for path, text in files.items() if "hunter2" in text]
+    copies = [line for line in files["image/Containerfile"].splitlines() if line.startswith("COPY [")]
+    assert [len(json.loads(line.removeprefix("COPY "))) for line in copies] == [2]
+    assert "RUN rm" not in files["image/Containerfile"].replace(" rm -rf /var/lib", "")
+    assert 'group = "east"' in plan.server_toml or who != "a group of replicas"
+    (tmp_path / "again.toml").write_text(plan.server_toml)
+    assert load_server(tmp_path / "again.toml").network[0].name == STRANGERS[who].get("network", "net")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ({"device": 'name = "far"\non = "ray"'}, "device 'far': on = \"ray\" needs a Ray cluster"),
+        ({"top": 'policy = "mine.py:choose"'}, "policy = 'mine.py:choose' is a file, which no image holds"),
+        ({"top": 'policy = "best.json"'}, "policy = 'best.json' is a file, which no image holds"),
+        (
+            {"top": '[traces]\nendpoint = "http://box:99999/v1"'},
+            "names no host and port; write http://HOST:4318",
+        ),
+        ({"top": '[traces]\nendpoint = "http:///v1"'}, "names no host and port"),
+        ({"network": "a/b"}, "'a/b' holds '/'"),
+    ],
+)
+def test_what_cannot_be_rendered_is_one_sentence(
+    tmp_path: Path, words: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape(sentence)) as told:
+        deployment(stranger(tmp_path, **words), tell=lambda _: None)
+    assert "\n" not in str(told.value)
+
+
+def test_a_network_that_is_not_there_yet_is_pointed_out(tmp_path: Path) -> None:
+    path, told = stranger(tmp_path), list[str]()
+    path.write_text(path.read_text().replace("a b.onnx", "later.onnx"))
+    deployment(path, tell=told.append)
+    assert any("later.onnx (it is not there now) to models/net.onnx" in one for one in told)
 
 
 def test_the_rendered_command_starts_here_with_the_rendered_file(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from eunomia.core.data import Data
 from eunomia.core.version import __version__
 from eunomia.engines.deploy import kubernetes
-from eunomia.engines.deploy.plan import Deployment, Files, Raw
+from eunomia.engines.deploy.plan import BRACES, Deployment, Files, Raw
 from eunomia.engines.deploy.text import documents, yaml
 
 VALUES = {
@@ -32,7 +32,7 @@ def render(plan: Deployment) -> Files:
         "appVersion": __version__,
         "description": "Eunomia: inference for many tenants, each with its promise",
     }
-    mark = Raw(plan.server_toml.replace("{{", '{{ "{{" }}'))
+    mark = Raw(plan.server_toml.replace("{{", BRACES))
     parts = {"server": kubernetes.server, "postgres": kubernetes.postgres, "network": kubernetes.network}
     return {
         "helm/eunomia/Chart.yaml": yaml(chart),

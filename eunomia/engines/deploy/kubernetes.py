@@ -6,6 +6,7 @@ import hashlib
 
 from eunomia.core.data import Json
 from eunomia.engines.deploy.plan import (
+    BRACES,
     CACHE,
     COMMAND,
     GRPC_PORT,
@@ -52,7 +53,12 @@ Push the images to a registry of yours, and name them with --image and --postgre
 
 def server(plan: Deployment) -> list[Json]:
     """Configuration, services, replicas and their disruption budget."""
-    labels = {"metadata": {"labels": SERVER, "annotations": {"checksum/server": _hash(plan.server_toml)}}}
+    labels = {
+        "metadata": {
+            "labels": SERVER,
+            "annotations": {"checksum/server": _hash(plan.server_toml.replace(BRACES, "{{"))},
+        }
+    }
     return [
         {
             "apiVersion": "v1",

@@ -9,6 +9,7 @@ DATABASE = "postgresql://eunomia@eunomia-postgres:5432/postgres"  # the password
 HOME, MODELS, CACHE = "/var/lib/eunomia", "/opt/eunomia/models", "/var/cache/eunomia"
 HTTP_PORT, GRPC_PORT, POSTGRES_PORT = 8000, 8001, 5432
 COMMAND = ("eunomia", "serve", "server.toml")
+BRACES = '{{ "{{" }}'  # what Helm makes two braces of
 
 
 class Raw(str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from eunomia.config.load import read_table
 from eunomia.config.overrides import Table, apply_overrides, parse_overrides
 from eunomia.config.server import ServerConfig, server_from
 from eunomia.core.errors import ConfigError
+from eunomia.core.own_file import split_file
 from eunomia.engines.deploy.plan import CACHE, DATABASE, GRPC_PORT, HTTP_PORT, MODELS, Deployment
-from eunomia.study.inference.policy import resolve_policy
+from eunomia.study.inference.policy import CARD, RULES, resolve_policy
 from eunomia.study.serving.server import Tell, remark_on_shares, warn
 
 FOLDERS = {
@@ -22,6 +24,7 @@ FOLDERS = {
     "co_runs": "co_runs.csv",
 }  # beside the file, on its disk
 DEVICE_MIB, GPU_MIB, SERVER_MIB = 512, 4096, 1024  # of main memory; GPU_MIB: the libraries of a GPU
+PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # names that are files' names anywhere
 SLACK_MIB = 64  # of shared memory beside the arena
 
 
@@ -41,6 +44,10 @@ def deployment(
                 f"device '{device.get('name')}' has no cores of its own: a replica's cores are given by its cluster"
             )
     config = server_from(table, (), str(path), path.parent)
+    if config.policy.endswith((CARD, RULES)) or split_file(config.policy):
+        raise ConfigError(
+            f"policy = '{config.policy}' is a file, which no image holds; name a policy of Eunomia"
+        )
     if config.models_dir is not None:
         raise ConfigError(
             f"models_dir = '{config.models_dir}': name each network as [[network]], so that images hold it"
@@ -76,6 +83,11 @@ def deployment(
 def _refuse_what_no_image_holds(config: ServerConfig) -> None:
     """Raise ConfigError for a device that could not start in the image."""
     for device in config.device:
+        if device.on != "process":
+            raise ConfigError(
+                f"device '{device.name}': on = \"{device.on}\" needs a Ray cluster that the rendered objects do not "
+                "reach; leave the device out"
+            )
         if device.backend not in ("cpu", "torch", "cuda"):
             raise ConfigError(
                 f"device '{device.name}': backend = \"{device.backend}\" needs libraries that the rendered image "
@@ -104,12 +116,14 @@ def _inside(table: Table, config: ServerConfig, tell: Tell) -> tuple[Table, dict
         tell(f"co_runs is learned by each replica on its own disk; {config.co_runs} is not copied there")
     models: dict[str, str] = {}
     networks = []
-    for network in config.network:
+    for number, network in enumerate(config.network):
         entry = next(dict(each) for each in table["network"] if each["name"] == network.name)
         if network.onnx is not None:
-            models[f"{network.name}.onnx"] = f"models/{network.name}.onnx"
-            entry["onnx"] = f"{MODELS}/{network.name}.onnx"
-            tell(f"copy {network.onnx} to models/{network.name}.onnx in the folder where the image is built")
+            file = f"{network.name if PLAIN.fullmatch(network.name) else f'_{number}'}.onnx"
+            models[file] = f"models/{file}"
+            entry["onnx"] = f"{MODELS}/{file}"
+            there = "" if Path(network.onnx).is_file() else " (it is not there now)"
+            tell(f"copy {network.onnx}{there} to models/{file} in the folder where the image is built")
         networks.append(entry)
     inside["network"] = networks
     scalars = {key: value for key, value in inside.items() if not _is_table(value)}

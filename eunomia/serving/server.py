@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import socket
-import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,6 +27,7 @@ from eunomia.serving.dispatch.harvest import HarvestOptions
 from eunomia.serving.dispatch.options import DispatchOptions
 from eunomia.serving.dispatch.shelf import Placed, PolicyShelf
 from eunomia.serving.dispatch.warm import warm_up
+from eunomia.serving.fronts.certificate import tls_context
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections, room_for
 from eunomia.serving.fronts.exchange import Inference
 from eunomia.serving.fronts.http import HttpFront
@@ -105,6 +105,7 @@ class Server:
 
     def __init__(self, options: ServerOptions) -> None:
         self.options = options
+        self._tls = tls_context(options.tls) if options.tls else None
         policy, fallback = load_policy(options.policy), load_policy(options.fallback)
         warm_up(policy, fallback)
         self.guard = Guarded(policy, fallback)
@@ -320,7 +321,7 @@ class Server:
             open_at = partial(
                 asyncio.get_running_loop().create_server,
                 lambda: Lane(rest, inference),
-                ssl=self._tls(),
+                ssl=self._tls,
                 backlog=BACKLOG,
             )
             if before is not None:
@@ -351,17 +352,6 @@ class Server:
         """Why a port cannot be opened: asked of the system, for libraries say it in many words or not at all."""
         why = why or why_taken(self.options.host, port) or "no reason is given"
         return f"{key} = {port} on '{self.options.host}' cannot be opened: {why}"
-
-    def _tls(self) -> ssl.SSLContext | None:
-        if self.options.tls is None:
-            return None
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        try:
-            context.load_cert_chain(*self.options.tls)
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigError(f"the TLS certificate cannot be used: {error}") from None
-        return context
 
 
 def policy_label(policy: object) -> str:

@@ -55,7 +55,9 @@ def session_options(threads: int = 1, *, optimised: bool = False) -> SessionOpti
     options: SessionOptions = ort.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3
+    options.log_severity_level = (
+        4  # errors come as exceptions; as lines of the log, a client could write there
+    )
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     level = ort.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_DISABLE_ALL if optimised else level.ORT_ENABLE_ALL

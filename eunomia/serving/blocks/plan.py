@@ -13,7 +13,6 @@ import numpy as np
 
 from eunomia.core.arrays import Tensor
 from eunomia.core.atomic import write_text
-from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.cut import Cut, Segment, cut_points, element_types, segment_model, segments
 from eunomia.serving.blocks.optimise import Optimised, session_options
 
@@ -103,6 +102,7 @@ def node_times_s(optimised: Optimised, feed: dict[str, Tensor], runs: int = 5) -
     import onnxruntime as ort
 
     from eunomia.serving.devices.piece import live_of, piece_of
+    from eunomia.serving.devices.trial import on_trial
 
     with tempfile.TemporaryDirectory() as folder:
         options = session_options(optimised=True)
@@ -110,11 +110,9 @@ def node_times_s(optimised: Optimised, feed: dict[str, Tensor], runs: int = 5) -
         options.profile_file_prefix = str(Path(folder) / "profile")
         session = ort.InferenceSession(str(optimised.path), options, providers=["CPUExecutionProvider"])
         whole = piece_of(session, [*feed], [port.name for port in session.get_outputs()])
-        try:
+        with on_trial(feed):
             for _ in range(runs + 1):
                 whole.run(live_of(feed))
-        except Exception as error:  # ONNX Runtime's exceptions share no base class
-            raise ModelError(f"the network fails on a trial input: {str(error).splitlines()[0]}") from None
         events = json.loads(Path(session.end_profiling()).read_text())
     return _shortest_s(events, len(optimised.model.graph.node))
 

@@ -17,8 +17,9 @@ from eunomia.serving.blocks import optimise, plan_blocks
 from eunomia.serving.blocks.optimise import SessionOptions, session_options
 from eunomia.serving.blocks.plan import node_times_s
 from eunomia.serving.devices.messages import Ports
-from eunomia.serving.devices.network import LoadedNetwork, ports_of, trial_of
+from eunomia.serving.devices.network import LoadedNetwork, ports_of
 from eunomia.serving.devices.piece import Live, Runs, Session, Value
+from eunomia.serving.devices.trial import trial_feed
 
 CUDA, TENSORRT = "CUDAExecutionProvider", "TensorrtExecutionProvider"
 DEVICE, NUMBER = "cuda", 0  # the only one that a worker sees
@@ -128,7 +129,7 @@ def _load(
     """Optimise, cut by the GPU's own time, load and time a network."""
     optimised = optimise(Path(path), cache, basic=True)
     ports = ports_of(optimised.model)
-    feed = {p["name"]: trial_of(p, shapes.get(p["name"])) for p in ports["inputs"]}
+    feed = trial_feed(ports, shapes)
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         session = opened(str(optimised.path), providers)
         names = [*feed], [p["name"] for p in ports["outputs"]]

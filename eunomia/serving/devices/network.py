@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from eunomia.core.arrays import Tensor
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import optimise, plan_blocks
 from eunomia.serving.blocks.external import outside_file
@@ -26,6 +25,7 @@ from eunomia.serving.devices.bound import Bound
 from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, Message, Port, Ports
 from eunomia.serving.devices.piece import Feed, Live, Runs, Session, live_of, piece_of
 from eunomia.serving.devices.strings import BYTES
+from eunomia.serving.devices.trial import on_trial, trial_feed
 
 if TYPE_CHECKING:
     import onnx
@@ -90,14 +90,15 @@ class LoadedNetwork:
     def measure(self, feed: Feed, clock: Callable[[], float] = time.perf_counter) -> None:
         """Median time of each block on a trial input, by a clock that others on the processor may not move."""
         times = np.empty((TRIAL_RUNS, self.blocks))
-        for run in range(-1, TRIAL_RUNS):
-            live = live_of(feed)
-            for n in range(self.blocks):
-                began = clock()
-                live = self.run_block(n, live)
-                times[run, n] = clock() - began
-        if self._whole is not None:
-            self._whole.run(live_of(feed))  # its first request is nobody's
+        with on_trial(feed, self._ports):
+            for run in range(-1, TRIAL_RUNS):
+                live = live_of(feed)
+                for n in range(self.blocks):
+                    began = clock()
+                    live = self.run_block(n, live)
+                    times[run, n] = clock() - began
+            if self._whole is not None:
+                self._whole.run(live_of(feed))  # its first request is nobody's
         self.block_s = np.median(times, axis=0).tolist()
 
     def description(self) -> Message:
@@ -121,7 +122,7 @@ def load_network(
         sessions, uncut = _sessions(cut, whole_s)
     names = [(inputs, outputs) for inputs, outputs, _ in cut.blocks]
     network = LoadedNetwork(sessions, names, {**cut.ports, "key": cut.key}, uncut)
-    feed = {p["name"]: trial_of(p, shapes.get(p["name"])) for p in cut.ports["inputs"]}
+    feed = trial_feed(cut.ports, shapes)
     network.measure(feed, time.thread_time)  # requests of other networks run beside it
     return network
 
@@ -145,8 +146,7 @@ def prepare(path: str, cache: str, shapes: dict[str, list[int]], target_s: float
     folder = _folder(optimised.key, cache, target_s)
     shutil.rmtree(folder, ignore_errors=True)
     ports = ports_of(optimised.model)
-    feed = {p["name"]: trial_of(p, shapes.get(p["name"])) for p in ports["inputs"]}
-    plan = plan_blocks(optimised, feed, target_s)
+    plan = plan_blocks(optimised, trial_feed(ports, shapes), target_s)
     blocks = [(list(block.inputs), list(block.outputs), block.estimate_s) for block in plan.blocks]
     with tempfile.TemporaryDirectory(dir=cache) as stage:
         for n, block in enumerate(plan.blocks):
@@ -235,14 +235,3 @@ def _port(value: onnx.ValueInfoProto) -> Port:
     if not kind.HasField("shape"):
         shape = [-1]  # of any rank: the protocol has no word for it
     return {"name": value.name, "datatype": datatype, "shape": shape}
-
-
-def trial_of(port: Port, shape: list[int] | None) -> Tensor:
-    """A seeded input: small positive numbers, zeros for integers (legal indices of any table) and as texts."""
-    size = shape or [1 if d < 0 else d for d in port["shape"]]
-    dtype = DATATYPES[port["datatype"]]
-    if port["datatype"] == BYTES:
-        return np.full(size, "0", dtype)
-    if dtype.kind == "f" or port["datatype"] == "BF16":
-        return np.random.default_rng(0).random(size, np.float32).astype(dtype)
-    return np.zeros(size, dtype)

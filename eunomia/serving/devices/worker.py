@@ -23,10 +23,11 @@ from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.backends import loader_of
 from eunomia.serving.devices.memory import bound_memory, keep_freed_memory, out_of_memory, set_aside
 from eunomia.serving.devices.messages import Message, Placed, array_at, pair, place, receive, send, value_at
-from eunomia.serving.devices.network import LoadedNetwork, trial_of
+from eunomia.serving.devices.network import LoadedNetwork
 from eunomia.serving.devices.piece import Live, array_of, live_of
 from eunomia.serving.devices.prepare import prepare_aside
 from eunomia.serving.devices.strings import OBJECTS, Strings
+from eunomia.serving.devices.trial import trial_of
 
 __all__ = ["Worker", "main", "pair"]
 

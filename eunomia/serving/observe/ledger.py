@@ -79,7 +79,9 @@ class Ledger:
             self._segment += self._shared
             self._file = self._open_segment()
         except OSError as error:
-            raise OutputError(f"the ledger in {folder} cannot be used: {error.strerror}") from None
+            raise OutputError(
+                f"ledger_dir: {folder} cannot be used: {error.strerror}; give a directory of its own"
+            ) from None
 
     @property
     def writable(self) -> bool:

@@ -79,9 +79,10 @@ def transaction(engine: Engine, *, writes: bool, patient: bool = False) -> Itera
         raise ConfigError(f"the database cannot hold such a value: {_reason(error)}") from None
     except SQLAlchemyError as error:
         gone = not opened or getattr(error, "connection_invalidated", False)
-        raise OutputError(
-            f"the database {where} {'does not answer' if gone else 'refuses'}: {_reason(error)}"
-        ) from None
+        verb, remedy = (
+            ("does not answer", "; start it, or correct the key database") if gone else ("refuses", "")
+        )
+        raise OutputError(f"the database {where} {verb}: {_reason(error)}{remedy}") from None
 
 
 def migrate(engine: Engine) -> None:

@@ -114,8 +114,9 @@ def repeated(piece: Callable[[], object], times: float) -> Callable[[], None]:
 
 def network(path: str) -> Callable[[], None]:
     """One inference on a trial input, in one thread."""
-    from eunomia.serving.devices.network import load_network, trial_of
+    from eunomia.serving.devices.network import load_network
     from eunomia.serving.devices.piece import live_of
+    from eunomia.serving.devices.trial import trial_of
 
     with tempfile.TemporaryDirectory() as cache:
         loaded = load_network(path, cache, {}, 1.0)

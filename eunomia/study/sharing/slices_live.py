@@ -89,8 +89,9 @@ class _Crew:
 
 def run_live_slices(study: SliceStudy) -> Worlds:
     """One by one, ungated, and under each quantum. Raises ModelError for a network that fails to load."""
-    from eunomia.serving.devices.network import load_network, trial_of
+    from eunomia.serving.devices.network import load_network
     from eunomia.serving.devices.piece import live_of
+    from eunomia.serving.devices.trial import trial_of
 
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(before)})

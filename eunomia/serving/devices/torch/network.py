@@ -28,9 +28,10 @@ from eunomia.serving.blocks.external import session_source
 from eunomia.serving.blocks.optimise import content_key, session_options
 from eunomia.serving.blocks.plan import choose_cuts
 from eunomia.serving.devices.messages import Ports
-from eunomia.serving.devices.network import LoadedNetwork, ports_of, trial_of
+from eunomia.serving.devices.network import LoadedNetwork, ports_of
 from eunomia.serving.devices.piece import Feed, Live, Value
 from eunomia.serving.devices.torch.operators import Function, function_of
+from eunomia.serving.devices.trial import trial_feed
 
 if TYPE_CHECKING:
     import onnx
@@ -135,7 +136,7 @@ def load_torch_network(
     weights = {name: torch.from_numpy(np.array(a)).to(device) for name, a in arrays.items()}
     steps = [Step(node, arrays) for node in model.graph.node]
     ports = ports_of(model)
-    feed = {p["name"]: trial_of(p, shapes.get(p["name"])) for p in ports["inputs"]}
+    feed = trial_feed(ports, shapes)
     times_s = kept_times_s(Path(cache) / f"{key}-{_name(device)}.times.json", steps, feed, weights, device)
     chosen = choose_cuts(cut_points(model), times_s, target_s)
     blocks = [TorchBlock(piece, steps, weights, device) for piece in segments(chosen)]

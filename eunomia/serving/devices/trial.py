@@ -1,0 +1,75 @@
+"""The made-up input on which a network is tried and timed before it serves."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from eunomia.core.arrays import Tensor
+from eunomia.core.errors import ModelError
+from eunomia.serving.devices.memory import out_of_memory
+from eunomia.serving.devices.messages import DATATYPES, Port, Ports
+from eunomia.serving.devices.piece import Feed
+from eunomia.serving.devices.strings import BYTES
+
+FREE = 128  # the size that a message proposes for a free dimension behind the first
+NATIVE = re.compile(r"running (\w+) node\. Name:'([^']*)' Status Message: (?:\S+:\d+ .*\) )?(.*)")
+
+
+def trial_of(port: Port, shape: Sequence[int] | None) -> Tensor:
+    """A seeded input: small positive numbers, zeros for integers (legal indices of any table) and as texts."""
+    size = shape or [1 if d < 0 else d for d in port["shape"]]
+    dtype = DATATYPES[port["datatype"]]
+    if port["datatype"] == BYTES:
+        return np.full(size, "0", dtype)
+    if dtype.kind == "f" or port["datatype"] == "BF16":
+        return np.random.default_rng(0).random(size, np.float32).astype(dtype)
+    return np.zeros(size, dtype)
+
+
+def trial_feed(ports: Ports, shapes: Mapping[str, Sequence[int]]) -> Feed:
+    """One trial input per port, of the sizes in ``shapes``; raises ModelError where these do not fit the network."""
+    known = {port["name"]: port["shape"] for port in ports["inputs"]}
+    for name, shape in shapes.items():
+        if name not in known:
+            raise ModelError(f"shapes names '{name}', which is no input; the inputs are: {', '.join(known)}")
+        if len(shape) != len(known[name]) or any(
+            free not in (-1, size) for free, size in zip(known[name], shape, strict=True)
+        ):
+            raise ModelError(
+                f"shapes.{name} is {list(shape)}, but the network has {known[name]} there; -1 takes any size"
+            )
+    return {port["name"]: trial_of(port, shapes.get(port["name"])) for port in ports["inputs"]}
+
+
+@contextlib.contextmanager
+def on_trial(feed: Feed, ports: Ports | None = None) -> Iterator[None]:
+    """Say of a failure which sizes were tried, and how to give others; raises ModelError. Lack of memory passes."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except Exception as error:  # ONNX Runtime's exceptions share no base class
+        if out_of_memory(error) is not None:
+            raise
+        tried = {name: list(np.shape(tensor)) for name, tensor in feed.items()}
+        sizes = ", ".join(f"{name} {shape}" for name, shape in tried.items())
+        free = ports is None or any(-1 in port["shape"] for port in ports["inputs"])
+        more = f"; give sizes that fit: {_proposal(tried)} in its [[network]]" if free else ""
+        raise ModelError(f"it fails on a trial input of {sizes}: {_cause(error)}{more}") from None
+
+
+def _proposal(tried: Mapping[str, Sequence[int]]) -> str:
+    """``shapes = ...`` with the dimensions that were tried as 1, but the first, made larger."""
+    wider = {name: [*shape[:1], *(FREE if d == 1 else d for d in shape[1:])] for name, shape in tried.items()}
+    return "shapes = { " + ", ".join(f"{name} = {shape}" for name, shape in wider.items()) + " }"
+
+
+def _cause(error: Exception) -> str:
+    """The runtime's own words, without the place in its source."""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    found = NATIVE.search(line)
+    return f"node '{found[2]}' ({found[1]}): {found[3].rstrip('. ')}" if found else line[:300]

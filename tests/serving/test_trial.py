@@ -1,0 +1,79 @@
+"""A network that fails on its trial input says which sizes were tried, and how to give others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from eunomia.core.errors import ConfigError, ModelError
+from eunomia.serving.devices.messages import Ports
+from eunomia.serving.devices.network import load_network
+from eunomia.serving.devices.trial import on_trial, trial_feed
+from eunomia.serving.fronts.certificate import tls_context
+
+PORTS: Ports = {"inputs": [{"name": "words", "datatype": "FP32", "shape": [-1, -1, 4]}], "outputs": []}
+
+
+def of_32_words(file: Path) -> str:
+    """An export as the older exporter makes it: a free axis in its input, its size of 32 baked into the graph."""
+    weights = [numpy_helper.from_array(np.array([8, 16], np.int64), "shape")]
+    nodes = [helper.make_node("Reshape", ["words", "shape"], ["y"], name="/attention/Reshape")]
+    given = helper.make_tensor_value_info("words", TensorProto.FLOAT, ["batch", "length", 4])
+    found = helper.make_tensor_value_info("y", TensorProto.FLOAT, [8, 16])
+    graph = helper.make_graph(nodes, "text", [given], [found], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), file)
+    return str(file)
+
+
+def test_sizes_that_do_not_fit_are_named_with_the_remedy(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = of_32_words(tmp_path / "text.onnx")
+    with pytest.raises(ModelError) as error:
+        load_network(file, str(tmp_path), {}, 1e-3)
+    said = str(error.value)
+    assert "trial input of words [1, 1, 4]" in said and "'/attention/Reshape' (Reshape)" in said
+    assert "shapes = { words = [1, 128, 4] }" in said and "reshape_helper" not in said
+    assert load_network(file, str(tmp_path), {"words": [1, 32, 4]}, 1e-3).blocks == 1
+    with pytest.raises(
+        ModelError, match=r"trial input of words \[1, 16, 4\].*shapes = "
+    ):  # from the cache, too
+        load_network(file, str(tmp_path), {"words": [1, 16, 4]}, 1e-3)
+    assert "onnxruntime" not in capfd.readouterr().err, "a request could fill the log"
+
+
+@pytest.mark.parametrize(
+    ("shapes", "said"),
+    [
+        ({"wordz": [1, 32, 4]}, "names 'wordz', which is no input; the inputs are: words"),
+        ({"words": [1, 32]}, r"shapes.words is \[1, 32\], but the network has \[-1, -1, 4\]"),
+        ({"words": [1, 32, 5]}, r"shapes.words is \[1, 32, 5\], but the network has \[-1, -1, 4\]"),
+    ],
+)
+def test_shapes_must_be_those_of_an_input(shapes: dict[str, list[int]], said: str) -> None:
+    with pytest.raises(ModelError, match=said):
+        trial_feed(PORTS, shapes)
+
+
+def test_fixed_sizes_and_lack_of_memory_bring_no_proposal() -> None:
+    feed = {"words": np.zeros((1, 4), np.float32)}
+    fixed = {"inputs": [{"name": "words", "datatype": "FP32", "shape": [1, 4]}], "outputs": []}
+    with pytest.raises(ModelError, match=r"words \[1, 4\]: no such kernel$"), on_trial(feed, fixed):
+        raise RuntimeError("no such kernel")
+
+
+def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    here, text = tmp_path / "box.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+    here.write_text(text)
+    with pytest.raises(ConfigError, match=r"tls_cert: .*gone.pem cannot be read: No such file"):
+        tls_context((tmp_path / "gone.pem", here))
+    (tmp_path / "key").write_text("eun_secret")
+    with pytest.raises(ConfigError, match=r"tls_key: .*key holds no private key in PEM form") as error:
+        tls_context((here, tmp_path / "key"))
+    assert "eun_secret" not in str(error.value)
+    with pytest.raises(ConfigError, match=r"tls_cert = .*box.pem and tls_key = .*own unencrypted key"):
+        tls_context((here, here))

@@ -267,12 +267,12 @@ class Verified(Result):
             if not self.kept(n):
                 spec, full = client.spec, self.backlogged
                 got = (
-                    f"{self.delivered[full, n].mean():.1%}"
+                    f"{self.delivered[full, n].mean():.1%} of the progress"
                     if full.any()
-                    else "no window in which all had work"
+                    else "there was no window in which all had work"
                 )
                 found.append(
-                    f"client '{spec.name}' was promised {spec.request:.0%} to {spec.limit:.0%}: {got} of the progress, "
+                    f"client '{spec.name}' was promised {spec.request:.0%} to {spec.limit:.0%}: {got}, "
                     f"{self.of_alone[:, n].mean():.1%} of its speed alone"
                 )
         return found

@@ -127,3 +127,13 @@ def test_bad_designs() -> None:
     with pytest.raises(ConfigError, match="3 clients on cores of their own, but this process has 2"):
         Design(("compute",), degrees=(2,)).check_cores(2)
     Design(("compute",), ("same core",), degrees=(2,)).check_cores(1)
+
+
+def test_a_network_that_fails_to_load_ends_it_before_anything_is_measured(tmp_path: Path) -> None:
+    """However small the budget, and whatever stands before it."""
+    bad = tmp_path / "bad.onnx"
+    bad.write_text("no network")
+    design = Design(("compute", str(bad)), ("same core",), budget_s=0.001)
+    with pytest.raises(EunomiaError, match=r"bad\.onnx"):
+        run_corun(design, tmp_path / "out")
+    assert not (tmp_path / "out" / "corun.csv").exists()

@@ -34,6 +34,11 @@ class Crew:
             worker.kill()
             worker.communicate()
 
+    def start(self, names: Sequence[str]) -> None:
+        """Every client once, so that one that fails to load ends this before anything is measured. EunomiaError."""
+        for name in names:
+            self._worker(name, 0)
+
     def blocks(self, case: Case, block_s: float) -> list[Block]:
         """Alone, beside, beside, alone."""
         return [self._block(case, beside, block_s) for beside in ORDER]

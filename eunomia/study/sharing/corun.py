@@ -128,6 +128,8 @@ def run_corun(design: Design, out: Path | None = None, on_round: OnRound | None 
     interrupted = False
     with Crew(cores) as crew:
         try:
+            crew.start(design.clients)
+            began_s = time.monotonic()
             while time.monotonic() - began_s < design.budget_s:
                 states = [
                     (c, one.width if one else math.inf, len(store.blocks.get(c.key, ())))

@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from eunomia.cluster.live_book import Book
+from eunomia.cluster.operators.slurm_now import Job
 from eunomia.core.errors import ConfigError
 from eunomia.engines.slurm.acts import Act, as_text
 from eunomia.engines.slurm.submission import Submission
 from eunomia.study.cluster.slurm_ask import cancel, status, story, submit
 from eunomia.study.cluster.slurm_daemon import ACTS, JOURNAL, Daemon, Orders, alone
+from eunomia.study.cluster.slurm_plan import plan
 from tests.cluster import fake_slurm
 from tests.cluster.fake_slurm import COUNTS, job
 
@@ -252,6 +255,18 @@ def test_a_queue_that_says_a_job_twice_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="job 1 stands twice; nothing is done"):
         world.daemon.step()
     assert world.now["done"] == []
+
+
+def test_a_job_that_has_just_begun_gets_its_signal_later() -> None:
+    """By hand: its script may not listen yet, and USR1 would end it."""
+    book = Book()
+
+    def acts(used_s: float, at_s: float) -> list[str]:
+        ran = Job("1", "gold", "u", True, 0.0, 600.0, used_s, 2, "a100", "RUNNING")
+        return [act.does for act in plan([ran], book, {"a100": 0}, at_s, GRACE_S)]
+
+    assert acts(1.0, 100.0) == [] and not book.warned
+    assert acts(2.0, 101.0) == ["signal"] and book.warned["1"].at_s == 101.0
 
 
 def test_who_was_handed_in_and_is_gone_is_named(tmp_path: Path) -> None:

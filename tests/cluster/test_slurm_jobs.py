@@ -90,6 +90,23 @@ def test_the_signal_reaches_the_command_which_gives_back(tmp_path: Path) -> None
     assert told["steps"] == told["total"] == 12 and told["rate"] > 0.0
 
 
+def test_a_signal_ends_no_command_that_does_not_listen(tmp_path: Path) -> None:
+    """A training loop imports for seconds before it listens; as it was, USR1 ended it, with 138 as its result."""
+    made = submission(
+        tmp_path / "jobs",
+        "sh",
+        "-c",
+        f"touch {tmp_path}/up; until [ -f {tmp_path}/go ]; do sleep 0.05; done; exit 4",
+    )
+    with children.started(["sh", made.path], env={"SLURM_JOB_ID": "7"}) as process:
+        until((tmp_path / "up").exists, process)
+        for _ in range(3):
+            process.send_signal(signal.SIGUSR1)
+        (tmp_path / "go").touch()
+        assert process.wait(PATIENCE_S) == 4
+    assert (tmp_path / "jobs" / "abc.done").read_text() == "4\n"
+
+
 @pytest.mark.parametrize("when", ["during", "after"])
 def test_a_requeue_ends_the_script_at_once(tmp_path: Path, when: str) -> None:
     """Slurm kills only after KillWait, half a minute in which the node is completing and starts nobody."""

@@ -21,6 +21,7 @@ GIVES_BACK = 75  # exit status of a command that has saved its state and wants t
 SCRIPT = """\
 #!/bin/sh
 # Made by eunomia cluster submit. Runs in every lease; writes {done} when the command has ended.
+trap '' USR1 # a command that does not listen yet, or never, is not ended by it
 [ -f {done} ] && exit "$(cat {done})"
 export EUNOMIA_STEPS={folder}/"$SLURM_JOB_ID".steps
 {command} &

@@ -9,6 +9,7 @@ from eunomia.cluster.operators.slurm_now import UNTYPED, Job, SlurmNow
 from eunomia.core.errors import ConfigError
 from eunomia.engines.slurm.acts import Act
 
+SETTLES_S = 2.0  # a script listens by then; squeue counts whole seconds
 STATES = (
     "PENDING",
     "RUNNING",
@@ -103,6 +104,8 @@ def _take_back(job: Job, book: Book, at_s: float, grace_s: float, why: str) -> l
     warned = book.warned.get(job.name)
     if job.state != "RUNNING":
         return [Act("requeue", job.name, why)]  # it has not begun, so there is nothing to save
+    if job.used_s < SETTLES_S:
+        return []  # its script may not listen yet, and the signal would end it
     if warned is None or warned.restarts != job.restarts:
         book.warned[job.name] = Warned(job.restarts, at_s)
         return [Act("signal", job.name, why)]

@@ -7,8 +7,10 @@ import os
 import re
 import shutil
 import socket
+import time
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +93,6 @@ def test_the_same_file_gives_the_same_text(plan: Deployment, tmp_path: Path) -> 
 @pytest.mark.parametrize("gpus", [0, 1])
 def test_every_object_is_valid_by_the_schemas_of_kubernetes(plan: Deployment, gpus: int) -> None:
     checker = pytest.importorskip("kubernetes_validate")
-    from dataclasses import replace
-
     files = render(replace(plan, gpus=gpus, traces_port=4318))
     for path in KINDS:
         for one in objects(files[path]):
@@ -316,12 +316,33 @@ def test_postgres_sh_makes_a_database_that_wants_its_password() -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_haproxy_reads_its_configuration(tmp_path: Path) -> None:
+def test_both_protocols_pass_haproxy_to_a_server_that_is_ready(tmp_path: Path) -> None:
+    """As it was, checks of gRPC's servers spoke HTTP/2 to the port of HTTP, so none was ever up."""
     program = shutil.which("haproxy") or next(iter(map(str, Path("/usr/sbin").glob("haproxy"))), None)
     if program is None:
         pytest.skip("HAProxy is not installed (Debian: apt-get install haproxy)")
-    (tmp_path / "haproxy.cfg").write_text(haproxy(["127.0.0.1:18000:18001", "127.0.0.1"]))
-    children.run([program, "-c", "-f", tmp_path / "haproxy.cfg"], check=True)
+    import tritonclient.grpc as stock
+
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        http, grpc = (each.getsockname()[1] for each in (one, two))
+    with process(write_server(tmp_path)) as server:
+        places = server.url.rpartition(":")[2], server.grpc.rpartition(":")[2]
+        text = haproxy([f"127.0.0.1:{':'.join(places)}", "127.0.0.1"], http, grpc)
+        (tmp_path / "haproxy.cfg").write_text(text.replace("maxconn 20000", "maxconn 100"))
+        children.run([program, "-c", "-f", tmp_path / "haproxy.cfg"], check=True)
+        with children.started([program, "-f", tmp_path / "haproxy.cfg"]) as proxy:
+            behind = replace(server, url=f"http://127.0.0.1:{http}")
+
+            def answers() -> bool:
+                try:
+                    with stock.InferenceServerClient(f"127.0.0.1:{grpc}") as client:
+                        return behind.infer() == 200 and client.is_server_ready()
+                except (OSError, stock.InferenceServerException):
+                    return False
+
+            until(answers, proxy)
+            time.sleep(2.0)  # four checks
+            assert answers()
 
 
 def test_the_packaged_demo_is_no_server_file_but_the_example_is(plan: Deployment, tmp_path: Path) -> None:
@@ -390,8 +411,14 @@ def test_what_no_image_holds_is_one_sentence(tmp_path: Path) -> None:
 
 def test_addresses_of_ipv6_stand_in_brackets() -> None:
     text = haproxy(["[::1]:8100:8101", "[fe80::2]", "box:9000"])
-    assert "replica-1 [::1]:8100\n" in text and "replica-1 [::1]:8101 proto h2 check port 8100" in text
-    assert "replica-2 [fe80::2]:8000\n" in text and "replica-3 box:8001 proto h2 check port 9000" in text
+    assert (
+        "replica-1 [::1]:8100\n" in text
+        and "replica-1 [::1]:8101 proto h2 check check-proto h1 port 8100" in text
+    )
+    assert (
+        "replica-2 [fe80::2]:8000\n" in text
+        and "replica-3 box:8001 proto h2 check check-proto h1 port 9000" in text
+    )
 
 
 @pytest.mark.parametrize("host", ["::1", "[::1", "box:http", "box:1:2:3", "box:70000", "box: 1", "a\nb", ""])

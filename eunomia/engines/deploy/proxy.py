@@ -29,7 +29,7 @@ def haproxy(hosts: Sequence[str], http: int = HTTP_PORT, grpc: int = GRPC_PORT) 
     places = [_place(host) for host in hosts]
     web = "".join(f"    server {_name(n)} {host}:{port}\n" for n, (host, port, _) in enumerate(places, 1))
     rpc = "".join(
-        f"    server {_name(n)} {host}:{port} proto h2 check port {check}\n"
+        f"    server {_name(n)} {host}:{port} proto h2 check check-proto h1 port {check}\n"
         for n, (host, check, port) in enumerate(places, 1)
     )
     return f"""\

@@ -19,15 +19,17 @@ from benchmarks.inference.contest import FILES
 from benchmarks.kept import kept_all
 from benchmarks.table import Cell, Options, Table, table
 from eunomia.config.training import load_training
-from eunomia.engines.crew import Workers
 from eunomia.engines.processes import Result
 from eunomia.learning.distill.fitting.fidelity import agreement
 from eunomia.learning.distill.fitting.fit import FitOptions, Fitted, closed_loop, distil, fit_rules
+from eunomia.learning.distill.policy import RulePolicy
 from eunomia.learning.distill.rules import RuleSet
 from eunomia.learning.evolve.rule import write_rule
-from eunomia.learning.evolve.short import Short, ShortOptions
+from eunomia.learning.evolve.short import Short, ShortOptions, cut
 from eunomia.learning.load import card_of, checkpoint_of
-from eunomia.learning.objectives import task_of
+from eunomia.learning.objectives import task_of, value
+from eunomia.learning.policy.bases import base_weights
+from eunomia.learning.policy.learned import LearnedPolicy
 from eunomia.metrics.statistics import Floats, interval, paired_difference
 from eunomia.study.learning.distilling import TEST_GENERATION, closed_loop_values, shorten
 from eunomia.study.learning.scenarios import ScenarioSampler
@@ -35,8 +37,8 @@ from eunomia.study.learning.scenarios import ScenarioSampler
 LEAVES = (64, 32, 16)
 Size = tuple[int, int, int]  # requests, validation traces, test traces
 FULL, QUICK = (200, 18, 36), (40, 2, 2)
-SHORT, SHORT_QUICK = (150, 36, 144), (40, 2, 2)
-NODES, TUNED = (5, 9, 13, 17, 25, 33, 40), (40,)  # sizes; those whose constants are tuned, too
+SHORT, SHORT_QUICK = (150, 36, 96), (40, 2, 2)
+NODES = (5, 9, 13, 17, 21, 25, 29, 33, 37)
 
 
 def replication(task: tuple[int, int, str, Size]) -> Result:
@@ -70,24 +72,26 @@ def short_rules(task: tuple[int, int, str, Size]) -> Result:
     sampler = ScenarioSampler(load_training(FILES / "sharing.toml", changes))
     heuristic, objective = checkpoint.facts["validation"]["heuristic"], {"hit_rate": 1.0}
     traces = sampler.training(TEST_GENERATION, tests)
-    rows: list[dict[str, Any]] = []
-    known = None
-    for nodes in reversed(NODES):
-        agent = Short(
-            ShortOptions(nodes, seed=seed), task_of(sampler, objective), checkpoint.weights, False, known
-        )
-        with Workers(1) as crew:
-            agent.begin(crew)
-        known = agent.noted
-        made = {"cut": (agent.genome.rules(), 0.0)}
-        if generations and nodes in TUNED:
-            options = ShortOptions(nodes, generations, seed=seed)
-            tuned, done = shorten(checkpoint, sampler, objective, options, tell=print)
-            made["tuned"] = tuned.policy(done.tensors).rule_set, done.cpu_s
-        for how, (rules, cpu_s) in made.items():
-            values = closed_loop_values(checkpoint, rules, heuristic, traces, objective)
-            facts = {"seed": seed, "most": nodes, "how": how, "rule": write_rule(rules), "cpu_s": cpu_s}
-            rows.append({**facts, **{name: v.tolist() for name, v in values.items()}})
+    agent = Short(ShortOptions(seed=seed), task_of(sampler, objective), checkpoint.weights, False)
+    noted = agent.watch()
+    made = {
+        ("order alone", most): cut(noted, agent.teacher, most, 0, agent.without).rules() for most in NODES
+    }
+    if generations:
+        options = ShortOptions(generations=generations, seed=seed)
+        tuned, done = shorten(checkpoint, sampler, objective, options, tell=print)
+        made["chosen", options.nodes] = tuned.genome.rules()
+        made["tuned", options.nodes] = tuned.policy(done.tensors).rule_set
+    both = {
+        "heuristic": LearnedPolicy(base_weights(heuristic)),
+        "teacher": LearnedPolicy(checkpoint.weights, alarm=np.inf),
+    }
+    known = {name: [value(policy, trace, objective) for trace in traces] for name, policy in both.items()}
+    rows = []
+    for (how, most), rules in made.items():
+        values = [value(RulePolicy(rules, alarm=np.inf), trace, objective) for trace in traces]
+        facts = {"seed": seed, "how": how, "most": most, "nodes": rules.nodes, "rule": write_rule(rules)}
+        rows.append({**facts, **known, "rules": values})
     return {"rows": rows}
 
 
@@ -126,34 +130,25 @@ def by_nodes(options: Options) -> Iterator[Table]:
         row for found in kept_all("shorten", short_rules, tasks, options.workers) for row in found["rows"]
     ]
     lines: list[list[Cell]] = []
-    for key in dict.fromkeys((row["most"], row["how"]) for row in rows):
-        each = [gains(row) for row in rows if (row["most"], row["how"]) == key]
+    for how, most in dict.fromkeys((row["how"], row["most"]) for row in rows):
+        mine = [row for row in rows if (row["how"], row["most"]) == (how, most)]
+        each = [gains(row) for row in mine]
         teacher, rules = (np.concatenate(parts) for parts in zip(*each, strict=True))
-        shares = [ratio(mine.mean(), its.mean()) for its, mine in each]
-        lines.append(
-            [
-                *key,
-                len(each),
-                interval(rules),
-                paired_difference(rules, teacher),
-                interval(shares),
-                min(shares),
-            ]
-        )
+        shares = [ratio(ours.mean(), its.mean()) for its, ours in each]
+        nodes, whole = max(row["nodes"] for row in mine), ratio(rules.mean(), teacher.mean())
+        less = [interval(rules), paired_difference(rules, teacher)]
+        lines.append([how, nodes, len(each), *less, whole, interval(shares), min(shares)])
     columns = (
-        "most nodes; constants; seeds; rule - heuristic|+.2p; rule - teacher|+.2p; share of the gain kept|.0%; "
-        "least of a seed|.0%"
+        "rule; nodes; seeds; rule - heuristic|+.2p; rule - teacher|+.2p; share of the gain kept|.0%; by seed, mean and "
+        "95 %|.0%; least of a seed|.0%"
     )
-    rules = [
-        f"{r['how'].capitalize()}, seed {r['seed']}:\n\n```\n{r['rule']}```"
-        for r in rows
-        if r["most"] == NODES[-1]
-    ]
+    shown = [row for row in rows if row["seed"] == 0 and row["most"] >= NODES[-1]]
+    texts = [f"{row['how'].capitalize()}, seed 0:\n\n```\n{row['rule']}```" for row in shown]
     about = (
         f"Teacher: `eunomia`, card {card['card_sha256'][:12]}; heuristic: `{card['validation']['heuristic']}`. Each "
         f"seed has {size[2]} test traces of {size[0]} requests, and states of its own."
     )
-    yield table("nodes", columns, lines, [about, *rules])
+    yield table("nodes", columns, lines, [about, *texts])
 
 
 def by_leaves(options: Options) -> Iterator[Table]:

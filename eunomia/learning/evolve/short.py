@@ -64,28 +64,25 @@ class ShortOptions:
 
 
 class Short(SearchAgent):
-    """The rule of a learned policy, as an agent of the loop. ``tenants``: whether anything is promised.
-
-    ``noted``: decisions of the policy where they are there already.
-    """
+    """The rule of a learned policy, as an agent of the loop. ``tenants``: whether anything is promised."""
 
     genome: Genome
 
-    def __init__(
-        self, options: ShortOptions, task: Task, teacher: Weights, tenants: bool, noted: Noted | None = None
-    ) -> None:
+    def __init__(self, options: ShortOptions, task: Task, teacher: Weights, tenants: bool) -> None:
         super().__init__(task)
-        self.options, self.teacher, self.noted = options, teacher, noted
+        self.options, self.teacher = options, ByTeacher(teacher, base_terms(teacher))
         self.without = frozenset((*IDLE_JOB, *(() if tenants else TENANT)))
+
+    def watch(self) -> Noted:
+        """Decisions of the policy."""
+        driver, watched = LearnedPolicy(self.teacher.weights, alarm=np.inf), self.task.training(0, WATCHED)
+        return collect(self.teacher, driver, self.teacher, watched, NOTED, self.options.seed)
 
     def begin(self, crew: Workers) -> Entry:
         """Choose the terms and their division."""
-        options, teacher = self.options, ByTeacher(self.teacher, base_terms(self.teacher))
-        if self.noted is None:
-            driver, watched = LearnedPolicy(self.teacher, alarm=np.inf), self.task.training(0, WATCHED)
-            self.noted = collect(teacher, driver, teacher, watched, NOTED, options.seed)
+        options, noted = self.options, self.watch()
         divided = [n for n in STARTS if 4 * n < options.nodes]
-        made = [cut(self.noted, teacher, options.nodes, starts, self.without) for starts in divided]
+        made = [cut(noted, self.teacher, options.nodes, starts, self.without) for starts in divided]
         tried = [replace(each, placement=placement) for each in made for placement in PLACEMENTS]
         tasks = [(self.task.worth, tried, episode) for episode in self.task.training(1, VALUED)]
         worth = np.array(crew.map(column, tasks)).mean(axis=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -113,7 +114,7 @@ def test_queues_go_in_turn_and_each_turn_has_an_end() -> None:
 
     async def main() -> None:
         for name in ("bronze", "bronze", "bronze", "bronze", "gold"):
-            rota.join(name, lambda name=name: one(name))
+            rota.join(name, partial(one, name))
         while sum(map(len, went)) < 5:
             await asyncio.sleep(0)
             went.append([])
@@ -153,6 +154,23 @@ def test_work_is_done_at_once_while_the_turn_has_time() -> None:
         assert went == ["at once", "later"]
 
     asyncio.run(main())
+
+
+def test_work_that_fails_stops_nobody_elses(caplog: pytest.LogCaptureFixture) -> None:
+    rota, went = Rota(Turns(), math.inf), list[str]()
+
+    def fail() -> None:
+        raise RuntimeError("a fault of ours")
+
+    async def main() -> None:
+        rota.join("bronze", fail)
+        rota.join("gold", partial(went.append, "gold"))
+        await rounds()
+        rota.join("gold", partial(went.append, "again"))
+        await rounds()
+
+    asyncio.run(main())
+    assert went == ["gold", "again"] and "a fault of ours" in caplog.text
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from aiohttp import web
 from eunomia.serving.fronts.dense import DenseHandler
 from eunomia.serving.fronts.rota import Rota
 
+MUCH = 64 * 1024  # bytes: of such pieces the loop hands over one after the other
+
 
 class InTurn(DenseHandler):
     """One connection; ``_tenant``: of the last request that was let in."""
@@ -56,7 +58,7 @@ class InTurn(DenseHandler):
             self._late += data
         else:
             self._received(data)
-            if not self._rota.over:
+            if len(data) < MUCH or not self._rota.over:
                 return
         if self.transport is not None and not self._behind:
             self._behind = True
@@ -97,7 +99,11 @@ class InTurn(DenseHandler):
     def _take_late(self) -> None:
         late, self._late = self._late, b""
         if late and self.transport is not None:
-            self._received(late)
+            try:
+                self._received(late)
+            except Exception:  # as the loop does with what it hands over itself
+                self.transport.abort()
+                raise
 
     def _line_up(self) -> None:
         if not self._lined:

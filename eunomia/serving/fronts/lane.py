@@ -123,7 +123,7 @@ class Lane(InTurn):
         for _ in range(AT_ONCE):
             if not self._tail or self._mode is not Mode.HEAD or self.writing_paused or not self._next():
                 break
-            if self._rota.over:
+            if self._tail and self._rota.over:
                 self._soon()
                 break
         else:

@@ -9,11 +9,13 @@ In the next turns the queues go in turn, one connection of each. So a request wa
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 
 from eunomia.serving.observe.turns import Turns
 
+log = logging.getLogger("eunomia.serving")
 MOST_S = 1.5e-3
 
 
@@ -55,7 +57,10 @@ class Rota:
             work = queue.popleft()
             if queue:
                 self._queues[who] = queue
-            work()
+            try:
+                work()
+            except Exception:  # of one: the others go on
+                log.exception("what waited for its turn failed")
             if self.over:
                 break
         self._due = bool(self._queues)

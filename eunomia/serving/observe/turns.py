@@ -52,14 +52,14 @@ class Turns(Collector):
         self._cpu_s, self._wall_s = cpu_s, wall_s
         self._holds(held_s)
         waited_s = max(took_s - held_s, 0.0)
-        self.waited[bisect_left(EDGES_S, waited_s)] += 1
+        self.waited[bisect_left(EDGES_S, waited_s) if waited_s > EDGES_S[0] else 0] += 1
         self.waited_s += waited_s
         self._watching = first or held_s > QUIET_S
         if self._watching and self._loop is not None:
             self._loop.call_soon(self._turn)
 
     def _holds(self, seconds: float) -> None:
-        self.held[bisect_left(EDGES_S, seconds)] += 1
+        self.held[bisect_left(EDGES_S, seconds) if seconds > EDGES_S[0] else 0] += 1
         self.held_s += seconds
 
     def collect(self) -> Iterator[HistogramMetricFamily]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
 from eunomia.cluster.operators.kueue_queues import read_kueue_queues
@@ -17,7 +18,7 @@ def slurm(conf: str | None = None, sshare: str | None = None, **settings: object
     """``slurm(conf=slurm.conf, sshare=shares.txt)``, or by settings alone. Raises ConfigError, TraceError."""
     if sshare is not None:
         settings = {"shares": read_shares(sshare).raw, "idle": True, **settings}
-    known = {} if conf is None else read_slurm_conf(conf).settings
+    known: Mapping[str, object] = {} if conf is None else read_slurm_conf(conf).settings
     return cast(Slurm, made(Slurm, {**known, **settings}, "cluster policy 'slurm'"))
 
 

@@ -251,7 +251,7 @@ def costs_of(nest: Nest, kind: AcceleratorType, shape: Shape, blocks: Blocks, pa
     rounds = ceil_div(nest.groups, passes.groups) * tiles * filter_blocks * depth
 
     turns = n * passes.strips  # sets that run one after another in a pass
-    together = passes.groups
+    together: Ints | Floats = passes.groups
     if kind.mapper == "least_latency":  # in the mean: fewer in the last round
         together = nest.groups / ceil_div(nest.groups, passes.groups)
     rows = tile_rows(nest, e) * q * r * together

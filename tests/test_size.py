@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 CEILINGS = {
     "lines of learning": 9_232,  # 205 of them: one short rule in place of trees
-    "lines of benchmarks and studies": 12_700,  # 170 of them: what devices on Ray add; 210: short rules, rows of rules, the exam
+    "lines of benchmarks and studies": 12_830,  # 170 of them: devices on Ray; 210: short rules; 160: a live HAProxy
     "functions with more than 8 parameters, not compiled": 0,
     "functions with 8 or more parameters, compiled ones too": 54,
     "uses of Any": 262,

@@ -44,7 +44,7 @@ def metrics() -> str:
             f"`{name}`" if alike else f"`{name}` ({metric.unit}; {metric.better})" for name, metric in members
         ]
         reading = f" ({'; '.join(units.pop())})" if alike else ""
-        text = re.sub(r"(Source|Misleads):", r"*\1*:", _text(members[0][1].formula))
+        text = re.sub(r"(Source|Misleads):", r"*\1*:", members[0][1].definition.replace("``", "`"))
         found.append(_item(f"{', '.join(names)}{reading}: {text}"))
     return "".join(found)
 

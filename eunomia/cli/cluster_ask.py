@@ -153,9 +153,13 @@ def _asked(cluster: Path, options: WhatIfOptions) -> WhatIf:
             raise ConfigError(
                 f"{options.log_only[0]} belongs to a log; give --slurm FILE or --kueue FILE with it"
             )
+        if cluster.is_file() and cluster.suffix.lower() not in (".toml", ".yaml", ".yml"):
+            raise ConfigError(
+                f"{cluster} is no cluster file (.toml); a log is replayed under its scheduler's configuration: "
+                "add --slurm SLURM.CONF or --kueue QUEUES"
+            )
         return what_if(cluster, options.change, options.policy, options.seed, options.sets or ())
     from eunomia.cluster.traces.columns import mapping_of
-    from eunomia.study.cluster.build import resolve_allocator
     from eunomia.study.cluster.status_quo import Log, pairs
     from eunomia.study.cluster.status_quo_kueue import what_if_kueue
     from eunomia.study.cluster.status_quo_slurm import what_if_slurm
@@ -165,11 +169,12 @@ def _asked(cluster: Path, options: WhatIfOptions) -> WhatIf:
     speed = _numbers("--speed", options.speed)
     log = Log(cluster, options.format, mapping_of(options.column or []), speed, options.jobs)
     settings = pairs("--set", options.sets or ())
-    then = None if options.policy is None else resolve_allocator(options.policy)
     if options.slurm is None:
         assert options.kueue is not None
         quota = _numbers("--quota", options.quota)
-        return what_if_kueue(log, options.kueue, options.change, quota=quota, settings=settings, policy=then)
+        return what_if_kueue(
+            log, options.kueue, options.change, quota=quota, settings=settings, policy=options.policy
+        )
     return what_if_slurm(
         log,
         options.slurm,
@@ -177,7 +182,7 @@ def _asked(cluster: Path, options: WhatIfOptions) -> WhatIf:
         settings=settings,
         shares=options.shares,
         qos=_numbers("--qos", options.qos),
-        policy=then,
+        policy=options.policy,
     )
 
 
@@ -232,7 +237,14 @@ def jobs(
         return
     for key, value in facts.items():
         if value not in (None, "", []):
-            say(f"{key.replace('_', ' '):<18} {'; '.join(value) if isinstance(value, list) else value}")
+            say(f"{key.replace('_', ' '):<18} {_fact(value)}")
+
+
+def _fact(value: object) -> str:
+    """A fact as people read it."""
+    if isinstance(value, list):
+        return "; ".join(value)
+    return f"{value:,.{0 if abs(value) >= 100.0 else 3}f}" if isinstance(value, float) else str(value)
 
 
 def _numbers(option: str, texts: list[str] | None) -> dict[str, float]:

@@ -17,3 +17,8 @@ class Metric:
     heading: str  # of a column of a table
     unit: Unit
     better: Direction
+
+    @property
+    def definition(self) -> str:
+        """Its formula in words; empty where a document alone has it."""
+        return ""

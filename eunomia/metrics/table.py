@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,12 @@ class RunMetric(Metric):
     function: Callable[[Run], float]
     formula: object
     needs: tuple[str, ...] = ()
+
+    @property
+    def definition(self) -> str:
+        """The docstring of the formula in one line, without its paragraph of errors."""
+        paragraphs = (inspect.getdoc(self.formula) or "").split("\n\n")
+        return " ".join(" ".join(p for p in paragraphs if not p.startswith("Raises ")).split())
 
 
 def _metric(

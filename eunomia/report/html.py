@@ -36,6 +36,7 @@ def report_page(comparison: Comparison | RunRecords) -> Page:
         comparison = Comparison(name, (comparison,), comparison.manifest)
     assessment = Assessment(comparison)
     headline, *said = verdict(assessment)
+    summary = _summary(assessment)
     return Page(
         comparison=comparison,
         kicker="Eunomia report",
@@ -44,8 +45,8 @@ def report_page(comparison: Comparison | RunRecords) -> Page:
         said=said,
         scope=_scope(assessment),
         note=_summary_note(assessment),
-        summary=_summary(assessment),
-        summary_end=_bracket_table(comparison.manifest),
+        summary=summary,
+        summary_end=_bracket_table(comparison.manifest) + summary.definitions(),
         sections=_sections(assessment),
         formulas="docs/metrics.md",
         facts=(_decisions(assessment),),

@@ -23,6 +23,7 @@ from eunomia.core.records import Comparison
 from eunomia.metrics.metric import Metric
 from eunomia.metrics.statistics import Estimate
 from eunomia.report.bidi import Names, breakable, visible
+from eunomia.report.definitions import definitions, heading
 from eunomia.report.table import GAIN, Gain, columns_of, gain_text
 from eunomia.report.units import half_width_text, value_text
 
@@ -53,8 +54,8 @@ class Summary:
         """A row per policy; columns without any figure are left out."""
         names = [name for name in columns_of(self, self.metrics) if name != GAIN or self.gain is not None]
         heads = (
-            f'<th scope="col" title="{html.escape(label)}">{html.escape(heading)}</th>'
-            for label, heading in map(self._head, names)
+            f'<th scope="col" title="{html.escape(label)}">{text}</th>'
+            for label, text in map(self._head, names)
         )
         best = {m: set() if m == GAIN else self._best(m) for m in names}
         rows = (
@@ -67,10 +68,14 @@ class Summary:
         return f"<table{wide}><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 
     def _head(self, name: str) -> tuple[str, str]:
-        """Full label and heading of a column."""
+        """Full label, and HTML of the heading, of a column."""
         if name == GAIN:
             return "hit rate minus that of the baseline, in points, paired by seed", GAIN
-        return self.metrics[name].label, self.metrics[name].heading
+        return self.metrics[name].label, heading(name, self.metrics[name])
+
+    def definitions(self) -> str:
+        """What its columns mean, as HTML."""
+        return definitions(columns_of(self, self.metrics), self.metrics)
 
     def _best(self, name: str) -> set[str]:
         """Policies with the best mean; none where better has no meaning or all are equal."""

@@ -77,6 +77,8 @@ def _worst_served(found: Compared, best: str) -> list[str]:
     if len(rates) < 2:
         return []
     poorest = min(rates, key=lambda name: rates[name].mean)
+    if rates[poorest].mean == max(rate.mean for rate in rates.values()):
+        return [f"Every tenant has the same hit rate under {best}: {_rate(rates[poorest])}."]
     said = [
         f"On average over the seeds {poorest} is served worst under {best}: hit rate {_rate(rates[poorest])}."
     ]

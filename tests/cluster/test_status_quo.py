@@ -17,7 +17,7 @@ from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.policies.kueue.allocator import Kueue
 from eunomia.cluster.policies.kueue.model import Quota
 from eunomia.cluster.policies.slurm.fair_share import ShareTree, classic
-from eunomia.core.errors import ConfigError, TraceError
+from eunomia.core.errors import ConfigError, TraceError, UnknownNameError
 from eunomia.study.cluster.calibration import Calibration
 from eunomia.study.cluster.status_quo import Log
 from eunomia.study.cluster.status_quo_kueue import what_if_kueue
@@ -59,7 +59,10 @@ def test_a_log_made_by_the_model_is_replayed_exactly(slurm: tuple[Log, Path]) ->
     for name, value in found.log.items():
         assert found.before.metrics[name] == pytest.approx(value), name
     assert found.changes == ("nothing changed: the calibration alone",)
-    assert "the log 5.19 h; half" in found.footnotes()[0] and "calibration" in found.summary()
+    assert (
+        "the log 5.19 h; nine in ten jobs wait as long as in the log" in found.footnotes()[0]
+        and "calibration" in found.summary()
+    )
 
 
 def test_another_model_shows_its_error_and_marks_what_is_smaller(
@@ -100,6 +103,10 @@ def test_changes_of_a_slurm_cluster(slurm: tuple[Log, Path]) -> None:
     )  # fmt: skip
     other = what_if_slurm(*slurm, NOTHING, policy=allocator("least_attained_service"))
     assert "Ordered instead of Slurm" in other.changes and other.after.metrics["preemptions"] > 0
+    named = what_if_slurm(replace(slurm[0], most_jobs=10), slurm[1], NOTHING, policy="srtf")
+    assert "srtf instead of Slurm" in named.changes
+    with pytest.raises(UnknownNameError, match="'PriorityWeightAg'; did you mean 'PriorityWeightAge'"):
+        what_if_slurm(*slurm, NOTHING, settings={"PriorityWeightAg": "5"})
     first = what_if_slurm(replace(slurm[0], most_jobs=40), slurm[1], NOTHING)
     assert (
         first.before.metrics["jobs"] == 40.0 and "the last 80 jobs left out (--jobs)" in first.before.remarks

@@ -103,6 +103,15 @@ def test_the_winner_is_named_with_what_it_costs_whom(compared: Comparison) -> No
     assert any(f"{poorest} is served worst under {order[0]}" in text for text in said)
 
 
+def test_every_column_leads_to_its_definition(compared: Comparison) -> None:
+    page = render_report(compared)
+    links = re.findall(r'<th scope="col"[^>]*><a href="#(what-\w+)">', page)
+    assert len(links) >= 6 and len(set(links)) == len(links)
+    for link in links:
+        text = re.search(rf'<dt id="{link}">[^<]+</dt><dd>([^<]+)</dd>', page)
+        assert text and len(text[1]) > 20, link
+
+
 def test_one_seed_claims_nothing(compared: Comparison) -> None:
     few = Comparison("one seed", tuple(r for r in compared.runs if r.seed == 0))
     said = " ".join(verdict(Assessment(few)))

@@ -47,3 +47,11 @@ def test_chart_is_xml_with_every_point_in_every_panel_and_labels_apart() -> None
     places = [(float(n.attrib["x"]), float(n.attrib["y"])) for n in labels]
     for i, (x, y) in enumerate(places):
         assert all(abs(x - u) >= 100.0 or abs(y - v) >= 10.0 for u, v in places[:i])
+
+
+def test_an_axis_on_which_all_points_agree_has_one_label() -> None:
+    points = [Point("a", "least"), Point("b", "rival")]
+    measures = {"a": (1.0, 0.7), "b": (1.0, 1.2)}
+    root = ET.fromstring(front_chart(points, measures, Axis(0, "traffic"), [Axis(1, "power", False)]))
+    texts = root.iter("{http://www.w3.org/2000/svg}text")
+    assert [node.text for node in texts if node.get("text-anchor") == "middle"] == ["1"]

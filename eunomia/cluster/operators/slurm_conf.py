@@ -14,7 +14,7 @@ from pathlib import Path
 from eunomia.cluster.operators.slurm_lines import hosts, lines_of
 from eunomia.cluster.policies.slurm.allocator import Slurm
 from eunomia.cluster.traces.slurm_text import span_s
-from eunomia.core.errors import TraceError
+from eunomia.core.errors import TraceError, UnknownNameError
 
 GRES = re.compile(
     r"gpu(?::(?P<type>[^:()]+))?(?::no_consume)?(?::(?P<count>\d{1,6}))?(?:\(.*\))?", re.IGNORECASE
@@ -26,6 +26,21 @@ WEIGHTS = {
     "priorityweightpartition": "partition",
     "priorityweightqos": "qos",
 }
+MODELLED = (  # keys that a what-if may change
+    "PriorityWeightAge",
+    "PriorityWeightFairshare",
+    "PriorityWeightJobSize",
+    "PriorityWeightPartition",
+    "PriorityWeightQOS",
+    "PriorityType",
+    "PriorityMaxAge",
+    "PriorityDecayHalfLife",
+    "PriorityFlags",
+    "PriorityFavorSmall",
+    "FairShareDampeningFactor",
+    "SchedulerType",
+    "SchedulerParameters",
+)
 UNMODELLED = ("priorityweightassoc", "priorityweighttres", "preempttype", "downnodes", "include")
 UNTYPED = "gpu"
 
@@ -72,7 +87,7 @@ class _Found:
 def read_slurm_conf(path: str | Path, changes: Mapping[str, str] | None = None) -> SlurmConf:
     """The parts of a slurm.conf that scheduling of GPUs needs; ``changes`` replace values of keys.
 
-    Raises TraceError.
+    Raises TraceError, and UnknownNameError for a change that would have no effect.
     """
     path = Path(path)
     found = _Found()
@@ -91,6 +106,8 @@ def read_slurm_conf(path: str | Path, changes: Mapping[str, str] | None = None) 
         else:
             found.keys.update({key: (value, line) for key, value in cell.items()})
     for key, value in (changes or {}).items():
+        if key.lower() not in map(str.lower, MODELLED):
+            raise UnknownNameError(f"key of {path.name} (--set), or one without effect here:", key, MODELLED)
         found.keys[key.lower()] = (value, 1)
     if not any(found.gpus.values()):
         raise TraceError(

@@ -8,6 +8,7 @@ import numpy as np
 
 from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError
+from eunomia.core.highs import silent_solver
 
 
 def best_packing(
@@ -36,9 +37,8 @@ def best_packing(
     lp.a_matrix_.index_ = np.concatenate([rows for rows, _ in entries]).astype(np.int32)
     lp.a_matrix_.value_ = np.concatenate([values for _, values in entries]).astype(float)
     lp.integrality_ = [highspy.HighsVarType.kInteger] * len(gain)
-    highs = highspy.Highs()  # type: ignore[no-untyped-call]
+    highs = silent_solver()
     for name, value in (
-        ("output_flag", False),
         ("threads", 1),
         ("random_seed", 0),
         ("mip_rel_gap", gap),

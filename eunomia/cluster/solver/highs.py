@@ -9,6 +9,7 @@ import numpy as np
 
 from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError, EunomiaError
+from eunomia.core.highs import silent_solver
 
 INFINITY = float("inf")
 
@@ -137,8 +138,8 @@ def _loaded(problem: LinearProgramme, method: str) -> tuple[Any, Any]:
     lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
     lp.a_matrix_.start_, lp.a_matrix_.index_ = start.astype(np.int32), index.astype(np.int32)
     lp.a_matrix_.value_ = entry
-    highs = highspy.Highs()  # type: ignore[no-untyped-call]
-    settings: dict[str, str | int | float] = {"output_flag": False, "threads": 1, "random_seed": 0}
+    highs = silent_solver()
+    settings: dict[str, str | int | float] = {"threads": 1, "random_seed": 0}
     settings |= {"solver": method, "primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
     if method == "ipm":
         settings |= {"run_crossover": "off", "ipm_optimality_tolerance": 1e-10}

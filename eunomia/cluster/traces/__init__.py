@@ -61,7 +61,8 @@ def detect(path: str | Path) -> str:
     if found is not None:
         return found
     raise TraceError(
-        "no known job trace starts like this; map the columns of a CSV (--column gpus=NAME), or name the format: "
+        "no known job trace starts like this; say which columns of a CSV hold what, as in "
+        '--column submit=when (in TOML: columns = { submit = "when" }), or name the format: '
         f"{', '.join(JOB_TRACES)}",
         path,
         1,

@@ -11,6 +11,7 @@ import numpy as np
 
 from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError, EunomiaError
+from eunomia.core.highs import silent_solver
 from eunomia.metrics.bounds.program import Program
 
 DONE = ("Optimal", "Time limit reached", "Solution limit reached", "Iteration limit reached")
@@ -83,8 +84,8 @@ def _load(program: Program, time_limit_s: float | None) -> Any:
         kinds = np.full(lp.num_col_, highspy.HighsVarType.kContinuous, object)
         kinds[program.integral] = highspy.HighsVarType.kInteger
         lp.integrality_ = kinds.tolist()
-    highs = highspy.Highs()  # type: ignore[no-untyped-call]
-    settings: dict[str, str | int | float] = {"output_flag": False, "threads": 1, "random_seed": 0}
+    highs = silent_solver()
+    settings: dict[str, str | int | float] = {"threads": 1, "random_seed": 0}
     if not len(program.integral):
         settings |= {"solver": "simplex", "simplex_strategy": 1}  # dual
     else:

@@ -96,11 +96,11 @@ def _panel(
         _text(left + LEFT, TOP - 12, f"{y.title} ({sense} is better)"),
         _text(right, HEIGHT - 8, x.title, "end"),
     ]
-    for value in ticks(low_y, high_y):
+    for value in _marks([b for _, b in xy], low_y, high_y):
         row = base - (value - low_y) / (high_y - low_y) * (base - TOP)
         parts.append(f'<path class="grid" d="M{left + LEFT:.1f} {row:.1f}H{right:.1f}"/>')
         parts.append(_text(left + LEFT - 6, row + 4, f"{value:g}", "end", "small"))
-    for value in ticks(low_x, high_x):
+    for value in _marks([a for a, _ in xy], low_x, high_x):
         column = left + LEFT + (value - low_x) / (high_x - low_x) * (WIDTH - LEFT - RIGHT)
         parts.append(_text(column, base + 16, f"{value:g}", "middle", "small"))
     for line in dict.fromkeys(point.line for point in points if point.line):
@@ -111,6 +111,11 @@ def _panel(
         parts.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="4" fill="{colour[point.family]}"/>')
         parts.append(_text(px + 7, label_y + 3.5, point.text, "start", "small"))
     return "".join(parts)
+
+
+def _marks(values: Sequence[float], low: float, high: float) -> list[float]:
+    """Where an axis is labelled: at round numbers, or at the one value that all points share."""
+    return [values[0]] if min(values) == max(values) else ticks(low, high)
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start", style: str = "") -> str:

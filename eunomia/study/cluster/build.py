@@ -247,7 +247,9 @@ def _generated(given: GenerateConfig, table: ThroughputTable, cluster: Cluster, 
 
 def _read(given: TraceConfig) -> JobTrace:
     if not Path(given.path).exists():
-        raise ConfigError(f"no trace at {given.path}; see docs/cluster.md for where public ones are")
+        raise ConfigError(
+            f"trace.path: there is no file {given.path}; see docs/cluster.md for where public ones are"
+        )
     trace = read_jobs(given.path, given.format, columns=given.columns)
     if given.max_gpus is not None:
         kept = trace.gpus <= given.max_gpus

@@ -48,10 +48,18 @@ class Calibration:
         far = "" if self.fits else f". {FAR}"
         return (
             f"calibration: over {self.jobs} jobs (without the first {SKIPPED:.0%}) the replay waits "
-            f"{_text(self.replayed_mean_s)} on average, the log {_text(self.observed_mean_s)}; half of the "
-            f"jobs are off by more than {_text(self.median_error_s)}, a tenth by more than "
-            f"{_text(self.p90_error_s)}{far}"
+            f"{_text(self.replayed_mean_s)} on average, the log {_text(self.observed_mean_s)}; "
+            f"{self._errors()}{far}"
         )
+
+    def _errors(self) -> str:
+        """How far single jobs are off."""
+        if self.p90_error_s < 1.0:
+            return "nine in ten jobs wait as long as in the log"
+        if self.median_error_s < 1.0:
+            return f"half of the jobs wait as long as in the log, a tenth is off by more than {_text(self.p90_error_s)}"
+        half, tenth = _text(self.median_error_s), _text(self.p90_error_s)
+        return f"half of the jobs are off by more than {half}, a tenth by more than {tenth}"
 
 
 def _text(seconds: float) -> str:

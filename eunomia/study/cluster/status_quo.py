@@ -24,7 +24,7 @@ from eunomia.core.errors import ConfigError, TraceError, UnknownNameError
 from eunomia.metrics.cluster import CLUSTER_METRICS
 from eunomia.report.table import Table
 from eunomia.report.units import value_text
-from eunomia.study.cluster.build import Prepared
+from eunomia.study.cluster.build import AllocatorLike, Prepared, resolve_allocator
 from eunomia.study.cluster.calibration import Calibration, calibrate, figures_of_log
 from eunomia.study.cluster.run import run_prepared
 from eunomia.study.cluster.whatif import Change, WhatIf, relative_change
@@ -106,8 +106,6 @@ def compared(
     """Both replays, and the first against the log."""
     changed, texts = _devices(devices, change)
     said = [*texts, *said]
-    if type(now) is not type(then):
-        said.append(f"{_called(then)} instead of {_called(now)}")
     speed = {**dict.fromkeys((*devices, *changed), 1.0), **log.speed}
     trace = _that_fit(trace, devices, changed)
     before, after = (
@@ -199,8 +197,16 @@ def positive_factor(name: str, factor: float) -> float:
     return factor
 
 
-def _called(policy: Allocator) -> str:
-    return type(policy).__name__
+def instead(policy: AllocatorLike | None, now: str) -> list[str]:
+    """That another scheduler takes the place of the log's own, as the user wrote it."""
+    if policy is None:
+        return []
+    return [f"{policy if isinstance(policy, str) else type(policy).__name__} instead of {now}"]
+
+
+def other(policy: AllocatorLike | None) -> Allocator | None:
+    """The scheduler that stands in the place of the log's own, if one does. Raises UnknownNameError, ConfigError."""
+    return None if policy is None else resolve_allocator(policy)
 
 
 def pairs(option: str, texts: Iterable[str]) -> dict[str, str]:

@@ -12,9 +12,9 @@ from eunomia.cluster.operators.kueue_queues import KueueQueues, read_kueue_queue
 from eunomia.cluster.policies.kueue.allocator import Kueue
 from eunomia.cluster.policies.kueue.model import ClusterQueue, QueueSetup
 from eunomia.cluster.traces import JobTrace
-from eunomia.contract.allocation import Allocator
 from eunomia.core.errors import ConfigError, TraceError, UnknownNameError
-from eunomia.study.cluster.status_quo import Log, StatusQuoWhatIf, compared, positive_factor
+from eunomia.study.cluster.build import AllocatorLike
+from eunomia.study.cluster.status_quo import Log, StatusQuoWhatIf, compared, instead, other, positive_factor
 from eunomia.study.cluster.whatif import Change
 
 
@@ -25,7 +25,7 @@ def what_if_kueue(
     *,
     quota: Mapping[str, float] | None = None,
     settings: Mapping[str, str] | None = None,
-    policy: Allocator | None = None,
+    policy: AllocatorLike | None = None,
 ) -> StatusQuoWhatIf:
     """Replay a log under ClusterQueues, and with a change. Raises TraceError, ConfigError.
 
@@ -45,8 +45,10 @@ def what_if_kueue(
     for name, factor in change.weight.items():
         setup = _with_queue(setup, name, weight=_queue(setup, name).weight * positive_factor(name, factor))
         said.append(f"queue '{name}': weight times {factor:g}")
-    after = policy or Kueue(setup=setup)
-    return compared(log, trace, devices, change, said, Kueue(setup=present.setup), after)
+    after = other(policy) or Kueue(setup=setup)
+    return compared(
+        log, trace, devices, change, [*said, *instead(policy, "Kueue")], Kueue(setup=present.setup), after
+    )
 
 
 def _known_queues(trace: JobTrace, queues: KueueQueues) -> JobTrace:

@@ -11,9 +11,9 @@ import numpy as np
 from eunomia.cluster.operators.slurm_conf import SlurmConf, read_slurm_conf
 from eunomia.cluster.operators.slurm_shares import Shares, read_shares
 from eunomia.cluster.traces import JobTrace
-from eunomia.contract.allocation import Allocator
 from eunomia.core.errors import UnknownNameError
-from eunomia.study.cluster.status_quo import Log, StatusQuoWhatIf, compared, positive_factor
+from eunomia.study.cluster.build import AllocatorLike
+from eunomia.study.cluster.status_quo import Log, StatusQuoWhatIf, compared, instead, other, positive_factor
 from eunomia.study.cluster.whatif import Change
 
 
@@ -25,7 +25,7 @@ def what_if_slurm(
     settings: Mapping[str, str] | None = None,
     shares: str | Path | None = None,
     qos: Mapping[str, float] | None = None,
-    policy: Allocator | None = None,
+    policy: AllocatorLike | None = None,
 ) -> StatusQuoWhatIf:
     """Replay a log under a slurm.conf, and with a change. Raises TraceError, ConfigError.
 
@@ -39,14 +39,14 @@ def what_if_slurm(
     weighted, said = _weighted_shares(trace, tree.raw, change.weight)
     said = [*said, *(f"{key} = {value}" for key, value in (settings or {}).items())]
     idle = {"idle": True}
-    after = policy or read_slurm_conf(conf, settings).allocator(shares=weighted, **idle)
+    after = other(policy) or read_slurm_conf(conf, settings).allocator(shares=weighted, **idle)
     remarks = tuple(f"{present.path.name}: {key} is not modelled" for key in present.ignored)
     return compared(
         log,
         trace.with_notes(*remarks),
         devices,
         change,
-        said,
+        [*said, *instead(policy, "Slurm")],
         present.allocator(shares=tree.raw, **idle),
         after,
     )

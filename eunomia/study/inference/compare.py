@@ -25,7 +25,8 @@ from eunomia.study.sweep import SweepResult, sweep_in
 from eunomia.study.wing import wing_of
 
 GUARDS = (
-    "strange: decisions of a learned policy at states unlike its training; fallback: decisions by its base"
+    "strange: decisions of a learned policy at states unlike its training; alarms: runs of such decisions that "
+    "handed over to its base; fallback: decisions by its base"
 )
 
 

@@ -58,7 +58,9 @@ def rivals_table(answer: Answer) -> Table:
         more = f"{100.0 * (worth / own - 1.0):+.1f} %" if own else "-"
         label = answer.platforms.label(rival.row)
         rows.append((rival.name, label, answer.worth(worth), more, str(rival.steps)))
-    return Table(("way", "platform", "cost", "against the answer", "platforms tried"), tuple(rows), 2)
+    return Table(
+        ("way", "platform", _made_least(answer), "against the answer", "platforms tried"), tuple(rows), 2
+    )
 
 
 def neighbours_table(answer: Answer) -> Table:
@@ -96,6 +98,11 @@ def refuted_table(answer: Answer) -> Table:
     return Table(("tenant and network", "why nobody could", "platforms"), tuple(rows), 2)
 
 
+def _made_least(answer: Answer) -> str:
+    """What rivals and points are judged by."""
+    return "cost" if answer.config.target == "headroom" else answer.config.target
+
+
 def _charts(answer: Answer) -> list[tuple[str, str, str]]:
     """Traffic that is carried against the target: the least platforms, and what others would have bought."""
     found = [(c.more, c.row, LEAST, answer.price(c.row)) for c in answer.front if c.row is not None]
@@ -103,7 +110,7 @@ def _charts(answer: Answer) -> list[tuple[str, str, str]]:
     found += [(1.0, rival.row, RIVAL, rival.name) for rival in others if rival.row is not None]
     if len(found) < 2:
         return []
-    made_least = "cost" if answer.config.target == "headroom" else answer.config.target
+    made_least = _made_least(answer)
     unit = answer.config.currency if made_least == "cost" else UNITS[made_least]
     points, measures = [], {}
     for n, (more, row, family, label) in enumerate(found):

@@ -20,13 +20,15 @@ ROOT = Path(__file__).resolve().parent.parent
 
 CEILINGS = {
     "lines of learning": 9_232,  # 205 of them: one short rule in place of trees
-    "lines of benchmarks and studies": 12_830,  # 170 of them: devices on Ray; 210: short rules; 160: a live HAProxy
+    # 170: devices on Ray; 210: short rules; 160: a live HAProxy; 120: five trainings; 90: a rival of Irina; 100: the
+    # deep policy's exam
+    "lines of benchmarks and studies": 13_160,
     "functions with more than 8 parameters, not compiled": 0,
     "functions with 8 or more parameters, compiled ones too": 54,
     "uses of Any": 262,
     "fmt: skip": 163,
     "import circles": 0,
-    "guide words": 41_270,  # 120 of them: devices on Ray, which are configured by hand
+    "guide words": 41_361,  # 120 of them: devices on Ray; 90: groups of replicas, short rules
     "tutorial words": 7_000,
     "lines of the longest file": 369,
 }

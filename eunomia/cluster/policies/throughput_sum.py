@@ -30,9 +30,9 @@ class MaxSumThroughput(ProgrammePolicy):
     Charnes and Cooper; without deadlines its optimum may serve a single job, the cheapest per step. ``slos``:
     a job with a deadline gets at least steps left / time left. Infeasible deadlines are relaxed by the least
     weighted sum of given-up parts of those floors: a linear programme, whose vertices touch few jobs. A note
-    names every relaxed job with its expected lateness; Gavel drops all of them. Jobs of one model tie in the sum; with
-    pairs and deadlines, whose programme knows the work that is left, the one with the least of it comes first, and
-    jobs without a share run where devices would idle (an interior point, as Gavel's, has such crumbs by itself).
+    names every relaxed job with its expected lateness; Gavel drops all of them. Jobs of one model tie in the sum.
+    With pairs and deadlines the programme knows the work that is left, and the job with the least of it comes first.
+    Jobs without a share run where devices would idle: an interior point, as Gavel's, has such crumbs by itself.
     ``simplex`` and ``as_gavel`` keep their own choice.
     """
 

@@ -34,7 +34,7 @@ def weight_stationary(nest: Nest, kind: AcceleratorType) -> Traffic | None:
     tiling = least_dram(nest, kind)
     if tiling is None:
         return None
-    found = []
+    found: list[tuple[float, float, int, _Splits, int, tuple[float, float, float], tuple[int, int, int]]] = []
     for packed in _packings(nest, kind):
         for beside, positions in _kernels(nest, kind):
             c, k, rounds = packed * nest.c * beside, packed * nest.k, -(-nest.groups // packed)
@@ -163,7 +163,7 @@ def _choice(
         busy = splits.cycles[rows].astype(np.float64)
         if kind.mapper == "least_latency":
             busy = np.maximum(busy, _bus_cycles(kind, moved, tiling))
-        one = int(np.lexsort((rows, sum(moved), busy))[0])
+        one = int(np.lexsort((rows, moved[0] + moved[1] + moved[2], busy))[0])
         chosen = float(moved[0][one]), float(moved[1][one]), float(moved[2][one])
         found.append((float(busy[one]), sum(chosen), int(rows[one]), chosen))
         best = min(best, float(busy[one]))

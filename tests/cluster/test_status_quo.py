@@ -155,8 +155,8 @@ def test_policies_by_name_take_the_files(
     assert (found.age, found.backfill, found.shares) == (1000.0, "easy", {"bio": 90.0})  # type: ignore[attr-defined]
     assert allocator("kueue", queues=str(kueue[1])).setup.queues[0].name == "bio"  # type: ignore[attr-defined]
     for name, settings, message in (
-        ("slurm", {"knob": 1}, "cluster policy 'slurm' cannot be set up with"),
-        ("slurm", {"conf": str(slurm[1]), "knob": 1}, "cluster policy 'slurm' cannot be set up with"),
+        ("slurm", {"knob": 1}, "unknown setting 'knob' of cluster policy 'slurm'"),
+        ("slurm", {"conf": str(slurm[1]), "knob": 1}, "unknown setting 'knob' of cluster policy 'slurm'"),
         ("kueue", {"queues": str(kueue[1]), "within": "Never"}, "leave out within, or the file"),
         ("kueue", {"setup": "queues.yaml"}, "setup is 'queues.yaml'; give queues=FILE"),
     ):

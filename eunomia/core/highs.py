@@ -7,13 +7,16 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import highspy
 
 _first = threading.Lock()
 _seen = False  # the banner comes with the first solver of a process alone
 
 
-def silent_solver() -> Any:
+def silent_solver() -> highspy.Highs:
     """A new HiGHS that prints nothing. Raises ImportError where highspy is missing."""
     import highspy
 

@@ -112,6 +112,18 @@ def test_a_race_keeps_whom_a_full_run_keeps(answered: PlanResult) -> None:
         assert run_order(order)["kept"] == any(one.kept(search.targets) for one in full)
 
 
+@pytest.mark.parametrize(("hits", "asked", "said"), [(10, 10, True), (9, 10, False), (40, 40, False)])
+def test_few_requests_that_all_hit_are_said_to_prove_little(
+    answered: PlanResult, hits: int, asked: int, said: bool
+) -> None:
+    """0.9 ** 10 = 0.35 and 0.8 ** 10 = 0.11 are likely, 0.9 ** 40 = 0.015 is not."""
+    fresh = answered.answer.proof.fresh
+    counted = replace(fresh, hits=np.full((1, 2), hits), asked=np.full((1, 2), asked))
+    proof = replace(answered.answer.proof, fresh=counted)
+    notes = " ".join(replace(answered, answer=replace(answered.answer, proof=proof)).footnotes())
+    assert (f"({asked})" in notes and "often all hit" in notes) == said
+
+
 def test_rivals_are_never_cheaper(answered: PlanResult) -> None:
     answer = answered.answer
     assert answer.row is not None

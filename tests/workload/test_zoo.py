@@ -234,3 +234,8 @@ def test_the_table_of_the_documentation_is_true() -> None:
     for name, row in rows.items():
         model = zoo.load(name)
         assert row == [len(model.layers), model.macs, model.params, model.params + model.folded_params]
+
+
+def test_a_file_in_place_of_a_name_is_told_the_key_for_files() -> None:
+    with pytest.raises(ConfigError, match=r'onnx = "nets/mine\.ONNX"'):
+        zoo.canonical("nets/mine.ONNX")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 SHARE = Metric("hit rate", "hit rate", "share", "higher")
 ROWS = 50_000  # platforms that a table of all of them lists
+CHANCE = 0.05  # of n hits in n requests where the hit rate is only what is promised: rate ** n
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -80,7 +81,23 @@ class PlanResult(Result):
             f"means over {settings.fresh} fresh seeds with 95 % intervals{error}; at least: one-sided bound of "
             f"{100.0 * settings.confidence:g} % confidence for each promise by itself, too high where several "
             "platforms were tried on these seeds",
+            *self._without_spread(),
             *notes,
+        ]
+
+    def _without_spread(self) -> list[str]:
+        """Promises that every fresh seed kept to the last request: what so few requests leave open."""
+        proof = self.answer.proof
+        few = []
+        for pair in self.answer.promised if proof is not None else ():
+            hits, asked = int(proof.fresh.hits[:, pair].sum()), int(proof.fresh.asked[:, pair].sum())
+            if hits == asked and float(self.answer.targets[pair]) ** asked > CHANCE:
+                few.append(f"{self.answer.names[pair]} ({asked})")
+        if not few:
+            return []
+        return [
+            f"no request of {', '.join(few)} missed on fresh seeds, but so few requests would often all hit where the "
+            "promise holds by a hair: a longer duration_s or more fresh seeds say more"
         ]
 
     def sentences(self) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from eunomia.core.errors import ModelError
+from eunomia.core.errors import ConfigError, ModelError
 from eunomia.core.own_file import split_file
 from eunomia.core.registry import Registry, made
 from eunomia.workload.model import DnnModel
@@ -54,6 +54,8 @@ def canonical(name: str) -> str:
         return name
     known = {_squash(registered): registered for registered in reversed(MODELS.names())}
     found = known.get(_squash(name), name)
+    if found not in MODELS and name.lower().endswith(".onnx"):
+        raise ConfigError(f'model = "{name}" names no network of the zoo; a file is onnx = "{name}"')
     MODELS.path(found)
     return found
 

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from eunomia.serving.fronts.rota import Rota
 from eunomia.serving.observe.metrics import Telemetry
@@ -231,5 +232,53 @@ def test_a_connection_that_is_gone_is_forgotten_in_its_turn_and_answers_nobody()
         await rounds()
         assert one.transport is None and not wire.sent
         one.go()  # whatever still calls it finds nothing
+
+    asyncio.run(main())
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("count", [1, 60, 200])
+def test_every_one_of_many_requests_in_one_packet_is_answered_on_a_busy_server(count: int) -> None:
+    """aiohttp takes up a few, and drives its parser with no bytes at all; as it was, those were put off for ever."""
+
+    async def main() -> None:
+        one, wire = lane(), Wire()
+        one.connection_made(wire)
+        one.data_received(b"GET /v2 HTTP/1.1\r\nHost: a\r\n\r\n" * count)
+        await rounds(40 * count)
+        assert b"".join(wire.sent).count(b"HTTP/1.1 200 OK") == count
+        assert wire.reads
+
+    asyncio.run(main())
+
+
+@pytest.mark.usefixtures("short")
+def test_a_connection_whose_turn_has_not_come_keeps_one_piece_and_no_more() -> None:
+    """Its handler takes bytes meanwhile, so aiohttp wants more; as it was, reading went on without an end."""
+    size, parts = 64 * 1024, 100
+    taken, most = list[int](), list[int]()
+
+    async def takes(request: web.BaseRequest) -> web.Response:
+        async for piece in request.content.iter_any():
+            taken.append(len(piece))
+        return web.Response()
+
+    async def main() -> None:
+        one, wire = lane(handler=takes), Wire()
+        one.connection_made(wire)
+        one.data_received(b"PUT /v2 HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % (size * parts))
+        left = parts
+        while left:
+            for _ in range(8):  # others stand before it
+                one._rota.join("192.0.2.1", int)
+            for _ in range(12):
+                if wire.reads and left:
+                    one.data_received(bytes(size))
+                    left -= 1
+                most.append(len(one._late))
+                await asyncio.sleep(0)
+        await rounds(400)
+        assert max(most) <= size
+        assert sum(taken) == size * parts and b" 200 OK" in b"".join(wire.sent) and wire.reads
 
     asyncio.run(main())

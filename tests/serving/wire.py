@@ -35,6 +35,9 @@ class Wire(asyncio.Transport):
     def resume_reading(self) -> None:
         self.reads = True
 
+    def write(self, data: Any) -> None:
+        self.sent.append(bytes(data))
+
     def writelines(self, pieces: Any) -> None:
         self.sent.append(b"".join(pieces))
 
@@ -82,14 +85,15 @@ class Deaf:
         return self.enter(request)
 
 
-def lane(known: bool = True) -> Lane:
+async def nothing(_: web.BaseRequest) -> web.Response:
+    """aiohttp's part."""
+    return web.Response()
+
+
+def lane(known: bool = True, handler: Any = nothing) -> Lane:
     """In a running loop; its transport is for the caller to set."""
-
-    async def nothing(_: web.BaseRequest) -> web.Response:
-        return web.Response()
-
     service: Any = Deaf(known)
     return Lane(
-        web.Server(nothing),
+        web.Server(handler),
         Inference(service, JsonProcess(16 * MIB), 64 * MIB, Connections(ConnectionLimits())),
     )

@@ -52,8 +52,11 @@ class InTurn(DenseHandler):
             self._lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of whatever comes next; without any, aiohttp asks itself to go on."""
+        """Bytes of whatever comes next; without any, aiohttp goes on with what it holds, and looks at once."""
         self._rota.begin()
+        if not data:
+            self._received(data)
+            return
         if self._behind or self._rota.over:
             self._late += data
         else:
@@ -76,10 +79,9 @@ class InTurn(DenseHandler):
             self._take_late()
             self.transport.close()
             return
-        if self._parsing:
-            self._parse_on()
-        if self._behind:
-            self._behind = False
+        behind, self._behind = self._behind, False
+        self._parse_on()
+        if behind:
             self._take_late()
             if self.transport is not None and not (self._held or self._full or self._behind):
                 self.transport.resume_reading()
@@ -113,6 +115,15 @@ class InTurn(DenseHandler):
     def _parse_soon(self) -> None:
         self._parsing = True
         self._line_up()
+
+    @property
+    def _full(self) -> bool:
+        return self._behind or super()._full
+
+    def _resume_transport_reading(self) -> None:
+        """aiohttp wants more: ``go`` sees to it if this connection waits for its turn."""
+        if not self._behind:
+            super()._resume_transport_reading()
 
     def _remote(self) -> str:
         peer = self.transport.get_extra_info("peername") if self.transport is not None else None

@@ -178,10 +178,12 @@ class Service(Callers):
         try:
             outputs = await inside.answer
         except asyncio.CancelledError:
-            self.rota.do(inside.grant.name, partial(self.pool.cancel, inside.job))
+            self.rota.do(inside.grant.name, partial(self.abandon, inside))
             raise
-        finally:
+        except BaseException:
             self._give_back(inside.grant, inside.size)
+            raise
+        self._give_back(inside.grant, inside.size)
         served = self._served(inside, outputs)
         await self.placed(served, inside.grant.name)
         return served

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from eunomia.serving.dispatch.clock import ManualClock
+from eunomia.serving.fronts.rota import Rota
 from eunomia.serving.protocol.errors import Refused
+from eunomia.serving.protocol.infer import InferRequest, InputTensor
+from eunomia.serving.server import Server
 from eunomia.serving.tenants.grants import Grant
 from eunomia.serving.tenants.limits import Limits
+from eunomia.serving.visit import Caller
+from tests.serving.live import SIDE, SILVER, options
 
 
 def flood(limits: Limits, name: str, free: list[int], size: int = 1) -> int:
@@ -63,3 +72,37 @@ def test_who_asks_again_when_told_gets_in_though_others_admit_for_the_same_rate(
         with pytest.raises(Refused) as told:
             limits.enter(grant)
         assert told.value.retry_after_s == pytest.approx(wait_s)
+
+
+def test_who_cancels_has_room_again_when_the_work_is_cancelled_and_not_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it was, limits were given back at once and the cancelling put off: twice as many as allowed waited."""
+    x = np.ones((1, 3, SIDE, SIDE), np.float32)
+
+    async def main() -> None:
+        async with Server(options(tmp_path)) as server:
+            service = server.service
+            (port,) = service.repository.ports("small")["inputs"]
+            request = InferRequest(
+                "small", "", "", (InputTensor(port["name"], "FP32", x.shape, x),), (), False, {}
+            )
+            caller = Caller(key=SILVER)
+            asked = [asyncio.ensure_future(service.infer(request, caller)) for _ in range(2)]
+            while service.limits.active("silver") < 2:
+                await asyncio.sleep(0)
+            monkeypatch.setattr(Rota, "over", property(lambda self: True))
+            for _ in range(40):  # these stand before it
+                service.rota.join("silver", lambda: None)
+            for one in asked:
+                one.cancel()
+            for _ in range(20):  # so long nothing is cancelled
+                await asyncio.sleep(0)
+                with pytest.raises(Refused, match="2 requests in the server"):
+                    await service.infer(request, caller)
+            for _ in range(60):
+                await asyncio.sleep(0)
+            assert not service.limits.active("silver")
+            await service.infer(request, caller)
+
+    asyncio.run(main())

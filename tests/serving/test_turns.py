@@ -270,7 +270,7 @@ def test_a_connection_whose_turn_has_not_come_keeps_one_piece_and_no_more() -> N
         left = parts
         while left:
             for _ in range(8):  # others stand before it
-                one._rota.join("192.0.2.1", int)
+                one._rota.join("192.0.2.1", lambda: None)
             for _ in range(12):
                 if wire.reads and left:
                     one.data_received(bytes(size))

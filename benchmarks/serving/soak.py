@@ -231,11 +231,13 @@ def facts(
 
 def upgraded(handed: Sequence[Handover]) -> str:
     """How often, and how long it took."""
-    served_s, gone_s = np.array(handed).reshape(-1, 2).T
+    if not handed:
+        return "0 times"
+    served_s, gone_s = np.array(handed).T
     times = (
         f"{np.median(served_s):.1f} s until it serves, {gone_s.max():.1f} at most until the old one is gone"
     )
-    return f"{len(handed)} times" + f": {times}" * bool(handed)
+    return f"{len(handed)} times: {times}"
 
 
 def measure(options: Options) -> Iterator[Table]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +14,10 @@ from onnx import TensorProto, helper, numpy_helper
 from eunomia.core.errors import ConfigError, ModelError
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.network import load_network
+from eunomia.serving.devices.piece import Feed
 from eunomia.serving.devices.trial import on_trial, trial_feed
 from eunomia.serving.fronts.certificate import tls_context
+from tests import children
 
 PORTS: Ports = {"inputs": [{"name": "words", "datatype": "FP32", "shape": [-1, -1, 4]}], "outputs": []}
 
@@ -59,11 +63,23 @@ def test_shapes_must_be_those_of_an_input(shapes: dict[str, list[int]], said: st
         trial_feed(PORTS, shapes)
 
 
-def test_fixed_sizes_and_lack_of_memory_bring_no_proposal() -> None:
-    feed = {"words": np.zeros((1, 4), np.float32)}
+def test_fixed_sizes_bring_no_proposal() -> None:
+    feed: Feed = {"words": np.zeros((1, 4), np.float32)}
     fixed = {"inputs": [{"name": "words", "datatype": "FP32", "shape": [1, 4]}], "outputs": []}
     with pytest.raises(ModelError, match=r"words \[1, 4\]: no such kernel$"), on_trial(feed, fixed):
         raise RuntimeError("no such kernel")
+
+
+def test_lack_of_memory_passes_as_it_is_and_no_other_size_is_proposed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda kind: (5 * 1024**2, -1))
+    feed: Feed = {"words": np.zeros((1, 1, 4), np.float32)}
+    with pytest.raises(RuntimeError) as error, on_trial(feed, PORTS):
+        raise RuntimeError("std::bad_alloc")
+    assert str(error.value) == "std::bad_alloc" and not isinstance(error.value, ModelError)
+    with pytest.raises(ModelError, match="shapes = "), on_trial(feed, PORTS):
+        raise RuntimeError("std::bad_cast")
 
 
 def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:
@@ -77,3 +93,34 @@ def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     assert "eun_secret" not in str(error.value)
     with pytest.raises(ConfigError, match=r"tls_cert = .*box.pem and tls_key = .*own unencrypted key"):
         tls_context((here, here))
+
+
+def test_a_key_with_a_pass_phrase_is_refused_and_nobody_is_asked_for_it(tmp_path: Path) -> None:
+    """As it was, OpenSSL asked at the terminal, and the start waited."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl is not installed")
+    certificate, key = tmp_path / "box.pem", tmp_path / "key.pem"
+    made = [
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-passout",
+        "pass:locked",
+        "-subj",
+        "/CN=box",
+        "-days",
+        "2",
+    ]
+    children.run([openssl, *made, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    code = (
+        "import sys, pathlib; from eunomia.serving.fronts.certificate import tls_context\n"
+        "tls_context((pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])))"
+    )
+    words = children.python("-c", code, certificate, key)
+    said = subprocess.run(
+        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, start_new_session=True, check=False
+    )
+    assert "give a certificate with its own unencrypted key" in said.stderr
+    assert "pass phrase" not in said.stdout + said.stderr.partition("Traceback")[0]

@@ -55,6 +55,7 @@ frontend grpc
     default_backend grpc
 
 backend http
+    http-reuse never
     balance leastconn
     option httpchk GET /v2/health/ready
     default-server check inter 500ms fall 2 rise 2

@@ -21,7 +21,7 @@ def tls_context(files: tuple[Path, Path]) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
-        context.load_cert_chain(*files)
+        context.load_cert_chain(*files, password=lambda: "")  # else OpenSSL asks for one
     except (OSError, ssl.SSLError) as error:
         cert, key_file = files
         raise ConfigError(

@@ -66,7 +66,7 @@ class Turns(Collector):
         """Both as Prometheus reads them."""
         yield _family(
             "eunomia_loop_held_seconds",
-            "Processor time of the event loop's thread in one turn of it: others wait so long",
+            "Processor time of the event loop's thread in one turn of it, at most: others wait no longer",
             self.held,
             self.held_s,
         )

@@ -43,6 +43,7 @@ class Execution:
         self.on_run: OnRun = lambda device, job, span_s, preempted: None
         self._arena, self._devices, self._loading, self._clock = arena, devices, loading, clock
         self._ticket = 0
+        self._waking: asyncio.TimerHandle | None = None
         self.moving = Moving(self, devices, loading)
 
     def connect(self, dispatcher: Dispatcher, answers: Answers) -> None:
@@ -86,8 +87,11 @@ class Execution:
             self._released(device, run)
 
     def wake(self, in_s: float) -> None:
-        """Ask the policy again in so many seconds: it waits for something, such as a batch that fills."""
-        asyncio.get_running_loop().call_later(max(in_s, LEAST_WAIT_S), self.dispatcher.look_again)
+        """Ask the policy again in so many seconds: it waits for something, such as a batch. The last counts."""
+        if self._waking is not None:
+            self._waking.cancel()
+        wait_s = max(in_s, LEAST_WAIT_S)
+        self._waking = asyncio.get_running_loop().call_later(wait_s, self.dispatcher.look_again)
 
     def dropped(self, job: Job, why: str) -> None:
         """The dispatcher gives a waiting job up."""

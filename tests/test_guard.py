@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,8 +16,12 @@ from eunomia.contract.guard import Guarded, illegal
 from eunomia.contract.view import Assign, View
 from eunomia.core.errors import ConfigError
 from eunomia.inference.policies import load_policy
+from eunomia.inference.policies.olympian import olympian
 from eunomia.inference.simulate import simulate_problem
+from eunomia.serving.dispatch.options import DispatchOptions
+from eunomia.workload.tenant import Agreement
 from tests.learning.deployment import episode
+from tests.serving.test_dispatcher import Pipelined
 
 # Requests 7 and 8 are ready with their layers 2 and 0. Device 0 is idle, device 1 runs request 0, device 2 runs
 # request 5, device 3 is idle and cannot run request 7.
@@ -113,3 +119,53 @@ def test_limits_that_cannot_be_are_refused() -> None:
     for limits in ({"limit_s": float("nan")}, {"patience": 0}, {"rest_s": -1.0}):
         with pytest.raises(ConfigError, match="guard with limit_s"):
             Guarded(raises, FALLBACK, **limits)  # type: ignore[arg-type]
+
+
+class Charges:
+    """A policy of one's own whose notes about a run fail, and that says no legal time to be asked again."""
+
+    wake_s: object = None
+
+    def __call__(self, view: View) -> list[Assign]:
+        return first_idle(view)
+
+    def charge_run(self, *about: object) -> None:
+        raise KeyError(about[-1])
+
+    charge_elsewhere = charge_run
+
+
+@pytest.mark.parametrize("trait", ["charge_run", "charge_elsewhere"])
+def test_what_is_charged_raises_nothing(trait: str) -> None:
+    guard = Guarded(Charges(), FALLBACK)
+    getattr(guard, trait)(np.zeros(64), 1, 0, 7, 0.5)
+    assert guard.counts == {"raised": 1} and getattr(Guarded(raises, FALLBACK), trait) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "counts"),
+    [
+        (None, 1),
+        ("soon", 1),
+        ([1.0, 2.0], 1),
+        pytest.param(10**400, 1, id="huge"),
+        (0.25, 0),
+        (np.float32(0.25), 0),
+    ],
+)
+def test_only_a_number_says_when_to_ask_again(told: object, counts: int) -> None:
+    policy = Charges()
+    policy.wake_s = told
+    guard = Guarded(policy, FALLBACK)
+    assert guard.wake_s == (math.inf if counts else 0.25) and guard.counts["raised"] == counts
+
+
+def test_a_run_ends_well_though_its_charge_fails() -> None:
+    """As it was, the exception crossed the report of the device, and the client had no answer."""
+    options = DispatchOptions(lease_s=0.0, ahead_s=0.003)
+    guard = Guarded(replace(olympian(), charge_run=Charges().charge_run), FALLBACK, math.inf)
+    replay = Pipelined(guard, np.full((2, 1), 0.002), [1, 1], options)
+    for n in range(2):
+        replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
+    replay.play([(0.0, n % 2, math.inf, n % 2) for n in range(20)])
+    assert replay.dispatcher.finished == 20 and guard.counts["raised"] > 5

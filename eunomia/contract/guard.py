@@ -102,17 +102,34 @@ class Guarded:
     @property
     def charge_elsewhere(self) -> Callable[..., None] | None:
         """The policy's: the memory is its own."""
-        return CHARGE_ELSEWHERE.of(self.policy)
-
-    @property
-    def wake_s(self) -> float:
-        """The policy's."""
-        return WAKE_S.of(self.policy)
+        return self._kept("charge_elsewhere", CHARGE_ELSEWHERE.of(self.policy))
 
     @property
     def charge_run(self) -> Callable[..., None] | None:
         """The policy's, for the same reason."""
-        return CHARGE_RUN.of(self.policy)
+        return self._kept("charge_run", CHARGE_RUN.of(self.policy))
+
+    def _kept(self, name: str, charge: Callable[..., None] | None) -> Callable[..., None] | None:
+        """A function of the policy that raises nothing: a request's answer may wait for it."""
+        if charge is None:
+            return None
+
+        def guarded(*about: object) -> None:
+            try:
+                charge(*about)
+            except Exception:
+                self._complain("raised", f"the policy's {name} raised; nobody is charged")
+
+        return guarded
+
+    @property
+    def wake_s(self) -> float:
+        """The policy's; what is no number asks for nothing."""
+        try:
+            return float(WAKE_S.of(self.policy))
+        except Exception:
+            self._complain("raised", "the policy's wake_s is no number; it is not asked again by itself")
+            return math.inf
 
     def __call__(self, view: View) -> Sequence[Assign]:
         """A legal answer."""

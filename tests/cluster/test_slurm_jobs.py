@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,69 @@ def test_a_signal_ends_no_command_that_does_not_listen(tmp_path: Path) -> None:
         (tmp_path / "go").touch()
         assert process.wait(PATIENCE_S) == 4
     assert (tmp_path / "jobs" / "abc.done").read_text() == "4\n"
+
+
+LISTENS = {
+    "bash": "trap 'echo heard >> log; exit 9' USR1; touch up; for n in {1..300}; do sleep 0.05; done; exit 3",
+    "sh": "trap 'echo heard >> log; exit 9' USR1; touch up; n=0; until [ $n = 300 ]; do sleep 0.05; n=$((n+1)); "
+    "done; exit 3",
+}
+LATE = """
+import signal, sys, time
+from pathlib import Path
+def hear(*_):
+    with open("log", "a") as file: file.write("heard\\n")
+Path("up").touch()
+while not Path("go").exists(): time.sleep(0.02)
+signal.signal(signal.SIGUSR1, hear)
+for _ in range(300):
+    time.sleep(0.05)
+    if Path("log").exists() and Path("end").exists(): sys.exit(9)
+sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize("shell", LISTENS)
+def test_a_script_of_a_shell_hears_the_signal(tmp_path: Path, shell: str) -> None:
+    """A shell can trap no signal that was ignored when it began."""
+    made = submission(tmp_path / "jobs", shell, "-c", LISTENS[shell])
+    with children.started(["sh", made.path], cwd=tmp_path, env={"SLURM_JOB_ID": "7"}) as process:
+        until((tmp_path / "up").exists, process)
+        process.send_signal(signal.SIGUSR1)
+        assert process.wait(PATIENCE_S) == 9
+    assert (tmp_path / "log").read_text() == "heard\n"
+
+
+def test_a_program_that_listens_late_hears_what_came_before(tmp_path: Path) -> None:
+    """Once, however often it was asked."""
+    made = submission(tmp_path / "jobs", sys.executable, "-c", LATE)
+    with children.started(["sh", made.path], cwd=tmp_path, env={"SLURM_JOB_ID": "7"}) as process:
+        until((tmp_path / "up").exists, process)
+        for _ in range(3):
+            process.send_signal(signal.SIGUSR1)
+            time.sleep(0.1)
+        (tmp_path / "go").touch()
+        until((tmp_path / "log").exists, process)
+        time.sleep(1.5)  # longer than the script waits before it tries again
+        (tmp_path / "end").touch()
+        assert process.wait(PATIENCE_S) == 9
+    assert (tmp_path / "log").read_text() == "heard\n"
+
+
+def test_words_before_the_command_set_its_environment(tmp_path: Path) -> None:
+    made = submission(tmp_path / "jobs", "CODE=5", "sh", "-c", "exit $CODE")
+    assert children.run(["sh", made.path], env={"SLURM_JOB_ID": "7"}).returncode == 5
+
+
+def test_a_program_that_never_listens_ends_as_ever(tmp_path: Path) -> None:
+    made = submission(tmp_path / "jobs", "sh", "-c", "touch up; exec sleep 2.5")
+    with children.started(["sh", made.path], cwd=tmp_path, env={"SLURM_JOB_ID": "7"}) as process:
+        until((tmp_path / "up").exists, process)
+        for _ in range(5):
+            process.send_signal(signal.SIGUSR1)
+            time.sleep(0.3)
+        assert process.wait(PATIENCE_S) == 0
+    assert (tmp_path / "jobs" / "abc.done").read_text() == "0\n"
 
 
 @pytest.mark.parametrize("when", ["during", "after"])

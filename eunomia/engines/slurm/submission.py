@@ -21,18 +21,36 @@ GIVES_BACK = 75  # exit status of a command that has saved its state and wants t
 SCRIPT = """\
 #!/bin/sh
 # Made by eunomia cluster submit. Runs in every lease; writes {done} when the command has ended.
-trap '' USR1 # a command that does not listen yet, or never, is not ended by it
+trap '' USR1
 [ -f {done} ] && exit "$(cat {done})"
 export EUNOMIA_STEPS={folder}/"$SLURM_JOB_ID".steps
-{command} &
-child=$! stopped=
-trap 'kill -USR1 "$child" 2>/dev/null' USR1
+stopped= timer=
+listens() {{ # whether the command has a handler of USR1, which would end it else
+    case "$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$child/status" 2>/dev/null)" in
+    *[2367abef]??) ;;
+    *) false ;;
+    esac
+}}
+tell() {{ # pass USR1 on as soon as the command listens
+    if listens; then
+        kill -USR1 "$child" 2>/dev/null
+    elif [ -z "$timer" ]; then
+        {{ sleep 1; kill -ALRM "$$"; }} >/dev/null 2>&1 &
+        timer=$!
+    fi
+}}
+(trap - USR1; exec env {command}) & # a shell can trap no signal that was ignored when it began
+child=$!
+trap tell USR1
+trap 'timer=; tell' ALRM
 trap 'stopped=yes; kill -TERM "$child" 2>/dev/null' TERM
 while :; do
     wait "$child"
     status=$?
     kill -0 "$child" 2>/dev/null || break # else a signal interrupted the wait
 done
+trap '' USR1 ALRM
+[ -z "$timer" ] || kill "$timer" 2>/dev/null
 wait "$child" 2>/dev/null
 last=$?
 [ "$last" -eq 127 ] || status=$last

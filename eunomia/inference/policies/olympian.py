@@ -39,8 +39,14 @@ FAIR, WEIGHTED, PRIORITY = range(3)
 QUANTUM, SHARE = range(2)  # parameters
 TOKENS, MEMORY = 24, 64
 OWNER, SEEN, WIDTH = range(3)  # of a token: who started what there (``_owner``), time charged for so far
-TENANTS, REQUESTS = 4096, 2**40  # told apart; further ones take turns with those of the same remainder
+TENANTS, REQUESTS = 4096, 2**40  # told apart; the first with nobody as one of them (``_turn``)
 ROUNDS = 100_000  # after so many turns in vain, somebody runs with debts
+
+
+@jitted
+def _turn(tenant: int) -> int:
+    """Whose turns a tenant takes: its own, or those of an earlier one of the same remainder."""
+    return tenant % (TENANTS - 1)
 
 
 @jitted
@@ -52,7 +58,7 @@ def _credit(tenant: int, first: int) -> int:
 @jitted
 def _owner(holder: int, request: int) -> float:
     """One number of two: tenant + 1 that holds a token, and what it started."""
-    return float(holder % TENANTS + TENANTS * (request % REQUESTS))
+    return float(holder + TENANTS * (request % REQUESTS))
 
 
 @jitted
@@ -101,11 +107,12 @@ def _able(ready: Rows[Ready], latency_s: Floats, s: int) -> Floats:
     """(n,) 1 for one row of each tenant that has something for accelerator s."""
     last = 0
     for i in range(len(ready)):
-        last = max(last, ready[i].tenant)
+        last = max(last, _turn(ready[i].tenant))
     found, seen = np.zeros(len(ready)), np.zeros(last + 1)
     for i in range(len(ready)):
-        if latency_s[i, s] < np.inf and seen[ready[i].tenant] == 0.0:
-            found[i] = seen[ready[i].tenant] = 1.0
+        tenant = _turn(ready[i].tenant)
+        if latency_s[i, s] < np.inf and seen[tenant] == 0.0:
+            found[i] = seen[tenant] = 1.0
     return found
 
 
@@ -129,12 +136,13 @@ def _quantum(i: int, ready: Rows[Ready], able: Floats, system: System) -> float:
 @jitted
 def _next(ready: Rows[Ready], able: Floats, tenant: int) -> int:
     """A row of the next tenant that waits, in a circle."""
-    found = -1
+    found, least = -1, TENANTS
     for i in range(len(ready)):
         if able[i] == 0.0:
             continue
-        if found < 0 or (ready[i].tenant - tenant - 1) % 4096 < (ready[found].tenant - tenant - 1) % 4096:
-            found = i
+        away = (_turn(ready[i].tenant) - tenant - 1) % (TENANTS - 1)
+        if found < 0 or away < least:
+            found, least = i, away
     return found
 
 
@@ -143,7 +151,7 @@ def _holds(tenant: int, token: int, first: int, memory: Numbers) -> bool:
     """Whether a tenant holds another token than this one."""
     found = False
     for other in range(0, first, WIDTH):
-        found = found or (other != token and _holder_of(memory[other + OWNER]) == (tenant + 1) % TENANTS)
+        found = found or (other != token and _holder_of(memory[other + OWNER]) == tenant + 1)
     return found
 
 
@@ -153,7 +161,7 @@ def _holder(ready: Rows[Ready], able: Floats, token: int, first: int, system: Sy
     memory, holder = system.memory, _holder_of(system.memory[token + OWNER]) - 1
     row = _next(ready, able, holder - 1)
     if (
-        ready[row].tenant == holder
+        _turn(ready[row].tenant) == holder
         and memory[_credit(holder, first)] > 0.0
         and _quantum(row, ready, able, system) > 0.0
     ):
@@ -162,7 +170,7 @@ def _holder(ready: Rows[Ready], able: Floats, token: int, first: int, system: Sy
         memory[_credit(holder, first)] = min(memory[_credit(holder, first)], 0.0)
     for _ in range(ROUNDS):
         row = _next(ready, able, holder)
-        holder = ready[row].tenant
+        holder = _turn(ready[row].tenant)
         quantum, at = _quantum(row, ready, able, system), _credit(holder, first)
         if quantum > 0.0:
             memory[at] += quantum
@@ -179,7 +187,7 @@ def _first(
     best, best_rank = -1, np.zeros(4)
     for i in range(len(ready)):
         job = ready[i]
-        if job.tenant != tenant or latency_s[i, s] == np.inf:
+        if _turn(job.tenant) != tenant or latency_s[i, s] == np.inf:
             continue
         begun = 2.0 if job.layers_done == 0 else 0.0 if job.request == at.last_request else 1.0
         rank = np.array([float(tier(job, system)), begun, job.deadline_s, float(job.sequence)])

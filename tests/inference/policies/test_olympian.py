@@ -94,6 +94,24 @@ def test_weights_become_time_within_five_percent(weights: tuple[float, ...]) -> 
     assert got / got.sum() == pytest.approx(np.array(weights) / sum(weights), rel=0.05)
 
 
+@pytest.mark.parametrize("before", [4093, 4094, 4095, 4100])
+def test_turns_are_the_same_whatever_the_numbers_of_the_tenants(before: int) -> None:
+    """Memory tells 4,095 apart; as it was, number 4,095 was packed as nobody, and paid nothing."""
+    assert _of_three(before) == pytest.approx(_of_three(0), abs=0.03)
+
+
+def _of_three(before: int) -> np.ndarray:
+    """Parts of tenants of weights 1, 2 and 3, with so many other tenants before them."""
+    policy = guarded("olympian(quantum_s=0.02)")
+    replay = Replay(policy, np.full((900, 1), 0.002), [300] * 3, DispatchOptions(lease_s=0.0))
+    for n in range(before):
+        replay.dispatcher.know(f"earlier{n}")
+    for n in range(3):
+        replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}", None, 1.0, 1.0 + n))
+    replay.play([(0.0, n, math.inf, n) for n in range(3)])
+    return _parts(replay, 3, 0.96)
+
+
 def test_a_tenant_keeps_its_turn_from_one_request_to_the_next() -> None:
     replay = Replay(guarded("olympian(quantum_s=3)"), np.ones((2, 1)), [1, 1], DispatchOptions(lease_s=0.0))
     for n in range(2):

@@ -119,6 +119,10 @@ def test_a_table_with_a_column_per_series_is_read_as_before(tmp_path: Path) -> N
         ("".join(f"p,{t},{t}\n" for t in range(9)), ["pod"], "write WANTED=NAME"),
         ("x", ["pods=a"], "unknown column of series 'pods'"),
         ("pod,ts,v\n" + "p,1,3\n" * 50, ["series=pod", "time=ts", "value=v"], "share 0 steps of 1 s; 40 are needed"),
+        ("pod,ts,v\n" + "".join(f"{pod},{t},3\n" for pod, at in (("a", 0), ("b", 1000)) for t in range(at, at + 30)),
+         ["series=pod", "time=ts", "value=v"], "none of 2 series covers half of the file's 1029 s; give a file of"),
+        ("x" * 140_000 + ",ts,v\n", ["series=pod", "time=ts", "value=v"], "no CSV file: field larger than"),
+        ("pod,ts,v\n" + "x" * 140_000 + ",1,3\n", ["series=pod", "time=ts", "value=v"], "no CSV file: field larger"),
     ],
 )  # fmt: skip
 def test_wrong_files_end_in_one_sentence(tmp_path: Path, text: str, columns: list[str], says: str) -> None:

@@ -124,12 +124,19 @@ def read(path: Path, columns: Mapping[str, str] | None = None, step_s: float | N
     """Any of the files above, ``.gz`` too. Raises ConfigError."""
     if step_s is not None and not (math.isfinite(step_s) and step_s > 0.0):
         raise ConfigError(f"--step is {step_s}; more than 0 seconds")
-    samples = Samples(path)
+    try:
+        return _read(Samples(path), dict(columns or {}), step_s)
+    except csv.Error as error:
+        raise ConfigError(f"{path}: no CSV file: {error}; give the path of one") from None
+
+
+def _read(samples: Samples, columns: dict[str, str], step_s: float | None) -> Found:
+    path = samples.path
     head = next(_lines(path), "")
     if head.lstrip().startswith("{"):
         _of_prometheus(samples)
     else:
-        chosen = _chosen(path, next(csv.reader([head]), []), dict(columns or {}))
+        chosen = _chosen(path, next(csv.reader([head]), []), columns)
         if chosen is None:
             return Found(read_series(path), math.nan)
         _of_rows(samples, *chosen)
@@ -232,6 +239,11 @@ def _on_a_grid(samples: Samples, step_s: float | None) -> Found:
     first_s, last_s = (pick(rows[end, 0] for rows in known.values()) for pick, end in ((min, 0), (max, -1)))
     half_s = (last_s - first_s) / 2.0
     long = {name: rows for name, rows in known.items() if rows[-1, 0] - rows[0, 0] >= half_s}
+    if not long:
+        raise ConfigError(
+            f"{path}: none of {len(known)} series covers half of the file's {last_s - first_s:g} s; give a file of "
+            "a shorter time"
+        )
     if len(long) < len(samples.of):
         notes.append(
             f"{len(samples.of) - len(long)} of {len(samples.of)} series are left out: fewer than {FEWEST} samples, or "

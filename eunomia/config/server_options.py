@@ -44,7 +44,7 @@ class ReplicasConfig(Section):
 
     @model_validator(mode="after")
     def _seldom(self) -> Self:
-        if self.group and self.between_ms < self.exchange_ms:
+        if self.group and "between_ms" in self.model_fields_set and self.between_ms < self.exchange_ms:
             raise wrong(
                 f"between_ms = {self.between_ms:g} is less than exchange_ms = {self.exchange_ms:g}; "
                 "other groups are looked at no more often than servers of one's own"

@@ -211,6 +211,8 @@ def test_other_groups_are_looked_at_no_more_often() -> None:
         ConfigError, match="between_ms = 100 is less than exchange_ms = 500; other groups are"
     ):
         server_from(told, (), "s.toml", EXAMPLE.parent)
+    del told["replicas"]["between_ms"]  # a default is no fault of the file's
+    server_from(told, (), "s.toml", EXAMPLE.parent)
 
 
 @pytest.mark.parametrize(
@@ -255,3 +257,34 @@ def test_a_database_that_stands_still_is_away(monkeypatch: pytest.MonkeyPatch) -
         keeping.cancel()
 
     asyncio.run(asyncio.wait_for(scene(), PATIENCE_S))
+
+
+def test_one_warning_while_only_the_groups_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where the role may not use their table; as it was, each look said two lines."""
+    world = World("weighted_fair, 200 ms", 2, True, 0, events={}, end_s=1.0)
+    fleet, looks, may = world.replicas[0].fleet, list[int](), threading.Event()
+    fleet.options = replace(fleet.options, exchange_s=0.001)
+    look_at_groups = world.board.look_at_groups
+
+    def refused(group: str, beat: int | None) -> Any:
+        looks.append(0)
+        if not may.is_set():
+            raise OSError("permission denied for table replica_group")
+        return look_at_groups(group, beat)
+
+    monkeypatch.setattr(world.board, "look_at_groups", refused)
+
+    async def scene() -> None:
+        keeping = asyncio.create_task(fleet.keep())
+        while len(looks) < 10:
+            await asyncio.sleep(0.001)
+        may.set()
+        while fleet.lost:
+            await asyncio.sleep(0.001)
+        keeping.cancel()
+
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE_S))
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2 and "permission denied" in said[0] and said[1].endswith("can be read again")

@@ -121,13 +121,15 @@ class Fleet:
             await asyncio.sleep(self.options.exchange_s)
             try:
                 rows = await self._asked(self._board.exchange, name, self.published(), group)
-                self._came(rows)
+                self._named(rows)
                 self.learn(rows)
                 if looks % self._looks_between == 0:
                     self.learn_groups(await self._asked(self._board.look_at_groups, group, self.group_beat))
+                    self._came()
                 looks += 1
             except Exception as error:  # whatever it is, the next time may be better
                 self._failed(error)
+                looks = 0
 
     async def _asked(self, what: Callable[..., Answer], *about: object) -> Answer:
         """An answer of the database; one that stands still is away, too."""
@@ -139,11 +141,14 @@ class Fleet:
         finally:
             asked.cancel()
 
-    def _came(self, rows: Mapping[str, Published]) -> None:
+    def _named(self, rows: Mapping[str, Published]) -> None:
         if self.others.namesake(rows):
             log.error(
                 "another server is called '%s', too: give each its own replicas.name", self.options.name
             )
+
+    def _came(self) -> None:
+        """Both levels answer, the groups' too: else one that is refused would come and go at every look."""
         if self.lost:
             log.warning("the other replicas can be read again")
         self.lost = False

@@ -41,7 +41,10 @@ class Warned:
 
 @dataclass
 class Book:
-    """All jobs, who shall run where until ``round_ends_s``, and what accounts were promised and had, device-seconds."""
+    """All jobs, who shall run where until ``round_ends_s``, and what accounts were promised and had, device-seconds.
+
+    ``queued``: numbers of the whole queue at the last look, of jobs that are left alone, too.
+    """
 
     jobs: dict[str, Known] = field(default_factory=dict)
     target: dict[str, str] = field(default_factory=dict)
@@ -52,6 +55,7 @@ class Book:
     round_ends_s: float = 0.0
     looked_s: float = 0.0
     next_key: int = 0
+    queued: list[str] = field(default_factory=list)
 
     def as_json(self) -> Json:
         """To be written down."""
@@ -60,8 +64,9 @@ class Book:
     @classmethod
     def of_json(cls, told: Mapping[str, object]) -> Book:
         """What ``as_json`` gave."""
-        given = dict(told)
-        jobs: dict[str, dict[str, object]] = given.pop("jobs")  # type: ignore[assignment]
+        jobs: dict[str, dict[str, object]] = told["jobs"]  # type: ignore[assignment]
+        given = {"queued": list(jobs), **told}  # of versions before, which knew these only
+        del given["jobs"]
         warned: dict[str, dict[str, object]] = given.pop("warned")  # type: ignore[assignment]
         book = cls(**given)  # type: ignore[arg-type]
         book.jobs = {name: Known(**each) for name, each in jobs.items()}  # type: ignore[arg-type]

@@ -305,6 +305,44 @@ def test_who_was_handed_in_and_is_gone_is_named(tmp_path: Path) -> None:
     )
 
 
+def test_whom_the_queue_has_is_not_lost(tmp_path: Path) -> None:
+    """On a node that drains, of a type without a node that works, in a rare state, of another partition, an array."""
+    world = World(tmp_path, PERF, j1=job("gold", 2, "a100"))
+    real, folder = world.slurm, world.folder / "jobs"
+    rows = (
+        "11|g|u|eunomia|RUNNING|1000|1:00:00|0:10|1|cpu=1|gres:gpu:t4:1|N/A|old|1000|0|0|1",
+        "12|g|u|eunomia|PENDING|1000|1:00:00|0:00|1|cpu=1|gres:gpu:v100:1|N/A||0|0|0|1",
+        "13|g|u|eunomia|REQUEUE_HOLD|1000|1:00:00|0:00|1|cpu=1|gres:gpu:t4:1|N/A||0|0|0|0",
+        "14|g|u|eunomia|SPECIAL_EXIT|1000|1:00:00|0:00|1|cpu=1|gres:gpu:t4:1|N/A||0|0|0|0",
+        "15|g|u|main|PENDING|1000|1:00:00|0:00|1|cpu=1|gres:gpu:t4:1|N/A||0|0|0|0",
+    )
+    numbers = iter(["11", "12", "13", "14", "15", "16"])
+
+    def slurm(command: Sequence[str], patience_s: float = 0.0) -> str:
+        if command[0] == "sbatch":
+            return next(numbers)
+        more = {"sinfo": "old|drng|gpu:t4:2,gpu:v100:2", "squeue": "" if "-j" in command else "\n".join(rows)}
+        return "\n".join(filter(None, (real(command), more.get(command[0], ""))))
+
+    world.daemon.slurm = slurm
+    for token in ("drains", "untyped", "held", "special", "elsewhere", "gone"):
+        submit(Submission(("x",), "1", folder, token), slurm)
+    for path in folder.glob("*.handed"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"at_s": 1.0}))
+    world.look()
+    assert set(world.daemon.book.jobs) == {"1"}  # the daemon governs none of them
+    for told in (
+        {},
+        {"queued": None},
+    ):  # None: written by a version before, which had the jobs it governs only
+        journal = json.loads((world.folder / JOURNAL).read_text()) | told
+        if told:
+            del journal["queued"]
+            journal["jobs"] |= {f"{n}": journal["jobs"]["1"] for n in range(11, 16)}
+        (world.folder / JOURNAL).write_text(json.dumps(journal))
+        assert [one["job"] for one in status(world.folder)["lost"]] == ["16"]  # type: ignore[attr-defined]
+
+
 def test_faults_of_the_folder_are_one_sentence(tmp_path: Path) -> None:
     world = World(tmp_path, PERF, j1=job("gold", 2, "a100"))
     world.look()

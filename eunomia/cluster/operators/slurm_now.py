@@ -58,13 +58,14 @@ class Job:
 
 @dataclass(frozen=True)
 class SlurmNow:
-    """``counts``, ``per_node``: GPUs by type that work now. ``now_s``: when it was read."""
+    """``counts``, ``per_node``: GPUs by type that work now. ``names``: the whole queue. ``now_s``: when it was read."""
 
     counts: dict[str, int]
     per_node: dict[str, int]
     jobs: tuple[Job, ...]
     left_out: int
     now_s: float
+    names: frozenset[str] = frozenset()
 
 
 def read_now(
@@ -73,10 +74,11 @@ def read_now(
     """From the output of the commands. Raises ConfigError with the line and what is expected."""
     counts, per_node = _nodes(sinfo.splitlines())
     away = _away(sinfo.splitlines())
-    jobs, moments, left_out = [], [0.0], 0
+    jobs, names, moments, left_out = [], set(), [0.0], 0
     for number, line in enumerate(squeue.splitlines(), 1):
         if line.strip():
             cell = _cells(line, number)
+            names.add(cell["JobID"])
             job = _job(cell, number, states)
             moments += _moments(cell)
             if job is not None and not job.waits and away & _hosts(cell["NodeList"]):
@@ -88,8 +90,9 @@ def read_now(
     jobs = [job for job in jobs if job.kind not in unknown]
     jobs.sort(key=lambda job: (job.submit_s, len(job.name), job.name))
     said = CLOCK_SAYS.search(clock)
-    now_s = moment_s(said[1]) if said else None
-    return SlurmNow(counts, per_node, tuple(jobs), left_out, max(moments) if now_s is None else now_s)
+    said_s = moment_s(said[1]) if said else None
+    now_s = max(moments) if said_s is None else said_s
+    return SlurmNow(counts, per_node, tuple(jobs), left_out, now_s, frozenset(names))
 
 
 def _moments(cell: Mapping[str, str]) -> list[float]:

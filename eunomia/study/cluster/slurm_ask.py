@@ -56,7 +56,7 @@ def status(folder: Path) -> Json:
         for name, known in book.jobs.items()
     ]
     acted = {str(act.get("job")) for act in _acts(folder / ACTS)}
-    gone = lost(folder / JOBS, book.jobs, acted, book.looked_s)
+    gone = lost(folder / JOBS, set(book.queued), acted, book.looked_s)
     return {
         "looked_s": book.looked_s,
         "rounds": book.rounds,

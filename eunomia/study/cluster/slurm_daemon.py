@@ -89,6 +89,7 @@ class Daemon:
             if name not in now.counts:
                 raise ConfigError(f"--speed {name}: there is no such GPU; there are {', '.join(now.counts)}")
         book.look(ours, at_s, orders.round_s, self._any_type)
+        book.queued = sorted(now.names)
         for job in ours:
             if job.running:
                 read_report(orders.folder / JOBS / f"{job.name}.steps", book.jobs[job.name], job.kind)

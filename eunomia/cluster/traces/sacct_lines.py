@@ -1,7 +1,8 @@
 """The lines of ``sacct`` as cells by column: any mark between fields, or columns of a fixed width.
 
 Lines before the header (the command, a remark) are skipped, as are headers in between (joined files). A name may hold
-the mark if it is the only column of free text. Resources may hold a comma that is the mark, too.
+the mark if it is the only column of free text. Resources may hold a comma that is the mark, too. Cells may be in quotes,
+and the header a remark (``# JobID|User``).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ COMMAND = (
 _FREE = "JobName Comment AdminComment SystemComment SubmitLine WorkDir Constraints Extra StdOut StdErr StdIn"
 FREE = frozenset(_FREE.split())
 EITHER = (("ElapsedRaw", "Elapsed", "End"), ("AllocTRES", "ReqTRES", "AllocGRES"))
-HEADER = re.compile(r"(?P<before>[^\w\s]*)\bJobID(?:Raw)?\b(?P<after>\W*)")
+HEADER = re.compile(r"(?P<before>[^\w\r\n]*)\bJobID(?:Raw)?\b(?P<after>\W*)")
+REMARK = re.compile(r"^\s*#+\s*")
 DASHES = re.compile(r"\s*-{2,}(?:\s+-{2,})*\s*")
 RESOURCE = re.compile(r"([a-z_]+(?:/[^=]*)?)=[^=]*")
 ROW = re.compile(r"^\d.*[|](COMPLETED|FAILED|TIMEOUT|CANCELLED|RUNNING|PENDING)\b")
@@ -34,10 +36,11 @@ Cells = Callable[[int, str], list[str] | None]
 def rows(path: Path, max_rows: int) -> Iterator[tuple[int, dict[str, str]]]:
     """(line, text by column) of each row. Raises TraceError."""
     lines = text_lines(path)
-    line, head = _head(path, lines)
+    line, told = _head(path, lines)
+    head = REMARK.sub("", told)
     found = HEADER.search(head)
     assert found is not None
-    mark = found["after"] or found["before"]
+    mark = found["after"].replace('"', "") or found["before"].replace('"', "")
     if mark.strip(" ") == "":
         _, dashes = next(lines, (line, ""))
         if DASHES.fullmatch(dashes) is None:
@@ -52,7 +55,7 @@ def rows(path: Path, max_rows: int) -> Iterator[tuple[int, dict[str, str]]]:
     names = _checked(path, line, names)
     count = 0
     for line, text in lines:
-        cells = None if text.strip() == head.strip() else split(line, text)
+        cells = None if text.strip() == told.strip() else split(line, text)
         if cells is None:
             continue
         count += 1
@@ -101,7 +104,7 @@ def _checked(path: Path, line: int, names: list[str]) -> list[str]:
     for name in names:
         if names.count(name) > 1:
             raise TraceError("this column appears twice; name it once in sacct -o", path, line, name)
-    needed = (*((name,) for name in ("Submit", "Start", "State")), *EITHER)
+    needed = (*((name,) for name in ("JobID", "Submit", "Start", "State")), *EITHER)
     missing = [" or ".join(wanted[:2]) for wanted in needed if not set(wanted) & set(names)]
     if missing:
         what = (
@@ -154,7 +157,8 @@ def _by_mark(path: Path, names: list[str], mark: str) -> Cells:
 
 
 def _split(text: str, mark: str) -> list[str]:
-    return next(csv.reader([text])) if mark == "," and '"' in text else text.split(mark)
+    quoted = text.startswith('"') or f'{mark}"' in text
+    return next(csv.reader([text], delimiter=mark)) if quoted and len(mark) == 1 else text.split(mark)
 
 
 def _resources(cells: list[str]) -> list[str]:

@@ -49,6 +49,35 @@ def test_any_mark_between_fields(tmp_path: Path, mark: str, last: bool) -> None:
     assert trace.tenants == ("bio/ann",)
 
 
+@pytest.mark.parametrize("mark", [",", ";", "|", "\t"])
+def test_every_cell_in_quotes(tmp_path: Path, mark: str) -> None:
+    """As R and spreadsheets write it; a quoted cell may hold the mark."""
+    quoted = "".join(
+        '"' + '","'.join(line.split("|")).replace('","', f'"{mark}"') + '"\n'
+        for line in (HEAD + ROW).splitlines()
+    )
+    trace = _read(tmp_path, quoted)
+    assert (trace.ids, trace.gpus.tolist(), trace.tenants) == (("7",), [2], ("bio/ann",))
+    some = quoted.replace('"JobID"', "JobID").replace('"7"', "7")
+    assert _read(tmp_path, some).gpus.tolist() == [2]
+
+
+@pytest.mark.parametrize("before", ["#", "# ", "## "])
+@pytest.mark.parametrize("mark", ["|", ",", "\t"])
+def test_a_header_that_is_a_remark(tmp_path: Path, before: str, mark: str) -> None:
+    assert _read(tmp_path, (before + HEAD + ROW).replace("|", mark)).ids == ("7",)
+
+
+@pytest.mark.parametrize("mark", ["|", ",", "\t", '","'])
+def test_the_number_may_stand_last(tmp_path: Path, mark: str) -> None:
+    text = "".join(
+        mark.join([*line.split("|")[1:], line.split("|")[0]]) + "\n" for line in (HEAD + ROW).splitlines()
+    )
+    if '"' in mark:
+        text = "".join(f'"{line}"\n' for line in text.splitlines())
+    assert _read(tmp_path, text).ids == ("7",)
+
+
 def test_two_lists_of_resources_taken_apart_by_commas(tmp_path: Path) -> None:
     head = HEAD.replace("AllocTRES", "ReqTRES|AllocTRES").replace("|", ",")
     row = ROW.rstrip("\n").replace(TRES, "cpu=8,gres/gpu=3") + f",{TRES}\n"
@@ -130,6 +159,7 @@ def test_a_name_may_hold_the_mark_if_it_is_the_only_free_text(tmp_path: Path) ->
 WRONG = (
     ("JobID|Submit|AllocTRES\n7|2024-03-01T00:00:00|gres/gpu=2\n", "Start, State, ElapsedRaw or Elapsed'"),
     ("JobID|JobName|Partition|Account|AllocCPUS|State|ExitCode\n7|x|gpu|bio|8|COMPLETED|0:0\n", "Submit, St"),
+    ("My " + HEAD + ROW, "column 'JobID': this column is missing; add it to sacct -o"),
     (ROW, "line 1: the first line names no column JobID; write the log with a header"),
     (FIXED.replace("    cpu=8,gres/gpu=2\n7.b", "billing=8,cpu=8,gre+\n7.b"), "is cut to a width; write the"),
     ("\n".join(line for line in FIXED.splitlines() if "---" not in line), "the columns are cut to a width"),

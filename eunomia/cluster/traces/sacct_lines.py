@@ -1,8 +1,8 @@
 """The lines of ``sacct`` as cells by column: any mark between fields, or columns of a fixed width.
 
 Lines before the header (the command, a remark) are skipped, as are headers in between (joined files). A name may hold
-the mark if it is the only column of free text. Resources may hold a comma that is the mark, too. Cells may be in quotes,
-and the header a remark (``# JobID|User``).
+the mark if it is the only column of free text. Resources may hold a comma that is the mark, too. Cells may be in
+quotes, and the header a remark (``# JobID|User``).
 """
 
 from __future__ import annotations

@@ -116,6 +116,48 @@ def test_timeloop(tmp_path: Path) -> None:
     assert found.dram_words == 2 * 4 * 999.0
 
 
+def test_a_file_of_timeloop_from_windows(tmp_path: Path) -> None:
+    path = tmp_path / "conv1.stats.txt"
+    path.write_bytes((TIMELOOP + OPERATIONS).replace("\n", "\r\n").encode())
+    (found,) = FORMATS["timeloop"](path)
+    assert (
+        found == FORMATS["timeloop"](written(tmp_path / "unix", "conv1.stats.txt", TIMELOOP + OPERATIONS))[0]
+    )
+    assert (found.cycles, found.dram_words, found.energy_j) == (
+        86016.0,
+        1064.0,
+        pytest.approx(64 * 7190.35e-15),
+    )
+
+
+def test_a_number_of_timeloop_that_is_none_is_one_sentence(tmp_path: Path) -> None:
+    for text, place in (
+        (TIMELOOP.replace("649.28", "649.2.8"), "column 'Energy': '649.2.8' is not a number"),
+        (
+            TIMELOOP + OPERATIONS.replace("7190.35", "7190.35.1"),
+            "column 'Energy': '7190.35.1' is not a number",
+        ),
+        (TIMELOOP.replace(": 864", ": 8.6.4"), "column 'DRAM': '8.6.4' is not a number"),
+        (
+            TIMELOOP.replace("(max)                 : 2", "(max) : 2..0"),
+            "column 'DRAM': '2..0' is not a number",
+        ),
+    ):
+        with pytest.raises(TraceError, match=place):
+            FORMATS["timeloop"](written(tmp_path, "conv1.stats.txt", text))
+
+
+@pytest.mark.parametrize(
+    ("technology", "words"), [("SRAM", None), ("sram", None), ("HBM", 1064.0), ("", 1064.0)]
+)
+def test_an_outermost_level_on_the_chip_is_no_main_memory(
+    technology: str, words: float | None, tmp_path: Path
+) -> None:
+    text = TIMELOOP.replace("=== DRAM ===", f"=== top ===\n        Technology           : {technology}")
+    (found,) = FORMATS["timeloop"](written(tmp_path, "conv1.stats.txt", text))
+    assert found.dram_words == words
+
+
 OPERATIONS = """
 Algorithmic Computes = 512
 fJ/Algorithmic-Compute
@@ -162,8 +204,19 @@ def test_reports_that_were_renamed_stay_together(tmp_path: Path) -> None:
 
 def test_two_runs_of_maestro_in_one_file(tmp_path: Path) -> None:
     again = MAESTRO + "".join(MAESTRO.splitlines(keepends=True)[1:])
-    with pytest.raises(TraceError, match="holds 2 layers twice, as MAESTRO appends"):
+    with pytest.raises(TraceError, match="holds 2 layers more than once, as MAESTRO appends"):
         FORMATS["maestro"](written(tmp_path, "res.csv", again))
+    for text, layers in ((again + again.partition("\n")[2], 2), (MAESTRO.partition("net, conv1")[0], 1)):
+        text = text if layers == 2 else text + text.splitlines()[1] + "\n"
+        with pytest.raises(TraceError, match=f"holds {layers} layers? more than once, as MAESTRO appends"):
+            FORMATS["maestro"](written(tmp_path, "res.csv", text))
+    other = MAESTRO.replace(
+        "conv1", "conv2"
+    )  # a layer twice that others do not follow: the next run has other layers
+    with pytest.raises(TraceError, match="holds 1 layer more than once"):
+        FORMATS["maestro"](written(tmp_path, "res.csv", other))
+    unnamed = "\n".join(line.replace(" conv1,", ",").replace(" conv2,", ",") for line in MAESTRO.splitlines())
+    assert len(FORMATS["maestro"](written(tmp_path, "res.csv", unnamed))) == 2
 
 
 def test_zigzag(tmp_path: Path) -> None:

@@ -17,9 +17,14 @@ CYCLES, ENERGY = "Runtime (Cycles)", "Activity count-based Energy (nJ)"
 def read(path: Path) -> list[LayerFigures]:
     """One entry per layer, in order. Raises TraceError."""
     _, rows = csv_rows(path, (CYCLES,), "MAESTRO")
-    names, half = [(row.get(NETWORK), row.get(NAME)) for _, row in rows], len(rows) // 2
-    if half > 1 and names[:half] == names[half:]:
-        raise TraceError(f"holds {half} layers twice, as MAESTRO appends to an old file; keep one run", path)
+    names = [(row.get(NETWORK), row.get(NAME)) for _, row in rows]
+    if names[0][1] and names[0] in names[1:]:
+        count = names.index(names[0], 1)
+        raise TraceError(
+            f"holds {count} layer{'s' * (count > 1)} more than once, as MAESTRO appends to an old file; keep one run, "
+            "in which each layer has a name of its own",
+            path,
+        )
     return [
         LayerFigures(
             row.get(NAME, ""),

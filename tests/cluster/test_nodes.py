@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,11 @@ from hypothesis import strategies as st
 
 from eunomia.config.cluster_plan import ClusterPlanConfig, cluster_plan_from
 from eunomia.core.errors import ConfigError, EunomiaError
+from eunomia.study.cluster import nodes_search
 from eunomia.study.cluster.nodes import Replays, plan_nodes
 from eunomia.study.cluster.nodes_bound import least_jct_mean_s
-from eunomia.study.cluster.nodes_result import Looked
-from eunomia.study.cluster.nodes_search import Counts, Market, Search
+from eunomia.study.cluster.nodes_result import Left, Looked
+from eunomia.study.cluster.nodes_search import MOST, Counts, Market, Search, sets_within
 from tests.cluster import status_quo_logs as logs
 from tests.shared_data import shared
 
@@ -130,6 +133,52 @@ def test_the_search_finds_the_least_of_all(
     assert len(tried) <= len(every) + 6 * len(spans), "it tries no more than trying all"
 
 
+@settings(max_examples=200, deadline=None)
+@given(drawn=markets(), grows=st.booleans(), tries=st.integers(1, 8))
+def test_what_is_left_open_is_counted(
+    drawn: tuple[Market, Callable[[Counts], bool]], grows: bool, tries: int
+) -> None:
+    """Cheaper than the answer, open to the bound, and no failure says anything about them."""
+    market, keeps = drawn
+    failed: list[Counts] = []
+
+    def noted(counts: Counts) -> bool:
+        failed.extend([] if keeps(counts) else [counts])
+        return keeps(counts)
+
+    gives = np.array(market.gives)
+    found = Search(market, noted, lambda sets: sets @ gives >= market.capacity, grows, tries).run()
+    roof = np.inf if found.answer is None else market.rent_of(found.answer)
+    spans = [range(low, high + 1) for low, high in zip(market.least, market.most, strict=True)]
+    still = [
+        counts
+        for counts in itertools.product(*spans)
+        if market.allows(counts) and market.rent_of(counts) < roof and counts @ gives >= market.capacity
+        if not any(np.less_equal(counts, one).all() if grows else counts == one for one in failed)
+    ]
+    assert found.looked <= tries and found.left == len(still)
+
+
+def test_many_sets_take_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: 110 nodes of each of three types are 1.4 million sets; slices keep the same ones."""
+    market = Market((0,) * 3, (110,) * 3, (3.0, 2.0, 5.0), (2.0, 1.0, 3.0))
+    tracemalloc.start()
+    try:
+        sets, whole = sets_within(market, np.inf)
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()
+    assert len(sets) == MOST and not whole
+    assert (sets @ np.array(market.gives)).min() >= 460.0, "those that give most are kept"
+    monkeypatch.setattr(nodes_search, "SLICE", 10**9)
+    assert np.array_equal(sets_within(market, np.inf)[0], sets)
+    huge = Market((0,) * 3, (10_000,) * 3, (3.0, 2.0, 5.0), (2.0, 1.0, 3.0))
+    with pytest.raises(ConfigError, match=r"makes 100,020,001 sets of 2 types alone, .* lower most of a"):
+        sets_within(huge, np.inf)
+    few = sum(3 * a + 2 * b + 5 * c <= 30 for a in range(11) for b in range(16) for c in range(7)) - 1
+    assert len(sets_within(huge, 30.0)[0]) == few, "a bound on the rent leaves few"
+
+
 def test_ten_types_need_few_tries() -> None:
     """6e10 sets, of which a promise asks for speed: what is found is within 2 % of a linear program's least."""
     rng = np.random.default_rng(3)
@@ -162,6 +211,30 @@ def test_what_is_not_tried_is_said(log: Path) -> None:
     found = plan_nodes(question(log, tries=2, promise={"wait_mean_s": 60.0}))
     assert len(found.replays) <= 2
     assert "sets were not tried: raise tries" in found.sentences()[-1]
+    assert found.counts is None and found.left.sets
+    assert found.sentences()[0].startswith("none of the sets tried keeps the promises; nearest are ")
+    assert found.sentences()[0].endswith("; raise tries")
+    rest = replace(found, left=Left(0, False))  # all that were kept apart were tried, and there are more
+    assert rest.sentences()[0].endswith("; lower most of a [[node]], or bounds.cost")
+    assert "; further sets were not looked at: lower most" in rest.sentences()[-1]
+    none = replace(found, left=Left(0, True)).sentences()
+    assert (
+        none[0].startswith("no nodes within the bounds keep the promises; nearest") and "tries" not in none[1]
+    )
+    refuted = replace(found, replays={}, refuted={(1, 0): "why"}, left=Left(0, False))
+    assert refuted.sentences()[0].startswith(
+        "none of the sets looked at can keep the promises, not even 1 large"
+    )
+
+
+def test_the_largest_of_a_type_is_tried_first(tmp_path: Path) -> None:
+    """Promises that more nodes may break: six small ones keep them, and five tries from the cheapest up miss it."""
+    path, rng = tmp_path / "few.csv", np.random.default_rng(5)
+    at = np.floor(np.cumsum(rng.exponential(120.0, 12)))
+    rows = [f"{at[n]:g},{rng.choice([1, 2, 4])},{rng.integers(300, 7200)},t{n % 3}" for n in range(12)]
+    path.write_text("\n".join(["submit,gpus,duration,tenant", *rows]) + "\n")
+    found = plan_nodes(question(path, promise={"busy": 0.2, "wait_mean_s": 60.0}, tries=5))
+    assert found.counts == (0, 6) and found.left.sets
 
 
 def test_replays_of_refuted_nodes_break_the_promise(log: Path) -> None:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from eunomia.report.charts import Axes
 
 
+NARROW = "lower most of a [[node]], or bounds.cost"
+
+
 @dataclass(frozen=True)
 class Looked:
     """Sets of nodes within the bounds. ``every``: these are all; else there are more."""
@@ -129,14 +132,17 @@ class NodesResult(Result):
         if not self.left.sets and self.left.every:
             return ""
         more = "" if self.left.every else "more than "
-        than = "" if self.counts is None else " cheaper"
-        return f"; {more}{self.left.sets:,}{than} sets were not tried: raise tries"
+        than = "" if self.counts is None else "cheaper "
+        if not self.left.sets:
+            return f"; further {than}sets were not looked at: {NARROW}"
+        return f"; {more}{self.left.sets:,} {than}sets were not tried: raise tries"
 
     def _nothing(self) -> str:
+        every = not self.left.sets and self.left.every
         if not self.replays:
             largest = max(self.refuted, key=self.rent)
-            why = self.refuted[largest]
-            return f"no nodes within the bounds can keep the promises, not even {self.label(largest)}: {why}"
+            head = "no nodes within the bounds" if every else "none of the sets looked at"
+            return f"{head} can keep the promises, not even {self.label(largest)}: {self.refuted[largest]}"
         near = max(self.replays, key=lambda counts: self.replays[counts].margin)
         one = self.replays[near]
         metric = CLUSTER_METRICS[one.short]
@@ -144,9 +150,11 @@ class NodesResult(Result):
             value_text(metric, one.metrics[one.short]),
             value_text(metric, self.config.promise[one.short]),
         )
+        head = "no nodes within the bounds keep" if every else "none of the sets tried keeps"
+        tail = "widen [bounds], or raise most of a [[node]]" if every else "raise tries"
         return (
-            f"no nodes within the bounds keep the promises; nearest are {self.label(near)}: {metric.label} is {got} "
-            f"under {one.policy}, {asked} are promised; widen [bounds], or raise most of a [[node]]"
+            f"{head} the promises; nearest are {self.label(near)}: {metric.label} is {got} under {one.policy}, "
+            f"{asked} are promised; {tail if self.left.sets or every else NARROW}"
         )
 
     def rows(self) -> list[Row]:

@@ -4,6 +4,7 @@ First each type alone, by bisection: the cheapest that keeps the promises is the
 a node of each type is worth. Then the sets below that rent which no bound refutes: the cheapest of those that should
 do, by the worth of their nodes. What fails takes every set with no more nodes of any type along; each failure asks for
 more worth, so that the search ends at the most promising sets and with them at a proof. What keeps lowers the rent.
+Where more nodes may break a promise, each type's largest set comes first, then all others from the cheapest up.
 """
 
 from __future__ import annotations
@@ -15,10 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.core.arrays import Flags, Floats, Ints
+from eunomia.core.errors import ConfigError
 
 Counts = tuple[int, ...]  # of each type
 Sets = Ints  # (sets, types)
 MOST = 50_000  # sets below the rent to beat that are kept apart
+SLICE, ROWS = (
+    500_000,
+    50_000_000,
+)  # sets looked at at once, and beside one another before a question is refused
 STEP = 0.25  # of the way to the most promising set, after a failure
 LESS = 1.0 - 1e-9  # rents that differ by less are equal
 
@@ -58,6 +64,7 @@ class Search:
     left: int = 0  # cheaper sets without a verdict
     whole: bool = True  # else there are more of them than were kept apart
     _alone: dict[int, int] = field(default_factory=dict)  # type -> nodes that do, alone
+    _failed: list[Counts] = field(default_factory=list)
 
     def run(self) -> Search:
         """Until no cheaper set is left, or ``tries`` are spent."""
@@ -66,6 +73,10 @@ class Search:
                 self._bisect(self.market.least, int(at))
             if self.answer is None and self.market.allows(self.market.most):
                 self._shrink()
+        else:
+            for at in range(len(self.market.rents)):
+                if line := self._line(self.market.least, at):
+                    self._try(self._with(self.market.least, at, line[-1]))
         self._eliminate()
         return self
 
@@ -75,7 +86,9 @@ class Search:
             return False
         self.looked += open_
         kept = self.keeps(counts)
-        if kept and self._cheaper(counts):
+        if not kept:
+            self._failed.append(counts)
+        elif self._cheaper(counts):
             self.answer = counts
         return kept
 
@@ -85,19 +98,22 @@ class Search:
 
     def _bisect(self, counts: Counts, at: int) -> None:
         """The fewest nodes of one type beside the others, as far as they are cheaper than the answer."""
-
-        def with_(n: int) -> Counts:
-            return (*counts[:at], n, *counts[at + 1 :])
-
-        low, most = self.market.least[at] - 1, self.market.most[at]
-        line = [n for n in range(low + 1, most + 1) if self._worth_it(with_(n))]
-        if not line or not self._try(with_(line[-1])):
+        line = self._line(counts, at)
+        if not line or not self._try(self._with(counts, at, line[-1])):
             return
         low, high = line[0] - 1, line[-1]
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if self._try(with_(middle)) else (middle, high)
+            low, high = (low, middle) if self._try(self._with(counts, at, middle)) else (middle, high)
         self._alone[at] = high
+
+    def _line(self, counts: Counts, at: int) -> list[int]:
+        """Nodes of one type beside the others: what the bounds allow and the answer does not beat."""
+        span = range(self.market.least[at], self.market.most[at] + 1)
+        return [n for n in span if self._worth_it(self._with(counts, at, n))]
+
+    def _with(self, counts: Counts, at: int, n: int) -> Counts:
+        return (*counts[:at], n, *counts[at + 1 :])
 
     def _worth_it(self, counts: Counts) -> bool:
         return self.market.allows(counts) and self._cheaper(counts)
@@ -124,7 +140,7 @@ class Search:
     def _eliminate(self) -> None:
         limit = self.market.rent if self.answer is None else LESS * self.market.rent_of(self.answer)
         sets, self.whole = sets_within(self.market, limit)
-        sets = sets[self.passes(sets)] if len(sets) else sets
+        sets = self._untried(sets[self.passes(sets)] if len(sets) else sets, limit)
         rents, worth, asked = sets @ np.array(self.market.rents), self._worth(), 1.0
         while len(sets) and self.looked < self.tries:
             score = sets @ worth
@@ -144,26 +160,62 @@ class Search:
             sets, rents = sets[still], rents[still]
         self.left = len(sets)
 
+    def _untried(self, sets: Sets, limit: float) -> Sets:
+        """Those cheaper than the answer about which no failure says anything."""
+        if self.answer is not None:
+            sets = sets[sets @ np.array(self.market.rents) < limit]
+        for failed in self._failed:
+            sets = sets[((sets > failed) if self.grows else (sets != failed)).any(axis=1)]
+        return sets
+
 
 def sets_within(market: Market, rent: float) -> tuple[Sets, bool]:
     """Sets of at most that rent whose devices could suffice, and whether these are all: at most MOST are kept."""
-    rents, gives = np.array(market.rents), np.array(market.gives)
-    order = np.argsort(-rents, kind="stable")
+    order = np.argsort(-np.array(market.rents), kind="stable")
     found, whole = np.zeros((1, 0), np.int64), True
-    for depth, at in enumerate(order):
-        counts = np.arange(market.least[at], market.most[at] + 1)
-        found = np.column_stack([np.repeat(found, len(counts), axis=0), np.tile(counts, len(found))])
-        done, later = order[: depth + 1], order[depth + 1 :]
-        least = np.array(market.least)[later]
-        spent = found @ rents[done] + least @ rents[later]
-        reach = found @ gives[done] + _reach(market, later, rent - spent)
-        fits = (found.sum(axis=1) + least.sum() <= market.nodes) & (spent * LESS <= rent)
-        found, reach = found[fits & (reach >= market.capacity)], reach[fits & (reach >= market.capacity)]
-        if len(found) > MOST:
-            found, whole = found[np.argsort(-reach, kind="stable")[:MOST]], False
+    for depth in range(len(order)):
+        counts = _counts(market, int(order[depth]), rent)
+        if len(found) * len(counts) > ROWS:
+            raise ConfigError(
+                f"the catalogue makes {len(found) * len(counts):,} sets of {depth + 1} types alone, at most {ROWS:,} "
+                "can be looked at; lower most of a [[node]], or lower bounds.cost or bounds.nodes"
+            )
+        step = max(1, SLICE // max(1, len(counts)))
+        kept, reach = np.zeros((0, depth + 1), np.int64), np.zeros(0)
+        for first in range(0, len(found), step):
+            wider, further = _widened(market, rent, order, found[first : first + step], counts)
+            kept, reach = np.concatenate([kept, wider]), np.concatenate([reach, further])
+            if len(kept) > MOST:
+                best = np.argsort(-reach, kind="stable")[:MOST]
+                kept, reach, whole = kept[best], reach[best], False
+        found = kept
     sets = np.empty_like(found)
     sets[:, order] = found
     return sets[sets.sum(axis=1) > 0], whole
+
+
+def _counts(market: Market, at: int, rent: float) -> Ints:
+    """Nodes of one type that the bounds allow beside the least of the others."""
+    least, rents = np.array(market.least), np.array(market.rents)
+    more = min(market.most[at] - least[at], market.nodes - least.sum())
+    if rents[at] > 0.0:
+        more = min(more, (rent / LESS - least @ rents) / rents[at] + 1.0)
+    return np.arange(least[at], least[at] + max(int(more), -1) + 1)
+
+
+def _widened(
+    market: Market, rent: float, order: npt.NDArray[np.intp], found: Sets, counts: Ints
+) -> tuple[Sets, Floats]:
+    """Each set with each number of the next type, as far as the bounds allow, and what each could give at most."""
+    rents, gives, depth = np.array(market.rents), np.array(market.gives), found.shape[1]
+    done, later = order[: depth + 1], order[depth + 1 :]
+    least = np.array(market.least)[later]
+    found = np.column_stack([np.repeat(found, len(counts), axis=0), np.tile(counts, len(found))])
+    spent = found @ rents[done] + least @ rents[later]
+    reach = found @ gives[done] + _reach(market, later, rent - spent)
+    fits = (found.sum(axis=1) + least.sum() <= market.nodes) & (spent * LESS <= rent)
+    fits &= reach >= market.capacity
+    return found[fits], reach[fits]
 
 
 def _reach(market: Market, later: npt.NDArray[np.intp], spare: Floats) -> Floats:

@@ -96,6 +96,7 @@ class NetworkConfig(Section):
     shapes: dict[str, list[Count]] = Field(
         default_factory=dict
     )  # of inputs with free sizes, for the trial run
+    empty: bool = False  # inputs may be empty behind the first axis: some of the runtime's kernels die of it
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

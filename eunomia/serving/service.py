@@ -246,7 +246,7 @@ class Service(Callers):
         }
         if len(inputs) < len(request.inputs):
             raise BadRequest("an input is named twice: give each tensor once")
-        batch = check_inputs(request.model, ports, inputs)
+        batch = check_inputs(request.model, ports, inputs, entry.empty)
         check_outputs(ports, request)
         self.regions.check(grant.name, request)
         size = sum(array.nbytes for array in inputs.values())

@@ -220,6 +220,9 @@ def test_a_device_that_dies_ends_its_step_at_once() -> None:
 def test_sizes_between() -> None:
     tried, wanted = {"x": [1, 1, 4], "y": [1]}, {"x": [16, 100, 4], "y": [16]}
     assert between(tried, wanted, 0.0) == tried and between(tried, wanted, 1.0) == wanted
+    past = between({"past": [1, 0], "x": [4, 3]}, {"past": [2, 0], "x": [9, 0]}, 0.5)
+    assert past == {"past": [1, 0], "x": [6, 0]}
+    assert furthest({"past": [1, 0]}, {"past": [2, 0]}, 0.0, 2.0) == 1.0
     assert between(tried, wanted, 0.5) == {"x": [4, 10, 4], "y": [4]}
     assert furthest(tried, wanted, 0.0, 1e9) == 1.0
     part = furthest(tried, wanted, 0.0, 10.0)

@@ -22,7 +22,9 @@ from tests.patience import PATIENCE_S
 from tests.serving.live import GOLD, ask, running
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
+EINSUM = "g (float[b, q, d] x, float[b, k, d] y) => (float[b, q, k] z) "
 NETWORKS = {
+    "einsum": EINSUM + '{ z = Einsum<equation = "bqd,bkd->bqk">(x, y) }',
     "constant": "g (float[n, 4] x) => (float[n, 4] y, float[2] c) "
     "{ y = Relu(x) \n c = Constant<value = float[2] {1.0, 2.0}>() }",
     "past": "g (float[b, n] x, float[b, m] past) => (float[b, k] y) { y = Concat<axis = 1>(past, x) }",
@@ -35,7 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     entries = []
     for name, text in NETWORKS.items():
         onnx.save(parser.parse_model(HEAD + text), folder / f"{name}.onnx")
-        entries.append(Entry(name, folder / f"{name}.onnx"))
+        entries.append(Entry(name, folder / f"{name}.onnx", empty=name == "past"))
     with running(folder, networks=entries, models_dir=None) as found:
         yield found
 
@@ -67,6 +69,18 @@ def test_a_decoder_begins_with_an_empty_past(server: Server, tmp_path: Path, wid
     wanted = ort.InferenceSession(str(tmp_path / "past.onnx")).run(None, feed)[0]
     assert status == 200, content
     assert content["outputs"][0]["data"] == wanted.ravel().tolist()
+
+
+def test_an_empty_input_kills_no_worker_of_a_network_that_is_not_said_to_take_it(server: Server) -> None:
+    """As it was, ONNX Runtime's Einsum died of it, and the worker that all share with it."""
+    (device,) = server.pool.devices
+    before = device.pid
+    for shapes in (((1, 2, 0), (1, 3, 0)), ((1, 2, 2), (1, 0, 2))):
+        x, y = shapes
+        status, content = infer(server, "einsum", tensor("x", *x), tensor("y", *y))
+        assert status == 400 and "it is empty, which empty = true in the [[network]]" in content["error"]
+    assert infer(server, "einsum", tensor("x", 1, 2, 2), tensor("y", 1, 3, 2))[0] == 200
+    assert device.pid == before
 
 
 def test_no_row_is_no_request(server: Server) -> None:

@@ -172,9 +172,15 @@ def with_rows_of(tried: Shapes, wanted: Shapes, ports: Sequence[Port]) -> Shapes
 def between(tried: Shapes, wanted: Shapes, part: float) -> Shapes:
     """Each size at this part of the way, by its logarithm."""
     return {
-        name: [round(a * (b / a) ** part) for a, b in zip(sizes, wanted[name], strict=True)]
+        name: [_size(a, b, part) for a, b in zip(sizes, wanted[name], strict=True)]
         for name, sizes in tried.items()
     }
+
+
+def _size(tried: int, wanted: int, part: float) -> int:
+    if not tried or not wanted:  # nothing lies between none and some
+        return wanted
+    return round(tried * (wanted / tried) ** part)
 
 
 def furthest(tried: Shapes, wanted: Shapes, part: float, larger: float) -> float:

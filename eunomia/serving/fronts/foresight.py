@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eunomia.serving.models.repository import ports_of
 from eunomia.serving.protocol.checks import check_inputs, check_outputs
 from eunomia.serving.protocol.infer import SMALL_BYTES, SharedRegion, read_request
 from eunomia.serving.protocol.pieces import Coming
@@ -22,10 +23,11 @@ def foresee(service: Service, what: tuple[str, str], header: bytes, size: int, c
     model, version = what
     request = read_request(model, version, header, Coming(size))
     grant = service.identify(caller, request.parameters)
-    ports = service.repository.ports_for(grant, model, version)
+    entry = service.repository.entry_for(grant, model, version)
+    ports = ports_of(entry)
     service.limits.check_size(grant, request.tensor_bytes, service.pool.arena.most_bytes)
     check_outputs(ports, request)
     arrays = {t.name: t.data for t in request.inputs if not isinstance(t.data, SharedRegion)}
     if len(arrays) == len(request.inputs):
-        batch = check_inputs(model, ports, arrays)
+        batch = check_inputs(model, ports, arrays, entry.empty)
         service.foresee(grant, request, caller, arrays, batch)

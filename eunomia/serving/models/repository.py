@@ -32,6 +32,7 @@ class Entry:
     ports: Ports | None = None
     found: bool = False  # in the folder, not in the server's file
     version: str = VERSION
+    empty: bool = False  # inputs may be so behind the first axis
 
     @property
     def key(self) -> str:

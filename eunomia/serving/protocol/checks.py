@@ -13,7 +13,7 @@ from eunomia.serving.protocol.infer import InferRequest
 BOUND = 2**63  # of numbers in parameters: JSON knows larger ones, which no float holds
 
 
-def check_inputs(model: str, ports: Ports, inputs: Inputs) -> int:
+def check_inputs(model: str, ports: Ports, inputs: Inputs, empty: bool = False) -> int:
     """Exactly the network's inputs, of its types and shapes; returns the batch size. Raises BadRequest."""
     wanted = {port["name"]: port for port in ports["inputs"]}
     if set(wanted) != set(inputs):
@@ -32,6 +32,11 @@ def check_inputs(model: str, ports: Ports, inputs: Inputs) -> int:
             if not array.shape[0]:
                 raise BadRequest(f"input '{name}' has shape {list(array.shape)}: it has no row")
             batch = max(batch, array.shape[0])
+        if not (array.size or empty):
+            raise BadRequest(
+                f"input '{name}' has shape {list(array.shape)}: it is empty, which empty = true in the [[network]] of "
+                f"'{model}' allows"
+            )
     return batch
 
 

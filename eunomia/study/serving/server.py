@@ -281,10 +281,12 @@ def _entry(network: NetworkConfig, cache: Path) -> Entry:
     from eunomia.serving.models.repository import Entry
 
     if network.onnx is not None:
-        return Entry(network.name, Path(network.onnx), network.shapes)
+        return Entry(network.name, Path(network.onnx), network.shapes, empty=network.empty)
     from eunomia.serving.models.builtin import builtin_file
 
-    return Entry(network.name, builtin_file(network.builtin or "", cache), network.shapes)
+    return Entry(
+        network.name, builtin_file(network.builtin or "", cache), network.shapes, empty=network.empty
+    )
 
 
 def _grant(tenant: ServedTenantConfig) -> Grant:

@@ -144,6 +144,11 @@ def test_untyped_gpus_partitions_and_qos(slurm: tuple[Log, Path], tmp_path: Path
     found = what_if_slurm(slurm[0], conf, NOTHING, qos={"normal": 5.0})
     assert found.before.metrics["finished"] == 120.0
     assert "partitions that slurm.conf lacks: gpu" in found.before.remarks
+    conf = logs.conf(
+        tmp_path, text.replace("other Nodes=ALL", "gpu Nodes=login\nPartitionName=cpu Nodes=login")
+    )
+    found = what_if_slurm(slurm[0], conf, NOTHING)
+    assert "partitions of slurm.conf without GPUs, whose jobs run anywhere: gpu" in found.before.remarks
 
 
 def test_policies_by_name_take_the_files(

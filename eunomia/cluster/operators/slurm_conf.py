@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from eunomia.cluster.operators.slurm_lines import hosts, lines_of
+from eunomia.cluster.operators.slurm_lines import Place, hosts, lines_of
 from eunomia.cluster.policies.slurm.allocator import Slurm
 from eunomia.cluster.traces.slurm_text import span_s
 from eunomia.core.errors import TraceError, UnknownNameError
 
 GRES = re.compile(
-    r"gpu(?::(?P<type>[^:()]+))?(?::no_consume)?(?::(?P<count>\d{1,6}))?(?:\(.*\))?", re.IGNORECASE
+    r"gpu(?::(?!no_consume[:(]|no_consume$)(?P<type>[^:()]+))?(?::no_consume)?(?::(?P<count>\d{1,6}))?(?:\(.*\))?",
+    re.IGNORECASE,
 )
 WEIGHTS = {
     "priorityweightage": "age",
@@ -65,6 +66,7 @@ class SlurmConf:
     partitions: Mapping[str, Partition]
     settings: Mapping[str, object]
     ignored: tuple[str, ...] = ()
+    empty: tuple[str, ...] = ()  # partitions of nodes without GPUs
 
     def allocator(self, **more: object) -> Slurm:
         """The scheduler of this file. Raises ConfigError."""
@@ -75,11 +77,12 @@ class SlurmConf:
 class _Found:
     """What was read so far."""
 
-    keys: dict[str, tuple[str, int]] = field(default_factory=dict)
+    keys: dict[str, tuple[str, Place]] = field(default_factory=dict)
     gpus: dict[str, dict[str, int]] = field(default_factory=dict)  # node -> type -> count
-    sets: dict[str, list[str]] = field(default_factory=dict)  # set of nodes -> nodes
+    node_sets: dict[str, tuple[dict[str, str], Place]] = field(default_factory=dict)
+    sets: dict[str, list[str]] = field(default_factory=dict)  # set of nodes -> nodes, as far as it is known
     features: dict[str, list[str]] = field(default_factory=dict)  # feature -> nodes
-    partitions: list[tuple[dict[str, str], int]] = field(default_factory=list)
+    partitions: list[tuple[dict[str, str], Place]] = field(default_factory=list)
     node_defaults: dict[str, str] = field(default_factory=dict)
     partition_defaults: dict[str, str] = field(default_factory=dict)
 
@@ -91,24 +94,23 @@ def read_slurm_conf(path: str | Path, changes: Mapping[str, str] | None = None) 
     """
     path = Path(path)
     found = _Found()
-    for line, cell in lines_of(path):
+    for place, cell in lines_of(path):
         first = next(iter(cell))
         if first == "nodename":
-            _node(path, line, cell, found)
+            _node(place, cell, found)
         elif first == "nodeset":
-            nodes = _listed(path, line, cell.get("nodes", ""), found)
-            found.sets[cell[first]] = nodes + found.features.get(cell.get("feature", ""), [])
+            found.node_sets[cell[first]] = cell, place
         elif first == "partitionname":
             if cell[first].upper() == "DEFAULT":
                 found.partition_defaults |= cell
             else:
-                found.partitions.append(({**found.partition_defaults, **cell}, line))
+                found.partitions.append(({**found.partition_defaults, **cell}, place))
         else:
-            found.keys.update({key: (value, line) for key, value in cell.items()})
+            found.keys.update({key: (value, place) for key, value in cell.items()})
     for key, value in (changes or {}).items():
         if key.lower() not in map(str.lower, MODELLED):
             raise UnknownNameError(f"key of {path.name} (--set), or one without effect here:", key, MODELLED)
-        found.keys[key.lower()] = (value, 1)
+        found.keys[key.lower()] = value, (path, 1)
     if not any(found.gpus.values()):
         raise TraceError(
             "no NodeName line has GPUs; give Gres=gpu:TYPE:COUNT there, or put the files that are included beside "
@@ -121,18 +123,20 @@ def read_slurm_conf(path: str | Path, changes: Mapping[str, str] | None = None) 
         for kind, count in node.items():
             counts[kind] = counts.get(kind, 0) + count
             most[kind] = max(most.get(kind, 0), count)
-    partitions = {
-        cell["partitionname"]: _partition(path, line, cell, found) for cell, line in found.partitions
-    }
-    settings = {**_priority(path, found), **_backfill(path, found), "billing": _billing(path, found)}
+    for name in found.node_sets:
+        _nodes_of(name, found)
+    partitions = {cell["partitionname"]: _partition(place, cell, found) for cell, place in found.partitions}
+    wanted = {cell["partitionname"] for cell, _ in found.partitions if cell.get("nodes")}
+    empty = tuple(name for name, partition in partitions.items() if name in wanted and not partition.types)
+    settings = {**_priority(found), **_backfill(path, found), "billing": _billing(found)}
     settings["one_node"] = len(found.gpus) == 1
     ignored = tuple(
-        key for key in UNMODELLED if found.keys.get(key, ("", 0))[0] not in ("", "0", "preempt/none")
+        key for key in UNMODELLED if found.keys.get(key, ("",))[0] not in ("", "0", "preempt/none")
     )
-    return SlurmConf(path, counts, most, partitions, settings, ignored)
+    return SlurmConf(path, counts, most, partitions, settings, ignored, empty)
 
 
-def _node(path: Path, line: int, cell: dict[str, str], found: _Found) -> None:
+def _node(place: Place, cell: dict[str, str], found: _Found) -> None:
     if cell["nodename"].upper() == "DEFAULT":
         found.node_defaults |= cell
         return
@@ -143,115 +147,121 @@ def _node(path: Path, line: int, cell: dict[str, str], found: _Found) -> None:
             continue
         match = GRES.fullmatch(part)
         if match is None:
-            raise TraceError(f"'{part[:40]}' is no Gres of GPUs; write gpu:a100:4", path, line, "Gres")
+            raise TraceError(f"'{part[:40]}' is no Gres of GPUs; write gpu:a100:4", *place, "Gres")
         kind, count = match["type"] or UNTYPED, match["count"]
         if count is None and kind.isdigit():
             kind, count = UNTYPED, kind  # gpu:4
         gpus[kind] = gpus.get(kind, 0) + int(count or 1)
     if cell.get("state", "").upper() != "FUTURE":
-        for name in hosts(path, line, cell["nodename"]):
+        for name in hosts(*place, cell["nodename"]):
             found.gpus[name] = gpus
             for feature in filter(None, cell.get("feature", cell.get("features", "")).split(",")):
                 found.features.setdefault(feature, []).append(name)
 
 
-def _listed(path: Path, line: int, nodes: str, found: _Found) -> list[str]:
-    """Names of nodes; sets of nodes stand for theirs."""
+def _listed(place: Place, nodes: str, found: _Found) -> list[str]:
+    """Names of nodes, each once; sets of nodes stand for theirs."""
     if nodes.upper() == "ALL":
         return list(found.gpus)
-    return [node for name in hosts(path, line, nodes) for node in found.sets.get(name, [name])]
+    names = (_nodes_of(name, found) for name in hosts(*place, nodes))
+    return list(dict.fromkeys(node for each in names for node in each))
 
 
-def _partition(path: Path, line: int, cell: dict[str, str], found: _Found) -> Partition:
-    name, listed = cell["partitionname"], _listed(path, line, cell.get("nodes", ""), found)
+def _nodes_of(name: str, found: _Found) -> list[str]:
+    """Nodes of a set, which may hold sets; of a name that is none, the node."""
+    if name in found.node_sets and name not in found.sets:
+        cell, place = found.node_sets[name]
+        found.sets[name] = []  # what it holds of itself
+        nodes = _listed(place, cell.get("nodes", ""), found)
+        found.sets[name] = nodes + found.features.get(cell.get("feature", ""), [])
+    return found.sets.get(name, [name])
+
+
+def _partition(place: Place, cell: dict[str, str], found: _Found) -> Partition:
+    name, listed = cell["partitionname"], _listed(place, cell.get("nodes", ""), found)
     types = dict.fromkeys(kind for node in listed for kind in found.gpus.get(node, {}))
     limit_s = math.nan
     for key in ("defaulttime", "maxtime"):
         if cell.get(key, "").upper() not in ("", "UNLIMITED", "INFINITE", "NONE"):
             limit = span_s(cell[key])
             if limit is None:
-                raise TraceError(f"'{cell[key][:40]}' is no time; write 2-00:00:00", path, line, key)
+                raise TraceError(f"'{cell[key][:40]}' is no time; write 2-00:00:00", *place, key)
             limit_s = limit if math.isnan(limit_s) else limit_s
     return Partition(
         name,
         tuple(types),
-        _value(path, (cell.get("priorityjobfactor", "1"), line), "PriorityJobFactor"),
+        _value((cell.get("priorityjobfactor", "1"), place), "PriorityJobFactor"),
         limit_s,
     )
 
 
-def _priority(path: Path, found: _Found) -> dict[str, object]:
+def _priority(found: _Found) -> dict[str, object]:
     """Weights and decay; Slurm's defaults where the file says nothing: all weights 0, 7 days, Fair Tree."""
-    basic = found.keys.get("prioritytype", ("priority/multifactor", 0))[0] == "priority/basic"
+    basic = found.keys.get("prioritytype", ("priority/multifactor",))[0] == "priority/basic"
     settings: dict[str, object] = {name: 0.0 for name in WEIGHTS.values()}
     if not basic:
-        settings |= {
-            name: _value(path, found.keys[key], key) for key, name in WEIGHTS.items() if key in found.keys
-        }
+        settings |= {name: _value(found.keys[key], key) for key, name in WEIGHTS.items() if key in found.keys}
     for key, name in (("prioritymaxage", "max_age_s"), ("prioritydecayhalflife", "half_life_s")):
         if key in found.keys:
-            text, line = found.keys[key]
+            text, place = found.keys[key]
             settings[name] = span_s(text)
             if settings[name] is None or settings[name] == math.inf:
-                raise TraceError(f"'{text[:40]}' is no time; write 7-0 for seven days", path, line, key)
+                raise TraceError(f"'{text[:40]}' is no time; write 7-0 for seven days", *place, key)
     if "fairsharedampeningfactor" in found.keys:
-        settings["dampening"] = _value(
-            path, found.keys["fairsharedampeningfactor"], "FairShareDampeningFactor"
-        )
-    flags = found.keys.get("priorityflags", ("", 0))[0].upper()
+        settings["dampening"] = _value(found.keys["fairsharedampeningfactor"], "FairShareDampeningFactor")
+    flags = found.keys.get("priorityflags", ("",))[0].upper()
     settings["tree"] = "classic" if "NO_FAIR_TREE" in flags else "fair_tree"
-    settings["favor_small"] = found.keys.get("priorityfavorsmall", ("NO", 0))[0].upper() == "YES"
+    settings["favor_small"] = found.keys.get("priorityfavorsmall", ("NO",))[0].upper() == "YES"
     return settings
 
 
 def _backfill(path: Path, found: _Found) -> dict[str, object]:
     settings: dict[str, object] = {"backfill": "slurm"}
-    text, line = found.keys.get("schedulertype", ("sched/backfill", 1))
+    text, place = found.keys.get("schedulertype", ("sched/backfill", (path, 1)))
     if text not in ("sched/backfill", "sched/builtin"):
         raise TraceError(
             f"'{text[:40]}' is not modelled; choose sched/backfill or sched/builtin",
-            path,
-            line,
+            *place,
             "SchedulerType",
         )
     if text == "sched/builtin":
         settings["backfill"] = "none"
-    text, line = found.keys.get("schedulerparameters", ("", 1))
+    text, place = found.keys.get("schedulerparameters", ("", (path, 1)))
     for part in filter(None, text.split(",")):
         key, _, value = part.partition("=")
         if key == "bf_window":
-            settings["window_s"] = 60.0 * _value(path, (value, line), key)
+            settings["window_s"] = 60.0 * _value((value, place), key)
         if key == "bf_resolution":
-            settings["resolution_s"] = max(_value(path, (value, line), key), 1.0)
+            settings["resolution_s"] = max(_value((value, place), key), 1.0)
         if key == "bf_max_job_test":
-            settings["depth"] = int(_value(path, (value, line), key))
+            settings["depth"] = int(_value((value, place), key))
     return settings
 
 
-def _billing(path: Path, found: _Found) -> dict[str, float]:
+def _billing(found: _Found) -> dict[str, float]:
     """Billing weights of GPU types, of the first partition that has the type and weights."""
     billing: dict[str, float] = {}
-    for cell, line in found.partitions:
+    for cell, place in found.partitions:
         weights = {
-            key.lower(): _value(path, (value, line), "TRESBillingWeights")
+            key.lower(): _value((value, place), "TRESBillingWeights")
             for key, _, value in (
                 part.partition("=") for part in cell.get("tresbillingweights", "").split(",")
             )
             if key.lower().startswith("gres/gpu")
         }
-        for kind in _partition(path, line, cell, found).types:
+        for kind in _partition(place, cell, found).types:
             weight = weights.get(f"gres/gpu:{kind.lower()}", weights.get("gres/gpu"))
             if weight is not None:
                 billing.setdefault(kind, weight)
     return billing
 
 
-def _value(path: Path, given: tuple[str, int], key: str) -> float:
-    text, line = given
+def _value(given: tuple[str, Place], key: str) -> float:
+    text, place = given
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value >= 0.0):
-        raise TraceError(f"'{text[:40]}' is no number of at least 0; write one", path, line, key)
+        raise TraceError(f"'{text[:40]}' is no number of at least 0; write one", *place, key)
     return value

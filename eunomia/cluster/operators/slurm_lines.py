@@ -19,18 +19,22 @@ DEEPEST = 4  # files that include files
 PART = re.compile(r"\[([^\]]*)\]")
 
 
-def lines_of(path: Path, depth: int = 0) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line, keys in lower case with their values) of each line. Raises TraceError."""
+Place = tuple[Path, int]  # file and line
+
+
+def lines_of(path: Path, above: tuple[Path, ...] = ()) -> Iterator[tuple[Place, dict[str, str]]]:
+    """(place, keys in lower case with their values) of each line; no file is read into itself. Raises TraceError."""
+    above = (*above, path.resolve())
     for line, text in _joined(path):
         if line == 1 and text.startswith("Configuration data"):
             raise TraceError("scontrol show config lists no nodes; give the slurm.conf itself", path, line)
         cell = _pairs(path, line, text)
         named = cell.get("include", "").split("/")[-1].strip()
         beside = path.parent / named
-        if named and beside.is_file() and depth < DEEPEST:
-            yield from lines_of(beside, depth + 1)
+        if named and beside.is_file() and beside.resolve() not in above and len(above) <= DEEPEST:
+            yield from lines_of(beside, above)
         else:
-            yield line, cell
+            yield (path, line), cell
 
 
 def _joined(path: Path) -> Iterator[tuple[int, str]]:

@@ -75,6 +75,7 @@ def _slurm_jobs(trace: JobTrace, conf: SlurmConf, tree: Shares, qos: Mapping[str
     grade = [qos.get(str(name), 0.0) / most if most else 0.0 for name in more.get("qos", nothing)]
     paths = [tree.path_of(name) for name in trace.tenants]
     unknown = sorted({str(n) for n, found in zip(names, partition, strict=True) if found is None and n})
+    empty = [name for name in conf.empty if name in names]
     unlimited = int(np.isnan(limit_s).sum())
     more |= {
         "device": device,
@@ -85,6 +86,9 @@ def _slurm_jobs(trace: JobTrace, conf: SlurmConf, tree: Shares, qos: Mapping[str
     }
     return replace(trace, tenants=tuple(paths), more=more).with_notes(
         f"partitions that {conf.path.name} lacks: {', '.join(unknown[:6])}" if unknown else "",
+        f"partitions of {conf.path.name} without GPUs, whose jobs run anywhere: {', '.join(empty[:6])}"
+        if empty
+        else "",
         f"{unlimited} jobs have no time limit: backfill counts on their true run times" if unlimited else "",
     )
 

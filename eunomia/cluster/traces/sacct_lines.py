@@ -49,9 +49,10 @@ def rows(path: Path, max_rows: int) -> Iterator[tuple[int, dict[str, str]]]:
         names = [head[low:high].strip() for low, high in spans]
         split = _by_width(path, names, spans)
     else:
-        names = _split(head, mark)
+        quotes = len(mark) == 1 and (mark in ",;" or '"' in head)
+        names = _split(head, mark, quotes)
         names = names[:-1] if names[-1] == "" else names
-        split = _by_mark(path, names, mark)
+        split = _by_mark(path, names, mark, quotes)
     names = _checked(path, line, names)
     count = 0
     for line, text in lines:
@@ -130,12 +131,12 @@ def _by_width(path: Path, names: list[str], spans: list[tuple[int, int]]) -> Cel
     return cells
 
 
-def _by_mark(path: Path, names: list[str], mark: str) -> Cells:
-    """Cells of lines with a mark between fields."""
+def _by_mark(path: Path, names: list[str], mark: str, quotes: bool) -> Cells:
+    """Cells of lines with a mark between fields; ``quotes``: around cells, not of names."""
     free = [place for place, name in enumerate(names) if name in FREE]
 
     def cells(line: int, text: str) -> list[str]:
-        found = _split(text, mark)
+        found = _split(text, mark, quotes)
         if len(found) > len(names) and found[-1] == "":
             found.pop()  # sacct -p ends lines with the mark
         if len(found) > len(names) and mark == ",":
@@ -156,9 +157,8 @@ def _by_mark(path: Path, names: list[str], mark: str) -> Cells:
     return cells
 
 
-def _split(text: str, mark: str) -> list[str]:
-    quoted = text.startswith('"') or f'{mark}"' in text
-    return next(csv.reader([text], delimiter=mark)) if quoted and len(mark) == 1 else text.split(mark)
+def _split(text: str, mark: str, quotes: bool) -> list[str]:
+    return next(csv.reader([text], delimiter=mark)) if quotes and '"' in text else text.split(mark)
 
 
 def _resources(cells: list[str]) -> list[str]:

@@ -152,6 +152,9 @@ def test_what_stands_before_and_between_headers(tmp_path: Path) -> None:
 def test_a_name_may_hold_the_mark_if_it_is_the_only_free_text(tmp_path: Path) -> None:
     row = f"7|a|b|c|COMPLETED|{AT}|01:00:00|gres/gpu=2\n"
     assert _read(tmp_path, NAMED + row).gpus.tolist() == [2]
+    assert _read(tmp_path, NAMED + row.replace("a|b|c", '"a')).gpus.tolist() == [
+        2
+    ]  # a quote that is the name's
     with pytest.raises(TraceError, match="this line has 10 fields, the header has 8; where names hold"):
         _read(tmp_path, NAMED.replace("JobName", "JobName|Comment") + row.replace("|a", "|x|a"))
 

@@ -14,6 +14,8 @@ from eunomia.cli.console import note, print_json, say, stderr
 from eunomia.core.data import Data
 
 if TYPE_CHECKING:
+    from eunomia.learning.distill.fitting.fit import FitOptions
+    from eunomia.learning.evolve.short import ShortOptions
     from eunomia.study.learning.distilling import Distilled
 
 
@@ -28,9 +30,10 @@ class DistillOptions:
     """Options of a distillation."""
 
     nodes: Annotated[
-        int, typer.Option(help="Most nodes of the formulas: one short rule, tuned in closed loop.")
-    ] = 40
-    generations: Annotated[int, typer.Option(help="Generations of that search.")] = 24
+        int | None,
+        typer.Option(help="Most nodes of the formulas: one short rule, tuned in closed loop; 40 is default."),
+    ] = None
+    generations: Annotated[int | None, typer.Option(help="Generations of that search; 24 is default.")] = None
     leaves: Annotated[
         int,
         typer.Option(
@@ -44,17 +47,24 @@ class DistillOptions:
             "--on", metavar="FILE", help="Training file or scenario; default: the checkpoint's training file."
         ),
     ] = None
-    rounds: Annotated[int, typer.Option(help="Of trees: rounds; from the second on, the rules drive.")] = 3
+    rounds: Annotated[
+        int | None,
+        typer.Option(help="Of trees: rounds; from the second on, the rules drive; 3 is default."),
+    ] = None
     terms: Annotated[
-        int,
+        int | None,
         typer.Option(
-            help="Of trees: most terms of the formula for the order; 0 = the order the policy began with."
+            help="Of trees: most terms of the formula for the order; 0 = the order the policy began with; "
+            "8 is default."
         ),
-    ] = 8
+    ] = None
     slope: Annotated[
-        int,
-        typer.Option(help="Of trees: most terms of the formula for starting or holding; 0 = a tree instead."),
-    ] = 8
+        int | None,
+        typer.Option(
+            help="Of trees: most terms of the formula for starting or holding; 0 = a tree instead; "
+            "8 is default."
+        ),
+    ] = None
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed.")] = 0
     as_json: opt.Json = False
     quiet: opt.Quiet = False
@@ -67,20 +77,35 @@ def distill(
     options: DistillOptions,
 ) -> None:
     """Distil a learned policy into one short rule, or into trees, and say what is lost."""
-    from eunomia.learning.distill.fitting.fit import FitOptions
-    from eunomia.learning.evolve.short import ShortOptions
     from eunomia.study.learning.distilling import distil_policy
 
-    o = options
-    fit: ShortOptions | FitOptions = ShortOptions(o.nodes, o.generations, seed=o.seed)
-    if o.leaves:
-        fit = FitOptions(leaves=o.leaves, rounds=o.rounds, terms=o.terms, slope=o.slope, seed=o.seed)
     tell = None if options.quiet or options.as_json else stderr().print
-    done = distil_policy(policy, options.on, options.out, fit, tell)
+    done = distil_policy(policy, options.on, options.out, fit_of(options), tell)
     if options.as_json:
         print_json(facts(done))
         return
     _print_result(done)
+
+
+def fit_of(options: DistillOptions) -> ShortOptions | FitOptions:
+    """What is to be fitted. Raises ConfigError for an option of the other form."""
+    from eunomia.core.errors import ConfigError
+    from eunomia.learning.distill.fitting.fit import FitOptions
+    from eunomia.learning.evolve.short import ShortOptions
+
+    def given(*names: str) -> dict[str, int]:
+        return {name: value for name in names if (value := getattr(options, name)) is not None}
+
+    short, trees = given("nodes", "generations"), given("rounds", "terms", "slope")
+    if options.leaves:
+        for name in short:
+            raise ConfigError(
+                f"--{name} belongs to one short rule; leave it out, or --leaves {options.leaves}"
+            )
+        return FitOptions(leaves=options.leaves, seed=options.seed, **trees)
+    for name in trees:
+        raise ConfigError(f"--{name} belongs to trees; add --leaves 64, or leave it out")
+    return ShortOptions(seed=options.seed, **short)
 
 
 def facts(done: Distilled) -> Data:

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 import eunomia
+from eunomia.cli.distill import DistillOptions, fit_of
 from eunomia.core.errors import ConfigError, UnknownNameError
 from eunomia.learning.distill.file import load_rules
 from eunomia.learning.distill.fitting.fit import FitOptions
 from eunomia.learning.distill.policy import RulePolicy
 from eunomia.learning.evolve import short
+from eunomia.learning.evolve.short import ShortOptions
 from eunomia.study.inference.policy import policy_name, resolve_policy
 from eunomia.study.learning import distilling
 from tests.cli.shell import Shell
@@ -90,6 +92,40 @@ def test_one_short_rule(
         np.mean(values["rules"]) - np.mean(values["heuristic"]), abs=1e-4
     )
     assert isinstance(resolve_policy(str(out)), RulePolicy)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--terms", "0"), "--terms belongs to trees; add --leaves 64, or leave it out"),
+        (("--rounds", "1"), "--rounds belongs to trees; add --leaves 64"),
+        (("--slope", "3"), "--slope belongs to trees; add --leaves 64"),
+        (
+            ("--leaves", "8", "--nodes", "20"),
+            "--nodes belongs to one short rule; leave it out, or --leaves 8",
+        ),
+        (("--leaves", "8", "--generations", "2"), "--generations belongs to one short rule"),
+    ],
+)
+def test_an_option_of_the_other_form_is_refused(
+    given: tuple[str, ...],
+    said: str,
+    training: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run = Shell(monkeypatch, capsys)
+    shown = run("distill", "eunomia", "--on", training, "--out", tmp_path / "x.toml", *given)
+    assert shown.code == 2 and said in " ".join(shown.err.split())
+    assert not (tmp_path / "x.toml").exists()
+
+
+def test_options_that_nobody_gave_are_the_defaults_of_their_form() -> None:
+    assert fit_of(DistillOptions()) == ShortOptions()
+    assert fit_of(DistillOptions(leaves=64)) == FitOptions()
+    assert fit_of(DistillOptions(leaves=8, terms=0, seed=3)) == FitOptions(leaves=8, terms=0, seed=3)
+    assert fit_of(DistillOptions(nodes=20, generations=1)) == ShortOptions(20, 1)
 
 
 def test_a_card_whose_training_is_elsewhere_needs_episodes(

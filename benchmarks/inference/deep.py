@@ -58,6 +58,7 @@ from eunomia.study.learning.evolving import evolve
 from eunomia.study.learning.scenarios import scenario_episode
 
 REQUESTS, RULE, QUARTERS = 30, "edf+f+eft+g1", (0.0, 0.25, 0.5, 0.75, 1.0)
+OTHER = "Other rows were measured by another program and are left out."
 AUXILIARIES = "auxiliaries=['next_demand','next_waiting','next_hopeless']"
 Changes = tuple[str, ...]
 EVOLVED, SHORT = EvolveConfig(generations=24, population=24, episodes=6), ShortOptions(generations=12)
@@ -241,24 +242,26 @@ def compared(part: str, options: Options) -> Iterator[Table]:
         f"less `{chosen}`|+.1p; the same at its worst load|+.1p"
     )
     about = f"`{chosen}` is the best of {len(gated)} gated rules on validation."
-    yield with_limits(with_kept_rows(table(part, columns, rows, [about]), options), part)
+    main = with_kept_rows(table(part, columns, rows, [about]), options)
+    yield with_limits(main, part)
     lines = [
         [n, *np.mean([curve_of(Path(c).parent) for c in mine], axis=0).tolist()] for n, mine in cards.items()
     ]
     quarters = "".join(f"; {q:.0%} of its training|.1p" for q in QUARTERS)
-    yield with_kept_rows(table(f"{part}, curves", f"learner{quarters}", lines), options)
+    yield with_kept_rows(
+        table(f"{part}, curves", f"learner{quarters}", lines), options, OTHER not in main.notes
+    )
 
 
-def with_kept_rows(new: Table, options: Options) -> Table:
-    """With the rows of learners that were not asked for, if the rows that both have of rules are the same."""
+def with_kept_rows(new: Table, options: Options, same: bool = True) -> Table:
+    """With the rows of learners that were not asked for, if the rows that both have of rules are the ``same``."""
     old = stored("deep").get(new.key)
     if old is None or options.quick or "learners" not in options.given:
         return new
     at, before = ({row[0]: dict(zip(names(one), row, strict=True)) for row in one.rows} for one in (new, old))
     rules = [name for name in at if name in before and name not in LEARNERS[new.key.partition(",")[0]]]
-    if any(abs(at[name]["test"] - before[name]["test"]) > 1e-9 for name in rules):
-        told = "Other rows were measured by another program and are left out."
-        return replace(new, notes=(*new.notes, told))
+    if not same or any(abs(at[name]["test"] - before[name]["test"]) > 1e-9 for name in rules):
+        return replace(new, notes=(*new.notes, OTHER))
     kept = [name for name in before if name not in at]
     order = sorted({**before, **at}, key=lambda name: (name in rules, name not in before))
     every = {**before, **at}

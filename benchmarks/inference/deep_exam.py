@@ -1,8 +1,8 @@
 """A set network and a linear policy at places that neither saw, both gone on with from the shipped policy.
 
-Both are trained by CMA-ES at the same places of the exam's distribution (2,000,000 on). ``linear``: all weights of the
-linear policy; ``both``: the same, then a Deep Sets pointer of 8 units on top, for as many generations again. Nobody
-rehearses. Test places are 0, 1, 2, ... of ``python -m benchmarks exam``; ``--set places=60`` of them.
+All are trained by CMA-ES at the same places of the exam's distribution (2,000,000 on). ``linear``: all weights;
+``both``: the same, then a Deep Sets pointer of 8 units for as many generations again; ``longer``: as many, all linear.
+Nobody rehearses. Test places are 0, 1, 2, ... of ``python -m benchmarks exam``; ``--set places=60`` of them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from eunomia.study.files import program_hash
 
 STAGE = "{{generations=12,population=14,episodes=8,sigma=0.3,validate_every=4,{}}}"
 WHOLE, POINTER = STAGE.format("stage='whole'"), STAGE.format("stage='pointer',units=8,diagonal=true")
-KINDS = {"linear": WHOLE, "both": f"{WHOLE},{POINTER}"}
+KINDS = {"linear": WHOLE, "both": f"{WHOLE},{POINTER}", "longer": f"{WHOLE},{WHOLE}"}
 SHIPPED = "eunomia(rehearse=0)"
-PAIRS = (("both", "linear"), ("both", SHIPPED), ("linear", SHIPPED))
+PAIRS = (("both", "longer"), ("both", "linear"), ("both", SHIPPED), ("linear", SHIPPED), ("longer", SHIPPED))
 
 
 def measure(options: Options) -> Iterator[Table]:

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.inference import deep
 from benchmarks.inference.contest import FILES
-from benchmarks.inference.deep import LEARNERS, file_of, of_rules, played, with_kept_rows, with_limits
+from benchmarks.inference.deep import LEARNERS, OTHER, file_of, of_rules, played, with_kept_rows, with_limits
 from benchmarks.table import Measured, Options, Table, table
 from eunomia.config.training import load_training
 
@@ -37,8 +37,18 @@ def test_rows_of_others_stay_where_rules_do_as_before(monkeypatch: pytest.Monkey
     other = with_kept_rows(
         rows_of(("TD3, LSTM", 0.94), ("edf+f", 0.93)), alone
     )  # another program: not the same traces
-    assert len(other.rows) == 2 and "left out" in other.notes[0]
+    assert len(other.rows) == 2 and other.notes == (OTHER,)
     assert with_kept_rows(rows_of(("edf+f", 0.92)), Options()).rows == (("edf+f", 0.92),)
+
+
+def test_curves_stay_where_the_rules_of_the_other_table_do_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = table("mixed, curves", "learner; 0%|.1p", [("CMA-ES, linear", 0.93)])
+    monkeypatch.setattr(deep, "stored", lambda name: {"mixed, curves": old})
+    new = table("mixed, curves", "learner; 0%|.1p", [("TD3, LSTM", 0.92)])
+    alone = Options(given={"learners": "TD3"})
+    assert with_kept_rows(new, alone, True).rows == (("CMA-ES, linear", 0.93), ("TD3, LSTM", 0.92))
+    left = with_kept_rows(new, alone, False)
+    assert left.rows == (("TD3, LSTM", 0.92),) and left.notes == (OTHER,)
 
 
 def test_share_of_the_gap_and_time_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:

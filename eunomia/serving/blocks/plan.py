@@ -101,6 +101,7 @@ def node_times_s(optimised: Optimised, feed: dict[str, Tensor], runs: int = 5) -
     """Shortest time of every node of the optimised graph, in its order: the one that neighbours disturbed least."""
     import onnxruntime as ort
 
+    from eunomia.serving.devices.network import ports_of
     from eunomia.serving.devices.piece import live_of, piece_of
     from eunomia.serving.devices.trial import on_trial
 
@@ -110,7 +111,7 @@ def node_times_s(optimised: Optimised, feed: dict[str, Tensor], runs: int = 5) -
         options.profile_file_prefix = str(Path(folder) / "profile")
         session = ort.InferenceSession(str(optimised.path), options, providers=["CPUExecutionProvider"])
         whole = piece_of(session, [*feed], [port.name for port in session.get_outputs()])
-        with on_trial(feed):
+        with on_trial(feed, ports_of(optimised.model)):
             for _ in range(runs + 1):
                 whole.run(live_of(feed))
         events = json.loads(Path(session.end_profiling()).read_text())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -15,6 +16,7 @@ from eunomia.serving.devices.messages import DATATYPES, Port, Ports
 from eunomia.serving.devices.piece import Feed
 from eunomia.serving.devices.strings import BYTES
 
+BARE = re.compile("[A-Za-z0-9_-]+")  # a key of TOML without quotes
 FREE = 128  # the size that a message proposes for a free dimension behind the first
 NATIVE = re.compile(r"running (\w+) node\. Name:'([^']*)' Status Message: (?:\S+:\d+ .*\) )?(.*)")
 
@@ -46,7 +48,7 @@ def trial_feed(ports: Ports, shapes: Mapping[str, Sequence[int]]) -> Feed:
 
 
 @contextlib.contextmanager
-def on_trial(feed: Feed, ports: Ports | None = None) -> Iterator[None]:
+def on_trial(feed: Feed, ports: Ports) -> Iterator[None]:
     """Say of a failure which sizes were tried, and how to give others; raises ModelError. Lack of memory passes."""
     try:
         yield
@@ -57,15 +59,27 @@ def on_trial(feed: Feed, ports: Ports | None = None) -> Iterator[None]:
             raise
         tried = {name: list(np.shape(tensor)) for name, tensor in feed.items()}
         sizes = ", ".join(f"{name} {shape}" for name, shape in tried.items())
-        free = ports is None or any(-1 in port["shape"] for port in ports["inputs"])
-        more = f"; give sizes that fit: {_proposal(tried)} in its [[network]]" if free else ""
+        wider = _wider(tried, ports)
+        more = f"; give sizes that fit: {_proposal(wider)} in its [[network]]" if wider != tried else ""
         raise ModelError(f"it fails on a trial input of {sizes}: {_cause(error)}{more}") from None
 
 
-def _proposal(tried: Mapping[str, Sequence[int]]) -> str:
-    """``shapes = ...`` with the dimensions that were tried as 1, but the first, made larger."""
-    wider = {name: [*shape[:1], *(FREE if d == 1 else d for d in shape[1:])] for name, shape in tried.items()}
-    return "shapes = { " + ", ".join(f"{name} = {shape}" for name, shape in wider.items()) + " }"
+def _wider(tried: Mapping[str, list[int]], ports: Ports) -> dict[str, list[int]]:
+    """The free dimensions that were tried as 1, but the first, made larger."""
+    free = {port["name"]: [size == -1 for size in port["shape"]] for port in ports["inputs"]}
+    return {
+        name: [FREE if n > 0 and d == 1 and free[name][n] else d for n, d in enumerate(shape)]
+        for name, shape in tried.items()
+    }
+
+
+def _proposal(shapes: Mapping[str, Sequence[int]]) -> str:
+    """As a line of TOML; names with dots and colons are quoted."""
+    return "shapes = { " + ", ".join(f"{_key(name)} = {shape}" for name, shape in shapes.items()) + " }"
+
+
+def _key(name: str) -> str:
+    return name if BARE.fullmatch(name) else json.dumps(name)
 
 
 def _cause(error: Exception) -> str:

@@ -38,7 +38,9 @@ class Counting(asyncio.SelectorEventLoop):
         super().__init__()
         self.what, self.timers = what, list[asyncio.TimerHandle]()
 
-    def call_later(self, delay: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
+    def call_later(  # type: ignore[override]
+        self, delay: float, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.TimerHandle:
         timer = super().call_later(delay, callback, *args, context=context)
         if callback == self.what:
             self.timers.append(timer)

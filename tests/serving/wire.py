@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -35,7 +36,7 @@ class Wire(asyncio.Transport):
     def resume_reading(self) -> None:
         self.reads = True
 
-    def write(self, data: Any) -> None:
+    def write(self, data: bytes | bytearray | memoryview) -> None:
         self.sent.append(bytes(data))
 
     def writelines(self, pieces: Any) -> None:
@@ -90,7 +91,7 @@ async def nothing(_: web.BaseRequest) -> web.Response:
     return web.Response()
 
 
-def lane(known: bool = True, handler: Any = nothing) -> Lane:
+def lane(known: bool = True, handler: Callable[[web.BaseRequest], Awaitable[web.Response]] = nothing) -> Lane:
     """In a running loop; its transport is for the caller to set."""
     service: Any = Deaf(known)
     return Lane(

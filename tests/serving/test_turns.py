@@ -6,7 +6,6 @@ import asyncio
 import math
 import time
 from functools import partial
-from typing import Any
 
 import pytest
 from aiohttp import web
@@ -224,7 +223,7 @@ def test_an_end_waits_too_and_what_came_before_it_is_answered() -> None:
 def test_a_connection_that_is_gone_is_forgotten_in_its_turn_and_answers_nobody() -> None:
     async def main() -> None:
         one = lane()
-        wire: Any = Wire()
+        wire = Wire()
         one.connection_made(wire)
         one.data_received(REQUEST)
         wire.aborted = True

@@ -242,8 +242,7 @@ def compared(part: str, options: Options) -> Iterator[Table]:
         f"less `{chosen}`|+.1p; the same at its worst load|+.1p"
     )
     about = f"`{chosen}` is the best of {len(gated)} gated rules on validation."
-    main = with_kept_rows(table(part, columns, rows, [about]), options)
-    yield with_limits(main, part)
+    yield with_limits(main := with_kept_rows(table(part, columns, rows, [about]), options), part)
     lines = [
         [n, *np.mean([curve_of(Path(c).parent) for c in mine], axis=0).tolist()] for n, mine in cards.items()
     ]

@@ -135,6 +135,8 @@ def cut(samples: Noted, teacher: ByTeacher, nodes: int, starts: int, without: fr
         order = in_proportion(short_formula(samples["order"], terms, without))
         if order.nodes <= room:
             break
+    else:
+        order = ZERO
     gate = (
         three_digits(max(teacher.heuristic.gate + gate, 0.05))
         if np.isfinite(teacher.heuristic.gate)

@@ -53,9 +53,20 @@ def test_a_rule_has_the_most_terms_that_its_nodes_allow(nodes: int, starts: int)
     driver = LearnedPolicy(weights, alarm=np.inf)
     found = collect(teacher, driver, teacher, ToySampler().training(0, 2), 0.5, 0)
     made = cut(found, teacher, nodes, starts, frozenset(TENANT))
-    assert nodes - 4 < made.nodes <= nodes or made.order.nodes < 4
+    assert made.nodes <= nodes and (nodes - 4 < made.nodes or made.order.nodes < 4)
     asked = {each.op for part in (made.order, made.start) for each in part.walk()}
     assert not asked & set(TENANT)
+
+
+def test_one_node_has_no_room_for_a_minus() -> None:
+    """The teacher's one term is -time_left, two nodes."""
+    weights = base_weights("edf+f+eft")
+    teacher = ByTeacher(weights, {})
+    driver = LearnedPolicy(weights, alarm=np.inf)
+    found = collect(teacher, driver, teacher, ToySampler().training(0, 2), 0.5, 0)
+    two, one = (cut(found, teacher, nodes, 0, frozenset(TENANT)) for nodes in (2, 1))
+    assert write_formula(two.order) == "-time_left" and two.nodes == 2
+    assert one.order == ZERO and one.nodes <= 1
 
 
 def test_the_terms_of_a_linear_rule_are_found() -> None:

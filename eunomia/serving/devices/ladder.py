@@ -180,7 +180,7 @@ def between(tried: Shapes, wanted: Shapes, part: float) -> Shapes:
 def _size(tried: int, wanted: int, part: float) -> int:
     if not tried or not wanted:  # nothing lies between none and some
         return wanted
-    return round(tried * (wanted / tried) ** part)
+    return round(float(tried * (wanted / tried) ** part))
 
 
 def furthest(tried: Shapes, wanted: Shapes, part: float, larger: float) -> float:

@@ -87,9 +87,10 @@ class PlanResult(Result):
 
     def _without_spread(self) -> list[str]:
         """Promises that every fresh seed kept to the last request: what so few requests leave open."""
-        proof = self.answer.proof
-        few = []
-        for pair in self.answer.promised if proof is not None else ():
+        proof, few = self.answer.proof, []
+        if proof is None:
+            return []
+        for pair in self.answer.promised:
             hits, asked = int(proof.fresh.hits[:, pair].sum()), int(proof.fresh.asked[:, pair].sum())
             if hits == asked and float(self.answer.targets[pair]) ** asked > CHANCE:
                 few.append(f"{self.answer.names[pair]} ({asked})")

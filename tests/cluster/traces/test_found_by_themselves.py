@@ -49,7 +49,7 @@ def test_a_published_file_is_found(
 def test_what_is_no_trace_gets_one_sentence_with_the_mapping(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.csv"
     path.write_bytes(content)
-    with pytest.raises(TraceError, match=r"line 1: no known job trace .*--column gpus=NAME") as caught:
+    with pytest.raises(TraceError, match=r"line 1: no known job trace .*--column submit=when") as caught:
         read_jobs(path)
     assert "\n" not in str(caught.value)
 

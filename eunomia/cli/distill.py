@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -102,7 +102,7 @@ def fit_of(options: DistillOptions) -> ShortOptions | FitOptions:
             raise ConfigError(
                 f"--{name} belongs to one short rule; leave it out, or --leaves {options.leaves}"
             )
-        return replace(FitOptions(leaves=options.leaves, seed=options.seed), **trees)
+        return FitOptions(leaves=options.leaves, seed=options.seed, **trees)  # type: ignore[arg-type]  # whole numbers
     for name in trees:
         raise ConfigError(f"--{name} belongs to trees; add --leaves 64, or leave it out")
     return ShortOptions(seed=options.seed, **short)

@@ -93,7 +93,7 @@ def fit_of(options: DistillOptions) -> ShortOptions | FitOptions:
     from eunomia.learning.distill.fitting.fit import FitOptions
     from eunomia.learning.evolve.short import ShortOptions
 
-    def given(*names: str) -> dict[str, int]:
+    def given(*names: str) -> Data:
         return {name: value for name in names if (value := getattr(options, name)) is not None}
 
     short, trees = given("nodes", "generations"), given("rounds", "terms", "slope")

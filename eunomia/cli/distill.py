@@ -102,7 +102,7 @@ def fit_of(options: DistillOptions) -> ShortOptions | FitOptions:
             raise ConfigError(
                 f"--{name} belongs to one short rule; leave it out, or --leaves {options.leaves}"
             )
-        return FitOptions(leaves=options.leaves, seed=options.seed, **trees)  # type: ignore[arg-type]  # whole numbers
+        return FitOptions(leaves=options.leaves, seed=options.seed, **trees)
     for name in trees:
         raise ConfigError(f"--{name} belongs to trees; add --leaves 64, or leave it out")
     return ShortOptions(seed=options.seed, **short)

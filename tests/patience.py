@@ -30,6 +30,19 @@ def until(condition: Callable[[], T], process: subprocess.Popen[Any] | None = No
         time.sleep(PAUSE_S)
 
 
+def work(seconds: float) -> None:
+    """So much processor time of this thread, whoever else wants the core."""
+    end_s = time.thread_time() + seconds
+    while time.thread_time() < end_s:
+        pass
+
+
+async def pauses(count: int) -> None:
+    """So many turns of the event loop with nothing to do in between."""
+    for _ in range(count):
+        await asyncio.sleep(PAUSE_S)
+
+
 async def until_async(condition: Callable[[], T]) -> T:
     """``until`` beside other tasks of an event loop."""
     end_s = time.monotonic() + PATIENCE_S

@@ -13,7 +13,7 @@ import pytest
 from eunomia.serving.devices.arena import FLAGS, Arena
 from eunomia.serving.devices.bound import MOST, Bound
 from eunomia.serving.devices.messages import array_at, place
-from eunomia.serving.devices.network import ports_of
+from eunomia.serving.devices.ports import ports_of
 from tests.serving.test_exports import WIDTH, dense
 
 STRANGERS = Path(onnx.__file__).parent / "backend" / "test" / "data" / "node"

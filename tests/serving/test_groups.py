@@ -22,7 +22,7 @@ from eunomia.serving.server import Server
 from eunomia.serving.tenants.board import SWEEP_S
 from eunomia.serving.tenants.grants import Grant, Promise
 from eunomia.study.serving.server import server_options
-from tests.patience import PATIENCE_S, until
+from tests.patience import until, until_async
 from tests.serving.live import PROMISED_S, ask, running
 from tests.serving.made_up import examples
 from tests.serving.test_following import directories, infer
@@ -245,18 +245,14 @@ def test_a_database_that_stands_still_is_away(monkeypatch: pytest.MonkeyPatch) -
     fleet, stands = world.replicas[0].fleet, threading.Event()
     monkeypatch.setattr(world.board, "exchange", lambda *_: (stands.wait(), {})[1])
 
-    async def becomes(lost: bool) -> None:
-        while fleet.lost != lost:
-            await asyncio.sleep(0.01)
-
     async def scene() -> None:
         keeping = asyncio.create_task(fleet.keep())
-        await becomes(lost=True)
+        await until_async(lambda: fleet.lost)
         stands.set()
-        await becomes(lost=False)
+        await until_async(lambda: not fleet.lost)
         keeping.cancel()
 
-    asyncio.run(asyncio.wait_for(scene(), PATIENCE_S))
+    asyncio.run(scene())
 
 
 def test_one_warning_while_only_the_groups_cannot_be_read(
@@ -278,13 +274,11 @@ def test_one_warning_while_only_the_groups_cannot_be_read(
 
     async def scene() -> None:
         keeping = asyncio.create_task(fleet.keep())
-        while len(looks) < 10:
-            await asyncio.sleep(0.001)
+        await until_async(lambda: len(looks) >= 10)
         may.set()
-        while fleet.lost:
-            await asyncio.sleep(0.001)
+        await until_async(lambda: not fleet.lost)
         keeping.cancel()
 
-    asyncio.run(asyncio.wait_for(scene(), PATIENCE_S))
+    asyncio.run(scene())
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 2 and "permission denied" in said[0] and said[1].endswith("can be read again")

@@ -15,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper, parser
 
 from eunomia.core.errors import ModelError
-from eunomia.serving.devices.network import ports_of
+from eunomia.serving.devices.ports import ports_of
 from eunomia.serving.models.repository import Entry
 from eunomia.serving.server import Server
 from tests.patience import PATIENCE_S

@@ -147,8 +147,6 @@ def test_a_key_with_a_pass_phrase_is_refused_and_nobody_is_asked_for_it(tmp_path
         "tls_context((pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])))"
     )
     words = children.python("-c", code, certificate, key)
-    said = subprocess.run(
-        words, stdin=subprocess.DEVNULL, capture_output=True, text=True, start_new_session=True, check=False
-    )
+    said = children.run(words, stdin=subprocess.DEVNULL, start_new_session=True)
     assert "give a certificate with its own unencrypted key" in said.stderr
     assert "pass phrase" not in said.stdout + said.stderr.partition("Traceback")[0]

@@ -13,16 +13,10 @@ from aiohttp import web
 from eunomia.serving.fronts.rota import Rota
 from eunomia.serving.observe.metrics import Telemetry
 from eunomia.serving.observe.turns import EDGES_S, Turns
+from tests.patience import pauses, until_async, work
 from tests.serving.wire import Wire, lane
 
 REQUEST = b"POST /v2/models/x/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"
-
-
-def work(seconds: float) -> None:
-    """Of the processor, whoever else wants it."""
-    end_s = time.thread_time() + seconds
-    while time.thread_time() < end_s:
-        pass
 
 
 def longest_s(counts: list[int]) -> float:
@@ -38,7 +32,7 @@ def test_a_turn_counts_with_all_that_it_did_and_without_what_it_waited_for() -> 
         loop.call_soon(work, 0.012)
         loop.call_soon(work, 0.012)
         loop.call_soon(time.sleep, 0.5)
-        await asyncio.sleep(0.7)
+        await until_async(lambda: turns.waited_s >= 0.45)
 
     asyncio.run(main())
     held = longest_s(turns.held)
@@ -57,7 +51,7 @@ def test_one_turn_after_the_other_is_read_while_there_is_work_and_none_without()
             await asyncio.sleep(0)
         busy = sum(turns.held)
         assert busy >= 20 and longest_s(turns.held) < 1.0
-        await asyncio.sleep(0.1)
+        await pauses(10)
         assert sum(turns.held) <= busy + 3
 
     asyncio.run(main())
@@ -68,7 +62,7 @@ def test_what_nobody_announced_falls_into_the_next_reading() -> None:
 
     async def main() -> None:
         turns.begin()
-        await asyncio.sleep(0.05)
+        await pauses(5)
         work(0.02)
         before = turns.held_s
         turns.begin()

@@ -101,8 +101,8 @@ def node_times_s(optimised: Optimised, feed: dict[str, Tensor], runs: int = 5) -
     """Shortest time of every node of the optimised graph, in its order: the one that neighbours disturbed least."""
     import onnxruntime as ort
 
-    from eunomia.serving.devices.network import ports_of
     from eunomia.serving.devices.piece import live_of, piece_of
+    from eunomia.serving.devices.ports import ports_of
     from eunomia.serving.devices.trial import on_trial
 
     with tempfile.TemporaryDirectory() as folder:

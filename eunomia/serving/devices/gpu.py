@@ -17,8 +17,9 @@ from eunomia.serving.blocks import optimise, plan_blocks
 from eunomia.serving.blocks.optimise import SessionOptions, session_options
 from eunomia.serving.blocks.plan import node_times_s
 from eunomia.serving.devices.messages import Ports
-from eunomia.serving.devices.network import LoadedNetwork, ports_of
+from eunomia.serving.devices.network import LoadedNetwork
 from eunomia.serving.devices.piece import Live, Runs, Session, Value
+from eunomia.serving.devices.ports import ports_of
 from eunomia.serving.devices.trial import trial_feed
 
 CUDA, TENSORRT = "CUDAExecutionProvider", "TensorrtExecutionProvider"

@@ -28,8 +28,9 @@ from eunomia.serving.blocks.external import session_source
 from eunomia.serving.blocks.optimise import content_key, session_options
 from eunomia.serving.blocks.plan import choose_cuts
 from eunomia.serving.devices.messages import Ports
-from eunomia.serving.devices.network import LoadedNetwork, ports_of
+from eunomia.serving.devices.network import LoadedNetwork
 from eunomia.serving.devices.piece import Feed, Live, Value
+from eunomia.serving.devices.ports import ports_of
 from eunomia.serving.devices.torch.operators import Function, function_of
 from eunomia.serving.devices.trial import trial_feed
 

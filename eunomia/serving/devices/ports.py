@@ -1,0 +1,44 @@
+"""What comes into a network and what it answers with: names, datatypes, shapes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from eunomia.core.errors import ModelError
+from eunomia.serving.devices.messages import DATATYPE_OF, DATATYPES, Port, Ports
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def ports_of(model: onnx.ModelProto) -> Ports:
+    """Names, datatypes and shapes of inputs and outputs; -1 = any size."""
+    weights = {w.name for w in model.graph.initializer}
+    return {
+        "inputs": [_port(v) for v in model.graph.input if v.name not in weights],
+        "outputs": [_port(v) for v in model.graph.output],
+    }
+
+
+def _port(value: onnx.ValueInfoProto) -> Port:
+    import onnx
+
+    if (what := value.type.WhichOneof("value")) != "tensor_type":
+        raise ModelError(
+            f"'{value.name}' is a {str(what).removesuffix('_type')}, and only tensors come in and out: export it as "
+            "tensors (of scikit-learn with zipmap=False)"
+        )
+    kind = value.type.tensor_type
+    name = onnx.TensorProto.DataType.Name(kind.elem_type)
+    try:
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+        datatype = "BF16" if name == "BFLOAT16" else DATATYPE_OF[dtype]  # older onnx calls it a float
+    except KeyError:
+        known = ", ".join(DATATYPES)
+        raise ModelError(f"tensor '{value.name}' holds {name}; the server takes {known}") from None
+    shape = [d.dim_value if d.HasField("dim_value") else -1 for d in kind.shape.dim]
+    if not kind.HasField("shape"):
+        shape = [-1]  # of any rank: the protocol has no word for it
+    return {"name": value.name, "datatype": datatype, "shape": shape}

@@ -17,6 +17,7 @@ from eunomia.cli import (
     deploy,
     distill,
     doctor,
+    doors,
     evolve,
     inspect,
     learn,
@@ -44,6 +45,7 @@ UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # typer's own, or
 
 app = typer.Typer(
     name="eunomia",
+    cls=doors.Doors,
     help="Schedulers that give every tenant the service it was promised. Start with: eunomia demo",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -92,6 +94,7 @@ app.add_typer(trace.app, name="trace")
 app.add_typer(scenario.app, name="scenario")
 app.add_typer(costs.app, name="costs")
 app.add_typer(new.app, name="new")
+doors.assign([*app.registered_commands, *app.registered_groups])
 
 
 def main() -> None:
@@ -103,7 +106,7 @@ def status() -> int:
     """Exit status of the command line: 0 ok, 1 runtime, 2 usage, 130 stopped by Ctrl-C."""
     try:
         with interrupts.noted():
-            code = app(standalone_mode=False)
+            code = app(standalone_mode=False, prog_name="eunomia")
         if code == INTERRUPTED:
             return _complain("interrupted", INTERRUPTED)
         return code if isinstance(code, int) else 0

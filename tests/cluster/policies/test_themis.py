@@ -10,7 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eunomia.cluster.job import TrainingJob
-from eunomia.cluster.policies.themis.agent import FLOOR, App, Rest, bid, ideal_time_s, rho, time_left_s
+from eunomia.cluster.policies.themis.agent import (
+    FLOOR,
+    App,
+    Rest,
+    Single,
+    bid,
+    ideal_time_s,
+    rho,
+    time_left_s,
+)
 from eunomia.cluster.policies.themis.allocator import Themis
 from eunomia.cluster.policies.themis.arbiter import hand_out, stay_put, visible
 from eunomia.cluster.policies.themis.division import LEVELS
@@ -110,8 +119,9 @@ def test_an_app_that_holds_devices_is_not_taken_for_one_without(mechanism: str) 
         traits={"claims": [1.0, 1.0, 1.0, 0.5]},
     )  # fmt: skip
     assert _devices(policy, later) == [[2], [0], [0], [2]]
-    now, _ = policy.book.rho(later, np.array([0]), policy.leases.column(later), "share", "all")
-    np.testing.assert_allclose(now, (600.0 + 2400.0) / policy.book.ideal_s(later, 0, "share"))
+    ideal_s = policy.book.ideal_s(later, 0, "share")
+    now, _ = policy.book.rho(later, [np.arange(3)], policy.leases.column(later), np.array([ideal_s]), "all")
+    np.testing.assert_allclose(now, (600.0 + 2400.0) / ideal_s)
 
 
 def test_bids_have_a_floor_that_scales() -> None:
@@ -122,6 +132,19 @@ def test_bids_have_a_floor_that_scales() -> None:
         bid(_app(), 4, 3) == value.max()[None]
     ).sum() > 0  # what runs counts: nothing more is to be gained
     assert np.ptp(bid(_app(), 4, 1)[:, 0]) == 0.0
+
+
+@pytest.mark.parametrize("wait_s", [0.0, 600.0])
+def test_two_numbers_say_the_bid_of_a_single_job(wait_s: float) -> None:
+    """To the last bit, for 200 drawn jobs: V with the gang by spread, and V with less."""
+    rng = np.random.default_rng(5)
+    age_s, ideal_s, left, speed = np.exp(rng.uniform(0.0, 12.0, (4, 200)))
+    slow, gang = np.cumsum(rng.uniform(1.0, 20.0, (200, LEVELS)), axis=1), rng.integers(1, 9, 200)
+    single = Single.of(age_s, ideal_s, left[:, None] * slow / speed[:, None], wait_s)
+    for a in range(200):
+        by_gpus = np.where(np.arange(gang[a] + 1) >= gang[a], speed[a], 0.0)[None]
+        app = App(age_s[a], ideal_s[a], left[[a]], by_gpus, slow[[a]], gang[[a]])
+        assert (single.bid(a, int(gang[a]), 10) == bid(app, 0, 10, wait_s=wait_s)).all()
 
 
 def test_a_lying_app_overstates_its_gain() -> None:

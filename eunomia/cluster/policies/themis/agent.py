@@ -110,6 +110,35 @@ def rho(app: App, finish: Finish = "all") -> Floats:
     return np.asarray((app.age_s + time_left_s(app, finish)) / app.ideal_s)
 
 
+@dataclass(frozen=True, slots=True)
+class Single:
+    """Bids of apps of one job each, beside whom nothing else of theirs runs or waits: two numbers say them whole.
+
+    ``served`` (apps, levels) V with the gang, by spread; ``unserved`` (apps,) V with less.
+    """
+
+    served: Floats
+    unserved: Floats
+
+    @classmethod
+    def of(cls, age_s: Floats, ideal_s: Floats, alone_s: Floats, wait_s: float) -> Single:
+        """``age_s``, ``ideal_s`` (apps,); ``alone_s`` (apps, levels) time left on the gang."""
+        value = 1.0 / ((age_s[:, None] + alone_s) / ideal_s[:, None])
+        best = value.max(axis=1)
+        least = (
+            np.maximum(FLOOR, ideal_s / (ideal_s + wait_s * best))
+            if wait_s > 0.0
+            else np.full_like(best, FLOOR)
+        )
+        return cls(np.maximum(value / best[:, None], least[:, None]) * best[:, None], least * best)
+
+    def bid(self, a: int, gang: int, most: int) -> Floats:
+        """What :func:`bid` says of the same app."""
+        value = np.empty((most + 1, LEVELS))
+        value[:gang], value[gang:] = self.unserved[a], self.served[a]
+        return value
+
+
 def bid(
     app: App, given: int, most: int, finish: Finish = "all", lie: float = 1.0, wait_s: float = 0.0
 ) -> Floats:

@@ -120,16 +120,18 @@ class Themis:
         """(jobs, servers) GPUs of one type given to jobs."""
         view, offer = sale.view, sale.offer
         grant = self._shares(market, offer)
-        was = np.stack([before[view.app == app][:, machines].sum(axis=0) for app in market.apps])
-        grant = stay_put(grant, was, offer)
-        result = np.zeros((len(view), len(view.up)), np.int64)
+        mine = before[:, machines]
+        grant = stay_put(grant, np.stack([mine[rows].sum(axis=0) for rows in market.rows]), offer)
+        given = np.zeros((len(view), len(machines)), np.int64)
         for a in np.flatnonzero(grant.any(axis=1)).tolist():
-            result[:, machines] += market.split(a, grant[a])
-        rest = offer.free - result[:, machines].sum(axis=0)  # gangs that did not fit their app's grant
-        for job in self.rng.permutation(np.flatnonzero(sale.candidates & ~result.any(axis=1))).tolist():
+            given[market.jobs[a]] = market.split(a, grant[a])
+        rest = offer.free - given.sum(axis=0)  # gangs that did not fit their app's grant
+        for job in self.rng.permutation(np.flatnonzero(sale.candidates & ~given.any(axis=1))).tolist():
             if view.scale[job] <= rest.sum():
-                result[job, machines] = tight_gang(rest, int(view.scale[job]))
-                rest -= result[job, machines]
+                given[job] = tight_gang(rest, int(view.scale[job]))
+                rest -= given[job]
+        result = np.zeros((len(view), len(view.up)), np.int64)
+        result[:, machines] = given
         return result
 
     def _shares(self, market: Market, offer: Offer) -> Ints:

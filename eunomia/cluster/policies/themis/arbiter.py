@@ -30,16 +30,20 @@ def hand_out(value: Floats, order: Ints, offer: Offer) -> Ints:
     ``value`` (bidders, GPUs + 1, levels); each takes the number and spread of highest value, no idle extra.
     Work-conserving: a bidder that could gain by what is left gets it.
     """
-    machines = len(offer.free)
-    grant = np.zeros((len(value), machines), np.int64)
+    grant = np.zeros((len(value), len(offer.free)), np.int64)
     free = offer.free.copy()
-    nothing = np.zeros((1, machines), np.int64)
     for i in order.tolist():
         if not free.any():
             break
-        grant[i] = proportional(Bids(value[i : i + 1], nothing), Offer(free, offer.rack))[0]
+        grant[i] = served(value[i], Offer(free, offer.rack))
         free -= grant[i]
     return grant
+
+
+def served(value: Floats, offer: Offer) -> Ints:
+    """(machines,) what one bidder takes for itself; ``value`` (GPUs + 1, levels)."""
+    nothing = np.zeros((1, len(offer.free)), np.int64)
+    return proportional(Bids(value[None], nothing), offer)[0]
 
 
 def stay_put(grant: Ints, before: Ints, offer: Offer) -> Ints:

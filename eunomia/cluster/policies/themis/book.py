@@ -67,21 +67,36 @@ class Book:
         gpus = int(view.cluster.counts.sum())
         return ideal_time_s(self.alone_s[app], self.demand[app], gpus, self.contention(app), ideal)
 
+    def age_s(self, view: ClusterView, app: int) -> float:
+        """Time since the app came, or began anew."""
+        return view.now_s - self.start_s[app]
+
     def rho(
-        self, view: ClusterView, apps: Ints, column: Ints, ideal: Ideal, finish: Finish
+        self, view: ClusterView, rows: list[Ints], column: Ints, ideal_s: Floats, finish: Finish
     ) -> tuple[Floats, Floats]:
         """Two (apps,) arrays: rho with the GPUs it holds (inf with none), and rho if all its jobs ran at once.
 
-        ``column`` (M,): type that a job holds, -1 = it waits. Both as the app says: trait ``claims`` multiplies what is
+        ``rows``: the jobs of each app; ``ideal_s`` (apps,) T_id; ``column`` (M,): type that a job holds, -1 = it
+        waits. Both as the app says: trait ``claims`` multiplies what is
         true (1 = honest, unsaid = honest).
         """
         claims = np.nan_to_num(view.traits.get("claims", np.ones(len(view))), nan=1.0)
         fastest = own_speed(view, np.full(len(view), -1))
         fastest_s, left_s = view.steps_left / fastest, view.steps_left / own_speed(view, column)
-        now, hope = np.empty(len(apps)), np.empty(len(apps))
-        for a, app in enumerate(apps.tolist()):
-            jobs = np.flatnonzero(view.app == app)
-            runs = jobs[column[jobs] >= 0]
+        now, hope = np.empty(len(rows)), np.empty(len(rows))
+        held, searches = column >= 0, "full_left" in view.traits
+        for a, jobs in enumerate(rows):
+            age_s = self.age_s(view, int(view.app[jobs[0]]))
+            if len(jobs) == 1 and not searches:
+                job = int(jobs[0])
+                says = claims[job] / ideal_s[a]
+                now_s = left_s[job]
+                if finish == "all":  # as below, to the last bit
+                    now_s = max(now_s, now_s * view.scale[job] / view.scale[job])
+                now[a] = (age_s + now_s) * says if held[job] else np.inf
+                hope[a] = (age_s + fastest_s[job]) * says
+                continue
+            runs = jobs[held[jobs]]
             pick = np.max if finish == "all" else np.min
             least_s = least_time_s(view, jobs, fastest)
             hoped_s = max(float(pick(fastest_s[jobs])), least_s)
@@ -92,8 +107,7 @@ class Book:
                 now_s = max(float(left_s[jobs].max()), least_s, shared_s)
             else:
                 now_s = float(left_s[runs].min())
-            says = claims[jobs].max() / self.ideal_s(view, app, ideal)
-            age_s = view.now_s - self.start_s[app]
+            says = claims[jobs].max() / ideal_s[a]
             now[a], hope[a] = (age_s + now_s) * says, (age_s + hoped_s) * says
         return now, hope
 

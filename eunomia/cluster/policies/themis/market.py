@@ -17,10 +17,11 @@ from eunomia.cluster.policies.themis.agent import (
     Finish,
     Ideal,
     Rest,
+    Single,
     Unserved,
     bid,
 )
-from eunomia.cluster.policies.themis.arbiter import hand_out
+from eunomia.cluster.policies.themis.arbiter import served
 from eunomia.cluster.policies.themis.auction import PAYMENTS, ROUNDINGS, Payment, Rounding, auction
 from eunomia.cluster.policies.themis.book import Book, full_left, least_time_s, own_speed
 from eunomia.cluster.policies.themis.division import LEVELS
@@ -81,25 +82,43 @@ class Market:
         self.apps = np.unique(view.app[candidates])
         # speed on this offer, or on what a job holds
         self.speed = np.where(candidates, view.throughput[:, sale.column], own_speed(view, sale.held))
-        every = [np.flatnonzero(view.app == app) for app in self.apps]
-        self.jobs = [rows[candidates[rows]] for rows in every]
-        self.others = [rows[~candidates[rows]] for rows in every]
+        order = np.argsort(view.app, kind="stable")
+        ends = [np.searchsorted(view.app[order], self.apps, side).tolist() for side in ("left", "right")]
+        self.rows = [order[start:end] for start, end in zip(*ends, strict=True)]
+        self.jobs = [rows[candidates[rows]] for rows in self.rows]
+        self.others = [rows[~candidates[rows]] for rows in self.rows]
+        self.least = [
+            int(view.scale[jobs].min()) for jobs in self.jobs
+        ]  # devices that the narrowest gang needs
         self.useful = [min(total, int(view.scale[jobs].sum())) for jobs in self.jobs]
         self.most = max(self.useful)
         self.gain = np.full(len(self.apps), np.nan)  # of a bid: its best V over that for nothing
         self.part = np.ones(len(self.apps))  # of the lease, kept by each
+        self.ideal_s = np.array([book.ideal_s(view, app, terms.ideal) for app in self.apps.tolist()])
+        self.slowdown = slowdowns(view, np.arange(len(view)), sale.column)
         # rho with the GPUs that an app holds, and if all its jobs ran at once
-        self.rho, self.hope = book.rho(view, self.apps, self.held, terms.ideal, terms.finish)
+        self.rho, self.hope = book.rho(view, self.rows, self.held, self.ideal_s, terms.finish)
+        self.single = self._singles()
+
+    def _singles(self) -> Single:
+        """Bids of all apps as if of one job; read only where that is so."""
+        view, job = self.view, np.array([jobs[0] for jobs in self.jobs])
+        age_s = np.array([self.book.age_s(view, app) for app in self.apps.tolist()])
+        speed = view.throughput[job, self.column][:, None]
+        alone_s = view.steps_left[job][:, None] * self.slowdown[job] / speed
+        return Single.of(age_s, self.ideal_s, alone_s, self.terms.wait_s)
 
     def value(self, a: int, had: int = 0) -> Floats:
         """(most + 1, levels) bid of app a for GPUs beyond those it holds and the ``had`` of this sale."""
         view, jobs = self.view, self.jobs[a]
+        if had == 0 and len(self.rows[a]) == 1:
+            return self.single.bid(a, self.least[a], self.most)
         app = App(
-            age_s=float(view.now_s - self.book.start_s[int(self.apps[a])]),
-            ideal_s=self.book.ideal_s(view, int(self.apps[a]), self.terms.ideal),
+            age_s=self.book.age_s(view, int(self.apps[a])),
+            ideal_s=float(self.ideal_s[a]),
             left=view.steps_left[jobs],
             speed=_speeds(view, jobs, self.column, self.useful[a]),
-            slowdown=slowdowns(view, jobs, self.column),
+            slowdown=self.slowdown[jobs],
             gang=view.scale[jobs],
             least_s=least_time_s(view, np.concatenate([jobs, self.others[a]]), self.speed),
             rest=self._rest(self.others[a]),
@@ -124,7 +143,7 @@ class Market:
         grant = np.zeros((len(self.apps), len(offer.free)), np.int64)
         bids = Bids(np.stack([self.value(a) for a in chosen.tolist()]), grant[chosen])
         self.gain[chosen] = bids.value.max(axis=(1, 2)) / bids.value[:, 0, 0]
-        gang = np.array([self.view.scale[self.jobs[a]].min() for a in chosen.tolist()], np.int64)
+        gang = np.array(self.least, np.int64)[chosen]
         outcome = auction(bids, offer, gang, self.terms.payment, self.terms.rounding, rng)
         grant[chosen] = outcome.grant
         if self.terms.payment == "lease":
@@ -134,31 +153,38 @@ class Market:
     def hand_out(self, order: Ints, offer: Offer, beside: Ints | None = None) -> Ints:
         """(apps, machines) what each of ``order`` takes in turn of the free GPUs."""
         grant = np.zeros((len(self.apps), len(offer.free)), np.int64)
-        free = offer.free.copy()
+        free, number = offer.free.copy(), int(offer.free.sum())
+        have = np.zeros(len(grant), np.int64) if beside is None else beside.sum(axis=1)
         for a in order.tolist():
-            if not free.any():
+            had = int(have[a])
+            if had >= self.useful[a] or (had == 0 and self.least[a] > number):
+                continue  # it has all that it can use, or no gang of its fits: fewer devices are worth nothing
+            grant[a] = served(self.value(a, had), Offer(free, offer.rack))
+            free -= grant[a]
+            number = int(free.sum())
+            if number == 0:
                 break
-            had = 0 if beside is None else int(beside[a].sum())
-            if had < self.useful[a]:
-                value = self.value(a, had)[None]
-                grant[a] = hand_out(value, np.zeros(1, np.int64), Offer(free, offer.rack))[0]
-                free -= grant[a]
         return grant
 
     def split(self, a: int, grant: Ints) -> Ints:
-        """(jobs of the view, machines) gangs of the app's jobs, each as tight as it can lie.
+        """(``jobs[a]``, machines) gangs of the app's jobs, each as tight as it can lie.
 
         ``all``: longest remaining time first, by full budgets, so that a search that may end trials runs them side by
         side; ``first``: shortest first. What fits no gang stays free.
         """
         view, jobs = self.view, self.jobs[a]
-        left_s = full_left(view)[jobs] / view.throughput[jobs, self.column]
-        order = np.argsort(-left_s if self.terms.finish == "all" else left_s, kind="stable")
-        rest, result = grant.copy(), np.zeros((len(view), len(grant)), np.int64)
-        for job in jobs[order].tolist():
-            if view.scale[job] <= rest.sum():
-                result[job] = tight_gang(rest, int(view.scale[job]))
-                rest -= result[job]
+        rest, result = grant.copy(), np.zeros((len(jobs), len(grant)), np.int64)
+        order = np.zeros(1, np.int64)
+        if len(jobs) > 1:
+            left_s = full_left(view)[jobs] / view.throughput[jobs, self.column]
+            order = np.argsort(-left_s if self.terms.finish == "all" else left_s, kind="stable")
+        number = int(rest.sum())
+        for k in order.tolist():
+            gang = int(view.scale[jobs[k]])
+            if gang <= number:
+                result[k] = rest if gang == number else tight_gang(rest, gang)
+                rest -= result[k]
+                number -= gang
         return result
 
 

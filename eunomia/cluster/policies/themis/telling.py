@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from eunomia.cluster.policies.themis.book import Leases
@@ -42,26 +40,38 @@ def of_sale(market: Market, served: Ints, reasons: list[str]) -> None:
 def of_misfits(view: ClusterView, free: Ints, leases: Leases, waiting: Ints, reasons: list[str]) -> None:
     """Fill in ``reasons`` of the rows ``waiting`` for whom no type had devices enough, with the time until one has."""
     known: dict[tuple[int, tuple[bool, ...]], str] = {}
+    ends: dict[int, tuple[list[float], Ints]] = {}
     for job in waiting.tolist():
         if not reasons[job]:
             gang, can = int(view.scale[job]), view.runnable[job]
             key = gang, tuple(can.tolist())
             if key not in known:
-                each = [_room(view, free, leases, gang, int(j)) for j in np.flatnonzero(can)]
+                each = [
+                    _room(view, free, gang, j, _ends(view, leases, j, ends))
+                    for j in np.flatnonzero(can).tolist()
+                ]
                 known[key] = f"gang does not fit: it needs {gang}, {'; '.join(each)}"
             reasons[job] = known[key]
 
 
-def _room(view: ClusterView, free: Ints, leases: Leases, gang: int, column: int) -> str:
+def _ends(
+    view: ClusterView, leases: Leases, column: int, known: dict[int, tuple[list[float], Ints]]
+) -> tuple[list[float], Ints]:
+    """Ends of the leases, ascending, and how many devices of a type all up to each have given back."""
+    if column not in known:
+        mine = view.cluster.server_type == column
+        ends = sorted((end_s, int(leases.servers[key][mine].sum())) for key, end_s in leases.until_s.items())
+        known[column] = [end_s for end_s, _ in ends], np.cumsum([count for _, count in ends], dtype=np.int64)
+    return known[column]
+
+
+def _room(view: ClusterView, free: Ints, gang: int, column: int, ends: tuple[list[float], Ints]) -> str:
     """Free devices of a type, and when its leases have given back enough."""
     mine = view.cluster.server_type == column
     have = int(free[mine].sum())
     text = f"{have} of {int(view.up[mine].sum())} {view.cluster.names[column]!r} are free"
-    ends = sorted((end_s, int(leases.servers[key][mine].sum())) for key, end_s in leases.until_s.items())
-    until_s = math.inf
-    for end_s, count in ends:
-        if have >= gang:
-            break
-        have, until_s = have + count, end_s
-    enough = math.isfinite(until_s) and have >= gang
-    return text + (f", enough by leases in {max(until_s - view.now_s, 0.0) / 60.0:.0f} min" if enough else "")
+    until_s, back = ends
+    first = int(np.searchsorted(back, gang - have)) if have < gang else len(until_s)
+    if first == len(until_s):
+        return text
+    return text + f", enough by leases in {max(until_s[first] - view.now_s, 0.0) / 60.0:.0f} min"

@@ -55,3 +55,15 @@ def test_an_axis_on_which_all_points_agree_has_one_label() -> None:
     root = ET.fromstring(front_chart(points, measures, Axis(0, "traffic"), [Axis(1, "power", False)]))
     texts = root.iter("{http://www.w3.org/2000/svg}text")
     assert [node.text for node in texts if node.get("text-anchor") == "middle"] == ["1"]
+
+
+def test_labels_of_many_points_near_the_axis_stay_above_it() -> None:
+    """Twelve fleets of one type at one traffic once ran over the marks of the axis."""
+    names = [f"type {n} alone" for n in range(12)]
+    points = [Point("dear", "rival"), *(Point(name, "rival") for name in names)]
+    measures = {"dear": (1.0, 200.0), **{name: (1.0, 10.0 + n) for n, name in enumerate(names)}}
+    root = ET.fromstring(front_chart(points, measures, Axis(0, "traffic"), [Axis(1, "cost", False)]))
+    texts = list(root.iter("{http://www.w3.org/2000/svg}text"))
+    heights = sorted(float(node.attrib["y"]) for node in texts if node.text in names)
+    assert max(heights) <= 380.0 - 44.0, "the axis"
+    assert all(low - high >= 10.0 for high, low in zip(heights, heights[1:], strict=False))

@@ -148,4 +148,18 @@ def _spread(at: Sequence[tuple[float, float]], points: Sequence[Point]) -> list[
             y += 1.0
         placed.append((x, y))
         heights[i] = y
+    return _lifted(at, points, heights)
+
+
+def _lifted(at: Sequence[tuple[float, float]], points: Sequence[Point], heights: list[float]) -> list[float]:
+    """The same with labels that ran below the axis back above it, and those in their way with them."""
+    placed: list[tuple[float, float]] = []
+    for i in sorted(range(len(at)), key=lambda i: -heights[i]):
+        if not points[i].text:
+            continue
+        x, y = at[i][0], min(heights[i], HEIGHT - BOTTOM - 4.0)
+        while any(abs(x - a) < 110.0 and abs(y - b) < LABEL_H for a, b in placed):
+            y -= 1.0
+        placed.append((x, y))
+        heights[i] = y
     return heights

@@ -30,6 +30,7 @@ class Catalogue:
     area_mm2: Floats
     memory_gb_s: tuple[float, ...]  # of the memories; empty = each device has its own
     shape: int  # platforms before bounds
+    memories: tuple[str, ...]  # what they are called: ``16 GB/s``
 
     def __len__(self) -> int:
         return len(self.memory)
@@ -57,12 +58,15 @@ class Catalogue:
 
     @cached_property
     def largest(self) -> Ints:
-        """Rows to which nothing can be added within the bounds, neither a device nor a step of memory."""
+        """Rows to which nothing can be added within the bounds, neither a device nor a faster memory."""
         rows, keys = np.column_stack([self.counts, self.memory]), self._keys[0]
         own = _key(rows, self._tops)
-        steps = _key(np.eye(rows.shape[1], dtype=np.int64), self._tops)
+        *steps, memory = _key(np.eye(rows.shape[1], dtype=np.int64), self._tops)
         larger = [(rows[:, at] < self._tops[at]) & np.isin(own + step, keys) for at, step in enumerate(steps)]
-        return np.flatnonzero(~np.any(larger, axis=0))
+        _, alike = np.unique(own - memory * self.memory, return_inverse=True)  # by their devices
+        fastest = np.zeros(len(alike), np.int64)
+        np.maximum.at(fastest, alike, self.memory)
+        return np.flatnonzero(~np.any([*larger, self.memory < fastest[alike]], axis=0))
 
     def label(self, row: int) -> str:
         """``2 simba + 1 eyeriss, 16 GB/s``."""
@@ -71,7 +75,7 @@ class Catalogue:
     def words(self, counts: Sequence[int], memory: int) -> str:
         """The same of any counts and memory."""
         parts = [f"{n} {name}" for name, n in zip(self.names, counts, strict=True) if n]
-        shared = f", {self.memory_gb_s[memory]:g} GB/s" if self.memory_gb_s else ""
+        shared = f", {self.memories[memory]}" if self.memories else ""
         return (" + ".join(parts) or "nothing") + shared
 
     def neighbours(self, row: int) -> list[tuple[str, int]]:
@@ -83,10 +87,16 @@ class Catalogue:
                 if other is not None:
                     found.append((f"{word} {name}", other))
         for step in (-1, 1):
-            other = self.find(here, memory + step)
+            other = self.beside(here, memory, step)
             if other is not None:
-                found.append((f"memory of {self.memory_gb_s[memory + step]:g} GB/s", other))
+                found.append((f"memory of {self.memories[int(self.memory[other])]}", other))
         return found
+
+    def beside(self, counts: Sequence[int], memory: int, step: int) -> int | None:
+        """The same devices with the next slower (-1) or faster memory that the bounds allow."""
+        ahead = range(memory + step, len(self.memories) if step > 0 else -1, step)
+        rows = (self.find(counts, other) for other in ahead)
+        return next((row for row in rows if row is not None), None)
 
     def inside(self, row: int) -> Flags:
         """(platforms,) whether a platform has no more of anything than ``row``."""
@@ -163,4 +173,15 @@ def catalogue(plan: PlanConfig, names: Sequence[str], need_gb: float = 0.0) -> C
         area[order],
         shared,
         size,
+        _called(plan) if plan.memory else (),
+    )
+
+
+def _called(plan: PlanConfig) -> tuple[str, ...]:
+    """``16 GB/s``; with its place in the file where two are equally fast."""
+    listed = sorted(enumerate(plan.memories, 1), key=lambda entry: entry[1].gb_s)
+    names = [f"{one.gb_s:g} GB/s" for _, one in listed]
+    return tuple(
+        f"{name} (memory {n})" if names.count(name) > 1 else name
+        for name, (n, _) in zip(names, listed, strict=True)
     )

@@ -19,10 +19,12 @@ from eunomia.hardware.perturb import perturb
 from eunomia.hardware.table import CostTable
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import Problem, build_problem
+from eunomia.report.units import counted
 from eunomia.study.inference.bench import Bench, prepare
 from eunomia.study.inference.demand import requests
 from eunomia.study.inference.machine import Machine, one_byte
 from eunomia.study.inference.run import engine_options
+from eunomia.study.plan.prices import unpriced
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement
 
@@ -67,11 +69,25 @@ class Ground:
         """What the costs rest on: gaps that were filled, times that nobody published, words of unknown size."""
         machine = self.bench.machine
         found = [*(how.sentence() for how in machine.filled if how.estimated), *machine.assumed]
+        found += unpriced(self.plan)
         bounded = [f"{memory.gb:g}" for memory in self.plan.memories if memory.gb is not None]
         if machine.unsized and bounded:
             said = f"[[memory]] has gb = {', '.join(dict.fromkeys(bounded))}"
             found.append(one_byte(machine.unsized, self.bench.models, said))
         return found
+
+    @property
+    def replayed(self) -> list[str]:
+        """Tenants with promises whose requests are the same on every fresh seed."""
+        first, second = (self.requests(seed) for seed in self.seeds(2, fresh=1))
+        return list(
+            dict.fromkeys(
+                agreement.tenant
+                for pair, agreement in enumerate(self.agreements)
+                if agreement.slo is not None
+                and np.array_equal(first.arrival_s[first.pair == pair], second.arrival_s[second.pair == pair])
+            )
+        )
 
     @property
     def measured_s(self) -> float:
@@ -141,7 +157,8 @@ def _check_promises(plan: PlanConfig, table: RequestTable) -> None:
         if agreement.slo is not None and agreement.slo.kind != "hit_rate":
             raise ConfigError(
                 f"plan '{plan.name}': tenant '{agreement.tenant}' promises a {agreement.slo.kind} for "
-                f"'{agreement.model}'; a plan judges hit rates: give slo = {{ hit_rate = 0.95 }} and a deadline"
+                f"'{agreement.model}'; a plan judges hit rates: give slo = {{ hit_rate = 0.95 }} and a deadline "
+                "(a latency_p99_ms of 5 is a hit_rate of 0.99 with deadline_ms = 5)"
             )
     promised = np.array([agreement.slo is not None for agreement in table.agreements])
     if not promised.any():
@@ -155,6 +172,22 @@ def _check_promises(plan: PlanConfig, table: RequestTable) -> None:
             f"plan '{plan.name}': tenant '{agreement.tenant}' promises a hit rate for '{agreement.model}' without "
             "a deadline; give deadline_ms or deadline_factor"
         )
+
+
+def check_requests(on: Ground) -> None:
+    """Raises ConfigError for a promise that no request of the search, or of the proof, puts to the test."""
+    plan, pairs = on.plan, len(on.agreements)
+    for fresh, count in enumerate((plan.search.seeds, plan.search.fresh)):
+        tables = [on.requests(seed) for seed in on.seeds(count, fresh=fresh)]
+        asked = np.sum([np.bincount(t.pair[on.measured(t)], minlength=pairs) for t in tables], axis=0)
+        idle = np.flatnonzero((asked == 0) & ~np.isnan(on.targets))
+        if len(idle):
+            agreement = on.agreements[int(idle[0])]
+            raise ConfigError(
+                f"plan '{plan.name}': tenant '{agreement.tenant}' sends no request for '{agreement.model}' between "
+                f"warmup_s and duration_s = {on.bench.scenario.duration_s:g} on {counted(count, 'seed')}, so nothing "
+                "tests its promise; raise duration_s, or its rate"
+            )
 
 
 def needed(asked: Ints, targets: Floats) -> Ints:

@@ -3,13 +3,14 @@
 Two numbers: what the found platform carries, and what nobody could carry (the screen refutes every platform there).
 Both by bisection to ``FINE``. At each traffic the ``TRIED`` platforms of the largest capacity are tried that no other
 within the bounds dominates; capacity is devices over the time of the promised work, or memory over its bytes. So the
-first number is a lower bound where more than ``TRIED`` are open, the second holds for all.
+first number is a lower bound where more than ``TRIED`` are open, the second holds for all. What the found platform
+does not need at its traffic is taken away again, one device after another.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,7 +55,25 @@ def most_traffic(search: Search) -> Headroom:
         return Headroom(search, None, None, (), nobody)
     held.sort(key=lambda pair: pair[0].more)
     best, at = held[-1]
-    return Headroom(at, best.row, best.proof, tuple(carrier for carrier, _ in held), nobody)
+    row, proof = _trimmed(at, best)
+    carriers = (*(carrier for carrier, _ in held[:-1]), replace(best, row=row, proof=proof))
+    return Headroom(at, row, proof, carriers, nobody)
+
+
+def _trimmed(search: Search, best: Carrier) -> tuple[int | None, Proof | None]:
+    """Without the devices and the memory that the traffic does not need, the dearest first."""
+    row, proof, platforms = best.row, best.proof, search.platforms
+    while row is not None:
+        smaller = [other for _, other in platforms.neighbours(row) if platforms.inside(row)[other]]
+        open_rows = [other for other in smaller if search.screen.refuted(other) is None]
+        search.tried(open_rows, "what is not needed")
+        kept = [other for other in open_rows if other in search.found.kept]
+        kept.sort(key=lambda other: float(platforms.cost[other]))
+        fits = next((other for other in kept if search.prove(other).holds), None)
+        if fits is None:
+            break
+        row, proof = fits, search.prove(fits)
+    return row, proof
 
 
 def _held(search: Search, factor: float, held: list[tuple[Carrier, Search]]) -> bool:

@@ -35,7 +35,7 @@ def plan_page(result: PlanResult) -> SweepPage:
 
 def _tables(result: PlanResult) -> list[tuple[str, str, Table]]:
     return [
-        ("Promises", " ".join(result.footnotes()), result.table()),
+        ("Promises", ". ".join(result.footnotes()) + ".", result.table()),
         ("Rivals", "Found otherwise, judged alike.", rivals_table(result.answer)),
         ("One more or less", "On the seeds of the search.", neighbours_table(result.answer)),
         (

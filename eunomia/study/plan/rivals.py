@@ -78,7 +78,7 @@ def _larger(search: Search, counts: list[int], memory: int) -> list[int]:
     """Platforms of the catalogue with one device or one step of memory more."""
     find = search.platforms.find
     found = [find([*counts[:at], counts[at] + 1, *counts[at + 1 :]], memory) for at in range(len(counts))]
-    found.append(find(counts, memory + 1))
+    found.append(search.platforms.beside(counts, memory, 1))
     return [row for row in found if row is not None]
 
 

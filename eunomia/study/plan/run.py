@@ -20,9 +20,10 @@ from eunomia.study.place import CELLS, claim_as, key_of
 from eunomia.study.plan.answer import Answer, work_of
 from eunomia.study.plan.catalogue import catalogue
 from eunomia.study.plan.crew import OnTrials, Trials
-from eunomia.study.plan.ground import ground, plan_table
+from eunomia.study.plan.ground import check_requests, ground, plan_table
 from eunomia.study.plan.headroom import most_traffic
 from eunomia.study.plan.page import plan_page
+from eunomia.study.plan.prices import check_prices
 from eunomia.study.plan.result import PlanResult
 from eunomia.study.plan.rivals import greedy, one_type
 from eunomia.study.plan.search import Search
@@ -66,7 +67,9 @@ def plan(
     with within(f"plan '{config.name}': search.policies"):
         for policy in config.search.policies:
             resolve_policy(policy)
+    check_prices(config)
     on = ground(config)
+    check_requests(on)
     platforms = catalogue(config, on.names, on.need_gb)
     root = None if directory is None else Path(directory)
     if root is not None:
@@ -118,7 +121,7 @@ def _carrying(search: Search) -> Answer:
         score=score_of(found.search)[0],
         near=near,
         front=found.carriers,
-        nobody=found.nobody,
+        nobody=found.nobody * (1.0 + search.settings.headroom),
         costs=None if found.row is None else cost_limit(found.search, found.row),
         work=work_of(found.search, found.row),
     )

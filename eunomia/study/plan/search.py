@@ -41,6 +41,13 @@ class Proof:
         """(pairs,) the lower of the two bounds."""
         return np.minimum(self.lower, self.lower_wrong)
 
+    def sure(self, pair: int, confidence: float) -> float:
+        """The bound of one pair; where no request missed, what so many hits in a row say of its hit rate."""
+        tallies = [one for one in (self.fresh, self.wrong) if one is not None]
+        asked = max(int(tallies[0].asked[:, pair].sum()), 1)
+        missed = any((one.hits[:, pair] < one.asked[:, pair]).any() for one in tallies)
+        return float(self.least[pair]) if missed else float((1.0 - confidence) ** (1.0 / asked))
+
 
 @dataclass
 class Found:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from eunomia.study.plan.answer import Answer
+from eunomia.study.plan.headroom import STEPS
 from eunomia.study.plan.search import Proof
 from eunomia.study.plan.stress import Limit
 
@@ -33,6 +34,8 @@ def _carried(answer: Answer) -> str:
     if answer.nobody is None:
         return ""
     most = f"; nobody could at {answer.nobody:.3g} times" if np.isfinite(answer.nobody) else ""
+    if answer.front and answer.front[-1].more >= STEPS[-1]:
+        most = ", the most that is tried"
     return f" at {answer.search.factor:.3g} times the stated traffic{most}"
 
 
@@ -67,8 +70,9 @@ def _nothing(answer: Answer) -> str:
 
 def _counts(answer: Answer) -> str:
     work = answer.work
+    what = "platform" if work["platforms"] == 1 else "platforms"
     return (
-        f"{work['platforms']:,} platforms within the bounds: {work['refuted']:,} refuted (nobody could), "
+        f"{work['platforms']:,} {what} within the bounds: {work['refuted']:,} refuted (nobody could), "
         f"{work['beaten']:,} missed a promise in the simulator, {work['failed']:,} failed on fresh seeds, "
         f"{work['behind']:,} lie behind the answer"
     )
@@ -85,7 +89,7 @@ def _against(answer: Answer, row: int) -> Iterator[str]:
         yield f"{rival.name}: {answer.platforms.label(rival.row)}, {answer.worth(worth)} ({more})"
 
     if none:
-        yield f"{', '.join(none)}: none within the bounds keeps the promises"
+        yield f"{'; '.join(none)}: none within the bounds keeps the promises"
 
 
 def _limit(answer: Answer, limit: Limit | None, what: str) -> Iterator[str]:

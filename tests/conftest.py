@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -45,6 +46,7 @@ LONGEST = (  # begun first where files are dealt out to workers, so that none of
 
 def pytest_configure(config: pytest.Config) -> None:
     """Files are dealt out in the order of collection, which is that of ``longest_first``."""
+    gc.disable()  # until all tests are found: a third of the time would go into looking for what none of them drops
     if hasattr(
         config.option, "loadscopereorder"
     ):  # of pytest-xdist: by number of tests, however long they take
@@ -59,6 +61,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         longest_first(items)
     if os.environ.get("HYPOTHESIS_PROFILE") == "bounds":
         fewer_examples(items)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.enable()
 
 
 def longest_first(items: list[pytest.Item]) -> None:

@@ -143,12 +143,13 @@ def live(folder: Path) -> Iterator[Process]:
 def test_a_card_takes_over_under_load_and_is_taken_back(
     live: Process, folder: Path, eunomia: Any, tmp_path: Path
 ) -> None:
-    recording = tmp_path / "twin.json"
+    recording, mine = tmp_path / "twin.json", card(tmp_path)
     recording.write_text(json.dumps(traffic()))
+    assert judge(twin_of(traffic()), str(mine), "fcfs").passed  # compiled before the load, which takes the cores
     with live.under_load() as seen:
         until(lambda: len(seen) >= 20)
         code, out, err = eunomia(
-            "promote", live.url, card(tmp_path), "--key-env", "ADMIN_KEY", "--recording", recording
+            "promote", live.url, mine, "--key-env", "ADMIN_KEY", "--recording", recording
         )
         back = f"eunomia promote {live.url} --rollback --key-env ADMIN_KEY"
         assert code == 0 and f"'mine' serves now; back with: {back}\n" in out, err

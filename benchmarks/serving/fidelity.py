@@ -3,22 +3,35 @@
 Three tenants on two networks at 50, 90 and 130 % of the device's capacity, which a closed loop measures first. Then
 the server's recording of that very traffic is replayed by the simulator under the same policy: hit rate and 95th
 percentile of every tenant over all seeds, both measured inside the server. The simulator knows no exception for
-starving tenants, so it is off here. About 6 minutes.
+starving tenants, so it is off here.
+
+``--only all`` (6 minutes): those. ``mixed`` (3 minutes): attention over 128 to 1,024 tokens, each tenant's requests of
+two lengths, so that a request takes from 1 to 60 times as long as another of the same network. ``two`` (6 minutes):
+those of ``all`` on two devices, of which one has SLOW of the front end's core (cgroup v1, root).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
 from benchmarks.serving.bench import Bench
 from benchmarks.serving.live import LARGE_NET, NETWORKS, SMALL_NET, Live, serving
-from benchmarks.serving.load import Stream, closed_rate, offer
+from benchmarks.serving.load import Made, PictureClient, Stream, closed_rate, offer
+from benchmarks.serving.machine import cores
 from benchmarks.table import Cell, Options, Table
 from eunomia.engines.processes import Result
+from eunomia.serving.devices.messages import Port
+from eunomia.serving.load.client import TritonClient
 from eunomia.study.serving.twin import replayed, twin_of
+from tests.hostile.networks import WIDTH, write_all
+from tests.serving.process import slow_down
 
 LOADS = (0.5, 0.9, 1.3)
 SHARES = {
@@ -26,6 +39,10 @@ SHARES = {
     "silver": (0.5, SMALL_NET, 100.0),
     "bronze": (0.2, LARGE_NET, 400.0),
 }
+SEQUENCE, TRIED = "sequence", 512  # tokens of the trial
+TOKENS = {"gold": (128, 256), "silver": (256, 512), "bronze": (512, 1024)}
+LENGTHS = (128, 256, 512, 1024)
+SLOW = 0.35
 POINTS, P95 = 2.0, 0.10
 PROBE = "probe"
 COLUMNS = (
@@ -47,13 +64,90 @@ def streams(seconds_of: Mapping[str, float], load: float) -> list[Stream]:
     return [Stream(name, model, load * share / mean_s, d) for name, (share, model, d) in SHARES.items()]
 
 
-def replay(live: Live, policy: str, wanted: Sequence[Stream], seconds: float, seed: int) -> Result:
+class TokensClient(TritonClient):
+    """The stock client with sequences: each request has one of its tenant's lengths, by lot."""
+
+    async def prepare(self, shapes: Mapping[str, Sequence[int]], seed: int) -> None:
+        """Make them."""
+        self._rng = rng = np.random.default_rng([seed, 7])
+        self._of = {
+            n: [self._input(Port(name="x0", shape=[1, n, WIDTH], datatype="FP32"), {}, rng)] for n in LENGTHS
+        }
+
+    async def send(self, stream: int) -> None:
+        """One request; a tenant with a number for its name always sends so many tokens."""
+        name = self._streams[stream].tenant
+        tokens = TOKENS[name][self._rng.integers(2)] if name in TOKENS else int(name)
+        self._inputs[SEQUENCE] = self._of[tokens]
+        await super().send(stream)
+
+
+class Setting:
+    """How a part serves, and what its tenants send."""
+
+    made: Made = PictureClient
+
+    def serving(self, policy: str) -> AbstractContextManager[Live]:
+        """One device."""
+        return serving({**promises(), PROBE: {}}, policy=policy, starve_ms=0)
+
+    def at(self, live: Live) -> Callable[[float], list[Stream]]:
+        """Streams for a load; four users measure what requests take of the devices."""
+        times = {model: 1.0 / closed_rate(live, Stream(PROBE, model), 1.5) for model in NETWORKS}
+        return partial(streams, times)
+
+
+class Two(Setting):
+    """The second device is slower, and its core is the front end's too."""
+
+    @contextmanager
+    def serving(self, policy: str) -> Iterator[Live]:
+        """Two devices."""
+        device: list[dict[str, Any]] = [{"name": "fast", "cores": [cores().device]}]
+        device.append({"name": "slow", "cores": [cores().front], "spin_ms": 0.0})
+        with serving({**promises(), PROBE: {}}, policy=policy, starve_ms=0, device=device) as live:
+            slow_down(live.workers[-1], SLOW)
+            yield live
+
+
+class Mixed(Setting):
+    """One network with a free axis."""
+
+    made: Made = TokensClient
+
+    @contextmanager
+    def serving(self, policy: str) -> Iterator[Live]:
+        """One device, and a tenant for each length, which measures what it takes."""
+        lengths: dict[str, Any] = {str(n): {} for n in LENGTHS}
+        with TemporaryDirectory() as folder:
+            path = write_all(Path(folder))[SEQUENCE]
+            network = {"name": SEQUENCE, "onnx": str(path), "shapes": {"x0": [1, TRIED, WIDTH]}}
+            with serving(
+                {**promises(), **lengths}, policy=policy, starve_ms=0, network=[network], max_block_ms=1e3
+            ) as live:
+                yield live
+
+    def at(self, live: Live) -> Callable[[float], list[Stream]]:
+        """Each length has half of its tenant's requests."""
+        one = {n: 1.0 / closed_rate(live, Stream(str(n), SEQUENCE), 1.0, made=TokensClient) for n in LENGTHS}
+        mean_s = sum(
+            share * np.mean([one[n] for n in TOKENS[name]]) for name, (share, _, _) in SHARES.items()
+        )
+        return lambda load: [Stream(n, SEQUENCE, load * s / mean_s, d) for n, (s, _, d) in SHARES.items()]
+
+
+PARTS: dict[str, Callable[[], Setting]] = {"all": Setting, "mixed": Mixed, "two": Two}
+
+
+def replay(
+    live: Live, made: Made, policy: str, wanted: Sequence[Stream], seconds: float, seed: int
+) -> Result:
     """One seed's traffic: by tenant the hits and response times [s] of the server and of the simulator; nan = none."""
     before = len(live.recording()["requests"])
-    offer(live.grpc, wanted, seconds, seed)
+    offer(live.grpc, wanted, seconds, seed, made=made)
     recording = live.recording()
-    recording["requests"] = [r for r in recording["requests"][before:] if r[1] != PROBE]
-    recording["pairs"] = [p for p in recording["pairs"] if p["tenant"] != PROBE]
+    recording["requests"] = [r for r in recording["requests"][before:] if r[1] in SHARES]
+    recording["pairs"] = [p for p in recording["pairs"] if p["tenant"] in SHARES]
     twin = twin_of(recording)
     hit, response_s = replayed(twin, policy)
     tenant = np.array([twin.requests.agreements[n].tenant for n in twin.requests.pair])
@@ -85,17 +179,22 @@ def apart_over_seeds(replays: Replays, tenant: str) -> tuple[float, float]:
 
 
 def measure(options: Options) -> Iterator[Table]:
-    """One server for each policy; a row for each policy, load and tenant. The quick run has one policy."""
-    bench = Bench("fidelity", options)
-    seconds, seeds, policies = (4.0, 1, ["edf+f"]) if options.quick else (9.0, 5, ["edf+f", "weighted_fair"])
+    """A table for each part: one server for each policy; a row for each policy, load and tenant."""
+    for part in options.chosen(PARTS):
+        yield _measured(part, PARTS[part](), Bench("fidelity", options))
+
+
+def _measured(part: str, setting: Setting, bench: Bench) -> Table:
+    """The quick run has one policy."""
+    seconds, seeds, policies = (4.0, 1, ["edf+f"]) if bench.quick else (9.0, 5, ["edf+f", "weighted_fair"])
     rows = []
     for policy in policies:
-        with serving({**promises(), PROBE: {}}, policy=policy, starve_ms=0) as live:
-            costs_s = {model: 1.0 / closed_rate(live, Stream(PROBE, model), 1.5) for model in NETWORKS}
+        with setting.serving(policy) as live:
+            wanted = setting.at(live)
             for load in LOADS:
-                one = partial(replay, live, policy, streams(costs_s, load), seconds)
-                what = {"policy": policy, "load": load}
+                one = partial(replay, live, setting.made, policy, wanted(load), seconds)
+                what = {"policy": policy, "load": load} | ({} if part == "all" else {"part": part})
                 found = [bench.piece(partial(one, seed), **what, seed=seed) for seed in range(seeds)]
                 rows += [row(f"`{policy}`, {load:.0%}", found, tenant) for tenant in SHARES]
     note = "All seeds together; from, to: a bootstrap over seeds (95 %). The verdict is that of the figure before."
-    yield bench.table("all", COLUMNS, rows, [note])
+    return bench.table(part, COLUMNS, rows, [note])

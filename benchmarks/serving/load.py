@@ -164,12 +164,19 @@ async def closed_loop(client: TritonClient, users: int, seconds: float) -> Close
     return Closed(time.perf_counter() - began, latency_s)
 
 
-def closed_rate(live: Live, stream: Stream, seconds: float, users: int = 4, transport: str = "grpc") -> float:
+def closed_rate(
+    live: Live,
+    stream: Stream,
+    seconds: float,
+    users: int = 4,
+    transport: str = "grpc",
+    made: Made = PictureClient,
+) -> float:
     """Answers per second of one tenant alone: what the device gives when it never waits."""
 
     async def alone() -> float:
         url = live.grpc if transport == "grpc" else live.http
-        async with client(url, transport, [stream]) as found:
+        async with client(url, transport, [stream], made=made) as found:
             return (await closed_loop(found, users, seconds)).rate
 
     return asyncio.run(alone())

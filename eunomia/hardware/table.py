@@ -31,6 +31,7 @@ class CostTable:
     energy_j: Floats  # (rows, types)
     link_bytes_s: Floats  # (types,) DRAM bandwidth that one accelerator of the type can draw
     origin: tuple[str, ...] = field(default=())  # (types,) measured, model (version), imported, estimated
+    size_of: tuple[int, ...] = ()  # (models,) the network that each is a size of: itself, or an earlier one
 
     def __post_init__(self) -> None:
         shape = (sum(len(m.layers) for m in self.models), len(self.types))
@@ -58,6 +59,11 @@ class CostTable:
                 f"layer '{model.layers[layer].name}' of model '{model.name}' takes 0 s on {self.types[column]}; "
                 "give a positive time, or inf where it cannot run"
             )
+
+    @cached_property
+    def network_of(self) -> npt.NDArray[np.int64]:
+        """(models,) the model that stands for all sizes of the same network."""
+        return np.array(self.size_of or range(len(self.models)), np.int64)
 
     @cached_property
     def offsets(self) -> npt.NDArray[np.int64]:

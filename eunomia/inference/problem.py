@@ -50,6 +50,7 @@ class Jobs(NamedTuple):
     """Requests and agreements."""
 
     pair: Ints  # (n,)
+    model: Ints  # (n,) that of its pair, or another size of it
     arrival_s: Floats  # (n,) think time where closed loop
     relative_deadline_s: Floats  # (n,)
     priority: Floats  # (n,)
@@ -241,6 +242,22 @@ def _graph(table: CostTable, costs: Costs, exact: bool) -> Graph:
     )
 
 
+def _models(requests: RequestTable, model_of: Ints, table: CostTable) -> Ints:
+    """(n,) the model that each request runs; raises ConfigError for a size of another network than its pair's."""
+    own = model_of[requests.pair]
+    found = np.where(requests.size >= 0, requests.size, own)
+    wrong = (found >= len(table.models)) | (
+        table.network_of[np.minimum(found, len(table.models) - 1)] != table.network_of[own]
+    )
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ConfigError(
+            f"request {row} runs model {found[row]} of the cost table, which is no size of its pair's network, "
+            f"'{table.models[own[row]].name}'"
+        )
+    return found
+
+
 def _jobs(requests: RequestTable, table: CostTable) -> Jobs:
     pairs = requests.agreements
     names = [model.name for model in table.models]
@@ -254,15 +271,17 @@ def _jobs(requests: RequestTable, table: CostTable) -> Jobs:
     following = np.full(len(requests), -1, np.int64)
     following[requests.after[closed]] = closed
     slos = [pair.slo for pair in pairs]
+    model_of = np.array([names.index(pair.model) for pair in pairs], np.int64)
     return Jobs(
         pair=requests.pair,
+        model=_models(requests, model_of, table),
         arrival_s=requests.arrival_s,
         relative_deadline_s=requests.relative_deadline_s,
         priority=requests.priority,
         deferrable=requests.deferrable.astype(np.int64),
         next=following,
         num_open=len(requests) - len(closed),
-        model_of=np.array([names.index(pair.model) for pair in pairs], np.int64),
+        model_of=model_of,
         tenant_of=np.array([tenants.index(pair.tenant) for pair in pairs], np.int64),
         weight=np.array([pair.weight for pair in pairs], np.float64),
         slo_kind=np.array([SLI_KINDS.index(s.kind) if s else -1 for s in slos], np.int64),

@@ -70,7 +70,7 @@ def _requests(outcome: Outcome) -> pa.Table:
         "model": _names(model_of[pairs], models),
         "deadline_s": np.where(np.isfinite(rows["deadline_s"]), rows["deadline_s"], np.nan),
         "outcome": _names(rows["outcome"], OUTCOMES),
-        "isolated_s": isolated[problem.jobs.model_of[pairs]],
+        "isolated_s": isolated[problem.jobs.model[arrived]],
         "priority": problem.jobs.priority[arrived],
     }
     return _table(columns, REQUESTS)

@@ -110,7 +110,7 @@ def slowdown(results: Records, episode: Episode) -> float:
     """Minus the mean of response over isolated time; unfinished requests count 0."""
     rows, problem = _measured(results, episode), episode.problem
     done = rows[results["outcome"][rows] < DROPPED]
-    iso_s = problem.graph.iso_best_s[problem.jobs.model_of[problem.jobs.pair[done]]]
+    iso_s = problem.graph.iso_best_s[problem.jobs.model[done]]
     ratio = (results["finish_s"][done] - results["arrival_s"][done]) / iso_s
     return -float(ratio.sum()) / max(len(rows), 1)
 

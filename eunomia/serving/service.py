@@ -88,15 +88,15 @@ class Service(Callers):
     leaving: bool = False  # another process has taken over: each connection ends with its next answer
 
     def __post_init__(self) -> None:
-        self.pool.answers.on_retired, self.pool.answers.room = self._retired, self.bodies.check_answer
-        self.bodies.budget = self._budget
+        self.pool.on_run, self.pool.answers.on_retired = self._ran, self._retired
+        self.pool.answers.room, self.bodies.budget = self.bodies.check_answer, self._budget
         self.admission = Admission(self.pool.dispatcher)
         self._pairs = Pairs(self.pool.dispatcher)
         self.unsized = Unsized(self.clock, self.bodies, self.pool.unsized)
         self.books = Books(self.pool.dispatcher.later)
         self.rota = Rota(self.books.turns)
         self.holding = Holding(self.pool.dispatcher, self.directory)
-        self.pool.on_run, self.pool.begin = self._ran, self.books.turns.begin
+        self.pool.begin, self.pool.answers.in_turn = self.books.turns.begin, self.rota.do
 
     @property
     def ready(self) -> bool:
@@ -340,7 +340,7 @@ class Service(Callers):
         retired = Retired(
             agreement.tenant, agreement.model, outcome, now_s - job.arrival_s, queue_s, job.attained_s,
             job.batch, job.preemptions, job.deadline_s - job.arrival_s, job.reach_s, job.answer_s,
-            named(job.network.name)[1],
+            named(job.network.name)[1], (job.cost_row, job.network.blocks),
         )  # fmt: skip
         for pair in self.admission.retired(job, answered=retired.answered):
             self.pool.dispatcher.missed(pair)

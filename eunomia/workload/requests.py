@@ -12,6 +12,8 @@ from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.core.errors import ConfigError
 from eunomia.workload.tenant import Agreement
 
+COLUMNS = ("pair", "arrival_s", "relative_deadline_s", "priority", "deferrable", "after", "size")
+
 
 class Traffic(Protocol):
     """What is known of traffic before it comes: enough to draw other requests like it."""
@@ -29,8 +31,10 @@ class RequestTable:
 
     Closed-loop clients: where ``after[k] >= 0``, request k is sent ``arrival_s[k]`` seconds (think time)
     after request ``after[k]`` has finished or was dropped. The sort order does not apply to such rows; they
-    stand behind all others. A request is the ``after`` of at most one other. Raises ConfigError for columns
-    that break these rules.
+    stand behind all others. A request is the ``after`` of at most one other.
+
+    ``size``: a model that the cost table holds as another size of the pair's network; most tables have none.
+    Raises ConfigError for columns that break these rules.
     """
 
     agreements: tuple[Agreement, ...]  # the (tenant, model) pairs, indexed by ``pair``
@@ -40,6 +44,9 @@ class RequestTable:
     priority: Floats = field(default_factory=lambda: np.empty(0))  # (n,) higher is more urgent
     deferrable: Flags = field(default_factory=lambda: np.empty(0, np.bool_))  # (n,)
     after: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # (n,) -1 = open loop
+    size: Ints = field(
+        default_factory=lambda: np.empty(0, np.int64)
+    )  # (n,) model of the cost table, -1 = the pair's
     stated: Traffic | None = None  # what they were drawn from; None = nothing is known but these rows
 
     def __post_init__(self) -> None:
@@ -56,7 +63,8 @@ class RequestTable:
         self._put("priority", self.priority if len(self.priority) else promised[self.pair], np.float64)
         self._put("deferrable", self.deferrable if len(self.deferrable) else np.zeros(n), np.bool_)
         self._put("after", self.after if len(self.after) else np.full(n, -1), np.int64)
-        for name in ("arrival_s", "relative_deadline_s", "priority", "deferrable", "after"):
+        self._put("size", self.size if len(self.size) else np.full(n, -1), np.int64)
+        for name in COLUMNS[1:]:
             if len(getattr(self, name)) != n:
                 raise ConfigError(
                     f"requests: column {name} has {len(getattr(self, name))} rows, pair has {n}"
@@ -124,12 +132,11 @@ class RequestTable:
         stated = self.stated.first(most) if self.stated else None
         return RequestTable(
             self.agreements, self.pair[:most], self.arrival_s[:most], self.relative_deadline_s[:most],
-            self.priority[:most], self.deferrable[:most], stated=stated,
+            self.priority[:most], self.deferrable[:most], size=self.size[:most], stated=stated,
         )  # fmt: skip
 
     def equals(self, other: RequestTable) -> bool:
         """Whether both hold the same agreements and the same bits in every column."""
-        columns = ("pair", "arrival_s", "relative_deadline_s", "priority", "deferrable", "after")
         return self.agreements == other.agreements and all(
-            np.array_equal(getattr(self, name), getattr(other, name)) for name in columns
+            np.array_equal(getattr(self, name), getattr(other, name)) for name in COLUMNS
         )

@@ -101,8 +101,7 @@ class Bench:
         self.weighing = self.problem.contention in WEIGHING
         self.limited = math.isfinite(self.problem.bandwidth_bytes_s)
         finite = requests.relative_deadline_s[np.isfinite(requests.relative_deadline_s)]
-        models = self.problem.jobs.model_of[requests.pair]
-        self.work_s: Floats = self.problem.graph.iso_best_s[models]  # (n,)
+        self.work_s: Floats = self.problem.graph.iso_best_s[self.problem.jobs.model]  # (n,)
         self.scale_s = float(finite.mean()) if len(finite) else 1.0
 
     @property
@@ -129,7 +128,7 @@ class Bench:
         priority = all_.priority if self.weighing else candidate.credit_s
         return RequestTable(
             all_.agreements, all_.pair[rows], all_.arrival_s[rows], all_.relative_deadline_s[rows],
-            priority[rows], all_.deferrable[rows],
+            priority[rows], all_.deferrable[rows], size=all_.size[rows],
         )  # fmt: skip
 
     def try_out(self, candidate: Candidate) -> Candidate:
@@ -141,7 +140,7 @@ class Bench:
         if len(rows):
             jobs = self.problem.jobs
             jobs = jobs._replace(
-                pair=jobs.pair[rows], arrival_s=jobs.arrival_s[rows],
+                pair=jobs.pair[rows], model=jobs.model[rows], arrival_s=jobs.arrival_s[rows],
                 relative_deadline_s=jobs.relative_deadline_s[rows], deferrable=jobs.deferrable[rows],
                 priority=jobs.priority[rows] if self.weighing else candidate.credit_s[rows],
                 next=jobs.next[rows], num_open=len(rows),

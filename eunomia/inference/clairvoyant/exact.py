@@ -44,7 +44,7 @@ class State(NamedTuple):
 
 def suits(problem: Problem, options: EngineOptions) -> bool:
     """Whether a case is tiny, and decided at events alone."""
-    models = problem.jobs.model_of[problem.jobs.pair]
+    models = problem.jobs.model
     layers = int(np.diff(problem.graph.offset)[models].sum())
     free = options.period_s is None and options.switch_s == 0.0 and not options.refill
     return free and 0 < len(models) <= MOST_REQUESTS and layers <= MOST_LAYERS
@@ -56,7 +56,7 @@ class Exact:
     def __init__(self, problem: Problem, states: int) -> None:
         self.problem, self.left = problem, states
         jobs, offset = problem.jobs, problem.graph.offset
-        models = jobs.model_of[jobs.pair].tolist()
+        models = jobs.model.tolist()
         self.arrival_s = jobs.arrival_s.tolist()
         self.deadline_s = (jobs.arrival_s + jobs.relative_deadline_s + SLACK_S).tolist()
         self.base = [int(offset[m]) for m in models]
@@ -193,6 +193,6 @@ class Exact:
             weight += 10.0 * self._work_s(r, at.done[r]) / slack_s
         values = (costs.latency_s[row, kind], costs.floor_s[row, kind], costs.dram_bytes[row, kind])
         latency_s, floor_s, dram_bytes = map(float, values)
-        network = int(self.problem.jobs.model_of[self.problem.jobs.pair[r]])
+        network = int(self.problem.jobs.model[r])
         asked = Demand(float(costs.demand_bytes_s[row, kind]), weight, latency_s, floor_s, dram_bytes)
         return asked._replace(network=network, slowdowns=self.problem.slowdowns)

@@ -203,6 +203,7 @@ MODEL = np.dtype(
 JOB = np.dtype(
     [
         ("pair", "i8"),
+        ("model", "i8"),
         ("arrival_s", "f8"),
         ("relative_deadline_s", "f8"),
         ("priority", "f8"),
@@ -228,8 +229,7 @@ HEAP = np.dtype(  # waiting sub-jobs that all get the same answer from the place
     align=True,
 )
 
-# One type of accelerators at a decision: the least idle one (-1 = none), 0 with one and inf without, inf with one and
-# else when the first is free. Where its accelerators stand in ``by_type``, and their number, stay.
+# A type of accelerators: its least idle one (-1 = none); 0 with one, else inf; inf with one, else when one is free.
 TYPE = np.dtype(
     [("idle", "i8"), ("start_s", "f8"), ("free_s", "f8"), ("first", "i8"), ("lanes", "i8")], align=True
 )

@@ -15,7 +15,6 @@ from eunomia.inference.kernel.memory import (
     job_at,
     model_at,
     node_at,
-    pair_at,
     pending_at,
     result_at,
     row_at,
@@ -32,8 +31,7 @@ def open_slot(k: Kernel, request: int, now_s: float) -> int:
     """A request enters the system; returns its slot."""
     slot = new_slot(k)
     record = slot_at(k, slot)
-    pair = job_at(k, request).pair
-    model = pair_at(k, pair).model
+    pair, model = job_at(k, request).pair, job_at(k, request).model
     row0 = model_at(k, model).offset
     layers = model_at(k, model).layers
     record.request, record.model, record.pair, record.row0, record.layers = request, model, pair, row0, layers

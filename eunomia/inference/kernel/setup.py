@@ -120,8 +120,7 @@ def may_sprint(problem: Problem, rules: Rules, options: EngineOptions) -> bool:
     """Whether an accelerator may go on with the same request without anybody else being concerned (sprint.py)."""
     return (
         rules.mode == GREEDY
-        and int(np.diff(problem.graph.offset)[problem.jobs.model_of[problem.jobs.pair]].sum())
-        >= WORTH_A_SPRINT
+        and int(np.diff(problem.graph.offset)[problem.jobs.model].sum()) >= WORTH_A_SPRINT
         and rules.bind == NO_BIND
         and options.period_s is None
         and rules.place in (ANY_IDLE, FIRST_IDLE)
@@ -172,10 +171,13 @@ def classes(problem: Problem, rules: Rules, options: EngineOptions) -> Classes:
         return Classes(together, shared, shared, 1)
     row_class = np.arange(rows) if rules.per_layer else _placement_classes(problem, rules, options)
     row_heap, count = together, np.zeros(len(problem.graph.offset) - 1, np.int64)
-    for m, (first, end) in enumerate(itertools.pairwise(problem.graph.offset)):
-        found, row_heap[first:end] = np.unique(row_class[first:end], return_inverse=True)
-        count[m] = len(found)
-    pair_heaps = count[problem.jobs.model_of]
+    for network, (first, end) in zip(
+        problem.table.network_of, itertools.pairwise(problem.graph.offset), strict=True
+    ):  # the sizes of a network have heaps of their own
+        found, at = np.unique(row_class[first:end], return_inverse=True)
+        row_heap[first:end] = at + count[network]
+        count[network] += len(found)
+    pair_heaps = count[problem.table.network_of[problem.jobs.model_of]]
     ends = np.cumsum(pair_heaps)
     return Classes(row_heap, ends - pair_heaps, pair_heaps, int(ends[-1]))
 

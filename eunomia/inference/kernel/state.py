@@ -93,7 +93,7 @@ def new_state(
     pairs, ring = len(problem.jobs.model_of), _ring_length(problem)
     row_heap, first_heap, pair_heaps, heaps = classes(problem, rules, options)
     nodes = slots * nodes_per_slot + 2 * headroom(problem)
-    records = int(np.diff(problem.graph.offset)[problem.jobs.model_of[problem.jobs.pair]].sum())
+    records = int(np.diff(problem.graph.offset)[problem.jobs.model].sum())
     records = records if options.record == "all" else 0
     shapes: dict[str, Any] = {
         "system": 1,
@@ -144,10 +144,12 @@ def new_state(
     _write_problem(arrays, problem)
     arrays["rows"]["heap"] = row_heap
     arrays["pairs"]["first_heap"], arrays["pairs"]["heaps"] = first_heap, pair_heaps
-    for pair, model in enumerate(problem.jobs.model_of):
-        rows = slice(*problem.graph.offset[model : model + 2])
-        at = first_heap[pair] + row_heap[rows]
-        arrays["heap_estimate"]["value"][at, :types] = problem.costs.estimate_s[rows]
+    networks = problem.table.network_of
+    for pair, network in enumerate(networks[problem.jobs.model_of]):
+        for model in np.flatnonzero(networks == network):
+            rows = slice(*problem.graph.offset[model : model + 2])
+            at = first_heap[pair] + row_heap[rows]
+            arrays["heap_estimate"]["value"][at, :types] = problem.costs.estimate_s[rows]
     arrays["heap_estimate"]["value"][:, types:] = np.inf
     arrays["types"]["start_s"] = arrays["types"]["free_s"] = np.inf
     arrays["by_type"]["value"] = np.argsort(problem.type_of, kind="stable")
@@ -199,7 +201,7 @@ def _write_problem(arrays: dict[str, Records], problem: Problem) -> None:
     models["offset"], models["layers"] = graph.offset[:-1], np.diff(graph.offset)
     models["iso_best_s"], models["iso_mean_s"] = graph.iso_best_s, graph.iso_mean_s
     models["bytes"] = np.add.reduceat(graph.row_bytes, graph.offset[:-1])
-    for name in ("pair", "arrival_s", "relative_deadline_s", "priority", "deferrable", "next"):
+    for name in ("pair", "model", "arrival_s", "relative_deadline_s", "priority", "deferrable", "next"):
         arrays["jobs"][name] = getattr(jobs, name)
     pairs = arrays["pairs"]
     pairs["model"], pairs["tenant"] = jobs.model_of, jobs.tenant_of

@@ -112,7 +112,7 @@ def believed(problem: Problem, futures: int) -> Problem:
     times = costs._replace(latency_s=costs.estimate_s.copy(), demand_bytes_s=costs.estimate_demand.copy())
     extended = {
         name: np.concatenate([getattr(jobs, name), np.zeros(room, getattr(jobs, name).dtype)])
-        for name in ("pair", "arrival_s", "relative_deadline_s", "priority", "deferrable", "next")
+        for name in ("pair", "model", "arrival_s", "relative_deadline_s", "priority", "deferrable", "next")
     }
     extended["next"][:] = -1
     longer = jobs._replace(**extended)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from eunomia.inference.kernel.jit import jitted
-from eunomia.inference.kernel.memory import Kernel, job_at, system_of
+from eunomia.inference.kernel.memory import Kernel, job_at, pair_at, system_of
 from eunomia.inference.kernel.noise import uniform
 from eunomia.inference.lookahead.memory import Workspace, live_of, pair_state_at, snapshot_of
 
@@ -50,7 +50,7 @@ def draw_futures(ws: Workspace) -> None:
                 share -= pair_state_at(ws, pair).arrived
                 pair += 1
             job = job_at(k, base + count)
-            job.pair, job.arrival_s = pair, time_s
+            job.pair, job.model, job.arrival_s = pair, pair_at(k, pair).model, time_s
             job.relative_deadline_s = pair_state_at(ws, pair).relative_deadline_s
             count += 1
         longest = max(longest, count)
@@ -68,7 +68,7 @@ def _foresee(ws: Workspace, k: Kernel) -> int:
         if coming.arrival_s > ws.until_s:
             break
         job = job_at(k, ws.num_requests + count)
-        job.pair, job.arrival_s = coming.pair, coming.arrival_s
+        job.pair, job.model, job.arrival_s = coming.pair, coming.model, coming.arrival_s
         job.relative_deadline_s = coming.relative_deadline_s
         count += 1
     return count

@@ -152,7 +152,7 @@ class Engine:
         """A request arrives; its layers without predecessors become ready."""
         jobs, graph = self.problem.jobs, self.problem.graph
         pair = int(jobs.pair[k])
-        model = int(jobs.model_of[pair])
+        model = int(jobs.model[k])
         first, last = int(graph.offset[model]), int(graph.offset[model + 1])
         deadline_s = self.now_s + float(jobs.relative_deadline_s[k])
         record = self.outcomes[k]

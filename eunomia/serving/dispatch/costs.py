@@ -44,7 +44,7 @@ class CostBook:
     A class that never ran has estimates (shapes.py), and ``evident`` is False.
 
     ``mean_s`` and ``spread``: for the digital twin. The mean is that of every block's time over its last few
-    hundred runs, of all shapes, in the rows of the network. The spread is the standard deviation of the logarithm of
+    hundred runs, for each class of shapes by itself. The spread is the standard deviation of the logarithm of
     time over mean.
     """
 
@@ -164,8 +164,6 @@ class CostBook:
         self._learn_spread(rows, device, seen)
         self._learn_mean(rows, device, seen)
         if start != network.first_row:
-            trial = slice(network.first_row + first, network.first_row + first + len(seconds))
-            self._learn_mean(trial, device, seen)
             if (
                 network.index in self._shapes and not self._runs[rows].all()
             ):  # what one device has measured says something of the others

@@ -21,18 +21,19 @@ ROW = np.dtype(
         ("who", "i4"),
         ("reach_s", "f4"),
         ("answer_s", "f4"),
+        ("size", "i4"),
     ]
 )
 
 
-# arrival, tenant, network, deadline, batch, outcome, response, wait, reach, answer
+# arrival, tenant, network, deadline, batch, outcome, response, wait, reach, answer, size
 Row = list[float | str | None]
 
 
 class Recording:
     """The last accepted requests, in order of their answers.
 
-    A ring of records, 48 bytes a request: as Python objects each would take 300, and the server would seem to
+    A ring of records, 52 bytes a request: as Python objects each would take 300, and the server would seem to
     grow for hours until the ring is full.
     """
 
@@ -40,6 +41,7 @@ class Recording:
         self._rows = np.zeros(kept, ROW)
         self._count = 0
         self._who: dict[tuple[str, str, str], int] = {}  # tenant, network, outcome -> number in the record
+        self._sizes: dict[tuple[int, int], int] = {}  # first row in the costs, blocks -> number in the record
 
     def retired(self, request: Retired, now_s: float) -> None:
         """Note one."""
@@ -53,8 +55,14 @@ class Recording:
             who,
             request.reach_s,
             request.answer_s,
+            self._sizes.setdefault(request.size, len(self._sizes)),
         )
         self._count += 1
+
+    @property
+    def sizes(self) -> list[tuple[int, int]]:
+        """Of every size, in order of numbers: where its block times stand in the costs, first row and blocks."""
+        return list(self._sizes)
 
     def requests(self) -> list[Row]:
         """All of them, as ``slices`` gives them."""
@@ -65,7 +73,7 @@ class Recording:
 
         Each: arrival, tenant, network, deadline from arrival (None = none), batch, outcome, response, wait
         for the first block. Then the time from acceptance until devices knew, and from the end of the last
-        run to the answer.
+        run to the answer, and the number of its size.
         """
         at = self._count % len(self._rows)
         full = self._count >= len(self._rows)
@@ -76,9 +84,9 @@ class Recording:
 
 
 def _listed(
-    row: tuple[float, float, float, float, int, int, float, float], names: list[tuple[str, str, str]]
+    row: tuple[float, float, float, float, int, int, float, float, int], names: list[tuple[str, str, str]]
 ) -> Row:
-    arrival_s, deadline_s, response_s, queue_s, batch, who, reach_s, answer_s = row
+    arrival_s, deadline_s, response_s, queue_s, batch, who, reach_s, answer_s, size = row
     tenant, model, outcome = names[who]
     due_s = deadline_s if math.isfinite(deadline_s) else None
-    return [arrival_s, tenant, model, due_s, batch, outcome, response_s, queue_s, reach_s, answer_s]
+    return [arrival_s, tenant, model, due_s, batch, outcome, response_s, queue_s, reach_s, answer_s, size]

@@ -21,6 +21,7 @@ class Retired:
     reach_s: float = 0.0  # from its acceptance until devices had their orders
     answer_s: float = 0.0  # from the end of its last run
     version: str = "1"  # of the network
+    size: tuple[int, int] = (0, 0)  # where the block times of its shape stand in the costs: first row, blocks
 
     @property
     def answered(self) -> bool:

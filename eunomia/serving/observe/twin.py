@@ -9,16 +9,18 @@ import numpy as np
 import orjson
 
 from eunomia.core.data import Json
+from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.models.repository import named
 from eunomia.serving.service import Service
 
-FORMAT = 3
+FORMAT = 4
 
 
 async def exported(service: Service) -> AsyncIterator[bytes]:
     """A recording as JSON, piece by piece: at once a full one takes 0.7 s, in which nobody would be served."""
-    slices = service.books.recording.slices()
-    yield orjson.dumps(settings(service))[:-1] + b',"requests":['
+    recording = service.books.recording
+    slices, sizes = recording.slices(), [times_of(service.pool.costs, *size) for size in recording.sizes]
+    yield orjson.dumps(settings(service) | {"sizes": sizes})[:-1] + b',"requests":['
     between = b""
     for rows in slices:
         if rows:
@@ -30,6 +32,9 @@ async def exported(service: Service) -> AsyncIterator[bytes]:
 
 def settings(service: Service) -> Json:
     """Everything that ``eunomia twin`` needs beside the traffic: devices, block times, promises, settings.
+
+    ``networks`` holds what an input of the trial's shape takes. The table ``sizes`` beside it has a row for each shape
+    that came, per row of input; requests name theirs by its number.
 
     ``turn_s``: what a device loses with every change of request (dispatch/overheads.py); ``spread``: of block times.
     What reading a request and sending its answer take is not in a recording.
@@ -43,7 +48,7 @@ def settings(service: Service) -> Json:
         "max_batch": dispatcher.options.max_batch,
         "devices": [device.spec.name for device in service.pool.devices],
         "networks": {
-            named(key)[0]: np.where(np.isfinite(t := costs.mean_s[costs.rows(network)]), t, -1.0).tolist()
+            named(key)[0]: times_of(costs, network.first_row, network.blocks)
             for key, network in costs.networks.items()
         },
         "pairs": [
@@ -67,3 +72,10 @@ def settings(service: Service) -> Json:
         "turn_s": dispatcher.overheads.turn_s,
         "spread": costs.spread,
     }
+
+
+def times_of(costs: CostBook, first_row: int, blocks: int) -> list[list[float]]:
+    """Mean time of each block on each device; what is expected where none has run it, -1 where none ever will."""
+    rows = slice(first_row, first_row + blocks)
+    mean_s = np.where(np.isfinite(costs.mean_s[rows]), costs.mean_s[rows], costs.latency_s[rows])
+    return [[float(t) for t in row] for row in np.where(np.isfinite(mean_s), mean_s, -1.0)]

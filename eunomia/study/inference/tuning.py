@@ -174,7 +174,7 @@ def uxcost(problem: ValidationProblem, outcome: Outcome) -> float:
     jobs, counted, results = problem.problem.jobs, problem.counted(outcome), outcome.results
     costs, offset = problem.problem.costs, problem.problem.graph.offset
     able = np.where(np.isfinite(costs.latency_s), costs.energy_j, np.inf).min(axis=1)
-    least_j, model = np.add.reduceat(able, offset[:-1]), jobs.model_of[jobs.pair]
+    least_j, model = np.add.reduceat(able, offset[:-1]), jobs.model
     misses, energy = 0.0, 0.0
     for m in np.unique(model[counted]):
         mine = counted & (model == m)

@@ -21,20 +21,16 @@ from eunomia.inference.outcome import Outcome
 from eunomia.inference.problem import Problem, build_problem
 from eunomia.inference.simulate import simulate_problem
 from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
-from eunomia.workload.model import DnnModel, Layer
+from eunomia.study.serving.twin_costs import Damaged, is_time, twin_costs
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement, Slo
 
-FORMAT = 3
+FORMAT, SIZED = (3, 4), 4  # that can be read; from the second on, requests have sizes
 ANSWERED = ("hit", "late")
 AGAIN = "record it again with: eunomia twin record URL"
 TOKEN = 300  # letters: names and numbers of a recording are shorter
 ANY_FORMAT = ("format", "policy", "networks", "requests")
 KEYS = ("format", "policy", "late", "devices", "networks", "pairs", "turn_s", "spread", "requests")
-
-
-class Damaged(Exception):
-    """What is wrong with a recording, in words."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +48,8 @@ class Twin:
     """A server's recording as a scheduling problem, and what the server itself made of it.
 
     ``hit`` and ``response_s``: (n,) measured, in the order of ``requests``. Requests that the server refused
-    before they were accepted are not in a recording. Requests of one batch count as one unit of work
-    each, which flatters neither side as long as batches are not used (``max_batch = 1``).
+    before they were accepted are not in a recording. Each costs what its shape does. Requests of one batch count as one
+    unit of work each, which flatters neither side as long as batches are not used (``max_batch = 1``).
 
     ``turn_s``: what a device loses with every change of request. ``spread``: standard deviation of the logarithm of a
     block's time; the simulator draws its times with it. ``reach_s`` (n,): what passed from a request's
@@ -74,6 +70,15 @@ class Twin:
     reach_s: npt.NDArray[np.float64]
     answer_s: npt.NDArray[np.float64]
     left_out: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def model(self) -> npt.NDArray[np.int64]:
+        """(n,) the model of the table that each request runs."""
+        names = [model.name for model in self.table.models]
+        own = [names.index(a.model) if a.model in names else -1 for a in self.requests.agreements]
+        return np.where(
+            self.requests.size >= 0, self.requests.size, np.array(own, np.int64)[self.requests.pair]
+        )
 
     def problem(self) -> Problem:
         """A fresh problem."""
@@ -115,11 +120,11 @@ def twin_of(content: object, source: str = "recording") -> Twin:
     """The same from a dictionary."""
     if not isinstance(content, dict) or any(key not in content for key in ANY_FORMAT):
         raise ConfigError(f"{source} {NO_RECORDING}")
-    if content["format"] != FORMAT:
+    if content["format"] not in FORMAT:
         raise ConfigError(
-            f"{source} has format {content['format']!r:.20}; this version reads {FORMAT}: {AGAIN}"
+            f"{source} has format {content['format']!r:.20}; this version reads {FORMAT[0]} and {FORMAT[1]}: {AGAIN}"
         )
-    if any(key not in content for key in KEYS):
+    if any(key not in content for key in KEYS) or (content["format"] == SIZED and "sizes" not in content):
         raise ConfigError(f"{source} {NO_RECORDING}")
     if not content["requests"]:
         raise ConfigError(f"{source} holds no request; send some first (eunomia load)")
@@ -140,7 +145,6 @@ def _read(content: Data) -> Twin:
     if not 0.0 <= turn_s < math.inf or not 0.0 <= spread <= 1.0:
         raise Damaged(f"turn_s is {turn_s}, spread {spread}; the first is a time, the second lies in 0..1")
     networks: Data = content["networks"]
-    table = _table(networks, tuple(content["devices"]))
     rows = [r for r in content["requests"] if r[2] in networks]
     left_out = Counter(str(r[2]) for r in content["requests"] if r[2] not in networks)
     if not rows:
@@ -149,6 +153,8 @@ def _read(content: Data) -> Twin:
         _check_request(r)
     start_s = min(r[0] for r in rows)
     rows.sort(key=lambda r: r[0] - start_s + r[8])
+    sizes = content["sizes"] if content["format"] == SIZED else None
+    costs = twin_costs(networks, sizes, tuple(content["devices"]), rows)
     place = {(a.tenant, a.model): n for n, a in enumerate(agreements)}
     reach_s, answer_s = (np.array([float(r[n]) for r in rows]) for n in (8, 9))
     deadline_s = np.array([math.inf if r[3] is None else r[3] for r in rows])
@@ -157,13 +163,14 @@ def _read(content: Data) -> Twin:
         np.array([place[r[1], r[2]] for r in rows], np.int64),
         np.array([r[0] - start_s + r[8] for r in rows]),
         np.maximum(deadline_s - reach_s, 1e-9),
+        size=costs.size,
     )
-    platform = TwinPlatform(table.types, np.arange(len(table.types)))
+    platform = TwinPlatform(costs.table.types, np.arange(len(costs.table.types)))
     hit = np.array([r[5] == "hit" for r in rows])
     response_s = np.array([r[6] if r[5] in ANSWERED else math.nan for r in rows])
     return Twin(
         requests,
-        table,
+        costs.table,
         platform,
         content["late"],
         content["policy"],
@@ -231,48 +238,12 @@ def _agreement(pair: Data) -> Agreement:
 def _check_request(row: Sequence[Any]) -> None:
     """A request's times; raises Damaged."""
     whose = f"a request of '{row[1]:.50}' for '{row[2]:.50}'"
-    if not _is_time(abs(row[0])):
+    if not is_time(abs(row[0])):
         raise Damaged(f"{whose} arrives at {row[0]!r:.50} s")
-    if row[3] is not None and not _is_time(row[3]):
+    if row[3] is not None and not is_time(row[3]):
         raise Damaged(f"{whose} has a deadline of {row[3]!r:.50} s; null means none")
-    if row[5] in ANSWERED and not _is_time(row[6]):
+    if row[5] in ANSWERED and not is_time(row[6]):
         raise Damaged(f"{whose} was answered after {row[6]!r:.50} s")
     for value in row[8:10]:
-        if not _is_time(value):
+        if not is_time(value):
             raise Damaged(f"{whose} took {value!r:.50} s to be heard or answered")
-
-
-def _check_blocks(name: str, blocks: Sequence[Sequence[float]], devices: int) -> None:
-    """A network's block times: one row per block, one time per device; raises Damaged."""
-    if not blocks:
-        raise Damaged(f"network '{name:.50}' has no block times")
-    for n, row in enumerate(blocks):
-        where = f"block {n} of network '{name:.50}'"
-        if len(row) != devices or not devices:
-            raise Damaged(f"{where} has {len(row)} times for {devices} devices")
-        for time_s in row:
-            if time_s != -1 and not (_is_time(time_s) and time_s > 0.0):
-                raise Damaged(f"{where} takes {time_s!r:.50} s; -1 means that a device does not run it")
-        if all(time_s == -1 for time_s in row):
-            raise Damaged(f"{where} runs on no device")
-
-
-def _is_time(value: float) -> bool:
-    return 0.0 <= value < math.inf
-
-
-def _table(networks: Data, devices: Sequence[str]) -> CostTable:
-    """One opaque layer per block; -1 = the device does not run it."""
-    for name, blocks in networks.items():
-        _check_blocks(name, blocks, len(devices))
-    models = tuple(
-        DnnModel(name, tuple(Layer(f"block-{n}", "elementwise", in_w=n + 1) for n in range(len(blocks))),
-                 tuple((n, n + 1) for n in range(len(blocks) - 1)))
-        for name, blocks in networks.items()
-    )  # fmt: skip
-    times = np.array([row for blocks in networks.values() for row in blocks], float)
-    compute_s = np.where(times > 0, times, np.inf)
-    zeros, link = np.zeros_like(compute_s), np.ones(len(devices))
-    return CostTable(
-        models, tuple(devices), compute_s, zeros, zeros, zeros, link, ("measured",) * len(devices)
-    )

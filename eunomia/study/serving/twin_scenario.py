@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from eunomia.core.atomic import write_text
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
 from eunomia.study.serving.twin import Twin
 from eunomia.workload import zoo
+from eunomia.workload.tenant import Agreement
 
 PIECES = 4  # a run replays such a part of the recording, each seed from its own random time
 FEWEST = 50  # requests of a recording, below which pieces say nothing
@@ -23,8 +25,9 @@ FILES = ("scenario.toml", "trace.csv", "costs.csv")
 def write_scenario(twin: Twin, folder: Path) -> dict[str, str]:
     """``scenario.toml``, ``trace.csv`` and ``costs.csv``; their paths by what they hold.
 
-    A pair's deadline is the median of those recorded. Times are means: the spread of single executions is left out,
-    as bounds do not cover it. Tenants keep their promises. Raises ConfigError for a recording of too few requests.
+    Each size of a network is a network of its own there. A pair's deadline is the median of those recorded. Times are
+    means: the spread of single executions is left out, as bounds do not cover it. Tenants keep their promises. Raises
+    ConfigError for a recording of too few requests.
     """
     if len(twin.requests) < FEWEST:
         raise ConfigError(
@@ -49,10 +52,10 @@ def _own_name(name: str) -> str:
 
 
 def _trace(twin: Twin, names: dict[str, str]) -> str:
-    pairs = twin.requests.agreements
+    pairs, models = twin.requests.agreements, twin.table.models
     rows = [
-        (repr(float(at)), pairs[pair].tenant, names[pairs[pair].model])
-        for at, pair in zip(twin.requests.arrival_s, twin.requests.pair, strict=True)
+        (repr(float(at)), pairs[pair].tenant, names[models[model].name])
+        for at, pair, model in zip(twin.requests.arrival_s, twin.requests.pair, twin.model, strict=True)
     ]
     return _csv(("arrival_s", "tenant", "model"), rows)
 
@@ -86,8 +89,9 @@ def _scenario(twin: Twin, names: dict[str, str]) -> Data:
                 {"name": layer.name, "kind": layer.kind, "in_w": layer.in_w} for layer in model.layers
             ],
         }
-        for model in twin.table.models
-        if any(agreement.model == model.name for agreement in requests.agreements)
+        for number, model in enumerate(twin.table.models)
+        if (twin.model == number).any()
+        or any(agreement.model == model.name for agreement in requests.agreements)
     ]
     return {
         "name": "recorded traffic",
@@ -105,25 +109,29 @@ def _scenario(twin: Twin, names: dict[str, str]) -> Data:
 
 
 def _tenant(twin: Twin, name: str, names: dict[str, str]) -> Data | None:
-    """A tenant with the networks that it used, in the shares of its requests; None where it sent nothing."""
+    """A tenant with the networks and sizes that it used, in the shares of its requests; None where it sent nothing."""
     requests, models = twin.requests, []
     for pair, agreement in enumerate(requests.agreements):
-        mine = requests.pair == pair
-        if agreement.tenant != name or not mine.any():
+        if agreement.tenant != name:
             continue
-        model: Data = {
-            "model": names[agreement.model],
-            "draw": float(mine.sum()),
-            "priority": agreement.priority,
-        }
-        deadline_s = float(np.median(requests.relative_deadline_s[mine]))
-        if np.isfinite(deadline_s):
-            model["deadline_ms"] = 1e3 * deadline_s
-            if agreement.slo is not None and agreement.slo.kind == "hit_rate":
-                model["slo"] = {"hit_rate": agreement.slo.target}
-        models.append(model)
+        for number in np.unique(twin.model[requests.pair == pair]):
+            mine = (requests.pair == pair) & (twin.model == number)
+            models.append(
+                _model(agreement, names[twin.table.models[number].name], requests.relative_deadline_s[mine])
+            )
     if not models:
         return None
     weight = next(agreement.weight for agreement in requests.agreements if agreement.tenant == name)
     arrivals = {"trace": "canonical", "path": "trace.csv", "tenant": name}
     return {"name": name, "weight": weight, "arrivals": arrivals, "models": models}
+
+
+def _model(agreement: Agreement, name: str, deadline_s: npt.NDArray[np.float64]) -> Data:
+    """What a tenant sends of one model; ``deadline_s``: of each request."""
+    model: Data = {"model": name, "draw": float(len(deadline_s)), "priority": agreement.priority}
+    median_s = float(np.median(deadline_s))
+    if np.isfinite(median_s):
+        model["deadline_ms"] = 1e3 * median_s
+        if agreement.slo is not None and agreement.slo.kind == "hit_rate":
+            model["slo"] = {"hit_rate": agreement.slo.target}
+    return model

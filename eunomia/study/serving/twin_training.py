@@ -87,7 +87,7 @@ class TwinSampler:
     def about(self) -> str:
         """What episodes depend on, as text."""
         r, digest = self.twin.requests, hashlib.sha256()
-        for array in (r.pair, r.arrival_s, r.relative_deadline_s, self.twin.table.latency_s):
+        for array in (r.pair, r.arrival_s, r.relative_deadline_s, r.size, self.twin.table.latency_s):
             digest.update(np.ascontiguousarray(array).tobytes())
         c = self.config
         return json.dumps([digest.hexdigest(), repr(r.agreements), self.twin.late, self.loads, c.requests, c.validation,
@@ -129,7 +129,7 @@ def stretch(requests: RequestTable, start: int, end: int, load: float = 1.0) -> 
     arrival_s = requests.arrival_s[start:end]
     return RequestTable(
         requests.agreements, requests.pair[start:end], (arrival_s - arrival_s[0]) / load,
-        requests.relative_deadline_s[start:end],
+        requests.relative_deadline_s[start:end], size=requests.size[start:end],
     )  # fmt: skip
 
 
@@ -157,7 +157,11 @@ def redrawn(requests: RequestTable, count: int, rng: np.random.Generator) -> Req
     order = np.argsort(time_s, kind="stable")
     row = row[order]
     return RequestTable(
-        requests.agreements, requests.pair[row], time_s[order], requests.relative_deadline_s[row]
+        requests.agreements,
+        requests.pair[row],
+        time_s[order],
+        requests.relative_deadline_s[row],
+        size=requests.size[row],
     )
 
 

@@ -101,7 +101,7 @@ def explore(
 ) -> tuple[Log, Outcome]:
     """Run an episode; returns the log and the engine's outcome. Raises PolicyError if the log would not hold it."""
     problem, head = episode.problem, policy.head
-    layers = int(np.diff(problem.graph.offset)[problem.jobs.model_of[problem.jobs.pair]].sum())
+    layers = int(np.diff(problem.graph.offset)[problem.jobs.model].sum())
     lanes = len(problem.type_of)
     width = inputs(lanes, policy.promises) + SCORES + lanes
     ticks, room = 8 * layers // how.every + 64, 24 * layers // how.every + 4096

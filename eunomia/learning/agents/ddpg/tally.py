@@ -29,7 +29,7 @@ def tallies(outcome: Outcome, times_s: Floats, late_tick: Ints) -> Floats:
     charged = np.minimum(left, late_tick)[~hit]
     gaps = _gaps(results, jobs, left, times_s)
     gap = np.nan_to_num(np.maximum(0.0, gaps[np.maximum(charged - 1, 0), jobs.pair[~hit]]))
-    iso_s = outcome.problem.graph.iso_best_s[jobs.model_of[jobs.pair]]
+    iso_s = outcome.problem.graph.iso_best_s[jobs.model]
     slowdown = (results["finish_s"] - results["arrival_s"]) / iso_s
     done = gone & (results["outcome"] != DROPPED)
     table = rewards.no_tally(ticks + 1)
@@ -50,7 +50,7 @@ def overload_until(outcome: Outcome, times_s: Floats) -> Floats:
     """Integral of max(0, D - B) / B from 0 to each time, D the true demand of what runs [s]."""
     runs, problem = outcome.subjobs, outcome.problem
     jobs, bandwidth = problem.jobs, problem.bandwidth_bytes_s
-    row = problem.graph.offset[jobs.model_of[jobs.pair[runs["request"]]]] + runs["layer"]
+    row = problem.graph.offset[jobs.model[runs["request"]]] + runs["layer"]
     demand = problem.costs.demand_bytes_s[row, problem.type_of[runs["accelerator"]]]
     end_s = np.where(np.isnan(runs["end_s"]), outcome.end_s, runs["end_s"])
     at_s = np.concatenate([runs["start_s"], end_s])

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eunomia.serving.protocol.errors import BadRequest, Refused, ServingError
+from eunomia.serving.protocol.infer import SMALL_BYTES
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.slots import Slots
 from tests.patience import PATIENCE_S, until, until_async
@@ -173,6 +174,27 @@ def test_a_message_of_very_many_fields_is_refused() -> None:
     data = pb.ModelInferRequest(raw_input_contents=[b""] * 10_000).SerializeToString()
     with pytest.raises(BadRequest, match="more than 512 fields"):
         split_message(data, len(data))
+
+
+@pytest.mark.parametrize("field", ["id", "model_name", "parameters", "outputs"])
+def test_long_words_are_refused_before_anybody_copies_them(field: str) -> None:
+    """Numbers may be many, and go to a process of their own; nothing else has a reason to be long."""
+    message = pb.ModelInferRequest(model_name="m")
+    message.inputs.add(name="x", datatype="FP32", shape=[90_000]).contents.fp32_contents.extend(
+        [0.5] * 90_000
+    )
+    assert len(split_message(message.SerializeToString(), 10**6)[0]) > SMALL_BYTES
+    if field == "parameters":
+        for n in range(40):
+            message.parameters[str(n)].string_param = "a" * 1000
+    elif field == "outputs":
+        message.outputs.add(name="a" * 40_000)
+    else:
+        setattr(message, field, "a" * 40_000)
+    with pytest.raises(
+        BadRequest, match=r"[34]\d{4} bytes of names, ids and parameters; at most 32768 are taken"
+    ):
+        split_message(message.SerializeToString(), 10**6)
 
 
 # --- places ----------------------------------------------------------------------------------------------

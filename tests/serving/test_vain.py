@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections import deque
+from collections.abc import Callable
 from http.client import HTTPConnection
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from onnx import parser
 
-from eunomia.serving.devices.answers import Answers
-from eunomia.serving.devices.arena import Arena, ArenaFull
+from eunomia.serving.devices.answers import Answers, Payload
+from eunomia.serving.devices.arena import Arena, ArenaFull, Slot
+from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.dispatch.clock import ManualClock
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.jobs import Job
@@ -97,6 +101,30 @@ def test_only_what_was_long_and_in_vain_pauses() -> None:
     assert desk.ask(OTHER, 1) and desk.ask(BRONZE, 50), "others, and other sizes"
     alone = Desk(BRONZE)
     assert not alone.holding.in_vain("bronze", job), "nobody else was promised anything"
+
+
+def test_those_like_it_are_given_up_a_few_in_a_turn() -> None:
+    """Each has one answer, none gets a device meanwhile, and what the last one's end gives up is nobody twice."""
+    desk, turns, ended = Desk(BRONZE, OTHER), deque[Callable[[], None]](), list[int]()
+    answers = Answers(Arena.create(MIB), desk.dispatcher)
+    answers.in_turn = lambda who, work: turns.append(work)
+    pool: Any = SimpleNamespace(dispatcher=desk.dispatcher, answers=answers, execution=Mock())
+    jobs = [Job(desk.pairs[who], desk.network, 0.0, sizes=(1,)) for who in ["bronze"] * 9 + ["silver"]]
+
+    def retired(job: Job, outcome: str) -> None:
+        ended.append(job.number)
+        DevicePool.give_up(pool, job, Refused("again"))
+
+    answers.on_retired = retired
+    for job in jobs:
+        job.payload = Payload([], Slot(0, 0), Mock())
+        desk.dispatcher.wait(job)
+    DevicePool.give_up(pool, jobs[0], Refused("no room"))
+    assert not ended and desk.dispatcher.waiting.jobs() == jobs[9:]
+    while turns:
+        turns.popleft()()
+    assert ended == [job.number for job in jobs[:9]]
+    assert all(job.payload.answer.set_exception.call_count <= 1 for job in jobs)
 
 
 def test_large_outputs_leave_room_for_others() -> None:

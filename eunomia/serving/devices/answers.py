@@ -85,6 +85,7 @@ class Answers:
         self.room: Callable[[str, int], None] = lambda tenant, size: (
             None
         )  # for a large answer; raises Refused
+        self.in_turn: Callable[[str, Callable[[], None]], None] = lambda tenant, work: work()
 
     def take_in(self, job: Job, inputs: Inputs, enter: Callable[[Job], None]) -> Answer:
         """Copy the tensors into the arena; the request can ``enter`` then, at once or, if they are large, later.
@@ -217,6 +218,10 @@ class Answers:
     def close(self) -> None:
         """What is being copied is copied to its end."""
         self._copying.close()
+
+    def fail_soon(self, job: Job, error: ServingError) -> None:
+        """The same of one of many, in a turn of the event loop that has time for it; it waits for no device."""
+        self.in_turn(self._dispatcher.agreements[job.pair].tenant, partial(self.fail, job, error))
 
     def fail(self, job: Job, error: ServingError) -> None:
         """Tell why there is no result."""

@@ -101,7 +101,7 @@ class Execution:
             error = Hopeless("its deadline can no longer be met", retry_after_s=0.1)
         elif why == "cancelled":
             error = Cancelled("the client has gone away")
-        self.answers.fail(job, error)
+        self.answers.fail_soon(job, error)
 
     def forget(self, job: Job) -> None:
         """Tensors of a half-done request are not needed any more."""

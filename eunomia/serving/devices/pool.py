@@ -216,13 +216,15 @@ class DevicePool:
 
     def give_up(self, job: Job, error: ServingError) -> None:
         """Those that wait with inputs like this one's, of the same tenant, get no device."""
-        for other in self.dispatcher.waiting.jobs():
-            if (other.pair, other.cost_row) == (job.pair, job.cost_row) and self.dispatcher.waiting.shown(
-                other
-            ):
-                self.dispatcher.withdraw(other)
-                self.execution.forget(other)
-                self.answers.fail(other, error)
+        waiting = self.dispatcher.waiting
+        like = [
+            j for j in waiting.jobs() if (j.pair, j.cost_row) == (job.pair, job.cost_row) and waiting.shown(j)
+        ]
+        for other in like:
+            self.dispatcher.withdraw(other)
+            self.execution.forget(other)
+        for other in like:
+            self.answers.fail_soon(other, error)
 
     # --- what goes wrong -------------------------------------------------------------------------------
 
@@ -341,7 +343,7 @@ class DevicePool:
             if now_s > job.deadline_s and self.dispatcher.waiting.shown(job):
                 self.dispatcher.withdraw(job)
                 why = "no device answers, and its deadline has passed"
-                self.answers.fail(job, Unavailable(why, retry_after_s=LONGEST_PAUSE_S))
+                self.answers.fail_soon(job, Unavailable(why, retry_after_s=LONGEST_PAUSE_S))
 
     def _spawn(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)

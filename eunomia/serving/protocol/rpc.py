@@ -45,7 +45,7 @@ CONTENTS = {
     "FP64": "fp64_contents",
     BYTES: "bytes_contents",
 }
-RAW_FIELD = 7  # of raw_input_contents
+INPUTS_FIELD, RAW_FIELD = 5, 7  # of inputs and raw_input_contents
 RAW_ANSWER = 6  # raw_output_contents
 MAX_FIELDS = 8 * MAX_TENSORS  # of a message: inputs, outputs, parameters, raw tensors
 VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
@@ -53,8 +53,11 @@ Raw = Sequence[memoryview | bytes]
 
 
 def split_message(data: bytes, most: int) -> tuple[bytes, list[memoryview]]:
-    """A ModelInferRequest without its raw tensors, and those, uncopied. Raises BadRequest; TooLarge above ``most``."""
-    whole, at, begun = memoryview(data), 0, 0
+    """A ModelInferRequest without its raw tensors, and those, uncopied. Raises BadRequest; TooLarge above ``most``.
+
+    What is neither a tensor nor its numbers (names, ids, parameters) may be SMALL_BYTES long: nobody copies more.
+    """
+    whole, at, begun, words = memoryview(data), 0, 0, 0
     rest: list[memoryview] = []
     raw: list[memoryview] = []
     for _ in range(MAX_FIELDS):
@@ -65,7 +68,7 @@ def split_message(data: bytes, most: int) -> tuple[bytes, list[memoryview]]:
                 raise TooLarge(
                     f"the message has {size} bytes beside raw tensors; at most {most} are taken: use raw_input_contents"
                 )
-            return b"".join(rest), raw
+            return b"".join(rest) if raw else data, raw
         start = at
         tag, at = _varint(data, at)
         kind = tag & 7
@@ -74,6 +77,7 @@ def split_message(data: bytes, most: int) -> tuple[bytes, list[memoryview]]:
         elif kind == DELIMITED:
             size, at = _varint(data, at)
             at += size
+            words += size if tag >> 3 not in (INPUTS_FIELD, RAW_FIELD) else 0
             if tag >> 3 == RAW_FIELD and at <= len(data):
                 rest.append(whole[begun:start])
                 raw.append(whole[at - size : at])
@@ -82,6 +86,10 @@ def split_message(data: bytes, most: int) -> tuple[bytes, list[memoryview]]:
             at += {FIXED64: 8, FIXED32: 4}.get(kind, len(data) + 1)
         if at > len(data):
             raise BadRequest("the message is no ModelInferRequest: it ends in the middle of a field")
+        if words > SMALL_BYTES:
+            raise BadRequest(
+                f"the message has {words} bytes of names, ids and parameters; at most {SMALL_BYTES} are taken"
+            )
     raise BadRequest(f"the message has more than {MAX_FIELDS} fields")
 
 

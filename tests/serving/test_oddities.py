@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
 import socket
 from collections.abc import Iterator
@@ -16,10 +18,13 @@ from onnx import TensorProto, helper, parser
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.devices.ports import ports_of
+from eunomia.serving.fronts.lane import Mode
 from eunomia.serving.models.repository import Entry
+from eunomia.serving.protocol.infer import holds_truth
 from eunomia.serving.server import Server
 from tests.patience import PATIENCE_S
 from tests.serving.live import GOLD, ask, running
+from tests.serving.wire import Wire, lane
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
 EINSUM = "g (float[b, q, d] x, float[b, k, d] y) => (float[b, q, k] z) "
@@ -135,4 +140,61 @@ def test_bytes_that_are_no_http_get_one_sentence_of_json_and_no_line_of_the_log(
             answer += piece
     assert re.match(rb"HTTP/1\.[01] %d " % status, answer)
     assert b'{"error": "this is no HTTP: ' in answer and answer.count(b"HTTP/1.") == 1
+    assert b"aiohttp" not in answer
     assert not caplog.records
+
+
+@pytest.mark.parametrize("path", ["/v2/models/past/infer", "/v2/repository/index"])
+@pytest.mark.parametrize(
+    ("key", "expected", "status"),
+    [
+        (GOLD, "100-continue", 100),
+        (GOLD, "100-Continue", 100),
+        (GOLD, "200-ok", 417),
+        ("eun_no", "100-continue", 401),
+    ],
+)
+def test_a_client_that_asks_hears_yes_once_its_key_is_known(
+    server: Server, path: str, key: str, expected: str, status: int
+) -> None:
+    body = json.dumps({"inputs": [tensor("x", 1, 1), tensor("past", 1, 2)]}).encode()
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\nContent-Length: {len(body)}\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", server.http_port), PATIENCE_S) as line:
+        line.sendall(f"{head}Expect: {expected}\r\n\r\n".encode())
+        answer = line.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 %d " % status)
+        if status == 100:
+            assert answer == b"HTTP/1.1 100 Continue\r\n\r\n"
+            line.sendall(body)
+            answer = line.recv(65536)
+            assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"aiohttp" not in answer
+
+
+def test_a_truth_is_no_number(server: Server) -> None:
+    """``true`` was taken for 1."""
+    for data in ([True, 1.0], [[1.0], [False]], [1.0, [True]]):
+        sent = {"name": "x", "datatype": "FP32", "shape": [1, 2], "data": data}
+        status, content = infer(server, "past", sent, tensor("past", 1, 2))
+        assert status == 400 and "true and false are no values of FP32" in content["error"]
+    assert not holds_truth([[[1, 2.0], [3, None]], "true"]) and holds_truth([[0], [[[True]]]])
+
+
+def test_what_comes_behind_an_error_is_thrown_away_also_when_aiohttp_goes_on_by_itself() -> None:
+    async def main() -> None:
+        line = lane()
+        line.connection_made(wire := Wire())
+        line._mode = Mode.ALL
+        line.data_received(b"FOO /v2 HTTP/1.1\r\nHost: a\r\n")  # held back by aiohttp's parser
+        line.data_received(b"X\r\n\r\n")
+        assert line._failed
+        waiting = len(line._messages)
+        line.data_received(b"")
+        line.data_received(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 3)
+        assert len(line._messages) == waiting
+        line.connection_lost(None)
+        assert wire.sent is not None
+
+    asyncio.run(main())

@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from aiohttp import web
+from aiohttp.hdrs import SERVER
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.http_parser import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
+from eunomia.serving.fronts.expecting import OURS
 from eunomia.serving.fronts.waiting import Waiting
 
 LINE_END, DENSE_LINES, DENSE_BYTES = b"\r\n", 500, 2048
@@ -67,6 +69,8 @@ class DenseHandler(RequestHandler):
         self._parse_soon()
 
     def _read(self, data: bytes) -> None:
+        if self._failed:
+            return
         super().data_received(data)
         self._failed = bool(self._messages) and not isinstance(self._messages[-1][0], RawRequestMessage)
 
@@ -84,7 +88,9 @@ class DenseHandler(RequestHandler):
             raise ConnectionError("an answer is on its way already")
         text = (message or "").partition("\n")[0].rstrip(": ")[:MOST_LETTERS]
         response = web.json_response(
-            {"error": f"this is no HTTP: {text}", "reason": "bad_request"}, status=status
+            {"error": f"this is no HTTP: {text}", "reason": "bad_request"},
+            status=status,
+            headers={SERVER: OURS},
         )
         response.force_close()
         return response

@@ -11,7 +11,6 @@ from contextlib import closing
 from functools import partial
 
 from aiohttp import web
-from aiohttp.http_exceptions import BadHttpMessage
 from aiohttp.typedefs import Middleware
 
 from eunomia.core.data import Json
@@ -22,6 +21,7 @@ from eunomia.serving.fronts import fronts
 from eunomia.serving.fronts.body import body_of, control_of
 from eunomia.serving.fronts.caller import caller_of
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections
+from eunomia.serving.fronts.expecting import go_on, is_our_fault, quiet, unnamed
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.fronts.openapi import document_text
 from eunomia.serving.protocol.errors import BadRequest, ServingError, TooLarge, forget_frames, without_folders
@@ -72,36 +72,41 @@ class HttpFront:
             "/v2/models/{model}",
             "/v2/models/{model}/versions/{version}",
         ):  # first: looked at first
-            app.add_routes([web.post(f"{prefix}/infer", self._infer)])
+            app.add_routes(quiet([web.post(f"{prefix}/infer", self._infer)]))
         app.add_routes(
-            [
-                web.get("/v2/health/live", self._live),
-                web.get("/v2/health/ready", self._ready),
-                web.get("/v2", self._server),
-                web.post("/v2/repository/index", self._index),
-                web.post("/v2/repository/models/{model}/load", self._load),
-                web.post("/v2/repository/models/{model}/unload", self._unload),
-                web.get("/metrics", self._metrics),
-                web.get("/openapi.json", self._openapi),
-                web.get("/v2/models/stats", self._statistics),
-                web.get("/v2/systemsharedmemory/status", self._regions),
-                web.get("/v2/systemsharedmemory/region/{region}/status", self._regions),
-                web.post("/v2/systemsharedmemory/region/{region}/register", self._register),
-                web.post("/v2/systemsharedmemory/unregister", self._unregister),
-                web.post("/v2/systemsharedmemory/region/{region}/unregister", self._unregister),
-            ]
-        )
-        for front in fronts():
-            app.add_routes(front(self.service).routes())
-        for prefix in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
-            app.add_routes(
+            quiet(
                 [
-                    web.get(prefix, self._model),
-                    web.get(f"{prefix}/ready", self._model_ready),
-                    web.get(f"{prefix}/config", self._config),
-                    web.get(f"{prefix}/stats", self._statistics),
+                    web.get("/v2/health/live", self._live),
+                    web.get("/v2/health/ready", self._ready),
+                    web.get("/v2", self._server),
+                    web.post("/v2/repository/index", self._index),
+                    web.post("/v2/repository/models/{model}/load", self._load),
+                    web.post("/v2/repository/models/{model}/unload", self._unload),
+                    web.get("/metrics", self._metrics),
+                    web.get("/openapi.json", self._openapi),
+                    web.get("/v2/models/stats", self._statistics),
+                    web.get("/v2/systemsharedmemory/status", self._regions),
+                    web.get("/v2/systemsharedmemory/region/{region}/status", self._regions),
+                    web.post("/v2/systemsharedmemory/region/{region}/register", self._register),
+                    web.post("/v2/systemsharedmemory/unregister", self._unregister),
+                    web.post("/v2/systemsharedmemory/region/{region}/unregister", self._unregister),
                 ]
             )
+        )
+        for front in fronts():
+            app.add_routes(quiet(front(self.service).routes()))
+        for prefix in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
+            app.add_routes(
+                quiet(
+                    [
+                        web.get(prefix, self._model),
+                        web.get(f"{prefix}/ready", self._model_ready),
+                        web.get(f"{prefix}/config", self._config),
+                        web.get(f"{prefix}/stats", self._statistics),
+                    ]
+                )
+            )
+        app.on_response_prepare.append(unnamed)
         return app
 
     def _in_turn(self) -> Middleware:
@@ -114,6 +119,8 @@ class HttpFront:
             except ServingError:
                 who = ""
             await self.json.rounds.turn(who or f"({request.remote})")
+            if who:
+                go_on(request)
             return await handler(request)
 
         return waiting
@@ -285,15 +292,6 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
     except Exception:
         log.exception("a handler failed")
         return web.json_response({"error": "the server has failed; its log says more"}, status=500)
-
-
-def is_our_fault(record: logging.LogRecord) -> bool:
-    """Logging filter: whoever sends what is no HTTP (a gRPC client at the wrong port) fills no log with tracebacks."""
-    error = record.exc_info[1] if record.exc_info else None
-    if isinstance(error, BadHttpMessage):
-        log.debug("what a client sent is no HTTP: %.200r", error.message)
-        return False
-    return True
 
 
 def error_response(error: ServingError, *, whole: bool = False) -> web.Response:

@@ -30,7 +30,7 @@ class InTurn(DenseHandler):
 
     def _received(self, data: bytes) -> None:
         """What has come is taken up."""
-        super().data_received(data)
+        self._read(data)
 
     def _lost(self, exc: BaseException | None) -> None:
         """Nobody is there any more."""

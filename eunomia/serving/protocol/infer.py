@@ -288,6 +288,8 @@ def _array_of(name: str, datatype: str, shape: tuple[int, ...], data: object) ->
         return json_strings(name, shape, data)
     dtype = DATATYPES[datatype]
     try:
+        if datatype != "BOOL" and holds_truth(data):
+            raise ValueError(f"true and false are no values of {datatype}")
         array = np.array(data)
         if (
             datatype == "UINT64" and array.dtype.kind == "f"
@@ -306,6 +308,20 @@ def _array_of(name: str, datatype: str, shape: tuple[int, ...], data: object) ->
             f"tensor '{name}': {array.size} values given, {list(shape)} needs {math.prod(shape)}"
         )
     return array.reshape(shape)
+
+
+def holds_truth(data: object) -> bool:
+    """Whether true or false is anywhere in a list, nested at most as deeply as arrays are."""
+    for _ in range(MAX_RANK + 1):
+        if isinstance(data, bool):
+            return True
+        if not isinstance(data, list):
+            return False
+        kinds = set(map(type, data))
+        if bool in kinds:
+            return True
+        data = [one for inner in data if isinstance(inner, list) for one in inner] if list in kinds else None
+    return False
 
 
 def _whole(array: Tensor, dtype: np.dtype[np.generic]) -> Tensor:

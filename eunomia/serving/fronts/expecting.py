@@ -1,0 +1,64 @@
+"""``Expect: 100-continue``: a client that asks before it sends its body hears yes once its key is known.
+
+aiohttp says yes before anything of ours runs. So its routes say nothing, and ``go_on`` is called when the request has
+its turn: who has no valid key gets its 401 instead, and sends no body. Likewise the library's own name and log lines.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from aiohttp import web
+from aiohttp.hdrs import EXPECT, SERVER
+from aiohttp.http_exceptions import BadHttpMessage
+
+from eunomia.serving.protocol.errors import ServingError
+
+log = logging.getLogger("eunomia.serving")
+GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
+OURS = "eunomia"
+
+
+class NotMet(ServingError):
+    """Something else is expected than to be told to go on."""
+
+    http, grpc, reason = 417, "INVALID_ARGUMENT", "expectation"
+
+
+def quiet(routes: Iterable[web.AbstractRouteDef]) -> list[web.RouteDef]:
+    """The same routes, which leave the answer to ``go_on``."""
+    return [
+        web.RouteDef(r.method, r.path, r.handler, {**r.kwargs, "expect_handler": _nothing})
+        for r in routes
+        if isinstance(r, web.RouteDef)
+    ]
+
+
+async def _nothing(_: web.Request) -> None:
+    pass
+
+
+def go_on(request: web.Request) -> None:
+    """The body may come, if the client waits to hear that; raises NotMet."""
+    expected = request.headers.get(EXPECT)
+    if expected is None:
+        return
+    if expected.strip().lower() != "100-continue":
+        raise NotMet(f"Expect is {expected!r:.50}; '100-continue' is what can be met: leave the header out")
+    if request.transport is not None and request.body_exists:
+        request.transport.write(GO_ON)
+
+
+async def unnamed(_: web.Request, response: web.StreamResponse) -> None:
+    """Before an answer leaves: which library writes it, in which version, is nobody's business."""
+    response.headers[SERVER] = OURS
+
+
+def is_our_fault(record: logging.LogRecord) -> bool:
+    """Logging filter: whoever sends what is no HTTP (a gRPC client at the wrong port) fills no log with tracebacks."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, BadHttpMessage):
+        log.debug("what a client sent is no HTTP: %.200r", error.message)
+        return False
+    return True

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from checks.site.navigation import missing
 from eunomia.contract.contention import CONTENTION
+from eunomia.metrics.cluster import CLUSTER_METRICS
 from eunomia.metrics.table import METRICS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,6 +50,13 @@ def metrics() -> str:
     return "".join(found)
 
 
+def cluster_metrics() -> str:
+    """A row per formula of the cluster wing."""
+    groups = itertools.groupby(CLUSTER_METRICS.values(), lambda metric: metric.definition)
+    rows = [f"| {', '.join(metric.heading for metric in group)} | {text} |\n" for text, group in groups]
+    return "| figure | formula |\n|---|---|\n" + "".join(rows)
+
+
 def _text(documented: object) -> str:
     """A docstring in one line, without its paragraph of errors."""
     paragraphs = (inspect.getdoc(documented) or "").split("\n\n")
@@ -69,7 +77,11 @@ def _item(text: str) -> str:
     )
 
 
-PARTS: Mapping[str, Callable[[], str]] = {"contention": contention, "metrics": metrics}
+PARTS: Mapping[str, Callable[[], str]] = {
+    "contention": contention,
+    "metrics": metrics,
+    "cluster-metrics": cluster_metrics,
+}
 
 
 def generated(text: str) -> str:

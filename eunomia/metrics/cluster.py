@@ -11,44 +11,80 @@ import pyarrow as pa
 
 from eunomia.core.arrays import Floats
 from eunomia.metrics.fairness import jain
-from eunomia.metrics.metric import Metric
+from eunomia.metrics.metric import Direction, Metric, Unit
 from eunomia.metrics.statistics import mean, nearest_rank
 
 UNFAIR = 1.05  # rho above which a job was treated unfairly, as in Shockwave (NSDI 2023)
 
 
-CLUSTER_METRICS: dict[str, Metric] = {
-    "jobs": Metric("jobs submitted", "jobs", "count", "neither"),
-    "finished": Metric("jobs finished", "finished", "count", "higher"),
-    "unfinished": Metric("jobs unfinished", "unfinished", "count", "lower"),
-    "dropped": Metric("jobs dropped", "dropped", "count", "lower"),
-    "jct_mean_s": Metric("average JCT (job completion time)", "average JCT", "s", "lower"),
-    "jct_median_s": Metric("median JCT", "median JCT", "s", "lower"),
-    "jct_p95_s": Metric("p95 JCT", "p95 JCT", "s", "lower"),
-    "jct_p99_s": Metric("p99 JCT", "p99 JCT", "s", "lower"),
-    "jct_max_s": Metric("longest JCT", "longest JCT", "s", "lower"),
-    "wait_mean_s": Metric("average wait until the first start", "average wait", "s", "lower"),
-    "makespan_s": Metric("makespan", "makespan", "s", "lower"),
-    "rho_mean": Metric("mean rho", "mean rho", "ratio", "lower"),
-    "rho_p99": Metric("p99 rho", "p99 rho", "ratio", "lower"),
-    "rho_max": Metric("worst rho", "worst rho", "ratio", "lower"),
-    "unfair": Metric("unfair (share of jobs with rho > 1.05)", "unfair", "share", "lower"),
-    "above_one": Metric("share of jobs with rho > 1", "rho > 1", "share", "lower"),
-    "rho_themis_max": Metric("worst rho (Themis' ideal time)", "worst rho (Themis)", "ratio", "lower"),
-    "jain": Metric("Jain's index of 1 / rho", "Jain", "ratio", "higher"),
-    "busy": Metric("utilisation (devices held)", "utilisation", "share", "higher"),
-    "useful": Metric("useful (devices making lasting progress)", "useful", "share", "higher"),
-    "cost": Metric("cost of devices held", "cost", "cost", "lower"),
-    "slo_attainment": Metric("SLO attainment", "SLO attainment", "share", "higher"),
-    "preemptions": Metric("preemptions", "preemptions", "count", "lower"),
-    "moves": Metric("moves", "moves", "count", "lower"),
-    "restarts": Metric("restarts", "restarts", "count", "lower"),
-    "failures": Metric("failures met by jobs", "failures", "count", "lower"),
-    "overhead_h": Metric("device-hours of restarts", "device-hours of restarts", "h", "lower"),
-    "lost_h": Metric("device-hours lost to failures", "device-hours lost", "h", "lower"),
-    "solve_median_s": Metric("median solve time", "median solve", "s", "lower"),
-    "solve_p95_s": Metric("p95 solve time", "p95 solve", "s", "lower"),
-    "contention": Metric("jobs present (average over jobs)", "jobs present", "count", "neither"),
+@dataclass(frozen=True)
+class ClusterMetric(Metric):
+    """A number of a cluster run; ``formula`` is its text in docs/cluster.md and in the report."""
+
+    formula: str
+
+    @property
+    def definition(self) -> str:
+        """Its formula in words."""
+        return self.formula
+
+
+def _of(formula: str, label: str, heading: str, unit: Unit, better: Direction) -> ClusterMetric:
+    return ClusterMetric(label, heading, unit, better, formula)
+
+
+# a: arrival of a job, f: its finish. A: device-seconds that all devices were available.
+JCT = "f - a, of finished jobs: look at unfinished first."
+RHO = (
+    "rho = (f - a) / C. C: time for the job's steps under the isolated share, N_j / (M s_m) of each type with M jobs "
+    "present, rows cut to sum 1. Unfair: rho above 1.05."
+)
+COUNTS = "Jobs by what became of them until the end of the run."
+CHANGES = "Sums over jobs: put off their devices, put on others, started again, met by a failure."
+LOST = "Device time of saving, loading and warming up; of steps that a failure undid."
+SOLVE = "Wall time of the policy's answers; in the manifest only."
+WAIT = "First start less a, of jobs that started."
+THEMIS = (
+    "(f - a) / (N_avg * time alone on the fastest type), N_avg the jobs present on average over its life."
+)
+JAIN = "(sum x)^2 / (n sum x^2) of x = 1 / rho."
+USEFUL = "Device-seconds of lasting steps at consolidated speed / A: no restarts, lost progress, slowdown by spread."
+COST = "Device time held times the price of its type."
+ATTAINED = "Share of jobs with a deadline that finished by it. Deadlines after the end of a run do not count."
+PRESENT = "Jobs present over the life of a job, averaged over the jobs."
+SPAN = "Last f less the first a of the run."
+CLUSTER_METRICS: dict[str, ClusterMetric] = {
+    "jobs": _of(COUNTS, "jobs submitted", "jobs", "count", "neither"),
+    "finished": _of(COUNTS, "jobs finished", "finished", "count", "higher"),
+    "unfinished": _of(COUNTS, "jobs unfinished", "unfinished", "count", "lower"),
+    "dropped": _of(COUNTS, "jobs dropped", "dropped", "count", "lower"),
+    "jct_mean_s": _of(JCT, "average JCT (job completion time)", "average JCT", "s", "lower"),
+    "jct_median_s": _of(JCT, "median JCT", "median JCT", "s", "lower"),
+    "jct_p95_s": _of(JCT, "p95 JCT", "p95 JCT", "s", "lower"),
+    "jct_p99_s": _of(JCT, "p99 JCT", "p99 JCT", "s", "lower"),
+    "jct_max_s": _of(JCT, "longest JCT", "longest JCT", "s", "lower"),
+    "wait_mean_s": _of(WAIT, "average wait until the first start", "average wait", "s", "lower"),
+    "makespan_s": _of(SPAN, "makespan", "makespan", "s", "lower"),
+    "rho_mean": _of(RHO, "mean rho", "mean rho", "ratio", "lower"),
+    "rho_p99": _of(RHO, "p99 rho", "p99 rho", "ratio", "lower"),
+    "rho_max": _of(RHO, "worst rho", "worst rho", "ratio", "lower"),
+    "unfair": _of(RHO, "unfair (share of jobs with rho > 1.05)", "unfair", "share", "lower"),
+    "above_one": _of(RHO, "share of jobs with rho > 1", "rho > 1", "share", "lower"),
+    "rho_themis_max": _of(THEMIS, "worst rho (Themis' ideal time)", "worst rho (Themis)", "ratio", "lower"),
+    "jain": _of(JAIN, "Jain's index of 1 / rho", "Jain", "ratio", "higher"),
+    "busy": _of("Device-seconds held / A.", "utilisation (devices held)", "utilisation", "share", "higher"),
+    "useful": _of(USEFUL, "useful (devices making lasting progress)", "useful", "share", "higher"),
+    "cost": _of(COST, "cost of devices held", "cost", "cost", "lower"),
+    "slo_attainment": _of(ATTAINED, "SLO attainment", "SLO attainment", "share", "higher"),
+    "preemptions": _of(CHANGES, "preemptions", "preemptions", "count", "lower"),
+    "moves": _of(CHANGES, "moves", "moves", "count", "lower"),
+    "restarts": _of(CHANGES, "restarts", "restarts", "count", "lower"),
+    "failures": _of(CHANGES, "failures met by jobs", "failures", "count", "lower"),
+    "overhead_h": _of(LOST, "device-hours of restarts", "device-hours of restarts", "h", "lower"),
+    "lost_h": _of(LOST, "device-hours lost to failures", "device-hours lost", "h", "lower"),
+    "solve_median_s": _of(SOLVE, "median solve time", "median solve", "s", "lower"),
+    "solve_p95_s": _of(SOLVE, "p95 solve time", "p95 solve", "s", "lower"),
+    "contention": _of(PRESENT, "jobs present (average over jobs)", "jobs present", "count", "neither"),
 }
 HEADLINES = (
     "jct_mean_s",

@@ -13,6 +13,10 @@ SYMBOLS = (
     "the hit rate of tenant u. S: the accelerators. T: the time measured. iso: the time of a network alone. All means "
     "over the seeds."
 )
+CLUSTER_SYMBOLS = (
+    "a: arrival of a job. f: its finish. A: seconds that each device was available, added up. N_j: devices of type j; "
+    "s_m: devices that job m asks for. All means over the seeds."
+)
 
 
 def anchor(name: str) -> str:
@@ -22,11 +26,23 @@ def anchor(name: str) -> str:
 
 def heading(name: str, metric: Metric) -> str:
     """A column's heading, a link to its definition where there is one."""
-    text = html.escape(metric.heading)
-    return f'<a href="#{anchor(name)}">{text}</a>' if metric.definition else text
+    return linked(metric.heading, name if metric.definition else None)
 
 
-def definitions(names: Iterable[str], metrics: Mapping[str, Metric]) -> str:
+def named(columns: Iterable[str], metrics: Mapping[str, Metric]) -> dict[str, str]:
+    """Names of metrics by column, where a column is headed as one, with a unit perhaps: ``hit rate, %``."""
+    known = {text: name for name, m in metrics.items() if m.definition for text in (m.label, m.heading)}
+    found = {column: known.get(column.partition(", ")[0]) for column in columns}
+    return {column: name for column, name in found.items() if name}
+
+
+def linked(column: str, name: str | None) -> str:
+    """HTML of a column's heading that is text, a link to the definition of its metric where it has one."""
+    text = html.escape(column)
+    return f'<a href="#{anchor(name)}">{text}</a>' if name else text
+
+
+def definitions(names: Iterable[str], metrics: Mapping[str, Metric], symbols: str) -> str:
     """A folded list; nothing where no column has a definition. A link to one of them unfolds it."""
     found = [(name, metrics[name]) for name in names if name in metrics and metrics[name].definition]
     if not found:
@@ -37,7 +53,7 @@ def definitions(names: Iterable[str], metrics: Mapping[str, Metric]) -> str:
     )
     return (
         "<details><summary>What the columns mean</summary>"
-        f'<p class="muted">{html.escape(SYMBOLS)}</p><dl class="what">{items}</dl></details>'
+        f'<p class="muted">{html.escape(symbols)}</p><dl class="what">{items}</dl></details>'
     )
 
 

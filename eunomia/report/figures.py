@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from eunomia.core.data import Data
 from eunomia.core.records import RunRecords
-from eunomia.metrics.causes import REASONS, miss_reason, split
+from eunomia.metrics.causes import QUEUEING, REASONS, miss_reason, split
 from eunomia.metrics.columns import LATE
 from eunomia.metrics.fairness import fairness_over_time
 from eunomia.metrics.holding import held_s
@@ -102,21 +102,30 @@ def fairness_window_s(a: Assessment, run: RunRecords) -> float:
 
 
 def reason_rows(a: Assessment, policy: str) -> Data:
-    """Misses by main reason over all seeds, most frequent first, each with two requests to look at."""
-    counts = np.zeros(len(REASONS), np.int64)
-    by_tenant = np.zeros((len(REASONS), len(a.tenant_names)), np.int64)
+    """Misses by main reason over all seeds, most frequent first, with up to two requests to look at.
+
+    Without layers on record queueing and holding are not told apart: both are ``waiting``.
+    """
+    names = (*REASONS, "waiting")
+    counts = np.zeros(len(names), np.int64)
+    by_tenant = np.zeros((len(names), len(a.tenant_names)), np.int64)
     examples: dict[int, list[tuple[int, int]]] = {}
     measured = 0
     for run in a.comparison.of(policy):
         scope = a.scopes[policy, run.seed]
         requests, measured = scope.requests, measured + len(scope.requests)
-        reason = miss_reason(requests, scope.horizon_s, held_s=held_s(run.tables))
+        held = held_s(run.tables)
+        reason = miss_reason(requests, scope.horizon_s, held_s=held)
+        if held is None:
+            reason[reason == QUEUEING] = names.index("waiting")
         place = np.array([a.tenant_names.index(name) for name in requests.tenant.names], np.int64)
         for index in np.unique(reason[reason >= 0]).tolist():
             rows = np.flatnonzero(reason == index)
             counts[index] += len(rows)
             np.add.at(by_tenant[index], place[requests.tenant.codes[rows]], 1)
             picked = rows[[0, len(rows) // 2]] if len(rows) > 1 else rows
+            if "decisions" not in run.tables:
+                continue  # nothing to explain
             examples.setdefault(index, []).extend((run.seed, int(requests.request[r])) for r in picked)
     order = [int(i) for i in np.argsort(-counts, kind="stable") if counts[i]]
     return {
@@ -124,10 +133,10 @@ def reason_rows(a: Assessment, policy: str) -> Data:
         "missed": int(counts.sum()),
         "rows": [
             {
-                "reason": REASONS[i],
+                "reason": names[i],
                 "count": int(counts[i]),
                 "tenants": [int(n) for n in by_tenant[i]],
-                "examples": [{"seed": seed, "request": k} for seed, k in examples[i][:2]],
+                "examples": [{"seed": seed, "request": k} for seed, k in examples.get(i, [])[:2]],
             }
             for i in order
         ],

@@ -6,7 +6,8 @@ import numpy as np
 
 from eunomia.core.data import Data
 from eunomia.core.records import RunRecords
-from eunomia.metrics.columns import HIT, OUTCOMES, Requests
+from eunomia.metrics.columns import HIT, OUTCOMES, Layers, Requests
+from eunomia.metrics.holding import NEEDS, held_each
 from eunomia.report.columns import Floats, Ints, floats, ints, words
 
 MAX_INTERVALS = 5_000  # per policy
@@ -100,7 +101,23 @@ def _pack(run: RunRecords, from_s: float, to_s: float, limit: int) -> Data:
         "switch": _ns(floats(table, "switch_s", 0.0)[rows], 0.0).tolist(),
         "jobs": _jobs(run, jobs, from_s),
         "waiting": _waiting(run, from_s, to_s),
+        "held": _held(run, from_s, to_s),
     }
+
+
+def _held(run: RunRecords, from_s: float, to_s: float) -> float | None:
+    """Of the time that layers waited that started in the window, the share in which an idle one would have done."""
+    if any(name not in run.tables for name in NEEDS):
+        return None
+    layers = Layers.read(run.tables)
+    rows = np.flatnonzero((layers.start_s >= from_s) & (layers.start_s < to_s))
+    waited_s = float((layers.start_s[rows] - layers.ready_s[rows]).sum())
+    if not waited_s:
+        return None
+    lanes = [layers.accelerator == n for n in range(layers.isolated_s.shape[1])]
+    busy = [(layers.start_s[mine], layers.end_s[mine]) for mine in lanes]
+    spans = (layers.start_s[rows], layers.end_s[rows])
+    return float(held_each(spans, layers.ready_s[rows], layers.isolated_s[rows], busy).sum()) / waited_s
 
 
 def _jobs(run: RunRecords, wanted: Ints, from_s: float) -> Data:

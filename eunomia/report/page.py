@@ -23,7 +23,7 @@ from eunomia.core.records import Comparison
 from eunomia.metrics.metric import Metric
 from eunomia.metrics.statistics import Estimate
 from eunomia.report.bidi import Names, breakable, visible
-from eunomia.report.definitions import definitions, heading
+from eunomia.report.definitions import SYMBOLS, definitions, heading
 from eunomia.report.table import GAIN, Gain, columns_of, gain_text
 from eunomia.report.units import half_width_text, value_text
 
@@ -49,6 +49,7 @@ class Summary:
     beside: Callable[[str, str], str] = _nothing
     gain: Gain | None = None
     difference: Callable[[str, str, str], Estimate] | None = None
+    symbols: str = SYMBOLS
 
     def html(self) -> str:
         """A row per policy; columns without any figure are left out."""
@@ -75,7 +76,7 @@ class Summary:
 
     def definitions(self) -> str:
         """What its columns mean, as HTML."""
-        return definitions(columns_of(self, self.metrics), self.metrics)
+        return definitions(columns_of(self, self.metrics), self.metrics, self.symbols)
 
     def _best(self, name: str) -> set[str]:
         """Policies with the best mean; none where better has no meaning or all are equal."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 
+from eunomia.metrics.metric import Metric
+from eunomia.metrics.table import METRICS
 from eunomia.report.bidi import Names, breakable, visible
+from eunomia.report.definitions import SYMBOLS, definitions, linked, named
 from eunomia.report.study.front import Axis, Point, front, front_chart
 from eunomia.report.table import Table
 
+LONG = 24  # characters from which on a cell of words may take several lines
 FAMILIES = 5  # policies with a colour of their own in the picture
 
 
@@ -38,6 +42,8 @@ class SweepPage:
     axes: tuple[str, str] = ("", "")
     charts: Sequence[tuple[str, str, str]] = ()  # heading, note, SVG: further pictures
     kicker: str = "Eunomia sweep"
+    metrics: Mapping[str, Metric] = field(default_factory=lambda: METRICS)  # what columns may be headed by
+    symbols: str = SYMBOLS
     more: str = "all numbers, seed by seed: sweep.csv beside this file"
 
 
@@ -45,7 +51,7 @@ def render_sweep(page: SweepPage) -> str:
     """The report as HTML text; equal results give equal bytes."""
     names = Names(page.names)
     lede, *said = page.said
-    sections = [_section(n, *entry) for n, entry in enumerate(page.tables)]
+    sections = [_section(n, entry, page.metrics) for n, entry in enumerate(page.tables)]
     if len(page.trades) > 1:
         sections.insert(min(2, len(sections)), _picture(page))
     for n, (title, note, chart) in enumerate(page.charts):
@@ -60,27 +66,45 @@ def render_sweep(page: SweepPage) -> str:
         "lede": names.text(lede),
         "said": "".join(f"<li>{names.text(text)}</li>" for text in said),
         "scope": names.text(page.scope),
-        "sections": "\n".join(sections),
+        "sections": "\n".join(sections) + _meanings(page),
         "more": page.more,
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match.group(1)], _asset("study.html"))
 
 
-def _section(number: int, title: str, note: str, table: Table) -> str:
-    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in table.header)
+def _section(number: int, entry: tuple[str, str, Table], metrics: Mapping[str, Metric]) -> str:
+    """A table: its policies, or else its first column, head the rows; other columns of words are set as text."""
+    title, note, table = entry
+    first = table.header.index("policy") if "policy" in table.header[: table.left] else 0
+    long = {n for n in range(table.left) if any(len(row[n]) > LONG for row in table.rows)}
+    styles = [
+        "" if n == first or n >= table.left else ' class="words long"' if n in long else ' class="words"'
+        for n in range(len(table.header))
+    ]
+    names = named(table.header, metrics)
+    head = "".join(
+        f'<th scope="col"{style}>{linked(name, names.get(name))}</th>'
+        for name, style in zip(table.header, styles, strict=True)
+    )
     rows = "".join(
         "<tr>"
         + "".join(
             f'<th scope="row">{breakable(cell)}</th>'
-            if place < table.left and cell
-            else f"<td>{html.escape(cell)}</td>"
-            for place, cell in enumerate(row)
+            if n == first and cell
+            else f"<td{styles[n]}>{html.escape(cell)}</td>"
+            for n, cell in enumerate(row)
         )
         + "</tr>"
         for row in table.rows
     )
     body = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     return _framed(f"s{number}", title, note, f'<div class="scroll" tabindex="0">{body}</div>')
+
+
+def _meanings(page: SweepPage) -> str:
+    """What the columns of all tables mean that are headed as a metric."""
+    columns = [name for _, _, table in page.tables for name in table.header]
+    return definitions(dict.fromkeys(named(columns, page.metrics).values()), page.metrics, page.symbols)
 
 
 def _picture(page: SweepPage) -> str:

@@ -15,6 +15,7 @@ from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, EunomiaError
 from eunomia.core.records import write_comparison
 from eunomia.report.charts import bars, lines
+from eunomia.report.definitions import CLUSTER_SYMBOLS, SYMBOLS
 from eunomia.report.sweep import SweepPage, Trade, render_sweep
 from eunomia.report.table import Table
 from eunomia.report.units import counted
@@ -256,6 +257,8 @@ def sweep_page(result: AnySweep) -> SweepPage:
         ],
         trades=_trades(ranking),
         axes=(f"{ranking.metric.label}, %", "energy per request, mJ"),
+        metrics=wing_of(result.wing).metrics,
+        symbols=CLUSTER_SYMBOLS if result.wing == "cluster" else SYMBOLS,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,14 @@ PAGES: dict[str, Callable[[], str]] = {
     "cluster": of_a_cluster,
     "load": of_a_load,
 }
+
+
+@pytest.mark.parametrize("name", ["sweep", "study"])
+def test_columns_of_metrics_lead_to_their_definitions(name: str) -> None:
+    page = PAGES[name]()
+    links = re.findall(r'<th scope="col"[^>]*><a href="#(what-\w+)">', page)
+    assert "what-hit_rate" in links
+    assert all(f'<dt id="{link}">' in page for link in links)
 
 
 @pytest.fixture(scope="module")

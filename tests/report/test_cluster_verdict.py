@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -86,3 +87,11 @@ def test_the_worst_served_is_named() -> None:
     assert verdict.worst_served(_compared(wild=[12.0, 13.0], calm=[13.0, 14.0])) == [
         "The worst rho is lowest under calm, 1.6, and highest under wild, 32 (job 'second' of tenant 'b', seed 0: 32)."
     ]
+
+
+def test_every_column_leads_to_its_definition() -> None:
+    summary = _summary(_compared(wild=[12.0, 13.0], calm=[13.0, 14.0]))
+    links, page = re.findall(r'<a href="#(what-\w+)">', summary.html()), summary.definitions()
+    assert links == ["what-jct_mean_s", "what-rho_max"]
+    assert all(re.search(rf'<dt id="{link}">[^<]+</dt><dd>[^<]{{20,}}</dd>', page) for link in links)
+    assert "N_j: devices of type j" in page and all(m.definition for m in CLUSTER_METRICS.values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from eunomia.core.records import Comparison, RunRecords, write_comparison, write_run
+from eunomia.metrics.holding import held_s
 from eunomia.metrics.table import METRICS
 from eunomia.report.assessment import Assessment
 from eunomia.report.gantt import MAX_TOTAL, gantt
@@ -140,6 +142,33 @@ def test_figures_hold_what_the_tables_say(compared: Comparison) -> None:
     ]
     assert pair["policies"]["edf"]["sli"]["mean"] == pytest.approx(sum(slis) / 3)
     assert pair["slo_target"] == 0.9 and pair["policies"]["edf"]["runs"] == 3
+
+
+def test_queueing_and_holding_are_told_apart_only_where_layers_are_on_record(compared: Comparison) -> None:
+    def bare(r: RunRecords) -> RunRecords:
+        return replace(r, tables={k: t for k, t in r.tables.items() if k not in ("subjobs", "decisions")})
+
+    runs = tuple(bare(r) if r.seed else r for r in compared.runs)
+    full, part = page_data(Assessment(compared)), page_data(Assessment(replace(compared, runs=runs)))
+    known = {row["reason"]: row["count"] for row in full["reasons"]["fcfs"]["rows"]}
+    found = {row["reason"]: row for row in part["reasons"]["fcfs"]["rows"]}
+    lost = ("waiting", "queueing", "holding")
+    assert "waiting" not in known and found["waiting"]["count"] > 0
+    assert sum(found[r]["count"] for r in lost if r in found) >= sum(known.get(r, 0) for r in lost)
+    assert all(e["seed"] == 0 for row in found.values() for e in row["examples"]), (
+        "others have nothing to explain"
+    )
+
+
+def test_the_note_of_the_chart_says_how_much_of_the_waiting_was_holding() -> None:
+    records = run(requests=150, load=1.0)
+    whole = gantt(
+        {"edf": records}, {"edf": Assessment(Comparison("one", (records,))).scopes["edf", 0].everyone}
+    )
+    layers, held = records["subjobs"].to_pandas(), held_s(records.tables)
+    assert whole and held is not None
+    waited_s = (layers.start_s - layers.ready_s).sum()
+    assert whole["policies"]["edf"]["held"] == pytest.approx(sum(held.values()) / waited_s)
 
 
 def test_the_chart_is_bounded_and_shows_where_deadlines_were_missed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -271,7 +271,8 @@ const MEANING = {
   "hopeless on arrival": "the time allowed is shorter than the request needs alone on the fastest accelerators",
   "dropped as hopeless": "given up before the deadline, when it could no longer be met",
   "dropped as expired": "given up at the deadline",
-  "queueing": "most of the time lost went by waiting",
+  "queueing": "most of the time lost went by waiting, and no idle accelerator would have ended the layer sooner",
+  "waiting": "most of the time lost went by waiting; without layers on record (--record all) queueing and holding are not told apart",
   "contention": "most of the time lost went to shared memory bandwidth",
   "slow accelerator": "most of the time lost went to accelerators slower than the best",
   "switching": "most of the time lost went to switching between requests",
@@ -289,7 +290,7 @@ function drawReasons() {
     return html("div", { class: "reason" },
       html("div", { class: "name" }, r.reason),
       html("div", { class: "track" }, fill, html("span", { class: "count" }, `${r.count.toLocaleString("en")}, ${percent(r.count / found.missed)}`)),
-      html("div", { class: "try" }, `${MEANING[r.reason] ?? ""}. Look at one: `, html("code", {}, examples[0])));
+      html("div", { class: "try" }, `${MEANING[r.reason] ?? ""}.`, ...examples.slice(0, 1).flatMap((e) => [" Look at one: ", html("code", {}, e)])));
   });
   const used = data.tenants.filter((_, i) => found.rows.some((r) => r.tenants[i]));
   const legend = html("ul", { class: "legend" }, ...used.map((n) => html("li", {}, html("i", { style: `background:var(${tenantVar(n)})` }), n)));
@@ -518,7 +519,10 @@ const gantt = data.gantt && (() => {
     byId("gantt-live").textContent = "";
     const g = data.gantt, whole = g.whole ? "the whole run" : `the ${span(g.to_s - g.from_s)} from ${g.from_s.toFixed(3)} s, chosen because most deadlines were missed in them; the data holds the rest`;
     const cut = now?.left_out ? ` ${now.left_out.toLocaleString("en")} layers at its end are left out.` : "";
-    byId("gantt-note").textContent = now ? `One row per accelerator, one block per layer, coloured by tenant. Seed ${data.seed}, ${whole}: ${now.begin.length.toLocaleString("en")} of ${now.total.toLocaleString("en")} layers.${cut}` : "This policy has no recorded layers.";
+    const idle = g.lanes.filter((_, lane) => now && !now.lanes[lane].length);
+    const why = now?.held == null ? "" : ` In ${percent(now.held)} of the time that layers waited here, an idle accelerator would have ended them sooner: holding.${now.held > 0.995 ? "" : " The rest is queueing."}`;
+    const none = idle.length ? ` Nothing ran on ${idle.join(", ")}.` : "";
+    byId("gantt-note").textContent = now ? `One row per accelerator, one block per layer, coloured by tenant. Seed ${data.seed}, ${whole}: ${now.begin.length.toLocaleString("en")} of ${now.total.toLocaleString("en")} layers.${cut}${none}${why}` : "This policy has no recorded layers.";
     redraw();
   }
   const legend = html("ul", { class: "legend" }, ...data.tenants.map((n) => html("li", {}, html("i", { style: `background:var(${tenantVar(n)})` }), html("bdi", {}, n))));

@@ -14,6 +14,7 @@ from eunomia.metrics.cluster import CLUSTER_METRICS, HEADLINES, job_columns, ten
 from eunomia.metrics.statistics import Estimate
 from eunomia.report.bidi import Names
 from eunomia.report.cluster import svg, verdict
+from eunomia.report.definitions import CLUSTER_SYMBOLS
 from eunomia.report.page import Page, Summary
 from eunomia.report.units import duration, estimate_text
 
@@ -25,6 +26,7 @@ def cluster_page(comparison: Comparison) -> Page:
     jobs = [name for run in comparison.runs for name in run["jobs"]["tenant"].unique().to_pylist()]
     names = Names([comparison.name, *comparison.policies, *jobs])
     manifest = comparison.runs[0].manifest
+    summary = _summary(comparison)
     return Page(
         comparison=comparison,
         kicker="Eunomia cluster report",
@@ -33,7 +35,8 @@ def cluster_page(comparison: Comparison) -> Page:
         said=_said(comparison),
         scope=_scope(manifest),
         note=_summary_note(comparison),
-        summary=_summary(comparison),
+        summary=summary,
+        summary_end=summary.definitions(),
         sections="".join(_policy_section(comparison.of(policy)[0], names) for policy in comparison.policies),
         formulas="docs/cluster.md",
         facts=(("rho", str(manifest["rho_definition"])), _solve_times(comparison)),
@@ -88,7 +91,7 @@ def _summary(comparison: Comparison) -> Summary:
         return verdict.difference(comparison, policy, rival, metric)
 
     headlines = {name: CLUSTER_METRICS[name] for name in HEADLINES}
-    return Summary(headlines, comparison.policies, estimate, difference=difference)
+    return Summary(headlines, comparison.policies, estimate, difference=difference, symbols=CLUSTER_SYMBOLS)
 
 
 def _solve_times(comparison: Comparison) -> tuple[str, str]:

@@ -7,7 +7,9 @@ import re
 from collections.abc import Sequence
 from importlib.resources import files
 
+from eunomia.metrics.table import METRICS
 from eunomia.report.bidi import Names, visible
+from eunomia.report.definitions import SYMBOLS, definitions, linked, named
 from eunomia.report.study.charts import Band, Dots, Line, Panel, dot_chart, panels
 from eunomia.report.study.table import StudyTable, Where
 from eunomia.report.study.words import percent, plural, survives, verdict
@@ -162,7 +164,7 @@ def _overall(table: StudyTable) -> str:
         "policy",
         "hit rate, %",
         "worst tenant, %",
-        "Jain's index",
+        "Jain",
         "energy per hit, mJ",
         "time lost to contention, %",
     ]
@@ -176,10 +178,12 @@ def _overall(table: StudyTable) -> str:
         cells += [percent(table.estimate(places, name, "contention_share"))]
         cells += [percent(table.of_found(places, name))] if bracketed else []
         rows.append(f'<tr><th scope="row">{shown}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>')
-    top = "".join(f'<th scope="col">{title}</th>' for title in head)
+    names = named(head, METRICS)
+    top = "".join(f'<th scope="col">{linked(title, names.get(title))}</th>' for title in head)
     return (
         '<div class="scroll" tabindex="0" role="region" aria-label="Table of policies, scrolls sideways">'
         f"<table><thead><tr>{top}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        + definitions(names.values(), METRICS, SYMBOLS)
     )
 
 

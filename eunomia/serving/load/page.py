@@ -7,21 +7,38 @@ import math
 
 from eunomia.serving.load.result import Result, StreamResult
 
-COLOURS = ("#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed", "#0891b2", "#be185d", "#4d7c0f")
+LIGHT = (
+    "#3a6ea5",
+    "#d08a1d",
+    "#2b8a74",
+    "#a8507e",
+    "#6c5fa8",
+    "#7d8a2e",
+    "#4aa3c7",
+    "#8b6848",
+)  # as in reports
+DARK = ("#7fb0e6", "#eab558", "#5fc4a8", "#df8ab6", "#a99be6", "#b6c35f", "#8bd3ee", "#c9a27e")
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 720, 320, 64, 40, 12
 TICKS = (50.0, 90.0, 99.0, 99.9)
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1f2937; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 1.4rem } div { overflow-x: auto } table { border-collapse: collapse; width: 100% }
-caption { text-align: left; color: #4b5563 }
+.soft { color: #4b5563; margin-bottom: .3rem }
 th, td { padding: .3rem .6rem; text-align: right; border-bottom: 1px solid #e5e7eb }
-th:first-child, td:first-child { text-align: left } svg { width: 100%; height: auto } .key { margin-right: 1.2rem }
-.key i { display: inline-block; width: .8rem; height: .8rem; margin-right: .35rem; border-radius: 2px }
+th:first-child, td:first-child { text-align: left }
+svg { width: 100%; min-width: 36rem; height: auto } .key { margin-right: 1.2rem }
+polyline { fill: none; stroke: var(--c); stroke-width: 2 } .key { white-space: nowrap }
+.key i { background: var(--c); display: inline-block }
+.key i { width: .8rem; height: .8rem; margin-right: .35rem; border-radius: 2px }
 @media (prefers-color-scheme: dark) {
-  body { color: #e5e7eb; background: #111827 } th, td { border-color: #374151 } caption { color: #9ca3af }
+  body { color: #e5e7eb; background: #111827 } th, td { border-color: #374151 } .soft { color: #9ca3af }
 }
+@media (max-width: 640px) { div { border-right: 1px dashed #9ca3af } }
 """
+STYLE += "".join(f".s{n} {{ --c: {colour} }} " for n, colour in enumerate(LIGHT))
+DIM = "".join(f".s{n} {{ --c: {colour} }} " for n, colour in enumerate(DARK))
+STYLE += f"@media (prefers-color-scheme: dark) {{ {DIM}}}"
 
 
 def render(result: Result, title: str) -> str:
@@ -34,7 +51,7 @@ def render(result: Result, title: str) -> str:
         f"<p>{result['total']['sent']} requests offered at {result['offered_per_s']:.1f}/s, "
         f"{result['goodput_per_s']:.1f}/s within their deadline ({result['total']['hit_rate']:.1%}). "
         f"Latency counts from the intended send time; the generator was late by {lag['p99']:.1f} ms (p99).</p>"
-        f"<div tabindex=0><table><caption>Per stream; a request without an answer is a miss</caption>"
+        f"<p class=soft>Per stream; a request without an answer is a miss.</p><div tabindex=0><table>"
         f"<tr><th>tenant, model<th>sent"
         f"<th>answered<th>deadline<th>hit rate<th>p50<th>p95<th>p99<th>errors</tr>{rows}</table></div>"
         f"<h2>Latency against percentile</h2>{_chart(result['streams'])}</main>"
@@ -80,13 +97,14 @@ def _chart(streams: list[StreamResult]) -> str:
         )
     keys = []
     for n, stream in enumerate(streams):
-        colour = COLOURS[n % len(COLOURS)]
+        style = f"s{n % len(LIGHT)}"
         points = " ".join(f"{x(float(p[1:])):.1f},{y(v):.1f}" for p, v in stream["latency_ms"].items())
-        parts.append(f"<polyline fill=none stroke='{colour}' stroke-width=2 points='{points}'/>")
+        parts.append(f"<polyline class={style} points='{points}'/>")
         name = html.escape(f"{stream['tenant']}, {stream['model']}")
-        keys.append(f"<span class=key><i style='background:{colour}'></i>{name}</span>")
+        keys.append(f"<span class='key {style}'><i></i>{name}</span>")
     what = "aria-label='Latency against percentile, a line per stream'"
-    return f"<svg viewBox='0 0 {WIDTH} {HEIGHT}' role=img {what}>{''.join(parts)}</svg><p>{''.join(keys)}</p>"
+    drawing = f"<svg viewBox='0 0 {WIDTH} {HEIGHT}' role=img {what}>{''.join(parts)}</svg>"
+    return f"<div tabindex=0>{drawing}</div><p>{' '.join(keys)}</p>"
 
 
 def _line(x1: float, y1: float, x2: float, y2: float) -> str:

@@ -21,7 +21,7 @@ OURS = "eunomia"
 
 
 class NotMet(ServingError):
-    """Something else is expected than to be told to go on."""
+    """The client expects something else than a word to go on."""
 
     http, grpc, reason = 417, "INVALID_ARGUMENT", "expectation"
 

@@ -103,6 +103,24 @@ def test_only_what_was_long_and_in_vain_pauses() -> None:
     assert not alone.holding.in_vain("bronze", job), "nobody else was promised anything"
 
 
+def test_what_took_its_device_down_pauses_and_is_paid_for() -> None:
+    """An endless loop killed a device again and again, and nobody else was served: its time was not in its account."""
+    desk = Desk(GOLD, BRONZE, OTHER)
+    job = Job(desk.pairs["bronze"], desk.network, 0.0, sizes=(1,))
+    desk.dispatcher.arrive(job)
+    desk.clock.time_s += 2.5
+    assert desk.dispatcher.lost(0) is job and job.attained_s == pytest.approx(2.5)
+    assert desk.holding.in_vain("bronze", job)
+    with pytest.raises(Refused, match="held a device for 2500 ms and got no answer"):
+        desk.ask(BRONZE, 1)
+    crashed = Job(desk.pairs["silver"], desk.network, 0.0, sizes=(7,))
+    crashed.attained_s = 0.001
+    assert not desk.holding.in_vain("silver", crashed)
+    crashed.retries = 1
+    assert desk.holding.in_vain("silver", crashed), "short, but the device had to start anew"
+    assert not Desk(BRONZE).holding.in_vain("bronze", crashed), "nobody else was promised anything"
+
+
 def test_those_like_it_are_given_up_a_few_in_a_turn() -> None:
     """Each has one answer, none gets a device meanwhile, and what the last one's end gives up is nobody twice."""
     desk, turns, ended = Desk(BRONZE, OTHER), deque[Callable[[], None]](), list[int]()

@@ -291,7 +291,7 @@ class DevicePool:
                 self.answers.fail(member, Unavailable(why, retry_after_s=1.0))
             elif member.retries > MAX_RETRIES:
                 self.answers.fail(
-                    member, ModelFailed(f"network '{member.network.name}' took its device down twice with it")
+                    member, ModelFailed(f"network '{member.network.name}' took its device down with it")
                 )
             else:
                 self.dispatcher.wait_again(member)

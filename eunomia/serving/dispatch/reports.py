@@ -105,12 +105,15 @@ def released(state: State, device: int, job: Job) -> None:
 
 
 def lost(state: State, device: int, *, sent: bool = True) -> Job | None:
-    """A device has died; returns the job that it was running. Its queued jobs wait again. ``sent``: see ``failed``."""
+    """A device has died; returns the job that it was running, which pays for its time. Its queued jobs wait again.
+
+    ``sent``: see ``failed``.
+    """
     look_ahead.settle(state)
     lane = state.lanes[device]
     job, lane.alive = lane.job, False
     if job is not None and sent:
-        _spent(state, lane, job)
+        job.attained_s += _spent(state, lane, job)
     lane.clear()
     queued = [claim.job for claim in (lane.next, lane.revoked) if claim is not None]
     lane.next = lane.revoked = None

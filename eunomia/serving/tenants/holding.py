@@ -114,9 +114,12 @@ class Holding:
             probe.due_s = 0.0
 
     def in_vain(self, tenant: str, job: Job) -> bool:
-        """A request has ended without an answer; whether others may have suffered, so that such inputs must pause."""
-        held_s = job.attained_s / job.network.blocks
-        if held_s <= self._least(job, self.bound_s(tenant)):
+        """A request has ended without an answer; whether others may have suffered, so that such inputs must pause.
+
+        One that took its device down kept it from them until it was back, however short its run was.
+        """
+        held_s, bound_s = job.attained_s / job.network.blocks, self.bound_s(tenant)
+        if bound_s == math.inf or (not job.retries and held_s <= self._least(job, bound_s)):
             return False
         self.vain.close(tenant, job, held_s)
         return True

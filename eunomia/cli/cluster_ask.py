@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -99,6 +99,7 @@ class WhatIfOptions:
     column: Columns = None
     format: Annotated[str, typer.Option(help="Format of a log; auto = by its first line.")] = "auto"
     jobs: Annotated[int, typer.Option(min=1, help="Replay the first N jobs of a log.")] = 20_000
+    every: Annotated[bool, typer.Option("--all", help="Print every figure and every tenant.")] = False
     as_json: opt.Json = False
     quiet: opt.Quiet = False
 
@@ -139,7 +140,7 @@ def whatif(cluster: File, options: WhatIfOptions) -> None:
     if options.as_json:
         print_json(result.answer())
         return
-    show(result, options.quiet, {})
+    show(replace(result, whole=options.every), options.quiet, {})
     if not options.quiet:
         print_remarks([*result.before.remarks, *result.after.remarks])
 

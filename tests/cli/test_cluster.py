@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from eunomia.config.cluster import cluster_from, cluster_schema, cluster_table, load_cluster
+from eunomia.study.cluster.whatif import WhatIf
 from tests.cli.shell import Shell
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -172,6 +174,25 @@ def test_what_if_more_devices_and_another_weight(shell: Shell) -> None:
     assert cost["after"] < cost["before"]
     text = shell("cluster", "whatif", JOBS, "--remove", "npu=2")
     assert text.code == 0 and "npu: 2 -> 0 devices" in text.out
+    assert "moves" not in text.out and "more figures: --all, or --json" in text.out
+    whole = shell("cluster", "whatif", JOBS, "--remove", "npu=2", "--all")
+    assert "moves" in whole.out and "more figures" not in whole.out
+
+
+def test_what_if_names_the_tenants_to_whom_most_happens() -> None:
+    """Of five tenants the headlines keep two; the whole table has them all."""
+    after = {"a": 10.0, "b": 30.0, "c": 5.0, "d": 9.0, "e": 10.0}
+
+    class Drawn(WhatIf):
+        def tenants(self) -> list[tuple[str, float, float]]:
+            return [(name, 10.0, value) for name, value in after.items()]
+
+    found = Drawn(None, None, ())  # type: ignore[arg-type]
+    assert found.shown_tenants() == [
+        ("average JCT of 'c' (gains most)", 10.0, 5.0),
+        ("average JCT of 'b' (loses most, or gains least)", 10.0, 30.0),
+    ]
+    assert len(replace(found, whole=True).shown_tenants()) == 5
 
 
 def test_what_if_of_a_log(shell: Shell, tmp_path: Path) -> None:

@@ -325,6 +325,18 @@ def test_wrong_shares(tmp_path: Path, text: str, message: str) -> None:
         (Change(remove={"a100": 9}), {}, "remove a100=9: there are 8"),
         (Change(remove={"h100": 1}), {}, "unknown device type 'h100'"),
         (Change(remove={"a100": 8}), {}, "device type 'a100' of job"),
+        (
+            NOTHING,
+            {"settings": {"PriorityWeightAge": "x"}},
+            "^--set PriorityWeightAge: 'x' is no number of at least 0",
+        ),
+        (NOTHING, {"settings": {"PriorityMaxAge": "x"}}, "^--set PriorityMaxAge: 'x' is no time; write 7-0"),
+        (NOTHING, {"settings": {"SchedulerType": "x"}}, "^--set SchedulerType: 'x' is not modelled; choose"),
+        (
+            NOTHING,
+            {"settings": {"SchedulerParameters": "bf_window=x"}},
+            "^--set SchedulerParameters=bf_window: 'x' is no number of at least 0; write one",
+        ),
     ],
 )
 def test_changes_that_make_no_sense(

@@ -14,7 +14,7 @@ from pathlib import Path
 from eunomia.cluster.operators.slurm_lines import Place, hosts, lines_of
 from eunomia.cluster.policies.slurm.allocator import Slurm
 from eunomia.cluster.traces.slurm_text import span_s
-from eunomia.core.errors import TraceError, UnknownNameError
+from eunomia.core.errors import ConfigError, EunomiaError, TraceError, UnknownNameError
 
 GRES = re.compile(
     r"gpu(?::(?!no_consume[:(]|no_consume$)(?P<type>[^:()]+))?(?::no_consume)?(?::(?P<count>\d{1,6}))?(?:\(.*\))?",
@@ -44,6 +44,7 @@ MODELLED = (  # keys that a what-if may change
 )
 UNMODELLED = ("priorityweightassoc", "priorityweighttres", "preempttype", "downnodes", "include")
 UNTYPED = "gpu"
+BY_OPTION = 0  # line of a value that --set gives
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def read_slurm_conf(path: str | Path, changes: Mapping[str, str] | None = None) 
     for key, value in (changes or {}).items():
         if key.lower() not in map(str.lower, MODELLED):
             raise UnknownNameError(f"key of {path.name} (--set), or one without effect here:", key, MODELLED)
-        found.keys[key.lower()] = value, (path, 1)
+        found.keys[key.lower()] = value, (path, BY_OPTION)
     if not any(found.gpus.values()):
         raise TraceError(
             "no NodeName line has GPUs; give Gres=gpu:TYPE:COUNT there, or put the files that are included beside "
@@ -206,7 +207,7 @@ def _priority(found: _Found) -> dict[str, object]:
             text, place = found.keys[key]
             settings[name] = span_s(text)
             if settings[name] is None or settings[name] == math.inf:
-                raise TraceError(f"'{text[:40]}' is no time; write 7-0 for seven days", *place, key)
+                raise _wrong(f"'{text[:40]}' is no time; write 7-0 for seven days", place, key)
     if "fairsharedampeningfactor" in found.keys:
         settings["dampening"] = _value(found.keys["fairsharedampeningfactor"], "FairShareDampeningFactor")
     flags = found.keys.get("priorityflags", ("",))[0].upper()
@@ -219,10 +220,8 @@ def _backfill(path: Path, found: _Found) -> dict[str, object]:
     settings: dict[str, object] = {"backfill": "slurm"}
     text, place = found.keys.get("schedulertype", ("sched/backfill", (path, 1)))
     if text not in ("sched/backfill", "sched/builtin"):
-        raise TraceError(
-            f"'{text[:40]}' is not modelled; choose sched/backfill or sched/builtin",
-            *place,
-            "SchedulerType",
+        raise _wrong(
+            f"'{text[:40]}' is not modelled; choose sched/backfill or sched/builtin", place, "SchedulerType"
         )
     if text == "sched/builtin":
         settings["backfill"] = "none"
@@ -263,5 +262,13 @@ def _value(given: tuple[str, Place], key: str) -> float:
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value >= 0.0):
-        raise TraceError(f"'{text[:40]}' is no number of at least 0; write one", *place, key)
+        raise _wrong(f"'{text[:40]}' is no number of at least 0; write one", place, key)
     return value
+
+
+def _wrong(message: str, place: Place, key: str) -> EunomiaError:
+    """What to raise for a value of a line of the file, or of the option that replaces it."""
+    if place[1] != BY_OPTION:
+        return TraceError(message, *place, key)
+    own = next((name for name in MODELLED if name.lower() == key.lower()), f"SchedulerParameters={key}")
+    return ConfigError(f"--set {own}: {message}")

@@ -177,7 +177,9 @@ def _jobs(
 ) -> tuple[list[TrainingJob], ThroughputTable, tuple[str, ...]]:
     if config.throughputs.relative:
         assert config.trace is not None
-        return logged(_read(config.trace), cluster, config.throughputs.relative, config.trace.reference)
+        return logged(
+            _read(config.trace, config.name), cluster, config.throughputs.relative, config.trace.reference
+        )
     table = _table(config)
     if config.job:
         return [_job(job) for job in config.job], table, ()
@@ -185,7 +187,7 @@ def _jobs(
         trace = _generated(config.generate, table, cluster, seed)
         return to_jobs(trace, table, config.generate.reference or cluster.names[0], seed), table, ()
     assert config.trace is not None
-    trace = _read(config.trace)
+    trace = _read(config.trace, config.name)
     if config.throughputs.scale_beyond:
         table = extended(table, sorted(set(trace.gpus.tolist())), config.throughputs.efficiency)
     reference = config.trace.reference or cluster.names[0]
@@ -245,10 +247,11 @@ def _generated(given: GenerateConfig, table: ThroughputTable, cluster: Cluster, 
     return generate(table, reference, given.jobs, given.mean_gap_s, given.kind, seed=seed, **draws)
 
 
-def _read(given: TraceConfig) -> JobTrace:
+def _read(given: TraceConfig, name: str) -> JobTrace:
     if not Path(given.path).exists():
         raise ConfigError(
-            f"trace.path: there is no file {given.path}; see docs/cluster.md for where public ones are"
+            f"'{name}': trace.path: there is no file {given.path}; write where it is (docs/cluster.md says where "
+            "public ones are)"
         )
     trace = read_jobs(given.path, given.format, columns=given.columns)
     if given.max_gpus is not None:

@@ -63,9 +63,7 @@ class StatusQuoWhatIf(WhatIf):
     def table(self, short: bool = False) -> Table:
         """Log, replay, after the change; a change smaller than the replay's own error is marked."""
         rows = []
-        for name, before, after in self.changed():
-            if np.isnan(before) and np.isnan(after):
-                continue
+        for name, before, after in self.shown():
             metric, seen = CLUSTER_METRICS[name], self.log.get(name, np.nan)
             shown = relative_change(before, after)
             if name in self.log and before != after and abs(after - before) <= abs(before - seen):
@@ -80,9 +78,9 @@ class StatusQuoWhatIf(WhatIf):
                 )
             )
         jct = CLUSTER_METRICS["jct_mean_s"]
-        for tenant, before, after in self.tenants() if len(self.tenants()) > 1 else ():
+        for label, before, after in self.shown_tenants():
             texts = (value_text(jct, before), value_text(jct, after), relative_change(before, after))
-            rows.append((f"average JCT of '{tenant}'", "", *texts))
+            rows.append((label, "", *texts))
         return Table(("metric", "log", "replay", "after", "change"), tuple(rows))
 
     def answer(self) -> Data:
@@ -90,8 +88,8 @@ class StatusQuoWhatIf(WhatIf):
         return {**super().answer(), "log": dict(self.log), "calibration": asdict(self.calibration)}
 
     def footnotes(self) -> list[str]:
-        """The calibration."""
-        return [self.calibration.text()]
+        """The calibration, and what the table leaves out."""
+        return [self.calibration.text(), *super().footnotes()]
 
 
 def compared(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from eunomia.config.cluster import ClusterConfig, cluster_from, cluster_table
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, UnknownNameError
-from eunomia.metrics.cluster import CLUSTER_METRICS
+from eunomia.metrics.cluster import CLUSTER_METRICS, HEADLINES
 from eunomia.metrics.statistics import Estimate
 from eunomia.report.charts import bars
 from eunomia.report.table import Table
@@ -22,14 +22,22 @@ from eunomia.study.result import Result, Row
 if TYPE_CHECKING:
     from eunomia.report.charts import Axes
 
+SHOWN = {*HEADLINES, "wait_mean_s"}
+FEW_TENANTS = 3
+
 
 @dataclass(frozen=True, repr=False)
 class WhatIf(Result):
-    """The same experiment before and after a change; ``changes`` in words."""
+    """The same experiment before and after a change; ``changes`` in words.
+
+    ``whole``: the table has every figure and every tenant; else the headlines that are not 0, and of many tenants the
+    two to whom most happens.
+    """
 
     before: ClusterRunResult
     after: ClusterRunResult
     changes: tuple[str, ...]
+    whole: bool = field(default=False, kw_only=True)
 
     def changed(self) -> list[tuple[str, float, float]]:
         """(metric, before, after) of every figure that the change can move; solve times tell of the machine."""
@@ -40,6 +48,36 @@ class WhatIf(Result):
         """(tenant, before, after): average JCT of its finished jobs, s."""
         before, after = _by_tenant(self.before), _by_tenant(self.after)
         return [(name, before[name], after.get(name, float("nan"))) for name in before]
+
+    def shown(self) -> list[tuple[str, float, float]]:
+        """Those of ``changed`` that stand in the table."""
+        found = [row for row in self.changed() if not (math.isnan(row[1]) and math.isnan(row[2]))]
+        if self.whole:
+            return found
+        return [row for row in found if row[0] in SHOWN and (row[1] or row[2])]
+
+    def shown_tenants(self) -> list[tuple[str, float, float]]:
+        """(label, before, after) of the tenants in the table: the one that loses most, and the one that gains most."""
+        tenants = self.tenants() if len(self.tenants()) > 1 else []
+        if self.whole or len(tenants) <= FEW_TENANTS:
+            return [(f"average JCT of '{name}'", before, after) for name, before, after in tenants]
+        ratio = [after / before if before and after == after else math.nan for _, before, after in tenants]
+        order = sorted((k for k in range(len(tenants)) if ratio[k] == ratio[k]), key=ratio.__getitem__)
+        ends = (("gains most", order[:1]), ("loses most, or gains least", order[1:][-1:]))
+        return [
+            (f"average JCT of '{tenants[k][0]}' ({what})", *tenants[k][1:])
+            for what, rows in ends
+            for k in rows
+        ]
+
+    def footnotes(self) -> list[str]:
+        """What the table leaves out."""
+        if self.whole:
+            return []
+        every = replace(self, whole=True)
+        figures, tenants = len(every.shown()) - len(self.shown()), len(every.shown_tenants())
+        of = f" and {tenants} tenants" if tenants > FEW_TENANTS else ""
+        return [f"{figures} more figures{of}: --all, or --json"]
 
     def answer(self) -> Data:
         """The changes, every metric and every tenant's average, before and after."""
@@ -63,12 +101,10 @@ class WhatIf(Result):
         """Before, after, and the change in per cent."""
         rows = [
             (CLUSTER_METRICS[name].label, CLUSTER_METRICS[name], before, after)
-            for name, before, after in self.changed()
-            if not (math.isnan(before) and math.isnan(after))
+            for name, before, after in self.shown()
         ]
-        tenants, jct = self.tenants(), CLUSTER_METRICS["jct_mean_s"]
-        if len(tenants) > 1:
-            rows += [(f"average JCT of '{n}'", jct, before, after) for n, before, after in tenants]
+        jct = CLUSTER_METRICS["jct_mean_s"]
+        rows += [(label, jct, before, after) for label, before, after in self.shown_tenants()]
         cells = (
             (label, value_text(metric, before), value_text(metric, after), relative_change(before, after))
             for label, metric, before, after in rows

@@ -24,6 +24,7 @@ JOB_TRACES = Registry(
         "sacct": "eunomia.cluster.traces.sacct:FORMAT",
         "kueue": "eunomia.cluster.traces.kueue:FORMAT",
         "openb": "eunomia.cluster.traces.openb:FORMAT",
+        "gentd26": "eunomia.cluster.traces.gentd26:FORMAT",
         "columns": "eunomia.cluster.traces.columns:FORMAT",
         "swf": "eunomia.cluster.traces.swf:FORMAT",
     },

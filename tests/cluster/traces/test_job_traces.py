@@ -112,6 +112,28 @@ def test_helios(tmp_path: Path) -> None:
     assert "1 CPU jobs" in found.notes[1]
 
 
+def test_gentd26(tmp_path: Path) -> None:
+    """Requests in the file's own columns: one still runs, one has no run time, one failed after 3 s on its GPU."""
+    head = (
+        "gmt_create,predict_type,predict_status,exec_time_seconds,groupId,prompt_length,negative_prompt_length,"
+        "num_images_per_prompt,num_inference_steps,checkpoint_model_version_id,num_lora"
+    )
+    rest = "12.0,,1.0,30.0,M1,0"
+    path = file(
+        tmp_path, "lora_request_trace.csv", head,
+        f"2024-11-15 10:00:30,IMG_2_IMG,FAILED,3.0,G2,{rest}", f"2024-11-15 10:00:00,TXT_2_IMG,SUCCEED,32.0,G1,{rest}",
+        f"2024-11-15 10:00:40,TXT_2_IMG,PROCESSING,9.0,G1,{rest}", f"2024-11-15 10:00:50,TXT_2_IMG,SUCCEED,,G1,{rest}",
+    )  # fmt: skip
+    found = read_jobs(path)
+    assert (found.format, found.arrival_s.tolist(), found.duration_s.tolist()) == (
+        "gentd26",
+        [0.0, 30.0],
+        [32.0, 3.0],
+    )
+    assert [found.tenants[code] for code in found.tenant] == ["G1", "G2"] and found.gpus.tolist() == [1, 1]
+    assert "2 requests that had not ended or have no run time left out" in found.notes
+
+
 @pytest.mark.parametrize("with_header", [True, False])
 def test_alibaba_pai(tmp_path: Path, with_header: bool) -> None:
     rows = [
@@ -258,6 +280,7 @@ def test_a_missing_file_and_an_unknown_format(tmp_path: Path) -> None:
         "kueue",
         "columns",
         "openb",
+        "gentd26",
     }
     assert set(JOB_TRACES) == known
     assert detect(file(tmp_path, "x.swf", swf(1))) == "swf"

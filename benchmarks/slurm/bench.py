@@ -2,6 +2,7 @@
 
 Parts: decisions, jobs. What was recorded in ``runs/benchmarks/slurm`` is used again, so a stopped command goes on where
 it was; ``--workers``: how many private Slurms at once. Needs Slurm (Debian: slurmctld slurmd slurm-client) and root.
+``--set schedulers=NAME,NAME --set kills=no``: these only; the rows of others stay, each with the commit of its run.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.kept import FOLDER
+from benchmarks.page import stored
 from benchmarks.slurm.decisions import MODELS, Event, as_lines, judge, record
 from benchmarks.slurm.jobs import WEIGHTS, Asked, made_up
 from benchmarks.slurm.live import Facts, Live, kept
@@ -74,6 +76,7 @@ def decisions(options: Options) -> Table:
 
 def jobs(options: Options) -> Iterator[Table]:
     """Shares and completion of live runs without and with kills beside the simulator's; is each step done once?"""
+    names, kills = chosen(options.given)
     count = 12 if options.quick else JOBS
     folder = KEPT if not options.quick else Path(tempfile.mkdtemp())
     tried, asked = made_up(*CALIBRATION)[:count], made_up(count, SEED)
@@ -81,31 +84,54 @@ def jobs(options: Options) -> Iterator[Table]:
     def live(policy: str, given: list[Asked], name: str, killed: bool = False) -> Facts:
         kills_s, controller_s = (KILLS_S, CONTROLLER_S) if killed else ((), math.inf)
         place = Path(tempfile.mkdtemp(prefix="slurm"))
-        return kept(
-            (folder / f"{name}-{policy}.json").resolve(), Live(policy, given, place, kills_s, controller_s)
-        )
+        path = (folder / f"{name}-{policy}.json").resolve()
+        return kept(path, Live(policy, given, place, kills_s, controller_s))
 
     with ThreadPoolExecutor(options.workers) as pool:
-        first = [pool.submit(live, policy, tried, "calib") for policy in (POLICIES[0], ALONE)]
-        quiet = [pool.submit(live, policy, asked, "quiet") for policy in POLICIES]
-        killed = [pool.submit(live, policy, asked, "killed", True) for policy in POLICIES if policy != ALONE]
-        gaps_s = [switches(run.result(), tried) for run in first]
-        kept_by_daemon, kept_by_slurm = (float(np.mean(each)) for each in gaps_s)
-        late_s = {policy: kept_by_slurm if policy == ALONE else kept_by_daemon for policy in POLICIES}
+        beside = dict.fromkeys(ALONE if name == ALONE else POLICIES[0] for name in names)
+        first = {name: pool.submit(live, name, tried, "calib") for name in beside}
+        quiet = [pool.submit(live, policy, asked, "quiet") for policy in names]
+        killed = [
+            pool.submit(live, policy, asked, "killed", True) for policy in names if policy != ALONE and kills
+        ]
+        other_s = {name: float(np.mean(switches(run.result(), tried))) for name, run in first.items()}
+        late_s = {policy: other_s[ALONE if policy == ALONE else POLICIES[0]] for policy in names}
         calm, hit = [run.result() for run in quiet], [run.result() for run in killed]
-    note = (
-        f"Latency declared to the simulator at each start: {kept_by_daemon:.2f} s (mean of {len(gaps_s[0])} starts of "
-        f"another run), without a daemon {kept_by_slurm:.2f} s (of {len(gaps_s[1])})."
-    )
-    yield compared("completion", calm, asked, late_s, note)
-    yield compared(
-        "killed", hit, asked, late_s, "Daemons killed three times, slurmctld once; the simulator is not."
-    )
-    yield shared(calm, asked, late_s)
-    yield once(calm + hit, asked)
+    keep = not options.quick
+    yield joined(compared("completion", calm, asked, late_s), keep)
+    if hit:
+        yield joined(compared("killed", hit, asked, late_s), keep)
+    yield joined(shared(calm, asked, late_s), keep)
+    yield joined(once(calm + hit, asked), keep)
 
 
-def compared(name: str, found: list[Facts], asked: list[Asked], late_s: dict[str, float], note: str) -> Table:
+def chosen(given: Mapping[str, str]) -> tuple[list[str], bool]:
+    """Schedulers, and whether runs with kills are wanted. Ends with a sentence for a wrong word."""
+    names = given.get("schedulers", ",".join(POLICIES)).split(",")
+    wrong = [name for name in names if name not in POLICIES]
+    kills = given.get("kills", "yes")
+    if wrong or kills not in ("yes", "no"):
+        raise SystemExit(f"--set schedulers={wrong[0] if wrong else '...'}, kills={kills}: known are "
+                         f"{', '.join(POLICIES)}; kills=yes or no")  # fmt: skip
+    return [name for name in POLICIES if name in names], kills == "yes"
+
+
+def joined(made: Table, keep: bool = True) -> Table:
+    """With the rows of other schedulers that were measured before; each row ends with the commit of its run."""
+    before = stored("slurm").get(made.key) if keep else None
+    if before is None:
+        return made
+
+    def key(row: tuple[Cell, ...]) -> tuple[Cell, ...]:
+        return row[0], made.key == "once" and row[5]
+
+    mine = {key(row) for row in made.rows}
+    kept_rows = [row for row in before.rows if key(row) not in mine and len(row) == len(made.columns)]
+    rows = sorted([*made.rows, *kept_rows], key=lambda row: (key(row)[1], POLICIES.index(str(row[0]))))
+    return replace(made, rows=tuple(rows))
+
+
+def compared(name: str, found: list[Facts], asked: list[Asked], late_s: dict[str, float]) -> Table:
     """Completion and shares, live and simulated, by policy; simulated with the latency of the run itself, too."""
     rows: list[tuple[Cell, ...]] = []
     window_s = asked[-1].at_s
@@ -119,14 +145,15 @@ def compared(name: str, found: list[Facts], asked: list[Asked], late_s: dict[str
         own_s = float(np.mean(switches(facts, asked)))
         later_s = float(times(simulated(policy, asked, own_s)).mean())
         without, within = (took_s / one - 1.0 for one in (would_s, later_s))
-        rows.append((policy, took_s, would_s, without, own_s, later_s, within, last_s, would_last_s, apart))
+        latency = late_s[policy], would_s, without, own_s, later_s, within
+        rows.append((policy, took_s, *latency, last_s, would_last_s, apart, str(facts["commit"])))
     return table(
         name,
-        "scheduler; mean completion, s|.1f; simulated, s|.1f; difference|+.1%; latency in this run, s|.2f; "
-        "simulated with it, s|.1f; difference from that|+.1%; all done after, s|.0f; simulated|.0f; "
-        "largest difference of an account's share, points|.1f",
+        "scheduler; mean completion, s|.1f; latency of another run, s|.2f; simulated with it, s|.1f; difference|+.1%; "
+        "latency of this run, s|.2f; simulated with that, s|.1f; difference from that|+.1%; all done after, s|.0f; "
+        "simulated|.0f; largest difference of an account's share, points|.1f; commit",
         rows,
-        [note],
+        ["Daemons killed three times, slurmctld once; the simulator is not."] * (name == "killed"),
     )
 
 
@@ -137,10 +164,10 @@ def shared(found: list[Facts], asked: list[Asked], late_s: dict[str, float]) -> 
     for facts in found:
         policy = str(facts["policy"])
         pair = parts(facts, asked, window_s), parts(simulated(policy, asked, late_s[policy]), asked, window_s)
-        rows.append((policy, *(one[account] for account in WEIGHTS for one in pair)))
+        rows.append((policy, *(one[account] for account in WEIGHTS for one in pair), str(facts["commit"])))
     return table(
         "shares",
-        "scheduler; " + "; ".join(f"{account}|.1%; simulated|.1%" for account in WEIGHTS),
+        "scheduler; " + "; ".join(f"{account}|.1%; simulated|.1%" for account in WEIGHTS) + "; commit",
         rows,
         [f"Parts of all device-seconds of the first {window_s:.0f} s, no kills."],
     )
@@ -154,10 +181,10 @@ def once(found: list[Facts], asked: list[Asked]) -> Table:
         ended, whole = (int(str(facts[what])) for what in ("ended with 0", "steps once"))
         killed = [len(kills[name]) for name in ("daemon", "controller")]
         back = len(leases_of(facts)) - len(asked)
-        rows.append((str(facts["policy"]), len(asked), ended, whole, back, *killed))
+        rows.append((str(facts["policy"]), len(asked), ended, whole, back, *killed, str(facts["commit"])))
     return table(
         "once",
         "scheduler; jobs; ended once, with 0; every step once; leases that were taken back; daemon killed; "
-        "slurmctld killed",
+        "slurmctld killed; commit",
         rows,
     )

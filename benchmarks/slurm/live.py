@@ -15,8 +15,9 @@ from pathlib import Path
 
 from benchmarks.page import ROOT
 from benchmarks.slurm.jobs import WEIGHTS, Asked
-from benchmarks.slurm.private import private_slurm
+from benchmarks.slurm.private import GPUS, private_slurm
 from eunomia.core.atomic import write_text
+from eunomia.core.provenance import environment
 from eunomia.engines.slurm.submission import Submission
 from eunomia.study.cluster.slurm_daemon import JOBS, JOURNAL
 
@@ -67,6 +68,7 @@ class Live:
     def run(self) -> Facts:
         """Everything that happened. Ends with a sentence where jobs stand still."""
         slurm = self.folder / "slurm"
+        self.commit = str(environment()["commit"])[:7]
         self.state, self.logs = self.folder / "state", self.folder / "logs"
         self.logs.mkdir(parents=True, exist_ok=True)
         (self.folder / "worker.py").write_text(WORKER)
@@ -147,7 +149,11 @@ class Live:
         )  # fmt: skip
         made.folder.mkdir(parents=True, exist_ok=True)
         made.path.write_text(made.script())
-        words = [word for word in made.sbatch() if self.policy != "slurm" or word != "--hold"]
+        kinds = GPUS if job.anywhere and self.policy != "slurm" else ("",)
+        for words in map(made.sbatch, kinds):
+            self._hand_in([word for word in words if self.policy != "slurm" or word != "--hold"])
+
+    def _hand_in(self, words: list[str]) -> None:
         for _ in range(30):  # a controller that was killed a moment ago
             if subprocess.run(words, env=self.env, capture_output=True).returncode == 0:
                 return
@@ -193,7 +199,7 @@ class Live:
         return {
             "policy": self.policy, "window_s": window_s, "submits": list(submits.values()), "leases": leases,
             "steps once": sum(done.values()), "ended with 0": codes.count("0"), "ends": list(ended.values()),
-            "kills": self.said, "promised": promised,
+            "kills": self.said, "promised": promised, "commit": self.commit,
         }  # fmt: skip
 
 

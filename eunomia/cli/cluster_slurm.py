@@ -86,7 +86,9 @@ class SubmitOptions:
     )
     time: Annotated[str, typer.Option("--time", "-t", metavar="TIME", help="Limit of one lease.")] = ""
     name: Annotated[str, typer.Option(metavar="TEXT", help="Default: the command.")] = ""
-    any_type: Annotated[bool, typer.Option("--any-type", help="The daemon may choose another type.")] = False
+    any_type: Annotated[
+        bool, typer.Option("--any-type", help="The daemon chooses the type: one job of Slurm for each.")
+    ] = False
     state: State = DEFAULT_STATE
     partition: Partition = DEFAULT_PARTITION
     sbatch: Annotated[

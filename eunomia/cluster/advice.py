@@ -52,9 +52,7 @@ def view_of(now: SlurmNow, speeds: Mapping[str, float], shares: Mapping[str, flo
     cluster = Cluster(tuple(DeviceType(k, n, min(now.per_node[k], n)) for k, n in now.counts.items()))
     names, jobs, count = list(now.counts), now.jobs, len(now.jobs)
     speed = np.array([speeds.get(name, 1.0) for name in names])
-    may = np.array([[not j.kind or j.kind == name for name in names] for j in jobs], bool).reshape(
-        count, len(names)
-    )
+    may = np.array([[j.may(name) for name in names] for j in jobs], bool).reshape(count, len(names))
     scale = np.array([j.gpus for j in jobs], np.int64)
     limit_s = np.array([j.limit_s if math.isfinite(j.limit_s) else NO_LIMIT_S for j in jobs])
     used_s = np.array([j.used_s for j in jobs])

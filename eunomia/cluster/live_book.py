@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from eunomia.cluster.operators.slurm_now import UNTYPED, Job
@@ -16,7 +16,7 @@ class Known:
     """One job. Credit and time are in seconds of the job, by type of GPU."""
 
     key: int  # ascending with the first look
-    free: bool  # runs on any type, whatever squeue says
+    free: bool  # runs on several types
     submit_s: float  # when Slurm had it first; a requeue changes what squeue says
     began_s: float | None = None
     share: dict[str, float] = field(default_factory=dict)  # of time, since the last round
@@ -28,6 +28,9 @@ class Known:
     total: float = 0.0  # steps; 0 = it does not say
     speed: dict[str, float] = field(default_factory=dict)  # as the last view had it: steps/s, or relative
     isolated_rate: float = 0.0  # the same under equal division
+    token: str = ""  # of twins: one job for any type, handed in once for each
+    twins: list[str] = field(default_factory=list)  # their numbers at the last look
+    released: str = ""  # the one that was started last
 
 
 @dataclass
@@ -73,14 +76,8 @@ class Book:
         book.warned = {name: Warned(**each) for name, each in warned.items()}  # type: ignore[arg-type]
         return book
 
-    def look(
-        self,
-        jobs: Sequence[Job],
-        at_s: float,
-        round_s: float,
-        free: Callable[[Job], bool] = lambda job: False,
-    ) -> None:
-        """Book what passed since the last look; jobs that are gone are forgotten. ``free``: asked once for a new job.
+    def look(self, jobs: Sequence[Job], at_s: float, round_s: float, ended: Collection[str] = ()) -> None:
+        """Book what passed since the last look; jobs that are gone are forgotten, those in ``ended`` not yet.
 
         A pause of the daemon counts for one round at most: who ran meanwhile is not known.
         """
@@ -89,11 +86,11 @@ class Book:
         for job in jobs:
             known = self.jobs.get(job.name)
             if known is None:
-                known = Known(self.next_key, free(job), job.submit_s)
+                known = Known(self.next_key, bool(job.twins), job.submit_s)
                 self.jobs[job.name] = known
                 self.next_key += 1
             self._pass(job, known, passed_s, round_s)
-        here = {job.name for job in jobs}
+        here = {job.name for job in jobs} | set(ended)
         for kept in (self.jobs, self.target, self.why, self.warned):
             for name in [name for name in kept if name not in here]:
                 del kept[name]

@@ -1,8 +1,7 @@
 """A Slurm of scripts: ``squeue``, ``sinfo``, ``scontrol`` and ``scancel`` on one JSON file, with the real ones' ways.
 
 What it copies was seen with Slurm 22.05: a requeue without ``Incomplete`` runs an ended job again, a requeued job is
-held, its submission moves, and its start waits for ``StartTime=now``. A type of GPU that an update names is added to
-the one that the job has, unless the update empties that wish (``also``). A released job starts when its GPUs are free.
+held, its submission moves, and its start waits for ``StartTime=now``. A released job starts when its GPUs are free.
 """
 
 from __future__ import annotations
@@ -44,8 +43,7 @@ def settle(world: dict[str, Any]) -> None:
     free = dict(COUNTS)
     for job in world["jobs"].values():
         if job["state"] == "RUNNING":
-            for kind in (job["kind"], *job.get("also", ())):
-                free[kind] -= job["gpus"]
+            free[job["kind"]] -= job["gpus"]
     for job in world["jobs"].values():
         if job["state"] == "PENDING" and job["priority"] and job["now"] and job["gpus"] <= free[job["kind"]]:
             free[job["kind"]] -= job["gpus"]
@@ -57,8 +55,9 @@ def sinfo(world: dict[str, Any], words: list[str]) -> str:
 
 
 def squeue(world: dict[str, Any], words: list[str]) -> str:
-    if "-j" in words:
-        return str(world["jobs"][words[words.index("-j") + 1]].get("comment", ""))
+    if "-p" in words:
+        here = {name: job for name, job in world["jobs"].items() if job["state"] in ("PENDING", "RUNNING")}
+        return "\n".join(f"{name:40}{'u':40}{job.get('comment', '')}" for name, job in here.items())
     lines = []
     for name, job in world["jobs"].items():
         if job["state"] in ("PENDING", "RUNNING"):
@@ -70,12 +69,7 @@ def squeue(world: dict[str, Any], words: list[str]) -> str:
                 "start": job["began"],
                 "node": "vm",
             } | job
-            wish = f"gres:gpu:{job['kind']}:{job['gpus']}"
-            told |= (
-                {"per_node": "", "per_job": wish}
-                if job.get("by_job")
-                else {"per_node": wish, "per_job": "N/A"}
-            )
+            told |= {"per_node": f"gres:gpu:{job['kind']}:{job['gpus']}", "per_job": "N/A"}
             lines.append(FORMAT.format(**told))
     return "\n".join(lines)
 
@@ -93,18 +87,8 @@ def scontrol(world: dict[str, Any], words: list[str]) -> str:
     elif words[0] == "hold":
         job["priority"] = 0
     elif words[0] == "update":
-        for word in words[2:]:
-            key, _, value = word.partition("=")
-            if key == "StartTime":
-                job["now"] = True
-            elif value:
-                had, by_job = job["kind"], key == "TresPerJob"
-                _, _, job["kind"], count = value.split(":")
-                job["gpus"] = int(count)
-                old = "TresPerJob=" if job.get("by_job") else "TresPerNode="
-                if old not in words or job.get("by_job", False) == by_job:
-                    job["also"] = [*job.get("also", ()), had]
-                job["by_job"] = by_job
+        assert words[2:] == ["StartTime=now"]
+        job["now"] = True
     elif job["state"] == "RUNNING" or "Incomplete" not in words:  # requeuehold
         job.update(state="PENDING", priority=0, now=False, restarts=job["restarts"] + 1)
     return ""
@@ -112,6 +96,10 @@ def scontrol(world: dict[str, Any], words: list[str]) -> str:
 
 def scancel(world: dict[str, Any], words: list[str]) -> str:
     world["done"].append(" ".join(words))
+    if words[0] == "--state=PENDING":
+        if world["jobs"][words[-1]]["state"] == "PENDING":
+            world["jobs"][words[-1]]["state"] = "CANCELLED"
+        return ""
     world["jobs"][words[-1]]["signals"] += 1
     return ""
 

@@ -85,18 +85,15 @@ def test_the_plan_is_text_before_it_is_done() -> None:
         Act("requeue", "3", "its lease is over"),
         Act("signal", "4", ""),
         Act("hold", "5", ""),
-        Act("start", "6", "promised 0.50 of the time on t4", "t4", 2),
-        Act("start", "7", ""),
-        Act("start", "8", "", "a100", 2, 3, by_job=True),
+        Act("start", "6", "promised 0.50 of the time on t4", "5"),
+        Act("drop", "7", "it has ended", "5"),
     ]
     assert as_text(plan) == (
         "# requeue 3: its lease is over\nscontrol requeuehold Incomplete 3\n"
         "# signal 4\nscancel --signal=USR1 --batch 4\n"
         "# hold 5\nscontrol hold 5\n"
-        "# start 6: promised 0.50 of the time on t4\n"
-        "scontrol update JobId=6 StartTime=now TresPerNode= TresPerJob=gres:gpu:t4:2\nscontrol release 6\n"
-        "# start 7\nscontrol update JobId=7 StartTime=now\nscontrol release 7\n"
-        "# start 8\nscontrol update JobId=8 StartTime=now TresPerJob= TresPerNode=gres:gpu:a100:2\nscontrol release 8\n"
+        "# start 6: promised 0.50 of the time on t4\nscontrol update JobId=6 StartTime=now\nscontrol release 6\n"
+        "# drop 7: it has ended\nscancel --state=PENDING 7\n"
     )
 
 
@@ -182,26 +179,6 @@ def test_jobs_of_others_are_left_alone(tmp_path: Path) -> None:
         assert all(act.job != "1" for act in acts)
     states = {name: each["state"] for name, each in world.now["jobs"].items()}
     assert states == {"1": "RUNNING", "2": "PENDING", "3": "RUNNING"}
-
-
-def test_a_job_of_any_type_runs_where_there_is_room(tmp_path: Path) -> None:
-    world = World(
-        tmp_path,
-        PERF,
-        j1=job("x", 2, "a100", partition="main", priority=1),
-        j2=job("g", 1, "a100", comment="eunomia:any"),
-    )
-    assert world.look() and world.look() == []
-    found = world.now["jobs"]["2"]
-    assert found["state"] == "RUNNING" and found["kind"] == "t4"
-    assert "update JobId=2 StartTime=now TresPerNode= TresPerJob=gres:gpu:t4:1" in world.now["done"]
-    world.now["jobs"] = {"2": found, "3": job("x", 4, "t4", partition="main", priority=1)}
-    found.update(state="PENDING", priority=0, now=False, restarts=1)  # requeued; now the t4s are others'
-    world.look()
-    world.now["now"] += int(ROUND_S) + 1
-    world.look()
-    assert found["state"] == "RUNNING" and found["kind"] == "a100"
-    assert "also" not in found  # it holds the GPU that it was moved to, and no other
 
 
 def test_without_slurm_nothing_is_decided_and_it_is_said_once(tmp_path: Path) -> None:

@@ -48,9 +48,9 @@ def test_what_is_handed_in_is_text_before_it_is_done() -> None:
     made = Submission(
         ("python", "train.py"), "a100:2", Path("/s/jobs"), "abc", "gold", "gpus", "30:00", "big", True
     )
-    assert " ".join(made.sbatch()) == (
-        "sbatch --parsable --hold --requeue --open-mode=append --partition=gpus --gres=gpu:a100:2 "
-        "--comment=eunomia:any --account=gold --time=30:00 --job-name=big /s/jobs/abc.sh"
+    assert " ".join(made.sbatch("t4")) == (
+        "sbatch --parsable --hold --requeue --open-mode=append --partition=gpus --gres=gpu:t4:2 "
+        "--comment=eunomia:any:abc --account=gold --time=30:00 --job-name=big /s/jobs/abc.sh"
     )
     for gpus in ("a100", "a100:0", "a100:2,t4:1", "a:b:1", "²"):
         with pytest.raises(ConfigError, match="write TYPE:COUNT"):

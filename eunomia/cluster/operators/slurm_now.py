@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from eunomia.cluster.traces.slurm_text import gpus_of, gres_of, moment_s, span_s
 from eunomia.core.errors import ConfigError
@@ -48,12 +49,18 @@ class Job:
     nodes: int = 1
     restarts: int = 0
     held: bool = False  # waits for a release
-    by_job: bool = False  # asks for GPUs in all, not per node
+    twins: tuple[tuple[str, str], ...] = ()  # of a job for any type: (type, number in Slurm)
+    number: str = ""  # of the twin that this says; "" = ``name``
+    spare: tuple[tuple[Literal["hold", "requeue"], str], ...] = ()  # what holds more twins, and their numbers
 
     @property
     def waits(self) -> bool:
         """It holds no GPU."""
         return self.state == "PENDING"
+
+    def may(self, kind: str) -> bool:
+        """Whether it may run on this type."""
+        return self.kind in ("", kind) and (not self.twins or kind in dict(self.twins))
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,14 @@ def read_now(
     said_s = moment_s(said[1]) if said else None
     now_s = max(moments) if said_s is None else said_s
     return SlurmNow(counts, per_node, tuple(jobs), left_out, now_s, frozenset(names))
+
+
+def types_of(sinfo: str) -> list[str]:
+    """Types of GPU, those of nodes that are away, too."""
+    lines = [line.strip().split("|") for line in sinfo.splitlines()]
+    return list(
+        dict.fromkeys(kind or UNTYPED for cells in lines if len(cells) > 2 for kind in gres_of(cells[2]))
+    )
 
 
 def _moments(cell: Mapping[str, str]) -> list[float]:
@@ -188,7 +203,6 @@ def _job(cell: Mapping[str, str], number: int, states: Sequence[str]) -> Job | N
         nodes=max(count, 1),
         restarts=int(restarts) if restarts.isdigit() else 0,
         held=cell["PriorityLong"] == "0",
-        by_job=not gres_of(cell["tres-per-node"]) and bool(gres_of(cell["tres-per-job"])),
     )
 
 

@@ -15,45 +15,31 @@ Command = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Act:
-    """``kind``, ``per_node``, ``nodes``: for a start, another type to be asked for and how many; "" = as the job says.
+    """``job``: its number in Slurm. ``of``: the daemon's name of a job that has several, one for each type of GPU."""
 
-    ``by_job``: the job asks for GPUs in all, not per node.
-    """
-
-    does: Literal["start", "signal", "requeue", "hold"]
+    does: Literal["start", "signal", "requeue", "hold", "drop"]
     job: str
     why: str
-    kind: str = ""
-    per_node: int = 0
-    nodes: int = 1
-    by_job: bool = False
+    of: str = ""
+
+    @property
+    def name(self) -> str:
+        """As the daemon calls the job."""
+        return self.of or self.job
 
 
 def commands(act: Act) -> tuple[Command, ...]:
     """What to run, in order."""
-    if (
-        act.does == "start"
-    ):  # without StartTime, a requeued job waits as long as its credential lasts, two minutes
-        change = ["scontrol", "update", f"JobId={act.job}", "StartTime=now"]
-        if act.kind:
-            change += _another_type(act)
-        return tuple(change), ("scontrol", "release", act.job)
+    if act.does == "start":  # without StartTime, a requeued job waits until its credential ends, two minutes
+        change = ("scontrol", "update", f"JobId={act.job}", "StartTime=now")
+        return change, ("scontrol", "release", act.job)
     if act.does == "signal":
         return (("scancel", "--signal=USR1", "--batch", act.job),)
     if act.does == "requeue":
         return (("scontrol", "requeuehold", "Incomplete", act.job),)
+    if act.does == "drop":
+        return (("scancel", "--state=PENDING", act.job),)
     return (("scontrol", "hold", act.job),)
-
-
-def _another_type(act: Act) -> tuple[str, str]:
-    """Words of an update that names another type.
-
-    Slurm 22.05 adds a new type to the old and gives the job both, unless the same update empties the old wish. So the
-    wish changes sides between per node and in all.
-    """
-    if act.by_job:
-        return "TresPerJob=", f"TresPerNode=gres:gpu:{act.kind}:{act.per_node}"
-    return "TresPerNode=", f"TresPerJob=gres:gpu:{act.kind}:{act.per_node * act.nodes}"
 
 
 def as_text(plan: Sequence[Act]) -> str:

@@ -13,9 +13,7 @@ from pathlib import Path
 
 from eunomia.core.errors import ConfigError
 
-ANY_TYPE = (
-    "eunomia:any"  # Slurm changes the type that a job named, but adds none; so it names one, and says this
-)
+ANY_TYPE = "eunomia:any"  # mark of twins, before their token
 GIVES_BACK = 75  # exit status of a command that has saved its state and wants to run again
 
 SCRIPT = """\
@@ -23,7 +21,7 @@ SCRIPT = """\
 # Made by eunomia cluster submit. Runs in every lease; writes {done} when the command has ended.
 trap '' USR1
 [ -f {done} ] && exit "$(cat {done})"
-export EUNOMIA_STEPS={folder}/"$SLURM_JOB_ID".steps
+export EUNOMIA_STEPS={folder}/"$SLURM_JOB_ID".steps EUNOMIA_JOB={token}
 stopped= timer=
 listens() {{ # whether the command has a handler of USR1, which would end it else
     case "$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$child/status" 2>/dev/null)" in
@@ -72,7 +70,7 @@ exit "$status"
 
 @dataclass(frozen=True)
 class Submission:
-    """``gpus``: per node, as TYPE:COUNT. ``any_type``: the daemon may choose another. ``token``: unique."""
+    """``gpus``: per node, as TYPE:COUNT. ``any_type``: the daemon chooses, among one twin a type. ``token``: unique."""
 
     command: Sequence[str]
     gpus: str
@@ -105,15 +103,17 @@ class Submission:
             done=shlex.quote(str(done)),
             part=shlex.quote(f"{done}.part"),
             folder=shlex.quote(str(self.folder)),
+            token=shlex.quote(self.token),
             gives_back=GIVES_BACK,
         )
 
-    def sbatch(self) -> tuple[str, ...]:
-        """The command that hands it in: held, so that the daemon starts it."""
+    def sbatch(self, kind: str = "") -> tuple[str, ...]:
+        """The command that hands it in: held, so that the daemon starts it. ``kind``: this twin's type."""
+        gpus = f"{kind}:{self.gpus.rpartition(':')[2]}" if kind else self.gpus
         given = {
             "partition": self.partition,
-            "gres": f"gpu:{self.gpus}",
-            "comment": ANY_TYPE if self.any_type else "",
+            "gres": f"gpu:{gpus}",
+            "comment": f"{ANY_TYPE}:{self.token}" if kind else "",
             "account": self.account,
             "time": self.time,
             "job-name": self.name or Path(self.command[0]).name,

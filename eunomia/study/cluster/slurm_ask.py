@@ -9,13 +9,14 @@ from datetime import datetime
 from pathlib import Path
 
 from eunomia.cluster.live_book import Book
+from eunomia.cluster.operators.slurm_now import SINFO, UNTYPED, types_of
 from eunomia.core.atomic import clear_output_errors, write_text
 from eunomia.core.data import Data, Json
 from eunomia.core.errors import ConfigError
 from eunomia.engines.slurm.ask import ask
 from eunomia.engines.slurm.submission import Submission
 from eunomia.study.cluster.slurm_daemon import ACTS, JOBS, JOURNAL, read_book
-from eunomia.study.cluster.slurm_lost import Handed, lost, note_cancelled, note_handed
+from eunomia.study.cluster.slurm_lost import Handed, lost, note_cancelled, note_handed, with_twins
 
 
 def submit(submission: Submission, slurm: Callable[..., str] = ask) -> str:
@@ -23,15 +24,38 @@ def submit(submission: Submission, slurm: Callable[..., str] = ask) -> str:
     with clear_output_errors(submission.folder):
         submission.folder.mkdir(parents=True, exist_ok=True)
     write_text(submission.path, submission.script())
-    words = submission.sbatch()
-    job = slurm(words).strip().partition(";")[0]
-    note_handed(Handed(submission.path, job, time.time(), words))
-    return job
+    jobs: list[str] = []
+    commands, refused = [], ""
+    for kind in _kinds(submission, slurm):
+        words = submission.sbatch(kind)
+        try:
+            jobs.append(slurm(words).strip().partition(";")[0])
+            commands.append(words)
+        except ConfigError as error:  # no node has so many of this type
+            refused = refused or str(error)
+    if not jobs:
+        raise ConfigError(refused)
+    twins = list(zip(jobs[1:], commands[1:], strict=True))
+    note_handed(Handed(submission.path, jobs[0], time.time(), commands[0], twins))
+    return jobs[0]
+
+
+def _kinds(submission: Submission, slurm: Callable[..., str]) -> list[str]:
+    """Types of its twins, the one that it names first; [""] for a job that has none."""
+    if not submission.any_type:
+        return [""]
+    kinds = [kind for kind in types_of(slurm(SINFO)) if kind != UNTYPED]
+    named = submission.gpus.rpartition(":")[0]
+    if named and named not in kinds:
+        raise ConfigError(
+            f"--gpus {submission.gpus}: no node has that type; there are {', '.join(kinds) or 'none'}"
+        )
+    return sorted(kinds, key=lambda kind: kind != named) or [""]
 
 
 def cancel(jobs: Sequence[str], partition: str, folder: Path, slurm: Callable[..., str] = ask) -> None:
     """Cancel jobs of a partition, and write down that it was on purpose. Raises ConfigError, OutputError."""
-    slurm(("scancel", f"--partition={partition}", *jobs))
+    slurm(("scancel", f"--partition={partition}", *with_twins(folder / JOBS, jobs)))
     note_cancelled(folder / JOBS, jobs)
 
 
@@ -55,7 +79,7 @@ def status(folder: Path) -> Json:
         }
         for name, known in book.jobs.items()
     ]
-    acted = {str(act.get("job")) for act in _acts(folder / ACTS)}
+    acted = {str(act.get(what)) for act in _acts(folder / ACTS) for what in ("job", "number")}
     gone = lost(folder / JOBS, set(book.queued), acted, book.looked_s)
     return {
         "looked_s": book.looked_s,
@@ -69,6 +93,7 @@ def status(folder: Path) -> Json:
 def story(folder: Path, job: str) -> list[Json]:
     """What was done with a job, in order, and last how it stands. Raises ConfigError for one that is not known."""
     book = _needed(folder)
+    job = next((name for name, known in book.jobs.items() if job in known.twins), job)
     acts = [act for act in _acts(folder / ACTS) if act.get("job") == job]
     if not acts and job not in book.jobs:
         raise ConfigError(

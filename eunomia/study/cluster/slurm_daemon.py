@@ -27,8 +27,8 @@ from eunomia.core.atomic import clear_output_errors, write_text
 from eunomia.core.errors import ConfigError
 from eunomia.engines.slurm.acts import Act, commands
 from eunomia.engines.slurm.ask import ask
-from eunomia.engines.slurm.submission import ANY_TYPE
 from eunomia.study.cluster.slurm_plan import STATES, governed, plan, room, somebody_could_start, taken
+from eunomia.study.cluster.slurm_twins import Tokens, drops, merged, note
 
 Ask = Callable[..., str]
 JOURNAL, ACTS, LOCK, JOBS = "daemon.json", "acts.jsonl", "daemon.lock", "jobs"
@@ -67,6 +67,7 @@ class Daemon:
         refuse_what_slurm_cannot(self.allocator, orders.policy)
         self.allocator.reset(0)
         self.book = read_book(orders.folder)
+        self.tokens = Tokens(slurm, orders.partition)
 
     def step(self) -> list[Act]:
         """One look, and its acts performed. Raises ConfigError where Slurm does not answer; nothing is lost by it."""
@@ -84,22 +85,29 @@ class Daemon:
         clock = self.slurm(CLOCK)
         now = read_now(self.slurm(SINFO), self.slurm(SQUEUE), clock, STATES)
         self._let_nodes_report(clock, now.now_s)
-        ours = governed(now, orders.partition)
+        said = BOOT.search(clock)
+        tokens = self.tokens.read(now.names, said[1] if said else "")
+        ours = merged(governed(now, orders.partition), tokens, book)
+        ended = drops(ours, book, self.tokens, orders.folder / JOBS)
+        ours = tuple(job for job in ours if job.name not in ended)
         for name in orders.speeds:
             if name not in now.counts:
                 raise ConfigError(f"--speed {name}: there is no such GPU; there are {', '.join(now.counts)}")
-        book.look(ours, at_s, orders.round_s, self._any_type)
+        book.look(ours, at_s, orders.round_s, ended)
+        note(ours, book, self.tokens)
         book.queued = sorted(now.names)
         for job in ours:
             if job.running:
-                read_report(orders.folder / JOBS / f"{job.name}.steps", book.jobs[job.name], job.kind)
+                path = orders.folder / JOBS / f"{job.number or job.name}.steps"
+                read_report(path, book.jobs[job.name], job.kind)
         others = taken(now, ours)
         full = at_s >= book.round_ends_s
         if full or somebody_could_start(now, ours, book, others):
             self._decide(now, ours, others, full)
             if full:
                 book.rounds, book.round_ends_s = book.rounds + 1, at_s + orders.round_s
-        return plan(ours, book, room(now, ours, others), at_s, orders.grace_s)
+        left = [act for acts in ended.values() for act in acts]
+        return left + plan(ours, book, room(now, ours, others), at_s, orders.grace_s)
 
     def _decide(self, now: SlurmNow, ours: Sequence[Job], others: dict[str, int], full: bool) -> None:
         orders, jobs = self.orders, tuple(job for job in ours if job.state != "COMPLETING")
@@ -114,11 +122,6 @@ class Daemon:
         if boot_s is not None and now_s - boot_s < LOOKS_AFTER_BOOT * self.orders.look_s:
             raise ConfigError(f"slurmctld has started {now_s - boot_s:.0f} s ago; its nodes report first")
 
-    def _any_type(self, job: Job) -> bool:
-        """Asked once for each job."""
-        said = self.slurm(("squeue", "-h", "-j", job.name, "-O", f"Comment:{len(ANY_TYPE) + 8}"))
-        return said.strip() == ANY_TYPE
-
     def _write(self) -> None:
         write_text(self.orders.folder / JOURNAL, json.dumps(self.book.as_json(), indent=1) + "\n")
 
@@ -130,17 +133,10 @@ class Daemon:
         except ConfigError as error:
             failed = str(error)
         if act.does == "signal" and not failed:
-            self.book.warned[act.job].sent = True
-        told = {
-            "time_s": self.clock(),
-            "round": self.book.rounds,
-            "does": act.does,
-            "job": act.job,
-            "why": act.why,
-        }
-        told |= {
-            key: value for key, value in (("on", self.book.target.get(act.job)), ("failed", failed)) if value
-        }
+            self.book.warned[act.name].sent = True
+        told = {"time_s": self.clock(), "round": self.book.rounds, "does": act.does, "job": act.name}
+        more = {"on": self.book.target.get(act.name), "failed": failed, "number": act.job if act.of else ""}
+        told |= {"why": act.why} | {key: value for key, value in more.items() if value}
         path = self.orders.folder / ACTS
         with clear_output_errors(path), path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(told) + "\n")

@@ -20,12 +20,18 @@ HANDED, CANCELLED, DONE = ".handed", ".cancelled", ".done"
 
 @dataclass(frozen=True)
 class Handed:
-    """One hand-in: ``job``: its number in Slurm; ``words``: of ``sbatch``."""
+    """One hand-in: ``job``: its number in Slurm; ``words``: of ``sbatch``. ``twins``: the same of its others."""
 
     script: Path
     job: str
     at_s: float
     words: Sequence[str]
+    twins: Sequence[tuple[str, Sequence[str]]] = ()
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """All of its numbers."""
+        return (self.job, *(job for job, _ in self.twins))
 
     @property
     def open(self) -> bool:
@@ -35,7 +41,7 @@ class Handed:
 
 def note_handed(handed: Handed) -> None:
     """Write it down. Raises OutputError."""
-    told = {"job": handed.job, "at_s": handed.at_s, "words": list(handed.words)}
+    told = {"job": handed.job, "at_s": handed.at_s, "words": handed.words, "twins": handed.twins}
     write_text(handed.script.with_suffix(HANDED), json.dumps(told) + "\n")
 
 
@@ -45,9 +51,9 @@ def handed_in(folder: Path) -> list[Handed]:
     for path in folder.glob(f"*{HANDED}"):
         try:
             told = json.loads(path.read_text(encoding="utf-8"))
-            found.append(
-                Handed(path.with_suffix(".sh"), str(told["job"]), float(told["at_s"]), list(told["words"]))
-            )
+            twins = [(str(job), list(words)) for job, words in told.get("twins", ())]
+            script, words = path.with_suffix(".sh"), list(told["words"])
+            found.append(Handed(script, str(told["job"]), float(told["at_s"]), words, twins))
         except (OSError, ValueError, KeyError, TypeError):
             continue
     return sorted(found, key=lambda one: one.at_s)
@@ -66,20 +72,26 @@ def lost(folder: Path, queued: Collection[str], acted: Collection[str], looked_s
     owners = _owners(handed)
     found: list[Json] = []
     for one in handed:
-        again = owners[one.job] is not one
-        if not one.open or one.at_s >= looked_s or (one.job in queued and not again):
+        mine = [job for job in one.jobs if owners[job] is one]
+        again = one.job not in mine
+        if not one.open or one.at_s >= looked_s or any(job in queued for job in mine):
             continue
         why = "it has left the queue without an end: cancelled by scancel, killed, or its node failed"
         if again:
             why = f"slurmctld has forgotten it, and gave its number to {owners[one.job].script.name}"
-        elif one.job not in acted:
+        elif not any(job in acted for job in one.jobs):
             why = "slurmctld has forgotten it, or scancel has cancelled it before it ran"
-        found.append(
-            {"job": one.job, "script": str(one.script), "why": why, "again": shlex.join(map(str, one.words))}
-        )
+        words = [shlex.join(map(str, each)) for each in (one.words, *(words for _, words in one.twins))]
+        found.append({"job": one.job, "script": str(one.script), "why": why, "again": "; ".join(words)})
     return found
 
 
 def _owners(handed: Sequence[Handed]) -> dict[str, Handed]:
     """Who has a number now: the last that got it."""
-    return {one.job: one for one in handed}
+    return {job: one for one in handed for job in one.jobs}
+
+
+def with_twins(folder: Path, jobs: Collection[str]) -> list[str]:
+    """The numbers, and those of their twins."""
+    owners = _owners(handed_in(folder))
+    return list(dict.fromkeys(one for job in jobs for one in (owners[job].jobs if job in owners else (job,))))

@@ -70,8 +70,7 @@ def somebody_could_start(now: SlurmNow, ours: Sequence[Job], book: Book, others:
         elif job.waits:
             waiting.append(job)
     for job in waiting:
-        kinds = now.counts if book.jobs[job.name].free else (job.kind or UNTYPED,)
-        if any(job.gpus <= left[kind] for kind in kinds):
+        if any(job.gpus <= count and (kind == UNTYPED or job.may(kind)) for kind, count in left.items()):
             return True
     return False
 
@@ -82,33 +81,35 @@ def plan(ours: Sequence[Job], book: Book, left: dict[str, int], at_s: float, gra
     left = dict(left)
     for job in ours:
         target, why = book.target.get(job.name), book.why.get(job.name, "")
+        of = job.name if job.twins else ""
+        number = job.number or job.name
+        if job.twins and not (job.waits and job.held) and target != job.kind:
+            target = None  # it is to run on another type: first this one is given back
         if target:
             book.warned.pop(job.name, None)
+        acts += [Act(does, spare, "another of its twins runs", of) for does, spare in job.spare]
         if job.state in ("RUNNING", "CONFIGURING") and not target:
             acts += _take_back(job, book, at_s, grace_s, why)
         elif job.waits and not job.held and not target:
-            acts.append(Act("hold", job.name, why))
+            acts.append(Act("hold", number, why, of))
         elif job.waits and job.held and target and job.gpus <= left.get(target, 0):
             left[target] -= job.gpus
-            changes = target != (job.kind or UNTYPED)
-            per_node = max(job.gpus // job.nodes, 1)
-            acts.append(
-                Act("start", job.name, why, *((target, per_node, job.nodes, job.by_job) if changes else ()))
-            )
-    order = {"requeue": 0, "hold": 1, "signal": 2, "start": 3}
+            number = book.jobs[job.name].released = dict(job.twins).get(target, job.name)
+            acts.append(Act("start", number, why, of))
+    order = {"drop": 0, "requeue": 0, "hold": 1, "signal": 2, "start": 3}
     return sorted(acts, key=lambda act: order[act.does])
 
 
 def _take_back(job: Job, book: Book, at_s: float, grace_s: float, why: str) -> list[Act]:
     """First the signal to save, after the grace period the requeue."""
-    warned = book.warned.get(job.name)
+    warned, number, of = book.warned.get(job.name), job.number or job.name, job.name if job.twins else ""
     if job.state != "RUNNING":
-        return [Act("requeue", job.name, why)]  # it has not begun, so there is nothing to save
+        return [Act("requeue", number, why, of)]  # it has not begun, so there is nothing to save
     if job.used_s < SETTLES_S:
         return []  # its script may not listen yet, and the signal would end it
     if warned is None or warned.restarts != job.restarts:
         book.warned[job.name] = Warned(job.restarts, at_s)
-        return [Act("signal", job.name, why)]
+        return [Act("signal", number, why, of)]
     if not warned.sent:  # the daemon ended between writing and sending
-        return [Act("signal", job.name, why)]
-    return [Act("requeue", job.name, why)] if at_s >= warned.at_s + grace_s else []
+        return [Act("signal", number, why, of)]
+    return [Act("requeue", number, why, of)] if at_s >= warned.at_s + grace_s else []

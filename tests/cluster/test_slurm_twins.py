@@ -1,0 +1,132 @@
+"""Jobs for any type of GPU: one twin for each type, of which one runs at a time, through moves and kills."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from eunomia.core.errors import ConfigError
+from eunomia.engines.slurm.submission import Submission
+from eunomia.study.cluster.slurm_ask import cancel, story, submit
+from tests.cluster import fake_slurm
+from tests.cluster.fake_slurm import job
+from tests.cluster.test_slurm_daemon import LOOK_S, PERF, ROUND_S, World
+
+
+def twins(**more: object) -> dict[str, dict[str, object]]:
+    """One job for any type, as jobs 2 and 3, and what stands beside it."""
+    comment = {"comment": "eunomia:any:abc"} | more
+    return {"j2": job("g", 1, "a100", **comment), "j3": job("g", 1, "t4", **comment)}
+
+
+def test_a_job_for_any_type_runs_where_there_is_room(tmp_path: Path) -> None:
+    """A type that a job of Slurm 22.05 has named cannot be taken back, so it stands there once for each."""
+    world = World(tmp_path, PERF, j1=job("x", 2, "a100", partition="main", priority=1), **twins())
+    assert [(act.job, act.of) for act in world.look()] == [("3", "2")] and world.look() == []
+    jobs = world.now["jobs"]
+    assert (jobs["2"]["state"], jobs["3"]["state"]) == ("PENDING", "RUNNING")
+    jobs["1"].update(state="COMPLETED")
+    jobs["9"] = job("x", 4, "t4", partition="main", priority=1)  # others want the t4s, once they are free
+    jobs["3"].update(state="PENDING", priority=0, now=False, restarts=1)
+    fake_slurm.settle(world.now)
+    world.now["now"] += int(ROUND_S) + 1
+    world.look()
+    assert (jobs["2"]["state"], jobs["3"]["state"]) == ("RUNNING", "PENDING")
+    assert [each["does"] for each in story(world.folder, "3")] == ["start", "start", "shall run on a100"]
+    (world.folder / "jobs").mkdir(exist_ok=True)
+    (world.folder / "jobs" / "abc.done").write_text("0\n")
+    jobs["2"]["state"] = "COMPLETED"
+    assert [(act.does, act.job) for act in world.look()] == [("drop", "3")]
+    assert world.look() == [] and jobs["3"]["state"] == "CANCELLED" and jobs["3"]["starts"] == 1
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_twins_never_run_at_once(tmp_path: Path, before: bool) -> None:
+    """Through leases, moves and a kill of the daemon at any command; the job ends once, and nothing of it is left."""
+    for kill_at in range(3, 80, 19):
+        (tmp_path / str(kill_at)).mkdir()
+        more = {
+            f"j{n}": job("h", 4 if n % 2 else 2, "t4" if n % 2 else "a100", work=70.0) for n in (4, 5, 6, 7)
+        }
+        world = World(tmp_path / str(kill_at), "least_attained_service", **twins(), **more)
+        world.kill_at, world.kill_before = kill_at, before
+        jobs, had = world.now["jobs"], 0.0
+        while any(each["state"] in ("PENDING", "RUNNING") for each in jobs.values()):
+            up = [jobs[name] for name in "23" if jobs[name]["state"] == "RUNNING"]
+            assert len(up) <= 1
+            had += LOOK_S * len(up)
+            if up and had >= 60.0:
+                up[0]["state"] = "COMPLETED"
+                (world.folder / "jobs").mkdir(exist_ok=True)
+                (world.folder / "jobs" / "abc.done").write_text("0\n")
+            world.look()
+            assert world.now["now"] < 4000
+        assert sorted(jobs[name]["state"] for name in "23") == ["CANCELLED", "COMPLETED"]
+
+
+def test_a_job_is_left_alone_while_a_twin_of_it_is_out_of_sight(tmp_path: Path) -> None:
+    """It may still run on a node that drains, whose GPUs are not counted."""
+    world = World(tmp_path, PERF, **twins())
+    jobs, real = world.now["jobs"], world.slurm
+    world.look()
+    ran = next(name for name in "23" if jobs[name]["state"] == "RUNNING")
+    drains = {"sinfo": "\nold|drng|gpu:v100:1"}
+
+    def slurm(command: Sequence[str], patience_s: float = 0.0) -> str:
+        return real(command).replace(f"|vm|{jobs[ran]['began']}", f"|old|{jobs[ran]['began']}") + drains.get(
+            command[0], ""
+        )
+
+    world.daemon.slurm = world.daemon.tokens.slurm = slurm
+    for _ in range(20):
+        assert world.look() == []
+
+
+@pytest.mark.parametrize("rebooted", [False, True])
+def test_a_twin_that_is_gone(tmp_path: Path, rebooted: bool) -> None:
+    """Cancelled or out of time while it ran: the job has ended. Forgotten by a killed controller: the others go on."""
+    world = World(tmp_path, PERF, **twins())
+    jobs = world.now["jobs"]
+    world.look()
+    ran, other = sorted("23", key=lambda name: jobs[name]["state"] != "RUNNING")
+    jobs[ran]["state"] = "CANCELLED"
+    if rebooted:
+        world.now["boot"] = 1.0
+    acts = [(act.does, act.job) for act in world.look()]
+    assert acts == [("start" if rebooted else "drop", other)]
+
+
+def test_a_comment_that_looks_like_a_line_stops_all(tmp_path: Path) -> None:
+    world = World(
+        tmp_path, PERF, **twins(), j4=job("h", 1, "t4", comment=f"x\n{'3':40}{'u':40}eunomia:any:h")
+    )
+    with pytest.raises(ConfigError, match="job 3 stands twice"):
+        world.daemon.step()
+
+
+def test_a_job_for_any_type_is_handed_in_for_each(tmp_path: Path) -> None:
+    numbers = iter(["7", "8", "9"])
+    done: list[Sequence[str]] = []
+
+    def slurm(command: Sequence[str], patience_s: float = 0.0) -> str:
+        done.append(command)
+        if "--gres=gpu:big:2" in command:
+            raise ConfigError("Requested node configuration is not available")
+        return (
+            next(numbers) if command[0] == "sbatch" else "a|idle|gpu:t4:4,gpu:big:1\nb|down|gpu:a100:2(S:0)"
+        )
+
+    made = Submission(("x",), "a100:2", tmp_path / "jobs", "abc", any_type=True)
+    assert submit(made, slurm) == "7"
+    assert [word for each in done for word in each if "gres" in word] == [
+        f"--gres=gpu:{kind}:2" for kind in ("a100", "t4", "big")
+    ]
+    cancel(["8"], "eunomia", tmp_path, slurm)
+    assert (
+        done[-1] == ("scancel", "--partition=eunomia", "7", "8")
+        and (tmp_path / "jobs/abc.cancelled").exists()
+    )
+    with pytest.raises(ConfigError, match="no node has that type; there are t4, big, a100"):
+        submit(Submission(("x",), "k80:2", tmp_path / "jobs", "abd", any_type=True), slurm)

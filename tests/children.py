@@ -22,6 +22,7 @@ from typing import Any
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[1]
+WITHOUT = ROOT / "tests" / "without"
 RESTORE = """
 import os, signal, sys
 for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGPIPE", "SIGQUIT"):
@@ -92,6 +93,6 @@ def _restored(command: Sequence[object], ignoring: Sequence[signal.Signals]) -> 
 
 
 def _environment(more: Mapping[str, str] | None) -> dict[str, str]:
-    """This process's, with the checkout first on Python's path."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    """This process's, with the checkout first on Python's path, and without pandas (``tests/without``)."""
+    path = os.pathsep.join(filter(None, [str(ROOT), str(WITHOUT), os.environ.get("PYTHONPATH", "")]))
     return {**os.environ, "PYTHONPATH": path, **(more or {})}

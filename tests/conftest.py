@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")  # of errors that numba itself catches
 BOUNDS_EXAMPLES = 5  # of each property where all indices are checked (tests/inference/test_bounds.py)
 
 settings.register_profile(

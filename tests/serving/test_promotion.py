@@ -145,7 +145,8 @@ def test_a_card_takes_over_under_load_and_is_taken_back(
 ) -> None:
     recording, mine = tmp_path / "twin.json", card(tmp_path)
     recording.write_text(json.dumps(traffic()))
-    assert judge(twin_of(traffic()), str(mine), "fcfs").passed  # compiled before the load, which takes the cores
+    verdict = judge(twin_of(traffic()), str(mine), "fcfs")  # compiled before the load, which takes the cores
+    assert verdict.passed
     with live.under_load() as seen:
         until(lambda: len(seen) >= 20)
         code, out, err = eunomia(

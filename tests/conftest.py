@@ -42,6 +42,15 @@ LONGEST = (  # begun first where files are dealt out to workers, so that none of
     "tests/test_recipes.py",
     "tests/serving/test_promotion.py",
     "tests/test_tutorials.py",
+    "tests/cli/test_cluster.py",
+    "tests/test_site.py",
+    "tests/test_docs.py",
+    "tests/learning/agents/bdq/test_branching.py",
+    "tests/learning/agents/ddpg/test_decide.py",
+    "tests/learning/agents/a3c/test_a3c.py",
+    "tests/sharing/test_corun.py",
+    "tests/engines/test_ray.py",
+    "tests/cluster/test_slurm_jobs.py",
 )
 
 

@@ -198,5 +198,6 @@ def by_cp_sat(case: Tiny) -> int:
             "requests": [[m, int(a), int(w)] for m, a, w in case.requests],
         }
     )
-    answer = children.run(children.python("-c", SOLVER), input=text, check=True)
+    with_pandas = {"PYTHONPATH": str(children.ROOT)}  # OR-Tools imports it
+    answer = children.run(children.python("-c", SOLVER), input=text, check=True, env=with_pandas)
     return int(json.loads(answer.stdout))

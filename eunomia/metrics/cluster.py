@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,6 +101,18 @@ HEADLINES = (
     "preemptions",
     "unfinished",
 )
+
+
+def nothing_drawn(runs: Sequence[Sequence[Mapping[str, float | None]]]) -> bool:
+    """Whether the seeds of every policy gave the same metrics; ``runs``: per policy, the metrics of each seed.
+
+    Then several seeds are one sample, and an interval of 0 would say what nobody knows. Solve times do not count.
+    """
+    told = [
+        {str(sorted((k, str(v)) for k, v in one.items() if not k.startswith("solve_"))) for one in seeds}
+        for seeds in runs
+    ]
+    return all(len(seen) <= 1 for seen in told) and any(len(seeds) > 1 for seeds in runs)
 
 
 @dataclass(frozen=True)

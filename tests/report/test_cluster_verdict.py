@@ -74,6 +74,20 @@ def test_marks_are_explained_where_there_are_any() -> None:
     assert "A dot" not in _summary_note(_compared(wild=[11.0], calm=[13.8]))
 
 
+def test_seeds_that_draw_nothing_are_one_sample() -> None:
+    """Three times the same jobs: before, an interval of 0 made the first a winner beyond doubt."""
+    found = _compared(wild=[12.0, 12.0, 12.0], calm=[13.0, 13.0, 13.0])
+    assert verdict.headline(found) == (
+        "Average JCT of one set of jobs, which cannot tell who is ahead: "
+        "wild 12.00 h (worst rho 32); calm 13.00 h (worst rho 1.6)."
+    )
+    assert _summary(found)._best("jct_mean_s") == set() and "A dot" not in _summary_note(found)
+    assert _summary_note(found).startswith(
+        "3 seeds, which draw nothing here: one set of jobs, so no intervals"
+    )
+    assert not verdict.alike(_compared(wild=[12.0, 12.0, 12.0], calm=[13.0, 13.0, 13.1]))
+
+
 def test_one_seed_cannot_tell() -> None:
     found = _compared(wild=[12.0], calm=[13.0])
     assert verdict.headline(found) == (

@@ -98,8 +98,8 @@ class JobStory:
             least, at = min(missing), missing.count(min(missing))
             kind = self.turns[short.index(least)].type
             said.append(
-                f"with {least} more free {kind!r} device{'s' if least > 1 else ''} it would have run at {at} of these "
-                f"{len(short)} points"
+                f"with {least} more {kind!r} device{'s' if least > 1 else ''} left over it would have run at {at} of "
+                f"these {len(short)} points"
                 + (f", with {max(missing)} at every one" if max(missing) > least else "")
             )
         behind = [t for t in self.turns if not self.outright and t.lowest_served >= t.priority]

@@ -70,8 +70,10 @@ def _scope(manifest: Data) -> str:
 
 
 def _summary_note(comparison: Comparison) -> str:
-    seeds = len(comparison.seeds)
+    seeds = 1 if verdict.alike(comparison) else len(comparison.seeds)
     over = f"Means over {seeds} seeds with half the 95 % interval" if seeds > 1 else "One seed"
+    if seeds < len(comparison.seeds):
+        over = f"{len(comparison.seeds)} seeds, which draw nothing here: one set of jobs, so no intervals"
     dots = (
         " A dot marks the best mean and whoever differs from it by less than its interval on the same seeds."
     )

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from eunomia.core.records import Comparison
-from eunomia.metrics.cluster import job_columns
+from eunomia.metrics.cluster import job_columns, nothing_drawn
 from eunomia.metrics.statistics import Estimate, interval, paired_difference
 from eunomia.report.units import duration
 
@@ -24,6 +24,13 @@ def difference(comparison: Comparison, policy: str, rival: str, metric: str) -> 
     return paired_difference(_values(comparison, policy, metric), _values(comparison, rival, metric))
 
 
+def alike(comparison: Comparison) -> bool:
+    """Whether the seeds draw nothing, so that they are one sample."""
+    return nothing_drawn(
+        [[run.manifest["metrics"] for run in comparison.of(policy)] for policy in comparison.policies]
+    )
+
+
 def headline(comparison: Comparison) -> str:
     """The shortest average JCT, if the seeds tell who has it, with the worst rho beside it."""
     means = {p: estimate(comparison, p, MEAN).mean for p in comparison.policies}
@@ -36,7 +43,8 @@ def headline(comparison: Comparison) -> str:
     against = {p: difference(comparison, p, best, MEAN) for p in order[1:]}
     if not any(gap.has_interval for gap in against.values()):
         shown = "; ".join(f"{p} {_figures(comparison, p)}" for p in order[:3])
-        return f"Average JCT of one seed, which cannot tell who is ahead: {shown}."
+        one = "one set of jobs" if alike(comparison) else "one seed"
+        return f"Average JCT of {one}, which cannot tell who is ahead: {shown}."
     level = [p for p, gap in against.items() if not gap.excludes_zero]
     if level:
         gap = against[level[0]]
@@ -67,9 +75,9 @@ def worst_served(comparison: Comparison) -> list[str]:
 
 
 def _values(comparison: Comparison, policy: str, metric: str) -> list[float]:
-    """One value per seed of the comparison; nan where the policy has no run or no figure."""
+    """One value per seed, of which one is left where they draw nothing; nan where the policy has no run or figure."""
     found = {run.seed: run.manifest["metrics"].get(metric) for run in comparison.of(policy)}
-    values = [found.get(seed) for seed in comparison.seeds]
+    values = [found.get(seed) for seed in comparison.seeds[: 1 if alike(comparison) else None]]
     return [math.nan if value is None else float(value) for value in values]
 
 

@@ -11,6 +11,7 @@ from eunomia.core.records import Comparison
 from eunomia.metrics.cluster import CLUSTER_METRICS, HEADLINES
 from eunomia.study.batch import BatchOptions
 from eunomia.study.cluster.build import AllocatorLike, allocator_name, resolve_allocator
+from eunomia.study.cluster.comparison import ClusterComparison
 from eunomia.study.cluster.run import CLUSTERS, ClusterLike, ClusterRunResult, run_cluster
 from eunomia.study.compare import CompareResult, compare_in
 from eunomia.study.run import Reader
@@ -26,7 +27,7 @@ class ClusterWing(Wing[ClusterConfig, AllocatorLike]):
     headlines = HEADLINES
     chart = "jct_mean_s"
     grid_section = "study"
-    result = CompareResult
+    result = ClusterComparison
     measures_all = False
 
     @property

@@ -66,7 +66,9 @@ def test_explain_tells_kinds_and_numbers() -> None:
     assert set(story.reasons) <= {"lost the auction", "not offered", "gang does not fit"} and story.reasons
     assert "came first by the policy's own order" not in text
     assert "gang does not fit: it needs 4, 2 of 6 'gpu' are free, enough by leases in" in text
-    assert "with 2 more free 'gpu' devices it would have run at" in text  # gangs of 4, 2 of 6 are left over
+    assert (
+        "with 2 more 'gpu' devices left over it would have run at" in text
+    )  # gangs of 4, 2 of 6 are left over
     assert np.isclose(sum(story.reasons.values()), sum(turn.wait_s for turn in story.turns))
 
 
@@ -79,7 +81,7 @@ def test_explain_names_the_priority_that_would_have_done() -> None:
     story = JobStory("p", {"scale_factor": 2}, turns, (), {}, outright=False)
     assert story.would_have_run() == [
         "what would have changed that:",
-        "  with 1 more free 'gpu' device it would have run at 1 of these 3 points, with 2 at every one",
+        "  with 1 more 'gpu' device left over it would have run at 1 of these 3 points, with 2 at every one",
         "  at 0 s it lacked least: its priority was 0.4, the last that ran had 0.5",
     ]
     assert replace(story, outright=True).would_have_run()[2:] == []

@@ -131,7 +131,7 @@ class Mixed(Setting):
         """Each length has half of its tenant's requests."""
         one = {n: 1.0 / closed_rate(live, Stream(str(n), SEQUENCE), 1.0, made=TokensClient) for n in LENGTHS}
         mean_s = sum(
-            share * np.mean([one[n] for n in TOKENS[name]]) for name, (share, _, _) in SHARES.items()
+            share * float(np.mean([one[n] for n in TOKENS[name]])) for name, (share, _, _) in SHARES.items()
         )
         return lambda load: [Stream(n, SEQUENCE, load * s / mean_s, d) for n, (s, _, d) in SHARES.items()]
 

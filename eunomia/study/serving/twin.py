@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,7 @@ from eunomia.inference.outcome import Outcome
 from eunomia.inference.problem import Problem, build_problem
 from eunomia.inference.simulate import simulate_problem
 from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
-from eunomia.study.serving.twin_costs import Damaged, is_time, twin_costs
+from eunomia.study.serving.twin_costs import Damaged, Row, is_time, twin_costs
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement, Slo
 
@@ -235,7 +234,7 @@ def _agreement(pair: Data) -> Agreement:
     return Agreement(pair["tenant"], pair["model"], slo, pair["priority"], pair["weight"])
 
 
-def _check_request(row: Sequence[Any]) -> None:
+def _check_request(row: Row) -> None:
     """A request's times; raises Damaged."""
     whose = f"a request of '{row[1]:.50}' for '{row[2]:.50}'"
     if not is_time(abs(row[0])):

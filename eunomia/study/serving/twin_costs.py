@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from eunomia.core.data import Data
 from eunomia.hardware.table import CostTable
 from eunomia.workload.model import DnnModel, Layer
 
+Row = Sequence[Any]  # a request of a recording
 Blocks = Sequence[Sequence[float]]  # of each block, the time on each device; -1 = it does not run there
 
 
@@ -29,7 +30,10 @@ class TwinCosts:
 
 
 def twin_costs(
-    networks: Mapping[str, Blocks], sizes: Sequence[Data] | None, devices: Sequence[str], rows: Sequence[Data]
+    networks: Mapping[str, Blocks],
+    sizes: Sequence[Blocks] | None,
+    devices: Sequence[str],
+    rows: Sequence[Row],
 ) -> TwinCosts:
     """The table, and what each of the requests ``rows`` runs. Raises Damaged.
 
@@ -55,17 +59,17 @@ def twin_costs(
     return TwinCosts(_table(blocks, devices, tuple(size_of)), np.array(chosen, np.int64))
 
 
-def _number(row: Data, sizes: Sequence[Data] | None) -> int:
+def _number(row: Row, sizes: Sequence[Blocks] | None) -> int:
     number = 0 if sizes is None else row[10]
     if sizes is not None and not (isinstance(number, int) and 0 <= number < len(sizes)):
         raise Damaged(f"a request of '{row[1]:.50}' has size {number!r:.50} of {len(sizes)}")
     return int(number)
 
 
-def _rows(row: Data) -> int:
+def _rows(row: Row) -> int:
     if not (isinstance(row[4], int) and row[4] >= 1):
         raise Damaged(f"a request of '{row[1]:.50}' has {row[4]!r:.50} rows")
-    return row[4]
+    return int(row[4])
 
 
 def _times(blocks: Blocks, rows: int) -> list[list[float]]:

@@ -43,7 +43,7 @@ def hand_out(value: Floats, order: Ints, offer: Offer) -> Ints:
 def served(value: Floats, offer: Offer) -> Ints:
     """(machines,) what one bidder takes for itself; ``value`` (GPUs + 1, levels)."""
     nothing = np.zeros((1, len(offer.free)), np.int64)
-    return proportional(Bids(value[None], nothing), offer)[0]
+    return np.asarray(proportional(Bids(value[None], nothing), offer)[0])
 
 
 def stay_put(grant: Ints, before: Ints, offer: Offer) -> Ints:

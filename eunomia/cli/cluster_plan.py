@@ -27,6 +27,7 @@ class NodesOptions:
 
     sets: opt.Set = None
     csv: Table = None
+    workers: opt.Workers = None
     as_json: opt.Json = False
     quiet: opt.Quiet = False
 
@@ -40,7 +41,7 @@ def plan(file: PlanFile, options: NodesOptions) -> None:
 
     config = load_cluster_plan(file, options.sets or ())
     with watching(options.quiet or options.as_json) as on_done:
-        result = plan_nodes(config, on_done)
+        result = plan_nodes(config, on_done, options.workers or opt.cores())
     if options.csv is not None:
         write_text(options.csv, result.csv_text())
     if options.as_json:

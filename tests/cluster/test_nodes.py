@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -16,9 +17,10 @@ from hypothesis import strategies as st
 
 from eunomia.config.cluster_plan import ClusterPlanConfig, cluster_plan_from
 from eunomia.core.errors import ConfigError, EunomiaError
-from eunomia.study.cluster import nodes_search
-from eunomia.study.cluster.nodes import Replays, plan_nodes
+from eunomia.study.cluster import nodes_replay, nodes_search
+from eunomia.study.cluster.nodes import plan_nodes
 from eunomia.study.cluster.nodes_bound import least_jct_mean_s
+from eunomia.study.cluster.nodes_replay import Replays
 from eunomia.study.cluster.nodes_result import Left, Looked
 from eunomia.study.cluster.nodes_search import MOST, Counts, Market, Search, sets_within
 from tests.cluster import status_quo_logs as logs
@@ -58,6 +60,56 @@ def test_it_finds_what_trying_everything_finds(log: Path) -> None:
     assert found.carried >= 1.0 and found.answer()["rent"] == found.rent(found.counts)
     verdicts = [row["verdict"] for row in found.rows()]
     assert verdicts.count("answer") == 1
+
+
+class Beside:
+    """Workers that note their waves; tasks go through pickle, as between processes."""
+
+    waves: ClassVar[list[int]] = []
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __enter__(self) -> Beside:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def map(self, function: Callable[[Any], Any], tasks: list[Any]) -> list[Any]:
+        self.waves.append(len(tasks))
+        assert 1 <= len(tasks) <= self.count
+        return [pickle.loads(pickle.dumps(function(pickle.loads(pickle.dumps(task))))) for task in tasks]
+
+
+def test_the_answer_does_not_depend_on_the_number_of_processes(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Idle processes replay what may be asked for next; what nobody asks for changes nothing, failures included."""
+    monkeypatch.setattr(nodes_replay, "Workers", Beside)
+    monkeypatch.setattr(nodes_replay, "SLOW_S", 0.0)
+    asked = question(log, jobs=12, promise={"wait_mean_s": 60.0})
+    alone = plan_nodes(asked)
+    for workers in (2, 5):
+        Beside.waves.clear()
+        together = plan_nodes(asked, workers=workers)
+        assert together.answer() == alone.answer() and together.remarks == alone.remarks
+        assert max(Beside.waves) == workers
+
+
+def test_a_replay_that_nobody_asks_for_may_fail(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise EunomiaError("no such nodes")
+
+    replays = Replays(question(log, jobs=30), None, 2)
+    known = replays.bench.attempt(((1, 1), "srtf", 1.0))
+    monkeypatch.setattr(replays.bench, "replay", fail)
+    replays._known[(1, 1), "srtf", 1.0] = known
+    failed = replays.bench.attempt(((1, 1), "backfill", 1.0))
+    replays._known[(1, 1), "backfill", 1.0] = failed
+    assert replays.replay((1, 1), policies=("srtf",)).policy == "srtf"
+    with pytest.raises(EunomiaError, match="no such nodes"):
+        replays.replay((1, 1), policies=("backfill",))
 
 
 @settings(max_examples=60, deadline=None)

@@ -9,8 +9,10 @@ Where more nodes may break a promise, each type's largest set comes first, then 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +27,7 @@ SLICE, ROWS = (
     500_000,
     50_000_000,
 )  # sets looked at at once, and beside one another before a question is refused
+AHEAD = 64  # sets that may come next
 STEP = 0.25  # of the way to the most promising set, after a failure
 LESS = 1.0 - 1e-9  # rents that differ by less are equal
 
@@ -59,6 +62,7 @@ class Search:
     passes: Callable[[Sets], Flags]
     grows: bool = True
     tries: int = 300
+    ahead: Callable[[Sequence[Counts]], None] = lambda sets: None  # receives the sets that may come next
     answer: Counts | None = None
     looked: int = 0  # sets that were given to ``keeps``
     left: int = 0  # cheaper sets without a verdict
@@ -99,11 +103,14 @@ class Search:
     def _bisect(self, counts: Counts, at: int) -> None:
         """The fewest nodes of one type beside the others, as far as they are cheaper than the answer."""
         line = self._line(counts, at)
+        if line:
+            self.ahead([self._with(counts, at, n) for n in islice(middles(line[0] - 1, line[-1]), AHEAD)])
         if not line or not self._try(self._with(counts, at, line[-1])):
             return
         low, high = line[0] - 1, line[-1]
         while high - low > 1:
             middle = (low + high) // 2
+            self.ahead([self._with(counts, at, n) for n in islice(middles(low, high), 1, AHEAD)])
             low, high = (low, middle) if self._try(self._with(counts, at, middle)) else (middle, high)
         self._alone[at] = high
 
@@ -150,6 +157,7 @@ class Search:
             able = able if self.grows else np.arange(len(sets))
             pick = able[np.lexsort((-score[able], rents[able]))[0]]
             counts = tuple(int(n) for n in sets[pick])
+            self.ahead([tuple(int(n) for n in one) for one in self._likely(sets, rents, score, int(pick))])
             if self._try(counts):
                 still = rents < LESS * self.market.rent_of(counts)
             elif self.grows:
@@ -160,6 +168,12 @@ class Search:
             sets, rents = sets[still], rents[still]
         self.left = len(sets)
 
+    def _likely(self, sets: Sets, rents: Floats, score: Floats, pick: int) -> Sets:
+        """Sets that may come after one that fails: the cheapest of those that promise more, or all that cost more."""
+        after = (score > score[pick]) if self.grows else (rents >= rents[pick])
+        rows = np.flatnonzero(after & (np.arange(len(sets)) != pick))
+        return sets[rows[np.lexsort((-score[rows], rents[rows]))][:AHEAD]]
+
     def _untried(self, sets: Sets, limit: float) -> Sets:
         """Those cheaper than the answer about which no failure says anything."""
         if self.answer is not None:
@@ -167,6 +181,17 @@ class Search:
         for failed in self._failed:
             sets = sets[((sets > failed) if self.grows else (sets != failed)).any(axis=1)]
         return sets
+
+
+def middles(low: int, high: int) -> Iterator[int]:
+    """Where a bisection between the two may look, the soonest first."""
+    spans = deque([(low, high)])
+    while spans:
+        low, high = spans.popleft()
+        if high - low > 1:
+            middle = (low + high) // 2
+            yield middle
+            spans += [(low, middle), (middle, high)]
 
 
 def sets_within(market: Market, rent: float) -> tuple[Sets, bool]:

@@ -52,8 +52,10 @@ def spread_table(key: str, kind: AcceleratorType, errors: Errors) -> Table:
         means = [float(np.mean([pair[net] for pair in at])) for net in (0, 1)]
         rows.append([name, *(cell for net in (0, 1) for cell in (means[net], *(pair[net] for pair in at)))])
     rows += [_summary("mean of all", [centre, *found], np.mean), _summary("worst of all", found, np.max)]
-    joint = [errors(moved(kind, changes)) for changes in _draws(kind)]
-    rows.append(_summary(f"all at once, mean of {DRAWS} draws", joint, np.mean))
+    for held, said in (("", ""), ("array_rows", ", array_rows as built")):
+        drawn = ({name: share for name, share in one.items() if name != held} for one in _draws(kind))
+        joint = [errors(moved(kind, changes)) for changes in drawn]
+        rows.append(_summary(f"all at once{said}, mean of {DRAWS} draws", joint, np.mean))
     shares = "".join(f"; {share:+.0%}|.1%" for share in SHARES)
     return table(key, f"parameter; AlexNet: mean|.1%{shares}; VGG-16: mean|.1%{shares}", rows)
 

@@ -78,3 +78,18 @@ def test_run_length_coding_by_hand() -> None:
     assert run_length_factor(0.5) == pytest.approx(0.5 * 64 / 3 / 16, rel=1e-6)
     with pytest.raises(ValueError, match="zero_share"):
         run_length_factor(1.5)
+
+
+def test_a_row_less_is_another_chip() -> None:
+    """Twelve rows hold four strips of kernels of three, eleven hold three: the last three take a third longer."""
+    kind = load_type("eyeriss-chip")
+    assert isinstance(kind, AcceleratorType)
+    built, fewer = (
+        compare_alexnet(one, alexnet(shared("silicon/eyeriss_jssc17_alexnet.csv")))
+        for one in (kind, kind.with_(array_rows=11))
+    )
+    longer = np.array(
+        [(1 + b.latency_error) / (1 + a.latency_error) for a, b in zip(built, fewer, strict=True)]
+    )
+    assert longer == pytest.approx([1.0, 1.0, 1.30, 1.31, 1.37], abs=0.01)
+    assert np.mean(longer - 1.0) == pytest.approx(0.195, abs=0.002)  # the error of a model without one

@@ -1,6 +1,6 @@
 """Replays of a log on sets of nodes: each once, on all cores where one takes long.
 
-Verdicts are asked for one after another, as each decides what comes next. While one is found, the other processes
+Verdicts come one after another, as each decides what comes next. While one is found, the other processes
 replay what may be asked for next: the other policies on the same nodes, then the sets that the search names
 (``ahead``). What they find is kept for later, so that the answer does not depend on their number.
 """

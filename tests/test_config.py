@@ -22,6 +22,7 @@ from eunomia.config import (
     with_values,
 )
 from eunomia.config.overrides import apply_overrides, flatten, parse_override
+from eunomia.config.server import server_from
 from eunomia.core.errors import ConfigError
 
 SAMPLE = """
@@ -189,6 +190,21 @@ def test_files_are_meant_beside_the_scenario(tmp_path: Path) -> None:
     assert as_table(scenario)["tenant"][1]["arrivals"]["path"] == str(
         (tmp_path / "azure_llm_2023_conv.csv").resolve()
     )
+
+
+def test_a_policy_of_ones_own_is_meant_beside_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From anywhere; its text stays as it is where the file lies in the working directory."""
+    (tmp_path / "mine.py").write_text("def rule(view): return []\n")
+    overrides = ["policy=mine.py:rule", "policy=edf+f"]
+    monkeypatch.chdir("/")
+    needed: Any = {name: [{"name": "a"}] for name in ("device", "tenant")}
+    needed |= {"network": [{"name": "a", "onnx": "a"}], "anonymous": True}
+    found = [server_from(needed, [each], "server.toml", tmp_path).policy for each in overrides]
+    assert found == [f"{tmp_path.resolve() / 'mine.py'}:rule", "edf+f"]
+    monkeypatch.chdir(tmp_path)
+    assert server_from(needed, overrides[:1], "server.toml", tmp_path).policy == "mine.py:rule"
 
 
 @pytest.mark.parametrize(

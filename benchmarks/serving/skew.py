@@ -100,7 +100,6 @@ def played(phase_s: float, shared: bool, policy: str) -> dict[str, dict[str, int
 
 def skewed(text: str) -> str:
     """The rendered configuration, with light at the first server while that is ready."""
-    text = text.replace("maxconn 20000", "maxconn 500")  # what a container may open
     first, second = (
         line for line in text.splitlines() if line.startswith("    server") and "proto" not in line
     )

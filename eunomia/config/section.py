@@ -67,6 +67,15 @@ def _own_file_absolute(value: object, info: ValidationInfo) -> object:
     return value if own is None else f"{_absolute(str(own[0]), info)}:{own[1]}"
 
 
+def _own_policy(value: object, info: ValidationInfo) -> object:
+    """``FILE.py:NAME`` beside the file that names it; as it is where that is the file of the working directory, too."""
+    folder, own = (info.context or {}).get("folder"), split_file(value) if isinstance(value, str) else None
+    if own is None or folder is None:
+        return value
+    beside = (Path(folder) / own[0].expanduser()).resolve()
+    return f"{beside}:{own[1]}" if beside.is_file() and beside != own[0].resolve() else value
+
+
 FilePath = Annotated[str, Field(min_length=1), BeforeValidator(_absolute)]
 Positive = Annotated[float, Field(gt=0.0)]
 NotNegative = Annotated[float, Field(ge=0.0)]
@@ -76,5 +85,5 @@ NameOrFile = Annotated[
     str, Field(min_length=1, max_length=1000), BeforeValidator(_own_file_absolute)
 ]  # a registered name, or FILE.py:NAME beside the scenario
 PolicyText = Annotated[
-    str, Field(min_length=1, max_length=1000)
+    str, Field(min_length=1, max_length=1000), BeforeValidator(_own_policy)
 ]  # a name with its settings, or FILE.py:FUNCTION

@@ -20,6 +20,7 @@ from eunomia.serving.replicas.groups import GroupRow, advanced
 from eunomia.serving.replicas.others import AGAIN_S, SERVED, Published
 from eunomia.serving.server import Server
 from eunomia.serving.tenants.board import SWEEP_S
+from eunomia.serving.tenants.connection import transaction
 from eunomia.serving.tenants.grants import Grant, Promise
 from eunomia.study.serving.server import server_options
 from tests.patience import until, until_async
@@ -97,10 +98,19 @@ def test_groups_meet_in_either_database(url: str) -> None:
         assert "two" in boards[2].exchange("two", row("c", 2), "west"), "a namesake is seen across groups"
 
 
-def test_without_groups_nothing_is_written_for_them(url: str) -> None:
+def test_without_groups_nothing_is_written_for_them(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is a row locked: a look that finds no group only reads."""
+    asked: list[bool] = []
+
+    def noted(engine: Any, *, writes: bool) -> Any:
+        asked.append(writes)
+        return transaction(engine, writes=writes)
+
+    monkeypatch.setattr("eunomia.serving.tenants.board.transaction", noted)
     with directories(url) as (one, two):
         board = one.board()
         board.exchange("one", row("a", 1, gold=1.0))
+        assert board.look_at_groups("", None).beat is None and asked == [True, False]
         assert (board.look_at_groups("", None).beat, dict(board.look_at_groups("", None).others)) == (
             None,
             {},

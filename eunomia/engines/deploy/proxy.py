@@ -34,7 +34,7 @@ def haproxy(hosts: Sequence[str], http: int = HTTP_PORT, grpc: int = GRPC_PORT) 
     )
     return f"""\
 global
-    maxconn 20000
+    fd-hard-limit 40100  # of connections: half of this, or of what `ulimit -n` allows (HAProxy 2.5 and later)
 
 defaults
     mode http

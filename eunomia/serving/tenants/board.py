@@ -48,6 +48,8 @@ class DatabaseBoard:
     def look_at_groups(self, group: str, seen_beat: int | None) -> GroupLook:
         """Of :class:`~eunomia.serving.replicas.groups.GroupBoard`. Raises OutputError."""
         own = REPLICA_GROUP.c.name == group
+        if not group and self._alone():
+            return GroupLook(None, {})
         with transaction(self._engine, writes=True) as db:
             self._may_be_lost(db)
             found = db.execute(select(REPLICA_GROUP.c.name, REPLICA_GROUP.c.content).where(~own))
@@ -57,6 +59,11 @@ class DatabaseBoard:
                 beat = self._advance(db, group, beat)
             self._sweep(db, REPLICA_GROUP)
         return GroupLook(beat, others)
+
+    def _alone(self) -> bool:
+        """Whether no group has a row, so that servers without one have nothing to write: a look that locks nothing."""
+        with transaction(self._engine, writes=False) as db:
+            return db.execute(select(REPLICA_GROUP.c.name).limit(1)).first() is None
 
     def _advance(self, db: Connection, group: str, beat: int | None) -> int | None:
         """Write the group's next row, unless another member has; the beat now."""

@@ -90,6 +90,27 @@ def test_the_signal_reaches_the_command_which_gives_back(tmp_path: Path) -> None
     assert told["steps"] == told["total"] == 12 and told["rate"] > 0.0
 
 
+def test_a_command_that_the_signal_has_ended_runs_again(tmp_path: Path) -> None:
+    """Seen live: Python had done all steps and taken its handler away; its job counted as failed, with 138."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "scontrol").write_text(f"#!/bin/sh\necho asked >> {tmp_path}/asked\nkill -TERM $PPID\n")
+    (tools / "scontrol").chmod(0o755)
+    ends = "trap 'trap - USR1; touch no; kill -USR1 $$' USR1; touch up; while :; do sleep 0.05; done"
+    made = submission(tmp_path / "jobs", "sh", "-c", f"[ -f no ] && exit 0; {ends}")
+    env = {"SLURM_JOB_ID": "7", "PATH": f"{tools}:{os.environ['PATH']}"}
+    with children.started(["sh", made.path], cwd=tmp_path, env=env) as process:
+        until((tmp_path / "up").exists, process)
+        process.send_signal(signal.SIGUSR1)
+        assert process.wait(PATIENCE_S) == GIVES_BACK
+    assert (tmp_path / "asked").read_text() == "asked\n" and not (tmp_path / "jobs" / "abc.done").exists()
+    assert children.run(["sh", made.path], cwd=tmp_path, env=env).returncode == 0
+    made = submission(tmp_path / "jobs", "sh", "-c", "kill -USR1 $$")  # its own doing
+    assert children.run(["sh", made.path], env=env).returncode == 0  # this token has ended
+    (tmp_path / "jobs" / "abc.done").unlink()
+    assert children.run(["sh", made.path], env=env).returncode == 138
+
+
 def test_a_signal_ends_no_command_that_does_not_listen(tmp_path: Path) -> None:
     """A training loop imports for seconds before it listens; as it was, USR1 ended it, with 138 as its result."""
     made = submission(

@@ -41,6 +41,11 @@ class Lease:
     def _ends(self, number: int, frame: object) -> None:
         self.ending = True
 
+    def _ends_soon(self) -> None:
+        """Python takes its handlers away when it ends, and the signal would then end it."""
+        with contextlib.suppress(ValueError):  # of a thread, which may set none
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+
     def step(self, done: int) -> bool:
         """Say that ``done`` steps of all are finished. True: save now and give back."""
         now_s = time.monotonic()
@@ -52,8 +57,11 @@ class Lease:
             with contextlib.suppress(OSError):  # a report is worth no training
                 part.write_text(json.dumps(told))
                 part.replace(self._path)
+        if done >= self.total:
+            self._ends_soon()
         return self.ending
 
     def give_back(self) -> NoReturn:
         """End this run: the job is queued again and runs the same command in its next lease."""
+        self._ends_soon()
         sys.exit(GIVES_BACK)

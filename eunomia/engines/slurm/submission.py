@@ -22,7 +22,7 @@ SCRIPT = """\
 trap '' USR1
 [ -f {done} ] && exit "$(cat {done})"
 export EUNOMIA_STEPS={folder}/"$SLURM_JOB_ID".steps EUNOMIA_JOB={token}
-stopped= timer=
+stopped= timer= told=
 listens() {{ # whether the command has a handler of USR1, which would end it else
     case "$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$child/status" 2>/dev/null)" in
     *[2367abef]??) ;;
@@ -31,7 +31,7 @@ listens() {{ # whether the command has a handler of USR1, which would end it els
 }}
 tell() {{ # pass USR1 on as soon as the command listens
     if listens; then
-        kill -USR1 "$child" 2>/dev/null
+        kill -USR1 "$child" 2>/dev/null && told=yes
     elif [ -z "$timer" ]; then
         {{ sleep 1; kill -ALRM "$$"; }} >/dev/null 2>&1 &
         timer=$!
@@ -53,6 +53,8 @@ wait "$child" 2>/dev/null
 last=$?
 [ "$last" -eq 127 ] || status=$last
 [ -z "$stopped" ] || exit 143
+# the signal has ended it all the same, as a handler is gone while a program ends: its next run says how it ended
+[ "$status" -eq 138 ] && [ -n "$told" ] && status={gives_back}
 if [ "$status" -eq {gives_back} ]; then # it has saved its state: the GPUs go back at once
     trap 'kill "$pause" 2>/dev/null; exit {gives_back}' TERM # by the requeue, which may come before scontrol returns
     [ -z "$stopped" ] || exit 143

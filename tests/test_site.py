@@ -13,6 +13,7 @@ import pytest
 from checks.site import navigation
 from checks.site.layout import lay_out, page, place, spaced
 from checks.site.links import anchors, slug, targets
+from checks.site.reference.schedulers import BESIDE
 from tests import axe, children
 
 ROOT = navigation.ROOT
@@ -80,6 +81,26 @@ def test_measured_rows_stand_beside_their_schedulers(laid_out: Path) -> None:
     assert re.search(r"\*Measured\*: `prema`: \d+\.\d ± \d\.\d %.*`prema\+tuned`", prema)
     themis = text.partition("\n### themis\n")[2].partition("\n### ")[0]
     assert re.search(r"worst rho \d\.\d\d ± ", themis)
+
+
+def test_each_scheduler_says_where_it_does_badly_and_has_its_measured_row(laid_out: Path) -> None:
+    """A newcomer says it in its docstring ("Does badly ..."), or in checks/site/reference/schedulers.toml."""
+    text = (laid_out / "reference" / "schedulers.md").read_text(encoding="utf-8")
+    sections = {part.partition("\n")[0]: part for part in text.split("\n### ")[1:]}
+    assert len(sections) >= 115
+    assert [
+        name for name, part in sections.items() if "does badly" not in part.lower().replace("*", "")
+    ] == []
+    assert [name for name, part in sections.items() if "*Does badly*: not said" in part] == []
+    unmeasured = [
+        name for name, part in sections.items() if re.search(r"^\*Measured\*: -$", part, re.MULTILINE)
+    ]
+    assert unmeasured == []
+    assert "partial(" not in text, "settings given to a class are named, with the docstring of the class"
+    named = {name for entry in BESIDE["weak"] for name in entry["names"]} | {
+        e["name"] for e in BESIDE["study"]
+    }
+    assert named <= set(sections), "no sentence about a scheduler that is gone"
 
 
 def test_links_to_sources_become_pages_and_lists_get_their_blank_line(tmp_path: Path) -> None:

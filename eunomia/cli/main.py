@@ -172,7 +172,7 @@ def _misused(error: Exception) -> int:
         said = f"{option} is '{following[option]}'; {str(error)[:1].lower()}{str(error)[1:].rstrip('.')}"
     if said.strip():
         path = context.command_path if context is not None else "eunomia"
-        return _complain(f"{said.rstrip('.')}; {path} -h lists what it takes", MISUSED)
+        return _complain(f"{said.rstrip('.?')}; {path} -h lists what it takes", MISUSED)
     return MISUSED
 
 

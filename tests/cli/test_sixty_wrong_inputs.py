@@ -65,6 +65,7 @@ FILES = {
     "torn.toml": 'name = "lab"\nduration_s = = 2\n',
     "bare.toml": SMALL.replace("[platform]", "[platform]\ncontension = 'none'"),
     "mine.py": "def rule(view):\n    return []\n",
+    "bytes.toml": 'name = "\udcff"',
     "net.onnx": "not a network",
     "costs.csv": "model,layer\n",
     "trace.csv": "when,who\n0.1,gold\n",
@@ -106,6 +107,13 @@ WRONG: dict[str, dict[str, tuple[str, ...]]] = {
         "trace info trace.csv": ("trace.csv", "arrival_s"),
         "trace info late.csv": ("late.csv", "line 3", "soon"),
         "study study.toml": ("study.toml", "unknown key 'speed'"),
+        "run bytes.toml": ("bytes.toml", "UTF-8", "byte 8"),
+        "run lab.toml --set duration_s=1e400": ("lab.toml", "duration_s", "finite"),
+        "run lab.toml --out /proc/x": ("/proc/x", "choose another directory"),
+        "train lab.toml": ("lab.toml", "unknown key 'duration_s'"),
+        "rules none.toml": ("none.toml", "eunomia distill"),
+        "clutser demo": ("'clutser'", "Did you mean 'cluster'; eunomia -h"),
+        "new policy edf": ("'edf'", "choose another name"),
         "new policy my-edf": ("'my-edf'", "my_edf"),
     },
     "platform engineer": {
@@ -128,6 +136,8 @@ WRONG: dict[str, dict[str, tuple[str, ...]]] = {
         "load load.toml --set tls_ca=net.onnx --set protocol=http": ("net.onnx", "PEM"),
         "twin predict twin.json": ("twin.json",),
         "twin record 127.0.0.1:8000": ("http://",),
+        "serve lab.toml": ("lab.toml", "[[device]]"),
+        "load load.toml --set stream.0.deadline_ms=0": ("load.toml", "stream.0.deadline_ms is 0"),
         "promote http://127.0.0.1:8000 mine.py:rule": ("mine.py:rule",),
     },
     "architect": {
@@ -142,11 +152,16 @@ WRONG: dict[str, dict[str, tuple[str, ...]]] = {
         "plan plan.tml": ("plan.tml", "did you mean plan.toml"),
         "plan plan.toml --set bounds.watts=5": ("bounds", "'watts'", "power_w"),
         "plan plan.toml --set device.0.price=-1": ("price", "-1"),
+        "cluster plan plan.toml": ("plan.toml", "unknown key 'duration_s'"),
+        "plan plan.toml --set memory=[]": ("plan.toml", "memory", "at least 1"),
         "plan lab.toml": ("lab.toml",),
         "trace convert trace.csv": ("trace.csv",),
     },
     "operator": {
         "cluster jobs sacc.txt": ("sacc.txt",),
+        "cluster jobs trace.csv --format sacct": ("trace.csv", "sacct -a -P"),
+        "cluster whatif sacct.txt": ("sacct.txt", "--slurm"),
+        "cluster whatif sacct.txt --kueue slurm.conf": ("slurm.conf", "kubectl get"),
         "cluster jobs sacct.txt --format slurm": ("'slurm'", "sacct"),
         "cluster jobs log.csv --column gpus=Cards": ("log.csv", "Cards"),
         "cluster whatif sacct.txt --shares sshare.txt": ("--shares", "--slurm FILE"),
@@ -172,7 +187,7 @@ def test_a_wrong_input_is_one_sentence_and_leaves_nothing(
     shell: Shell, tmp_path: Path, door: str, line: str, words: tuple[str, ...]
 ) -> None:
     for name, text in FILES.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
+        (tmp_path / name).write_text(text, encoding="utf-8", errors="surrogateescape")
     done = shell(*line.split(" "))
     assert done.code in (1, 2), done.out
     begun = "loading 1 network on 1 device"  # said before the network file is read

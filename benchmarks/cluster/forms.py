@@ -1,24 +1,58 @@
 """Themis' forms over the default, each on all workloads of ``themis-workloads``: no choice of a best one per workload.
 
-Geometric means over the workloads of the ratios of mean completion and of worst rho, intervals over the workloads.
-Takes the runs of ``themis-workloads`` from runs/ where they are there.
+``all``: geometric means over the workloads of the ratios of mean completion and of worst rho, intervals over the
+workloads; takes the runs of ``themis-workloads`` from runs/ where they are there. ``leases``: shorter ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
+from benchmarks.cluster.apps import fairness
+from benchmarks.cluster.gangs import OPTIONS
 from benchmarks.cluster.workloads import DEFAULT, FAMILY, WORKLOADS, measured
-from benchmarks.table import Cell, Options, Table, table
+from benchmarks.kept import kept
+from benchmarks.table import Cell, Options, Table, by_name, means, table
+from eunomia.cluster.policies.catalogue import allocator
+from eunomia.cluster.simulate import simulate_cluster
 from eunomia.metrics.statistics import paired_ratio
 
 MEASURES = ("completion_h", "max_rho", "p90_rho")
 
 
+LEASED = [name for name in WORKLOADS if name.startswith("Philly") or "load 1.3, 8 + 8" in name]
+
+
+def _leased(workload: str, lease_s: float, seed: int) -> dict[str, float]:
+    policy = allocator("themis", lease_s=lease_s)
+    return fairness(simulate_cluster(WORKLOADS[workload](seed), policy, OPTIONS.with_seed(seed), "themis"))
+
+
+def leases(seeds: range) -> Table:
+    """The default with leases of 20, 10 and 5 minutes, where jobs last minutes and where they last hours."""
+    rows: list[list[Cell]] = []
+    for workload in LEASED:
+        for lease_s in (1200.0, 600.0, 300.0):
+            what = {"workload": workload, "lease_s": lease_s}
+            runs = [
+                kept("themis-leases", {**what, "seed": s}, partial(_leased, workload, lease_s, s))
+                for s in seeds
+            ]
+            rows.append([workload, lease_s / 60.0, *means(by_name(runs), *MEASURES, "moves")])
+    columns = (
+        "workload; lease, min|.0f; completion, h|.2f; worst rho|.2f; 90th percentile|.2f; moves per job|.1f"
+    )
+    return table("leases", columns, rows)
+
+
 def measure(options: Options) -> Iterator[Table]:
-    """One table, 3 seeds; the quick run has one workload and two forms."""
+    """3 seeds; the quick run has one workload and two forms."""
+    if "leases" in options.only:
+        yield leases(options.seeds_or(3))
+        return
     names = list(WORKLOADS)[3:4] if options.quick else list(WORKLOADS)
     mean: dict[str, dict[str, list[float]]] = {}
     for form in [DEFAULT, "strawman"] if options.quick else FAMILY:

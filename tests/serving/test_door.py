@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from tritonclient.grpc import service_pb2 as pb  # noqa: E402
 from tritonclient.grpc import service_pb2_grpc as stubs  # noqa: E402
 
 from eunomia.serving.fronts.connections import ConnectionLimits  # noqa: E402
+from eunomia.serving.fronts.grpc import caller_of  # noqa: E402
 from eunomia.serving.fronts.grpc_door import Door, DoorLimits  # noqa: E402
 from eunomia.serving.protocol.rpc import (  # noqa: E402
     parse_message,
@@ -195,6 +197,21 @@ def test_long_words_are_refused_before_anybody_copies_them(field: str) -> None:
         BadRequest, match=r"[34]\d{4} bytes of names, ids and parameters; at most 32768 are taken"
     ):
         split_message(message.SerializeToString(), 10**6)
+
+
+def test_of_a_key_that_is_given_twice_the_first_counts() -> None:
+    """Whoever stands in front may have looked at the first alone."""
+    metadata = (
+        ("authorization", "Bearer a"),
+        ("x-tenant-id", "t"),
+        ("authorization", "Bearer b"),
+        ("x-tenant-id", "u"),
+    )
+    context: Any = Mock()
+    context.invocation_metadata.return_value, context.time_remaining.return_value = metadata, None
+    context.peer.return_value = "ipv4:192.0.2.1:4711"
+    caller = caller_of(context)
+    assert (caller.key, caller.tenant_id) == ("a", "t")
 
 
 # --- places ----------------------------------------------------------------------------------------------

@@ -245,8 +245,9 @@ def echo(data: bytes) -> Response:
 
 
 def caller_of(context: Call) -> Caller:
-    """Key, names and deadline of a call."""
-    metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
+    """Key, names and deadline of a call; of what is given twice the first counts, as over HTTP."""
+    given = tuple(context.invocation_metadata() or ())
+    metadata = {key: value for key, value in reversed(given) if isinstance(value, str)}
     scheme, _, key = metadata.get("authorization", "").partition(" ")
     bearer = key.strip() if scheme.lower() == "bearer" and key.strip() else None
     fairness = next((metadata[name] for name in FAIRNESS if name in metadata), None)

@@ -87,7 +87,7 @@ def scontrol(world: dict[str, Any], words: list[str]) -> str:
     elif words[0] == "hold":
         job["priority"] = 0
     elif words[0] == "update":
-        assert words[2:] == ["StartTime=now"]
+        assert words[2:] == ["StartTime=now" + "+2" * (job["restarts"] > 0)] or job.get("comment")
         job["now"] = True
     elif job["state"] == "RUNNING" or "Incomplete" not in words:  # requeuehold
         job.update(state="PENDING", priority=0, now=False, restarts=job["restarts"] + 1)

@@ -87,6 +87,7 @@ def test_the_plan_is_text_before_it_is_done() -> None:
         Act("hold", "5", ""),
         Act("start", "6", "promised 0.50 of the time on t4", "5"),
         Act("drop", "7", "it has ended", "5"),
+        Act("start", "8", "", again=True),
     ]
     assert as_text(plan) == (
         "# requeue 3: its lease is over\nscontrol requeuehold Incomplete 3\n"
@@ -94,6 +95,7 @@ def test_the_plan_is_text_before_it_is_done() -> None:
         "# hold 5\nscontrol hold 5\n"
         "# start 6: promised 0.50 of the time on t4\nscontrol update JobId=6 StartTime=now\nscontrol release 6\n"
         "# drop 7: it has ended\nscancel --state=PENDING 7\n"
+        "# start 8\nscontrol update JobId=8 StartTime=now+2\nscontrol release 8\n"
     )
 
 

@@ -15,12 +15,16 @@ Command = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Act:
-    """``job``: its number in Slurm. ``of``: the daemon's name of a job that has several, one for each type of GPU."""
+    """``job``: its number in Slurm. ``of``: the daemon's name of a job that has several, one for each type of GPU.
+
+    ``again``: it has run before. Slurm kills whom it starts in the second of the requeue ("Job credential revoked").
+    """
 
     does: Literal["start", "signal", "requeue", "hold", "drop"]
     job: str
     why: str
     of: str = ""
+    again: bool = False
 
     @property
     def name(self) -> str:
@@ -31,7 +35,12 @@ class Act:
 def commands(act: Act) -> tuple[Command, ...]:
     """What to run, in order."""
     if act.does == "start":  # without StartTime, a requeued job waits until its credential ends, two minutes
-        change = ("scontrol", "update", f"JobId={act.job}", "StartTime=now")
+        change = (
+            "scontrol",
+            "update",
+            f"JobId={act.job}",
+            "StartTime=now+2" if act.again else "StartTime=now",
+        )
         return change, ("scontrol", "release", act.job)
     if act.does == "signal":
         return (("scancel", "--signal=USR1", "--batch", act.job),)

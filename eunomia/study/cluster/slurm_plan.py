@@ -95,7 +95,8 @@ def plan(ours: Sequence[Job], book: Book, left: dict[str, int], at_s: float, gra
         elif job.waits and job.held and target and job.gpus <= left.get(target, 0):
             left[target] -= job.gpus
             number = book.jobs[job.name].released = dict(job.twins).get(target, job.name)
-            acts.append(Act("start", number, why, of))
+            again = book.jobs[job.name].began_s is not None or job.restarts > 0
+            acts.append(Act("start", number, why, of, again))
     order = {"drop": 0, "requeue": 0, "hold": 1, "signal": 2, "start": 3}
     return sorted(acts, key=lambda act: order[act.does])
 

@@ -65,9 +65,7 @@ def load_rules(path: str | Path) -> RuleSet:
     try:
         data = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise RecordError(
-            f"cannot read {path}: {error.strerror}; give a file that eunomia distill or evolve wrote"
-        ) from None
+        raise RecordError(f"cannot read {path}: {error.strerror}; give a file of eunomia distill") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RecordError(f"{path} is not a file of rules: {error}") from None
     if data.get("family") != FAMILY:

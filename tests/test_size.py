@@ -21,15 +21,16 @@ ROOT = Path(__file__).resolve().parent.parent
 CEILINGS = {
     "lines of learning": 9_232,  # 205 of them: one short rule in place of trees
     # 170: devices on Ray; 210: short rules; 160: a live HAProxy; 120: five trainings; 90: a rival of Irina; 100: the
-    # deep policy's exam; 103: fidelity with mixed shapes, on two devices; 31: leases of Themis
-    "lines of benchmarks and studies": 13_299,
+    # deep policy's exam; 103: fidelity with mixed shapes, on two devices; 31: leases of Themis;
+    # 37: 200 Slurm jobs, a scheduler at a time
+    "lines of benchmarks and studies": 13_336,
     "functions with more than 8 parameters, not compiled": 0,
     "functions with 8 or more parameters, compiled ones too": 54,
     "uses of Any": 262,
     "fmt: skip": 163,
     "import circles": 0,
     # 120: devices on Ray; 90: groups of replicas, short rules; 150: a formula for each column of cluster reports
-    "guide words": 41_510,
+    "guide words": 41_576,
     "tutorial words": 7_000,
     "lines of the longest file": 369,
 }

@@ -44,6 +44,7 @@ def build_table(
         **columns_of(models, types, use_cache),
         link_bytes_s=np.array([kind.link_bytes_s for kind in types]),
         origin=tuple(origin_of(kind, models) for kind in types),
+        size_of=(),
     )
 
 

@@ -129,4 +129,4 @@ def test_a_job_for_any_type_is_handed_in_for_each(tmp_path: Path) -> None:
         and (tmp_path / "jobs/abc.cancelled").exists()
     )
     with pytest.raises(ConfigError, match="no node has that type; there are t4, big, a100"):
-        submit(Submission(("x",), "k80:2", tmp_path / "jobs", "abd", any_type=True), slurm)
+        submit(Submission(("x",), "k80:2", tmp_path / "jobs", "xyz", any_type=True), slurm)

@@ -21,7 +21,10 @@ from eunomia.inference.policies.ordering import Order
 from eunomia.inference.policies.tenant_gap import tenant_order
 from eunomia.inference.problem import build_problem
 from eunomia.inference.simulate import Engine, simulate_problem
-from tests.inference.strategies import Case, cases
+from eunomia.workload.model import DnnModel
+from eunomia.workload.requests import RequestTable
+from eunomia.workload.tenant import Agreement
+from tests.inference.strategies import Case, ToyPlatform, cases, layers, toy_table
 
 STAYING = sorted(name for name, order in ORDERS.items() if not order.dynamic)
 CHANGING = sorted(name for name, order in ORDERS.items() if order.dynamic)
@@ -77,6 +80,23 @@ def test_ranks_so_large_that_deadlines_round_to_one_key(
     case: Case, step: float, place: str, feasible: bool
 ) -> None:
     same_as_scoring_all(case, Greedy(tenant_order("worst_first", "edf", step), place, feasible))
+
+
+@pytest.mark.parametrize("order", [tenant_order("worst_first", "edf", 1e-15), steps(1e-3)])
+def test_who_goes_first_by_rounding_starts_where_its_own_layer_ends_first(order: Order) -> None:
+    chain = DnnModel("net", layers(2), ((0, 1),))
+    table = toy_table([chain], ("slow", "fast"), np.array([[0.25, 0.25], [0.5, 0.25]]))
+    requests = RequestTable(
+        agreements=(Agreement("tenant", "net"),),
+        pair=np.array([0, 0]),
+        arrival_s=np.array([0.0, 0.25]),
+        relative_deadline_s=np.array([90.0, 50.0]),
+    )
+    case = Case(requests, table, ToyPlatform(table.types, np.array([0, 1])), EngineOptions())
+    started = simulate_problem(case.problem(), Greedy(order, "any_idle", False), case.options).subjobs
+    second = started[(started["request"] == 0) & (started["layer"] == 1)]
+    assert second["accelerator"].tolist() == [1]
+    same_as_scoring_all(case, Greedy(order, "any_idle", False))
 
 
 @settings(max_examples=40, derandomize=True, deadline=None)

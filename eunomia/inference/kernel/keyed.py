@@ -197,6 +197,8 @@ def first_of_groups(k: Kernel, key: Key, tiered: bool, now_s: float) -> tuple[in
                 first = first_tied(k, key, other, _beyond(k, key, other, now_s), tiered, now_s)
                 if node_at(k, first).sequence < node_at(k, node).sequence:
                     heap, s, node = other, other_s, first
+        if node != heap_at(k, heap).node:
+            s = choose(k, k.place, facts_at(k, node).row)
         take(k, heap, node)
         node_at(k, node).key = best.value
         return node, s

@@ -27,6 +27,7 @@ from eunomia.inference.kernel.memory import (
     system_of,
     view_node_at,
 )
+from eunomia.inference.kernel.placement import choose
 from eunomia.inference.kernel.ranking import mark, take_first
 
 ROUNDING = 2.0**-48  # of 1: where t is near 0 and the rank 0, keys whose deadlines are farther apart differ
@@ -115,6 +116,7 @@ def first_by_rank(k: Kernel, key: Key, before: int, tiered: bool, now_s: float) 
     if node == best.node:
         take_first(k, at)
     else:
+        s = choose(k, k.place, facts_at(k, node).row)  # a heap starts or holds alike, not at one place
         take(k, heap, node)
     node_at(k, node).key = value
     return at, node, s

@@ -153,7 +153,7 @@ class Classes(NamedTuple):
 
 
 def classes(problem: Problem, rules: Rules, options: EngineOptions) -> Classes:
-    """Group rows so that all sub-jobs of a group get the same answer from the placement rule.
+    """Group rows so that of a group the placement rule starts all sub-jobs or none.
 
     The greedy rule then compares one head per group instead of every waiting sub-job. Where keys change with time
     a group is of one pair, too.
@@ -183,7 +183,7 @@ def classes(problem: Problem, rules: Rules, options: EngineOptions) -> Classes:
 
 
 def _placement_classes(problem: Problem, rules: Rules, options: EngineOptions) -> Ints:
-    """(rows,) numbers that are equal where the placement rule cannot tell rows apart."""
+    """(rows,) numbers that are equal where the placement rule starts or holds alike."""
     estimate, demand = problem.costs.estimate_s, problem.costs.estimate_demand
     if options.estimator.mode == "ewma":
         return np.arange(len(estimate), dtype=np.int64)

@@ -110,6 +110,7 @@ def _mixed(config: PlatformConfig, entries: Entries) -> Machine:
         **{key: np.hstack([column[key] for column, _, _ in costs]) for key in COLUMNS},
         link_bytes_s=np.array([link for _, link, _ in costs]),
         origin=tuple(origin for _, _, origin in costs),
+        size_of=(),
     )
     preset = load_platform(config.preset) if config.preset is not None else None
     shared = preset.dram_bytes_s if preset is not None else math.nan

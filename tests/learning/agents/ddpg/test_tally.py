@@ -47,7 +47,8 @@ def outcome() -> SimpleNamespace:
     runs["request"], runs["layer"], runs["accelerator"] = [0, 2, 3], [0, 0, 0], [0, 1, 0]
     runs["start_s"], runs["end_s"] = [0.0, 1.0, 4.0], [2.0, 5.0, np.nan]
     jobs = SimpleNamespace(
-        pair=np.array([0, 0, 1, 1]), model=np.zeros(4, int), model_of=np.array([0, 0]), tenant_of=np.array([0, 1]), slo_kind=np.array([0, -1]),
+        pair=np.array([0, 0, 1, 1]), model=np.zeros(4, int), model_of=np.array([0, 0]), tenant_of=np.array([0, 1]),
+        slo_kind=np.array([0, -1]),
         slo_target=np.array([0.9, np.nan]), slo_window=np.array([100, 100]),
         slo_percentile=np.array([95.0, 95.0]), slo_window_s=np.array([10.0, 10.0]),
     )  # fmt: skip

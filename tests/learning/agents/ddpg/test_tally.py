@@ -99,6 +99,7 @@ def test_the_attainment_of_a_promise_is_that_of_the_indicator_as_the_reference_e
     results["outcome"] = rng.choice([HIT, LATE, DROPPED], 40)
     made = outcome()
     made.results, made.problem.jobs.pair = results, np.zeros(40, np.int64)
+    made.problem.jobs.model = np.zeros(40, np.int64)
     made.problem.jobs.slo_kind = np.array([SLI_KINDS.index(slo.kind), -1])
     made.problem.jobs.slo_target = np.array([slo.target, np.nan])
     made.problem.jobs.slo_window = np.array([slo.window_requests, 100])

@@ -28,8 +28,8 @@ Made from the code: idea and formula, what differs from its source, where it doe
 how many points that is from the best rule chosen on validation traces
 ([all rows](../results/baselines.md#all-policies)). Under a policy of the cluster: worst rho and mean completion at load
 1.2 ([all rows](../results/cluster_peers.md#load-12-offered-work-over-capacity-during-the-arrivals)). Schedulers that no
-such table has are measured on the scenarios of `eunomia demo` and `eunomia cluster demo`: the same for all, and small.
-"-": refused there.
+such table has are measured on the scenarios of `eunomia demo -p NAME` (5 seeds) and `eunomia cluster demo -p NAME` (3
+seeds) on 2026-11-28: the same for all, and small. "-": refused there.
 """
 PEERS = {  # name of a cluster policy -> its row in the table of peers
     "themis": "Themis, f = 0.8, lottery",

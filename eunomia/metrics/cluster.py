@@ -103,16 +103,13 @@ HEADLINES = (
 )
 
 
-def nothing_drawn(runs: Sequence[Sequence[Mapping[str, float | None]]]) -> bool:
-    """Whether the seeds of every policy gave the same metrics; ``runs``: per policy, the metrics of each seed.
+def nothing_drawn(seeds: Sequence[Mapping[str, float | None]]) -> bool:
+    """Whether all seeds of a policy gave the same metrics; ``seeds``: the metrics of each.
 
     Then several seeds are one sample, and an interval of 0 would say what nobody knows. Solve times do not count.
     """
-    told = [
-        {str(sorted((k, str(v)) for k, v in one.items() if not k.startswith("solve_"))) for one in seeds}
-        for seeds in runs
-    ]
-    return all(len(seen) <= 1 for seen in told) and any(len(seeds) > 1 for seeds in runs)
+    told = {str(sorted((k, str(v)) for k, v in one.items() if not k.startswith("solve_"))) for one in seeds}
+    return len(seeds) > 1 and len(told) == 1
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,11 @@ class Estimate:
         return not math.isnan(self.low)
 
     @property
+    def alone(self) -> Estimate:
+        """The same mean as one sample, without interval: replications that only repeat one another."""
+        return Estimate(self.mean, math.nan, math.nan, min(self.n, 1))
+
+    @property
     def is_shown(self) -> bool:
         """Whether the interval is worth printing: from FEWEST replications on."""
         return self.has_interval and self.n >= FEWEST

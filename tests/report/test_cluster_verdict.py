@@ -85,7 +85,21 @@ def test_seeds_that_draw_nothing_are_one_sample() -> None:
     assert _summary_note(found).startswith(
         "3 seeds, which draw nothing here: one set of jobs, so no intervals"
     )
-    assert not verdict.alike(_compared(wild=[12.0, 12.0, 12.0], calm=[13.0, 13.0, 13.1]))
+
+
+def test_chance_under_one_policy_is_no_sample_of_the_others() -> None:
+    """One set of jobs under two policies without chance and one with: only pairs with the third have an interval."""
+    found = _compared(wild=[12.0, 12.0, 12.0], calm=[13.0, 13.0, 13.0], slow=[20.0, 20.0, 20.1])
+    assert verdict.alike(found) == ["wild", "calm"]
+    assert not verdict.estimate(found, "wild", "jct_mean_s").has_interval
+    assert not verdict.difference(found, "wild", "calm", "jct_mean_s").has_interval
+    assert verdict.difference(found, "slow", "wild", "jct_mean_s").excludes_zero
+    assert verdict.headline(found) == (
+        "No policy has the shortest average JCT beyond doubt: wild 12.00 h (worst rho 32), calm 13.00 h "
+        "(worst rho 1.6); calm minus wild is +60.0 min on one set of jobs."
+    )
+    assert "seeds draw nothing under wild and calm: one set of jobs" in _summary_note(found)
+    assert _summary(found)._best("jct_mean_s") == set()
 
 
 def test_one_seed_cannot_tell() -> None:

@@ -70,16 +70,17 @@ def _scope(manifest: Data) -> str:
 
 
 def _summary_note(comparison: Comparison) -> str:
-    seeds = 1 if verdict.alike(comparison) else len(comparison.seeds)
+    seeds, policies, alike = len(comparison.seeds), len(comparison.policies), verdict.alike(comparison)
     over = f"Means over {seeds} seeds with half the 95 % interval" if seeds > 1 else "One seed"
-    if seeds < len(comparison.seeds):
-        over = f"{len(comparison.seeds)} seeds, which draw nothing here: one set of jobs, so no intervals"
+    if alike:
+        note = verdict.drawn_note(seeds, alike, policies)
+        over = note if len(alike) == policies else f"{over}; {note}"
     dots = (
         " A dot marks the best mean and whoever differs from it by less than its interval on the same seeds."
     )
     return (
         f"{over}; times are of finished jobs. JCT: job completion time. rho: JCT over the time under the isolated "
-        f"share of each moment; unfair: rho above 1.05.{dots * (seeds > 1)}"
+        f"share of each moment; unfair: rho above 1.05.{dots * (seeds > 1 and len(alike) < policies)}"
     )
 
 

@@ -3,32 +3,42 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from eunomia.core.records import Comparison
 from eunomia.metrics.cluster import job_columns, nothing_drawn
 from eunomia.metrics.statistics import Estimate, interval, paired_difference
+from eunomia.report.leaders import listed
 from eunomia.report.units import duration
 
 MEAN, WORST = "jct_mean_s", "rho_max"
 
 
 def estimate(comparison: Comparison, policy: str, metric: str) -> Estimate:
-    """Mean of a metric over seeds."""
-    return interval(_values(comparison, policy, metric))
+    """Mean of a metric over seeds; without an interval where they draw nothing."""
+    found = interval(_values(comparison, policy, metric))
+    return found.alone if policy in alike(comparison) else found
 
 
 def difference(comparison: Comparison, policy: str, rival: str, metric: str) -> Estimate:
-    """Policy minus rival, seed by seed."""
-    return paired_difference(_values(comparison, policy, metric), _values(comparison, rival, metric))
+    """Policy minus rival, seed by seed; without an interval where they draw nothing for both."""
+    found = paired_difference(_values(comparison, policy, metric), _values(comparison, rival, metric))
+    return found.alone if {policy, rival} <= set(alike(comparison)) else found
 
 
-def alike(comparison: Comparison) -> bool:
-    """Whether the seeds draw nothing, so that they are one sample."""
-    return nothing_drawn(
-        [[run.manifest["metrics"] for run in comparison.of(policy)] for policy in comparison.policies]
-    )
+def alike(comparison: Comparison) -> list[str]:
+    """The policies for which the seeds draw nothing, so that they are one sample."""
+    each = {p: [run.manifest["metrics"] for run in comparison.of(p)] for p in comparison.policies}
+    return [policy for policy, seeds in each.items() if nothing_drawn(seeds)]
+
+
+def drawn_note(seeds: int, alike: Sequence[str], policies: int) -> str:
+    """That ``alike`` of so many policies gave the same on every seed."""
+    if len(alike) == policies:
+        return f"{seeds} seeds, which draw nothing here: one set of jobs, so no intervals"
+    return f"seeds draw nothing under {listed(alike)}: one set of jobs, so no intervals there"
 
 
 def headline(comparison: Comparison) -> str:
@@ -43,16 +53,17 @@ def headline(comparison: Comparison) -> str:
     against = {p: difference(comparison, p, best, MEAN) for p in order[1:]}
     if not any(gap.has_interval for gap in against.values()):
         shown = "; ".join(f"{p} {_figures(comparison, p)}" for p in order[:3])
-        one = "one set of jobs" if alike(comparison) else "one seed"
+        one = "one set of jobs" if len(comparison.seeds) > 1 else "one seed"
         return f"Average JCT of {one}, which cannot tell who is ahead: {shown}."
     level = [p for p, gap in against.items() if not gap.excludes_zero]
     if level:
         gap = against[level[0]]
         shown = ", ".join(f"{p} {_figures(comparison, p)}" for p in (best, *level[:3]))
         more = f" and {len(level) - 3} more" if len(level) > 3 else ""
+        over = f"± {duration(gap.half_width)} over {gap.n} seeds" if gap.has_interval else "on one set of jobs"
         return (
             f"No policy has the shortest average JCT beyond doubt: {shown}{more}; {level[0]} minus {best} is "
-            f"{_signed(gap.mean)} ± {duration(gap.half_width)} over {gap.n} seeds."
+            f"{_signed(gap.mean)} {over}."
         )
     return (
         f"{best} has the shortest average JCT, {_figures(comparison, best)}; {order[1]} follows with "
@@ -75,9 +86,9 @@ def worst_served(comparison: Comparison) -> list[str]:
 
 
 def _values(comparison: Comparison, policy: str, metric: str) -> list[float]:
-    """One value per seed, of which one is left where they draw nothing; nan where the policy has no run or figure."""
+    """One value per seed; nan where the policy has no run or figure."""
     found = {run.seed: run.manifest["metrics"].get(metric) for run in comparison.of(policy)}
-    values = [found.get(seed) for seed in comparison.seeds[: 1 if alike(comparison) else None]]
+    values = [found.get(seed) for seed in comparison.seeds]
     return [math.nan if value is None else float(value) for value in values]
 
 

@@ -7,7 +7,8 @@ from functools import cached_property
 
 from eunomia.config.cluster import ClusterConfig
 from eunomia.metrics.cluster import nothing_drawn
-from eunomia.metrics.statistics import Estimate, interval, paired_difference
+from eunomia.metrics.statistics import Estimate
+from eunomia.report.cluster.verdict import drawn_note
 from eunomia.study.compare import CompareResult
 
 
@@ -16,30 +17,25 @@ class ClusterComparison(CompareResult[ClusterConfig]):
     """Metrics of every allocator on every seed."""
 
     @cached_property
-    def alike(self) -> bool:
-        """Whether all seeds gave the same, so that no interval can be had from them."""
-        return nothing_drawn(
-            [
-                [answer["metrics"] for (name, _), answer in self.answers.items() if name == p]
-                for p in self.policies
-            ]
-        )
+    def alike(self) -> list[str]:
+        """The policies of which all seeds gave the same, so that no interval can be had from them."""
+        each = {p: [found for (name, _), found in self.metrics.items() if name == p] for p in self.policies}
+        return [policy for policy, seeds in each.items() if nothing_drawn(seeds)]
 
     def estimate(self, policy: str, metric: str) -> Estimate:
         """Mean over seeds with its 95 % interval; without one where the seeds draw nothing."""
-        return interval(self.values(policy, metric)[: 1 if self.alike else None])
+        found = super().estimate(policy, metric)
+        return found.alone if policy in self.alike else found
 
     def difference(self, policy: str, rival: str, metric: str) -> Estimate:
-        """Mean of policy - rival over the same seeds; without an interval where the seeds draw nothing."""
-        last = 1 if self.alike else None
-        return paired_difference(self.values(policy, metric)[:last], self.values(rival, metric)[:last])
+        """Mean of policy - rival over the same seeds; without an interval where they draw nothing for both."""
+        found = super().difference(policy, rival, metric)
+        return found.alone if {policy, rival} <= set(self.alike) else found
 
     def footnotes(self) -> list[str]:
         """How many samples stand behind the numbers, and remarks on single runs."""
         said = super().footnotes()
         if not self.alike:
             return said
-        return [
-            f"{len(self.seeds)} seeds, which draw nothing here: one set of jobs, so no intervals",
-            *said[1:],
-        ]
+        note = drawn_note(len(self.seeds), self.alike, len(self.finished))
+        return [note, *said[1:]] if len(self.alike) == len(self.finished) else [said[0], note, *said[1:]]

@@ -84,7 +84,7 @@ def runner_up(found: Rivals, led: Leaders, metric: Metric) -> list[str]:
         gain = found.difference(led.best, led.level[0], led.metric)
         doubt = "over these seeds they cannot be told apart from the first"
         if not gain.is_shown:
-            seeds = "one seed cannot" if gain.n < 2 else f"{gain.n} seeds are too few to"
+            seeds = "one sample cannot" if gain.n < 2 else f"{gain.n} seeds are too few to"
             doubt = f"{seeds} tell whether that differs"
         said.append(f"{listed(rates)} {'follows' if len(rates) == 1 else 'follow'}: {doubt}.")
     if led.behind:

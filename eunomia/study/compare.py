@@ -64,6 +64,11 @@ class CompareResult(Result, Generic[ConfigT]):
         """The policies with at least one run that did not fail."""
         return [name for name in self.policies if any((name, seed) in self.answers for seed in self.seeds)]
 
+    @property
+    def alike(self) -> Sequence[str]:
+        """The policies of which all seeds gave the same, so that no interval can be had from them."""
+        return ()
+
     def values(self, policy: str, metric: str) -> list[float]:
         """One number per seed, nan where a run failed or has no such number. Raises UnknownNameError."""
         metric_of(wing_of(self.wing), metric)
@@ -115,7 +120,11 @@ class CompareResult(Result, Generic[ConfigT]):
 
     def footnotes(self) -> list[str]:
         """How many seeds stand behind the numbers, and remarks on single runs."""
-        return [seeds_note(self.seeds), *(f"note: {text}" for text in self.remarks)]
+        return [*self.samples(), *(f"note: {text}" for text in self.remarks)]
+
+    def samples(self) -> list[str]:
+        """How many samples stand behind the numbers."""
+        return [seeds_note(self.seeds)]
 
     def facts(self) -> Data:
         """Estimates by policy, as plain data."""

@@ -33,12 +33,17 @@ class Overall:
         return [p for p in self.points[0].policies if any(p in point.finished for point in self.points)]
 
     def estimate(self, policy: str, metric: str) -> Estimate:
-        """Mean over settings, and over seeds with its interval."""
-        return interval(self._values(policy, metric))
+        """Mean over settings, and over seeds with its interval; without one where they draw nothing anywhere."""
+        found = interval(self._values(policy, metric))
+        return found.alone if self._alike([policy], metric) else found
 
     def difference(self, policy: str, rival: str, metric: str) -> Estimate:
-        """Policy minus rival, seed by seed."""
-        return paired_difference(self._values(policy, metric), self._values(rival, metric))
+        """Policy minus rival, seed by seed; without an interval where both draw nothing at any setting."""
+        found = paired_difference(self._values(policy, metric), self._values(rival, metric))
+        return found.alone if self._alike([policy, rival], metric) else found
+
+    def _alike(self, policies: Sequence[str], metric: str) -> bool:
+        return all(policy in point.alike for point in self.complete(metric) for policy in policies)
 
     def complete(self, metric: str) -> list[AnyComparison]:
         """The settings where every policy has this figure on every seed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,7 +22,7 @@ from eunomia.report.table import Table
 from eunomia.report.units import counted
 from eunomia.study.batch import Batch, BatchOptions
 from eunomia.study.cells import make_cell, run_cells
-from eunomia.study.compare import CompareResult, choice, failed, gather, metric_of, seeds_note
+from eunomia.study.compare import CompareResult, choice, failed, gather, metric_of
 from eunomia.study.place import claim_as, key_of, let_go
 from eunomia.study.ranking import Ranking
 from eunomia.study.result import Cell, ConfigT, Result, Row
@@ -114,7 +115,13 @@ class SweepResult(Result, Generic[ConfigT]):
 
     def footnotes(self) -> list[str]:
         """How many seeds stand behind the numbers, and remarks on single runs."""
-        return [seeds_note(self.points[0].seeds), *(f"note: {text}" for text in self.remarks)]
+        return [*self.samples(), *(f"note: {text}" for text in self.remarks)]
+
+    def samples(self) -> list[str]:
+        """How many samples stand behind the numbers; with how many settings where they differ in it."""
+        found = Counter(text for point in self.points if point.answers for text in point.samples())
+        full = sum(bool(point.answers) for point in self.points)
+        return [text if n == full else f"{text} (at {n} of {full} settings)" for text, n in found.items()]
 
     def draw(self, axes: Axes, metric: str | None) -> None:
         """A line per policy over the one key that varies; bars per setting and policy where there is no such line."""
@@ -253,7 +260,7 @@ def sweep_page(result: AnySweep) -> SweepPage:
         tables=[
             ("Policies", POLICIES, ranking.policies()),
             ("Settings", SETTINGS, ranking.settings()),
-            ("All figures", f"{seeds_note(result.points[0].seeds)}.", result.table()),
+            ("All figures", f"{'; '.join(result.samples())}.", result.table()),
         ],
         trades=_trades(ranking),
         axes=(f"{ranking.metric.label}, %", "energy per request, mJ"),

@@ -117,7 +117,7 @@ def test_every_column_leads_to_its_definition(compared: Comparison) -> None:
 def test_one_seed_claims_nothing(compared: Comparison) -> None:
     few = Comparison("one seed", tuple(r for r in compared.runs if r.seed == 0))
     said = " ".join(verdict(Assessment(few)))
-    assert "one seed cannot tell" in said
+    assert "one sample cannot tell" in said
     assert "One seed only: there are no intervals" in render_report(few)
 
 

@@ -54,7 +54,7 @@ def test_equal_means_share_the_first_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seeds", "words"), [(1, "one seed cannot tell"), (2, "2 seeds are too few to tell")]
+    ("seeds", "words"), [(1, "one sample cannot tell"), (2, "2 seeds are too few to tell")]
 )
 def test_few_seeds_claim_nothing_and_print_no_interval(seeds: int, words: str) -> None:
     found = Rates(a=[0.9, 0.8][:seeds], b=[0.1, 0.1][:seeds])

@@ -10,6 +10,7 @@ import pytest
 
 import eunomia
 from eunomia.core.errors import UnknownNameError
+from eunomia.study.sweep import sweep_page
 from tests.cli.scenarios import SMALL
 
 POLICIES = ["fcfs", "edf+f+eft"]
@@ -66,3 +67,17 @@ def test_another_metric_gives_another_order_and_report(swept: eunomia.SweepResul
     assert "Ranked by energy per request" in (folder / "report.html").read_text()
     with pytest.raises(UnknownNameError, match="did you mean 'hit_rate'"):
         swept.ranked_by("hitrate")
+
+
+def test_a_study_of_one_set_of_jobs_crowns_nobody() -> None:
+    """Jobs written out: three seeds repeat one another. Before, the first was ahead "by ... ±0"."""
+    jobs = tomllib.loads((Path(__file__).parents[2] / "examples" / "cluster_jobs.toml").read_text())
+    del jobs["simulation"]["failures"]
+    swept = eunomia.sweep_cluster(jobs, {"simulation.round_s": [60.0, 120.0]}, ["fifo_perf", "srtf"], seeds=3)
+    said = " ".join(swept.sentences())
+    assert "clearly behind" not in said and "behind by" not in said and "±" not in swept.table().text() + said
+    assert swept.footnotes()[0] == "3 seeds, which draw nothing here: one set of jobs, so no intervals"
+    assert (
+        swept.footnotes()[0]
+        in dict((name, note) for name, note, _ in sweep_page(swept).tables)["All figures"]
+    )

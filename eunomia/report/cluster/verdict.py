@@ -60,7 +60,9 @@ def headline(comparison: Comparison) -> str:
         gap = against[level[0]]
         shown = ", ".join(f"{p} {_figures(comparison, p)}" for p in (best, *level[:3]))
         more = f" and {len(level) - 3} more" if len(level) > 3 else ""
-        over = f"± {duration(gap.half_width)} over {gap.n} seeds" if gap.has_interval else "on one set of jobs"
+        over = (
+            f"± {duration(gap.half_width)} over {gap.n} seeds" if gap.has_interval else "on one set of jobs"
+        )
         return (
             f"No policy has the shortest average JCT beyond doubt: {shown}{more}; {level[0]} minus {best} is "
             f"{_signed(gap.mean)} {over}."

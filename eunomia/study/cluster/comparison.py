@@ -32,10 +32,10 @@ class ClusterComparison(CompareResult[ClusterConfig]):
         found = super().difference(policy, rival, metric)
         return found.alone if {policy, rival} <= set(self.alike) else found
 
-    def footnotes(self) -> list[str]:
-        """How many samples stand behind the numbers, and remarks on single runs."""
-        said = super().footnotes()
+    def samples(self) -> list[str]:
+        """How many samples stand behind the numbers; of which policies they are one."""
+        said = super().samples()
         if not self.alike:
             return said
         note = drawn_note(len(self.seeds), self.alike, len(self.finished))
-        return [note, *said[1:]] if len(self.alike) == len(self.finished) else [said[0], note, *said[1:]]
+        return [note] if len(self.alike) == len(self.finished) else [*said, note]

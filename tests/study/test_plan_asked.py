@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from eunomia.core.errors import ConfigError
@@ -64,17 +66,34 @@ def test_a_promise_that_no_request_tests_is_refused(arrivals: dict[str, Any]) ->
 
 
 def test_hits_in_a_row_are_not_certainty() -> None:
-    """Of n requests none missed: at 95 % confidence the rate is at least 0.05 ** (1 / n)."""
+    """Of n requests none missed: at 95 % confidence the rate is at least 0.05 ** (1 / n). Repeated ones count once."""
     slow = [
         {**tenant, "arrivals": {"process": "periodic", "period_s": 0.001}} for tenant in question()["tenant"]
     ]
     result = plan(cheap(tenant=slow, device=devices(simba={"price": 1.0})), rivals=False)
     for promise in result.data()["promises"]:
         assert promise["fresh"]["mean"] == 1.0
-        assert promise["at_least"] == pytest.approx(0.05 ** (1 / 20))  # two seeds of ten requests
+        assert promise["at_least"] == pytest.approx(0.05 ** (1 / 10))  # ten requests, the same on both seeds
     notes = " ".join(result.footnotes())
     assert "every fresh seed has the same requests of a, b" in notes
     assert "every fresh seed" not in " ".join(plan(cheap(), rivals=False).footnotes())
+
+
+def test_requests_that_seeds_repeat_count_once(tmp_path: Path) -> None:
+    """Three arrivals of a recording, 30 of a random process, and one whose first two seeds drew nothing."""
+    log = tmp_path / "log.csv"
+    log.write_text("arrival_s\n0.001\n0.002\n0.004\n")
+    first, second = question()["tenant"]
+    loop = {"trace": "canonical", "path": str(log), "loop": True}
+    on = ground(plan_from(cheap(tenant=[{**first, "arrivals": loop}, second])))
+    assert on.repeated.tolist() == [True, False] and on.replayed == ["a"]
+    assert on.distinct(np.array([[8, 10], [8, 20]])).tolist() == [3, 30]
+    rare = {"process": "poisson", "rate_per_s": 20.0}
+    asked = cheap(tenant=[first, {**second, "arrivals": rare}])
+    asked["search"]["fresh"] = 8
+    few = ground(plan_from(asked))
+    drawn = [len(few.requests(seed).pair[few.requests(seed).pair == 1]) for seed in few.seeds(8, fresh=1)]
+    assert drawn.count(0) >= 2 and any(drawn) and not few.repeated[1]
 
 
 def test_a_memory_that_is_left_out_is_stepped_over() -> None:

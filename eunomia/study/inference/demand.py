@@ -132,6 +132,15 @@ def replayed_alike(scenario: Scenario, factor: float) -> list[str]:
     ]
 
 
+def recorded(scenario: Scenario) -> dict[str, int]:
+    """Of each tenant that replays a trace, how many arrivals the trace has for it."""
+    return {
+        tenant.name: len(_process(tenant).base_s)  # type: ignore[union-attr]
+        for tenant in scenario.tenant
+        if isinstance(tenant.arrivals, TraceConfig)
+    }
+
+
 def _stream(tenant: TenantConfig, factor: float, own: Container[str]) -> Stream:
     process = None if tenant.arrivals is None else faster(_process(tenant), factor, tenant.name)
     window = deadlines.Window(tenant.defer_s[0], tenant.defer_s[1]) if tenant.defer_s else None

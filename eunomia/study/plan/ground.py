@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import Problem, build_problem
 from eunomia.report.units import counted
 from eunomia.study.inference.bench import Bench, prepare
-from eunomia.study.inference.demand import requests
+from eunomia.study.inference.demand import recorded, requests
 from eunomia.study.inference.machine import Machine, one_byte
 from eunomia.study.inference.run import engine_options
 from eunomia.study.plan.prices import unpriced
@@ -76,18 +76,29 @@ class Ground:
             found.append(one_byte(machine.unsized, self.bench.models, said))
         return found
 
+    @cached_property
+    def repeated(self) -> Flags:
+        """(pairs,) whether every fresh seed has the same requests of a pair, and some."""
+        tables = [self.requests(seed) for seed in self.seeds(max(self.plan.search.fresh, 2), fresh=1)]
+        arrivals = [
+            [table.arrival_s[(table.pair == pair) & self.measured(table)] for table in tables]
+            for pair in range(len(self.agreements))
+        ]
+        return np.array(
+            [len(one[0]) > 0 and all(np.array_equal(one[0], other) for other in one) for one in arrivals]
+        )
+
     @property
     def replayed(self) -> list[str]:
         """Tenants with promises whose requests are the same on every fresh seed."""
-        first, second = (self.requests(seed) for seed in self.seeds(2, fresh=1))
-        return list(
-            dict.fromkeys(
-                agreement.tenant
-                for pair, agreement in enumerate(self.agreements)
-                if agreement.slo is not None
-                and np.array_equal(first.arrival_s[first.pair == pair], second.arrival_s[second.pair == pair])
-            )
-        )
+        alike = zip(self.agreements, self.repeated, strict=True)
+        return list(dict.fromkeys(a.tenant for a, same in alike if same and a.slo is not None))
+
+    def distinct(self, asked: Ints) -> Ints:
+        """(pairs,) of ``asked``, (fresh seeds, pairs), the requests that differ: at most the length of a recording."""
+        found = np.where(self.repeated, asked[:1].sum(axis=0), asked.sum(axis=0))
+        lengths = recorded(self.bench.scenario)
+        return np.minimum(found, [lengths.get(a.tenant, found.max()) for a in self.agreements])
 
     @property
     def measured_s(self) -> float:

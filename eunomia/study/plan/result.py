@@ -79,7 +79,7 @@ class PlanResult(Result):
             f"means over {settings.fresh} fresh seeds with 95 % intervals{error}; at least: one-sided bound of "
             f"{100.0 * settings.confidence:g} % confidence for each promise by itself, too high where several "
             "platforms were tried on these seeds; where no request missed, the hit rate below which so many hits in "
-            "a row would surprise",
+            "a row would surprise; requests that seeds repeat count once",
             *self._without_spread(),
             *self._replayed(),
             *notes,
@@ -101,10 +101,11 @@ class PlanResult(Result):
         if proof is None:
             return []
         for pair in self.answer.promised:
-            hits, asked = int(proof.fresh.hits[:, pair].sum()), int(proof.fresh.asked[:, pair].sum())
-            chance = 1.0 - self.config.search.confidence
-            if hits == asked and float(self.answer.targets[pair]) ** asked > chance:
-                few.append(f"{self.answer.names[pair]} ({asked})")
+            if (
+                proof.hit(pair)
+                and proof.sure(pair, self.config.search.confidence) < self.answer.targets[pair]
+            ):
+                few.append(f"{self.answer.names[pair]} ({proof.distinct[pair]})")
         if not few:
             return []
         return [

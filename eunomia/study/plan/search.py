@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from eunomia.core.arrays import Floats
+from eunomia.core.arrays import Floats, Ints
 from eunomia.metrics.statistics import interval
 from eunomia.study.plan.catalogue import Catalogue
 from eunomia.study.plan.crew import Trials
@@ -31,6 +31,7 @@ class Proof:
     lower: Floats  # (pairs,) confidence bound of the hit rate on fresh seeds
     lower_wrong: Floats
     holds: bool
+    distinct: Ints  # (pairs,) requests on fresh seeds, those that seeds repeat once
 
     def margin(self, targets: Floats) -> float:
         """The worst confidence bound minus its target."""
@@ -43,10 +44,13 @@ class Proof:
 
     def sure(self, pair: int, confidence: float) -> float:
         """The bound of one pair; where no request missed, what so many hits in a row say of its hit rate."""
+        asked = max(int(self.distinct[pair]), 1)
+        return float((1.0 - confidence) ** (1.0 / asked)) if self.hit(pair) else float(self.least[pair])
+
+    def hit(self, pair: int) -> bool:
+        """Whether no request of a pair missed."""
         tallies = [one for one in (self.fresh, self.wrong) if one is not None]
-        asked = max(int(tallies[0].asked[:, pair].sum()), 1)
-        missed = any((one.hits[:, pair] < one.asked[:, pair]).any() for one in tallies)
-        return float(self.least[pair]) if missed else float((1.0 - confidence) ** (1.0 / asked))
+        return not any((one.hits[:, pair] < one.asked[:, pair]).any() for one in tallies)
 
 
 @dataclass
@@ -163,7 +167,7 @@ class Search:
         lower = [lower_rates(one, self.settings.confidence) for one in tallies]
         holds = all(bool((np.isnan(self.targets) | (each >= self.targets)).all()) for each in lower)
         wrong = tallies[1] if len(tallies) > 1 else None
-        return Proof(tallies[0], wrong, lower[0], lower[-1], holds)
+        return Proof(tallies[0], wrong, lower[0], lower[-1], holds, self.on.distinct(tallies[0].asked))
 
 
 def lower_rates(found: Tally, confidence: float) -> Floats:

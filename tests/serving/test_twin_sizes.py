@@ -18,6 +18,7 @@ from eunomia.inference.simulate import simulate_problem
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.observe.twin import times_of
 from eunomia.study.serving.twin import Twin, replayed, twin_of
+from eunomia.study.serving.twin_costs import check_blocks
 from eunomia.study.serving.twin_scenario import write_scenario
 from eunomia.study.serving.twin_training import redrawn, stretch
 from tests.inference.agreement import compare_decisions, compare_outcomes, compiled
@@ -164,4 +165,8 @@ def test_the_server_records_what_each_size_takes() -> None:
     assert times_of(costs, network.first_row, 2) == pytest.approx(np.array([[1e-3], [2e-3]]))
     assert times_of(costs, large, 2) == pytest.approx(np.array([[10e-3], [20e-3]]))
     between = costs.row_of(network, 1, (300,))
-    assert 1e-3 < times_of(costs, between, 2)[0][0] < 10e-3
+    expected = times_of(costs, between, 2)
+    assert 1e-3 < expected[0][0] < 10e-3
+    costs.lost(0)  # the only device is away: what never ran keeps what is expected, and can be read
+    assert times_of(costs, between, 2) == expected
+    check_blocks("m", expected, 1)

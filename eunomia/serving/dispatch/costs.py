@@ -242,6 +242,11 @@ class CostBook:
         mean = np.where(np.isfinite(mean), mean, seen)
         self.mean_s[rows, device] = mean + weights * (seen - mean)
 
+    @property
+    def known_s(self) -> npt.NDArray[np.float64]:
+        """As ``latency_s``, and for dead devices what was known of them."""
+        return self._known_s
+
     def rows(self, network: Network) -> slice:
         """Where the blocks of a network stand."""
         return slice(network.first_row, network.first_row + network.blocks)

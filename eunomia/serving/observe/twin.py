@@ -75,7 +75,10 @@ def settings(service: Service) -> Json:
 
 
 def times_of(costs: CostBook, first_row: int, blocks: int) -> list[list[float]]:
-    """Mean time of each block on each device; what is expected where none has run it, -1 where none ever will."""
+    """Mean time of each block on each device; what is expected where none has run it, -1 where none ever will.
+
+    What a device was expected to take stays while it is away: it will be back, and the recording can be read.
+    """
     rows = slice(first_row, first_row + blocks)
-    mean_s = np.where(np.isfinite(costs.mean_s[rows]), costs.mean_s[rows], costs.latency_s[rows])
+    mean_s = np.where(np.isfinite(costs.mean_s[rows]), costs.mean_s[rows], costs.known_s[rows])
     return [[float(t) for t in row] for row in np.where(np.isfinite(mean_s), mean_s, -1.0)]

@@ -173,6 +173,18 @@ def test_a_client_that_asks_hears_yes_once_its_key_is_known(
     assert b"aiohttp" not in answer
 
 
+@pytest.mark.parametrize("expected", ["100-continue", "200-ok"])
+def test_what_an_old_client_expects_is_passed_over(server: Server, expected: str) -> None:
+    body = json.dumps({"inputs": [tensor("x", 1, 1), tensor("past", 1, 2)]}).encode()
+    head = (
+        f"POST /v2/models/past/infer HTTP/1.0\r\nAuthorization: Bearer {GOLD}\r\nExpect: {expected}\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", server.http_port), PATIENCE_S) as line:
+        line.sendall(head.encode() + body)
+        assert line.recv(65536).startswith(b"HTTP/1.0 200 OK\r\n")
+
+
 def test_a_truth_is_no_number(server: Server) -> None:
     """``true`` was taken for 1."""
     for data in ([True, 1.0], [[1.0], [False]], [1.0, [True]]):

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from aiohttp import web
 from aiohttp.hdrs import EXPECT, SERVER
+from aiohttp.http import HttpVersion11
 from aiohttp.http_exceptions import BadHttpMessage
 
 from eunomia.serving.protocol.errors import ServingError
@@ -42,7 +43,7 @@ async def _nothing(_: web.Request) -> None:
 def go_on(request: web.Request) -> None:
     """The body may come, if the client waits to hear that; raises NotMet."""
     expected = request.headers.get(EXPECT)
-    if expected is None:
+    if expected is None or request.version < HttpVersion11:  # RFC 9110, 10.1.1: older clients know no word to go on
         return
     if expected.strip().lower() != "100-continue":
         raise NotMet(f"Expect is {expected!r:.50}; '100-continue' is what can be met: leave the header out")

@@ -173,6 +173,22 @@ def test_a_client_that_asks_hears_yes_once_its_key_is_known(
     assert b"aiohttp" not in answer
 
 
+@pytest.mark.parametrize(("path", "status"), [("/nope", 404), ("/v2", 405), ("/v2/models/past", 405)])
+def test_nobody_hears_yes_twice_or_without_a_key_where_nothing_is(
+    server: Server, path: str, status: int
+) -> None:
+    for key, expected, first in (
+        ("eun_no", "100-continue", b"HTTP/1.1 %d " % status),
+        (GOLD, "200-ok", b"HTTP/1.1 417 "),
+        (GOLD, "100-continue", b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 %d " % status),
+    ):
+        head = f"POST {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {key}\r\nConnection: close\r\n"
+        with socket.create_connection(("127.0.0.1", server.http_port), PATIENCE_S) as line:
+            line.sendall(f"{head}Content-Length: 2\r\nExpect: {expected}\r\n\r\n{{}}".encode())
+            answer = b"".join(iter(lambda: line.recv(65536), b""))  # noqa: B023
+        assert answer.startswith(first) and b'{"error": ' in answer
+
+
 @pytest.mark.parametrize("expected", ["100-continue", "200-ok"])
 def test_what_an_old_client_expects_is_passed_over(server: Server, expected: str) -> None:
     body = json.dumps({"inputs": [tensor("x", 1, 1), tensor("past", 1, 2)]}).encode()

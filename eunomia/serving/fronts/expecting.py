@@ -19,6 +19,7 @@ from eunomia.serving.protocol.errors import ServingError
 log = logging.getLogger("eunomia.serving")
 GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 OURS = "eunomia"
+EVERYWHERE = "/{path:.*}"
 
 
 class NotMet(ServingError):
@@ -36,6 +37,21 @@ def quiet(routes: Iterable[web.AbstractRouteDef]) -> list[web.RouteDef]:
     ]
 
 
+def elsewhere() -> list[web.RouteDef]:
+    """Add last: every other path or method has its 404 or 405 without aiohttp's word to go on."""
+    return quiet([web.route("*", EVERYWHERE, _nowhere)])
+
+
+async def _nowhere(request: web.Request) -> web.StreamResponse:
+    methods: set[str] = set()
+    for resource in request.app.router.resources():
+        if resource.canonical != "/{path}":
+            methods |= (await resource.resolve(request))[1]
+    if methods:
+        raise web.HTTPMethodNotAllowed(request.method, methods)
+    raise web.HTTPNotFound
+
+
 async def _nothing(_: web.Request) -> None:
     pass
 
@@ -43,7 +59,9 @@ async def _nothing(_: web.Request) -> None:
 def go_on(request: web.Request) -> None:
     """The body may come, if the client waits to hear that; raises NotMet."""
     expected = request.headers.get(EXPECT)
-    if expected is None or request.version < HttpVersion11:  # RFC 9110, 10.1.1: older clients know no word to go on
+    if (
+        expected is None or request.version < HttpVersion11
+    ):  # RFC 9110, 10.1.1: older clients know no word to go on
         return
     if expected.strip().lower() != "100-continue":
         raise NotMet(f"Expect is {expected!r:.50}; '100-continue' is what can be met: leave the header out")

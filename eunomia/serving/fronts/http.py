@@ -21,7 +21,7 @@ from eunomia.serving.fronts import fronts
 from eunomia.serving.fronts.body import body_of, control_of
 from eunomia.serving.fronts.caller import caller_of
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections
-from eunomia.serving.fronts.expecting import go_on, is_our_fault, quiet, unnamed
+from eunomia.serving.fronts.expecting import elsewhere, go_on, is_our_fault, quiet, unnamed
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.fronts.openapi import document_text
 from eunomia.serving.protocol.errors import BadRequest, ServingError, TooLarge, forget_frames, without_folders
@@ -106,6 +106,7 @@ class HttpFront:
                     ]
                 )
             )
+        app.add_routes(elsewhere())
         app.on_response_prepare.append(unnamed)
         return app
 

@@ -109,6 +109,14 @@ def test_who_fails_pays_for_the_time_that_its_device_says() -> None:
     assert short.attained_s == replay.dispatcher.lanes[0].busy_s - busy_s == 0.5
 
 
+@pytest.mark.parametrize(("blame", "paid_s"), [(True, 0.9), (False, 0.0)])
+def test_nobody_pays_for_a_machine_that_goes_away(blame: bool, paid_s: float) -> None:
+    replay, (short, _) = told_ahead()
+    replay.clock.time_s = 0.9
+    assert replay.dispatcher.lost(0, blame=blame) is short
+    assert short.attained_s == paid_s and replay.dispatcher.lanes[0].busy_s >= 0.9
+
+
 def test_a_promise_that_changes_forgets_what_was_seen_and_one_that_stays_does_not() -> None:
     replay, _, _ = batch_of_two(blocks=1)
     dispatcher = replay.dispatcher

@@ -255,7 +255,8 @@ class DevicePool:
                 self.answers.release(run.slot)
         ran = queue[0] if queue else None
         queue.clear()
-        self.dispatcher.lost(device, sent=ran is None or ran.sent)
+        blame = not self._devices[device].blameless
+        self.dispatcher.lost(device, sent=ran is None or ran.sent, blame=blame)
         stranded = [j for j in self.dispatcher.waiting.jobs() if j.device == device and j.block > 0]
         for job in stranded:
             self.dispatcher.withdraw(job)
@@ -267,7 +268,7 @@ class DevicePool:
         for run in lost:
             if self.execution.moving.fetching.pop(run.job.number, None):
                 self.answers.release(run.slot)
-            self._run_again(run.job, blame=not self._devices[device].blameless)
+            self._run_again(run.job, blame=blame)
         if (earlier := self._restarts.get(device)) is not None:
             earlier.cancel()
         self._restarts[device] = self._spawn(self._restart(device))

@@ -141,9 +141,9 @@ class Dispatcher(State):
         """A device has not started a revoked job: it waits like any other."""
         reports.released(self, device, job)
 
-    def lost(self, device: int, *, sent: bool = True) -> Job | None:
+    def lost(self, device: int, *, sent: bool = True, blame: bool = True) -> Job | None:
         """A device has died; returns the job that it was running. Its queued jobs wait again."""
-        return reports.lost(self, device, sent=sent)
+        return reports.lost(self, device, sent=sent, blame=blame)
 
     # --- decisions -----------------------------------------------------------------------------------
 

@@ -104,16 +104,17 @@ def released(state: State, device: int, job: Job) -> None:
         look_ahead.free(state, job)
 
 
-def lost(state: State, device: int, *, sent: bool = True) -> Job | None:
+def lost(state: State, device: int, *, sent: bool = True, blame: bool = True) -> Job | None:
     """A device has died; returns the job that it was running, which pays for its time. Its queued jobs wait again.
 
-    ``sent``: see ``failed``.
+    ``sent``: see ``failed``. Without ``blame`` its machine went away, and nobody is charged.
     """
     look_ahead.settle(state)
     lane = state.lanes[device]
     job, lane.alive = lane.job, False
     if job is not None and sent:
-        job.attained_s += _spent(state, lane, job)
+        took_s = _spent(state, lane, job)
+        job.attained_s += took_s if blame else 0.0
     lane.clear()
     queued = [claim.job for claim in (lane.next, lane.revoked) if claim is not None]
     lane.next = lane.revoked = None

@@ -126,6 +126,7 @@ def test_what_is_drawn_anew_keeps_its_size() -> None:
     ([0.0, 9.0, 1, 3], "has size 3 of 3"), ([0.0, 9.0, 1, -1], "has size -1 of 3"),
     ([0.0, 9.0, 1, 0.5], "has size 0.5"),
     ([0.0, 9.0, 0, 1], "has 0 rows"), ([0.0, 9.0, 1.5, 1], "has 1.5 rows"),
+    ([0.0, 9.0, True, 1], "has True rows"), ([0.0, 9.0, 1, True], "has size True"),
 ])  # fmt: skip
 def test_a_damaged_size_is_told_in_words(change: list[Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):

@@ -61,13 +61,13 @@ def twin_costs(
 
 def _number(row: Row, sizes: Sequence[Blocks] | None) -> int:
     number = 0 if sizes is None else row[10]
-    if sizes is not None and not (isinstance(number, int) and 0 <= number < len(sizes)):
+    if sizes is not None and not (type(number) is int and 0 <= number < len(sizes)):
         raise Damaged(f"a request of '{row[1]:.50}' has size {number!r:.50} of {len(sizes)}")
     return int(number)
 
 
 def _rows(row: Row) -> int:
-    if not (isinstance(row[4], int) and row[4] >= 1):
+    if not (type(row[4]) is int and row[4] >= 1):
         raise Damaged(f"a request of '{row[1]:.50}' has {row[4]!r:.50} rows")
     return int(row[4])
 

@@ -117,6 +117,8 @@ def test_what_took_its_device_down_pauses_and_is_paid_for() -> None:
     crashed.attained_s = 0.001
     assert not desk.holding.in_vain("silver", crashed)
     crashed.retries = 1
+    assert not desk.holding.in_vain("silver", crashed), "its tensors were lost with a device that ran another"
+    crashed.felled = True
     assert desk.holding.in_vain("silver", crashed), "short, but the device had to start anew"
     assert not Desk(BRONZE).holding.in_vain("bronze", crashed), "nobody else was promised anything"
 

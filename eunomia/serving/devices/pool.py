@@ -256,6 +256,9 @@ class DevicePool:
         ran = queue[0] if queue else None
         queue.clear()
         blame = not self._devices[device].blameless
+        if ran is not None and ran.sent and blame:
+            for member in (ran.job, *ran.job.together):
+                member.felled = True
         self.dispatcher.lost(device, sent=ran is None or ran.sent, blame=blame)
         stranded = [j for j in self.dispatcher.waiting.jobs() if j.device == device and j.block > 0]
         for job in stranded:

@@ -47,6 +47,7 @@ class Job:
     answer_s: float = 0.0  # from the end of its last run to its answer
     cancelled: bool = False
     retries: int = 0
+    felled: bool = False  # a device died, with nobody else to blame, while it ran there
     lost: int = 0  # machines that went away while it ran there
     preemptions: int = 0
     whole: bool = False  # its run has no boundaries

@@ -119,7 +119,7 @@ class Holding:
         One that took its device down kept it from them until it was back, however short its run was.
         """
         held_s, bound_s = job.attained_s / job.network.blocks, self.bound_s(tenant)
-        if bound_s == math.inf or (not job.retries and held_s <= self._least(job, bound_s)):
+        if bound_s == math.inf or (not job.felled and held_s <= self._least(job, bound_s)):
             return False
         self.vain.close(tenant, job, held_s)
         return True

@@ -61,7 +61,7 @@ def go_on(request: web.Request) -> None:
     expected = request.headers.get(EXPECT)
     if (
         expected is None or request.version < HttpVersion11
-    ):  # RFC 9110, 10.1.1: older clients know no word to go on
+    ):  # RFC 9110, 10.1.1: older ones do not read it
         return
     if expected.strip().lower() != "100-continue":
         raise NotMet(f"Expect is {expected!r:.50}; '100-continue' is what can be met: leave the header out")

@@ -74,6 +74,11 @@ def test_hits_in_a_row_are_not_certainty() -> None:
     for promise in result.data()["promises"]:
         assert promise["fresh"]["mean"] == 1.0
         assert promise["at_least"] == pytest.approx(0.05 ** (1 / 10))  # ten requests, the same on both seeds
+    said = " ".join(result.sentences())
+    assert (
+        "a/four kept it on all 10 requests of the fresh seeds; that many show 74.1 %, 90 % are promised"
+        in said
+    )
     notes = " ".join(result.footnotes())
     assert "every fresh seed has the same requests of a, b" in notes
     assert "every fresh seed" not in " ".join(plan(cheap(), rivals=False).footnotes())

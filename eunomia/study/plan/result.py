@@ -80,7 +80,6 @@ class PlanResult(Result):
             f"{100.0 * settings.confidence:g} % confidence for each promise by itself, too high where several "
             "platforms were tried on these seeds; where no request missed, the hit rate below which so many hits in "
             "a row would surprise; requests that seeds repeat count once",
-            *self._without_spread(),
             *self._replayed(),
             *notes,
         ]
@@ -93,24 +92,6 @@ class PlanResult(Result):
         return [
             f"every fresh seed has the same requests of {', '.join(alike)}: the bounds leave their variation out; a "
             "longer recording, or jitter_s of periodic arrivals, brings it in"
-        ]
-
-    def _without_spread(self) -> list[str]:
-        """Promises that every fresh seed kept to the last request: what so few requests leave open."""
-        proof, few = self.answer.proof, []
-        if proof is None:
-            return []
-        for pair in self.answer.promised:
-            if (
-                proof.hit(pair)
-                and proof.sure(pair, self.config.search.confidence) < self.answer.targets[pair]
-            ):
-                few.append(f"{self.answer.names[pair]} ({proof.distinct[pair]})")
-        if not few:
-            return []
-        return [
-            f"no request of {', '.join(few)} missed on fresh seeds, but so few requests would often all hit where the "
-            "promise holds by a hair: a longer duration_s or more fresh seeds say more"
         ]
 
     def sentences(self) -> list[str]:

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from eunomia.report.units import counted
 from eunomia.study.plan.answer import Answer
 from eunomia.study.plan.headroom import STEPS
 from eunomia.study.plan.search import Proof
 from eunomia.study.plan.stress import Limit
+
+MORE = "raise duration_s or fresh"
 
 
 def said(answer: Answer) -> Iterator[str]:
@@ -20,6 +23,7 @@ def said(answer: Answer) -> Iterator[str]:
         label = answer.platforms.label(answer.row)
         policy = answer.proof.fresh.policy
         yield f"{label} keeps every promise under {policy}{_carried(answer)}: {answer.facts(answer.row)}"
+        yield from _few(answer, answer.proof)
         yield from _against(answer, answer.row)
         yield from _limit(answer, answer.traffic, "more traffic")
         yield from _limit(answer, answer.costs, "longer run times on every device")
@@ -27,6 +31,18 @@ def said(answer: Answer) -> Iterator[str]:
             yield from _front(answer)
         yield _busy(answer, answer.row, answer.proof)
     yield _counts(answer)
+
+
+def _few(answer: Answer, proof: Proof) -> Iterator[str]:
+    """Promises that were kept to the last request, of which there are too few to show what was promised."""
+    for pair in answer.promised:
+        sure, target = proof.sure(pair, answer.config.search.confidence), answer.targets[pair]
+        if proof.hit(pair) and sure < target:
+            more = "raise duration_s" if answer.search.on.repeated[pair] else MORE
+            yield (
+                f"{answer.names[pair]} kept it on all {counted(int(proof.distinct[pair]), 'request')} of the fresh "
+                f"seeds; that many show {100.0 * sure:.1f} %, {100.0 * target:g} % are promised: {more}"
+            )
 
 
 def _carried(answer: Answer) -> str:

@@ -10,11 +10,14 @@ import pytest
 
 from eunomia.core.errors import ConfigError
 from eunomia.study.plan import plan, plan_from
+from eunomia.study.plan.answer import Answer, work_of
 from eunomia.study.plan.catalogue import catalogue
 from eunomia.study.plan.crew import Trials
 from eunomia.study.plan.ground import ground
+from eunomia.study.plan.result import PlanResult
 from eunomia.study.plan.rivals import greedy
-from eunomia.study.plan.search import Search
+from eunomia.study.plan.search import Proof, Search, lower_rates
+from eunomia.study.plan.trial import Tally
 from tests.study.test_plan import question
 
 
@@ -82,6 +85,24 @@ def test_hits_in_a_row_are_not_certainty() -> None:
     notes = " ".join(result.footnotes())
     assert "every fresh seed has the same requests of a, b" in notes
     assert "every fresh seed" not in " ".join(plan(cheap(), rivals=False).footnotes())
+
+
+def test_too_few_requests_are_not_blamed_on_the_hardware() -> None:
+    """Hit rates of 1 and 0.95 have a mean of 0.975, yet on two seeds a bound of 0.82: more traffic tells."""
+    few = Tally("edf", np.array([[20], [19]]), np.array([[20], [20]]), 0.0, np.zeros(1), 0.0, 1.0)
+    proof = Proof(few, None, lower_rates(few, 0.95), lower_rates(few, 0.95), False, np.array([40]))
+    assert proof.lower[0] == pytest.approx(0.975 - 6.3138 * 0.025, abs=1e-4)
+    assert proof.short_of_requests(np.array([0.9])) and not proof.short_of_requests(np.array([0.98]))
+    config = plan_from(cheap())
+    on = ground(config)
+    platforms = catalogue(config, on.names, on.need_gb)
+    with Trials(1, None) as trials:
+        search = Search(on, platforms, trials)
+        search.targets = np.array([0.9])
+        search.found.tallies[0], search.found.failed[0] = few, proof
+        (said, *_) = PlanResult(Answer(search=search, row=None, proof=None, score=platforms.cost,
+                                       work=work_of(search, None))).sentences()  # fmt: skip
+    assert said.endswith("raise duration_s or fresh") and "widen" not in said
 
 
 def test_requests_that_seeds_repeat_count_once(tmp_path: Path) -> None:

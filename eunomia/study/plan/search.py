@@ -47,6 +47,11 @@ class Proof:
         asked = max(int(self.distinct[pair]), 1)
         return float((1.0 - confidence) ** (1.0 / asked)) if self.hit(pair) else float(self.least[pair])
 
+    def short_of_requests(self, targets: Floats) -> bool:
+        """Whether the mean of every hit rate reaches its target, so that the bounds alone do not."""
+        means = [lower_rates(one, 0.0) for one in (self.fresh, self.wrong) if one is not None]
+        return not any((mean < targets).any() for mean in means)
+
     def hit(self, pair: int) -> bool:
         """Whether no request of a pair missed."""
         tallies = [one for one in (self.fresh, self.wrong) if one is not None]

@@ -81,6 +81,8 @@ def _nothing(answer: Answer) -> str:
     why = _failed(answer, found.failed[row]) if row in found.failed else _missed(answer, row)
     label = answer.platforms.label(row)
     remedy = "widen [bounds], or add faster types or memory"
+    if row in found.failed and found.failed[row].short_of_requests(targets):
+        remedy = f"its mean keeps them, and the bound is low as requests and seeds are few: {MORE}"
     return f"no platform within the bounds keeps the promises; nearest is {label}: {why}; {remedy}"
 
 

@@ -101,14 +101,14 @@ def _work(pipe: Connection, parent: int) -> None:
         try:
             answer = False, function(task)
         except (Exception, SystemExit) as error:  # a third party's policy may raise anything
-            answer = True, _portable(error)
+            answer = True, portable(error)
         try:
             pipe.send(answer)
         except (BrokenPipeError, ConnectionResetError):
             return
 
 
-def _portable(error: BaseException) -> BaseException:
+def portable(error: BaseException) -> BaseException:
     """The error with the place where it was raised, or its text in place of an error that cannot be sent."""
     error.add_note(traceback.format_exc())
     try:

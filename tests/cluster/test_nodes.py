@@ -112,6 +112,39 @@ def test_a_replay_that_nobody_asks_for_may_fail(log: Path, monkeypatch: pytest.M
         replays.replay((1, 1), policies=("backfill",))
 
 
+AWKWARD = """
+from eunomia.core.errors import EunomiaError
+from eunomia.contract.allocation import Needs
+
+class Awkward(EunomiaError):
+    def __init__(self, what, where):
+        super().__init__(f"no {what} in {where}")
+
+class Policy:
+    needs = Needs()
+
+    def reset(self, seed):
+        pass
+
+    def allocate(self, view):
+        raise Awkward("shares", "the file")
+"""
+
+
+def test_an_error_from_another_process_keeps_its_text(
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two real processes and an error whose class takes two arguments: before, unpickling it was a TypeError."""
+    (tmp_path / "awkward.py").write_text(AWKWARD)
+    policy = f"{tmp_path / 'awkward.py'}:Policy"
+    monkeypatch.setattr(nodes_replay, "SLOW_S", 0.0)
+    with Replays(question(log, jobs=5, policies=["srtf", policy]), None, 2) as replays:
+        assert replays.replay((1, 1), policies=("srtf",)).policy == "srtf"
+        assert replays._workers is not None
+        with pytest.raises(EunomiaError, match="no shares in the file"):
+            replays.replay((1, 1), policies=(policy,))
+
+
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10_000), machines=st.integers(1, 4))
 def test_no_schedule_beats_the_bound(seed: int, machines: int) -> None:

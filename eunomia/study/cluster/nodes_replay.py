@@ -28,6 +28,7 @@ from eunomia.contract.cluster import Cluster, DeviceType
 from eunomia.core.arrays import Floats
 from eunomia.core.errors import within
 from eunomia.engines.crew import Workers
+from eunomia.engines.pool import portable
 from eunomia.metrics.cluster import CLUSTER_METRICS
 from eunomia.report.units import value_text
 from eunomia.study.cluster.build import Prepared, resolve_allocator
@@ -85,8 +86,9 @@ def _bench_of(text: str) -> Bench:
 
 
 def _attempt_away(task: tuple[str, Ask]) -> Found | Exception:
-    """A replay in another process."""
-    return _bench_of(task[0]).attempt(task[1])
+    """A replay in another process; an error that cannot be sent comes back as its text."""
+    found = _bench_of(task[0]).attempt(task[1])
+    return portable(found) if isinstance(found, Exception) else found
 
 
 class Replays:

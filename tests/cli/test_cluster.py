@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -187,12 +188,15 @@ def test_what_if_names_the_tenants_to_whom_most_happens() -> None:
         def tenants(self) -> list[tuple[str, float, float]]:
             return [(name, 10.0, value) for name, value in after.items()]
 
-    found = Drawn(None, None, ())  # type: ignore[arg-type]
+    every = Drawn(None, None, ())  # type: ignore[arg-type]
+    assert len(every.shown_tenants()) == 5 and every.footnotes() == []
+    found = replace(every, whole=False)
     assert found.shown_tenants() == [
         ("average JCT of 'c' (gains most)", 10.0, 5.0),
         ("average JCT of 'b' (loses most, or gains least)", 10.0, 30.0),
     ]
-    assert len(replace(found, whole=True).shown_tenants()) == 5
+    after["e"] = math.nan
+    assert found.shown_tenants()[1][0] == "average JCT of 'e' (loses most: no job finishes)"
 
 
 def test_what_if_of_a_log(shell: Shell, tmp_path: Path) -> None:

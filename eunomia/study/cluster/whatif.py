@@ -24,20 +24,21 @@ if TYPE_CHECKING:
 
 SHOWN = {*HEADLINES, "wait_mean_s"}
 FEW_TENANTS = 3
+NONE_LEFT = "loses most: no job finishes"
 
 
 @dataclass(frozen=True, repr=False)
 class WhatIf(Result):
     """The same experiment before and after a change; ``changes`` in words.
 
-    ``whole``: the table has every figure and every tenant; else the headlines that are not 0, and of many tenants the
-    two to whom most happens.
+    ``whole``: the table has every figure and every tenant; else, as the command line prints it without ``--all``, the
+    headlines that are not 0, and of many tenants the two to whom most happens.
     """
 
     before: ClusterRunResult
     after: ClusterRunResult
     changes: tuple[str, ...]
-    whole: bool = field(default=False, kw_only=True)
+    whole: bool = field(default=True, kw_only=True)
 
     def changed(self) -> list[tuple[str, float, float]]:
         """(metric, before, after) of every figure that the change can move; solve times tell of the machine."""
@@ -61,11 +62,14 @@ class WhatIf(Result):
         tenants = self.tenants() if len(self.tenants()) > 1 else []
         if self.whole or len(tenants) <= FEW_TENANTS:
             return [(f"average JCT of '{name}'", before, after) for name, before, after in tenants]
-        ratio = [after / before if before and after == after else math.nan for _, before, after in tenants]
+        ratio = [_loss(before, after) for _, before, after in tenants]
         order = sorted((k for k in range(len(tenants)) if ratio[k] == ratio[k]), key=ratio.__getitem__)
         ends = (("gains most", order[:1]), ("loses most, or gains least", order[1:][-1:]))
         return [
-            (f"average JCT of '{tenants[k][0]}' ({what})", *tenants[k][1:])
+            (
+                f"average JCT of '{tenants[k][0]}' ({NONE_LEFT if ratio[k] == math.inf else what})",
+                *tenants[k][1:],
+            )
             for what, rows in ends
             for k in rows
         ]
@@ -236,6 +240,11 @@ def _by_tenant(result: ClusterRunResult) -> dict[str, float]:
         if finish is not None:
             sums[tenant].append(finish - arrival)
     return {name: sum(v) / len(v) if v else float("nan") for name, v in sums.items()}
+
+
+def _loss(before: float, after: float) -> float:
+    """After over before; infinite where no job finishes any more, nan where none did before."""
+    return math.inf if math.isnan(after) and before == before else after / before if before else math.nan
 
 
 def relative_change(before: float, after: float) -> str:

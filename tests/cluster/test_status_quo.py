@@ -337,6 +337,16 @@ def test_wrong_shares(tmp_path: Path, text: str, message: str) -> None:
             {"settings": {"SchedulerParameters": "bf_window=x"}},
             "^--set SchedulerParameters=bf_window: 'x' is no number of at least 0; write one",
         ),
+        (
+            NOTHING,
+            {"settings": {"SchedulerParameters": "bf_window=60,bf_interval=abc"}},
+            "^--set SchedulerParameters: 'bf_interval=abc' is not modelled; choose bf_window, bf_resolution",
+        ),
+        (
+            NOTHING,
+            {"settings": {"PriorityFavorSmall": "maybe"}},
+            "^--set PriorityFavorSmall: 'maybe' is neither",
+        ),
     ],
 )
 def test_changes_that_make_no_sense(

@@ -43,6 +43,7 @@ MODELLED = (  # keys that a what-if may change
     "SchedulerParameters",
 )
 UNMODELLED = ("priorityweightassoc", "priorityweighttres", "preempttype", "downnodes", "include")
+BACKFILL = ("bf_window", "bf_resolution", "bf_max_job_test")  # what the model takes of SchedulerParameters
 UNTYPED = "gpu"
 BY_OPTION = 0  # line of a value that --set gives
 
@@ -212,7 +213,10 @@ def _priority(found: _Found) -> dict[str, object]:
         settings["dampening"] = _value(found.keys["fairsharedampeningfactor"], "FairShareDampeningFactor")
     flags = found.keys.get("priorityflags", ("",))[0].upper()
     settings["tree"] = "classic" if "NO_FAIR_TREE" in flags else "fair_tree"
-    settings["favor_small"] = found.keys.get("priorityfavorsmall", ("NO",))[0].upper() == "YES"
+    text, place = found.keys.get("priorityfavorsmall", ("NO", (Path(), 1)))
+    if place[1] == BY_OPTION and text.upper() not in ("YES", "NO"):
+        raise _wrong(f"'{text[:40]}' is neither; write YES or NO", place, "PriorityFavorSmall")
+    settings["favor_small"] = text.upper() == "YES"
     return settings
 
 
@@ -228,6 +232,10 @@ def _backfill(path: Path, found: _Found) -> dict[str, object]:
     text, place = found.keys.get("schedulerparameters", ("", (path, 1)))
     for part in filter(None, text.split(",")):
         key, _, value = part.partition("=")
+        if place[1] == BY_OPTION and key not in BACKFILL:
+            raise _wrong(
+                f"'{part[:40]}' is not modelled; choose {', '.join(BACKFILL)}", place, "SchedulerParameters"
+            )
         if key == "bf_window":
             settings["window_s"] = 60.0 * _value((value, place), key)
         if key == "bf_resolution":

@@ -172,7 +172,8 @@ def _misused(error: Exception) -> int:
         said = f"{option} is '{following[option]}'; {str(error)[:1].lower()}{str(error)[1:].rstrip('.')}"
     if said.strip():
         path = context.command_path if context is not None else "eunomia"
-        return _complain(f"{said.rstrip('.?')}; {path} -h lists what it takes", MISUSED)
+        said = said if said.endswith("?") else f"{said.rstrip('.')};"
+        return _complain(f"{said} {path} -h lists what it takes", MISUSED)
     return MISUSED
 
 

@@ -217,7 +217,7 @@ def test_what_if_of_a_log(shell: Shell, tmp_path: Path) -> None:
     )
     assert found["calibration"]["replayed_mean_s"] == found["calibration"]["observed_mean_s"] == 60.0
     text = shell("cluster", "whatif", log, "--slurm", conf, "--policy", "drf")
-    assert text.code == 0 and "calibration: over 1 jobs" in text.out
+    assert text.code == 0 and "calibration: over 1 job (" in text.out
     text = shell("cluster", "whatif", log, "--kueue", queues, "--quota", "a:t4=0")
     assert text.code == 0 and "1 jobs of queues that queues.yaml lacks left out" in text.err
 

@@ -112,7 +112,7 @@ WRONG: dict[str, dict[str, tuple[str, ...]]] = {
         "run lab.toml --out /proc/x": ("/proc/x", "choose another directory"),
         "train lab.toml": ("lab.toml", "unknown key 'duration_s'"),
         "rules none.toml": ("none.toml", "eunomia distill"),
-        "cluste demo": ("'cluste'", "Did you mean 'cluster'; eunomia -h"),
+        "cluste demo": ("'cluste'", "Did you mean 'cluster'? eunomia -h"),
         "new policy edf": ("'edf'", "choose another name"),
         "new policy my-edf": ("'my-edf'", "my_edf"),
     },

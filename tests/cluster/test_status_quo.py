@@ -109,7 +109,8 @@ def test_changes_of_a_slurm_cluster(slurm: tuple[Log, Path]) -> None:
         what_if_slurm(*slurm, NOTHING, settings={"PriorityWeightAg": "5"})
     first = what_if_slurm(replace(slurm[0], most_jobs=40), slurm[1], NOTHING)
     assert (
-        first.before.metrics["jobs"] == 40.0 and "the last 80 jobs left out (--jobs)" in first.before.remarks
+        first.before.metrics["jobs"] == 40.0
+        and "the last 80 jobs left out (jobs = 40)" in first.before.remarks
     )
 
 

@@ -14,8 +14,10 @@ from eunomia.study.plan.answer import Answer, work_of
 from eunomia.study.plan.catalogue import catalogue
 from eunomia.study.plan.crew import Trials
 from eunomia.study.plan.ground import ground
+from eunomia.study.plan.prices import unpriced
 from eunomia.study.plan.result import PlanResult
 from eunomia.study.plan.rivals import greedy
+from eunomia.study.plan.run import _checked
 from eunomia.study.plan.search import Proof, Search, lower_rates
 from eunomia.study.plan.trial import Tally
 from tests.study.test_plan import question
@@ -51,6 +53,9 @@ def test_a_target_that_no_device_has_is_refused(changes: dict[str, Any], said: s
 def test_a_device_without_a_price_is_named() -> None:
     result = plan(cheap(device=devices(simba={"price": 1.0}, systolic={})), rivals=False)
     assert "systolic: no price or rent_per_h in the plan, counted as 0" in result.footnotes()
+    owned = plan_from(cheap(device=devices(simba={"price": 1.0}, systolic={"price": 0.0}, eyeriss_chip={})))
+    (said,) = unpriced(_checked(owned, ["search.fresh=3"]))
+    assert said.startswith("eyeriss-chip: no price")
     full = plan(cheap(device=devices(simba={"price": 1.0}, systolic={"price": 2.0})), rivals=False)
     assert not [note for note in full.footnotes() if "counted as 0" in note]
 

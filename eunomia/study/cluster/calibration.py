@@ -9,7 +9,7 @@ import numpy as np
 from eunomia.cluster.traces import JobTrace
 from eunomia.metrics.cluster import CLUSTER_METRICS
 from eunomia.metrics.statistics import mean, nearest_rank
-from eunomia.report.units import value_text
+from eunomia.report.units import counted, value_text
 from eunomia.study.cluster.run import ClusterRunResult
 
 OFF = 2.0  # a replay's mean wait is this many times the log's, or a part of it: the model does not fit
@@ -47,7 +47,7 @@ class Calibration:
             return "calibration: the log has no waits, so the error of the replay is unknown"
         far = "" if self.fits else f". {FAR}"
         return (
-            f"calibration: over {self.jobs} jobs (without the first {SKIPPED:.0%}) the replay waits "
+            f"calibration: over {counted(self.jobs, 'job')} (without the first {SKIPPED:.0%}) the replay waits "
             f"{_text(self.replayed_mean_s)} on average, the log {_text(self.observed_mean_s)}; "
             f"{self._errors()}{far}"
         )

@@ -23,7 +23,7 @@ from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, TraceError, UnknownNameError
 from eunomia.metrics.cluster import CLUSTER_METRICS
 from eunomia.report.table import Table
-from eunomia.report.units import value_text
+from eunomia.report.units import counted, value_text
 from eunomia.study.cluster.build import AllocatorLike, Prepared, resolve_allocator
 from eunomia.study.cluster.calibration import Calibration, calibrate, figures_of_log
 from eunomia.study.cluster.run import run_prepared
@@ -49,7 +49,7 @@ class Log:
             return trace
         left_out = len(trace) - self.most_jobs
         return trace.select(slice(0, self.most_jobs)).with_notes(
-            f"the last {left_out} jobs left out (--jobs)"
+            f"the last {counted(left_out, 'job')} left out (jobs = {self.most_jobs})"
         )
 
 

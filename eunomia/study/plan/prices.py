@@ -44,4 +44,4 @@ def _read(plan: PlanConfig) -> dict[str, str]:
 
 
 def _has(one: PricedConfig, key: str) -> bool:
-    return any(getattr(one, name) > 0.0 for name in KEYS[key])
+    return any(name in one.model_fields_set for name in KEYS[key])

@@ -36,7 +36,12 @@ def _checked(given: PlanConfig | str | Path | Data, overrides: Iterable[str]) ->
     """A plan from itself, a file or a dictionary. Raises ConfigError."""
     if isinstance(given, str | Path):
         return load_plan(given, overrides)
-    return plan_from(_table(given) if isinstance(given, PlanConfig) else given, overrides)
+    if isinstance(given, PlanConfig):  # a price that was not given stays so
+        entries = given.model_dump(
+            mode="json", exclude_none=True, exclude_unset=True, include={"device", "memory"}
+        )
+        given = {**_table(given), **entries}
+    return plan_from(given, overrides)
 
 
 def _table(plan: PlanConfig) -> Data:

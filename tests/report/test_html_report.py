@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from eunomia import report
 from eunomia.core.records import Comparison, RunRecords, write_comparison, write_run
+from eunomia.metrics.causes import REASONS
 from eunomia.metrics.holding import held_s
 from eunomia.metrics.table import METRICS
 from eunomia.report.assessment import Assessment
@@ -325,3 +327,12 @@ def test_the_page_draws_itself_under_its_own_policy(page: str, tmp_path: Path) -
         page.replace("</body>", "<script>document.title = 'taken'</script></body>"), tmp_path, 1200
     )
     assert "<title>taken" not in refused and 'data-drawn="yes"' in refused
+
+
+def test_every_reason_has_a_meaning_that_its_rule_bears_out() -> None:
+    """A request misses for the largest part of the time it lost, which may be less than half of it."""
+    script = (Path(report.__file__).parent / "assets" / "report.js").read_text()
+    (block,) = re.findall(r"^const MEANING = \{(.*?)^\};", script, re.DOTALL | re.MULTILINE)
+    said = dict(re.findall(r'^  "([^"]+)": "([^"]+)"', block, re.MULTILINE))
+    assert set(said) == {*REASONS, "waiting"}
+    assert not [reason for reason, text in said.items() if "most of" in text]

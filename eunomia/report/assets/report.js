@@ -271,12 +271,12 @@ const MEANING = {
   "hopeless on arrival": "the time allowed is shorter than the request needs alone on the fastest accelerators",
   "dropped as hopeless": "given up before the deadline, when it could no longer be met",
   "dropped as expired": "given up at the deadline",
-  "queueing": "most of the time lost went by waiting, and no idle accelerator would have ended the layer sooner",
-  "waiting": "most of the time lost went by waiting; without layers on record (--record all) queueing and holding are not told apart",
-  "contention": "most of the time lost went to shared memory bandwidth",
-  "slow accelerator": "most of the time lost went to accelerators slower than the best",
-  "switching": "most of the time lost went to switching between requests",
-  "holding": "most of the time lost went by waiting while an idle accelerator would have ended the layer sooner",
+  "queueing": "the largest part of the time lost went by waiting, and no idle accelerator would have ended the layer sooner",
+  "waiting": "the largest part of the time lost went by waiting; without layers on record (--record all) queueing and holding are not told apart",
+  "contention": "the largest part of the time lost went to shared memory bandwidth",
+  "slow accelerator": "the largest part of the time lost went to accelerators slower than the best",
+  "switching": "the largest part of the time lost went to switching between requests",
+  "holding": "the largest part of the time lost went by waiting while an idle accelerator would have ended the layer sooner",
 };
 function drawReasons() {
   const host = byId("chart-reasons"), policy = data.policies[state.policy], found = data.reasons[policy];
@@ -521,7 +521,7 @@ const gantt = data.gantt && (() => {
     const cut = now?.left_out ? ` ${now.left_out.toLocaleString("en")} layers at its end are left out.` : "";
     const idle = g.lanes.filter((_, lane) => now && !now.lanes[lane].length);
     const why = now?.held == null ? "" : ` In ${percent(now.held)} of the time that layers waited here, an idle accelerator would have ended them sooner: holding.${now.held > 0.995 ? "" : " The rest is queueing."}`;
-    const none = idle.length ? ` Nothing ran on ${idle.join(", ")}.` : "";
+    const none = idle.length ? ` ${now.left_out || !g.whole ? "None of these layers" : "Nothing"} ran on ${idle.join(", ")}.` : "";
     byId("gantt-note").textContent = now ? `One row per accelerator, one block per layer, coloured by tenant. Seed ${data.seed}, ${whole}: ${now.begin.length.toLocaleString("en")} of ${now.total.toLocaleString("en")} layers.${cut}${none}${why}` : "This policy has no recorded layers.";
     redraw();
   }

@@ -21,6 +21,7 @@ from eunomia.core.workers import follow_parent, start_worker
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+Raised = TypeVar("Raised", bound=BaseException)
 
 
 @dataclass
@@ -108,7 +109,7 @@ def _work(pipe: Connection, parent: int) -> None:
             return
 
 
-def portable(error: BaseException) -> BaseException:
+def portable(error: Raised) -> Raised | Exception:
     """The error with the place where it was raised, or its text in place of an error that cannot be sent."""
     error.add_note(traceback.format_exc())
     try:

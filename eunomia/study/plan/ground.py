@@ -98,7 +98,8 @@ class Ground:
         """(pairs,) of ``asked``, (fresh seeds, pairs), the requests that differ: at most the length of a recording."""
         found = np.where(self.repeated, asked[:1].sum(axis=0), asked.sum(axis=0))
         lengths = recorded(self.bench.scenario)
-        return np.minimum(found, [lengths.get(a.tenant, found.max()) for a in self.agreements])
+        most = [lengths.get(a.tenant, int(found.max())) for a in self.agreements]
+        return np.asarray(np.minimum(found, most), np.int64)
 
     @property
     def measured_s(self) -> float:

@@ -34,7 +34,7 @@ def said(answer: Answer) -> Iterator[str]:
 
 
 def _few(answer: Answer, proof: Proof) -> Iterator[str]:
-    """Promises that were kept to the last request, of which there are too few to show what was promised."""
+    """Promises without a miss, on too few requests to show what was promised."""
     for pair in answer.promised:
         sure, target = proof.sure(pair, answer.config.search.confidence), answer.targets[pair]
         if proof.hit(pair) and sure < target:

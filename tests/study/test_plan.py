@@ -119,9 +119,9 @@ def test_few_requests_that_all_hit_are_said_to_prove_little(
     """0.9 ** 10 = 0.35 and 0.8 ** 10 = 0.11 are likely, 0.9 ** 40 = 0.015 is not."""
     fresh = answered.answer.proof.fresh
     counted = replace(fresh, hits=np.full((1, 2), hits), asked=np.full((1, 2), asked))
-    proof = replace(answered.answer.proof, fresh=counted)
-    notes = " ".join(replace(answered, answer=replace(answered.answer, proof=proof)).footnotes())
-    assert (f"({asked})" in notes and "often all hit" in notes) == said
+    proof = replace(answered.answer.proof, fresh=counted, wrong=None, distinct=np.full(2, asked))
+    told = " ".join(replace(answered, answer=replace(answered.answer, proof=proof)).sentences())
+    assert (f"kept it on all {asked} requests" in told) == ("raise duration_s or fresh" in told) == said
 
 
 def test_rivals_are_never_cheaper(answered: PlanResult) -> None:

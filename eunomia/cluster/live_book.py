@@ -89,6 +89,7 @@ class Book:
                 known = Known(self.next_key, bool(job.twins), job.submit_s)
                 self.jobs[job.name] = known
                 self.next_key += 1
+            known.free = bool(job.twins)  # a book of before has free jobs that name a type
             self._pass(job, known, passed_s, round_s)
         here = {job.name for job in jobs} | set(ended)
         for kept in (self.jobs, self.target, self.why, self.warned):

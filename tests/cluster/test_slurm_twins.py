@@ -42,6 +42,20 @@ def test_a_job_for_any_type_runs_where_there_is_room(tmp_path: Path) -> None:
     assert world.look() == [] and jobs["3"]["state"] == "CANCELLED" and jobs["3"]["starts"] == 1
 
 
+def test_a_twin_that_runs_is_not_counted_as_another_s(tmp_path: Path) -> None:
+    """Four jobs for any type fill the four t4, as the a100 are taken; nothing moves for three rounds."""
+    more = {
+        f"j{10 + 2 * n + second}": job("g", 1, kind, comment=f"eunomia:any:abc{n}")
+        for n in range(4)
+        for second, kind in enumerate(("a100", "t4"))
+    }
+    world = World(tmp_path, PERF, j1=job("x", 2, "a100", partition="main", priority=1), **more)
+    world.look()
+    for _ in range(int(3 * ROUND_S / LOOK_S)):
+        assert [world.now["jobs"][str(name)]["state"] for name in (11, 13, 15, 17)] == ["RUNNING"] * 4
+        assert world.look() == []
+
+
 @pytest.mark.parametrize("before", [True, False])
 def test_twins_never_run_at_once(tmp_path: Path, before: bool) -> None:
     """Through leases, moves and a kill of the daemon at any command; the job ends once, and nothing of it is left."""

@@ -59,9 +59,7 @@ async def _nothing(_: web.Request) -> None:
 def go_on(request: web.Request) -> None:
     """The body may come, if the client waits to hear that; raises NotMet."""
     expected = request.headers.get(EXPECT)
-    if (
-        expected is None or request.version < HttpVersion11
-    ):  # RFC 9110, 10.1.1: older ones do not read it
+    if expected is None or request.version < HttpVersion11:  # RFC 9110, 10.1.1: older ones do not read it
         return
     if expected.strip().lower() != "100-continue":
         raise NotMet(f"Expect is {expected!r:.50}; '100-continue' is what can be met: leave the header out")

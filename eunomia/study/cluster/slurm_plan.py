@@ -42,7 +42,7 @@ def governed(now: SlurmNow, partition: str) -> tuple[Job, ...]:
 def taken(now: SlurmNow, ours: Sequence[Job]) -> dict[str, int]:
     """GPUs that other jobs hold, by type; of an unknown type: where most are left."""
     held = dict.fromkeys(now.counts, 0)
-    names = {job.name for job in ours}
+    names = {number for job in ours for number in (job.name, *(twin for _, twin in job.twins))}
     for job in sorted(now.jobs, key=lambda job: not job.kind):
         if job.name not in names and not job.waits:
             most = max(held, key=lambda kind: now.counts[kind] - held[kind])

@@ -46,7 +46,8 @@ class Warned:
 class Book:
     """All jobs, who shall run where until ``round_ends_s``, and what accounts were promised and had, device-seconds.
 
-    ``queued``: numbers of the whole queue at the last look, of jobs that are left alone, too.
+    ``queued``: numbers of the whole queue at the last look, of jobs that are left alone, too. ``boot``: when the
+    controller had started then.
     """
 
     jobs: dict[str, Known] = field(default_factory=dict)
@@ -59,6 +60,7 @@ class Book:
     looked_s: float = 0.0
     next_key: int = 0
     queued: list[str] = field(default_factory=list)
+    boot: str = ""
 
     def as_json(self) -> Json:
         """To be written down."""

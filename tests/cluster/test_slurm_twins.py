@@ -96,11 +96,18 @@ def test_a_job_is_left_alone_while_a_twin_of_it_is_out_of_sight(tmp_path: Path) 
     world.daemon.slurm = world.daemon.tokens.slurm = slurm
     for _ in range(20):
         assert world.look() == []
+    jobs[ran]["state"] = "TIMEOUT"  # there, out of sight
+    (other,) = {"2", "3"} - {ran}
+    assert [(act.does, act.job) for act in world.look()] == [("drop", other)]
 
 
+@pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize("rebooted", [False, True])
-def test_a_twin_that_is_gone(tmp_path: Path, rebooted: bool) -> None:
-    """Cancelled or out of time while it ran: the job has ended. Forgotten by a killed controller: the others go on."""
+def test_a_twin_that_is_gone(tmp_path: Path, rebooted: bool, restarted: bool) -> None:
+    """Cancelled or out of time while it ran: the job has ended. Forgotten by a killed controller: the others go on.
+
+    That the daemon has started anew meanwhile says neither.
+    """
     world = World(tmp_path, PERF, **twins())
     jobs = world.now["jobs"]
     world.look()
@@ -108,6 +115,8 @@ def test_a_twin_that_is_gone(tmp_path: Path, rebooted: bool) -> None:
     jobs[ran]["state"] = "CANCELLED"
     if rebooted:
         world.now["boot"] = 1.0
+    if restarted:
+        world.daemon = world.start()
     acts = [(act.does, act.job) for act in world.look()]
     assert acts == [("start" if rebooted else "drop", other)]
 

@@ -28,7 +28,7 @@ from eunomia.core.errors import ConfigError
 from eunomia.engines.slurm.acts import Act, commands
 from eunomia.engines.slurm.ask import ask
 from eunomia.study.cluster.slurm_plan import STATES, governed, plan, room, somebody_could_start, taken
-from eunomia.study.cluster.slurm_twins import Tokens, drops, merged, note
+from eunomia.study.cluster.slurm_twins import Tokens, drops, merged, note, out_of_sight
 
 Ask = Callable[..., str]
 JOURNAL, ACTS, LOCK, JOBS = "daemon.json", "acts.jsonl", "daemon.lock", "jobs"
@@ -86,14 +86,17 @@ class Daemon:
         now = read_now(self.slurm(SINFO), self.slurm(SQUEUE), clock, STATES)
         self._let_nodes_report(clock, now.now_s)
         said = BOOT.search(clock)
-        tokens = self.tokens.read(now.names, said[1] if said else "")
+        boot = said[1] if said else ""
+        anew = boot != book.boot or not boot
+        tokens = self.tokens.read(now.names, anew)
         ours = merged(governed(now, orders.partition), tokens, book)
-        ended = drops(ours, book, self.tokens, orders.folder / JOBS)
+        ended = drops(ours, book, tokens, anew, orders.folder / JOBS)
+        book.boot = boot
         ours = tuple(job for job in ours if job.name not in ended)
         for name in orders.speeds:
             if name not in now.counts:
                 raise ConfigError(f"--speed {name}: there is no such GPU; there are {', '.join(now.counts)}")
-        book.look(ours, at_s, orders.round_s, ended)
+        book.look(ours, at_s, orders.round_s, ended.keys() | out_of_sight(book, tokens))
         note(ours, book, self.tokens)
         book.queued = sorted(now.names)
         for job in ours:

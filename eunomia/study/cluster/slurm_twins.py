@@ -29,14 +29,14 @@ class Tokens:
     slurm: Callable[..., str]
     partition: str
     said: dict[str, str] = field(default_factory=dict)
-    boot: str = ""
-    anew: bool = True  # the controller has started since the last look, so it may have forgotten numbers
 
-    def read(self, queued: Collection[str], boot: str) -> dict[str, str]:
-        """Of the queue. Raises ConfigError for a number that stands twice, as a comment can look like a line."""
-        self.anew = boot != self.boot or not self.boot
-        if self.anew:
-            self.said, self.boot = {}, boot or "unknown"
+    def read(self, queued: Collection[str], anew: bool) -> dict[str, str]:
+        """Of the queue, ``anew`` where numbers may mean other jobs.
+
+        Raises ConfigError for a number that stands twice, as a comment can look like a line.
+        """
+        if anew:
+            self.said = {}
         if not set(queued) <= self.said.keys():
             found: dict[str, str] = {}
             for line in self.slurm(("squeue", "-a", "-h", "-p", self.partition, "-O", ASKED)).splitlines():
@@ -86,19 +86,30 @@ def _one(group: Sequence[Job], name: str) -> Job:
     )
 
 
-def drops(jobs: Sequence[Job], book: Book, tokens: Tokens, folder: Path) -> dict[str, list[Act]]:
-    """Jobs whose run has ended, each with what cancels the twins that are left; notes who stands where."""
+def drops(
+    jobs: Sequence[Job], book: Book, said: Collection[str], anew: bool, folder: Path
+) -> dict[str, list[Act]]:
+    """Jobs whose run has ended, each with what cancels the twins that are left.
+
+    ``said``: numbers of the queue. ``anew``: the controller has started since the last look that is in the book, so
+    that it may have forgotten numbers; who is gone otherwise has ended, whether a daemon saw it or not.
+    """
     found = {}
     for job in jobs:
         known = book.jobs.get(job.name)
         if not job.twins or known is None:
             continue
-        gone = set(known.twins) - tokens.said.keys()
-        if gone and _over(known, gone, tokens.anew, folder):
+        gone = set(known.twins) - set(said)
+        if gone and _over(known, gone, anew, folder):
             found[job.name] = [Act("drop", number, "it has ended", job.name) for _, number in job.twins]
         elif known.released in gone:
             known.released = ""
     return found
+
+
+def out_of_sight(book: Book, tokens: Mapping[str, str]) -> set[str]:
+    """Jobs of which a twin is in the queue; one on a node that drains has them left alone, not forgotten."""
+    return {name for name, known in book.jobs.items() if known.token and known.token in tokens.values()}
 
 
 def note(jobs: Sequence[Job], book: Book, tokens: Tokens) -> None:

@@ -57,7 +57,9 @@ def sinfo(world: dict[str, Any], words: list[str]) -> str:
 def squeue(world: dict[str, Any], words: list[str]) -> str:
     if "-p" in words:
         here = {name: job for name, job in world["jobs"].items() if job["state"] in ("PENDING", "RUNNING")}
-        return "\n".join(f"{name:40}{'u':40}{job.get('comment', '')}" for name, job in here.items())
+        return "".join(
+            f"{name:40}{'u':40}{job.get('comment', '(null)')[:91]:91}\n" for name, job in here.items()
+        )
     lines = []
     for name, job in world["jobs"].items():
         if job["state"] in ("PENDING", "RUNNING"):

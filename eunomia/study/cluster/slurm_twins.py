@@ -19,7 +19,11 @@ from eunomia.engines.slurm.submission import ANY_TYPE
 from eunomia.study.cluster.slurm_lost import CANCELLED, DONE
 
 WIDTH = 40
-ASKED = f"JobID:{WIDTH},UserName:{WIDTH},Comment:{WIDTH + len(ANY_TYPE) + 40}"
+CELLS = ((0, WIDTH), (WIDTH, WIDTH), (2 * WIDTH, WIDTH + len(ANY_TYPE) + 40))
+ASKED = ",".join(
+    f"{name}:{size}" for name, (_, size) in zip(("JobID", "UserName", "Comment"), CELLS, strict=True)
+)
+LENGTH = sum(size for _, size in CELLS)
 
 
 @dataclass
@@ -33,13 +37,16 @@ class Tokens:
     def read(self, queued: Collection[str], anew: bool) -> dict[str, str]:
         """Of the queue, ``anew`` where numbers may mean other jobs.
 
-        Raises ConfigError for a number that stands twice, as a comment can look like a line.
+        squeue fills each field up. So a line of another length is a piece of a comment with a line break, or has
+        letters that are not ASCII: it is not ours. Raises ConfigError for a number that stands twice.
         """
         if anew:
             self.said = {}
         if not set(queued) <= self.said.keys():
             found: dict[str, str] = {}
-            for line in self.slurm(("squeue", "-a", "-h", "-p", self.partition, "-O", ASKED)).splitlines():
+            for line in self.slurm(("squeue", "-a", "-h", "-p", self.partition, "-O", ASKED)).split("\n"):
+                if len(line) != LENGTH:
+                    continue
                 number, user, comment = (line[at : at + size].strip() for at, size in CELLS)
                 if number in found:
                     raise ConfigError(f"squeue: job {number} stands twice; nothing is done until that ends")
@@ -48,9 +55,6 @@ class Tokens:
             self.said = found
         self.said = {number: self.said.get(number, "") for number in queued}
         return self.said
-
-
-CELLS = ((0, WIDTH), (WIDTH, WIDTH), (2 * WIDTH, WIDTH + len(ANY_TYPE) + 40))
 
 
 def merged(jobs: Sequence[Job], tokens: Mapping[str, str], book: Book) -> tuple[Job, ...]:

@@ -89,7 +89,10 @@ def scontrol(world: dict[str, Any], words: list[str]) -> str:
     elif words[0] == "hold":
         job["priority"] = 0
     elif words[0] == "update":
-        assert words[2:] == ["StartTime=now" + "+2" * (job["restarts"] > 0)] or job.get("comment")
+        when = ["StartTime=now" + later for later in ("+2", "")]
+        assert words[2:] == when[:1] or (
+            words[2:] == when[1:] and not job["restarts"]
+        )  # Slurm 22.05 kills it else
         job["now"] = True
     elif job["state"] == "RUNNING" or "Incomplete" not in words:  # requeuehold
         job.update(state="PENDING", priority=0, now=False, restarts=job["restarts"] + 1)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from eunomia.cli.main import app
 from eunomia.core.errors import ConfigError
-from eunomia.engines.slurm.submission import GIVES_BACK, Submission
+from eunomia.engines.slurm.submission import AGAIN, GIVES_BACK, Submission
 from tests import children
 from tests.cluster import fake_slurm
 from tests.cluster.private_slurm import private_slurm
@@ -88,6 +88,22 @@ def test_the_signal_reaches_the_command_which_gives_back(tmp_path: Path) -> None
     assert [int(line) for line in log.read_text().split()] == list(range(1, 13))
     told = json.loads((tmp_path / "jobs" / "7.steps").read_text())
     assert told["steps"] == told["total"] == 12 and told["rate"] > 0.0
+
+
+def test_a_command_that_each_signal_ends_has_ended_at_last(tmp_path: Path) -> None:
+    (tmp_path / "scontrol").write_text("#!/bin/sh\nkill -TERM $PPID\n")
+    (tmp_path / "scontrol").chmod(0o755)
+    made = submission(
+        tmp_path / "jobs", "sh", "-c", "trap 'exit 138' USR1; touch up; while :; do sleep 0.05; done"
+    )
+    env, codes = {"SLURM_JOB_ID": "7", "PATH": f"{tmp_path}:{os.environ['PATH']}"}, []
+    for _ in range(AGAIN + 1):
+        (tmp_path / "up").unlink(missing_ok=True)
+        with children.started(["sh", made.path], cwd=tmp_path, env=env) as process:
+            until((tmp_path / "up").exists, process)
+            process.send_signal(signal.SIGUSR1)
+            codes.append(process.wait(PATIENCE_S))
+    assert codes == [GIVES_BACK] * AGAIN + [138] and (tmp_path / "jobs" / "abc.done").read_text() == "138\n"
 
 
 def test_a_command_that_the_signal_has_ended_runs_again(tmp_path: Path) -> None:

@@ -152,5 +152,15 @@ def test_a_job_for_any_type_is_handed_in_for_each(tmp_path: Path) -> None:
         done[-1] == ("scancel", "--partition=eunomia", "7", "8")
         and (tmp_path / "jobs/abc.cancelled").exists()
     )
+
+    def killed(command: Sequence[str]) -> str:
+        if "--gres=gpu:t4:2" in command:
+            raise KeyboardInterrupt
+        return slurm(command)
+
+    numbers = iter(["11"])
+    with pytest.raises(KeyboardInterrupt):
+        submit(Submission(("x",), "a100:2", tmp_path / "jobs", "uvw", any_type=True), killed)
+    assert '"job": "11"' in (tmp_path / "jobs/uvw.handed").read_text()
     with pytest.raises(ConfigError, match="no node has that type; there are t4, big, a100"):
         submit(Submission(("x",), "k80:2", tmp_path / "jobs", "xyz", any_type=True), slurm)

@@ -14,6 +14,7 @@ from pathlib import Path
 from eunomia.core.errors import ConfigError
 
 ANY_TYPE = "eunomia:any"  # mark of twins, before their token
+AGAIN = 3  # runs that a signal may end before that counts as the command's end
 GIVES_BACK = 75  # exit status of a command that has saved its state and wants to run again
 
 SCRIPT = """\
@@ -54,7 +55,10 @@ last=$?
 [ "$last" -eq 127 ] || status=$last
 [ -z "$stopped" ] || exit 143
 # the signal has ended it all the same, as a handler is gone while a program ends: its next run says how it ended
-[ "$status" -eq 138 ] && [ -n "$told" ] && status={gives_back}
+if [ "$status" -eq 138 ] && [ -n "$told" ]; then
+    echo >>{signalled}
+    [ "$(wc -l <{signalled})" -le {again} ] && status={gives_back} # not for ever
+fi
 if [ "$status" -eq {gives_back} ]; then # it has saved its state: the GPUs go back at once
     trap 'kill "$pause" 2>/dev/null; exit {gives_back}' TERM # by the requeue, which may come before scontrol returns
     [ -z "$stopped" ] || exit 143
@@ -107,6 +111,8 @@ class Submission:
             folder=shlex.quote(str(self.folder)),
             token=shlex.quote(self.token),
             gives_back=GIVES_BACK,
+            signalled=shlex.quote(f"{done}.signalled"),
+            again=AGAIN,
         )
 
     def sbatch(self, kind: str = "") -> tuple[str, ...]:

@@ -24,20 +24,20 @@ def submit(submission: Submission, slurm: Callable[..., str] = ask) -> str:
     with clear_output_errors(submission.folder):
         submission.folder.mkdir(parents=True, exist_ok=True)
     write_text(submission.path, submission.script())
-    jobs: list[str] = []
-    commands, refused = [], ""
+    made: list[tuple[str, Sequence[str]]] = []
+    refused = ""
     for kind in _kinds(submission, slurm):
         words = submission.sbatch(kind)
         try:
-            jobs.append(slurm(words).strip().partition(";")[0])
-            commands.append(words)
+            made.append((slurm(words).strip().partition(";")[0], words))
         except ConfigError as error:  # no node has so many of this type
             refused = refused or str(error)
-    if not jobs:
+            continue
+        (job, first), *twins = made  # after each: a command that is ended here leaves none without a record
+        note_handed(Handed(submission.path, job, time.time(), first, twins))
+    if not made:
         raise ConfigError(refused)
-    twins = list(zip(jobs[1:], commands[1:], strict=True))
-    note_handed(Handed(submission.path, jobs[0], time.time(), commands[0], twins))
-    return jobs[0]
+    return made[0][0]
 
 
 def _kinds(submission: Submission, slurm: Callable[..., str]) -> list[str]:

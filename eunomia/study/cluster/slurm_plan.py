@@ -94,8 +94,9 @@ def plan(ours: Sequence[Job], book: Book, left: dict[str, int], at_s: float, gra
             acts.append(Act("hold", number, why, of))
         elif job.waits and job.held and target and job.gpus <= left.get(target, 0):
             left[target] -= job.gpus
-            number = book.jobs[job.name].released = dict(job.twins).get(target, job.name)
-            again = book.jobs[job.name].began_s is not None or job.restarts > 0
+            known = book.jobs[job.name]
+            again = known.began_s is not None or job.restarts > 0 or bool(known.released)
+            number = known.released = dict(job.twins).get(target, job.name)
             acts.append(Act("start", number, why, of, again))
     order = {"drop": 0, "requeue": 0, "hold": 1, "signal": 2, "start": 3}
     return sorted(acts, key=lambda act: order[act.does])

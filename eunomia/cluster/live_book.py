@@ -78,8 +78,8 @@ class Book:
         book.warned = {name: Warned(**each) for name, each in warned.items()}  # type: ignore[arg-type]
         return book
 
-    def look(self, jobs: Sequence[Job], at_s: float, round_s: float, ended: Collection[str] = ()) -> None:
-        """Book what passed since the last look; jobs that are gone are forgotten, those in ``ended`` not yet.
+    def look(self, jobs: Sequence[Job], at_s: float, round_s: float, kept: Collection[str] = ()) -> None:
+        """Book what passed since the last look; jobs that are gone are forgotten, those in ``kept`` not yet.
 
         A pause of the daemon counts for one round at most: who ran meanwhile is not known.
         """
@@ -88,15 +88,15 @@ class Book:
         for job in jobs:
             known = self.jobs.get(job.name)
             if known is None:
-                known = Known(self.next_key, bool(job.twins), job.submit_s)
+                known = Known(self.next_key, False, job.submit_s)
                 self.jobs[job.name] = known
                 self.next_key += 1
             known.free = bool(job.twins)  # a book of before has free jobs that name a type
             self._pass(job, known, passed_s, round_s)
-        here = {job.name for job in jobs} | set(ended)
-        for kept in (self.jobs, self.target, self.why, self.warned):
-            for name in [name for name in kept if name not in here]:
-                del kept[name]
+        here = {job.name for job in jobs} | set(kept)
+        for table in (self.jobs, self.target, self.why, self.warned):
+            for name in [name for name in table if name not in here]:
+                del table[name]
 
     def kind_of(self, job: Job) -> str:
         """The type on which a job runs; one that only waits may be given another."""

@@ -1,6 +1,7 @@
 """Two live servers behind a real HAProxy on a real PostgreSQL: do shares hold through kills and without the database?
 
-Heavy (weight 4) enters everywhere, light (weight 1) at the first server alone; both always have requests waiting.
+Heavy (weight 4) enters everywhere, light (weight 1) at the first server alone; both always have requests waiting at the
+devices, which share a core: front ends, proxy and clients have the other, so that nobody waits in front of a server.
 ``--set policy=NAME``.
 """
 
@@ -21,7 +22,7 @@ from pathlib import Path
 import aiohttp
 
 from benchmarks.serving.bench import Bench
-from benchmarks.serving.live import SMALL_NET, started, write_server
+from benchmarks.serving.live import LARGE_NET, started, write_server
 from benchmarks.serving.load import IMAGE
 from benchmarks.table import Cell, Options, Table
 from eunomia.engines.deploy.proxy import haproxy
@@ -75,8 +76,7 @@ def played(phase_s: float, shared: bool, policy: str) -> dict[str, dict[str, int
                 name: {"weight": weight, "key_sha256": [hash_key(name)], "max_concurrency": 64}
                 for name, weight in WEIGHTS.items()
             }
-            device = [{"name": "core", "cores": [n % (os.cpu_count() or 1)]}]
-            write_server(path, keyed, policy=policy, device=device, **place, **more)
+            write_server(path, keyed, policy=policy, **place, **more)
         hosts = [f"127.0.0.1:{found[2 * n]}:{found[2 * n + 1]}" for n in range(2)]
         (folder / "haproxy.cfg").write_text(skewed(haproxy(hosts, found[4], found[5])))
         live = [stack.enter_context(contextlib.ExitStack()) for _ in files]
@@ -137,7 +137,7 @@ async def load(url: str, phase_s: float, act: object) -> dict[str, dict[str, int
             headers = {"authorization": f"Bearer {tenant}", "Inference-Header-Content-Length": str(len(head))}
             while True:
                 try:
-                    sent = http.post(f"{url}/v2/models/{SMALL_NET}/infer", data=head + raw, headers=headers)
+                    sent = http.post(f"{url}/v2/models/{LARGE_NET}/infer", data=head + raw, headers=headers)
                     async with sent as answer:
                         await answer.read()
                         status = answer.status

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.serving import replicas as simulated
 from eunomia.core.errors import ConfigError
 from eunomia.inference.policies.elsewhere import FIRST, TAGS, VIRTUAL, charge_tags
 from eunomia.serving.dispatch.clock import ManualClock
@@ -344,3 +345,17 @@ def test_replicas_need_a_database(tmp_path: Path) -> None:
         running(tmp_path, replicas=ReplicaOptions()),
     ):
         pass
+
+
+@pytest.mark.parametrize("block_s", [0.02, 0.6])
+def test_shares_hold_however_long_requests_are(monkeypatch: pytest.MonkeyPatch, block_s: float) -> None:
+    """Many requests that have begun, or runs longer than ``memory_s``, once kept a tenant from being charged: 7 : 1."""
+    monkeypatch.setattr(simulated, "BLOCK_S", block_s)
+    monkeypatch.setattr(simulated, "SPORADIC_PER_S", 0.01 / block_s)
+    world = simulated.World("weighted_fair, 200 ms", 2, True, 0, events={}, end_s=500.0 * block_s)
+    world.play()
+    heavy, light = (
+        sum(s for at_s, who, s in world.served if who == tenant and at_s > world.end_s / 2)
+        for tenant in ("heavy", "light")
+    )
+    assert heavy / light == pytest.approx(4.0, rel=0.15)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from eunomia.contract.traits import WAKE_S
+from eunomia.core.arrays import Floats
 from eunomia.serving.dispatch import look_ahead, reports, runs
 from eunomia.serving.dispatch.indicators import Indicator
 from eunomia.serving.dispatch.jobs import GONE, Job
@@ -37,6 +38,20 @@ class Dispatcher(State):
         number = self.tenants.setdefault(tenant, len(self.tenants))
         self.views.know(len(self.tenants))
         return number
+
+    def begun_s(self) -> Floats:
+        """(tenants,): what is left of requests that have begun, those that run in full since this run began [s]."""
+        left_s = self.waiting.begun_s(len(self.tenants))
+        for lane in self.lanes:
+            if lane.job is not None:
+                tenant = self.tenants[self.agreements[lane.job.pair].tenant]
+                left_s[tenant] += self.rest_s(lane.job)
+        return left_s
+
+    def last_run_s(self, now_s: float) -> float:
+        """How long what was started last has run: so long the policy has started nothing [s]."""
+        lane = max(self.lanes, key=lambda lane: lane.start_s)
+        return max((lane.free_s if lane.job is None else now_s) - lane.start_s, 0.0)
 
     def change_pair(self, pair: int, agreement: Agreement) -> None:
         """Promise something else to a pair: it holds for requests that begin to wait from now on."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.contract.view import READY
-from eunomia.core.arrays import Records
+from eunomia.core.arrays import Floats, Records
 from eunomia.serving.dispatch.jobs import Job
 
 NONE = -1
@@ -95,6 +95,11 @@ class WaitingTable:
         if self.ahead >= 0 and self.offered[self.ahead]:
             rows = np.concatenate([[self.ahead], rows[rows != self.ahead]])
         return rows
+
+    def begun_s(self, tenants: int) -> Floats:
+        """(tenants,): what is left of requests that have begun and may be offered, by number of their tenant [s]."""
+        begun = self.records[: self.end][self.offered[: self.end] & (self.records["layers_done"][: self.end] > 0)]
+        return np.bincount(begun["tenant"], begun["work_best_s"], tenants).astype(np.float64)
 
     def overdue(self, now_s: float) -> list[Job]:
         """Those that may be offered and should have been given up by now."""

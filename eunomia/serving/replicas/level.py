@@ -38,8 +38,13 @@ class Level:
         return forgotten
 
     def charge(self, dispatcher: Dispatcher, options: ReplicaOptions, parties: int, now_s: float) -> None:
-        """Move the tags of the policy by what was served there meanwhile. ``parties``: of whom one hears in all."""
+        """Move the tags of the policy by what was served there meanwhile. ``parties``: of whom one hears in all.
+
+        None gets further ahead than ``memory_s`` and the last run, of each party, and what its begun requests lack:
+        for the least tag stands still during a run, and a tag holds all the work of requests that have begun.
+        """
         charge, owed_s = CHARGE_ELSEWHERE.of(dispatcher.policy), self.service.take(now_s)
         if charge is not None and owed_s.any():
-            most = options.memory_s * parties / self._weights
+            ahead_s = (options.memory_s + dispatcher.last_run_s(now_s)) * parties
+            most = (ahead_s + dispatcher.begun_s()[self._numbers]) / self._weights
             charge(dispatcher.memory, self._numbers, owed_s / self._weights, most)

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -48,7 +49,12 @@ def test_each_illegal_answer_by_name(answer: list[Any], fault: str) -> None:
 
 E = episode(0, requests=20)
 FALLBACK = load_policy("edf+f+eft")
-EXPECTED = simulate_problem(E.problem, FALLBACK, E.options).results["finish_s"]
+
+
+@cache
+def expected() -> np.ndarray:
+    """The fallback alone: found when it is asked for, because whoever collects tests would compile the engine."""
+    return simulate_problem(E.problem, FALLBACK, E.options).results["finish_s"]
 
 
 def raises(view: View) -> list[Assign]:
@@ -70,7 +76,7 @@ BAD: dict[str, Callable[[View], Any]] = {
 def test_bad_answers_become_the_fallbacks(what: str) -> None:
     guard = Guarded(BAD[what], FALLBACK)
     found = simulate_problem(E.problem, guard, E.options).results["finish_s"]
-    assert np.array_equal(found, EXPECTED, equal_nan=True)
+    assert np.array_equal(found, expected(), equal_nan=True)
     assert list(guard.counts) == [what.split()[0]] and guard.counts[what.split()[0]] > 20
 
 
@@ -102,7 +108,7 @@ def test_slow_answers_are_replaced_and_the_policy_rests() -> None:
 
     guard = Guarded(slow, FALLBACK, 0.5, patience=2, rest_s=5.0, strict=True, clock=lambda: next(ticks))
     found = simulate_problem(E.problem, guard, E.options).results["finish_s"]
-    assert np.array_equal(found, EXPECTED, equal_nan=True)
+    assert np.array_equal(found, expected(), equal_nan=True)
     assert guard.counts["slow"] == len(asked) // 2 > 5
     assert guard.counts["resting"] == pytest.approx(2 * len(asked), abs=5)
 

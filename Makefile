@@ -19,7 +19,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint style types docs site notebooks bench pictures package pythons lock clean system
+.PHONY: help demo test suite lint style types docs site notebooks bench pictures package pythons lock clean system
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -29,9 +29,13 @@ demo: $(VENV)/.core ## create .venv, install the light core, compare the policie
 	@$(BIN)/eunomia demo $(DEMO_ARGS)
 
 test: $(VENV)/.torch ## install what the tests need, check style and types, run all tests
-	@echo "== checking style, spelling, words, types and imports"
-	@$(MAKE) --no-print-directory -j3 $(VENV)/.system style types
-	@echo "== running the tests on the cores of this machine (a few minutes)"
+	@echo "== checking style, spelling, words and imports"
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.system style
+	@echo "== checking types, and running the tests on the cores of this machine (a few minutes)"
+	@$(MAKE) --no-print-directory -j2 types suite || { cat $(VENV)/types.log; exit 1; }
+
+# Types are checked by one process for two minutes: beside the tests, which wait for one thing or another.
+suite: $(VENV)/.torch
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n auto --dist loadfile --max-worker-restart 0 $(PYTEST_ARGS)
 
 lint: style types ## check format, style, spelling, words, types and who imports whom
@@ -45,7 +49,7 @@ style: $(VENV)/.test
 	@$(BIN)/lint-imports --no-logo >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
 types: $(VENV)/.test
-	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/mypy --no-error-summary >$(VENV)/types.log || { cat $(VENV)/types.log; exit 1; }
 
 docs: $(VENV)/.test ## write the generated parts of docs/ anew from the code
 	@$(BIN)/python -m checks.pages --write

@@ -149,7 +149,24 @@ class Part(CPUDispatcher):  # type: ignore[misc]
         return self._from_python(*args, **kwargs)
 
 
-def part(function: Callable[..., Any]) -> Part:
-    """A function for other compiled functions to call, with NumPy's rules for division by zero."""
+class FixedPart(Part):
+    """A part that is compiled for one signature alone: arguments are converted to it, as arrays to read-only ones."""
+
+    signature: Any
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """What type inference asks at each call."""
+        return super().get_call_template(self.signature.args, {})
+
+
+def part(function: Callable[..., Any], signature: Any = None) -> Part:
+    """A function for other compiled functions to call, with NumPy's rules for division by zero.
+
+    ``signature``: compile for it alone. What it calls is then shared with all that call it with these types.
+    """
     options = {"nopython": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return Part(function, targetoptions=options, pipeline_class=PartCompiler)
+    kind = Part if signature is None else FixedPart
+    made = kind(function, targetoptions=options, pipeline_class=PartCompiler)
+    if isinstance(made, FixedPart):
+        made.signature = signature
+    return made

@@ -18,13 +18,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 
 from eunomia.contract.rows import Accelerator, Ready, Rows, System
 from eunomia.contract.view import ACCELERATOR, READY, SYSTEM
 from eunomia.core.arrays import Flags, Floats, Ints
 from eunomia.inference.kernel.jit import jitted
+from eunomia.inference.kernel.parts import part
 from eunomia.inference.kernel.setup import GRACE_S
+from eunomia.inference.kernel.signatures import DECIDE_SIGNATURE
 
 
 @jitted
@@ -84,7 +85,7 @@ def _keep(
 
 def unrolled(decide: Callable[..., int], periods: float = np.inf) -> Callable[..., int]:
     """The scheduler for ticks: it answers with all that it would start within ``periods``, in turn, and priorities."""
-    one = njit(error_model="numpy")(decide)
+    one = part(decide, DECIDE_SIGNATURE)  # as at events: its parts are compiled once for both
 
     def plan(ready, latency_s, demand, energy, accelerators, system, answer, priority):  # type: ignore[no-untyped-def]
         total, count, queued = len(ready), len(ready), 0

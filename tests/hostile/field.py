@@ -205,9 +205,7 @@ def opened(
 
 def write_file(folder: Path, deadline_s: float, cores: Sequence[int], changes: dict[str, Any]) -> Path:
     """The server's file: gold with a deadline and three times bronze's weight; an operator; ``changes``."""
-    networks = [
-        {"name": name, "onnx": str(path)} for name, path in write_all(folder).items() if name != "turns"
-    ]
+    networks = [{"name": name, "onnx": str(path)} for name, path in write_all(folder).items()]
     objective = {"model": "*", "deadline_ms": deadline_s * 1e3, "slo": {"hit_rate": 0.99}}
     tenants = [
         {"name": "gold", "weight": 3.0, "objectives": [objective], "key_sha256": [hash_key(GOLD)]},

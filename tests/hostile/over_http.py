@@ -277,6 +277,12 @@ async def long_sequences(b: Bronze) -> None:
     await b.say(sequence(3000))
 
 
+async def endless(b: Bronze) -> None:
+    """A loop of 10^15 turns."""
+    tensor = {"name": "x", "datatype": "INT64", "shape": [1], "parameters": {"binary_data_size": 8}}
+    await b.say(tensors("turns", tensor, raw=(10**15).to_bytes(8, "little")))
+
+
 async def shapes_never_seen(b: Bronze) -> None:
     """Another length with each request."""
     await b.say(sequence(1 + (b.next * 37) % 400))
@@ -316,5 +322,6 @@ ATTACKS = {
     "bodies": Attack("raw tensors of 16 MB that do not fit the network", large_bodies, 4),
     "rows": Attack("300 pictures in a request", many_rows, 2, refused=False),
     "long": Attack("sequences of 3,000 tokens, tried at one", long_sequences, 4, refused=False),
+    "endless": Attack("a loop that never ends, 2 callers", endless, 2),
     "shapes": Attack("a new shape with each request", shapes_never_seen, 4, refused=False),
 }

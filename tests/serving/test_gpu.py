@@ -97,7 +97,7 @@ class Double:
     def io_binding(self) -> Binding:
         return Binding(self)
 
-    def run_with_iobinding(self, binding: Binding) -> None:
+    def run_with_iobinding(self, binding: Binding, run_options: object = None) -> None:
         self.log.append("run")
         binding.made = [OnGpu(a, self.log) for a in self._session.run(binding.wanted, binding.feed)]
         self.after(self.number)

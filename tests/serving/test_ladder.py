@@ -56,8 +56,8 @@ class Fake:
             self.held.append(self.seconds(rows, tokens))
             answer["seconds"] = [self.held[-1]]
         loop = asyncio.get_running_loop()
-        loop.call_soon(self.ladder.answered, {**answer, "number": -1, "why": "of an older step"})
-        loop.call_soon(self.ladder.answered, answer)
+        loop.call_soon(self.ladder.answered, 0, {**answer, "number": -1, "why": "of an older step"})
+        loop.call_soon(self.ladder.answered, 0, answer)
 
 
 def ladder_on(fake: Fake, clock: ManualClock) -> tuple[Ladder, CostBook, Network]:

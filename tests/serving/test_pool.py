@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eunomia.serving.devices.pool import pause_s
+from eunomia.serving.devices.recovery import pause_s
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.server import Server
 from eunomia.workload.tenant import Agreement

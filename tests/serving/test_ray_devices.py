@@ -19,9 +19,9 @@ from eunomia.config.server import server_from
 from eunomia.core.errors import ConfigError, OutputError
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.places import place_must_be_installed
-from eunomia.serving.devices.pool import MAX_LOST
 from eunomia.serving.devices.ray.clocks import Clocks
 from eunomia.serving.devices.ray.packing import moved, pack, size_of
+from eunomia.serving.devices.recovery import MAX_LOST
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.observe.ledger import read_lines
 from eunomia.serving.server import Server
@@ -166,7 +166,7 @@ def test_requests_whose_node_never_returns_get_503_once_their_deadline_is_past(t
             pool = server.pool
             pair = pool.dispatcher.add_pair(Agreement("gold", "small"))
             pool.dispatcher.lanes[0].alive = False
-            pool._in_vain[0] = 1
+            pool.recovery.in_vain[0] = 1
             now_s = server.service.clock.now_s()
             job = Job(pair, pool.models["small"].network, now_s, now_s + 0.2)
             answer = pool.submit(job, {"image": PICTURES[0]})
@@ -177,14 +177,14 @@ def test_requests_whose_node_never_returns_get_503_once_their_deadline_is_past(t
             last = pool.submit(other, {"image": PICTURES[0]})
             for _ in range(MAX_LOST):
                 pool.dispatcher.withdraw(other)
-                pool._run_again(other, blame=False)
+                pool.recovery.run_again(other, suspect=False)
                 assert not last.done()
             pool.dispatcher.withdraw(other)
-            pool._run_again(other, blame=False)
+            pool.recovery.run_again(other, suspect=False)
             lost = last.exception()
             return lost.http, str(lost)  # type: ignore[union-attr]
 
-    assert asyncio.run(main()) == (503, f"{MAX_LOST + 1} machines went away while it ran")
+    assert asyncio.run(main()) == (503, f"{MAX_LOST + 1} devices went away while it ran")
 
 
 def test_settings_of_another_place_are_refused_and_the_package_is_asked_for(

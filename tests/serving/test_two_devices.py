@@ -113,7 +113,7 @@ def test_who_waits_for_tensors_is_not_charged_for_device_time(tmp_path: Path, en
     async def main() -> None:
         bench = Bench(tmp_path)
         moving, lane = bench.fetching(), bench.pool.dispatcher.lanes[0]
-        bench.pool._spawn = lambda work: work.close()  # type: ignore[assignment, method-assign]
+        bench.pool.recovery._spawn = lambda work: work.close()  # type: ignore[assignment, method-assign]
         lane.last_request = 77  # what has run there before
         answer = {"kind": "tensors", "request": moving.number, "tensors": None, "bytes": 0}
         if sent:
@@ -143,7 +143,7 @@ def test_memory_that_a_device_may_still_write_is_not_given_to_others(
     async def main() -> None:
         bench = Bench(tmp_path)
         moving = bench.fetching()
-        bench.pool._spawn = lambda work: work.close()  # type: ignore[assignment, method-assign]
+        bench.pool.recovery._spawn = lambda work: work.close()  # type: ignore[assignment, method-assign]
         room = bench.told[-1][1]["room"]
         bench.pool._on_death(0)  # the one that waits for the tensors; the other may be writing them
         again = bench.told[-1][1]

@@ -12,11 +12,12 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from onnx import parser
 
+from benchmarks.serving.strange import write_networks
 from eunomia.serving.devices.answers import Answers, Payload
 from eunomia.serving.devices.arena import Arena, ArenaFull, Slot
 from eunomia.serving.devices.pool import DevicePool
+from eunomia.serving.devices.watching import LEAST_S
 from eunomia.serving.dispatch.clock import ManualClock
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.jobs import Job
@@ -29,9 +30,6 @@ from tests.serving.test_holding import BRONZE, GOLD, Desk
 from tests.serving.test_holding import SILVER as OTHER
 
 MIB = 1024**2
-SIZE = (
-    '<ir_version: 8, opset_import: ["" : 17]> size (int64[n] x) => (float[m] y) { y = ConstantOfShape (x) }'
-)
 
 
 class Made:
@@ -176,12 +174,12 @@ def test_large_outputs_leave_room_for_others() -> None:
     arena.close()
 
 
-def sized(server: Server, count: int) -> tuple[int, dict[str, Any], float]:
+def sized(server: Server, count: int, network: str = "size") -> tuple[int, dict[str, Any], float]:
     """Status, content and seconds until one may ask again."""
     line = HTTPConnection("127.0.0.1", server.http_port, timeout=PATIENCE_S)
     tensor = {"name": "x", "datatype": "INT64", "shape": [1], "data": [count]}
     body = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}})
-    line.request("POST", "/v2/models/size/infer", body, {"Authorization": f"Bearer {SILVER}"})
+    line.request("POST", f"/v2/models/{network}/infer", body, {"Authorization": f"Bearer {SILVER}"})
     answer = line.getresponse()
     content = answer.read()
     line.close()
@@ -194,7 +192,7 @@ def test_an_answer_without_room_is_paid_for_and_the_next_must_wait(
 ) -> None:
     monkeypatch.setattr("eunomia.serving.tenants.holding.LEAST_S", 1e-3)
     with running(tmp_path, max_block_s=1e-3) as server:
-        (tmp_path / "size.onnx").write_bytes(parser.parse_model(SIZE).SerializeToString())
+        write_networks(tmp_path)
         assert ask(server, "POST", "/v2/repository/models/size/load", ADMIN)[0] == 200
         until(lambda: sized(server, 10)[0] == 200)
         free = server.pool.arena.free_bytes
@@ -204,3 +202,17 @@ def test_an_answer_without_room_is_paid_for_and_the_next_must_wait(
         status, said, again_s = sized(server, 10)
         assert status == 429 and "got no answer" in said["error"] and again_s >= 1.0
         assert server.pool.arena.free_bytes == free and not server.pool.busy
+        an_endless_loop_costs_nobody_else_the_device(server)
+
+
+def an_endless_loop_costs_nobody_else_the_device(server: Server) -> None:
+    """It took the device away for 4 to 6 s, until its process had started anew."""
+    assert ask(server, "POST", "/v2/repository/models/turns/load", ADMIN)[0] == 200
+    assert sized(server, 5, "turns")[0] == 200
+    pid = server.pool.devices[0].pid
+    status, said, _ = sized(server, 10**15, "turns")
+    assert status == 500 and "network 'turns' was ended after" in said["error"]
+    assert (server.pool.deaths, server.pool.devices[0].pid) == (0, pid)
+    assert server.service.limits.today.used_s["silver"] >= LEAST_S
+    status, said, _ = sized(server, 5, "turns")
+    assert status == 429 and "held a device for" in said["error"]

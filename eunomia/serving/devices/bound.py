@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from eunomia.serving.devices.ending import RunOptions
 from eunomia.serving.devices.messages import DATATYPES, Placed, Ports, array_at
 from eunomia.serving.devices.piece import Binding, Session, live_of
 
@@ -18,6 +19,8 @@ Shape = Sequence[int | str | None]  # as the runtime declares it: sizes, and nam
 
 class Bound:
     """The session of a whole network, and its bindings by place."""
+
+    options: RunOptions | None = None
 
     def __init__(self, session: Session, ports: Ports) -> None:
         self._session, self._ports = session, ports
@@ -42,7 +45,7 @@ class Bound:
         if found[2] > sum(room):  # bound where there was more room: what lies behind is somebody else's
             return None
         try:
-            self._session.run_with_iobinding(found[0])
+            self._session.run_with_iobinding(found[0], self.options)
         except Exception:  # the runtime's own, of any kind: the other way says what is wrong, if anything is
             del self._kept[key]
             return None

@@ -6,18 +6,27 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from eunomia.serving.devices.arena import Arena
+from eunomia.serving.devices.ending import NUMBER
+from eunomia.serving.devices.memory import out_of_memory_kills
 from eunomia.serving.devices.messages import Message, pair, receive, send
 from eunomia.serving.devices.places import PLACES
 from eunomia.serving.protocol.errors import Unavailable
 
 log = logging.getLogger("eunomia.serving")
+TICKS = os.sysconf("SC_CLK_TCK")
+OUTSIDE = tuple(
+    -sent for sent in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+)
+BURIALS, BURIAL_S = 10, 0.005  # looks at how a process ended, and the pause between two
 
 
 @dataclass(frozen=True)
@@ -56,11 +65,14 @@ class Device:
         self.index, self.spec = index, spec
         self.restarts = -1
         self.place = PLACES[spec.place]
-        self.blameless = False  # it was lost with its machine, not by what it ran
+        self.blameless = False  # it was lost with its machine or ended from outside, not by what it ran
+        self._killed = False  # from here
         self._arena, self._cache = arena, cache
         self._on_message, self._on_death = on_message, on_death
         self._process: subprocess.Popen[bytes] | None = None
         self._line: socket.socket | None = None
+        self._ends: int | None = None  # a pipe: runs that are to end in their midst
+        self._starved = 0  # kills for want of memory on this machine, when its process began
         self._ready = False
         self._said: asyncio.Future[str] | None = None  # done once it is ready, or says why it never will be
 
@@ -80,6 +92,11 @@ class Device:
             self._line.close()
         line, theirs = pair()
         self._line = line
+        if self._ends is not None:
+            os.close(self._ends)
+        heard, self._ends = os.pipe()
+        os.set_blocking(self._ends, False)
+        self._starved = out_of_memory_kills()
         command = [
             sys.executable,
             "-m",
@@ -91,20 +108,21 @@ class Device:
             str(self.spec.spin_s),
             str(self.spec.memory_bytes),
             self._cache,
-            *self.place.arguments(self.spec.kind, self.spec.address, self.spec.resource),
+            *self.place.arguments(self.spec.kind, self.spec.address, self.spec.resource, heard),
         ]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         if self.spec.gpu is not None:
             environment["CUDA_VISIBLE_DEVICES"] = str(self.spec.gpu)
         self._process = subprocess.Popen(
             command,
-            pass_fds=(theirs.fileno(), self._arena.descriptor),
+            pass_fds=(theirs.fileno(), self._arena.descriptor, heard),
             env=environment,
             stdin=subprocess.DEVNULL,
         )
         theirs.close()
+        os.close(heard)
         line.setblocking(False)
-        self._ready, self.blameless = False, False
+        self._ready, self.blameless, self._killed = False, False, False
         self._said = asyncio.get_running_loop().create_future()
         self.restarts += 1
         asyncio.get_running_loop().add_reader(line.fileno(), self._readable)
@@ -133,8 +151,24 @@ class Device:
         if self.place.far:
             self.tell({"kind": "flags", "stop": 0, "skip": ticket})
 
+    def end(self, number: int) -> None:
+        """Ask it to end the run with this ticket in its midst; a trial of sizes has a number below zero."""
+        if self._ends is not None:
+            with contextlib.suppress(OSError):
+                os.write(self._ends, NUMBER.pack(number))
+
+    @property
+    def used_s(self) -> float:
+        """Processor time of the thread that runs networks, in steps of 10 ms; 0 where nobody says."""
+        try:
+            fields = Path(f"/proc/{self.pid}/task/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
     def kill(self) -> None:
         """End a process that hangs; ``on_death`` follows."""
+        self._killed = True
         if self._process is not None:
             self._process.kill()
 
@@ -145,6 +179,9 @@ class Device:
             self.tell({"kind": "stop"})
         if self._line is not None:
             self._line.close()
+        if self._ends is not None:
+            os.close(self._ends)
+            self._ends = None
 
     def wait(self) -> None:
         """See that the process ends, by force if need be; may take 2 s."""
@@ -164,10 +201,7 @@ class Device:
                 return
             if message is None:
                 self._forget_line()
-                if self._process is not None:
-                    self._process.kill()
-                    self._process.wait()
-                self._on_death(self.index)
+                self._bury(BURIALS)
                 return
             if message["kind"] == "ready":
                 self._ready = True
@@ -179,6 +213,20 @@ class Device:
                 log.warning("device '%s': %s", self.spec.name, message["why"])
             else:
                 self._on_message(self.index, message)
+
+    def _bury(self, tries: int) -> None:
+        """Find out how it died: a moment after its line has closed."""
+        code = None if self._process is None else self._process.poll()
+        if code is None and tries:
+            asyncio.get_running_loop().call_later(BURIAL_S, self._bury, tries - 1)
+            return
+        if code is None and self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        elif not self._killed and code in OUTSIDE and out_of_memory_kills() == self._starved:
+            log.warning("device '%s' was ended from outside, by signal %d", self.spec.name, -code)
+            self.blameless = True
+        self._on_death(self.index)
 
     def _starts(self, why: str) -> None:
         if self._said is not None and not self._said.done():

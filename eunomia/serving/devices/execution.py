@@ -26,6 +26,7 @@ LEAST_WAIT_S = 1e-3  # uvloop counts in milliseconds, and takes less for "at onc
 LOOK_SHARE = 4.0  # a slow policy is left alone for so many times what its last look took
 HANG_FACTOR = 50.0  # a run that lasts this many times its estimate, and ``hang_s`` of its place on top, hangs
 MOST_ROOM = 4 * 1024**2  # bytes for outputs that a run gets before it begins: they may turn out to be few
+TOO_LONG = "network '{}' was ended after {:.0f} ms: this input holds its device for too long"
 NEW_SHAPE_S = 60.0  # the same where nobody has measured such an input yet
 OnRun = Callable[
     [int, Job, tuple[float, float], bool], None
@@ -161,7 +162,7 @@ class Execution:
                 "kind": "run",
                 "ticket": run.ticket,
                 "request": run.job.number,
-                "model": self._loading.label(run.job.network),
+                "model": self._loading.label(run.job.network, run.ticket),
                 "first": run.first,
                 "last": run.last,
                 "inputs": inputs,
@@ -214,7 +215,12 @@ class Execution:
 
     def _hand_out(self, device: int, run: Run, message: Message, hits: list[bool] | None) -> None:
         """Answers to clients, memory to the arena; what was measured is learned later."""
-        if message["kind"] == "failed":
+        if message["kind"] == "failed" and run.ended:
+            held_ms = 1e3 * (message["span_s"][1] - message["span_s"][0])
+            for member in (run.job, *run.job.together):
+                member.felled = True
+            self.fail(run, InputFailed(TOO_LONG.format(run.job.network.name, held_ms)))
+        elif message["kind"] == "failed":
             why = f"network '{run.job.network.name}' failed: {message['why']}"
             self.fail(run, NoRoom(why) if message.get("memory") else InputFailed(why))
         elif hits is not None:

@@ -16,6 +16,7 @@ from eunomia.core.errors import ModelError
 from eunomia.serving.blocks import optimise, plan_blocks
 from eunomia.serving.blocks.optimise import SessionOptions, session_options
 from eunomia.serving.blocks.plan import node_times_s
+from eunomia.serving.devices.ending import RunOptions
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.network import LoadedNetwork
 from eunomia.serving.devices.piece import Live, Runs, Session, Value
@@ -70,6 +71,8 @@ class GpuSession(Session, Protocol):
 class GpuPiece:
     """One block."""
 
+    options: RunOptions | None = None
+
     def __init__(self, session: GpuSession, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         self._session, self._inputs, self._order = session, inputs, outputs
         self._outputs = [name for name in outputs if name not in inputs]
@@ -84,7 +87,7 @@ class GpuPiece:
             binding.bind_output(name, DEVICE, NUMBER)
         try:
             binding.synchronize_inputs()
-            self._session.run_with_iobinding(binding)  # type: ignore[arg-type]
+            self._session.run_with_iobinding(binding, self.options)  # type: ignore[arg-type]
             binding.synchronize_outputs()
             made = dict(zip(self._outputs, binding.get_outputs(), strict=True))
             return {name: made[name] if name in made else live[name] for name in self._order}

@@ -43,6 +43,7 @@ class Ladder:
         self._task: asyncio.Task[None] | None = None
         self._answer: asyncio.Future[Message] | None = None
         self._number, self._device = 0, -1  # of the step that it answers, and who makes it
+        self._open: dict[int, int] = {}  # device -> number of a step that it has not answered
 
     def towards(self, tenant: str, job: Job, bound_s: float) -> bool | Known:
         """What a request of this size takes: done once that is known; True = it is, False = it was tried in vain.
@@ -69,13 +70,20 @@ class Ladder:
                 self._task = asyncio.get_running_loop().create_task(self._climb_all())
         return climb.found if climb.ended.done() else climb.ended
 
-    def answered(self, message: Message) -> None:
+    def tries_on(self, device: int) -> int | None:
+        """The number of the step that a device may be at; None = at none."""
+        return self._open.get(device)
+
+    def answered(self, device: int, message: Message) -> None:
         """A device has made a step, or has not."""
+        if self._open.get(device) == message["number"]:
+            del self._open[device]
         if self._answer is not None and not self._answer.done() and message["number"] == self._number:
             self._answer.set_result(message)
 
     def died(self, device: int) -> None:
         """A device will not answer any more."""
+        self._open.pop(device, None)
         if self._answer is not None and not self._answer.done() and device == self._device:
             self._answer.set_exception(InVain("the device died"))
 
@@ -143,7 +151,12 @@ class Ladder:
             self._answer = asyncio.get_running_loop().create_future()
             self._number, self._device = self._number + 1, device.index
             device.tell({"kind": "try", "number": self._number, "model": model.label, "shapes": shapes})
-            answer = await asyncio.wait_for(self._answer, ANSWER_S)
+            self._open[device.index] = self._number
+            try:
+                answer = await asyncio.wait_for(self._answer, ANSWER_S)
+            except TimeoutError:
+                device.end(-self._number)
+                raise
             if answer["why"]:
                 raise InVain(answer["why"])
             if answer["seconds"]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from eunomia.core.errors import ModelError
@@ -38,11 +38,13 @@ class Loading:
         self._labels: dict[int, str] = {}  # network number -> label, as long as a job may need it
         self._devices, self._costs, self._target_s = devices, costs, min(target_s, LOAD_S)
         self._whole_s = min(whole_s, LOAD_S)  # devices keep networks up to this length in one piece too
+        self._last: dict[int, int] = {}  # network number -> ticket of its last run
         self._waiting: dict[tuple[int, str], asyncio.Future[Message]] = {}
         self._count = 0
 
-    def label(self, network: Network) -> str:
-        """What workers call a network."""
+    def label(self, network: Network, ticket: int) -> str:
+        """What workers call a network that runs now."""
+        self._last[network.index] = ticket
         return self._labels[network.index]
 
     async def load(self, name: str, path: str, shapes: Mapping[str, list[int]]) -> Ports:
@@ -69,12 +71,17 @@ class Loading:
         self.models[name] = LoadedModel(network, label, path, shapes, ports)
         return ports
 
-    async def load_again(self, device: Device) -> None:
-        """Everything on a device that was started anew."""
-        for name, model in list(self.models.items()):
+    async def load_again(self, device: Device, wanted: Collection[int]) -> AsyncIterator[str]:
+        """Everything on a device that was started anew, name by name: these networks first, then the last used."""
+        order = sorted(
+            self.models.items(),
+            key=lambda item: (item[1].network.index in wanted, self._last.get(item[1].network.index, 0)),
+        )
+        for name, model in reversed(order):
             try:
                 answer = await self._load_on(device, model.label, model.path, model.shapes)
                 self._costs.measured(model.network, device.index, answer["block_s"])
+                yield name
             except ModelError as error:
                 log.warning("network '%s' does not load again: %s", name, error)
 
@@ -85,6 +92,7 @@ class Loading:
         for device in self._devices:
             device.tell({"kind": "unload", "model": model.label})
         self._labels.pop(model.network.index, None)
+        self._last.pop(model.network.index, None)
         self._costs.forget(model.network)
 
     def answered(self, device: int, message: Message) -> None:

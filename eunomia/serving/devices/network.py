@@ -20,6 +20,7 @@ from eunomia.serving.blocks import optimise, plan_blocks
 from eunomia.serving.blocks.external import outside_file
 from eunomia.serving.blocks.optimise import content_key, session_options
 from eunomia.serving.devices.bound import Bound
+from eunomia.serving.devices.ending import RunOptions
 from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.devices.piece import Feed, Live, Runs, Session, live_of, piece_of
 from eunomia.serving.devices.ports import ports_of
@@ -82,6 +83,14 @@ class LoadedNetwork:
         """When each block of a whole run would have ended, in proportion to their own times."""
         stretch = (ended_s - began_s) / max(sum(self.block_s), 1e-12)
         return [began_s + stretch * t for t in accumulate(self.block_s, initial=0.0)]
+
+    def obey(self, options: RunOptions) -> None:
+        """From now on these end a run in its midst."""
+        for piece in self._pieces:
+            piece.options = options
+        for whole in (self._whole, self.bound):
+            if whole is not None:
+                whole.options = options
 
     def measure(self, feed: Feed, clock: Callable[[], float] = time.perf_counter) -> None:
         """Median time of each block on a trial input, by a clock that others on the processor may not move."""

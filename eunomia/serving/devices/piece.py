@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from eunomia.core.arrays import Tensor
+from eunomia.serving.devices.ending import RunOptions
 from eunomia.serving.devices.strings import OBJECTS
 
 BF16: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
@@ -80,11 +81,13 @@ class Session(Protocol):
         """A new binding."""
         ...
 
-    def run_with_iobinding(self, binding: Binding) -> None:
+    def run_with_iobinding(self, binding: Binding, run_options: RunOptions | None) -> None:
         """One run."""
         ...
 
-    def run(self, outputs: list[str], feed: Mapping[str, Tensor | Value]) -> list[Tensor]:
+    def run(
+        self, outputs: list[str], feed: Mapping[str, Tensor | Value], run_options: RunOptions | None
+    ) -> list[Tensor]:
         """One run on arrays or values."""
         ...
 
@@ -128,7 +131,9 @@ def _value_of(array: Tensor) -> Value:
 
 
 class Runs(Protocol):
-    """One block, on whatever it runs."""
+    """One block, on whatever it runs. ``options``: what ends a run in its midst; None = nothing."""
+
+    options: RunOptions | None
 
     def run(self, live: Live) -> Live:
         """The tensors alive after the block."""
@@ -145,6 +150,8 @@ def piece_of(session: Session, inputs: list[str], outputs: list[str]) -> Runs:
 class Unbound:
     """One block's session, with texts: tensors are copied in and out."""
 
+    options: RunOptions | None = None
+
     def __init__(self, session: Session, inputs: list[str], outputs: list[str]) -> None:
         self._session, self._inputs, self._order = session, inputs, outputs
         self._outputs = [name for name in outputs if name not in inputs]
@@ -153,7 +160,7 @@ class Unbound:
         """The tensors alive after the block."""
         feed = {name: live[name] for name in self._inputs}
         arrays = self._session.run(
-            self._outputs, {n: v.array if isinstance(v, Held) else v for n, v in feed.items()}
+            self._outputs, {n: v.array if isinstance(v, Held) else v for n, v in feed.items()}, self.options
         )
         after = live_of(dict(zip(self._outputs, arrays, strict=True)))
         return {name: after[name] if name in after else live[name] for name in self._order}
@@ -166,6 +173,8 @@ class Piece:
     as soon as nobody holds them. Plain ``run`` would copy each into new memory: 2 to 3 % more for a network
     in 20 blocks.
     """
+
+    options: RunOptions | None = None
 
     def __init__(self, session: Session, inputs: list[str], outputs: list[str]) -> None:
         self._session, self._inputs, self._order = session, inputs, outputs
@@ -183,7 +192,7 @@ class Piece:
         for name in self._outputs:
             binding.bind_output(name)
         try:
-            self._session.run_with_iobinding(binding)
+            self._session.run_with_iobinding(binding, self.options)
             after = dict(zip(self._outputs, binding.get_outputs(), strict=True))
             after.update((name, live[name]) for name in self._passing)
             return {name: after[name] for name in self._order}

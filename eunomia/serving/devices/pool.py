@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
@@ -16,25 +15,16 @@ from eunomia.serving.devices.execution import Execution, OnRun
 from eunomia.serving.devices.ladder import Ladder
 from eunomia.serving.devices.loading import LoadedModel, Loading
 from eunomia.serving.devices.messages import Message, Ports
+from eunomia.serving.devices.recovery import LONGEST_PAUSE_S, Recovery
 from eunomia.serving.devices.strings import Value
+from eunomia.serving.devices.watching import Watching
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.harvest import Harvest, HarvestOptions
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.options import DispatchOptions
-from eunomia.serving.protocol.errors import Cancelled, ModelFailed, ServingError, Unavailable
-
-log = logging.getLogger("eunomia.serving")
-
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0  # before a device is started again that did not come to serve
-MAX_LOST = 3  # machines that may go away under a request; then it gets 503
-MAX_RETRIES = 1  # a request whose device died runs once more; then it is taken for the cause
-
-
-def pause_s(vain: int) -> float:
-    """Seconds before a device is started again after so many starts in vain."""
-    return min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(vain - 1, 20)) if vain else 0.0
+from eunomia.serving.protocol.errors import Cancelled, ServingError, Unavailable
 
 
 class DevicePool:
@@ -66,13 +56,12 @@ class DevicePool:
         self.answers = Answers(self.arena, self.dispatcher)
         self.execution.connect(self.dispatcher, self.answers)
         self.unsized: set[Job] = set()  # requests that wait until it is known what their size takes
-        self.deaths = 0
         self.begin: Callable[[], None] = lambda: None  # the event loop is about to work
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
-        self._restarts: dict[int, asyncio.Task[None]] = {}
-        self._in_vain = [0] * len(specs)  # deaths in a row before it served
         self._closing = False
+        self.recovery = Recovery(self._devices, self.loading, self.execution, self.ladder, self._spawn)
+        self.watching = Watching(self._devices, self.execution, self.ladder)
 
     # --- life ------------------------------------------------------------------------------------------
 
@@ -138,6 +127,11 @@ class DevicePool:
     def devices(self) -> Sequence[Device]:
         """The worker processes."""
         return self._devices
+
+    @property
+    def deaths(self) -> int:
+        """Of device processes, so far."""
+        return self.recovery.deaths
 
     @property
     def busy(self) -> bool:
@@ -233,111 +227,23 @@ class DevicePool:
         if message["kind"] in ("loaded", "refused"):
             self.loading.answered(device, message)
         elif message["kind"] == "tried":
-            self.ladder.answered(message)
+            self.ladder.answered(device, message)
         else:
             self.execution.on_message(device, message)
 
     def _on_death(self, device: int) -> None:
-        """A worker has died: its requests run again elsewhere or fail, and a new worker starts."""
-        if self._closing:
-            return
-        self.deaths += 1
-        self._in_vain[device] = 0 if self.dispatcher.lanes[device].alive else self._in_vain[device] + 1
-        log.warning("device '%s' died; it is started again", self._devices[device].spec.name)
-        self.loading.died(device)
-        self.ladder.died(device)
-        queue = self.execution.queues[device]
-        self.execution.moving.died(device)
-        for run in queue:
-            if run.move_from >= 0:
-                self.execution.moving.abandon(run)
-            else:
-                self.answers.release(run.slot)
-        ran = queue[0] if queue else None
-        queue.clear()
-        blame = not self._devices[device].blameless
-        if ran is not None and ran.sent and blame:
-            for member in (ran.job, *ran.job.together):
-                member.felled = True
-        self.dispatcher.lost(device, sent=ran is None or ran.sent, blame=blame)
-        stranded = [j for j in self.dispatcher.waiting.jobs() if j.device == device and j.block > 0]
-        for job in stranded:
-            self.dispatcher.withdraw(job)
-        stranded += self._moving_from(device)
-        for job in stranded:
-            self.dispatcher.wait_again(job)
-        lost = [ran] if ran is not None else []
-        lost += [run for holder, run in self.execution.moving.fetching.values() if holder == device]
-        for run in lost:
-            if self.execution.moving.fetching.pop(run.job.number, None):
-                self.answers.release(run.slot)
-            self._run_again(run.job, blame=blame)
-        if (earlier := self._restarts.get(device)) is not None:
-            earlier.cancel()
-        self._restarts[device] = self._spawn(self._restart(device))
-        self.dispatcher.decide()
-
-    def _moving_from(self, device: int) -> list[Job]:
-        """Jobs that another device was about to take over; their tensors are lost."""
-        moving = []
-        for n, queue in enumerate(self.execution.queues):
-            if queue and queue[0].move_from == device:
-                moving.append(self.execution.gave_up(n))
-        return moving
-
-    def _run_again(self, job: Job, *, blame: bool) -> None:
-        members, job.together = [job, *job.together], []
-        for member in members:
-            member.retries += blame
-            member.lost += not blame
-            if member.lost > MAX_LOST:
-                why = f"{member.lost} machines went away while it ran"
-                self.answers.fail(member, Unavailable(why, retry_after_s=1.0))
-            elif member.retries > MAX_RETRIES:
-                self.answers.fail(
-                    member, ModelFailed(f"network '{member.network.name}' took its device down with it")
-                )
-            else:
-                self.dispatcher.wait_again(member)
-
-    async def _restart(self, device: int) -> None:
-        """At once; after starts in vain later and later, so that a device that cannot start burns no core."""
-        if vain := self._in_vain[device]:
-            await asyncio.sleep(pause_s(vain))
-        try:
-            await self._devices[device].start()
-        except TimeoutError:  # it hangs: its death is noticed, and it is started again
-            self._devices[device].kill()
-            return
-        except Unavailable as error:  # its process ends by itself, and is started again later
-            log.warning("%s", error)
-            return
-        except OSError as error:
-            log.error("device '%s' cannot be started: %s", self._devices[device].spec.name, error)
-            asyncio.get_running_loop().call_soon(self._on_death, device)
-            return
-        await self.loading.load_again(self._devices[device])
-        self.dispatcher.lanes[device].alive = True
-        self.dispatcher.decide()
+        """A worker has died."""
+        if not self._closing:
+            self.recovery.died(device)
 
     async def _watch(self) -> None:
-        """Kill runs that hang, and drop what has expired even when nothing else happens."""
+        """End runs that hang, and drop what has expired even when nothing else happens."""
         while True:
             await asyncio.sleep(0.05)
             self.begin()
             now_s = self._clock.now_s()
-            for device, queue in enumerate(self.execution.queues):
-                if queue and now_s > queue[0].limit_s:
-                    run = queue[0]
-                    log.warning(
-                        "device '%s' hangs in network '%s'",
-                        self._devices[device].spec.name,
-                        run.job.network.name,
-                    )
-                    if not self._devices[device].place.far:  # else the way there may be at fault
-                        run.job.retries = MAX_RETRIES
-                    self._devices[device].kill()
-            if all(self._in_vain):
+            self.watching.look(now_s)
+            if all(self.recovery.in_vain):
                 self._too_late(now_s)
             self.dispatcher.look_again()
 

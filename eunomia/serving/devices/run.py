@@ -22,3 +22,4 @@ class Run:
     limit_s: float = float("inf")
     move_from: int = -1  # the device that still holds its tensors
     sent: bool = False
+    ended: bool = False  # it was to end in its midst

@@ -1,7 +1,7 @@
 """The process of one device: runs blocks, and looks at one number between them.
 
-Started as ``python -m eunomia.serving.devices.worker LINE ARENA DEVICE CORES SPIN_S MEMORY CACHE``; the first two are
-inherited file descriptors. It never opens a network connection and ends when its line ends.
+Started as ``python -m eunomia.serving.devices.worker LINE ARENA DEVICE CORES SPIN_S MEMORY CACHE ENDS``; the first two
+and the last, a pipe, are inherited file descriptors. It opens no network connection, and ends when its line ends.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 from eunomia.core.arrays import Tensor
 from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.backends import loader_of
+from eunomia.serving.devices.ending import Ending
 from eunomia.serving.devices.memory import bound_memory, keep_freed_memory, out_of_memory, set_aside
 from eunomia.serving.devices.messages import Message, Placed, array_at, pair, place, receive, send, value_at
 from eunomia.serving.devices.network import LoadedNetwork
@@ -45,6 +46,7 @@ class Worker:
         self._live: dict[int, Live] = {}  # tensors alive at the request's block boundary
         self._inputs_stay = True  # where they lie, until their request has its answer
         self._next: Message | None = None  # read while looking what follows a run
+        self.ending = Ending()
         self._answers: dict[str, Callable[[Message], None]] = {
             "load": self._load,
             "unload": self._unload,
@@ -93,6 +95,7 @@ class Worker:
         except Exception as error:  # whatever a strange file provokes is the file's fault, and is reported
             self._say({"kind": "refused", "model": name, "why": _sentence(error)})
             return
+        network.obey(self.ending.options)
         self._networks[name] = network
         set_aside()
         self._say({"kind": "loaded", "model": name, **network.description()})
@@ -107,12 +110,15 @@ class Worker:
             self._say({"kind": "skipped", "ticket": ticket})
             return
         began_s = time.monotonic()
+        self.ending.begin(ticket)
         try:
             network = self._networks.get(message["model"])
             if network is None:
                 raise KeyError(f"network '{message['model']}' is not loaded here")
             done = self._run_bound(network, message) or self._run_blocks(network, message)
+            self.ending.over()
         except Exception as error:  # a network may fail in any way; only its own request fails with it
+            self.ending.over()
             failed = {"why": _sentence(error), "memory": out_of_memory(error) is not None}
             failed |= {"span_s": [began_s, time.monotonic()], **self._look_ahead()}
             self._say({"kind": "failed", "ticket": ticket, **failed})
@@ -201,6 +207,7 @@ class Worker:
         """An input of these sizes, made up, once warm and once for the times; whatever else is ordered goes first."""
         network, seconds = self._networks.get(message["model"]), list[float]()
         answer: Message = {"kind": "tried", "number": message["number"], "why": "", "seconds": seconds}
+        self.ending.begin(-message["number"])
         try:
             if network is None:
                 raise KeyError("the network is not loaded here")
@@ -218,6 +225,8 @@ class Worker:
                         seconds.append(time.perf_counter() - began_s)
         except Exception as error:  # as with a request
             answer["why"] = _sentence(error)
+        finally:
+            self.ending.over()
         self._say(answer)
 
     def _forget(self, message: Message) -> None:
@@ -254,7 +263,7 @@ def _sentence(error: Exception) -> str:
 
 def main(arguments: list[str]) -> None:
     """Entry point of the process."""
-    line, arena, device, cores, spin_s, memory, cache = arguments
+    line, arena, device, cores, spin_s, memory, cache, ends = arguments
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the front end's business; it ends this line
     keep_freed_memory()
     bound_memory(int(memory))
@@ -270,6 +279,7 @@ def main(arguments: list[str]) -> None:
         cache,
         float(spin_s) if spins else 0.0,
     )
+    worker.ending.listen(int(ends))
     with contextlib.suppress(BrokenPipeError):  # the front end is gone, and with it whoever waited
         worker.serve()
 

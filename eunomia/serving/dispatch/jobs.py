@@ -47,8 +47,8 @@ class Job:
     answer_s: float = 0.0  # from the end of its last run to its answer
     cancelled: bool = False
     retries: int = 0
-    felled: bool = False  # a device died, with nobody else to blame, while it ran there
-    lost: int = 0  # machines that went away while it ran there
+    felled: bool = False  # it took its device down, or had to be ended there
+    lost: int = 0  # devices that went away while it ran there, for reasons of their own
     preemptions: int = 0
     whole: bool = False  # its run has no boundaries
     together: list[Job] = field(default_factory=list)

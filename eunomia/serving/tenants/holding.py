@@ -116,13 +116,18 @@ class Holding:
     def in_vain(self, tenant: str, job: Job) -> bool:
         """A request has ended without an answer; whether others may have suffered, so that such inputs must pause.
 
-        One that took its device down kept it from them until it was back, however short its run was.
+        One that took its device down, or had to be ended there, counts however short its run was.
         """
         held_s, bound_s = job.attained_s / job.network.blocks, self.bound_s(tenant)
         if bound_s == math.inf or (not job.felled and held_s <= self._least(job, bound_s)):
             return False
         self.vain.close(tenant, job, held_s)
         return True
+
+    def patience_s(self, job: Job) -> float:
+        """Of processor time that a run may take beyond what is known of its size; inf where nobody else would wait."""
+        bound_s = self.bound_s(self._state.agreements[job.pair].tenant)
+        return math.inf if bound_s == math.inf else FAR * self._least(job, bound_s)
 
     def bound_s(self, tenant: str) -> float:
         """What no request of this tenant may exceed; inf where nobody else was promised anything."""

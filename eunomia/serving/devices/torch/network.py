@@ -27,6 +27,7 @@ from eunomia.serving.blocks.cut import Segment, cut_points, segments
 from eunomia.serving.blocks.external import session_source
 from eunomia.serving.blocks.optimise import content_key, session_options
 from eunomia.serving.blocks.plan import choose_cuts
+from eunomia.serving.devices.ending import RunOptions
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.network import LoadedNetwork
 from eunomia.serving.devices.piece import Feed, Live, Value
@@ -70,6 +71,8 @@ class Step:
 
 class TorchBlock:
     """Consecutive nodes, with the interface of a block of a processor."""
+
+    options: RunOptions | None = None  # no operator here has a loop inside
 
     def __init__(
         self, piece: Segment, steps: Sequence[Step], weights: dict[str, torch.Tensor], device: torch.device

@@ -1,0 +1,66 @@
+"""How a run is ended in its midst.
+
+ONNX Runtime looks at a flag of the run's options before each node, in each turn of a loop. A thread of the device's
+process waits on a pipe for the number of a run. It raises the flag if the process still works on that run. Nobody can
+end one node in its midst; then the front end ends the process (``watching``).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+from functools import cached_property
+from typing import Protocol
+
+NUMBER = struct.Struct("<q")  # of a run; of a trial of sizes, below zero
+NOTHING = 0
+
+
+class RunOptions(Protocol):
+    """Of onnxruntime."""
+
+    terminate: bool
+
+
+class Ending:
+    """The one run that a process works on, and the flag that ends it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._number = NOTHING
+        self.ended = False  # the run that it works on
+
+    @cached_property
+    def options(self) -> RunOptions:
+        """What every run of this process's main thread is given."""
+        import onnxruntime as ort
+
+        options: RunOptions = ort.RunOptions()
+        return options
+
+    def begin(self, number: int) -> None:
+        """The process works on this run."""
+        with self._lock:
+            self._number = number
+
+    def over(self) -> None:
+        """It does not any more."""
+        with self._lock:
+            self._number = NOTHING
+            if self.ended:
+                self.options.terminate = self.ended = False
+
+    def end(self, number: int) -> None:
+        """End this run, if it is still the one."""
+        with self._lock:
+            if number == self._number:
+                self.options.terminate = self.ended = True
+
+    def listen(self, pipe: int) -> None:
+        """In a thread of its own: end what the front end names, until that is gone."""
+        threading.Thread(target=self._listen, args=(pipe,), daemon=True).start()
+
+    def _listen(self, pipe: int) -> None:
+        while len(read := os.read(pipe, NUMBER.size)) == NUMBER.size:
+            self.end(NUMBER.unpack(read)[0])

@@ -1,0 +1,92 @@
+"""Runs that hold a device for too long are ended in their midst, and where that does not help, with its process.
+
+Too long is ``LONGER`` times the run's estimate and what its tenant may hold a device for (``patience_s``). That follows
+from what the others were promised. Processor time counts: a core that somebody else took is not the run's fault. A
+size that never ran has no estimate that counts. A run that nobody's promise bounds, or that only waits, may last as
+long as ``Execution`` says, on the clock.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from eunomia.serving.devices.device import Device
+from eunomia.serving.devices.execution import Execution
+from eunomia.serving.devices.ladder import Ladder
+from eunomia.serving.devices.run import Run
+from eunomia.serving.dispatch.jobs import Job
+
+log = logging.getLogger("eunomia.serving")
+LONGER = 10.0
+LEAST_S = 0.1  # of processor time: what is shorter may be a hiccup
+GRACE_S, GRACE_WALL_S = 0.4, 2.0  # of processor time, and on the clock, for a node that goes on
+
+
+@dataclass
+class _Seen:
+    """A run, and its device's processor time when it was first seen; both clocks when it was to end."""
+
+    ticket: int
+    most_s: float
+    used_s: float
+    ended_used_s: float = math.inf
+    ended_s: float = math.inf
+
+
+class Watching:
+    """Looks at what runs, every few hundredths of a second."""
+
+    def __init__(self, devices: Sequence[Device], execution: Execution, ladder: Ladder) -> None:
+        self._devices, self._execution, self._ladder = devices, execution, ladder
+        self._seen: dict[int, _Seen] = {}
+        self.patience_s: Callable[[Job], float] = lambda job: math.inf
+
+    def look(self, now_s: float) -> None:
+        """At every device."""
+        for device, queue in zip(self._devices, self._execution.queues, strict=True):
+            if not queue:
+                continue
+            if device.place.far:  # the way there may be at fault, and its process is elsewhere
+                if now_s > queue[0].limit_s:
+                    self._kill(device, queue[0])
+            else:
+                self._look(device, queue[0], now_s)
+
+    def _look(self, device: Device, run: Run, now_s: float) -> None:
+        used_s, seen = device.used_s, self._seen.get(device.index)
+        if seen is None or seen.ticket != run.ticket or self._begins_late(device, run, seen):
+            seen = self._seen[device.index] = _Seen(run.ticket, self._most_s(device.index, run), used_s)
+        if seen.ended_s == math.inf:
+            if used_s - seen.used_s > seen.most_s or now_s > run.limit_s:
+                seen.ended_used_s, seen.ended_s = used_s, now_s
+                self._end(device, run)
+        elif used_s - seen.ended_used_s > GRACE_S or now_s - seen.ended_s > GRACE_WALL_S:
+            device.blameless = self._ladder.tries_on(device.index) is not None
+            self._kill(device, run)
+
+    def _begins_late(self, device: Device, run: Run, seen: _Seen) -> bool:
+        """Whether a trial has ended that it waited behind."""
+        return seen.ended_s < math.inf and not run.ended and self._ladder.tries_on(device.index) is None
+
+    def _end(self, device: Device, run: Run) -> None:
+        """The run, or a trial of sizes that it waits behind."""
+        if (number := self._ladder.tries_on(device.index)) is not None:
+            device.end(-number)
+            return
+        log.warning("network '%s' is ended on device '%s'", run.job.network.name, device.spec.name)
+        run.ended = True
+        device.end(run.ticket)
+
+    def _kill(self, device: Device, run: Run) -> None:
+        log.warning("device '%s' hangs in network '%s'", device.spec.name, run.job.network.name)
+        device.kill()
+
+    def _most_s(self, device: int, run: Run) -> float:
+        """Of processor time."""
+        dispatcher, job = self._execution.dispatcher, run.job
+        lane = dispatcher.lanes[device]
+        foreseen_s = lane.due_s[-1] - lane.start_s if lane.due_s and dispatcher.sure(job) else 0.0
+        return LONGER * foreseen_s + max(self.patience_s(job), LEAST_S)

@@ -1,0 +1,112 @@
+"""A run that holds its device is ended in its midst: the device lives, nobody else waits, and its tenant pauses."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.serving.strange import write_networks
+from eunomia.serving.devices.ending import NUMBER, Ending
+from eunomia.serving.devices.network import load_network
+from eunomia.serving.devices.piece import live_of
+from eunomia.serving.devices.run import Run
+from eunomia.serving.devices.watching import GRACE_S, GRACE_WALL_S, LEAST_S, LONGER, Watching
+from eunomia.serving.dispatch.costs import CostBook
+from eunomia.serving.dispatch.jobs import Job
+
+FOREVER = 10**15  # turns
+
+
+def test_a_loop_ends_when_its_number_is_named_and_the_next_run_does_not(tmp_path: Path) -> None:
+    path = write_networks(tmp_path)["turns"]
+    network, ending = load_network(str(path), str(tmp_path), {}, 1.0), Ending()
+    network.obey(ending.options)
+    heard, ends = os.pipe()
+    ending.listen(heard)
+
+    def run(turns: int) -> int:
+        live = network.run_block(0, live_of({"x": np.array([turns], np.int64)}))
+        return int(live["y"].numpy()[0])
+
+    ending.begin(7)
+    os.write(ends, NUMBER.pack(6))
+    assert run(5) == 5, "another run's end"
+    threading.Thread(target=os.write, args=(ends, NUMBER.pack(7))).start()
+    with pytest.raises(Exception, match="terminate"):
+        run(FOREVER)
+    ending.over()
+    os.write(ends, NUMBER.pack(7))
+    ending.begin(8)
+    assert run(5) == 5
+    os.close(ends)
+
+
+class Watched:
+    """One device with one run; nothing but clocks moves."""
+
+    def __init__(self) -> None:
+        self.said: list[Any] = []
+        self.trial: int | None = None
+        self.device: Any = SimpleNamespace(
+            index=0, used_s=0.0, blameless=False, spec=SimpleNamespace(name="d"),
+            place=SimpleNamespace(far=False), end=self.said.append, kill=lambda: self.said.append("kill"),
+        )  # fmt: skip
+        job = Job(0, CostBook(1).add("n", 1), 0.0)
+        self.run, self.now_s = Run(job, 0, 1, ticket=3, limit_s=60.0, sent=True), 0.0
+        lane = SimpleNamespace(due_s=[0.02], start_s=0.0)
+        self.dispatcher = SimpleNamespace(lanes=[lane], sure=lambda job: True)
+        execution: Any = SimpleNamespace(queues=[[self.run]], dispatcher=self.dispatcher)
+        ladder: Any = SimpleNamespace(tries_on=lambda device: self.trial)
+        devices: Any = [self.device]
+        self.watching = Watching(devices, execution, ladder)
+        self.watching.patience_s = lambda job: 0.3
+        self.watching.look(0.0)
+
+    def after(self, used_s: float, wall_s: float = 0.0) -> list[Any]:
+        """What was said by the time that both clocks have moved so far."""
+        self.device.used_s += used_s
+        self.now_s += wall_s or used_s
+        self.watching.look(self.now_s)
+        return self.said
+
+
+def test_processor_time_ends_a_run_and_then_its_device() -> None:
+    watched = Watched()
+    assert watched.after(0.0, wall_s=50.0) == [], "somebody else had its core"
+    assert watched.after(LONGER * 0.02 + 0.29) == [] and watched.after(0.02) == [3] and watched.run.ended
+    assert watched.after(GRACE_S) == [3] and watched.after(0.01) == [3, "kill"]
+    assert not watched.device.blameless
+
+
+@pytest.mark.parametrize("patience_s", [0.0, math.inf])
+def test_a_run_that_only_waits_ends_by_the_clock(patience_s: float) -> None:
+    watched = Watched()
+    watched.watching.patience_s = lambda job: patience_s
+    watched.run.ticket = 4
+    watched.dispatcher.sure = lambda job: False
+    watched.after(0.0)
+    assert watched.after(LEAST_S - 0.01) == []
+    watched.after(0.02)
+    assert watched.said == ([4] if patience_s == 0.0 else []), "a size that never ran has no estimate"
+    watched.after(0.0, wall_s=61.0)
+    assert watched.said[:1] == [4] and watched.after(0.0, wall_s=GRACE_WALL_S + 0.01)[-1] == "kill"
+
+
+def test_who_waits_behind_a_trial_of_sizes_is_not_to_blame() -> None:
+    watched = Watched()
+    watched.trial = 9
+    assert watched.after(0.6) == [-9] and not watched.run.ended
+    watched.trial = None
+    assert watched.after(0.3) == [-9] and watched.after(0.3) == [-9], "its own time begins now"
+    assert watched.after(0.3) == [-9, 3]
+    stuck = Watched()
+    stuck.trial = 9
+    stuck.after(0.6)
+    assert stuck.after(GRACE_S + 0.01) == [-9, "kill"] and stuck.device.blameless

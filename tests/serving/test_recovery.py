@@ -1,0 +1,143 @@
+"""Who is to blame when a device dies: not an innocent beside the cause, nor anybody when it was killed from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from eunomia.serving.devices import device as devices
+from eunomia.serving.devices.device import Device, DeviceSpec
+from eunomia.serving.devices.memory import out_of_memory_kills
+from eunomia.serving.dispatch.jobs import Job
+from eunomia.serving.protocol.errors import ModelFailed
+from tests import children
+from tests.serving.test_two_devices import Bench
+
+KILL = "import os, signal, sys; os.kill(os.getpid(), int(sys.argv[1]))"
+
+
+class Deaths(Bench):
+    """Device 0 runs requests and dies; nothing is started again."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.pool.recovery._spawn = lambda work: work.close()  # type: ignore[assignment, return-value]
+        self.pool.dispatcher.lanes[1].alive = False
+
+    def dies(self, *, blameless: bool = False) -> list[Job]:
+        """What ran there, when it does."""
+        lane, queue = self.pool.dispatcher.lanes[0], self.pool.execution.queues[0]
+        lane.alive = True
+        self.pool.costs.measured(self.network, 0, [1.0, 1.0, 1.0])
+        self.pool.dispatcher.decide()
+        ran = [queue[0].job, *queue[0].job.together]
+        self.pool.devices[0].blameless = blameless
+        self.pool._on_death(0)
+        return ran
+
+
+def enter(bench: Bench, count: int, most: int) -> list[Job]:
+    """Requests that may share a batch of so many."""
+    object.__setattr__(bench.pool.dispatcher.options, "max_batch", most)
+    bench.pool.dispatcher.lanes[0].alive = False
+    jobs = [bench.job() for _ in range(count)]
+    for job in jobs:
+        job.group = "like"
+        bench.pool.dispatcher.arrive(job)
+    return jobs
+
+
+def in_loop(work: Callable[[], None]) -> None:
+    async def main() -> None:
+        work()
+
+    asyncio.run(main())
+
+
+def test_all_in_a_batch_are_suspects_and_each_runs_again_alone(tmp_path: Path) -> None:
+    def work() -> None:
+        bench = Deaths(tmp_path)
+        jobs = enter(bench, 3, 3)
+        assert bench.dies() == jobs
+        assert not any(job.payload.over or job.felled for job in jobs)
+        (poison,) = bench.dies()
+        assert poison.felled and poison.payload.over
+        with pytest.raises(ModelFailed, match="took its device down with it"):
+            poison.payload.answer.result()
+        rest = [job for job in jobs if job is not poison]
+        assert not any(job.payload.over or job.felled for job in rest)
+        assert len(bench.dies()) == 1, "no batch of suspects"
+
+    in_loop(work)
+
+
+def test_a_kill_from_outside_marks_nobody(tmp_path: Path) -> None:
+    def work() -> None:
+        bench = Deaths(tmp_path)
+        (job,) = enter(bench, 1, 1)
+        for _ in range(3):
+            assert bench.dies(blameless=True) == [job]
+        assert (job.retries, job.felled, job.attained_s, job.payload.over) == (0, False, 0.0, False)
+        assert bench.dies() == [job] and not job.payload.over, "its first crash"
+        assert bench.dies() == [job] and job.felled
+
+    in_loop(work)
+
+
+def test_who_went_on_when_it_was_to_end_is_not_tried_again(tmp_path: Path) -> None:
+    def work() -> None:
+        bench = Deaths(tmp_path)
+        (job,) = enter(bench, 1, 1)
+        bench.pool.dispatcher.lanes[0].alive = True
+        bench.pool.dispatcher.decide()
+        bench.pool.execution.queues[0][0].ended = True
+        bench.pool._on_death(0)
+        assert job.felled and job.payload.over
+
+    in_loop(work)
+
+
+@pytest.mark.parametrize(
+    ("sent", "starved", "blameless"),
+    [
+        (signal.SIGKILL, 0, True),
+        (signal.SIGTERM, 0, True),
+        (signal.SIGKILL, 1, False),
+        (signal.SIGSEGV, 0, False),
+    ],
+)
+def test_the_signal_says_whether_it_came_from_outside(
+    monkeypatch: pytest.MonkeyPatch, sent: int, starved: int, blameless: bool
+) -> None:
+    """A kill where the kernel has ended something for want of memory may be for what ran."""
+    monkeypatch.setattr(devices, "out_of_memory_kills", lambda: starved)
+
+    async def main() -> bool:
+        died = asyncio.Event()
+        device = Device(0, DeviceSpec("d"), Mock(), "", Mock(), lambda index: died.set())
+        with children.started(children.python("-S", "-c", KILL, int(sent))) as process:
+            device._process = process
+            device._bury(1000)
+            await died.wait()
+        return device.blameless
+
+    assert asyncio.run(main()) is blameless
+
+
+def test_the_kernel_counts_its_kills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "nr_free 3\noom_kill 12\nother 4\n"
+    monkeypatch.setattr(Path, "read_text", lambda path: text)
+    assert out_of_memory_kills() == 12
+
+    def missing(path: Any) -> str:
+        raise FileNotFoundError(os.fspath(path))
+
+    monkeypatch.setattr(Path, "read_text", missing)
+    assert out_of_memory_kills() == 0

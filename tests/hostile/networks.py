@@ -13,13 +13,18 @@ LAYER = """
     shares{n} = Softmax <axis = -1> (scores{n})
     x{m} = MatMul (shares{n}, x{n})"""
 LAYERS = 4
+SQUARE = """(int64[2] x) => (float y) {
+    matrix = ConstantOfShape <value = float[1] {1}> (x)
+    product = MatMul (matrix, matrix)
+    y = ReduceMax <keepdims = 0> (product)
+}"""
 
 
 def write_all(folder: Path) -> dict[str, Path]:
-    """The files by name: those of ``benchmarks.serving.strange``, and ``sequence``.
+    """The files by name: those of ``benchmarks.serving.strange``, and two.
 
     ``sequence``: attention over as many tokens as its input has; time grows with their square, and what is cut at one
-    token is one block.
+    token is one block. ``square``: two matrices as large as its input says, multiplied by one node.
     """
     from onnx import parser
 
@@ -27,4 +32,6 @@ def write_all(folder: Path) -> dict[str, Path]:
     text = f"(float[1, n, {WIDTH}] x0) => (float[1, n, {WIDTH}] x{LAYERS}) {{{layers}\n}}"
     path = folder / "sequence.onnx"
     path.write_bytes(parser.parse_model(HEAD + text).SerializeToString())
-    return {**write_networks(folder), "sequence": path}
+    square = folder / "square.onnx"
+    square.write_bytes(parser.parse_model(HEAD + SQUARE).SerializeToString())
+    return {**write_networks(folder), "sequence": path, "square": square}

@@ -283,6 +283,12 @@ async def endless(b: Bronze) -> None:
     await b.say(tensors("turns", tensor, raw=(10**15).to_bytes(8, "little")))
 
 
+async def endless_node(b: Bronze) -> None:
+    """Two matrices of 6,000 x 6,000, multiplied by one node that nothing ends in its midst."""
+    tensor = {"name": "x", "datatype": "INT64", "shape": [2], "parameters": {"binary_data_size": 16}}
+    await b.say(tensors("square", tensor, raw=2 * (6000).to_bytes(8, "little")))
+
+
 async def shapes_never_seen(b: Bronze) -> None:
     """Another length with each request."""
     await b.say(sequence(1 + (b.next * 37) % 400))
@@ -323,5 +329,6 @@ ATTACKS = {
     "rows": Attack("300 pictures in a request", many_rows, 2, refused=False),
     "long": Attack("sequences of 3,000 tokens, tried at one", long_sequences, 4, refused=False),
     "endless": Attack("a loop that never ends, 2 callers", endless, 2),
+    "endless-node": Attack("a node that takes 10 s, 2 callers", endless_node, 2),
     "shapes": Attack("a new shape with each request", shapes_never_seen, 4, refused=False),
 }

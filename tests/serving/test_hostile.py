@@ -21,7 +21,9 @@ SLOW = 10.0  # times gold's slowest answer on a quiet server; what may be late o
 HIT_S, MOST_S, DEADLINE_S = 0.75, 5.0, 0.2
 TRIES = 3
 SERVED = 0.9  # of gold's requests: some twenty in the short time
-GROUPS = [list(ATTACKS)[n : n + TOGETHER] for n in range(0, len(ATTACKS), TOGETHER)]
+ENDLESS = ["endless", "endless-node"]  # one device is away until they are ended
+SHORT = [name for name in ATTACKS if name not in ENDLESS]
+GROUPS = [SHORT[n : n + TOGETHER] for n in range(0, len(SHORT), TOGETHER)]
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +57,17 @@ def test_gold_is_served_while_bronze_attacks(field: Field, names: list[str]) -> 
     seen = field.attacked(names, SHORT_S)
     if not stands(seen):
         assert not [name for name in names if suffers_again(field, name)], seen
+    fine(field, names, seen)
+
+
+def test_gold_is_served_again_after_runs_that_do_not_end(field: Field) -> None:
+    seen = field.attacked(ENDLESS, SHORT_S)
+    assert seen.recovery_s < float("inf")
+    fine(field, ENDLESS, seen)
+
+
+def fine(field: Field, names: list[str], seen: Seen) -> None:
+    """Bronze was told one sentence each time, and the server says how it stands."""
     for name, told in zip(names, seen.told, strict=True):
         assert "500" not in told["told"] or name in MAY_FAIL, (name, told)
         for status, sentence in told["words"].items():
@@ -62,7 +75,7 @@ def test_gold_is_served_while_bronze_attacks(field: Field, names: list[str]) -> 
     assert field.server.ask("/v2/eunomia/state", key=ADMIN)[0] == 200
 
 
-MAY_FAIL = {"failing", "endless"}  # a network that fails on an input is answered with 500
+MAY_FAIL = {"failing", *ENDLESS}  # a network that fails on an input is answered with 500
 
 
 def one_sentence(text: str) -> bool:

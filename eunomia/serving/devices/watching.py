@@ -22,7 +22,7 @@ from eunomia.serving.dispatch.jobs import Job
 log = logging.getLogger("eunomia.serving")
 LONGER = 10.0
 LEAST_S = 0.1  # of processor time: what is shorter may be a hiccup
-GRACE_S, GRACE_WALL_S = 0.4, 2.0  # of processor time, and on the clock, for a node that goes on
+GRACE_S, GRACE_WALL_S = 0.2, 2.0  # of processor time, and on the clock, for a node that goes on
 
 
 @dataclass

@@ -77,6 +77,7 @@ class ServerOptions:
     block_s: float = 1.5e-3
     arena_bytes: int = 256 * 1024**2
     max_body_bytes: int = 64 * 1024**2
+    max_grpc_bytes: int = 8 * 1024**2  # of one message: its library copies it in the event loop
     max_json_bytes: int = 16 * 1024**2  # of one message whose numbers are JSON
     drain_s: float = 10.0
     placement: Literal["policy", "least_degradation"] = "policy"
@@ -343,8 +344,9 @@ class Server:
             raise OutputError(self._closed("grpc_port", port, why))
         files = self.options.tls and tuple(path.read_bytes() for path in self.options.tls)
         try:
+            largest = min(self.options.max_body_bytes, self.options.max_grpc_bytes)
             self._grpc, self.grpc_port = await open_grpc(
-                self.service, self._json, limits, self.options.max_body_bytes, address, files
+                self.service, self._json, limits, largest, address, files
             )
         except RuntimeError:
             raise OutputError(self._closed("grpc_port", port)) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,6 +32,7 @@ from eunomia.serving.fronts.connections import ConnectionLimits  # noqa: E402
 from eunomia.serving.fronts.grpc import caller_of  # noqa: E402
 from eunomia.serving.fronts.grpc_door import Door, DoorLimits  # noqa: E402
 from eunomia.serving.protocol.rpc import (  # noqa: E402
+    _number,
     parse_message,
     read_message,
     split_message,
@@ -55,8 +57,8 @@ def address(server: Server) -> str:
     return f"127.0.0.1:{server.grpc_port}"
 
 
-def infer(server: Server, name: str = GOLD, *, typed: bool = False) -> Any:
-    message = pb.ModelInferRequest(model_name="small", id="7")
+def infer(server: Server, name: str = GOLD, *, typed: bool = False, request_id: str = "7") -> Any:
+    message = pb.ModelInferRequest(model_name="small", id=request_id)
     entry = message.inputs.add(name="image", datatype="FP32", shape=IMAGE.shape)
     if typed:
         entry.contents.fp32_contents.extend(IMAGE.ravel().tolist())
@@ -123,9 +125,14 @@ def test_no_more_connections_than_the_limit(tmp_path: Path) -> None:
 
 def test_numbers_one_by_one_give_the_answer_of_raw_ones(plain: Server, tmp_path: Path) -> None:
     assert infer(plain, typed=True).raw_output_contents == infer(plain).raw_output_contents
-    with running(tmp_path, max_json_bytes=10_000) as server, pytest.raises(grpc.RpcError) as caught:
-        infer(server, typed=True)
-    assert "use raw_input_contents" in caught.value.details()
+    with running(tmp_path, max_json_bytes=10_000, max_grpc_bytes=60_000) as server:
+        for asked, said in (
+            ({"typed": True}, "use raw_input_contents"),
+            ({"request_id": "7" * 60_000}, "larger than max .* vs. 60000"),
+        ):
+            with pytest.raises(grpc.RpcError) as caught:
+                infer(server, **asked)
+            assert re.search(said, caught.value.details())
 
 
 # --- messages taken apart --------------------------------------------------------------------------------
@@ -178,7 +185,7 @@ def test_a_message_of_very_many_fields_is_refused() -> None:
         split_message(data, len(data))
 
 
-@pytest.mark.parametrize("field", ["id", "model_name", "parameters", "outputs"])
+@pytest.mark.parametrize("field", ["id", "model_name", "parameters", "outputs", "inputs", "shapes"])
 def test_long_words_are_refused_before_anybody_copies_them(field: str) -> None:
     """Numbers may be many, and go to a process of their own; nothing else has a reason to be long."""
     message = pb.ModelInferRequest(model_name="m")
@@ -189,14 +196,28 @@ def test_long_words_are_refused_before_anybody_copies_them(field: str) -> None:
     if field == "parameters":
         for n in range(40):
             message.parameters[str(n)].string_param = "a" * 1000
-    elif field == "outputs":
-        message.outputs.add(name="a" * 40_000)
+    elif field in ("inputs", "outputs"):
+        getattr(message, field).add(name="a" * 40_000)
+    elif field == "shapes":
+        message.inputs[0].shape.extend([1] * 40_000)
     else:
         setattr(message, field, "a" * 40_000)
     with pytest.raises(
         BadRequest, match=r"[34]\d{4} bytes of names, ids and parameters; at most 32768 are taken"
     ):
         split_message(message.SerializeToString(), 10**6)
+
+
+@pytest.mark.parametrize("torn", [b"\x2a\x05\x0a\x7f", b"\x0f", b"\x08" + b"\xff" * 12])
+def test_an_input_that_is_no_message_is_refused(torn: bytes) -> None:
+    """Only the inputs of a message that is not small are looked into."""
+    inner = torn + bytes(SMALL_BYTES)
+    data = b"\x2a" + _number(len(inner)) + inner
+    with pytest.raises(BadRequest):
+        parse_message(split_message(data, len(data))[0])
+    many = b"\x0a\x00" * (SMALL_BYTES // 2 + 1)
+    with pytest.raises(BadRequest, match="an input of the message has more than 512 fields"):
+        split_message(b"\x2a" + _number(len(many)) + many, 10**6)
 
 
 def test_of_a_key_that_is_given_twice_the_first_counts() -> None:

@@ -168,7 +168,7 @@ class GrpcFront:
 
         grant = self.service.identify(caller_of(context))
         ports = self.service.repository.ports_for(grant, request.name, request.version)
-        config = config_of(request.name, ports, self.service.most_bytes(grant))
+        config = config_of(request.name, ports, min(self.service.most_bytes(grant), self._most))
         return ParseDict({"config": config}, pb.ModelConfigResponse())
 
     async def ModelStatistics(self, request: Versioned, context: Call) -> Response:  # noqa: N802, D102

@@ -48,7 +48,9 @@ CONTENTS = {
 INPUTS_FIELD, RAW_FIELD = 5, 7  # of inputs and raw_input_contents
 RAW_ANSWER = 6  # raw_output_contents
 MAX_FIELDS = 8 * MAX_TENSORS  # of a message: inputs, outputs, parameters, raw tensors
-VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
+CONTENTS_FIELD = 5  # of an input
+VARINT, DELIMITED = 0, 2
+FIXED = {1: 8, 5: 4}  # bytes of a field of this kind
 Raw = Sequence[memoryview | bytes]
 
 
@@ -60,10 +62,13 @@ def split_message(data: bytes, most: int) -> tuple[bytes, list[memoryview]]:
     whole, at, begun, words = memoryview(data), 0, 0, 0
     rest: list[memoryview] = []
     raw: list[memoryview] = []
+    inputs: list[tuple[int, int]] = []
     for _ in range(MAX_FIELDS):
         if at == len(data):
             rest.append(whole[begun:at])
             size = sum(map(len, rest))
+            if size > SMALL_BYTES:
+                bound_words(words + sum(_beside_numbers(data, *place) for place in inputs))
             if size > most:
                 raise TooLarge(
                     f"the message has {size} bytes beside raw tensors; at most {most} are taken: use raw_input_contents"
@@ -78,19 +83,45 @@ def split_message(data: bytes, most: int) -> tuple[bytes, list[memoryview]]:
             size, at = _varint(data, at)
             at += size
             words += size if tag >> 3 not in (INPUTS_FIELD, RAW_FIELD) else 0
+            if tag >> 3 == INPUTS_FIELD:
+                inputs.append((at - size, at))
             if tag >> 3 == RAW_FIELD and at <= len(data):
                 rest.append(whole[begun:start])
                 raw.append(whole[at - size : at])
                 begun = at
         else:
-            at += {FIXED64: 8, FIXED32: 4}.get(kind, len(data) + 1)
+            at += FIXED.get(kind, len(data) + 1)
         if at > len(data):
             raise BadRequest("the message is no ModelInferRequest: it ends in the middle of a field")
-        if words > SMALL_BYTES:
-            raise BadRequest(
-                f"the message has {words} bytes of names, ids and parameters; at most {SMALL_BYTES} are taken"
-            )
+        bound_words(words)
     raise BadRequest(f"the message has more than {MAX_FIELDS} fields")
+
+
+def bound_words(size: int) -> None:
+    """Raises BadRequest for so many bytes that are no tensors."""
+    if size > SMALL_BYTES:
+        raise BadRequest(
+            f"the message has {size} bytes of names, ids and parameters; at most {SMALL_BYTES} are taken"
+        )
+
+
+def _beside_numbers(data: bytes, at: int, end: int) -> int:
+    """How much of an input between two places is not its numbers; raises BadRequest."""
+    words = end - at
+    for _ in range(MAX_FIELDS):
+        if at >= end:
+            return words
+        tag, at = _varint(data, at)
+        kind = tag & 7
+        if kind == VARINT:
+            _, at = _varint(data, at)
+        elif kind == DELIMITED:
+            size, at = _varint(data, at)
+            at += size
+            words -= size if tag >> 3 == CONTENTS_FIELD else 0
+        else:
+            at += FIXED.get(kind, end)
+    raise BadRequest(f"an input of the message has more than {MAX_FIELDS} fields")
 
 
 def parse_message(data: bytes) -> InferMessage:

@@ -230,6 +230,18 @@ def test_rows_of_strings_are_those_of_an_array() -> None:
     assert strings.nbytes == len(strings.raw) == 4 * 6 + len("abbüx\0三".encode())
 
 
+HEAD = '<ir_version: 8, opset_import: ["" : 17]> g '
+JOINED = {  # as they were, the first answered with sums over others' rows, the second failed
+    "folds": HEAD
+    + "(float[n, 2] x) => (float[m, 2] y) <int64[1] axes = {0}> { y = ReduceSum <keepdims = 1> (x, axes) }",
+    "weighs": HEAD + "(float[n, 2] x, float[2] w) => (float[n, 2] y) { y = Mul (x, w) }",
+}
+
+
+def tensor(name: str, shape: list[int], value: int) -> dict[str, Any]:
+    return {"name": name, "datatype": "FP32", "shape": shape, "data": [value] * 2}
+
+
 def test_strings_of_several_requests_share_a_batch(tmp_path: Path) -> None:
     """Each gets its own rows."""
     pytest.importorskip("tritonclient.http")
@@ -237,7 +249,18 @@ def test_strings_of_several_requests_share_a_batch(tmp_path: Path) -> None:
 
     (tmp_path / "echo.onnx").write_bytes(texts())
     chosen = replace(options(tmp_path).dispatch, max_batch=8)
-    with running(tmp_path, networks=[Entry("echo", tmp_path / "echo.onnx")], dispatch=chosen) as server:
+    names = ["echo", *JOINED]
+    for name, text in JOINED.items():
+        (tmp_path / f"{name}.onnx").write_bytes(onnx.parser.parse_model(text).SerializeToString())
+    networks = [Entry(name, tmp_path / f"{name}.onnx") for name in names]
+    with running(tmp_path, networks=networks, dispatch=chosen) as server:
+
+        def summed(n: int) -> bool:
+            inputs = [tensor("x", [1, 2], n), tensor("w", [2], n)][: 1 + n % 2]
+            path = f"/v2/models/{list(JOINED)[n % 2]}/infer"
+            status, content = ask(server, "POST", path, GOLD, {"inputs": inputs})
+            wanted = [float(n), float(n)] if n % 2 == 0 else [float(n * n)] * 2
+            return status == 200 and content["outputs"][0]["data"] == wanted
 
         def one(n: int) -> Any:
             rows = 1 + n % 3
@@ -248,6 +271,7 @@ def test_strings_of_several_requests_share_a_batch(tmp_path: Path) -> None:
 
         with ThreadPoolExecutor(8) as crowd:
             assert all(crowd.map(one, range(24)))
+            assert all(crowd.map(summed, range(32))), "whose rows are no rows of the batch runs alone"
 
 
 STRANGERS = Path(onnx.__file__).parent / "backend" / "test" / "data" / "node"

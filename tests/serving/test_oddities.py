@@ -32,6 +32,7 @@ NETWORKS = {
     "einsum": EINSUM + '{ z = Einsum<equation = "bqd,bkd->bqk">(x, y) }',
     "constant": "g (float[n, 4] x) => (float[n, 4] y, float[2] c) "
     "{ y = Relu(x) \n c = Constant<value = float[2] {1.0, 2.0}>() }",
+    "scalars": "g (float x, float y) => (float z) { z = Add (x, y) }",
     "past": "g (float[b, n] x, float[b, m] past) => (float[b, k] y) { y = Concat<axis = 1>(past, x) }",
 }
 
@@ -62,6 +63,12 @@ def test_an_output_that_is_a_weight_is_answered(server: Server, tmp_path: Path) 
     assert status == 200
     assert {o["name"]: o["data"] for o in content["outputs"]}["c"] == [1.0, 2.0]
     assert len(content["outputs"]) == 2
+
+
+def test_tensors_without_an_axis_go_in_and_come_out(server: Server) -> None:
+    """As it was, nobody got an answer of whose outputs one was a single number."""
+    status, content = infer(server, "scalars", tensor("x"), tensor("y"))
+    assert (status, content["outputs"][0]["shape"], content["outputs"][0]["data"]) == (200, [], [1.0])
 
 
 @pytest.mark.parametrize("width", [0, 3])

@@ -172,11 +172,12 @@ class Answers:
         arrays = {t["name"]: value_at(self._memory, t) for t in tensors}
         members, row, parts = [job, *job.together], 0, []
         for member, hit in zip(members, hits, strict=True):
-            rows = slice(None) if len(members) == 1 else slice(row, row + member.batch)
+            alone = len(members) == 1
+            rows = slice(None) if alone else slice(row, row + member.batch)
             row += member.batch
             if not member.payload.over:  # else its memory is given back already
                 member.payload.over = True
-                mine = {name: array[rows] for name, array in arrays.items()}
+                mine = arrays if alone else {name: array[rows] for name, array in arrays.items()}
                 size = sum(array.nbytes for array in mine.values())
                 parts.append(Part(member, hit, mine, size, self._arena.descriptor, starts_of(tensors, rows)))
         size, key = sum(part.size for part in parts), (job.pair, job.cost_row)

@@ -12,7 +12,7 @@ from eunomia.serving.devices.answers import Answers
 from eunomia.serving.devices.arena import Arena, ArenaFull, Slot
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.loading import FIRST_ROOM, Loading
-from eunomia.serving.devices.messages import Message
+from eunomia.serving.devices.messages import Message, Placed
 from eunomia.serving.devices.moving import Moving
 from eunomia.serving.devices.run import NO_ROOM, Run
 from eunomia.serving.dispatch.clock import Clock
@@ -271,7 +271,20 @@ class Execution:
         if message["tensors"] is None:  # finished, but the outputs did not fit
             self.moving.enlarge(device, run, message["bytes"])
             return None
-        return self.answers.leave(job)
+        return None if self.apart(job, message["tensors"]) else self.answers.leave(job)
+
+    def apart(self, job: Job, tensors: Sequence[Placed]) -> bool:
+        """Whether what came of a batch is not one row after the other: each request runs again, by itself.
+
+        So does every later one of this network.
+        """
+        if not job.together or all(tensor["shape"][:1] == [job.rows] for tensor in tensors):
+            return False
+        self.dispatcher.costs.apart.add(job.network.index)
+        members, job.together = [job, *job.together], []
+        for member in members:
+            self.dispatcher.wait_again(member)
+        return True
 
     def _failed(self, device: int, message: Message, follows: Run | None) -> None:
         """A run without a result took its time all the same."""

@@ -68,6 +68,10 @@ class Loading:
             self._costs.measured(network, device.index, answer["block_s"])
         self._labels[network.index] = label
         ports: Ports = {"inputs": answers[0]["inputs"], "outputs": answers[0]["outputs"]}
+        if not all(port["shape"][:1] == [-1] for port in (*ports["inputs"], *ports["outputs"])):
+            self._costs.apart.add(
+                network.index
+            )  # rows are not the first axis of all that goes in and comes out
         self.models[name] = LoadedModel(network, label, path, shapes, ports)
         return ports
 

@@ -112,6 +112,10 @@ class Moving:
             return
         del self.fetching[message["request"]]
         answers = self._runs.answers
+        if self._runs.apart(run.job, message["tensors"]):
+            answers.release(run.slot)
+            self._runs.dispatcher.decide()
+            return
         answers.finish(run.job, message["tensors"], answers.leave(run.job), run.slot)
 
     def _on_moved(self, device: int, run: Run, message: Message) -> None:

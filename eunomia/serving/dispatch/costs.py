@@ -57,6 +57,7 @@ class CostBook:
         self._evident: set[int] = set()  # first rows of classes all of whose blocks some device has run
         self._variance, self._ratios = 0.0, 0
         self.networks: dict[str, Network] = {}
+        self.apart: set[int] = set()  # numbers of networks whose requests share no run
         self._shapes: dict[int, ShapeClasses] = {}  # by number of network
         self._count = 0
         self._rest: dict[int, tuple[list[float], list[float]]] = {}  # by first row
@@ -130,6 +131,7 @@ class CostBook:
 
     def forget(self, network: Network) -> None:
         """No request needs it any more: its sums go; its rows stay, a few bytes a block."""
+        self.apart.discard(network.index)
         for one in self._shapes.pop(network.index, ShapeClasses()).found.values():
             self._rest.pop(one.first_row, None)
             self._evident.discard(one.first_row)

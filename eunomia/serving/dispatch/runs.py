@@ -107,6 +107,8 @@ def gather(state: State, job: Job) -> None:
     """Add the waiting requests that may share the batch, in order of deadline."""
     if state.options.max_batch <= 1 or job.group is None or job.block > 0 or job.together:
         return
+    if job.network.index in state.costs.apart:
+        return
     room, waiting = state.options.max_batch - job.batch, state.waiting
     peers = [j for j in waiting.jobs() if _may_join(j, job) and waiting.shown(j)]
     for peer in sorted(peers, key=lambda j: (j.deadline_s, j.number)):

@@ -302,7 +302,8 @@ def _array_of(name: str, datatype: str, shape: tuple[int, ...], data: object) ->
         with np.errstate(over="ignore"):
             array = array.astype(dtype)
     except (ValueError, TypeError, OverflowError) as error:
-        raise BadRequest(f"tensor '{name}': {str(error)[:200]}") from None
+        why = "lists inside it differ in length" if "inhomogeneous" in str(error) else str(error)[:200]
+        raise BadRequest(f"tensor '{name}': {why}") from None
     if array.size != math.prod(shape):
         raise BadRequest(
             f"tensor '{name}': {array.size} values given, {list(shape)} needs {math.prod(shape)}"

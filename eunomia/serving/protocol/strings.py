@@ -91,8 +91,8 @@ def json_strings(name: str, shape: tuple[int, ...], data: object) -> Strings:
 
 
 def contiguous(value: Value) -> Value:
-    """In one piece, row by row."""
-    return value if isinstance(value, Strings) else np.ascontiguousarray(value)
+    """In one piece, row by row; a single number keeps its shape."""
+    return value if isinstance(value, Strings) else np.asarray(value, order="C")
 
 
 def whole_bytes(value: Value) -> bytes | memoryview:

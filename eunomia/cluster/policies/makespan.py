@@ -44,10 +44,8 @@ class MinTotalDuration(ProgrammePolicy):
             makespan_s, solved = self._bisected(problem)
             note = Note("info", f"bisection stopped at {makespan_s:.6g} s, at most 5 % above the optimum")
             return as_allocation(view, solved, makespan_s, (note,))
-        solved = self.solve(problem)
-        makespan_s = 1.0 / solved.level
-        solved = self.sooner(problem, solved, view.steps_left / speed.max(axis=1))
-        return as_allocation(view, solved, makespan_s)
+        solved = self.solve_sooner(problem, view.steps_left / speed.max(axis=1))
+        return as_allocation(view, solved, 1.0 / solved.level)
 
     def _bisected(self, problem: ShareProgramme) -> tuple[float, ShareSolution]:
         """Which makespans are feasible is known from the exact optimum; the embedding then gives the shares."""

@@ -32,7 +32,5 @@ class MaxMinFairness(ProgrammePolicy):
             kind=view.row,
             beside=view.beside if self.packed else None,
         )
-        solved = self.solve(problem)
-        if self.packed:
-            solved = self.sooner(problem, solved)
+        solved = self.solve_sooner(problem) if self.packed else self.solve(problem)
         return as_allocation(view, solved)

@@ -11,14 +11,13 @@ from eunomia.cluster.shares import isolated_shares, proportional_share
 from eunomia.cluster.solver.highs import SolverError
 from eunomia.cluster.solver.pop import solve_split
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution
-from eunomia.cluster.solver.solve import DEFAULT, SOLVERS, warm_up
+from eunomia.cluster.solver.solve import DEFAULT, LOST, SOLVERS, solve_shares, warm_up
 from eunomia.cluster.solver.warm import WarmStart
 from eunomia.contract.allocation import Allocation, ClusterView, Needs, Note, PairShares
 from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError, UnknownNameError
 
 AS_SOLVED = ("simplex", "as_gavel")  # solvers that keep their own choice among optima
-LOST = 1e-9  # of a level, to rounding
 LEAST_LEFT_S = 60.0  # nobody finishes sooner than that, as far as a preference goes
 
 
@@ -108,6 +107,12 @@ class ProgrammePolicy(ABC):
         """Solve as set."""
         return solve_split(problem, self.split, self.split_seed, self.solver, self._warm)
 
+    def solve_sooner(self, problem: ShareProgramme, left_s: Floats | None = None) -> ShareSolution:
+        """Solve, then :meth:`sooner`; with pairs the simplex method goes on from the first optimum."""
+        if problem.beside is None or self.split > 1 or self.solver in AS_SOLVED:
+            return self.sooner(problem, self.solve(problem), left_s)
+        return solve_shares(problem, self.solver, warm=self._warm, then=_per_step(problem, left_s))
+
     def sooner(
         self, problem: ShareProgramme, solved: ShareSolution, left_s: Floats | None = None
     ) -> ShareSolution:
@@ -120,10 +125,7 @@ class ProgrammePolicy(ABC):
         """
         if self.solver in AS_SOLVED:
             return solved
-        per_s = 1.0 / np.maximum(left_s, LEAST_LEFT_S) if left_s is not None else np.ones(len(problem.scale))
-        worth = per_s / per_s.mean() / problem.speed.max(axis=1)
-        _, group = problem.collapse()
-        worth = (np.bincount(group, worth) / np.bincount(group))[group]
+        worth = _per_step(problem, left_s)
         floor = problem.floor + problem.rise * solved.level * (1.0 - LOST)
         second = replace(problem, floor=floor, rise=np.zeros(len(worth)), reward=0.0, value=worth)
         try:
@@ -134,6 +136,14 @@ class ProgrammePolicy(ABC):
         return replace(
             found, level=solved.level, multiplier=solved.multiplier, prices=solved.prices, report=report
         )
+
+
+def _per_step(problem: ShareProgramme, left_s: Floats | None) -> Floats:
+    """(M,) what a step of each row counts, as :meth:`ProgrammePolicy.sooner` says; the same for rows that are alike."""
+    per_s = 1.0 / np.maximum(left_s, LEAST_LEFT_S) if left_s is not None else np.ones(len(problem.scale))
+    worth = per_s / per_s.mean() / problem.speed.max(axis=1)
+    _, group = problem.collapse()
+    return np.asarray((np.bincount(group, worth) / np.bincount(group))[group])
 
 
 def fair_norm(view: ClusterView, speed: Floats) -> Floats:

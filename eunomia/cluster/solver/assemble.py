@@ -104,9 +104,7 @@ def assemble(
         parts.append((size + relieved, v, problem.floor[relieved]))
     gain = np.zeros(width)
     if relief is None:
-        gain[x] = n[m] * problem.value[m] * problem.price[j] * problem.speed[m, j]
-        worth = problem.value[p] * pairs.first_speed + problem.value[q] * pairs.second_speed
-        gain[z] = problem.price[pairs.type] * worth
+        gain[: shares + couples] = _worth(problem, problem.value, m, j, pairs)
         gain[-1] = problem.reward
     else:
         gain[v] = -n[relieved] * relief[relieved]
@@ -127,6 +125,20 @@ def assemble(
         entry,
     )
     return Assembled(lp, m, j, pairs, relieved)
+
+
+def gains(problem: ShareProgramme, value: Floats, built: Assembled) -> Floats:
+    """(columns,) of sum_m value_m thr_m as the objective, all else 0."""
+    gain = np.zeros(len(built.lp.gain))
+    gain[: built.pair_at.stop] = _worth(problem, value, built.share_row, built.share_type, built.pairs)
+    return gain
+
+
+def _worth(problem: ShareProgramme, value: Floats, m: Ints, j: Ints, pairs: PairColumns) -> Floats:
+    """Of shares (of rows ``m`` on types ``j``), then of pairs: what a unit of each adds to sum_m value_m thr_m."""
+    alone = problem.count[m] * value[m] * problem.price[j] * problem.speed[m, j]
+    both = value[pairs.first] * pairs.first_speed + value[pairs.second] * pairs.second_speed
+    return np.concatenate([alone, problem.price[pairs.type] * both])
 
 
 def _summed(row: Ints, column: Ints, entry: Floats, width: int) -> tuple[Ints, Ints, Floats]:

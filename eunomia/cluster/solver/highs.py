@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from eunomia.core.errors import ConfigError, EunomiaError
 from eunomia.core.highs import silent_solver
 
 INFINITY = float("inf")
+PRIMAL = 4  # HiGHS' number of a strategy
 
 
 class SolverError(EunomiaError):
@@ -63,8 +64,16 @@ class Basis:
 
 
 @dataclass(frozen=True)
+class Then:
+    """What to maximise next, while the last column stays above ``kept`` of what it reached."""
+
+    gain: Floats
+    kept: float
+
+
+@dataclass(frozen=True)
 class LinearSolution:
-    """What HiGHS says, and the violation as recomputed here."""
+    """What HiGHS says, and the violation as recomputed here; ``then``: the point after a second objective."""
 
     x: Floats
     row_multiplier: Floats
@@ -73,14 +82,20 @@ class LinearSolution:
     steps: int
     feasible: bool  # False: proven infeasible; x is then empty
     basis: Basis | None = None  # of a vertex, when asked for
+    then: Floats | None = None
 
 
 def solve_linear(
-    problem: LinearProgramme, method: str = "simplex", start: Basis | None = None, keep: bool = False
+    problem: LinearProgramme,
+    method: str = "simplex",
+    start: Basis | None = None,
+    keep: bool = False,
+    then: Then | None = None,
 ) -> LinearSolution:
     """Solve with HiGHS: ``simplex`` (a vertex) or ``ipm`` (interior point without crossover).
 
     ``start``: a basis to begin with; one that does not fit is repaired. ``keep``: the answer carries its basis.
+    ``then``: a second objective over the optima, from that vertex on; left out where it finds no optimum.
 
     Infeasibility is an answer; anything else that is not optimal is tried again without presolve, and then a
     SolverError. ConfigError when highspy is missing.
@@ -106,13 +121,28 @@ def solve_linear(
     steps = max(info.simplex_iteration_count, info.ipm_iteration_count, 0)
     basis = None
     if keep:
-        found = highs.getBasis()
+        status = highs.getBasis()
         basis = Basis(
-            np.array([int(v) for v in found.col_status]), np.array([int(v) for v in found.row_status])
+            np.array([int(v) for v in status.col_status]), np.array([int(v) for v in status.row_status])
         )
-    return LinearSolution(
+    found = LinearSolution(
         x, np.array(solution.row_dual), float(problem.gain @ x), problem.violation(x), int(steps), True, basis
     )
+    return found if then is None else _continued(highs, problem, found, then)
+
+
+def _continued(highs: Any, problem: LinearProgramme, first: LinearSolution, then: Then) -> LinearSolution:
+    """The second objective by the primal simplex method: the first vertex is feasible, and mostly a few steps off."""
+    width = len(then.gain)
+    highs.changeColsCost(width, np.arange(width, dtype=np.int32), then.gain)
+    highs.changeColBounds(width - 1, float(then.kept * first.x[-1]), float(problem.high[-1]))
+    highs.setOptionValue("simplex_strategy", PRIMAL)
+    highs.run()
+    if highs.modelStatusToString(highs.getModelStatus()) != "Optimal":
+        return first
+    x, more = np.array(highs.getSolution().col_value), max(highs.getInfo().simplex_iteration_count, 0)
+    worst = max(first.violation, problem.violation(x))
+    return replace(first, then=x, violation=worst, steps=first.steps + more)
 
 
 def _given(basis: Basis, highspy: Any) -> Any:

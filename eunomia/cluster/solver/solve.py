@@ -9,9 +9,9 @@ from functools import cache, partial
 
 import numpy as np
 
-from eunomia.cluster.solver.assemble import Assembled, assemble, pair_columns
+from eunomia.cluster.solver.assemble import Assembled, assemble, gains, pair_columns
 from eunomia.cluster.solver.embedded import AGREED, NAMES, solve_embedded_shares
-from eunomia.cluster.solver.highs import LinearProgramme, LinearSolution, SolverError, solve_linear
+from eunomia.cluster.solver.highs import LinearProgramme, LinearSolution, SolverError, Then, solve_linear
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution, SolveReport, programme
 from eunomia.cluster.solver.unpack import job_pairs
 from eunomia.cluster.solver.warm import WarmStart
@@ -20,6 +20,7 @@ from eunomia.core.errors import UnknownNameError
 
 TOLERANCE = 1e-9
 ACCEPTED = 1e-7  # relative gap and residuals above this are a failed solve
+LOST = 1e-9  # of a level, to rounding, for a second objective
 SMALL = 1e-3  # of the level that all could reach alone: smaller levels are judged by this
 LARGE = 4096  # rows without pairs; HiGHS takes many minutes beyond
 DEFAULT = "embedding"
@@ -27,7 +28,11 @@ SOLVERS = (DEFAULT, "interior_point", "simplex", "as_gavel")
 
 
 def solve_shares(
-    problem: ShareProgramme, solver: str = DEFAULT, group: bool = True, warm: WarmStart | None = None
+    problem: ShareProgramme,
+    solver: str = DEFAULT,
+    group: bool = True,
+    warm: WarmStart | None = None,
+    then: Floats | None = None,
 ) -> ShareSolution:
     """Solve and check; the answer is feasible to rounding and within 1e-7 of the optimum, relative.
 
@@ -36,7 +41,8 @@ def solve_shares(
     clearer multipliers. With pairs both are HiGHS. ``simplex``: HiGHS' dual simplex, a vertex: fewest positive shares,
     identical jobs still alike because they are grouped. ``as_gavel``: the embedding, ungrouped, with Gavel's columns.
 
-    ``warm``: what simplex begins with and leaves behind for the next programme.
+    ``warm``: what simplex begins with and leaves behind for the next programme. ``then`` (M,), with pairs and a level
+    only: of the optima the one of the largest sum_m then_m thr_m, alike for rows that are alike, up to ``LOST`` of it.
 
     A solve that fails its check is repeated with HiGHS and reported as a fallback; that answer is judged by the same
     measure. A large programme is first repeated by interior point: ECOS' stop is absolute, so its gap exceeds the limit
@@ -46,14 +52,16 @@ def solve_shares(
     if solver not in SOLVERS:
         raise UnknownNameError("solver", solver, SOLVERS)
     small, where = problem.collapse() if group and solver != "as_gavel" else (problem, None)
-    run: Callable[[ShareProgramme], ShareSolution] = partial(_simplex, warm=warm)
+    if then is not None and where is not None:
+        then = then[np.unique(where, return_index=True)[1]]
+    run: Callable[[ShareProgramme], ShareSolution] = partial(_simplex, warm=warm, then=then)
     if solver == "as_gavel":
         run = _as_gavel
     elif problem.beside is None and solver != "simplex":
         run = _interior if solver == "interior_point" else solve_embedded_shares
     solved = run(small)
     if not accepted(solved.report):
-        again = _again(small, solver)
+        again = _again(small, solver, then)
         reason = f"{short(solved.report)}; solved again with {again.report.solver}"
         if not accepted(again.report):
             raise SolverError(f"{reason}, and {short(again.report)}; {ACCEPTED:.0e} is accepted")
@@ -61,13 +69,13 @@ def solve_shares(
     return undo(problem, small, solved, np.arange(len(problem.scale)) if where is None else where)
 
 
-def _again(problem: ShareProgramme, failed: str) -> ShareSolution:
+def _again(problem: ShareProgramme, failed: str, then: Floats | None) -> ShareSolution:
     """The second attempt: by interior point if the programme is large and has no pairs, else with HiGHS."""
     if len(problem.scale) > LARGE and problem.beside is None and failed != "interior_point":
         found = _interior(problem)
         if accepted(found.report):
             return found
-    return _simplex(problem)
+    return _simplex(problem, then=then)
 
 
 @cache
@@ -121,10 +129,13 @@ def _interior(problem: ShareProgramme) -> ShareSolution:
     return ShareSolution(shares, level, by_row, price * worth_unit, report)
 
 
-def _simplex(problem: ShareProgramme, warm: WarmStart | None = None) -> ShareSolution:
+def _simplex(
+    problem: ShareProgramme, warm: WarmStart | None = None, then: Floats | None = None
+) -> ShareSolution:
     built = assemble(problem, pair_columns(problem))
     start = warm.basis(problem, built) if warm is not None else None
-    answer = solve_linear(built.lp, start=start, keep=warm is not None)
+    second = None if then is None else Then(gains(problem, then, built), 1.0 - LOST)
+    answer = solve_linear(built.lp, start=start, keep=warm is not None, then=second)
     if warm is not None:
         warm.keep(problem, built, answer.basis)
     if not answer.feasible:
@@ -134,13 +145,13 @@ def _simplex(problem: ShareProgramme, warm: WarmStart | None = None) -> ShareSol
 
 def from_linear(problem: ShareProgramme, built: Assembled, answer: LinearSolution) -> ShareSolution:
     """Read an assembled programme's answer; pairs stay pairs of groups."""
-    shares = np.zeros(problem.speed.shape)
-    shares[built.share_row, built.share_type] = answer.x[: len(built.share_row)]
+    shares, x = np.zeros(problem.speed.shape), answer.x if answer.then is None else answer.then
+    shares[built.share_row, built.share_type] = x[: len(built.share_row)]
     size = len(problem.scale)
     gap = dual_gap(built.lp, answer, SMALL * _level_alone(problem))
     report = SolveReport("HiGHS simplex", answer.objective, gap, answer.violation, answer.steps, size)
     together = np.zeros((len(built.pairs.type), problem.speed.shape[1]))
-    together[np.arange(len(together)), built.pairs.type] = answer.x[built.pair_at]
+    together[np.arange(len(together)), built.pairs.type] = x[built.pair_at]
     return ShareSolution(
         shares,
         float(answer.x[-1]) if problem.reward else float("nan"),

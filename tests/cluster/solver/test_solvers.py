@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -108,8 +109,8 @@ def test_a_large_programme_is_repeated_by_interior_point(monkeypatch: pytest.Mon
 def test_a_repeat_that_fails_its_check_too_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = solving._simplex
 
-    def loose(small: ShareProgramme, warm: WarmStart | None = None) -> object:
-        solved = honest(small)
+    def loose(small: ShareProgramme, **given: Any) -> object:
+        solved = honest(small, **given)
         return replace(solved, report=replace(solved.report, gap=1e-3))
 
     monkeypatch.setattr(solving, "_simplex", loose)
@@ -254,6 +255,37 @@ def test_a_warm_start_changes_steps_and_not_the_optimum(leaving: int) -> None:
     assert solve_shares(rest, warm=warm).report.steps == 0  # begins at its own optimum
     warm.forget()
     assert solve_shares(rest, warm=warm).report.steps == cold.report.steps
+
+
+def test_a_second_objective_goes_on_from_the_first_optimum() -> None:
+    """Against a programme of its own whose floors keep the level: the same sum, more than the first vertex has."""
+    rng = np.random.default_rng(3)
+    jobs, beside = 24, rng.uniform(0.4, 0.9, (24, 24, 2))
+    rise = np.r_[
+        np.full(6, 9.0), np.full(18, 0.1)
+    ]  # six jobs set the level; the others' devices are to be had
+    one = programme(rng.uniform(0.8, 1.2, (jobs, 2)), np.ones(jobs), np.full(2, 6), rise=rise, reward=1.0,
+                    kind=np.arange(jobs), beside=beside)  # fmt: skip
+    worth = rng.uniform(0.5, 2.0, jobs)
+    first, both = solve_shares(one), solve_shares(one, then=worth)
+    floor = rise * first.level * (1.0 - 1e-9)
+    apart = solve_shares(replace(one, floor=floor, rise=np.zeros(jobs), reward=0.0, value=worth))
+    assert both.level == first.level and both.report.primal_residual < 1e-9
+    assert (both.throughput(one) >= floor * (1.0 - 1e-9)).all()
+    sums = [float(worth @ found.throughput(one)) for found in (first, both, apart)]
+    assert sums[1] == pytest.approx(sums[2], rel=1e-8) and sums[1] > 1.01 * sums[0]
+
+
+def test_a_second_objective_counts_rows_that_are_alike_once() -> None:
+    """By hand: two jobs alike, one of another kind, two devices; each runs at 1, pairs are worth nothing. The level is
+    2 / 3 for all; with time left to nobody, a second objective changes nothing, whatever it counts."""
+    three = programme(np.ones((3, 1)), np.ones(3), np.full(1, 2), rise=1.0, reward=1.0, kind=np.array([0, 0, 1]),
+                      beside=np.zeros((2, 2, 1)))  # fmt: skip
+    solved = solve_shares(three, then=np.array([1.0, 1.0, 5.0]))
+    assert solved.level == pytest.approx(2.0 / 3.0)
+    np.testing.assert_allclose(solved.shares[:, 0], 2.0 / 3.0)
+    free = replace(three, rise=np.array([1.0, 1.0, 0.5]))  # 4 / 5, 4 / 5 and 2 / 5 of the two devices
+    np.testing.assert_allclose(solve_shares(free, then=np.ones(3)).shares[:, 0], [0.8, 0.8, 0.4])
 
 
 def test_what_may_sum_in_any_order_is_kept_as_one_piece() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError, EunomiaError
 from eunomia.core.highs import silent_solver
+
+if TYPE_CHECKING:
+    import highspy
 
 INFINITY = float("inf")
 PRIMAL = 4  # HiGHS' number of a strategy
@@ -131,7 +134,9 @@ def solve_linear(
     return found if then is None else _continued(highs, problem, found, then)
 
 
-def _continued(highs: Any, problem: LinearProgramme, first: LinearSolution, then: Then) -> LinearSolution:
+def _continued(
+    highs: highspy.Highs, problem: LinearProgramme, first: LinearSolution, then: Then
+) -> LinearSolution:
     """The second objective by the primal simplex method: the first vertex is feasible, and mostly a few steps off."""
     width = len(then.gain)
     highs.changeColsCost(width, np.arange(width, dtype=np.int32), then.gain)

@@ -14,10 +14,10 @@ import numpy as np
 
 from benchmarks.cluster.apps import Setting, fairness, problem, sensitive_table
 from benchmarks.cluster.misreports import KINDS, Misreporting, single_auctions
+from benchmarks.cluster.themis import OPTIONS, PAPER
 from benchmarks.kept import kept
 from benchmarks.table import Cell, Options, Table, by_name, means, table
 from eunomia.cluster.job import TrainingJob
-from eunomia.cluster.options import Restart, SimulationOptions
 from eunomia.cluster.policies.catalogue import allocator
 from eunomia.cluster.problem import ClusterProblem, build_problem
 from eunomia.cluster.simulate import ClusterRun, simulate_cluster
@@ -26,16 +26,15 @@ from eunomia.contract.allocation import Allocator
 from eunomia.contract.cluster import Cluster, DeviceType
 from eunomia.metrics.statistics import interval, paired_ratio
 
-OPTIONS = SimulationOptions(round_s=300.0, restart=Restart(10.0, 20.0, 10.0), record="jobs")
-PAPER = {"payment": "devices", "unserved": "floor", "leftovers": "random", "aligned": False}
 Forms = Mapping[str, tuple[str, Mapping[str, object]]]
 FORMS: Forms = {
     "Themis": ("themis", {}),
+    "Themis, leases of 20 min": ("themis", {"lease_s": 1200.0}),
     "Themis, leases not aligned": ("themis", {"aligned": False}),
     "Themis, bid for nothing a floor": ("themis", {"unserved": "floor"}),
     "Themis, leftovers at random": ("themis", {"leftovers": "random"}),
     "Themis, no payment": ("themis", {"payment": "none"}),
-    "Themis as published, floor (the old default)": ("themis", PAPER),
+    "Themis as published, floor": ("themis", PAPER),
     "Themis as published, lottery": ("themis", {**PAPER, "rounding": "lottery"}),
     "strawman": ("themis_strawman", {}),
     "strawman, aligned": ("themis_strawman", {"aligned": True}),
@@ -125,7 +124,7 @@ def lies(seeds: range) -> Table:
     """Completion of the one app in ten that misreports, lying over honest; the others' likewise."""
     world = Ordinary()
     rows: list[list[Cell]] = []
-    for label in ("Themis", "Themis as published, floor (the old default)", "strawman"):
+    for label in ("Themis", "Themis as published, floor", "strawman"):
         name, given = FORMS[label]
 
         def took(

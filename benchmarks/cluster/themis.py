@@ -28,7 +28,8 @@ from eunomia.metrics.statistics import interval, paired_difference
 
 OPTIONS = SimulationOptions(round_s=300.0, restart=Restart(10.0, 20.0, 10.0), record="jobs")
 Settings = dict[str, str | float | bool]
-PAPER: Settings = {"payment": "devices", "unserved": "floor", "leftovers": "random", "aligned": False}
+PAPER: Settings = {"payment": "devices", "unserved": "floor", "leftovers": "random", "lease_s": 1200.0}
+PAPER["aligned"] = False
 MEASURES = {  # of apps, and their columns
     "max_rho": "max rho|.2f",
     "p90_rho": "p90 rho|.2f",
@@ -109,7 +110,7 @@ PEERS = (
     Case("Themis, f = 0.8, floor", settings=PAPER),
     lottery("Themis, f = 0.8, lottery"),
     lottery("Themis, f = 0, lottery", fairness=0.0),
-    Case("strawman", "themis_strawman"),
+    Case("strawman", "themis_strawman", {"lease_s": 1200.0}),
     Case("Tiresias 2D-LAS", "tiresias", {"consolidate_skew": 0.5}),
     Case("Tiresias Gittins", "gittins"),
     Case("least attained service", "least_attained_service"),
@@ -137,8 +138,8 @@ SWEEPS: dict[str, Sequence[Case]] = {
     "rho": RHO,
 }
 STRAWMAN = (
-    Case("strawman", "themis_strawman"),
-    Case("strawman, aligned", "themis_strawman", {"aligned": True}),
+    Case("strawman", "themis_strawman", {"lease_s": 1200.0}),
+    Case("strawman, aligned", "themis_strawman", {"lease_s": 1200.0, "aligned": True}),
     lottery("Themis, f = 0.8"),
     lottery("Themis, aligned", aligned=True),
     lottery("Themis, aligned, f = 0", aligned=True, fairness=0.0),

@@ -96,7 +96,7 @@ def verdict(rows: list[list[Cell]]) -> Iterator[str]:
     beaten = sum(one.low > 0.0 for one in less)  # type: ignore[union-attr]
     yield (
         f"Within 2 % of the quickest form, or quicker, on {near} of {len(rows)} workloads; least worst rho on {first}, "
-        f"surely not the least (interval above 0) on {beaten}."
+        f"not told apart from the least on {len(rows) - first - beaten}, surely not the least on {beaten}."
     )
 
 

@@ -68,9 +68,10 @@ def test_windows_of_a_public_trace_are_as_busy_as_they_say() -> None:
 
 def test_the_verdict_on_themis_counts_what_the_rows_say() -> None:
     own, near, far = (interval([v, v]) for v in (1.0, 1.01, 1.05))
-    less, more = interval([-0.1, -0.1]), interval([0.2, 0.2])
+    less, more, even = interval([-0.1, -0.1]), interval([0.2, 0.2]), interval([-0.1, 0.2])
     rows = [["a", own, "x", near, own, "y", own, less], ["b", own, "x", far, own, "y", own, more]]
+    rows.append(["c", own, "x", far, own, "y", own, even])
     assert next(workloads.verdict(rows)) == (
-        "Within 2 % of the quickest form, or quicker, on 1 of 2 workloads; least worst rho on 1, surely not the least "
-        "(interval above 0) on 1."
+        "Within 2 % of the quickest form, or quicker, on 1 of 3 workloads; least worst rho on 1, not told apart from "
+        "the least on 1, surely not the least on 1."
     )

@@ -275,7 +275,7 @@ QUEUES_WRONG = [
     ('"nominalQuota": 6', '"nominalQuota": "a few"', "ClusterQueue 'bio': 'a few' is no number of devices; write"),
     ('"chem"', '"bio"', "ClusterQueue 'bio' is defined twice; names must be unique"),
     ('"ClusterQueue"', '"Queue"', "no ClusterQueue in the file; write it with kubectl get clusterqueues,cohorts"),
-    ("nvidia.com/gpu", "cpu", "no ClusterQueue has a quota of GPUs; list nvidia.com/gpu with a nominalQuota"),
+    ("nvidia.com/gpu", "cpu", "no ClusterQueue has a quota of GPUs, only of: "),
     ('"cohort"', '"fairSharing": {"weight": "big"}, "cohort"', "ClusterQueue 'bio': weight 'big' is no number; write"),
     ('{"kind": "List", "items": [', '{"kind": "List", "items": [{"kind": "Cohort", "metadata": {"name": "all"}, '
      '"spec": {"parentName": "org"}}, ', "Cohort 'all' has the parent 'org'; cohorts of cohorts are not modelled"),

@@ -49,7 +49,11 @@ def read_kueue_queues(path: str | Path) -> KueueQueues:
             counts[flavor] = counts.get(flavor, 0) + count
     counts = {flavor: count for flavor, count in counts.items() if count}
     if not counts:
-        raise TraceError("no ClusterQueue has a quota of GPUs; list nvidia.com/gpu with a nominalQuota", path)
+        raise TraceError(
+            f"no ClusterQueue has a quota of GPUs, only of: {_resources(path, found)}; "
+            "list nvidia.com/gpu with a nominalQuota",
+            path,
+        )
     try:
         setup = QueueSetup(queues, cohorts, fair, strategies)
     except ConfigError as error:
@@ -106,6 +110,18 @@ def _quotas(path: Path, where: str, spec: Data) -> dict[str, Quota]:
                         ),
                     )
     return found
+
+
+def _resources(path: Path, found: list[Data]) -> str:
+    """Names of the resources that queues have quotas of."""
+    names: dict[str, None] = {}
+    for each in found:
+        if each["kind"] == "ClusterQueue":
+            for group in entries(
+                path, "a ClusterQueue", part(path, "a ClusterQueue", each, "spec"), "resourceGroups"
+            ):
+                names |= dict.fromkeys(map(str, group.get("coveredResources") or ()))
+    return ", ".join(list(names)[:8]) or "nothing"
 
 
 def _cohort(path: Path, given: Data) -> tuple[str, dict[str, int]]:

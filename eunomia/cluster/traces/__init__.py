@@ -20,6 +20,7 @@ JOB_TRACES = Registry(
         "gavel": "eunomia.cluster.traces.gavel:FORMAT",
         "philly": "eunomia.cluster.traces.philly:FORMAT",
         "helios": "eunomia.cluster.traces.helios:FORMAT",
+        "acme": "eunomia.cluster.traces.acme:FORMAT",
         "alibaba-pai": "eunomia.cluster.traces.alibaba_pai:FORMAT",
         "sacct": "eunomia.cluster.traces.sacct:FORMAT",
         "kueue": "eunomia.cluster.traces.kueue:FORMAT",

@@ -102,6 +102,8 @@ def _places(path: Path, line: int, names: list[str], mapping: Mapping[str, str])
         if wanted not in mapping and wanted not in names:
             continue
         given = mapping.get(wanted, wanted)
+        if given == "":  # the file's column of that name means something else
+            continue
         parts = [given] if given in names else given.split("+")
         for part in parts:
             if part not in names:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,11 @@ from eunomia.core.errors import TraceError
 if TYPE_CHECKING:
     from eunomia.core.data import Data
 
+QUANTITY = re.compile(r"(?P<number>\d{1,12}(\.\d{0,9})?(e\d{1,2})?)(?P<unit>m|k|M|G|T|Ki|Mi|Gi|Ti|)")
+UNITS = {"": Fraction(1), "m": Fraction(1, 1000)}
+UNITS |= {unit: Fraction(1000) ** n for n, unit in enumerate("kMGT", 1)}
+UNITS |= {f"{unit}i": Fraction(1024) ** n for n, unit in enumerate("KMGT", 1)}
+MOST_DEVICES = 10**12
 MOST_BYTES = 512 << 20
 MOST_YAML_BYTES = 64 << 20  # its reader is a hundred times slower
 
@@ -126,13 +133,13 @@ def entries(path: Path, where: str, data: Data, key: str) -> list[Data]:
 
 
 def devices(path: Path, where: str, value: object) -> int:
-    """A quantity of devices: a whole number. Raises TraceError."""
+    """A quantity of devices as Kubernetes writes them, ``4``, ``4000m``, ``1Ki``: a whole number. Raises TraceError."""
     text = str(value)
-    scale = 1000 if text.endswith("k") else 1
-    digits = text.removesuffix("k")
-    if isinstance(value, bool) or not digits.isdigit() or len(digits) > 9:
+    found = QUANTITY.fullmatch(text)
+    size = Fraction(found["number"]) * UNITS[found["unit"]] if found is not None else Fraction(1, 2)
+    if isinstance(value, bool) or size.denominator != 1 or size > MOST_DEVICES:
         raise TraceError(f"{where}: '{text[:40]}' is no number of devices; write a whole number", path)
-    return int(digits) * scale
+    return int(size)
 
 
 def is_gpu(resource: str) -> bool:

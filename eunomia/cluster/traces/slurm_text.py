@@ -7,6 +7,7 @@ import re
 from datetime import UTC, datetime
 
 SPAN = re.compile(r"(?:(?P<days>\d{1,6})-)?(?P<parts>\d{1,9}(?::\d{1,2}){0,2})(?:\.\d+)?")
+SLASHES = re.compile(r"^(\d{4})/(\d\d)/(\d\d)[-_T ]")
 NO_LIMIT = frozenset({"UNLIMITED", "INFINITE", "NONE"})
 NO_TIME = frozenset({"", "Unknown", "None", "N/A", "NONE"})
 GRES = re.compile(
@@ -36,11 +37,14 @@ def span_s(text: str) -> float | None:
 
 
 def moment_s(text: str) -> float | None:
-    """Seconds since 1970 of a date (without a zone: UTC) or of a number of seconds; None for what is neither."""
+    """Seconds since 1970 of a date (without a zone: UTC) or of a number of seconds; None for what is neither.
+
+    ``2024/03/01-10:00:00`` is a date, too: SLURM_TIME_FORMAT often says so.
+    """
     if re.fullmatch(r"\d{1,12}(\.\d+)?", text):
         return float(text)
     try:
-        found = datetime.fromisoformat(text)
+        found = datetime.fromisoformat(SLASHES.sub(r"\1-\2-\3T", text))
     except ValueError:
         return None
     return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()

@@ -195,9 +195,10 @@ def test_one_app_takes_what_it_can_use() -> None:
 
 
 def test_leases_hold_until_they_end() -> None:
-    """A long job has the only GPU; a newcomer waits for the lease, then is worst off and gets it."""
+    """A long job has the only GPU; a newcomer waits for the lease, then is worst off and gets it. By default that is at
+    600 s: with leases of 20 minutes its rho would be (1100 + 50) / 50 = 23 instead of 550 / 50 = 11."""
     cluster = Cluster.of({"gpu": 1})
-    policy = Themis(lease_s=600.0)
+    policy = Themis()
     alone = view_of(cluster, [[1.0]], [10_000.0])
     assert _devices(policy, alone) == [[1]]
     both = [[1.0], [1.0]]

@@ -15,7 +15,7 @@ from tests.cluster.policies.peer_views import view_of
 
 def test_bids_and_payments_by_hand() -> None:
     """The two gangs of test_themis_gangs: gains 1.6 and 1.3, payment 1 - 1 / 1.3 = 23 %. T_id = 3000 s."""
-    policy = Themis(fairness=0.0, aligned=False)
+    policy = Themis(fairness=0.0, lease_s=1200.0, aligned=False)
     view = view_of(
         Cluster.of({"gpu": 4}), [[1.0], [1.0]], [1000.0, 3000.0], scale=[4, 4], now_s=1000.0,
         total=[1000.0, 3000.0],

@@ -112,6 +112,22 @@ def test_helios(tmp_path: Path) -> None:
     assert "1 CPU jobs" in found.notes[1]
 
 
+def test_acme(tmp_path: Path) -> None:
+    """By hand: a CPU job, one that never ran, one that waited 13 s of its ``duration``; times with zones."""
+    head = "job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,start_time,end_time,duration,queue,gpu_time"
+    row = "{id},{user},1,{gpus},96,x,FAILED,2023-03-01 00:0{at}:00+08:00,{start},2023-03-01 00:20:13+08:00,9,1,1"
+    began = "2023-03-01 00:10:13+08:00"
+    path = file(
+        tmp_path, "trace_seren.csv", head, row.format(id="a", user="u", gpus=0, at=1, start=began),
+        row.format(id="b", user="v", gpus=16, at=3, start=began), row.format(id="c", user="v", gpus=8, at=4, start=""),
+        row.format(id="d", user="u", gpus=8, at=2, start=began),
+    )  # fmt: skip
+    found = read_jobs(path)
+    assert (found.format, found.ids, found.tenants) == ("acme", ("d", "b"), ("v", "u"))
+    assert (found.gpus.tolist(), found.duration_s.tolist()) == ([8, 16], [600.0, 600.0])
+    assert found.more["wait_s"].tolist() == [493.0, 433.0] and "2 rows" in found.notes[1]
+
+
 def test_gentd26(tmp_path: Path) -> None:
     """Requests in the file's own columns: one still runs, one has no run time, one failed after 3 s on its GPU."""
     head = (
@@ -274,6 +290,7 @@ def test_a_missing_file_and_an_unknown_format(tmp_path: Path) -> None:
         "gavel",
         "philly",
         "helios",
+        "acme",
         "alibaba-pai",
         "swf",
         "sacct",

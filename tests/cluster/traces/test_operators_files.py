@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from eunomia.cluster.traces import FORMATS, read_jobs
 from eunomia.cluster.traces.canonical import write
 from eunomia.cluster.traces.columns import mapping_of
+from eunomia.cluster.traces.kubernetes import devices
 from eunomia.cluster.traces.logged import logged
 from eunomia.cluster.traces.slurm_text import gpus_of, moment_s, span_s
 from eunomia.contract.cluster import Cluster
@@ -101,11 +102,24 @@ def test_moments_and_resources() -> None:
         == moment_s("86400")
         == 86_400.0
     )
-    assert moment_s("yesterday") is None
+    assert (
+        moment_s("2024/03/01-10:00:05") == moment_s("2024-03-01T10:00:05") and moment_s("yesterday") is None
+    )
     assert gpus_of("cpu=1,gres/gpu=4,gres/gpu:a100=4") == (4, ("a100",))
     assert gpus_of("gres/gpu:a100=1,gres/gpu:v100=2") == (3, ("a100", "v100"))
     assert gpus_of("cpu=1,mem=1G") == gpus_of("") == (0, ())
     assert gpus_of("gres/gpu=four") is gpus_of("junk") is None
+
+
+def test_quantities_of_devices_as_kubernetes_writes_them() -> None:
+    path, known = (
+        Path("q.yaml"),
+        {"4": 4, 8: 8, "4000m": 4, "2k": 2000, "1Ki": 1024, "4.0": 4, "2e1": 20, 3.0: 3},
+    )
+    assert {given: devices(path, "x", given) for given in known} == known
+    for wrong in ("500m", "1.5", "-2", "a few", True, "", "9Ti"):
+        with pytest.raises(TraceError, match="is no number of devices; write a whole number"):
+            devices(path, "x", wrong)
 
 
 # --- sacct

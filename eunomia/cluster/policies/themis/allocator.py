@@ -40,7 +40,7 @@ class Themis:
     next. Devices of different types are auctioned type by type, the one that suits the waiting jobs best first; an
     app's jobs that won are out of the later auctions.
 
-    The paper's form is ``payment="devices", unserved="floor", leftovers="random", aligned=False``.
+    The paper's form is ``payment="devices", unserved="floor", leftovers="random", aligned=False, lease_s=1200``.
 
     An app bids for what it would have with the GPUs that it holds: work left of all its jobs over held and offered
     GPUs (deviation CP30 says how types mix). What it declares binds it (:class:`.book.Book`).
@@ -50,7 +50,7 @@ class Themis:
     """
 
     fairness: float = 0.8
-    lease_s: float = 1200.0
+    lease_s: float = 600.0
     ideal: Ideal = "share"
     finish: Finish = "all"
     payment: Payment = "lease"
@@ -151,7 +151,7 @@ class Themis:
 
 
 def strawman(
-    lease_s: float = 1200.0, ideal: Ideal = "share", finish: Finish = "all", aligned: bool = False
+    lease_s: float = 600.0, ideal: Ideal = "share", finish: Finish = "all", aligned: bool = False
 ) -> Themis:
     """Themis without auctions: worst rho first, each takes all it can use, for one lease."""
     return Themis(lease_s=lease_s, ideal=ideal, finish=finish, aligned=aligned, mechanism="strawman")

@@ -78,7 +78,7 @@ def test_shipped_policies_on_a_crowded_platform(name: str) -> None:
 
 def test_room_grows_and_orders_are_made_anew() -> None:
     """A burst of hundreds at once: more than there is room for, and than an order takes in one by one."""
-    case = crowd(400)
+    case = crowd(240)
     r = case.requests
     burst = replace(case, requests=replace(r, arrival_s=np.arange(len(r)) // 150 * 1e-3, after=np.zeros(0)))
     assert_alike(burst, load_policy("eunomia"), load_policy("eunomia"))

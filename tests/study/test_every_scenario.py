@@ -24,7 +24,7 @@ from tests.shared_data import shared
 
 ROOT = Path(__file__).parents[2]
 TINY = {"requests": 12, "validation": 1}
-SHORT = {"duration_s": 0.1, "warmup_s": 0.01, "compare.seeds": 1}
+SHORT = {"duration_s": 0.5, "warmup_s": 0.01, "compare.seeds": 1}
 SMALL: dict[str, Any] = {
     "name": "small",
     "duration_s": 0.1,

@@ -12,8 +12,9 @@ from eunomia.config.load import scenario_from
 from eunomia.core.data import Data
 from eunomia.study.files import file_stamps
 from eunomia.study.inference.capacity import Capacity, Draw, factor_for, measure_capacity
-from eunomia.study.inference.demand import draw, networks, replayed_alike, requests
+from eunomia.study.inference.demand import networks, replayed_alike, requests, streams
 from eunomia.study.inference.machine import Machine, build_machine
+from eunomia.workload.generate import Stream, generate
 from eunomia.workload.model import DnnModel
 from eunomia.workload.requests import RequestTable
 
@@ -57,8 +58,12 @@ def _prepare(text: str, stamps: str) -> Bench:
     if scenario.load is None:
         return bench
 
+    @lru_cache(maxsize=2)  # a factor is tried with a thousand seeds
+    def streams_of(factor: float) -> list[Stream]:
+        return streams(scenario, factor)
+
     def drawn(seed: int, factor: float) -> RequestTable:
-        return draw(scenario, seed, iso, factor)
+        return generate(streams_of(factor), scenario.duration_s, seed, iso_best_s=iso)
 
     unloaded = {key: value for key, value in table.items() if key not in ("load", "seed", "engine", "name")}
     capacity = _capacity(json.dumps([unloaded, stamps]), drawn, scenario.duration_s, machine)

@@ -109,17 +109,16 @@ def requests(
     scenario: Scenario, seed: int, iso_best_s: Mapping[str, float], factor: float = 1.0
 ) -> RequestTable:
     """The requests of one run; ``factor`` multiplies all arrival rates. The policy plays no part."""
-    table = draw(scenario, seed, iso_best_s, factor)
+    table = generate(streams(scenario, factor), scenario.duration_s, seed, iso_best_s=iso_best_s)
     if not len(table):
         raise ConfigError(f"no request arrives within duration_s = {scenario.duration_s:g}; raise a rate")
     return table
 
 
-def draw(scenario: Scenario, seed: int, iso_best_s: Mapping[str, float], factor: float) -> RequestTable:
-    """``requests`` that may be none."""
+def streams(scenario: Scenario, factor: float) -> list[Stream]:
+    """One for each tenant, whatever the seed."""
     own = frozenset(network.name for network in scenario.network or [])
-    streams = [_stream(tenant, factor, own) for tenant in scenario.tenant]
-    return generate(streams, scenario.duration_s, seed, iso_best_s=iso_best_s)
+    return [_stream(tenant, factor, own) for tenant in scenario.tenant]
 
 
 def replayed_alike(scenario: Scenario, factor: float) -> list[str]:

@@ -90,5 +90,6 @@ def _load(name: str, settings: tuple[tuple[str, Any], ...], changed_ns: int) -> 
     return model
 
 
+@lru_cache(maxsize=1024)  # of every registered name at every look-up
 def _squash(name: str) -> str:
     return "".join(c for c in name.lower() if c not in "-_. ")

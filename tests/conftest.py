@@ -37,20 +37,35 @@ def one_process() -> Iterator[None]:
         yield
 
 
-LONGEST = (  # begun first where files are dealt out to workers, so that none of them runs alone at the end
+# Begun first where files are dealt out to workers, so that none of them runs alone at the end. Two workers compile
+# nothing twice: the first and the third file compile code of their own, the second that of the cluster's solvers,
+# and the engine's is kept by then.
+LONGEST = (
     "tests/inference/test_bounds.py",
+    "tests/cluster/policies/test_choice.py",
     "tests/test_recipes.py",
+    "tests/inference/lookahead/test_learned.py",  # goes with the two tests before it
     "tests/serving/test_promotion.py",
     "tests/test_tutorials.py",
-    "tests/cli/test_cluster.py",
-    "tests/test_site.py",
-    "tests/test_docs.py",
+    "tests/inference/policies/test_contract.py",
     "tests/learning/agents/bdq/test_branching.py",
     "tests/learning/agents/ddpg/test_decide.py",
-    "tests/learning/agents/a3c/test_a3c.py",
-    "tests/sharing/test_corun.py",
-    "tests/engines/test_ray.py",
+    "tests/inference/lookahead/test_bound.py",
+    "tests/study/test_every_scenario.py",
+    "tests/cluster/policies/test_peers.py",
     "tests/cluster/test_slurm_jobs.py",
+    "tests/engines/test_ray.py",
+    "tests/test_site.py",
+    "tests/test_docs.py",
+    "tests/inference/test_linear.py",
+    "tests/cluster/test_nodes.py",
+    "tests/inference/test_clairvoyant.py",
+    "tests/study/test_plan.py",
+    "tests/sharing/test_corun.py",
+    "tests/learning/agents/ddpg/test_training.py",
+    "tests/learning/agents/a3c/test_a3c.py",
+    "tests/study/test_evolving.py",
+    "tests/study/test_policy_titles.py",
 )
 
 

@@ -65,6 +65,16 @@ def test_an_output_that_is_a_weight_is_answered(server: Server, tmp_path: Path) 
     assert len(content["outputs"]) == 2
 
 
+def test_a_path_of_another_protocol_is_told_where_to_go(server: Server) -> None:
+    status, said = ask(server, "POST", "/v1/models/scalars:predict", GOLD, {})
+    assert (status, said["reason"]) == (404, "not_found")
+    assert said["error"].startswith(
+        "nothing is served at '/v1/models/scalars:predict'; inference is POST /v2/"
+    )
+    status, said = ask(server, "PUT", "/v2/models/scalars/infer", GOLD, {})
+    assert (status, said["error"]) == (405, "'/v2/models/scalars/infer' takes POST, not PUT")
+
+
 def test_tensors_without_an_axis_go_in_and_come_out(server: Server) -> None:
     """As it was, nobody got an answer of whose outputs one was a single number."""
     status, content = infer(server, "scalars", tensor("x"), tensor("y"))

@@ -135,5 +135,7 @@ def test_many_small_packed_messages_of_a_tenant_are_read_side_by_side() -> None:
 
 def test_at_once_is_what_is_little_and_whole() -> None:
     assert inflate_at_once(gzip.compress(b"a" * 1000), MOST) == b"a" * 1000
-    for packed in (BOMB, BOMB[:100], b"not packed", gzip.compress(bytes(AT_ONCE_BYTES + 1))):
+    for packed in (BOMB, BOMB[:100], gzip.compress(bytes(AT_ONCE_BYTES + 1))):
         assert inflate_at_once(packed, MOST) is None
+    with pytest.raises(BadRequest, match="it is no gzip or deflate"):  # a second process would say the same
+        inflate_at_once(b"not packed", MOST)

@@ -10,7 +10,7 @@ from eunomia.serving.devices.answers import Answers
 from eunomia.serving.devices.arena import Slot
 from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.loading import Loading
-from eunomia.serving.devices.messages import Message
+from eunomia.serving.devices.messages import Message, Placed
 from eunomia.serving.devices.run import NO_ROOM, Run
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
@@ -34,6 +34,9 @@ class Runs(Protocol):
 
     def gave_up(self, device: int) -> Job:
         """Take the next run of a device back: its tensors are lost."""
+
+    def apart(self, job: Job, tensors: Sequence[Placed]) -> bool:
+        """Run each request of a batch by itself if what came of it is not one row after the other; whether so."""
 
     def fail(self, run: Run, error: ServingError) -> None:
         """Fail every request of a run."""

@@ -16,7 +16,8 @@ from eunomia.serving.fronts.body import LARGE
 from eunomia.serving.fronts.connections import Connections
 from eunomia.serving.fronts.foresight import bytes_to_judge, foresee
 from eunomia.serving.fronts.head import Head
-from eunomia.serving.fronts.http import HEADER_LENGTH, error_facts, header_length
+from eunomia.serving.fronts.http import HEADER_LENGTH, header_length
+from eunomia.serving.fronts.in_words import error_facts
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.protocol.errors import ServingError, TooLarge, forget_frames
 from eunomia.serving.protocol.infer import InferRequest, write_response

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import math
-from collections.abc import Awaitable, Callable
 from contextlib import closing
 from functools import partial
 
@@ -22,16 +19,15 @@ from eunomia.serving.fronts.body import body_of, control_of
 from eunomia.serving.fronts.caller import caller_of
 from eunomia.serving.fronts.connections import ConnectionLimits, Connections
 from eunomia.serving.fronts.expecting import elsewhere, go_on, is_our_fault, quiet, unnamed
+from eunomia.serving.fronts.in_words import Handler, errors_as_json
 from eunomia.serving.fronts.json_process import JsonProcess
 from eunomia.serving.fronts.openapi import document_text
-from eunomia.serving.protocol.errors import BadRequest, ServingError, TooLarge, forget_frames, without_folders
+from eunomia.serving.protocol.errors import BadRequest, ServingError, without_folders
 from eunomia.serving.protocol.infer import write_response
 from eunomia.serving.protocol.raw import nbytes
 from eunomia.serving.service import Service
 from eunomia.serving.tenants.grants import Grant
 
-log = logging.getLogger("eunomia.serving")
-ADMIN = "/v2/eunomia/"
 HEADER_LENGTH = "Inference-Header-Content-Length"
 LARGE_ANSWER = 256 * 1024  # bytes; the system takes smaller ones at once
 MOST_ROWS = 2**31 - 1  # what the protocol's field holds
@@ -42,7 +38,6 @@ EXTENSIONS = [
     "schedule_policy",
     "statistics",
 ]
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class HttpFront:
@@ -269,47 +264,6 @@ class HttpFront:
         tenant = self.service.identify(caller_of(http)).name
         self.service.regions.unregister(tenant, http.match_info.get("region", ""))
         return web.Response()
-
-
-@web.middleware
-async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Every failure as ``{"error": one sentence}``; nothing of the inside leaks."""
-    if (request.content_length or 0) > request.client_max_size:
-        return error_response(
-            TooLarge(f"the body is larger than the {request.client_max_size} bytes that are taken")
-        )
-    try:
-        return await handler(request)
-    except ServingError as error:
-        return error_response(error, whole=request.path.startswith(ADMIN) or request.path.endswith("/load"))
-    except web.HTTPRequestEntityTooLarge as error:
-        return error_response(TooLarge(f"the body is larger than the server takes: {error.text or ''}"[:200]))
-    except web.HTTPException as error:
-        if error.status < 400:
-            raise
-        return web.json_response({"error": error.reason}, status=error.status)
-    except ConnectionResetError:  # the client went away in the middle of its body; nobody reads this
-        return web.json_response({"error": "the client has gone away"}, status=499)
-    except Exception:
-        log.exception("a handler failed")
-        return web.json_response({"error": "the server has failed; its log says more"}, status=500)
-
-
-def error_response(error: ServingError, *, whole: bool = False) -> web.Response:
-    """The response for a deliberate error; ``whole``: with the folders of the server's files, for administrators."""
-    forget_frames(error)
-    status, headers, text = error_facts(error, whole=whole)
-    return web.Response(status=status, text=text, headers=headers)
-
-
-def error_facts(error: ServingError, *, whole: bool = False) -> tuple[int, dict[str, str], str]:
-    """Status, headers and body of such a response."""
-    headers = {"Content-Type": "application/json; charset=utf-8"}
-    if error.retry_after_s is not None:
-        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
-        headers["Retry-After-Ms"] = str(max(1, math.ceil(error.retry_after_s * 1e3)))
-    text = str(error) if whole else without_folders(str(error))
-    return error.http, headers, json.dumps({"error": text, "reason": error.reason})
 
 
 def reason_for(grant: Grant, reason: str) -> str:

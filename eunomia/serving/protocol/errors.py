@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 
 class ServingError(Exception):
@@ -121,6 +122,15 @@ class InputFailed(ModelFailed):
 def forget_frames(error: BaseException) -> None:
     """Once its sentence is on its way: its frames hold the request, and that the error, until the collector comes."""
     error.__traceback__ = None
+
+
+def not_offered(method: str, path: str, allowed: Collection[str]) -> dict[str, str]:
+    """What to say of a path that nobody serves, or not by this method."""
+    if allowed:
+        said = f"{path!r:.100} takes {' and '.join(sorted(allowed))}, not {method:.20}"
+        return {"error": said, "reason": "method_not_allowed"}
+    said = f"nothing is served at {path!r:.100}; inference is POST /v2/models/NAME/infer"
+    return {"error": said, "reason": NotFound.reason}
 
 
 PATH = re.compile(r"(?<![\w:/.])/(?:[^\s/'\":,;()]+/)+(?=[^\s/])")

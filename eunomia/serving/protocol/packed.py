@@ -13,6 +13,7 @@ GZIP, ZLIB = b"\x1f\x8b", (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 EITHER, BARE = 32 + zlib.MAX_WBITS, -zlib.MAX_WBITS  # gzip or zlib by the first bytes; deflate without a head
 RATIO, FREE_BYTES = 100, 4 * 1024**2  # so much may come of any message
 AT_ONCE_BYTES = 128 * 1024  # inflated in place
+NOT_PACKED = "the message cannot be inflated: it is no gzip or deflate"
 
 
 def is_packed(data: bytes) -> bool:
@@ -26,13 +27,13 @@ def room_of(size: int, most: int) -> int:
 
 
 def inflate_at_once(data: bytes, most: int) -> bytes | None:
-    """What was packed, where it is little and whole; None otherwise. Half a millisecond at most."""
+    """What was packed, where it is little and whole, else None; raises BadRequest. Half a millisecond at most."""
     inflater = zlib.decompressobj(EITHER if is_packed(data) else BARE)
     room = min(AT_ONCE_BYTES, room_of(len(data), most))
     try:
         found = inflater.decompress(data, room + 1)
     except zlib.error:
-        return None
+        raise BadRequest(NOT_PACKED) from None
     return found if inflater.eof and len(found) <= room else None
 
 
@@ -43,7 +44,7 @@ def inflate(data: bytes, most: int) -> bytes:
     try:
         found = inflater.decompress(data, room + 1)
     except zlib.error:
-        raise BadRequest("the message cannot be inflated: it is no gzip or deflate") from None
+        raise BadRequest(NOT_PACKED) from None
     if len(found) > room:
         raise TooLarge(
             f"{len(data)} packed bytes become more than {room}, which is the most that is taken: send it unpacked"

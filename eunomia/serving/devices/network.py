@@ -25,7 +25,7 @@ from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.devices.piece import Feed, Live, Runs, Session, live_of, piece_of
 from eunomia.serving.devices.ports import ports_of
 from eunomia.serving.devices.strings import BYTES
-from eunomia.serving.devices.trial import on_trial, trial_feed
+from eunomia.serving.devices.trial import on_either, on_trial, trial_feed
 
 TRIAL_RUNS = 5
 
@@ -34,6 +34,7 @@ class LoadedNetwork:
     """Blocks of one network on this device."""
 
     _whole: Runs | None = None
+    ones = False  # what it is tried on
     bound: Bound | None = None  # the whole, or the only block, for inputs that lie in the arena
 
     def __init__(
@@ -127,8 +128,14 @@ def load_network(
         sessions, uncut = _sessions(cut, whole_s)
     names = [(inputs, outputs) for inputs, outputs, _ in cut.blocks]
     network = LoadedNetwork(sessions, names, {**cut.ports, "key": cut.key}, uncut)
-    feed = trial_feed(cut.ports, shapes)
-    network.measure(feed, time.thread_time)  # requests of other networks run beside it
+
+    def measure(
+        ones: bool,
+    ) -> None:  # by a clock that requests of other networks, which run beside it, do not move
+        network.ones = ones
+        network.measure(trial_feed(cut.ports, shapes, ones=ones), time.thread_time)
+
+    on_either(measure)
     return network
 
 
@@ -151,7 +158,7 @@ def prepare(path: str, cache: str, shapes: dict[str, list[int]], target_s: float
     folder = _folder(optimised.key, cache, target_s)
     shutil.rmtree(folder, ignore_errors=True)
     ports = ports_of(optimised.model)
-    plan = plan_blocks(optimised, trial_feed(ports, shapes), target_s)
+    plan = on_either(lambda ones: plan_blocks(optimised, trial_feed(ports, shapes, ones=ones), target_s))
     blocks = [(list(block.inputs), list(block.outputs), block.estimate_s) for block in plan.blocks]
     with tempfile.TemporaryDirectory(dir=cache) as stage:
         for n, block in enumerate(plan.blocks):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,22 +18,38 @@ from eunomia.serving.devices.piece import Feed
 from eunomia.serving.devices.strings import BYTES
 
 BARE = re.compile("[A-Za-z0-9_-]+")  # a key of TOML without quotes
+T = TypeVar("T")
 FREE = 128  # the size that a message proposes for a free dimension behind the first
 NATIVE = re.compile(r"running (\w+) node\. Name:'([^']*)' Status Message: (?:\S+:\d+ .*\) )?(.*)")
 
 
-def trial_of(port: Port, shape: Sequence[int] | None) -> Tensor:
-    """A seeded input: small positive numbers, zeros for integers (legal indices of any table) and as texts."""
+def trial_of(port: Port, shape: Sequence[int] | None, *, ones: bool = False) -> Tensor:
+    """A seeded input: small positive numbers, zeros for integers (legal indices of any table) and as texts.
+
+    ``ones``: in place of numbers; as sizes, divisors and factors they are legal where zeros are not.
+    """
     size = shape or [1 if d < 0 else d for d in port["shape"]]
     dtype = DATATYPES[port["datatype"]]
     if port["datatype"] == BYTES:
         return np.full(size, "0", dtype)
+    if ones:
+        return np.ones(size, dtype)
     if dtype.kind == "f" or port["datatype"] == "BF16":
         return np.random.default_rng(0).random(size, np.float32).astype(dtype)
     return np.zeros(size, dtype)
 
 
-def trial_feed(ports: Ports, shapes: Mapping[str, Sequence[int]]) -> Feed:
+def on_either(work: Callable[[bool], T]) -> T:
+    """With the usual numbers, or where these fail with ones; raises the first ModelError."""
+    try:
+        return work(False)
+    except ModelError as error:
+        with contextlib.suppress(ModelError):
+            return work(True)
+        raise error from None
+
+
+def trial_feed(ports: Ports, shapes: Mapping[str, Sequence[int]], *, ones: bool = False) -> Feed:
     """One trial input per port, of the sizes in ``shapes``; raises ModelError where these do not fit the network."""
     known = {port["name"]: port["shape"] for port in ports["inputs"]}
     for name, shape in shapes.items():
@@ -44,7 +61,7 @@ def trial_feed(ports: Ports, shapes: Mapping[str, Sequence[int]]) -> Feed:
             raise ModelError(
                 f"shapes.{name} is {list(shape)}, but the network has {known[name]} there; -1 takes any size"
             )
-    return {port["name"]: trial_of(port, shapes.get(port["name"])) for port in ports["inputs"]}
+    return {port["name"]: trial_of(port, shapes.get(port["name"]), ones=ones) for port in ports["inputs"]}
 
 
 @contextlib.contextmanager

@@ -211,7 +211,10 @@ class Worker:
         try:
             if network is None:
                 raise KeyError("the network is not loaded here")
-            feed = {p["name"]: trial_of(p, message["shapes"][p["name"]]) for p in network.ports["inputs"]}
+            feed = {
+                p["name"]: trial_of(p, message["shapes"][p["name"]], ones=network.ones)
+                for p in network.ports["inputs"]
+            }
             for turn in range(2):
                 live = live_of(feed)
                 for n in range(network.blocks):

@@ -11,13 +11,13 @@ from eunomia.cluster.solver.assemble import assemble, pair_columns
 from eunomia.cluster.solver.highs import solve_linear
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution, programme
 from eunomia.cluster.solver.ratio import solve_ratio
+from eunomia.cluster.solver.solve import solve_shares
 from eunomia.contract.allocation import Allocation, ClusterView, Note
 from eunomia.core.arrays import Floats
 from eunomia.core.errors import ConfigError
 
 GIVEN_UP = 1.0 - 1e-6
 RELAXED = 1e-7
-LEFT_OVER = 1e-15  # share of jobs that have none: they take devices that nobody with a share wants
 SOONER = 1e-5  # of its value, at most: what the job with the least work left counts more; decides ties only
 
 
@@ -32,7 +32,8 @@ class MaxSumThroughput(ProgrammePolicy):
     weighted sum of given-up parts of those floors: a linear programme, whose vertices touch few jobs. A note
     names every relaxed job with its expected lateness; Gavel drops all of them. Jobs of one model tie in the sum.
     With pairs and deadlines the programme knows the work that is left, and the job with the least of it comes first.
-    Jobs without a share run where devices would idle: an interior point, as Gavel's, has such crumbs by itself.
+    Devices that would idle go to jobs and pairs without a share, first to those that the optimum misses least: an
+    interior point, as Gavel's, has such crumbs by itself.
     ``simplex`` and ``as_gavel`` keep their own choice.
     """
 
@@ -66,9 +67,12 @@ class MaxSumThroughput(ProgrammePolicy):
             return as_allocation(view, self._solved(problem, cost), notes=notes)
         # jobs of one model tie: the sum is the same whoever of them runs
         left_s = np.maximum(view.steps_left / problem.speed.max(axis=1), LEAST_LEFT_S)
-        solved = self.solve(replace(problem, value=1.0 + SOONER * left_s.min() / left_s))
-        shares = np.where(view.usable, np.maximum(solved.shares, LEFT_OVER), 0.0)
-        return as_allocation(view, replace(solved, shares=shares), _worth(view, problem, solved), notes)
+        problem = replace(problem, value=1.0 + SOONER * left_s.min() / left_s)
+        if self.split > 1:
+            solved = self.solve(problem)
+        else:
+            solved = solve_shares(problem, self.solver, warm=self._warm, crumbs=True)
+        return as_allocation(view, solved, _worth(view, problem, solved), notes)
 
     def _solved(self, problem: ShareProgramme, cost: Floats) -> ShareSolution:
         return solve_ratio(problem, cost) if self.ratio else self.solve(problem)

@@ -10,6 +10,7 @@ from functools import cache, partial
 import numpy as np
 
 from eunomia.cluster.solver.assemble import Assembled, assemble, gains, pair_columns
+from eunomia.cluster.solver.crumbs import with_crumbs
 from eunomia.cluster.solver.embedded import AGREED, NAMES, solve_embedded_shares
 from eunomia.cluster.solver.highs import LinearProgramme, LinearSolution, SolverError, Then, solve_linear
 from eunomia.cluster.solver.programme import ShareProgramme, ShareSolution, SolveReport, programme
@@ -33,6 +34,7 @@ def solve_shares(
     group: bool = True,
     warm: WarmStart | None = None,
     then: Floats | None = None,
+    crumbs: bool = False,
 ) -> ShareSolution:
     """Solve and check; the answer is feasible to rounding and within 1e-7 of the optimum, relative.
 
@@ -43,6 +45,7 @@ def solve_shares(
 
     ``warm``: what simplex begins with and leaves behind for the next programme. ``then`` (M,), with pairs and a level
     only: of the optima the one of the largest sum_m then_m thr_m, alike for rows that are alike, up to ``LOST`` of it.
+    ``crumbs``, with pairs: :func:`~.crumbs.with_crumbs`.
 
     A solve that fails its check is repeated with HiGHS and reported as a fallback; that answer is judged by the same
     measure. A large programme is first repeated by interior point: ECOS' stop is absolute, so its gap exceeds the limit
@@ -54,7 +57,7 @@ def solve_shares(
     small, where = problem.collapse() if group and solver != "as_gavel" else (problem, None)
     if then is not None and where is not None:
         then = then[np.unique(where, return_index=True)[1]]
-    run: Callable[[ShareProgramme], ShareSolution] = partial(_simplex, warm=warm, then=then)
+    run: Callable[[ShareProgramme], ShareSolution] = partial(_simplex, warm=warm, then=then, crumbs=crumbs)
     if solver == "as_gavel":
         run = _as_gavel
     elif problem.beside is None and solver != "simplex":
@@ -130,7 +133,10 @@ def _interior(problem: ShareProgramme) -> ShareSolution:
 
 
 def _simplex(
-    problem: ShareProgramme, warm: WarmStart | None = None, then: Floats | None = None
+    problem: ShareProgramme,
+    warm: WarmStart | None = None,
+    then: Floats | None = None,
+    crumbs: bool = False,
 ) -> ShareSolution:
     built = assemble(problem, pair_columns(problem))
     start = warm.basis(problem, built) if warm is not None else None
@@ -140,6 +146,8 @@ def _simplex(
         warm.keep(problem, built, answer.basis)
     if not answer.feasible:
         raise SolverError("the programme is infeasible: its floors ask for more than the devices can do")
+    if crumbs:
+        answer = replace(answer, then=with_crumbs(built, answer))
     return from_linear(problem, built, answer)
 
 

@@ -288,6 +288,17 @@ def test_a_second_objective_counts_rows_that_are_alike_once() -> None:
     np.testing.assert_allclose(solve_shares(free, then=np.ones(3)).shares[:, 0], [0.8, 0.8, 0.4])
 
 
+def test_crumbs_go_first_to_what_the_optimum_misses_least() -> None:
+    """By hand: 1.5 devices, jobs that gain 4, 3, 2 and 1 alone. The second has half a device, so one is worth 3: the
+    third and fourth would lose 1 and 2, in units of 4. No pair is worth more than time alone: none has a column."""
+    speed = np.array([[4.0], [3.0], [2.0], [1.0]])
+    problem = programme(speed, np.ones(4), np.full(1, 1.5), value=1.0, rowed=False, kind=np.arange(4),
+                        beside=np.repeat(0.4 * speed[:, :, None], 4, axis=1))  # fmt: skip
+    shares = solve_shares(problem, crumbs=True).shares[:, 0]
+    np.testing.assert_allclose(shares, [1.0, 0.5, 1e-15 * 4.0 / 1.0, 1e-15 * 4.0 / 2.0], rtol=1e-6)
+    assert (solve_shares(problem).shares[2:] == 0.0).all()
+
+
 def test_what_may_sum_in_any_order_is_kept_as_one_piece() -> None:
     """Kept alone, it would be inlined or linked by what the disk holds, and last bits would follow."""
     from eunomia.cluster.solver import embedding_core, embedding_lines, embedding_scaling, embedding_step

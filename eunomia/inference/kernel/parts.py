@@ -23,6 +23,7 @@ from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import InlineOverloads, NativeLowering, NopythonRewrites
 from numba.core.types import Record
 from numba.core.types.misc import unliteral
+from numba.core.typing.templates import Signature
 from numba.core.untyped_passes import InlineClosureLikes
 
 
@@ -152,21 +153,21 @@ class Part(CPUDispatcher):  # type: ignore[misc]
 class FixedPart(Part):
     """A part that is compiled for one signature alone: arguments are converted to it, as arrays to read-only ones."""
 
-    signature: Any
+    signature: Signature
 
-    def get_call_template(self, args: Any, kws: Any) -> Any:
+    def get_call_template(self, args: object, kws: object) -> object:
         """What type inference asks at each call."""
         return super().get_call_template(self.signature.args, {})
 
 
-def part(function: Callable[..., Any], signature: Any = None) -> Part:
+def part(function: Callable[..., Any], signature: Signature | None = None) -> Part:
     """A function for other compiled functions to call, with NumPy's rules for division by zero.
 
     ``signature``: compile for it alone. What it calls is then shared with all that call it with these types.
     """
     options = {"nopython": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    kind = Part if signature is None else FixedPart
-    made = kind(function, targetoptions=options, pipeline_class=PartCompiler)
-    if isinstance(made, FixedPart):
-        made.signature = signature
-    return made
+    if signature is None:
+        return Part(function, targetoptions=options, pipeline_class=PartCompiler)
+    fixed = FixedPart(function, targetoptions=options, pipeline_class=PartCompiler)
+    fixed.signature = signature
+    return fixed

@@ -14,9 +14,10 @@ from eunomia.study.files import file_stamps
 from eunomia.study.inference.capacity import Capacity, Draw, factor_for, measure_capacity
 from eunomia.study.inference.demand import networks, replayed_alike, requests, streams
 from eunomia.study.inference.machine import Machine, build_machine
-from eunomia.workload.generate import Stream, generate
+from eunomia.workload.generate import generate
 from eunomia.workload.model import DnnModel
 from eunomia.workload.requests import RequestTable
+from eunomia.workload.stream import Stream
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,8 @@ from eunomia.serving.observe.statistics import ModelStatistics
 from eunomia.serving.observe.tracing import Tracing
 from eunomia.serving.protocol.checks import check_inputs, check_outputs, duration_s, whole_number
 from eunomia.serving.protocol.errors import (
+    IN_VAIN,
     BadRequest,
-    InputFailed,
-    NoRoom,
     Refused,
     ServingError,
     TooLarge,
@@ -54,7 +53,6 @@ from eunomia.serving.tenants.unsized import Later, Unsized, Wait
 from eunomia.serving.visit import Caller, Inside, Served
 
 NO_ROOM = "the answer to another request of tenant '{}' had no room: it takes its answers too slowly"
-IN_VAIN = (InputFailed.reason, NoRoom.reason)  # outcomes of requests that may have cost a lot
 
 
 @dataclass

@@ -55,7 +55,7 @@ class Watched:
         self.said: list[Any] = []
         self.trial: int | None = None
         self.device: Any = SimpleNamespace(
-            index=0, used_s=0.0, blameless=False, spec=SimpleNamespace(name="d"),
+            index=0, used_s=0.0, blameless=False, spec=SimpleNamespace(name="d", kind="cpu"),
             place=SimpleNamespace(far=False), end=self.said.append, kill=lambda: self.said.append("kill"),
         )  # fmt: skip
         job = Job(0, CostBook(1).add("n", 1), 0.0)
@@ -75,6 +75,13 @@ class Watched:
         self.now_s += wall_s or used_s
         self.watching.look(self.now_s)
         return self.said
+
+
+def test_a_device_that_compiles_for_each_size_has_time_by_the_clock_alone() -> None:
+    watched = Watched()
+    watched.device.spec.kind, watched.run.ticket = "tensorrt", 4
+    watched.after(0.0)
+    assert watched.after(50.0) == [] and watched.after(11.0) == [4]
 
 
 def test_processor_time_ends_a_run_and_then_its_device() -> None:

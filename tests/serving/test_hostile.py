@@ -75,7 +75,7 @@ def fine(field: Field, names: list[str], seen: Seen) -> None:
     assert field.server.ask("/v2/eunomia/state", key=ADMIN)[0] == 200
 
 
-MAY_FAIL = {"failing", *ENDLESS}  # a network that fails on an input is answered with 500
+MAY_FAIL = {"failing", "endless-node"}  # a network that fails on an input is answered with 500
 
 
 def one_sentence(text: str) -> bool:

@@ -113,14 +113,16 @@ class Device:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         if self.spec.gpu is not None:
             environment["CUDA_VISIBLE_DEVICES"] = str(self.spec.gpu)
-        self._process = subprocess.Popen(
-            command,
-            pass_fds=(theirs.fileno(), self._arena.descriptor, heard),
-            env=environment,
-            stdin=subprocess.DEVNULL,
-        )
-        theirs.close()
-        os.close(heard)
+        try:
+            self._process = subprocess.Popen(
+                command,
+                pass_fds=(theirs.fileno(), self._arena.descriptor, heard),
+                env=environment,
+                stdin=subprocess.DEVNULL,
+            )
+        finally:
+            theirs.close()
+            os.close(heard)
         line.setblocking(False)
         self._ready, self.blameless, self._killed = False, False, False
         self._said = asyncio.get_running_loop().create_future()

@@ -19,7 +19,15 @@ from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.neighbours import NOTHING, Ran, what_of
-from eunomia.serving.protocol.errors import Cancelled, Expired, Hopeless, InputFailed, NoRoom, ServingError
+from eunomia.serving.protocol.errors import (
+    Cancelled,
+    Expired,
+    Hopeless,
+    InputFailed,
+    NoRoom,
+    ServingError,
+    TooLong,
+)
 
 AFTER_S = 3e-4  # after a boundary, the policy is asked about the next one
 LEAST_WAIT_S = 1e-3  # uvloop counts in milliseconds, and takes less for "at once"
@@ -219,7 +227,7 @@ class Execution:
             held_ms = 1e3 * (message["span_s"][1] - message["span_s"][0])
             for member in (run.job, *run.job.together):
                 member.felled = True
-            self.fail(run, InputFailed(TOO_LONG.format(run.job.network.name, held_ms)))
+            self.fail(run, TooLong(TOO_LONG.format(run.job.network.name, held_ms)))
         elif message["kind"] == "failed":
             why = f"network '{run.job.network.name}' failed: {message['why']}"
             self.fail(run, NoRoom(why) if message.get("memory") else InputFailed(why))

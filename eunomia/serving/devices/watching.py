@@ -86,6 +86,8 @@ class Watching:
 
     def _most_s(self, device: int, run: Run) -> float:
         """Of processor time."""
+        if self._devices[device].spec.kind != "cpu":  # others compile for each new size
+            return math.inf
         dispatcher, job = self._execution.dispatcher, run.job
         lane = dispatcher.lanes[device]
         foreseen_s = lane.due_s[-1] - lane.start_s if lane.due_s and dispatcher.sure(job) else 0.0

@@ -64,6 +64,7 @@ def why(request: Retired) -> str:
             "cancelled": "the client went away",
             "model_failed": "the network failed",
             "no_room": "its answer had no room",
+            "too_long": "its run was ended",
         }.get(request.outcome, request.outcome)
     between_s = request.response_s - request.queue_s - request.service_s
     parts = {

@@ -43,6 +43,13 @@ class NoRoom(TooLarge):
     of_input = True
 
 
+class TooLong(TooLarge):
+    """Its run was ended, for others wait."""
+
+    reason = "too_long"
+    of_input = True
+
+
 class HeadTooLarge(ServingError):
     """More head than any client needs."""
 
@@ -117,6 +124,9 @@ class InputFailed(ModelFailed):
     """The network failed on this input."""
 
     of_input = True
+
+
+IN_VAIN = (InputFailed.reason, NoRoom.reason, TooLong.reason)  # of requests that may have cost a lot
 
 
 def forget_frames(error: BaseException) -> None:

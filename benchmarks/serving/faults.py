@@ -99,7 +99,7 @@ async def network_hangs(s: Stage) -> After:
     old, began = s.live.workers[0], time.perf_counter()
     status, content = await s.ask("turns", [10**13], "INT64")
     took_s = time.perf_counter() - began
-    s.demand(status == 500, f"ended after {took_s:.1f} s: {shorten(content['error'], 70)}")
+    s.demand(status == 413, f"ended after {took_s:.1f} s: {shorten(content['error'], 70)}")
     s.demand(s.live.workers[0] == old, "its process stays")
     return None
 

@@ -118,7 +118,10 @@ def _row(path: Path, workload: Data, queues: dict[str, str]) -> Data | None:
 
 
 def _gpus(path: Path, where: str, spec: Data, admission: Data) -> int:
-    """GPUs of all pods together: of those that were admitted, where that says how many."""
+    """GPUs of all pods together: of those that were admitted, where that says how many.
+
+    Where no container names any (claims of dynamic resource allocation do not), those that the admission counts.
+    """
     admitted = {each.get("name"): each for each in entries(path, where, admission, "podSetAssignments")}
     total = 0
     for pods in entries(path, where, spec, "podSets"):
@@ -130,7 +133,10 @@ def _gpus(path: Path, where: str, spec: Data, admission: Data) -> int:
             each += sum(devices(path, where, value) for key, value in asked.items() if is_gpu(key))
         count = admitted.get(pods.get("name"), {}).get("count")
         total += each * devices(path, where, pods.get("count", 1) if count is None else count)
-    return total
+    if total:
+        return total
+    used = [part(path, where, each, "resourceUsage") for each in admitted.values()]
+    return sum(devices(path, where, value) for one in used for key, value in one.items() if is_gpu(key))
 
 
 def _conditions(path: Path, where: str, status: Data) -> tuple[dict[str, float], bool]:

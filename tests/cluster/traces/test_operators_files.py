@@ -206,6 +206,22 @@ def test_a_list_from_the_server_and_fewer_pods_than_asked_for(tmp_path: Path) ->
     assert read_jobs(file(tmp_path, json.dumps(items), "w.json")).gpus.tolist() == [4]
 
 
+def test_gpus_of_claims_are_those_that_the_admission_counts(tmp_path: Path) -> None:
+    """Dynamic resource allocation: containers name claims, and the quota counts them for all pods of a set."""
+    claims = [{"name": "c", "resources": {"claims": [{"name": "gpu"}]}}]
+    one = changed(
+        "spec", "podSets", to=[{"name": "main", "count": 3, "template": {"spec": {"containers": claims}}}]
+    )
+    used = {
+        "name": "main",
+        "count": 3,
+        "flavors": {"nvidia.com/gpu": "a"},
+        "resourceUsage": {"nvidia.com/gpu": "6"},
+    }
+    one["status"]["admission"]["podSetAssignments"] = [used]  # type: ignore[index]
+    assert read_jobs(kueue(tmp_path, one)).gpus.tolist() == [6]
+
+
 def test_yaml_documents_one_after_the_other(tmp_path: Path) -> None:
     example = FORMATS.find("kueue").example
     one = "---\n" + json.dumps(WORKLOAD) + "\n---\n" + json.dumps(changed("metadata", "name", to="v")) + "\n"

@@ -18,7 +18,7 @@ QUANTITY = re.compile(r"(?P<number>\d{1,12}(\.\d{0,9})?(e\d{1,2})?)(?P<unit>m|k|
 UNITS = {"": Fraction(1), "m": Fraction(1, 1000)}
 UNITS |= {unit: Fraction(1000) ** n for n, unit in enumerate("kMGT", 1)}
 UNITS |= {f"{unit}i": Fraction(1024) ** n for n, unit in enumerate("KMGT", 1)}
-MOST_DEVICES = 10**12
+MOST_DEVICES = 10**7
 MOST_BYTES = 512 << 20
 MOST_YAML_BYTES = 64 << 20  # its reader is a hundred times slower
 
@@ -137,8 +137,10 @@ def devices(path: Path, where: str, value: object) -> int:
     text = str(value)
     found = QUANTITY.fullmatch(text)
     size = Fraction(found["number"]) * UNITS[found["unit"]] if found is not None else Fraction(1, 2)
-    if isinstance(value, bool) or size.denominator != 1 or size > MOST_DEVICES:
+    if isinstance(value, bool) or size.denominator != 1:
         raise TraceError(f"{where}: '{text[:40]}' is no number of devices; write a whole number", path)
+    if size > MOST_DEVICES:
+        raise TraceError(f"{where}: '{text[:40]}' devices are too many; write at most {MOST_DEVICES:,}", path)
     return int(size)
 
 

@@ -117,7 +117,9 @@ def test_quantities_of_devices_as_kubernetes_writes_them() -> None:
         {"4": 4, 8: 8, "4000m": 4, "2k": 2000, "1Ki": 1024, "4.0": 4, "2e1": 20, 3.0: 3},
     )
     assert {given: devices(path, "x", given) for given in known} == known
-    for wrong in ("500m", "1.5", "-2", "a few", True, "", "9Ti"):
+    with pytest.raises(TraceError, match="'1Gi' devices are too many; write at most 10,000,000"):
+        devices(path, "x", "1Gi")
+    for wrong in ("500m", "1.5", "-2", "a few", True, ""):
         with pytest.raises(TraceError, match="is no number of devices; write a whole number"):
             devices(path, "x", wrong)
 

@@ -42,7 +42,7 @@ EDGES: dict[str, tuple[str, ...]] = {
         "eunomia.study.sharing.gate",  # makes two networks to measure
     ),
     "aiohttp": ("eunomia.serving",),
-    "grpc": ("eunomia.serving",),
+    "grpc": ("eunomia.core.ray_address", "eunomia.serving"),
     "tritonclient": ("eunomia.serving",),
     "sqlalchemy": ("eunomia.serving.tenants",),
     "alembic": ("eunomia.serving.tenants",),

@@ -38,7 +38,9 @@ Workers = Annotated[int | None, typer.Option(min=1, help="Processes; default: on
 On = Annotated[
     str,
     typer.Option(
-        "--on", metavar="WHERE", help="processes (of this machine), ray, or a Ray cluster: [ray://]HOST:PORT."
+        "--on",
+        metavar="WHERE",
+        help="processes (of this machine), ray, or a Ray cluster: HOST:PORT or ray://HOST:PORT.",
     ),
 ]
 Seeds = Annotated[

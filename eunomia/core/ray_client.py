@@ -9,9 +9,11 @@ from pathlib import Path
 
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
+from eunomia.core.ray_address import must_answer
 from eunomia.core.version import __version__
 
 LOCAL = "ray"  # RAY_ADDRESS, else this machine
+FOUND_BY_RAY = ("auto", "local")
 Stamp = tuple[str, str]  # version of this package, digest of its source
 
 
@@ -26,6 +28,9 @@ def connect(address: str = LOCAL, cpus: int | None = None) -> bool:
     if ray.is_initialized():
         return False
     quiet: Data = {"log_to_driver": False, "configure_logging": False}
+    named = os.environ.get("RAY_ADDRESS", "") if address == LOCAL else address
+    if named and named not in FOUND_BY_RAY:
+        must_answer(named)
     try:
         if address != LOCAL:
             ray.init(address, **quiet)
@@ -34,9 +39,10 @@ def connect(address: str = LOCAL, cpus: int | None = None) -> bool:
         else:
             ray.init("local", num_cpus=cpus, include_dashboard=False, **quiet)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        why = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
+        why = str(error).strip() or type(error).__name__
+        why = why.splitlines()[-1] if "Traceback" in why else " ".join(why.split())
         raise ConfigError(
-            f"no Ray cluster answers at '{address}': {why}; give ray, HOST:PORT or ray://HOST:PORT"
+            f"no Ray cluster answers at '{named or address}': {why[:300].rstrip('.')}; give ray, HOST:PORT or ray://HOST:PORT"
         ) from None
     return True
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
+from eunomia.core import interrupts
 from eunomia.core.errors import ConfigError
 from eunomia.core.ray_client import LOCAL, Stamp, connect, stamp_here
 
@@ -14,6 +17,8 @@ __all__ = ["LOCAL", "TRIES", "checked", "connect", "connected", "on_ray", "stamp
 
 T = TypeVar("T")
 TRIES = 3  # a cell whose worker has died so often is taken for the cause
+LOOK_S = 2.0  # between two looks for Ctrl-C, and for nodes that work
+NOBODY_S = 60.0  # so long a cluster that had nodes may have none
 
 
 @contextmanager
@@ -70,20 +75,25 @@ def on_ray(
 
     One whose worker or node dies runs again, ``TRIES`` times in all; then a sentence stands in place of its result, as
     for one that raises. Raises ConfigError for a worker that has another version of this package. Results come back to
-    this process. What a task writes itself needs a folder that all nodes share.
+    this process. What a task writes itself needs a folder that all nodes share. Raises ConfigError, too, where no node
+    has a processor: soon, or after a minute where one had.
     """
     import ray
 
     remote = ray.remote(num_cpus=1, max_retries=TRIES - 1)(checked(stamp_here()))
     left, running = iter(tasks), dict[object, int]()
+    had_s = -math.inf  # when a node was there
     try:
         while True:
+            interrupts.check()
             for number, arguments in itertools.islice(left, workers - len(running)):
                 packed = ray.cloudpickle.dumps((function, arguments))  # type: ignore[no-untyped-call]
                 running[remote.remote(packed)] = number
             if not running:
                 return
-            for ready in ray.wait(list(running))[0]:
+            ended = ray.wait(list(running), timeout=LOOK_S)[0]
+            had_s = time.monotonic() if ended else _still_there(had_s)
+            for ready in ended:
                 number = running.pop(ready)
                 try:
                     ran, answer = ray.get(ready)
@@ -94,6 +104,23 @@ def on_ray(
                 if not ran:
                     raise ConfigError(str(answer))
                 yield number, answer
+    except ConnectionError as error:  # of Ray's clients
+        raise ConfigError(f"the Ray cluster is gone: {' '.join(str(error).split())[:200]}") from None
     finally:
         for task in running:
-            ray.cancel(task, force=True)
+            with suppress(ConnectionError):
+                ray.cancel(task, force=True)
+
+
+def _still_there(had_s: float) -> float:
+    """When a node with a processor was there last, now if one is. Raises ConfigError."""
+    import ray
+
+    now_s = time.monotonic()
+    if ray.cluster_resources().get("CPU", 0.0) >= 1.0:  # type: ignore[no-untyped-call]
+        return now_s
+    if now_s - had_s < NOBODY_S:
+        return had_s
+    raise ConfigError(
+        "no node of the Ray cluster has a CPU: add one (ray start --address=HOST:PORT), or let its autoscaler keep one"
+    )

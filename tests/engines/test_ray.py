@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import tomllib
 from collections.abc import Iterator
@@ -11,9 +13,10 @@ from typing import Any
 import pytest
 
 import eunomia
+from eunomia.core import ray_client
 from eunomia.core.errors import ConfigError
 from eunomia.engines import ray_cluster
-from eunomia.engines.processes import Cell, map_cells
+from eunomia.engines.processes import Cell, Interrupted, map_cells
 from eunomia.engines.ray_cluster import TRIES, connect, on_ray
 from tests.cli.scenarios import SMALL
 from tests.engines import work
@@ -71,21 +74,53 @@ def test_what_a_killed_worker_was_doing_is_done_again(cluster: None, tmp_path: P
 def test_a_sweep_on_ray_writes_the_same_bytes(cluster: None, tmp_path: Path) -> None:
     for name, on in (("here", "processes"), ("there", "ray")):
         given: Any = {"directory": tmp_path / name, "workers": 2 if on == "ray" else 1, "on": on}
-        eunomia.sweep(tomllib.loads(SMALL), {"load": [0.5, 0.9]}, ["fcfs", "edf+f"], seeds=1, **given)
+        eunomia.sweep(tomllib.loads(SMALL), {"load": [0.5, 0.9]}, ["edf+f"], seeds=1, **given)
     for name in ("sweep.parquet", "sweep.csv"):
         assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes()
 
 
-def test_no_cluster_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_ends_the_tasks_keeps_what_is_finished_and_the_rest_is_computed_later(
+    cluster: None, tmp_path: Path
+) -> None:
+    def interrupt(outcome: object) -> None:
+        if len(list(tmp_path.glob("key*.json"))) == 4:  # both workers are at cells that never end
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    with pytest.raises(Interrupted) as told:
+        map_cells(cells(8), work.square_or_never, 2, interrupt, store=tmp_path, on="ray")
+    assert (told.value.done, told.value.total) == (4, 8)
+    again = map_cells(cells(8), work.square, 2, store=tmp_path, on="ray")  # needs the two processors
+    assert [o.reused for o in again] == [True] * 4 + [False] * 4
+    assert [o.result for o in again] == [{"square": o.cell.payload**2} for o in again]
+
+
+def test_a_cluster_without_processors_is_not_waited_for(
+    cluster: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"memory": 1e9, "npu": 4.0})
+    monkeypatch.setattr(ray_cluster, "LOOK_S", 0.05)
+    with pytest.raises(ConfigError, match="no node of the Ray cluster has a CPU: add one"):
+        map_cells(cells(8)[4:], work.square_or_never, 1, on="ray")
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1:6379", "ray"])
+def test_what_ray_says_is_one_sentence(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own of another version has five lines, and the first says nothing."""
+
     def refuses(*_: object, **__: object) -> None:
-        raise ConnectionError("Could not find any running Ray instance.\nmore")
+        raise RuntimeError(
+            "Version mismatch: The cluster was started with:\n    Ray: 2.9.0\n    Python: 3.9.1\n"
+        )
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", refuses)
-    with pytest.raises(
-        ConfigError, match="no Ray cluster answers at '10.0.0.1:6379': Could not find any running"
-    ):
-        connect("10.0.0.1:6379")
+    monkeypatch.setattr(ray_client, "must_answer", lambda address: None)
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    said = (
+        "no Ray cluster answers at '10.0.0.1:6379': Version mismatch: .* Ray: 2.9.0 Python: 3.9.1; give ray"
+    )
+    with pytest.raises(ConfigError, match=said):
+        connect(address)
 
 
 @pytest.mark.study  # three nodes take a minute to start and to end

@@ -139,7 +139,11 @@ def test_a_killed_actor_costs_a_restart_and_no_request(nodes: Nodes, tmp_path: P
     [
         (
             {"resource": "tpu"},
-            "no node of .* has the resource 'tpu': start one by ray start .*--resources='{\"tpu\": 1}'",
+            "no node of .* has the resource 'tpu' and a CPU: start one by ray start .*--resources='{\"tpu\": 1}'",
+        ),
+        (
+            {"kind": "cuda"},
+            "no node of .* has the resource 'npu' and a GPU and a CPU: .*--resources='{\"npu\": 1}' --num-gpus=1",
         ),
         ({"address": "127.0.0.1:{free}"}, "no Ray cluster answers at '127.0.0.1:.*ray start --head"),
     ],
@@ -150,7 +154,9 @@ def test_what_is_missing_is_one_sentence(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         facts = {name: value.format(free=free.getsockname()[1]) for name, value in change.items()}
-        spec = DeviceSpec(**{"name": "far", "place": "ray", "address": nodes.cluster.address, **facts})  # type: ignore[arg-type]
+        spec = DeviceSpec(
+            **{"name": "far", "place": "ray", "address": nodes.cluster.address, "resource": "npu", **facts}
+        )  # type: ignore[arg-type]
         with (
             pytest.raises(OutputError, match=f"cannot start: device 'far': {said}"),
             running(tmp_path, devices=[spec]),

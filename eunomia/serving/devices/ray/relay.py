@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy as np
 import ray
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayError, RayTaskError
 
+from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, EunomiaError
 from eunomia.core.ray_client import connect, stamp_here
 from eunomia.serving.blocks.external import outside_file, weight_files
@@ -33,11 +35,11 @@ from eunomia.serving.devices.ray.actor import DeviceActor, Files, Reply
 from eunomia.serving.devices.ray.clocks import Clocks
 from eunomia.serving.devices.ray.packing import moved, pack
 
-ANSWERS_S = 3.0  # an address that takes no connection by then is nobody's
 HIRE_S = 60.0  # so long a node may take to start the actor, or another device to give the resource back
 GROUPS = {"watch": 1, "control": 1, "load": 1}
 Actor = Any  # Ray makes the methods of its handles at run time
 ONE_GPU = ("cuda", "tensorrt")
+RAYS_OWN = ("CPU", "GPU")
 
 
 class Relay:
@@ -151,32 +153,27 @@ def files_of(message: Message, cache: str) -> tuple[str, str, Files]:
 
 def hire(address: str, resource: str, kind: str, arena_bytes: int) -> Actor:
     """An actor on a node that has the resource. Raises ConfigError."""
-    if address != "auto":
-        host, _, port = address.rpartition(":")
-        try:
-            socket.create_connection((host, int(port)), ANSWERS_S).close()
-        except OSError as error:
-            raise ConfigError(
-                f"no Ray cluster answers at '{address}' ({error}): start one (ray start --head), or correct address"
-            ) from None
     connect(address)
-    wanted = f"the resource '{resource}'" if resource else "a free CPU"
-    if resource and resource not in ray.cluster_resources():  # type: ignore[no-untyped-call]
-        raise ConfigError(
-            f"no node of the Ray cluster '{address}' has {wanted}: start one by "
-            f"ray start --address=HOST:PORT --resources='{{\"{resource}\": 1}}'"
-        )
-    asked = {"resources": {resource: 1}} if resource else {}
+    asked: dict[str, float] = {"CPU": 1.0}
+    if resource:
+        asked[resource] = 1.0
+    if kind in ONE_GPU:
+        asked["GPU"] = 1.0
+    somebody_must_have(ray.nodes(), asked, address)  # type: ignore[no-untyped-call]
     declare: Actor = ray.remote
     wanting = declare(
-        num_cpus=1, num_gpus=int(kind in ONE_GPU), max_restarts=0, concurrency_groups=GROUPS, **asked
+        num_cpus=1,
+        num_gpus=int("GPU" in asked),
+        max_restarts=0,
+        concurrency_groups=GROUPS,
+        resources={name: 1 for name in asked if name not in RAYS_OWN},
     )
     actor = wanting(DeviceActor).remote(arena_bytes)
     try:
         theirs, node = ray.get(actor.stamp.remote(), timeout=HIRE_S)
     except GetTimeoutError:
         raise ConfigError(
-            f"no node of the Ray cluster '{address}' had {wanted} and a CPU to spare for {HIRE_S:.0f} s: "
+            f"no node of the Ray cluster '{address}' had {in_words(asked)} to spare for {HIRE_S:.0f} s: "
             "end who holds it, or list fewer devices"
         ) from None
     except RayError as error:
@@ -187,6 +184,25 @@ def hire(address: str, resource: str, kind: str, arena_bytes: int) -> Actor:
     if theirs != stamp_here():
         raise ConfigError(f"node {node} has eunomia {theirs}; install {stamp_here()} on every node")
     return actor
+
+
+def somebody_must_have(nodes: list[Data], asked: Mapping[str, float], address: str) -> None:
+    """Raise ConfigError if no living node has all that the actor asks for, which Ray would wait for for ever."""
+    alive = [node["Resources"] for node in nodes if node["Alive"]]
+    if any(all(has.get(name, 0.0) >= least for name, least in asked.items()) for has in alive):
+        return
+    own = {name: 1 for name in asked if name not in RAYS_OWN}
+    options = [f"--resources='{json.dumps(own)}'"] * bool(own) + ["--num-gpus=1"] * ("GPU" in asked)
+    raise ConfigError(
+        f"no node of the Ray cluster '{address}' has {in_words(asked)}: start one by "
+        f"{' '.join(['ray start --address=HOST:PORT', *options])}"
+    )
+
+
+def in_words(asked: Mapping[str, float]) -> str:
+    """What an actor needs of its node."""
+    own = [f"the resource '{name}'" for name in asked if name not in RAYS_OWN]
+    return " and ".join([*own, *["a GPU"] * ("GPU" in asked), "a CPU"])
 
 
 def main(arguments: list[str]) -> None:

@@ -18,7 +18,7 @@ from eunomia.cluster.operators.slurm_now import SlurmNow, read_now
 from eunomia.cluster.policies.catalogue import own_allocator
 from eunomia.cluster.traces.slurm_text import moment_s
 from eunomia.core.errors import ConfigError
-from eunomia.study.cluster.advising import POLICIES
+from eunomia.study.cluster.advising import POLICIES, slurm_now
 from tests import children
 from tests.cluster.private_slurm import private_slurm
 from tests.patience import until
@@ -145,11 +145,27 @@ def test_a_private_slurm_starts_and_is_read(tmp_path: Path) -> None:
         for gres in ("gpu:a100:2", "gpu:a100:1"):
             asked = ["sbatch", "-o", "/dev/null", f"--gres={gres}", "-t", "5", "--wrap", "sleep 600"]
             children.run(asked, env=conf, check=True, cwd=tmp_path)
+        asked = [
+            "sbatch",
+            "-o",
+            "/dev/null",
+            "--array=0-3%1",
+            "--hold",
+            "--gres=gpu:t4:1",
+            "-t",
+            "5",
+            "--wrap",
+            "true",
+        ]
+        children.run(asked, env=conf, check=True, cwd=tmp_path)
         until(lambda: "R" in children.run(["squeue", "-h", "-o", "%t"], env=conf).stdout)
         words = children.eunomia("cluster", "advise", "--json", "-p", "slurm")
         found = json.loads(children.run(words, env=conf, check=True).stdout)
         assert found["gpus"] == {"a100": 2, "t4": 4} and (found["running"], found["waiting"]) == (1, 1)
-        assert [each["does"] for each in found["advice"]["slurm"]] == ["keep", "wait"]
+        assert [each["does"] for each in found["advice"]["slurm"]] == [
+            "keep",
+            "wait",
+        ]  # the array waits as one
 
 
 def test_jobs_on_draining_nodes_are_left_out_and_every_job_counts() -> None:
@@ -164,3 +180,116 @@ def test_jobs_on_draining_nodes_are_left_out_and_every_job_counts() -> None:
     sinfo = "n01|drng|gpu:t4:2\nn03|drain|gpu:t4:2\nn04|mix|gpu:t4:2\nn02|mix|gpu:t4:2\n"
     found = read_now(sinfo, "".join(line.format(*each) for each in told))
     assert [job.name for job in found.jobs] == ["3"] and found.left_out == 4 and found.counts == {"t4": 4}
+
+
+NEW = "cpu=8,mem=64G,node=1,billing=12"  # of Slurm 23.11 and 24.05, which write gres/gpu where 22.05 wrote gres:gpu
+
+
+@pytest.mark.parametrize(
+    ("alloc", "per_node", "per_job", "nodes", "wanted"),
+    [
+        (f"{NEW},gres/gpu:a100=2,gres/gpu=2", "gres/gpu:a100:2", "N/A", 1, (2, "a100")),
+        (f"{NEW},gres/gpu=4", "gres/gpu:4", "N/A", 1, (4, "")),
+        (NEW, "gres/gpu:a100:2(S:0-1)", "N/A", 2, (4, "a100")),
+        (NEW, "gres/gpu:1g.5gb:3", "N/A", 1, (3, "1g.5gb")),
+        (NEW, "gres/gpu:nvidia_a100-sxm4-80gb:1,gres/shard:4", "N/A", 1, (1, "nvidia_a100-sxm4-80gb")),
+        (NEW, "N/A", "gres/gpu:a100=6", 3, (6, "a100")),
+        (f"{NEW},gres/gpumem=40G,gres/gpuutil=0", "gres:gpu:t4", "N/A", 1, (1, "t4")),
+    ],
+)
+def test_gpus_of_newer_slurms_are_read(
+    alloc: str, per_node: str, per_job: str, nodes: int, wanted: tuple[int, str]
+) -> None:
+    sinfo = (
+        "n1|mix-|gpu:a100:8(S:0-1),shard:a100:16(S:0-1)\nn2|idle~|gpu:1g.5gb:4(S:0),gpu:2g.10gb:2(S:0)\n"
+        "n3|alloc|gpu:nvidia_a100-sxm4-80gb:4(S:0-3)\nn4|idle|gpu:t4:1(IDX:0)\n"
+    )
+    line = f"7|a|u|p,q|PENDING|{AT}|1-00:00:00|0:00|{nodes}|{alloc}|{per_node}|{per_job}||N/A|5|0|12|"
+    found = read_now(sinfo, line)
+    assert [(job.gpus, job.kind) for job in found.jobs] == [wanted] and found.left_out == 0
+    assert found.counts == {"a100": 8, "1g.5gb": 4, "2g.10gb": 2, "nvidia_a100-sxm4-80gb": 4, "t4": 1}
+
+
+@pytest.mark.parametrize("request_", ["gres/shard:2", "gres/mps:50", "N/A"])
+def test_parts_of_gpus_are_left_out_and_counted(request_: str) -> None:
+    line = f"7|a|u|p|RUNNING|{AT}|5:00|0:10|1|{NEW},gres/shard=0.5|{request_}|N/A|vm|{AT}|0|0|12|"
+    found = read_now(SINFO, line)
+    assert found.jobs == () and found.left_out == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "works"),
+    [
+        (s, True)
+        for s in (
+            "idle",
+            "mix",
+            "alloc",
+            "alloc+",
+            "comp",
+            "plnd",
+            "mix-",
+            "idle~",
+            "idle#",
+            "mix@",
+            "pow_up",
+        )
+    ]
+    + [
+        (s, False)
+        for s in ("idle*", "mix*", "down~", "drain*", "drng@", "maint$", "idle$", "reboot^", "idle^", "boot#")
+    ]
+    + [(s, False) for s in ("idle!", "idle%", "pow_dn%", "futr", "resv", "inval", "unk*", "failg", "npc")],
+)
+def test_states_of_nodes_with_their_marks(state: str, works: bool) -> None:
+    found = read_now(f"n1|{state}|gpu:t4:4\nn2|idle|gpu:t4:1", "")
+    assert found.counts == {"t4": 5 if works else 1}
+
+
+def test_arrays_that_wait_are_left_out_and_their_tasks_and_parts_of_jobs_are_single_jobs() -> None:
+    """Slurm writes what waits of an array as one job; its number alone would release all of them."""
+    line = f"{{}}|a|u|p|{{}}|{AT}|5:00|{{}}|1|{NEW}|gres/gpu:t4:1|N/A|vm|{AT}|0|0|{{}}|"
+    told = [
+        ("9_[2-5%2]", "PENDING", "0:00", 5),
+        ("9_[7]", "PENDING", "0:00", 5),
+        ("9_0", "RUNNING", "1:00", 5),
+    ]
+    told += [
+        ("10+1", "RUNNING", "INVALID", 5),
+        ("11", "PENDING", "0:00", 0),
+        ("12", "REQUEUE_HOLD", "0:00", 0),
+    ]
+    found = read_now(SINFO, "\n".join(line.format(*each) for each in told))
+    assert {job.name: (job.running, job.held) for job in found.jobs} == {
+        "9_0": (True, False),
+        "10+1": (True, False),
+        "11": (False, True),
+    }
+    assert found.left_out == 3 and found.jobs[1].used_s in (0.0, 60.0)
+
+
+def test_jobs_that_hold_gpus_without_running_are_not_taken_for_waiting(tmp_path: Path) -> None:
+    """A node that is woken up or cleans up is nobody else's."""
+    line = f"{{}}|a|u|p|{{}}|{AT}|5:00|0:10|1|{NEW}|gres/gpu:t4:2|N/A|vm|{AT}|0|0|5|\n"
+    told = [("1", "CONFIGURING"), ("2", "COMPLETING"), ("3", "PENDING")]
+    (tmp_path / "sinfo").write_text("vm|mix|gpu:t4:4\n")
+    (tmp_path / "squeue").write_text("".join(line.format(*each) for each in told))
+    now = slurm_now(tmp_path / "sinfo", tmp_path / "squeue")
+    assert [each.does for each in advise(now, own_allocator("slurm"), {}, {})] == ["keep", "keep", "wait"]
+
+
+def test_nodes_with_two_ranges_are_those_of_the_job() -> None:
+    line = f"1|a|u|p|RUNNING|{AT}|5:00|0:10|2|{NEW}|gres/gpu:t4:1|N/A|r[0-1]n[08-09],x|{AT}|0|0|5|"
+    for away, left in (("r1n08", 0), ("x", 0), ("r1n10", 1), ("r[0-1]n", 1)):
+        found = read_now(f"{away}|drain|gpu:t4:1\nvm|idle|gpu:t4:8", line)
+        assert len(found.jobs) == left
+
+
+@pytest.mark.parametrize("text", ['{"meta": {"slurm": {"version": {"major": "24"}}}}', "{"])
+def test_json_of_slurm_is_refused_with_the_command_to_use(text: str) -> None:
+    for given, said in (
+        ((text, ""), "sinfo, line 1: .*; write it with sinfo"),
+        ((SINFO, text), "squeue, line 1: .*squeue"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            read_now(*given)

@@ -1,8 +1,8 @@
 """A Slurm cluster as it is now: ``sinfo`` and ``squeue`` in the formats below, from the commands or from saved files.
 
 GPUs of a job: of ``tres-alloc`` where Slurm counts them (``AccountingStorageTRES=gres/gpu``), else of ``--gres`` times
-its nodes, or of ``--gpus``. Jobs without GPUs and array tasks that have not begun (``12_[3-9]``) are left out and
-counted. So are running jobs on nodes that drain or are down, as their GPUs are not counted either.
+its nodes, or of ``--gpus``. Jobs without GPUs and array tasks that have not begun (``12_[3-9%2]``) are left out and
+counted. So are running jobs on nodes that drain, reboot, do not answer or are down, as their GPUs are not counted.
 Times have no zone; all are of the same clock. The look is of the moment that ``scontrol show config`` prints. Saved
 output lacks it: there the newest moment counts, a start plus the time used, or a submission plus the wait.
 """
@@ -13,21 +13,45 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
 from eunomia.cluster.traces.slurm_text import gpus_of, gres_of, moment_s, span_s
 from eunomia.core.errors import ConfigError
 
 SINFO = ("sinfo", "-a", "-h", "-N", "-o", "%N|%t|%G")
-WANTED = "JobID Account UserName Partition State SubmitTime TimeLimit TimeUsed NumNodes"
+WANTED = "JobArrayID Account UserName Partition State SubmitTime TimeLimit TimeUsed NumNodes"
 GRANTED = ("tres-alloc", "tres-per-node", "tres-per-job", "NodeList")
 FIELDS = (*WANTED.split(), *GRANTED, "StartTime", "PendingTime", "RestartCnt", "PriorityLong")
 SQUEUE = ("squeue", "-a", "-h", "-O", ",".join(f"{field}:|" for field in FIELDS))
 SSHARE = ("sshare", "-a", "-P")
 CLOCK = ("scontrol", "show", "config")
 CLOCK_SAYS = re.compile(r"Configuration data as of (\S+)")
-AWAY = ("down", "drain", "drng", "fail", "maint", "boot", "unk", "resv", "inval")
-HOSTS = re.compile(r"([^,\[\]]+)(?:\[([^\]]*)\])?")
+AWAY = (
+    *(
+        "down",
+        "drain",
+        "drng",
+        "fail",
+        "maint",
+        "boot",
+        "reboot",
+        "unk",
+        "resv",
+        "inval",
+        "futr",
+        "npc",
+        "no_resp",
+    ),
+    *(
+        "pow_dn",
+        "power_down",
+        "powering_down",
+    ),  # it is on its way; one that sleeps ("idle~") is woken for a job
+)
+GOES = "*$^%!"  # behind a state: does not answer, maintenance, reboots, goes to sleep
+HOSTS = re.compile(r",(?![^\[]*\])")
+NUMBERS = re.compile(r"\[([^\]]*)\]")
 UNTYPED = "gpu"
 
 
@@ -85,7 +109,7 @@ def read_now(
     for number, line in enumerate(squeue.splitlines(), 1):
         if line.strip():
             cell = _cells(line, number)
-            names.add(cell["JobID"])
+            names.add(cell["JobArrayID"])
             job = _job(cell, number, states)
             moments += _moments(cell)
             if job is not None and not job.waits and away & _hosts(cell["NodeList"]):
@@ -124,19 +148,34 @@ def _moments(cell: Mapping[str, str]) -> list[float]:
 def _away(lines: Iterable[str]) -> set[str]:
     """Names of nodes whose GPUs are not counted."""
     cells = [line.strip().split("|") for line in lines]
-    return {cell[0] for cell in cells if len(cell) > 2 and cell[1].lower().startswith(AWAY)}
+    return {cell[0] for cell in cells if len(cell) > 2 and _is_away(cell[1])}
+
+
+def _is_away(state: str) -> bool:
+    """``down*``, ``mix*``, ``idle%``; not ``idle~``, ``mix-``, ``alloc@``."""
+    return state.lower().startswith(AWAY) or state.endswith(tuple(GOES))
 
 
 def _hosts(nodes: str) -> set[str]:
-    """Nodes of a job: ``a,n[1-3,07]`` are a, n1, n2, n3 and n07."""
+    """Nodes of a job: ``a,n[1-3,07],r[0-1]n[1-2]`` are a, n1, n2, n3, n07, r0n1, r0n2, r1n1 and r1n2."""
     found: set[str] = set()
-    for prefix, numbers in HOSTS.findall(nodes):
-        for part in numbers.split(","):
-            low, _, high = part.partition("-")
-            if low.isdigit() and high.isdigit() and int(high) - int(low) < 100_000:
-                found |= {f"{prefix}{n:0{len(low)}}" for n in range(int(low), int(high) + 1)}
-            else:
-                found.add(prefix + part)
+    for part in HOSTS.split(nodes):
+        texts = NUMBERS.split(part)  # text, numbers, text, numbers, ..., text
+        found |= set(
+            map("".join, product(*([t] if at % 2 == 0 else _numbers(t) for at, t in enumerate(texts))))
+        )
+    return found
+
+
+def _numbers(text: str) -> list[str]:
+    """``1-3,07`` as 1, 2, 3 and 07."""
+    found: list[str] = []
+    for part in text.split(","):
+        low, _, high = part.partition("-")
+        if low.isdigit() and high.isdigit() and int(high) - int(low) < 100_000:
+            found += [f"{n:0{len(low)}}" for n in range(int(low), int(high) + 1)]
+        else:
+            found.append(part)
     return found
 
 
@@ -150,8 +189,8 @@ def _nodes(lines: Iterable[str]) -> tuple[dict[str, int], dict[str, int]]:
             continue
         if len(cells) < 3:
             raise ConfigError(f"sinfo, line {number}: '{line[:60]}'; write it with {' '.join(SINFO)}")
-        name, state, gres = cells[0], cells[1].lower(), cells[2]
-        if name in seen or state.startswith(AWAY):
+        name, state, gres = cells[:3]
+        if name in seen or _is_away(state):
             continue
         seen.add(name)
         for kind, count in gres_of(gres).items():
@@ -175,12 +214,15 @@ def _cells(line: str, number: int) -> dict[str, str]:
 
 def _job(cell: Mapping[str, str], number: int, states: Sequence[str]) -> Job | None:
     """None for a job without GPUs, or one in no such state."""
-    name, state, nodes = cell["JobID"], cell["State"], cell["NumNodes"]
+    name, state, nodes = cell["JobArrayID"], cell["State"], cell["NumNodes"]
     count = int(nodes) if nodes.isdigit() else 1
     gpus, kind = _wanted(cell["tres-alloc"], cell["tres-per-node"], cell["tres-per-job"], count)
     if not gpus or state not in states or "[" in name:
         return None
-    submit, used = cell["SubmitTime"], cell["TimeUsed"]
+    submit, used = (
+        cell["SubmitTime"],
+        "0:00" if cell["TimeUsed"] == "INVALID" else cell["TimeUsed"],
+    )  # clocks differ
     submit_s, limit_s, used_s = moment_s(submit), span_s(cell["TimeLimit"]), span_s(used)
     if submit_s is None or used_s is None:
         raise ConfigError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -15,6 +15,7 @@ from eunomia.cluster.policies.catalogue import own_allocator
 from eunomia.core.data import Json
 from eunomia.core.errors import ConfigError, EunomiaError, OutputError
 from eunomia.engines.slurm.ask import ask
+from eunomia.study.cluster.slurm_plan import STATES
 
 POLICIES = ("slurm", "max_min_fairness_perf", "finish_time_fairness_perf", "themis", "least_attained_service")
 
@@ -22,7 +23,8 @@ POLICIES = ("slurm", "max_min_fairness_perf", "finish_time_fairness_perf", "them
 def slurm_now(sinfo: Path | None = None, squeue: Path | None = None) -> SlurmNow:
     """From saved files, or from the commands. Raises ConfigError."""
     clock = _text(None, CLOCK) if sinfo is None and squeue is None else ""
-    return read_now(_text(sinfo, SINFO), _text(squeue, SQUEUE), clock)
+    now = read_now(_text(sinfo, SINFO), _text(squeue, SQUEUE), clock, STATES)
+    return replace(now, jobs=tuple(replace(job, running=not job.waits) for job in now.jobs))  # all hold GPUs
 
 
 def account_shares(sshare: Path | None, live: bool) -> dict[str, float]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given
@@ -424,3 +425,104 @@ def test_addresses_of_ipv6_stand_in_brackets() -> None:
 def test_a_host_that_is_none_is_one_sentence(host: str) -> None:
     with pytest.raises(ConfigError, match="write HOST, HOST:HTTP_PORT or"):
         haproxy([host])
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "localhost/eunomia:latest",
+        "Registry.Example:5000/team/eunomia:1.0-RC",
+        "eunomia",
+        "a/b__c/d.e@sha256:" + "0" * 64,
+    ]
+    + ["[::1]:5000/x", "10.0.0.1/x-y:_1"],
+)
+def test_images_of_any_registry_are_taken(plan: Deployment, image: str) -> None:
+    files = render(replace(plan, image=image, postgres_image=image), ["kubernetes", "helm"])
+    same_chart(files)
+    assert (
+        json.dumps(image) in files["kubernetes/server.yaml"]
+        and json.dumps(image) in files["kubernetes/postgres.yaml"]
+    )
+
+
+@pytest.mark.parametrize(
+    "image", ["", "Eunomia", "a b", "x:", "x:a b", "x\ny", "host/Team/x", "http://h/x", "x@sha256:1"]
+)
+def test_what_is_no_name_of_an_image_is_one_sentence(plan: Deployment, image: str) -> None:
+    for option, name in (("--image", "image"), ("--postgres-image", "postgres_image")):
+        change: Any = {name: image}
+        with pytest.raises(ConfigError, match=f"{option} '{re.escape(image)}': write "):
+            replace(plan, **change)
+
+
+def test_every_value_of_the_chart_is_used_and_none_is_missing(plan: Deployment) -> None:
+    files = render(plan, ["helm"])
+    used = set(re.findall(r"\.Values\.(\w+)", "".join(files.values())))
+    assert used == set(yaml.safe_load(files["helm/eunomia/values.yaml"]))
+
+
+def test_probes_and_ports_are_those_that_the_server_has(plan: Deployment) -> None:
+    found = list(walk(objects(render(plan, ["kubernetes"])["kubernetes/server.yaml"])))
+    paths = {one["httpGet"]["path"] for one in found if "httpGet" in one}
+    assert paths == {"/v2/health/live", "/v2/health/ready"}
+    text = (EXAMPLE.parents[2] / "eunomia" / "serving" / "fronts").rglob("*.py")
+    source = "".join(path.read_text() for path in text)
+    assert all(path in source for path in paths)
+
+
+def test_a_network_policy_lets_through_who_must_pass_and_a_drain_is_never_blocked(plan: Deployment) -> None:
+    one = replace(plan, replicas=1, traces_port=4318)
+    files = render(one, ["kubernetes"])
+    server, postgres = (each["spec"] for each in objects(files["kubernetes/network.yaml"]))
+    assert server["ingress"] == [{"ports": [{"protocol": "TCP", "port": port} for port in (8000, 8001)]}]
+    opens = {(each["protocol"], each["port"]) for rule in server["egress"] for each in rule["ports"]}
+    assert {(p, n) for p in ("UDP", "TCP") for n in (53, 5353)} | {("TCP", 5432), ("TCP", 4318)} == opens
+    who = postgres["ingress"][0]["from"][0]["podSelector"]["matchLabels"]
+    pods = objects(files["kubernetes/server.yaml"])
+    assert who == pods[4]["spec"]["template"]["metadata"]["labels"]
+    assert server["egress"][0]["to"][0]["podSelector"] == postgres["podSelector"]
+    assert pods[5]["spec"]["maxUnavailable"] == 1 and "minAvailable" not in pods[5]["spec"]
+
+
+def test_postgres_is_ended_without_waiting_for_those_that_are_connected(plan: Deployment) -> None:
+    """By SIGTERM it waits for them, is killed after 30 s, and recovers as after a crash."""
+    files = render(plan)
+    assert "\nSTOPSIGNAL SIGINT\n" in files["image/Containerfile.postgres"]
+    assert files["kuberay/cluster.yaml"].startswith("# The image needs Ray: ")
+    assert "/src[serve,postgres,ray]" in files["kuberay/cluster.yaml"]
+
+
+def with_weights(folder: Path, name: str, weights: str) -> None:
+    """An ONNX file with its weights beside it."""
+    onnx = pytest.importorskip("onnx")
+    values = onnx.numpy_helper.from_array(np.ones(4, np.float32), "w")
+    shape = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4])
+    made = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4])
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Add", ["x", "w"], ["y"])], "g", [shape], [made], [values]
+    )
+    folder.mkdir()
+    model = onnx.helper.make_model(graph)
+    onnx.save(model, folder / name, save_as_external_data=True, location=weights, size_threshold=0)
+
+
+def test_weights_beside_a_network_go_into_the_image_or_are_refused(tmp_path: Path) -> None:
+    told: list[str] = []
+    path, second = stranger(tmp_path), '[[network]]\nname = "two"\nonnx = "{}/n.onnx"\n'
+    with_weights(tmp_path / "one", "n.onnx", "n.onnx.data")
+    with_weights(tmp_path / "other", "n.onnx", "n.onnx.data")
+    with_weights(tmp_path / "odd", "n.onnx", 'a"\nRUN b')
+    text = path.read_text().replace("weights/a b.onnx", "one/n.onnx")
+    path.write_text(text)
+    image = render(deployment(path, tell=told.append), ["image"])["image/Containerfile"]
+    assert 'COPY ["models/n.onnx.data", "/opt/eunomia/models/n.onnx.data"]\n' in image
+    assert any("one/n.onnx.data to models/n.onnx.data, too" in each for each in told)
+    for folder, said in (
+        ("other", "and an image has one folder"),
+        ("odd", "export it anew, with a name of letters"),
+    ):
+        path.write_text(text.replace("[[tenant]]", second.format(folder) + "[[tenant]]"))
+        with pytest.raises(ConfigError, match=said) as error:
+            deployment(path, tell=told.append)
+        assert "\n" not in str(error.value)

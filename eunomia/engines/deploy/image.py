@@ -65,6 +65,8 @@ COPY postgres.sh /usr/local/bin/postgres.sh
 ENV PGDATA=/var/lib/postgresql/data
 USER 10002
 EXPOSE 5432
+# SIGTERM would wait for every server to leave
+STOPSIGNAL SIGINT
 CMD ["sh", "/usr/local/bin/postgres.sh"]
 """,
         "image/postgres.sh": POSTGRES_SH,

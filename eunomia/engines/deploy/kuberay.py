@@ -7,10 +7,14 @@ from eunomia.engines.deploy.kubernetes import LOCKED_DOWN, USER
 from eunomia.engines.deploy.plan import Deployment, Files
 from eunomia.engines.deploy.text import documents
 
+NEEDS_RAY = "# The image needs Ray: in image/Containerfile, install /src[{}]\n"
+
 
 def render(plan: Deployment) -> Files:
     """``kuberay/cluster.yaml``; the image needs the extra ``ray`` as well."""
-    return {"kuberay/cluster.yaml": documents([cluster(plan)])}
+    return {
+        "kuberay/cluster.yaml": NEEDS_RAY.format(",".join((*plan.extras, "ray"))) + documents([cluster(plan)])
+    }
 
 
 def cluster(plan: Deployment) -> Json:

@@ -22,6 +22,7 @@ Labels = dict[str, str]
 SERVER, POSTGRES = {"app.kubernetes.io/name": "eunomia"}, {"app.kubernetes.io/name": "eunomia-postgres"}
 USER = 10_001
 POSTGRES_USER = 10_002
+DNS_PORTS = (53, 5353)  # a policy counts the port of the pod behind the name service: OpenShift's has 5353
 LOCKED_DOWN = {
     "allowPrivilegeEscalation": False,
     "readOnlyRootFilesystem": True,
@@ -216,7 +217,7 @@ def postgres(plan: Deployment) -> list[Json]:
 
 def network(plan: Deployment) -> list[Json]:
     """Callers reach the servers' two ports, servers the database and the name service, and nothing else goes."""
-    names = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
+    names = [{"protocol": protocol, "port": port} for port in DNS_PORTS for protocol in ("UDP", "TCP")]
     egress: list[Json] = [
         {"to": [{"podSelector": {"matchLabels": POSTGRES}}], "ports": [_port(POSTGRES_PORT)]},
         {"ports": names},

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+
+from eunomia.core.errors import ConfigError
 
 DATABASE = "postgresql://eunomia@eunomia-postgres:5432/postgres"  # the password comes from PGPASSWORD
 HOME, MODELS, CACHE = "/var/lib/eunomia", "/opt/eunomia/models", "/var/cache/eunomia"
 HTTP_PORT, GRPC_PORT, POSTGRES_PORT = 8000, 8001, 5432
 COMMAND = ("eunomia", "serve", "server.toml")
+PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+IMAGE = re.compile(  # as container engines read it: only the host may have capitals
+    rf"(?:(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\])(?::[0-9]{{1,5}})?/)?{PART}(?:/{PART})*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
+)
 BRACES = '{{ "{{" }}'  # what Helm makes two braces of
 
 
@@ -42,6 +50,14 @@ class Deployment:
     drain_s: float = 10.0
     traces_port: int | None = None
     hosts: tuple[str, ...] = ()  # for HAProxy; () = one name per replica
+
+    def __post_init__(self) -> None:
+        for option, image in (("--image", self.image), ("--postgres-image", self.postgres_image)):
+            if not isinstance(image, Raw) and IMAGE.fullmatch(image) is None:
+                raise ConfigError(
+                    f"{option} '{image}': write [REGISTRY[:PORT]/]NAME[:TAG][@sha256:DIGEST], NAME in small letters, "
+                    "for example registry.example:5000/team/eunomia:1.0"
+                )
 
 
 Files = dict[str, str]  # path -> content

@@ -14,6 +14,7 @@ from eunomia.config.server import ServerConfig, server_from
 from eunomia.core.errors import ConfigError
 from eunomia.core.own_file import split_file
 from eunomia.engines.deploy.plan import CACHE, DATABASE, GRPC_PORT, HTTP_PORT, MODELS, Deployment
+from eunomia.serving.blocks.external import weight_files
 from eunomia.study.inference.policy import CARD, RULES, resolve_policy
 from eunomia.study.serving.server import Tell, remark_on_shares, warn
 
@@ -115,6 +116,7 @@ def _inside(table: Table, config: ServerConfig, tell: Tell) -> tuple[Table, dict
     if config.co_runs is not None:
         tell(f"co_runs is learned by each replica on its own disk; {config.co_runs} is not copied there")
     models: dict[str, str] = {}
+    outside: dict[str, Path] = {}
     networks = []
     for number, network in enumerate(config.network):
         entry = next(dict(each) for each in table["network"] if each["name"] == network.name)
@@ -122,12 +124,32 @@ def _inside(table: Table, config: ServerConfig, tell: Tell) -> tuple[Table, dict
             file = f"{network.name if PLAIN.fullmatch(network.name) else f'_{number}'}.onnx"
             models[file] = f"models/{file}"
             entry["onnx"] = f"{MODELS}/{file}"
+            _weights(Path(network.onnx), models, outside, tell)
             there = "" if Path(network.onnx).is_file() else " (it is not there now)"
             tell(f"copy {network.onnx}{there} to models/{file} in the folder where the image is built")
         networks.append(entry)
     inside["network"] = networks
     scalars = {key: value for key, value in inside.items() if not _is_table(value)}
     return {**scalars, **{key: value for key, value in inside.items() if key not in scalars}}, models
+
+
+def _weights(onnx: Path, models: dict[str, str], outside: dict[str, Path], tell: Tell) -> None:
+    """Take along the files of weights beside a network, under the names by which it knows them. Raises ConfigError."""
+    for file in weight_files(onnx) if onnx.is_file() else ():
+        name = file.relative_to(onnx.parent).as_posix()
+        if not all(map(PLAIN.fullmatch, name.split("/"))):
+            raise ConfigError(
+                f"{onnx} has weights in a file named {name!r}: "
+                "export it anew, with a name of letters, digits, '.', '_' and '-'"
+            )
+        if outside.setdefault(name, file) != file:
+            raise ConfigError(
+                f"{onnx} and another network have weights in files named '{name}', and an image has one folder: "
+                "export it anew, with its weights under another name"
+            )
+        if name not in models:
+            models[name] = f"models/{name}"
+            tell(f"copy {file} to models/{name}, too: it holds weights of {onnx.name}")
 
 
 def _is_table(value: object) -> bool:

@@ -105,9 +105,12 @@ def on_ray(
                     raise ConfigError(str(answer))
                 yield number, answer
     except ConnectionError as error:  # of Ray's clients
-        raise ConfigError(f"the Ray cluster is gone: {' '.join(str(error).split())[:200]}") from None
+        why = " ".join(str(error).split())[:200].rstrip(".")
+        raise ConfigError(
+            f"the Ray cluster is gone ({why}); what was written is kept: run the same command again"
+        ) from None
     finally:
-        for task in running:
+        for task in running if ray.is_initialized() else ():  # else Ray would start a cluster here, to ask it
             with suppress(ConnectionError):
                 ray.cancel(task, force=True)
 

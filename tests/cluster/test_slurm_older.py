@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from eunomia.study.cluster.slurm_ask import status
 from eunomia.study.cluster.slurm_daemon import JOURNAL, read_book
@@ -29,7 +30,8 @@ def test_the_folder_of_an_older_daemon_is_gone_on_with(tmp_path: Path) -> None:
     (state / "jobs" / "first.handed").write_text(
         '{"job": "1", "at_s": 1890.0, "words": ["sbatch", "first.sh"]}\n'
     )
-    assert [each["job"] for each in status(state)["jobs"]] == ["1", "8"] and status(state)["lost"] == []
+    told: Any = status(state)
+    assert [each["job"] for each in told["jobs"]] == ["1", "8"] and told["lost"] == []
     world = World(tmp_path, PERF, j1=job("gold", 2, "a100"), j2=job("silver", 2, "a100"))
     assert world.daemon.book.queued == ["1", "8"] and world.daemon.book.boot == ""
     world.now["jobs"]["1"].update(state="RUNNING", priority=1, began=1905)

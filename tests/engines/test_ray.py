@@ -103,6 +103,26 @@ def test_a_cluster_without_processors_is_not_waited_for(
         map_cells(cells(8)[4:], work.square_or_never, 1, on="ray")
 
 
+def test_a_cluster_that_goes_is_one_sentence_and_none_is_started_in_its_place(
+    cluster: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a lost connection, Ray's client begins a cluster of this machine at the next call."""
+
+    asked: list[object] = []
+    with monkeypatch.context() as patch:
+
+        def lost(*_: object, **__: object) -> None:
+            patch.setattr(ray, "is_initialized", lambda: False)
+            raise ConnectionError("Client is shutting down.")
+
+        patch.setattr(ray, "wait", lost)
+        patch.setattr(ray, "cancel", lambda task, force: asked.append(task))
+        said = r"the Ray cluster is gone \(Client is shutting down\); what was written"
+        with pytest.raises(ConfigError, match=said):
+            list(on_ray(work.divides, [(0, (1,))], 1))
+    assert not asked
+
+
 @pytest.mark.parametrize("address", ["10.0.0.1:6379", "ray"])
 def test_what_ray_says_is_one_sentence(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own of another version has five lines, and the first says nothing."""

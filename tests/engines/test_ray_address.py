@@ -17,7 +17,7 @@ from eunomia.core.ray_address import CLIENT, CORE, must_answer
 grpc = pytest.importorskip("grpc")
 
 
-class Answers(grpc.GenericRpcHandler):  # type: ignore[misc]
+class Answers(grpc.GenericRpcHandler):  # type: ignore[misc, name-defined]
     """As Ray does: some methods, each with a status."""
 
     def __init__(self, statuses: dict[str, Any]) -> None:

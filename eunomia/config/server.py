@@ -193,7 +193,7 @@ class ServerConfig(Section):
     )
     arena_mib: Mib = 256.0
     max_body_mib: Mib = 64.0
-    max_grpc_mib: Mib = 8.0  # of a message over gRPC, whose library copies it in the event loop
+    max_grpc_mib: Mib = 16.0  # of a message over gRPC, whose library copies it in the event loop
     max_json_mib: Mib = 16.0  # of a message whose numbers are JSON; raw tensors need none
     drain_s: Positive = 10.0
     max_connections: Count = 10_000  # over HTTP; those that have waited longest end first

@@ -251,10 +251,10 @@ async def typed_numbers(b: Bronze) -> None:
 
 
 async def long_ids(b: Bronze) -> None:
-    """Request ids of 30 KB and of 7 MiB, about the largest message that is taken."""
+    """Request ids of 30 KB and of 15 MiB, about the largest message that is taken."""
     async with stub(b) as service:
         await call(b, service.ModelInfer, picture(id="a" * 30_000))
-        await call(b, service.ModelInfer, picture(id="a" * 7 * MIB))
+        await call(b, service.ModelInfer, picture(id="a" * 15 * MIB))
 
 
 async def given_up(b: Bronze) -> None:
@@ -311,7 +311,7 @@ ATTACKS = {
     "grpc-wrong": Attack("what is no message", wrong_messages),
     "grpc-tensors": Attack("shapes, types and contents that lie", wrong_tensors),
     "grpc-numbers": Attack("3 million numbers one by one", typed_numbers, 2),
-    "grpc-ids": Attack("request ids of 30 KB and 7 MiB", long_ids, 2),
+    "grpc-ids": Attack("request ids of 30 KB and 15 MiB", long_ids, 2),
     "grpc-deadlines": Attack("pictures with a millisecond to live", given_up, 8),
     "grpc-unread": Attack("streams of pictures, no answer read", unread_streams, 4, refused=False),
     "grpc-flood": Attack("16 channels full of pictures", calling("ModelInfer", picture()), 16, refused=False),

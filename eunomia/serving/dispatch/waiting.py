@@ -98,7 +98,8 @@ class WaitingTable:
 
     def begun_s(self, tenants: int) -> Floats:
         """(tenants,): what is left of requests that have begun and may be offered, by number of their tenant [s]."""
-        begun = self.records[: self.end][self.offered[: self.end] & (self.records["layers_done"][: self.end] > 0)]
+        records, offered = self.records[: self.end], self.offered[: self.end]
+        begun = records[offered & (records["layers_done"] > 0)]
         return np.bincount(begun["tenant"], begun["work_best_s"], tenants).astype(np.float64)
 
     def overdue(self, now_s: float) -> list[Job]:

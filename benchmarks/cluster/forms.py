@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.cluster.apps import fairness
-from benchmarks.cluster.gangs import OPTIONS
+from benchmarks.cluster.themis import OPTIONS
 from benchmarks.cluster.workloads import DEFAULT, FAMILY, WORKLOADS, measured
 from benchmarks.kept import kept
 from benchmarks.table import Cell, Options, Table, by_name, means, table
@@ -21,8 +21,6 @@ from eunomia.cluster.simulate import simulate_cluster
 from eunomia.metrics.statistics import paired_ratio
 
 MEASURES = ("completion_h", "max_rho", "p90_rho")
-
-
 LEASED = [name for name in WORKLOADS if name.startswith("Philly") or "load 1.3, 8 + 8" in name]
 
 

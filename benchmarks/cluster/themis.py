@@ -28,8 +28,8 @@ from eunomia.metrics.statistics import interval, paired_difference
 
 OPTIONS = SimulationOptions(round_s=300.0, restart=Restart(10.0, 20.0, 10.0), record="jobs")
 Settings = dict[str, str | float | bool]
-PAPER: Settings = {"payment": "devices", "unserved": "floor", "leftovers": "random", "lease_s": 1200.0}
-PAPER["aligned"] = False
+PAPER: Settings = {"payment": "devices", "unserved": "floor", "leftovers": "random"}
+PAPER |= {"aligned": False, "lease_s": 1200.0}
 MEASURES = {  # of apps, and their columns
     "max_rho": "max rho|.2f",
     "p90_rho": "p90 rho|.2f",

@@ -14,8 +14,9 @@ from functools import partial
 import numpy as np
 
 from benchmarks.cluster.apps import Setting, fairness, problem, sensitive_table
-from benchmarks.cluster.gangs import FORMS, OPTIONS, SEARCHES, Ordinary
+from benchmarks.cluster.gangs import FORMS, SEARCHES, Ordinary
 from benchmarks.cluster.scenes import generated, philly_window, trace_a
+from benchmarks.cluster.themis import OPTIONS
 from benchmarks.kept import kept
 from benchmarks.table import Cell, Options, Table, by_name, table
 from eunomia.cluster.policies.catalogue import allocator

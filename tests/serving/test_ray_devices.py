@@ -9,6 +9,7 @@ import socket
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from eunomia.serving.devices.ray.packing import moved, pack, size_of
 from eunomia.serving.devices.recovery import MAX_LOST
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.observe.ledger import read_lines
+from eunomia.serving.protocol.errors import Cancelled
 from eunomia.serving.server import Server
 from eunomia.workload.tenant import Agreement
 from tests.patience import PATIENCE_S, until
@@ -122,6 +124,30 @@ def test_a_killed_node_loses_no_accepted_request(nodes: Nodes, tmp_path: Path) -
     paths = sorted((tmp_path / "ledger").glob("journal-*.log"))
     outcomes = Counter(line[3] for path in paths for line in read_lines(path))
     assert outcomes["hit"] + outcomes["late"] == len(accepted) + len(PICTURES)
+
+
+def test_who_gives_up_leaves_nothing_behind_on_the_far_device(nodes: Nodes, tmp_path: Path) -> None:
+    """One that runs and one that waits are cancelled; the third gets its answer, and all room is free again."""
+
+    async def main() -> list[object]:
+        async with Server(replace(options(tmp_path), devices=[nodes.spec])) as server:
+            pool = server.pool
+            pair, network = pool.dispatcher.add_pair(Agreement("gold", "small")), pool.models["small"].network
+            jobs = [Job(pair, network, server.service.clock.now_s()) for _ in range(3)]
+            answers = [pool.submit(job, {"image": PICTURES[0]}) for job in jobs]
+            while not pool.execution.running():
+                await asyncio.sleep(0.0)
+            for job in jobs[:2]:
+                pool.cancel(job)
+            found = await asyncio.wait_for(asyncio.gather(*answers, return_exceptions=True), PATIENCE_S)
+            while pool.busy or pool.arena.free_bytes < pool.arena.room_bytes:
+                await asyncio.sleep(0.01)
+            assert pool.deaths == 0
+            return list(found)
+
+    ran, waited, answered = asyncio.run(main())
+    assert isinstance(waited, Cancelled) and isinstance(answered, dict)
+    assert isinstance(ran, dict | Cancelled)  # it may have been past its last boundary
 
 
 def test_a_killed_actor_costs_a_restart_and_no_request(nodes: Nodes, tmp_path: Path) -> None:

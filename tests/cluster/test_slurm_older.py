@@ -39,7 +39,7 @@ def test_the_folder_of_an_older_daemon_is_gone_on_with(tmp_path: Path) -> None:
     book = read_book(state)
     assert (book.jobs["1"].key, book.jobs["2"].key, book.rounds) == (4, 6, 3) and "8" not in book.jobs
     assert book.jobs["1"].had_s["a100"] > 90.0 and not book.jobs["1"].free and book.queued == ["1", "2"]
-    for _ in range(20):
+    for _ in range(40):
         world.look()
     starts = {name: each.get("starts", 0) for name, each in world.now["jobs"].items()}
     assert starts["2"] >= 1 and read_book(state).rounds > 3

@@ -182,7 +182,7 @@ def test_what_is_missing_is_one_sentence(
         facts = {name: value.format(free=free.getsockname()[1]) for name, value in change.items()}
         spec = DeviceSpec(
             **{"name": "far", "place": "ray", "address": nodes.cluster.address, "resource": "npu", **facts}
-        )  # type: ignore[arg-type]
+        )
         with (
             pytest.raises(OutputError, match=f"cannot start: device 'far': {said}"),
             running(tmp_path, devices=[spec]),

@@ -51,9 +51,9 @@ def test_a_loop_ends_when_its_number_is_named_and_the_next_run_does_not(tmp_path
 class Watched:
     """One device with one run; nothing but clocks moves."""
 
-    def __init__(self) -> None:
+    def __init__(self, trial: int | None = None) -> None:
         self.said: list[Any] = []
-        self.trial: int | None = None
+        self.trial = trial
         self.device: Any = SimpleNamespace(
             index=0, used_s=0.0, blameless=False, spec=SimpleNamespace(name="d", kind="cpu"),
             place=SimpleNamespace(far=False), end=self.said.append, kill=lambda: self.said.append("kill"),
@@ -107,13 +107,18 @@ def test_a_run_that_only_waits_ends_by_the_clock(patience_s: float) -> None:
 
 
 def test_who_waits_behind_a_trial_of_sizes_is_not_to_blame() -> None:
-    watched = Watched()
-    watched.trial = 9
+    watched = Watched(trial=9)
     assert watched.after(0.6) == [-9] and not watched.run.ended
     watched.trial = None
     assert watched.after(0.3) == [-9] and watched.after(0.3) == [-9], "its own time begins now"
     assert watched.after(0.3) == [-9, 3]
-    stuck = Watched()
-    stuck.trial = 9
+    stuck = Watched(trial=9)
     stuck.after(0.6)
     assert stuck.after(GRACE_S + 0.01) == [-9, "kill"] and stuck.device.blameless
+
+
+def test_a_trial_that_waits_behind_a_run_excuses_nothing() -> None:
+    watched = Watched()
+    watched.trial = 9
+    assert watched.after(0.6) == [3] and watched.run.ended
+    assert watched.after(GRACE_S + 0.01) == [3, "kill"] and not watched.device.blameless

@@ -72,7 +72,7 @@ class Device:
         self._process: subprocess.Popen[bytes] | None = None
         self._line: socket.socket | None = None
         self._ends: int | None = None  # a pipe: runs that are to end in their midst
-        self._starved = 0  # kills for want of memory on this machine, when its process began
+        self._starved: int | None = None  # kills for want of memory on this machine, when its process began
         self._ready = False
         self._said: asyncio.Future[str] | None = None  # done once it is ready, or says why it never will be
 
@@ -94,6 +94,7 @@ class Device:
         self._line = line
         if self._ends is not None:
             os.close(self._ends)
+            self._ends = None  # there may be no other to be had
         heard, self._ends = os.pipe()
         os.set_blocking(self._ends, False)
         self._starved = out_of_memory_kills()
@@ -225,10 +226,15 @@ class Device:
         if code is None and self._process is not None:
             self._process.kill()
             self._process.wait()
-        elif not self._killed and code in OUTSIDE and out_of_memory_kills() == self._starved:
+        elif not self._killed and code in OUTSIDE and (code != -signal.SIGKILL or not self._may_starve()):
             log.warning("device '%s' was ended from outside, by signal %d", self.spec.name, -code)
             self.blameless = True
         self._on_death(self.index)
+
+    def _may_starve(self) -> bool:
+        """Whether the kernel may have ended it for want of memory: others may be the cause, but nobody says."""
+        kills = out_of_memory_kills()
+        return kills is None or kills != self._starved
 
     def _starts(self, why: str) -> None:
         if self._said is not None and not self._said.done():

@@ -204,7 +204,7 @@ class Execution:
         """A run has ended, well or not; the device may have gone on with the next one already."""
         run = self.queues[device].popleft()
         self._skipped(device, message["skipped"])
-        follows = self._follower(device)
+        follows, size = self._follower(device), (run.job.rows, run.job.cost_row)  # that may run apart now
         if message["kind"] == "failed":
             self._failed(device, message, follows)
             hits = None
@@ -212,7 +212,7 @@ class Execution:
             hits = self._ended(device, run, message, follows)
         if follows is not None:
             self._begins(device, follows)
-        hand_out = partial(self._hand_out, device, run, message, hits)
+        hand_out = partial(self._hand_out, device, run, message, hits, size)
         steps: list[Callable[[], None]] = [self.dispatcher.decide, hand_out]
         if follows is not None or not len(self.dispatcher.waiting):
             steps.reverse()  # else the device has its order first, and works while the answer is handed out
@@ -221,8 +221,10 @@ class Execution:
         finally:
             steps[1]()
 
-    def _hand_out(self, device: int, run: Run, message: Message, hits: list[bool] | None) -> None:
-        """Answers to clients, memory to the arena; what was measured is learned later."""
+    def _hand_out(
+        self, device: int, run: Run, message: Message, hits: list[bool] | None, size: tuple[int, int]
+    ) -> None:
+        """Answers to clients, memory to the arena; what was measured is learned later, for rows and class ``size``."""
         if message["kind"] == "failed" and run.ended:
             held_ms = 1e3 * (message["span_s"][1] - message["span_s"][0])
             for member in (run.job, *run.job.together):
@@ -237,7 +239,7 @@ class Execution:
             self.answers.release(run.slot)
         if message["kind"] == "done":
             job, ends_s = run.job, message["ends_s"]
-            learn = partial(self._learn, run, device, ends_s, job.rows, job.cost_row)
+            learn = partial(self._learn, run, device, ends_s, *size)
             self.dispatcher.later.add(learn)
             if self.dispatcher.neighbours is not None:
                 what = what_of(job, run.first, run.first + len(ends_s) - 1)

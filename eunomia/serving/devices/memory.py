@@ -47,13 +47,14 @@ def bound_memory(size: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (size, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
-def out_of_memory_kills() -> int:
-    """Processes of this machine that its kernel has ended for want of memory; 0 where it does not count them."""
+def out_of_memory_kills() -> int | None:
+    """Processes of this machine that its kernel has ended for want of memory; None where it does not count them."""
     try:
         text = Path("/proc/vmstat").read_text()
     except OSError:
-        return 0
-    return int(text.partition("\noom_kill ")[2].split("\n", 1)[0] or 0)
+        return None
+    found = text.partition("\noom_kill ")[2].split("\n", 1)[0]
+    return int(found) if found else None
 
 
 def out_of_memory(error: Exception) -> int | None:

@@ -27,9 +27,13 @@ GRACE_S, GRACE_WALL_S = 0.2, 2.0  # of processor time, and on the clock, for a n
 
 @dataclass
 class _Seen:
-    """A run, and its device's processor time when it was first seen; both clocks when it was to end."""
+    """A run, and its device's processor time when it was first seen; both clocks when it was to end.
+
+    ``behind``: the trial of sizes that the device was at then; one that came later waits behind the run.
+    """
 
     ticket: int
+    behind: int | None
     most_s: float
     used_s: float
     ended_used_s: float = math.inf
@@ -58,23 +62,31 @@ class Watching:
     def _look(self, device: Device, run: Run, now_s: float) -> None:
         used_s, seen = device.used_s, self._seen.get(device.index)
         if seen is None or seen.ticket != run.ticket or self._begins_late(device, run, seen):
-            seen = self._seen[device.index] = _Seen(run.ticket, self._most_s(device.index, run), used_s)
+            seen = self._seen[device.index] = self._first(device, run, used_s)
         if seen.ended_s == math.inf:
             if used_s - seen.used_s > seen.most_s or now_s > run.limit_s:
                 seen.ended_used_s, seen.ended_s = used_s, now_s
-                self._end(device, run)
+                self._end(device, run, seen)
         elif used_s - seen.ended_used_s > GRACE_S or now_s - seen.ended_s > GRACE_WALL_S:
-            device.blameless = self._ladder.tries_on(device.index) is not None
+            device.blameless = self._waits(device, seen)
             self._kill(device, run)
+
+    def _first(self, device: Device, run: Run, used_s: float) -> _Seen:
+        behind, most_s = self._ladder.tries_on(device.index), self._most_s(device.index, run)
+        return _Seen(run.ticket, behind, most_s, used_s)
+
+    def _waits(self, device: Device, seen: _Seen) -> bool:
+        """Whether the run stands behind a trial of sizes."""
+        return seen.behind is not None and seen.behind == self._ladder.tries_on(device.index)
 
     def _begins_late(self, device: Device, run: Run, seen: _Seen) -> bool:
         """Whether a trial has ended that it waited behind."""
         return seen.ended_s < math.inf and not run.ended and self._ladder.tries_on(device.index) is None
 
-    def _end(self, device: Device, run: Run) -> None:
+    def _end(self, device: Device, run: Run, seen: _Seen) -> None:
         """The run, or a trial of sizes that it waits behind."""
-        if (number := self._ladder.tries_on(device.index)) is not None:
-            device.end(-number)
+        if seen.behind is not None and self._waits(device, seen):
+            device.end(-seen.behind)
             return
         log.warning("network '%s' is ended on device '%s'", run.job.network.name, device.spec.name)
         run.ended = True

@@ -118,6 +118,8 @@ def _beside_numbers(data: bytes, at: int, end: int) -> int:
         elif kind == DELIMITED:
             size, at = _varint(data, at)
             at += size
+            if at > end:
+                raise BadRequest("the message is no ModelInferRequest: a field ends behind its input")
             words -= size if tag >> 3 == CONTENTS_FIELD else 0
         else:
             at += FIXED.get(kind, end)

@@ -28,7 +28,7 @@ from eunomia.serving.observe.ledger import read_lines
 from eunomia.serving.protocol.errors import Cancelled
 from eunomia.serving.server import Server
 from eunomia.workload.tenant import Agreement
-from tests.patience import PATIENCE_S, until
+from tests.patience import PATIENCE_S, until, until_async
 from tests.serving.live import GOLD, SIDE, ask, options, running
 
 ray = pytest.importorskip("ray")
@@ -135,13 +135,11 @@ def test_who_gives_up_leaves_nothing_behind_on_the_far_device(nodes: Nodes, tmp_
             pair, network = pool.dispatcher.add_pair(Agreement("gold", "small")), pool.models["small"].network
             jobs = [Job(pair, network, server.service.clock.now_s()) for _ in range(3)]
             answers = [pool.submit(job, {"image": PICTURES[0]}) for job in jobs]
-            while not pool.execution.running():
-                await asyncio.sleep(0.0)
+            await until_async(pool.execution.running)
             for job in jobs[:2]:
                 pool.cancel(job)
             found = await asyncio.wait_for(asyncio.gather(*answers, return_exceptions=True), PATIENCE_S)
-            while pool.busy or pool.arena.free_bytes < pool.arena.room_bytes:
-                await asyncio.sleep(0.01)
+            await until_async(lambda: not pool.busy and pool.arena.free_bytes >= pool.arena.room_bytes)
             assert pool.deaths == 0
             return list(found)
 

@@ -135,7 +135,8 @@ def test_who_gives_up_leaves_nothing_behind_on_the_far_device(nodes: Nodes, tmp_
             pair, network = pool.dispatcher.add_pair(Agreement("gold", "small")), pool.models["small"].network
             jobs = [Job(pair, network, server.service.clock.now_s()) for _ in range(3)]
             answers = [pool.submit(job, {"image": PICTURES[0]}) for job in jobs]
-            await until_async(pool.execution.running)
+            while not pool.execution.running():
+                await asyncio.sleep(0.0)
             for job in jobs[:2]:
                 pool.cancel(job)
             found = await asyncio.wait_for(asyncio.gather(*answers, return_exceptions=True), PATIENCE_S)

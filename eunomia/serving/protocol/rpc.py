@@ -7,7 +7,7 @@ that arrived. What is left is small, or it holds numbers one by one; those go to
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -59,42 +59,54 @@ def split_message(data: bytes, most: int) -> tuple[bytes, list[memoryview]]:
 
     What is neither a tensor nor its numbers (names, ids, parameters) may be SMALL_BYTES long: nobody copies more.
     """
-    whole, at, begun, words = memoryview(data), 0, 0, 0
+    whole, begun, words = memoryview(data), 0, 0
     rest: list[memoryview] = []
     raw: list[memoryview] = []
     inputs: list[tuple[int, int]] = []
+    for number, start, at, end in _fields(data, 0, len(data), "the message"):
+        if number == RAW_FIELD:
+            rest.append(whole[begun:start])
+            raw.append(whole[at:end])
+            begun = end
+        elif number == INPUTS_FIELD:
+            inputs.append((at, end))
+        else:
+            words += end - at
+            bound_words(words)
+    rest.append(whole[begun:])
+    size = sum(map(len, rest))
+    if size > SMALL_BYTES:
+        bound_words(words + sum(_beside_numbers(data, *place) for place in inputs))
+    if size > most:
+        raise TooLarge(
+            f"the message has {size} bytes beside raw tensors; at most {most} are taken: use raw_input_contents"
+        )
+    return b"".join(rest) if raw else data, raw
+
+
+def _fields(data: bytes, at: int, end: int, whose: str) -> Iterator[tuple[int, int, int, int]]:
+    """Number, start, and place of the bytes of each field between two places; raises BadRequest.
+
+    Fields without bytes of their own are passed over.
+    """
     for _ in range(MAX_FIELDS):
-        if at == len(data):
-            rest.append(whole[begun:at])
-            size = sum(map(len, rest))
-            if size > SMALL_BYTES:
-                bound_words(words + sum(_beside_numbers(data, *place) for place in inputs))
-            if size > most:
-                raise TooLarge(
-                    f"the message has {size} bytes beside raw tensors; at most {most} are taken: use raw_input_contents"
-                )
-            return b"".join(rest) if raw else data, raw
+        if at == end:
+            return
         start = at
         tag, at = _varint(data, at)
-        kind = tag & 7
+        kind, size = tag & 7, 0
         if kind == VARINT:
             _, at = _varint(data, at)
         elif kind == DELIMITED:
             size, at = _varint(data, at)
-            at += size
-            words += size if tag >> 3 not in (INPUTS_FIELD, RAW_FIELD) else 0
-            if tag >> 3 == INPUTS_FIELD:
-                inputs.append((at - size, at))
-            if tag >> 3 == RAW_FIELD and at <= len(data):
-                rest.append(whole[begun:start])
-                raw.append(whole[at - size : at])
-                begun = at
         else:
-            at += FIXED.get(kind, len(data) + 1)
-        if at > len(data):
+            at += FIXED.get(kind, end + 1)
+        if at + size > end:
             raise BadRequest("the message is no ModelInferRequest: it ends in the middle of a field")
-        bound_words(words)
-    raise BadRequest(f"the message has more than {MAX_FIELDS} fields")
+        if kind == DELIMITED:
+            yield tag >> 3, start, at, at + size
+        at += size
+    raise BadRequest(f"{whose} has more than {MAX_FIELDS} fields")
 
 
 def bound_words(size: int) -> None:
@@ -107,23 +119,8 @@ def bound_words(size: int) -> None:
 
 def _beside_numbers(data: bytes, at: int, end: int) -> int:
     """How much of an input between two places is not its numbers; raises BadRequest."""
-    words = end - at
-    for _ in range(MAX_FIELDS):
-        if at >= end:
-            return words
-        tag, at = _varint(data, at)
-        kind = tag & 7
-        if kind == VARINT:
-            _, at = _varint(data, at)
-        elif kind == DELIMITED:
-            size, at = _varint(data, at)
-            at += size
-            if at > end:
-                raise BadRequest("the message is no ModelInferRequest: a field ends behind its input")
-            words -= size if tag >> 3 == CONTENTS_FIELD else 0
-        else:
-            at += FIXED.get(kind, end)
-    raise BadRequest(f"an input of the message has more than {MAX_FIELDS} fields")
+    fields = _fields(data, at, end, "an input of the message")
+    return end - at - sum(b - a for number, _, a, b in fields if number == CONTENTS_FIELD)
 
 
 def parse_message(data: bytes) -> InferMessage:

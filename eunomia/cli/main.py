@@ -168,7 +168,7 @@ def _misused(error: Exception) -> int:
     said = str(getattr(error, "format_message", error.__str__)())
     option = next(iter(getattr(getattr(error, "param", None), "opts", ())), "")
     following = dict(pairwise(sys.argv))
-    if option in following:
+    if option.startswith("-") and option in following:  # an argument may be called like a verb
         said = f"{option} is '{following[option]}'; {str(error)[:1].lower()}{str(error)[1:].rstrip('.')}"
     if said.strip():
         path = context.command_path if context is not None else "eunomia"

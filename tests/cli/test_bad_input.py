@@ -249,6 +249,7 @@ from dataclasses import dataclass
     [
         (["rn", "small.toml"], "No such command 'rn'"),
         (["run"], "Missing argument 'SCENARIO'"),
+        (["cluster", "whatif"], "Missing argument 'CLUSTER'"),
         (["run", "small.toml", "--polcy", "edf"], "No such option: --polcy (Possible options: --policy)"),
         (["run", "small.toml", "--seed", "x"], "--seed is 'x'"),
         (

@@ -147,7 +147,9 @@ def _simplex(
     if not answer.feasible:
         raise SolverError("the programme is infeasible: its floors ask for more than the devices can do")
     if crumbs:
-        answer = replace(answer, then=with_crumbs(built, answer))
+        point = with_crumbs(built, answer)
+        worst = max(answer.violation, built.lp.violation(point))
+        answer = replace(answer, then=point, violation=worst) if worst <= ACCEPTED else answer
     return from_linear(problem, built, answer)
 
 

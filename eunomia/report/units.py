@@ -104,3 +104,8 @@ def _joules(value: float) -> str:
         if abs(value) >= 0.9995 * factor:
             return f"{value / factor:.3g} {unit}"
     return f"{value / 1e-9:.3g} nJ" if value else "0 J"
+
+
+def three_digits(value: float) -> str:
+    """Three digits that count; from 1,000 on all of the whole number, for a reader and not for a parser."""
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"

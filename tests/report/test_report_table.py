@@ -9,7 +9,7 @@ import pytest
 from eunomia.metrics.statistics import Estimate
 from eunomia.metrics.table import METRICS
 from eunomia.report.table import Table, estimates_table
-from eunomia.report.units import half_width_text, span, value_text
+from eunomia.report.units import half_width_text, span, three_digits, value_text
 
 NOTHING = Estimate(math.nan, math.nan, math.nan, 0)
 
@@ -72,3 +72,10 @@ def test_a_table_in_parts_has_every_column_once_beside_the_names() -> None:
     assert [part.header for part in parts] == [("policy", "a", "bb"), ("policy", "ccc")]
     assert all(part.width <= 14 for part in parts) and parts[1].rows == (("edf", "333"), ("fcfs", "666"))
     assert [len(part.header) for part in table.parts(1)] == [2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(13.34, "13.3"), (0.5, "0.5"), (999.4, "999"), (999.6, "1,000"), (2353.2, "2,353")]
+)
+def test_large_figures_have_no_exponent(value: float, text: str) -> None:
+    assert three_digits(value) == text

@@ -12,7 +12,7 @@ from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, RecordError, UnknownNameError
 from eunomia.core.records import RunRecords
 from eunomia.report.table import Table
-from eunomia.report.units import duration
+from eunomia.report.units import duration, three_digits
 
 SHOWN_WAITS, SHOWN_RIVALS = 12, 8
 
@@ -67,7 +67,7 @@ class JobStory:
             f"worker{'s' if f['scale_factor'] > 1 else ''}, tenant '{f['tenant']}', weight {f['weight']:g}",
             f"arrived at {duration(f['arrival_s'])}, first ran after {duration(f['waited_first_s'])}, {f['ending']}",
             f"alone on its fastest type it takes {duration(f['alone_s'])}; with its isolated share at each moment "
-            f"{duration(f['isolated_s'])}; rho {f['rho']:.3g}" if f["rho"] == f["rho"] else
+            f"{duration(f['isolated_s'])}; rho {three_digits(f['rho'])}" if f["rho"] == f["rho"] else
             f"alone on its fastest type it takes {duration(f['alone_s'])}",
             f"preempted {f['preemptions']} times, moved {f['moves']} times, met {f['failures']} failures; "
             f"{duration(f['overhead_s'])} device-time of restarts, {duration(f['lost_s'])} lost",

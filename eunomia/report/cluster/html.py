@@ -16,7 +16,7 @@ from eunomia.report.bidi import Names
 from eunomia.report.cluster import svg, verdict
 from eunomia.report.definitions import CLUSTER_SYMBOLS
 from eunomia.report.page import Page, Summary
-from eunomia.report.units import duration, estimate_text
+from eunomia.report.units import duration, estimate_text, three_digits
 
 BINS, MAX_BARS, MAX_DOTS, SHOWN_JOBS = 160, 6000, 4000, 15
 
@@ -198,7 +198,9 @@ def _rho(jobs: pa.Table, end_s: float) -> str:
         note = f"<p class='hint'>{MAX_DOTS} of {jobs.num_rows} jobs, evenly chosen by arrival.</p>"
     ids = jobs["job"].to_pylist()
     size = c.values["alone_s"] * c.values["scale_factor"] / 3600.0
-    labels = [f"job {ids[n]}: rho {c.rho[n]:.3g}, {size[n]:.3g} device-hours" for n in known.tolist()]
+    labels = [
+        f"job {ids[n]}: rho {three_digits(c.rho[n])}, {size[n]:.3g} device-hours" for n in known.tolist()
+    ]
     chart = svg.scatter(size[known], c.rho[known], labels, "rho of each finished job against its size")
     return (
         "<p class='sub'>Below the line a job did better than with a fixed part of the cluster to itself; "
@@ -214,7 +216,7 @@ def _worst_jobs(jobs: pa.Table, end_s: float) -> str:
         row = jobs.slice(n, 1).to_pylist()[0]
         cells = (
             row["job_type"], str(row["scale_factor"]), duration(row["arrival_s"]), duration(float(c.wait_s[n])),
-            duration(float(c.jct_s[n])), f"{c.rho[n]:.3g}" if not math.isnan(c.rho[n]) else "-",
+            duration(float(c.jct_s[n])), three_digits(c.rho[n]) if not math.isnan(c.rho[n]) else "-",
             str(row["preemptions"]), str(row["moves"]), row["outcome"],
         )  # fmt: skip
         rows.append(

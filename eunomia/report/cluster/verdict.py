@@ -11,7 +11,7 @@ from eunomia.core.records import Comparison
 from eunomia.metrics.cluster import job_columns, nothing_drawn
 from eunomia.metrics.statistics import Estimate, interval, paired_difference
 from eunomia.report.leaders import listed
-from eunomia.report.units import duration
+from eunomia.report.units import duration, three_digits
 
 MEAN, WORST = "jct_mean_s", "rho_max"
 
@@ -80,10 +80,10 @@ def worst_served(comparison: Comparison) -> list[str]:
     if not known:
         return []
     if len(known) == 1:
-        return [f"The worst rho is {worst[known[0]]:.3g}{_whose(comparison, known[0])}."]
+        return [f"The worst rho is {three_digits(worst[known[0]])}{_whose(comparison, known[0])}."]
     return [
-        f"The worst rho is lowest under {known[0]}, {worst[known[0]]:.3g}, and highest under {known[-1]}, "
-        f"{worst[known[-1]]:.3g}{_whose(comparison, known[-1])}."
+        f"The worst rho is lowest under {known[0]}, {three_digits(worst[known[0]])}, and highest under {known[-1]}, "
+        f"{three_digits(worst[known[-1]])}{_whose(comparison, known[-1])}."
     ]
 
 
@@ -96,7 +96,7 @@ def _values(comparison: Comparison, policy: str, metric: str) -> list[float]:
 
 def _figures(comparison: Comparison, policy: str) -> str:
     mean, worst = (estimate(comparison, policy, metric).mean for metric in (MEAN, WORST))
-    return duration(mean) + ("" if math.isnan(worst) else f" (worst rho {worst:.3g})")
+    return duration(mean) + ("" if math.isnan(worst) else f" (worst rho {three_digits(worst)})")
 
 
 def _signed(seconds: float) -> str:
@@ -113,5 +113,5 @@ def _whose(comparison: Comparison, policy: str) -> str:
         if rho[row] > found[0]:
             job, tenant = jobs["job"][row].as_py(), jobs["tenant"][row].as_py()
             owner = f" of tenant '{tenant}'" if tenant else ""
-            found = float(rho[row]), f" (job '{job}'{owner}, seed {run.seed}: {rho[row]:.3g})"
+            found = float(rho[row]), f" (job '{job}'{owner}, seed {run.seed}: {three_digits(rho[row])})"
     return found[1]

@@ -11,6 +11,7 @@ from eunomia.config.section import NotNegative, Positive, Section
 Late = Literal["last", "run", "drop"]
 DropWhen = Literal["hopeless", "expired"]
 PeriodMode = Literal["wait", "patch"]
+ByType = NotNegative | dict[str, NotNegative]  # the same for all accelerator types, or by type
 Unit = Annotated[float, Field(gt=0.0, le=1.0)]
 
 
@@ -21,7 +22,7 @@ class EstimatorConfig(Section):
     sigma: NotNegative = 0.25
     bias: dict[str, Positive] = Field(default_factory=dict)
     alpha: Unit = 0.1
-    jitter: NotNegative = 0.0
+    jitter: ByType = 0.0
 
 
 class EngineConfig(Section):
@@ -32,7 +33,8 @@ class EngineConfig(Section):
     period_s: Positive | None = None  # None = event-driven
     period_mode: PeriodMode = "patch"
     period_cap: Annotated[int, Field(ge=1)] = 64
-    switch_s: NotNegative = 0.0
+    switch_s: ByType = 0.0
+    switch_spread: ByType = 0.0
     refill: bool = False
     decision_s: NotNegative = 0.0  # charged per decision round
     charge_measured: bool = False  # charge a policy's measured time instead

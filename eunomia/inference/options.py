@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
 
 from eunomia.contract.contention import Contention
 from eunomia.core.errors import ConfigError
@@ -13,6 +17,9 @@ DropWhen = Literal["hopeless", "expired"]
 PeriodMode = Literal["wait", "patch"]
 EstimatorMode = Literal["exact", "lognormal", "bias", "ewma", "none"]
 Record = Literal["all", "requests"]
+ByType = (
+    float | dict[str, float]
+)  # the same for all accelerator types, or by type; 0 where a type is not named
 
 
 def _check_choice(name: str, value: str, allowed: object) -> None:
@@ -24,6 +31,26 @@ def _check_choice(name: str, value: str, allowed: object) -> None:
 def _check_number(name: str, value: float, least: float) -> None:
     if not value >= least:
         raise ConfigError(f"{name} is {value}; it must be at least {least:g}")
+
+
+def _check_by_type(name: str, value: ByType) -> None:
+    for kind, number in value.items() if isinstance(value, dict) else [("", value)]:
+        _check_number(f"{name} of type '{kind}'" if kind else name, number, 0.0)
+
+
+def is_any(value: ByType) -> bool:
+    """Whether it is above zero for some type."""
+    return max(value.values(), default=0.0) > 0.0 if isinstance(value, dict) else value > 0.0
+
+
+def by_type(name: str, value: ByType, types: Sequence[str]) -> npt.NDArray[np.float64]:
+    """(types,) one number for each; raises ConfigError for a type that the platform does not have."""
+    if not isinstance(value, dict):
+        return np.full(len(types), value)
+    for kind in value:
+        if kind not in types:
+            raise ConfigError(f"{name} names type '{kind}'; the platform has: {', '.join(types)}")
+    return np.array([value.get(kind, 0.0) for kind in types])
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +68,12 @@ class Estimator:
     sigma: float = 0.25
     bias: dict[str, float] = field(default_factory=dict)
     alpha: float = 0.1
-    jitter: float = 0.0
+    jitter: ByType = 0.0
 
     def __post_init__(self) -> None:
         _check_choice("estimator mode", self.mode, EstimatorMode)
         _check_number("estimator sigma", self.sigma, 0.0)
-        _check_number("estimator jitter", self.jitter, 0.0)
+        _check_by_type("estimator jitter", self.jitter)
         if not 0.0 < self.alpha <= 1.0:
             raise ConfigError(f"estimator alpha is {self.alpha}; it must lie in (0, 1]")
         for model, factor in self.bias.items():
@@ -65,7 +92,8 @@ class EngineOptions:
     period_s: float | None = None  # None = event-driven
     period_mode: PeriodMode = "patch"
     period_cap: int = 64
-    switch_s: float = 0.0
+    switch_s: ByType = 0.0
+    switch_spread: ByType = 0.0  # sigma of a log-normal factor of mean 1, for each switch by itself
     refill: bool = False
     decision_s: float = 0.0  # charged per decision round
     charge_measured: bool = False  # charge measured wall time of a stepped policy instead
@@ -82,7 +110,8 @@ class EngineOptions:
         _check_choice("drop_when", self.drop_when, DropWhen)
         _check_choice("period_mode", self.period_mode, PeriodMode)
         _check_choice("record", self.record, Record)
-        _check_number("switch_s", self.switch_s, 0.0)
+        _check_by_type("switch_s", self.switch_s)
+        _check_by_type("switch_spread", self.switch_spread)
         _check_number("decision_s", self.decision_s, 0.0)
         _check_number("period_cap", self.period_cap, 1)
         if self.bandwidth_bytes_s is not None and not self.bandwidth_bytes_s > 0.0:
@@ -97,3 +126,8 @@ class EngineOptions:
             )
         if self.sli_ewma is not None and not 0.0 < self.sli_ewma <= 1.0:
             raise ConfigError(f"sli_ewma is {self.sli_ewma}; it must lie in (0, 1]")
+
+    @property
+    def switches(self) -> bool:
+        """Whether a change of request costs anything anywhere."""
+        return self.refill or is_any(self.switch_s)

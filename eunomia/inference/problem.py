@@ -12,7 +12,7 @@ from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError, PlatformError
 from eunomia.hardware.platform import PlatformLike, slowdowns_of
 from eunomia.hardware.table import CostTable
-from eunomia.inference.options import EngineOptions, Estimator
+from eunomia.inference.options import EngineOptions, Estimator, by_type
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import SLI_KINDS
 
@@ -25,7 +25,9 @@ class Costs(NamedTuple):
     dram_bytes: Floats  # (rows, types)
     demand_bytes_s: Floats  # (rows, types) true b
     energy_j: Floats  # (rows, types)
-    refill_s: Floats  # (rows, types) input bytes / link bandwidth
+    switch_s: Floats  # (rows, types) of a change of request: the type's, and input bytes / link bandwidth if refilled
+    switch_spread: Floats  # (rows, types) sigma of single ones
+    jitter: Floats  # (rows, types) sigma of one execution's true time
     estimate_s: Floats  # (rows, types) c', what the scheduler believes; changes in ewma mode
     estimate_demand: Floats  # (rows, types) b' = dram_bytes / c'
 
@@ -90,7 +92,7 @@ def build_problem(
     Raises PlatformError when no accelerator present can run a layer, ConfigError for slowdowns that are not known.
     """
     columns = np.array([_column(table, name) for name in platform.types], np.int64)
-    costs = _costs(table, columns, options.estimator, options.seed)
+    costs = _costs(table, columns, options)
     _check_runnable(table, costs, platform)
     bandwidth = options.bandwidth_bytes_s if options.bandwidth_bytes_s is not None else platform.dram_bytes_s
     contention = options.contention or platform.contention
@@ -116,7 +118,7 @@ def rehearsed(problem: Problem, requests: RequestTable, options: EngineOptions) 
     made = problem._replace(jobs=jobs._replace(**kept), requests=requests)
     if options.estimator.mode != "lognormal":
         return made
-    costs = _costs(problem.table, problem.columns, options.estimator, options.seed)
+    costs = _costs(problem.table, problem.columns, options)
     return made._replace(costs=costs, graph=_graph(problem.table, costs, exact=True))
 
 
@@ -151,21 +153,27 @@ def _check_runnable(table: CostTable, costs: Costs, platform: PlatformLike) -> N
         )
 
 
-def _costs(table: CostTable, columns: Ints, estimator: Estimator, seed: int) -> Costs:
+def _costs(table: CostTable, columns: Ints, options: EngineOptions) -> Costs:
     def pick(array: Floats) -> Floats:
         return np.ascontiguousarray(array[:, columns])
 
     latency = pick(table.latency_s)
     dram = pick(table.dram_bytes)
+    types = [table.types[n] for n in columns]
     words = np.array([m.word_bytes * layer.input_elements for m in table.models for layer in m.layers])
-    estimate = _estimate(table, latency, estimator, seed)
+    estimate = _estimate(table, latency, options.estimator, options.seed)
+    refill_s = (
+        words[:, None] / table.link_bytes_s[None, columns] if options.refill else np.zeros_like(latency)
+    )
     return Costs(
         latency_s=latency,
         floor_s=pick(np.maximum(table.compute_s, table.buffer_s)),
         dram_bytes=dram,
         demand_bytes_s=pick(table.demand_bytes_s),
         energy_j=pick(table.energy_j),
-        refill_s=words[:, None] / table.link_bytes_s[None, columns],
+        switch_s=by_type("switch_s", options.switch_s, types) + refill_s,
+        switch_spread=by_type("switch_spread", options.switch_spread, types) + np.zeros_like(latency),
+        jitter=by_type("estimator jitter", options.estimator.jitter, types) + np.zeros_like(latency),
         estimate_s=estimate,
         estimate_demand=np.where(np.isfinite(estimate), dram / estimate, 0.0),
     )

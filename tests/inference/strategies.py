@@ -178,7 +178,9 @@ def estimators(draw: st.DrawFn, alike: bool) -> Estimator:
         st.sampled_from(["exact", "exact", "lognormal", "bias", *(["ewma", "none"] if alike else [])])
     )
     bias = {"net0": 0.6} if mode == "bias" else {}
-    return Estimator(mode, sigma=0.4, bias=bias, alpha=0.3, jitter=draw(st.sampled_from([0.0, 0.0, 0.3])))
+    return Estimator(
+        mode, sigma=0.4, bias=bias, alpha=0.3, jitter=draw(st.sampled_from([0.0, 0.0, 0.3, {"type0": 0.3}]))
+    )
 
 
 @st.composite
@@ -192,7 +194,8 @@ def options(draw: st.DrawFn, exact: bool, periodic: bool, alike: bool) -> Engine
         period_s=period,
         period_mode=draw(st.sampled_from(["wait", "patch"])),
         period_cap=draw(st.sampled_from([1, 3, 64])),
-        switch_s=draw(st.sampled_from([0.0, 0.0, 0.25])),
+        switch_s=draw(st.sampled_from([0.0, 0.0, 0.25, {"type0": 0.25}])),
+        switch_spread=draw(st.sampled_from([0.0, 0.0 if exact else 1.5])),
         refill=not exact and draw(st.booleans()),
         decision_s=draw(st.sampled_from([0.0, 0.0, 0.125])),
         estimator=Estimator() if exact else draw(estimators(alike)),

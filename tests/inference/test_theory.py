@@ -261,10 +261,12 @@ def scaled(case: Case, factor: float) -> Case:
     platform = dataclasses.replace(case.platform, dram_bytes_s=case.platform.dram_bytes_s / factor)
     times = {
         name: getattr(options, name) * factor
-        for name in ("period_s", "switch_s", "decision_s", "horizon_s")
+        for name in ("period_s", "decision_s", "horizon_s")
         if getattr(options, name) is not None
     }
-    return Case(requests, costs, platform, dataclasses.replace(options, **times))
+    switch = options.switch_s
+    by_type = {k: s * factor for k, s in switch.items()} if isinstance(switch, dict) else switch * factor
+    return Case(requests, costs, platform, dataclasses.replace(options, switch_s=by_type, **times))
 
 
 @pytest.mark.parametrize("factor", [4.0, 2.0**-4])

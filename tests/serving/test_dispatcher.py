@@ -612,6 +612,15 @@ def test_what_serving_costs_beside_the_blocks() -> None:
     assert told.turn_s == pytest.approx(0.09375, abs=0.002), "single ones do not weigh much"
 
 
+def test_the_spread_of_turns_is_that_of_a_log_normal() -> None:
+    told, rng = Overheads(), np.random.default_rng(0)
+    for ratio in rng.lognormal(-0.5 * 1.2**2, 1.2, 2000):
+        told.turned(5.0, 5.0 + 1e-3 * ratio)
+    assert told.turn_s == pytest.approx(1e-3, rel=0.1)
+    assert told.turn_spread == pytest.approx(1.2, rel=0.1)
+    assert Overheads().turn_spread == 0.0
+
+
 def test_the_twin_is_told_long_means_and_the_spread_of_block_times() -> None:
     costs = CostBook(1)
     network = costs.add("m", 2)
@@ -619,9 +628,9 @@ def test_the_twin_is_told_long_means_and_the_spread_of_block_times() -> None:
     for n in range(400):
         costs.learn(network, 0, 0, [2.0 * math.exp(0.1 if n % 2 else -0.1), 4.0 if n == 7 else 2.0], 1)
     assert costs.mean_s[:, 0] == pytest.approx([2.0 * math.cosh(0.1), 2.0], rel=0.02)
-    assert costs.spread == pytest.approx(0.1 / math.sqrt(2.0), rel=0.2), "one interruption does not count"
+    assert costs.spread[0] == pytest.approx(0.1 / math.sqrt(2.0), rel=0.2), "one interruption does not count"
     costs.learn(network, 0, 0, [0.5, 0.5], 1)
-    assert costs.mean_s[1, 0] > 1.95 > costs.latency_s[1, 0] and costs.spread < 0.09
+    assert costs.mean_s[1, 0] > 1.95 > costs.latency_s[1, 0] and costs.spread[0] < 0.09
 
 
 def test_the_devices_watch_counts_when_a_run_began_and_ended() -> None:
@@ -633,7 +642,7 @@ def test_the_devices_watch_counts_when_a_run_began_and_ended() -> None:
     replay.dispatcher.done(0, 2, span_s=(0.0625, 2.25))
     assert (job.start_s, job.attained_s, replay.dispatcher.lanes[0].busy_s) == (0.0625, 2.1875, 2.1875)
     assert replay.dispatcher.leave(job)
-    told = replay.dispatcher.overheads
+    (told,) = replay.dispatcher.overheads
     assert (told.turn_s, job.answer_s) == (0.0625, 0.25)
     # The next one waits already: what passes from the end of the first run until it begins is lost too.
     second = Job(0, replay.networks[0], 2.0, 99.0, payload=1)

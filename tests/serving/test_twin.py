@@ -12,7 +12,7 @@ import pytest
 
 from eunomia.core.errors import ConfigError
 from eunomia.serving.dispatch.options import DispatchOptions
-from eunomia.study.serving.twin import measured, predict, read_twin, twin_of
+from eunomia.study.serving.twin import measured, predict, read_twin, replayed, twin_of
 from eunomia.workload.tenant import Agreement, Slo
 from tests.serving.test_dispatcher import Replay, random_case
 
@@ -76,7 +76,7 @@ def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
         twin_of(empty | {"format": 9})
     older = {key: value for key, value in empty.items() if key not in ("turn_s", "spread")}
     with pytest.raises(
-        ConfigError, match="has format 2; this version reads 3 and 4: record it again with: eunomia twin"
+        ConfigError, match="has format 2; this version reads 3 to 5: record it again with: eunomia twin"
     ):
         twin_of(older | {"format": 2})
 
@@ -104,6 +104,9 @@ def test_a_damaged_recording_is_said() -> None:
         {"requests": [[1.0]]},
         {"turn_s": -1.0},
         {"spread": 7.0},
+        {"turn_s": [0.0]},
+        {"turn_s": [0.0, -1.0]},
+        {"turn_spread": math.nan},
         {"requests": [[0.0, "t0", "m0", 4.0, 1, "hit", 1.0, 0.0, -0.5, 0.0]]},
         {"requests": [[0.0, "t0", "m0", 4.0, 1, "hit", 1.0, 0.0, 0.0, math.nan]]},
     ]
@@ -136,6 +139,21 @@ def test_what_is_damaged_is_told_in_words(damage: dict[str, Any], says: str) -> 
     with pytest.raises(ConfigError) as told:
         twin_of(recording(0, "edf") | row() | damage, "twin.json")
     assert str(told.value).startswith("twin.json is a damaged recording: ") and says in str(told.value)
+
+
+def test_a_turn_costs_what_its_own_device_loses() -> None:
+    # Blocks of 1 s, two devices, two requests at once that go on where they are; then one more on each.
+    rows = [[float(10 * (n // 2)), "t0", "m0", 9.0, 1, "hit", 2.0, 0.0, 0.0, 0.0] for n in range(4)]
+    told = recording(0, "edf")
+    told |= {"requests": rows, "networks": told["networks"] | {"m0": [[1.0, 1.0], [1.0, 1.0]]}}
+    of = [response_s for _, response_s in (replayed(twin_of(told | more), "edf") for more in (
+        {"turn_s": [0.0, 0.0]}, {"turn_s": [0.25, 0.0]}, {"turn_s": [0.25, 0.5]}, {"turn_s": 0.25}))]  # fmt: skip
+    assert [sorted(r.tolist()) for r in of] == [
+        [2, 2, 2, 2],
+        [2, 2, 2, 2.25],
+        [2, 2, 2.25, 2.5],
+        [2, 2, 2.25, 2.25],
+    ]
 
 
 def test_what_a_run_and_an_answer_cost_is_told_too() -> None:

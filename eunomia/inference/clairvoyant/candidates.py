@@ -17,7 +17,7 @@ from eunomia.hardware.table import CostTable
 from eunomia.inference.clairvoyant.timetable import Timetable
 from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.lookahead.policy import Lookahead
-from eunomia.inference.options import EngineOptions, Estimator
+from eunomia.inference.options import EngineOptions, Estimator, is_any
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.ordering import Order, edf, edf_bytes, llf, sjf
 from eunomia.inference.problem import Problem, build_problem
@@ -91,7 +91,7 @@ class Bench:
             raise ConfigError(
                 "a clairvoyant schedule needs arrivals that do not depend on it; leave closed-loop clients out"
             )
-        if options.estimator.jitter > 0.0:
+        if is_any(options.estimator.jitter):
             raise ConfigError("a clairvoyant schedule needs true times; set estimator jitter to 0")
         self.requests, self.runs = requests, 0
         self.options = replace(

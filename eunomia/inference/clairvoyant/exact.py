@@ -46,7 +46,7 @@ def suits(problem: Problem, options: EngineOptions) -> bool:
     """Whether a case is tiny, and decided at events alone."""
     models = problem.jobs.model
     layers = int(np.diff(problem.graph.offset)[models].sum())
-    free = options.period_s is None and options.switch_s == 0.0 and not options.refill
+    free = options.period_s is None and not options.switches
     return free and 0 < len(models) <= MOST_REQUESTS and layers <= MOST_LAYERS
 
 

@@ -22,7 +22,7 @@ from eunomia.inference.kernel.memory import (
     successor_at,
     system_of,
 )
-from eunomia.inference.kernel.noise import jitter
+from eunomia.inference.kernel.noise import SWITCH, WORK, jitter
 from eunomia.inference.kernel.pools import unlink_waiting
 from eunomia.inference.kernel.setup import MASKED
 
@@ -38,14 +38,16 @@ def start_layer(k: Kernel, node: int, s: int, now_s: float, decision: int) -> No
     row, kind = facts.row, lane.type
     node_at(k, node).state = RUNNING
     switch_s = 0.0
-    if k.switch_s > 0.0 or k.refill:
+    if k.switches:
         elsewhere = record.last_accelerator >= 0 and record.last_accelerator != s
         if elsewhere or (queue.last_request >= 0 and queue.last_request != facts.request):
-            switch_s = k.switch_s + (cost_at(k, row * k.num_types + kind).refill_s if k.refill else 0.0)
+            cost = cost_at(k, row * k.num_types + kind)
+            switch_s = cost.switch_s * jitter(k.seed, facts.request, facts.layer, SWITCH, cost.switch_spread)
     charge_s = max(0.0, k.scheduler_free_s - now_s)
     work_s = cost_at(k, row * k.num_types + kind).latency_s
-    if k.jitter > 0.0:
-        work_s *= jitter(k.seed, facts.request, facts.layer, k.jitter)
+    if k.jitters:
+        sigma = cost_at(k, row * k.num_types + kind).jitter
+        work_s *= jitter(k.seed, facts.request, facts.layer, WORK, sigma)
     lane.node, lane.row, lane.model, lane.start_s = node, row, record.model, now_s
     lane.work_s, lane.switch_s, lane.charge_s = work_s, switch_s, charge_s
     lane.total_s = work_s + switch_s + charge_s

@@ -172,7 +172,9 @@ COST = np.dtype(  # one layer on one accelerator type; fields as in problem.Cost
         ("dram_bytes", "f8"),
         ("demand_bytes_s", "f8"),
         ("energy_j", "f8"),
-        ("refill_s", "f8"),
+        ("switch_s", "f8"),
+        ("switch_spread", "f8"),
+        ("jitter", "f8"),
         ("estimate_s", "f8"),
         ("estimate_demand", "f8"),
     ],
@@ -353,14 +355,13 @@ KERNEL = np.dtype(  # the one argument of every kernel function: where arrays st
         ("drop_expired", "i8"),
         ("patch", "i8"),
         ("period_cap", "i8"),
-        ("refill", "i8"),
+        ("switches", "i8"),
         ("record", "i8"),
         ("seed", "i8"),
         ("headroom", "i8"),  # nodes and timers that one event can need
         ("period_s", "f8"),  # 0 = event-driven
-        ("switch_s", "f8"),
         ("decision_s", "f8"),
-        ("jitter", "f8"),
+        ("jitters", "i8"),
         ("learn", "f8"),  # weight of the newest layer time in ewma mode; 0 = estimates stay
         ("sli_ewma", "f8"),
         ("horizon_s", "f8"),

@@ -12,7 +12,7 @@ from eunomia.contract.contention import CONTENTION
 from eunomia.core.arrays import Ints
 from eunomia.inference.kernel.contention import CODES
 from eunomia.inference.kernel.layout import Records
-from eunomia.inference.options import EngineOptions
+from eunomia.inference.options import EngineOptions, is_any
 from eunomia.inference.problem import Problem
 
 RUN_LATE, LATE_LAST, DROP_LATE = range(3)
@@ -71,14 +71,13 @@ def write_settings(kernel: Records, problem: Problem, rules: Rules, options: Eng
         "drop_expired": options.drop_when == "expired",
         "patch": options.period_mode == "patch",
         "period_cap": options.period_cap,
-        "refill": options.refill,
+        "switches": options.switches,
         "record": options.record == "all",
         "seed": options.seed,
         "headroom": headroom(problem),
         "period_s": options.period_s or 0.0,
-        "switch_s": options.switch_s,
         "decision_s": options.decision_s,
-        "jitter": estimator.jitter,
+        "jitters": is_any(estimator.jitter),
         "learn": estimator.alpha if estimator.mode == "ewma" else 0.0,
         "sli_ewma": options.sli_ewma or 0.0,
         "horizon_s": math.inf if options.horizon_s is None else options.horizon_s,
@@ -128,9 +127,8 @@ def may_sprint(problem: Problem, rules: Rules, options: EngineOptions) -> bool:
         and options.record == "requests"
         and CONTENTION[problem.contention].alike is not None
         and options.estimator.mode != "ewma"
-        and options.estimator.jitter == 0.0
-        and options.switch_s == 0.0
-        and not options.refill
+        and not is_any(options.estimator.jitter)
+        and not options.switches
         and options.decision_s == 0.0
         and not options.charge_measured
         and (options.late != "drop" or options.drop_when == "expired")

@@ -11,7 +11,7 @@ from eunomia.inference.problem import Problem
 from eunomia.inference.reference.beliefs import Beliefs
 from eunomia.inference.reference.decider import Decider
 from eunomia.inference.reference.indicators import Departure, Reading, read
-from eunomia.inference.reference.noise import jitter
+from eunomia.inference.reference.noise import SWITCH, WORK, jitter
 from eunomia.inference.reference.records import Decision, Interval, Outcome, Run
 from eunomia.inference.reference.rules import Spot
 from eunomia.inference.reference.state import GRACE_S, Job, Lane, Request, Running
@@ -246,7 +246,7 @@ class Engine:
         self.waiting.remove(job)
         switch_s = self.switch_cost_s(job, lane)
         charge_s = max(0.0, self.scheduler_free_s - self.now_s)
-        factor = jitter(self.options.seed, job.request, job.layer, self.options.estimator.jitter)
+        factor = jitter(self.options.seed, job.request, job.layer, WORK, costs.jitter[job.row, lane.kind])
         work_s = float(costs.latency_s[job.row, lane.kind]) * factor
         interval = Interval(job.request, job.layer, lane.index, job.ready_s, self.now_s, None,
                             work_s, switch_s, charge_s, job.key, number)  # fmt: skip
@@ -269,8 +269,9 @@ class Engine:
         moved = job.owner.last_accelerator not in (-1, lane.index)
         if not (other_request or moved):
             return 0.0
-        refill_s = float(self.problem.costs.refill_s[job.row, lane.kind]) if self.options.refill else 0.0
-        return self.options.switch_s + refill_s
+        costs, spread = self.problem.costs, self.problem.costs.switch_spread[job.row, lane.kind]
+        factor = jitter(self.options.seed, job.request, job.layer, SWITCH, spread)
+        return float(costs.switch_s[job.row, lane.kind]) * factor
 
     # -- what is known now --------------------------------------------------------------------
 

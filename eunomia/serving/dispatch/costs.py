@@ -55,7 +55,7 @@ class CostBook:
         self._seen = np.zeros((0, devices))
         self._runs = np.zeros((0, devices))  # that speak for a block's time
         self._evident: set[int] = set()  # first rows of classes all of whose blocks some device has run
-        self._variance, self._ratios = 0.0, 0
+        self._variance, self._ratios = np.zeros(devices), np.zeros(devices)
         self.networks: dict[str, Network] = {}
         self.apart: set[int] = set()  # numbers of networks whose requests share no run
         self._shapes: dict[int, ShapeClasses] = {}  # by number of network
@@ -223,9 +223,9 @@ class CostBook:
         return max(now - later for now, later in pairwise(to_the_end))
 
     @property
-    def spread(self) -> float:
-        """Of single block times around their means."""
-        return math.sqrt(self._variance)
+    def spread(self) -> npt.NDArray[np.float64]:
+        """Of single block times around their means, by device."""
+        return np.sqrt(self._variance)
 
     def _learn_spread(self, rows: slice, device: int, seen: npt.NDArray[np.float64]) -> None:
         mean = self.mean_s[rows, device]
@@ -233,9 +233,9 @@ class CostBook:
         ratio = np.log(seen[known] / mean[known])
         ratio = ratio[np.abs(ratio) < WILD]
         if len(ratio):
-            self._ratios += 1
-            weight = max(LEARN_TWIN, 1.0 / self._ratios)
-            self._variance += weight * (float(np.mean(ratio**2)) - self._variance)
+            self._ratios[device] += 1
+            weight = max(LEARN_TWIN, 1.0 / self._ratios[device])
+            self._variance[device] += weight * (float(np.mean(ratio**2)) - self._variance[device])
 
     def _learn_mean(self, rows: slice, device: int, seen: npt.NDArray[np.float64]) -> None:
         mean = self.mean_s[rows, device]

@@ -36,7 +36,7 @@ def done(
         lane.free_s >= job.arrival_s and lane.last_request != job.number
     ):  # it neither waited for a message nor resumed
         beside_s = 0.0 if work_s is None else took_s - work_s
-        state.overheads.turned(max(lane.free_s, job.ended_s), began_s, beside_s)
+        state.overheads[device].turned(max(lane.free_s, job.ended_s), began_s, beside_s)
     lane.free_s, lane.last_request = ended_s, job.number
     for member in (job, *job.together):
         member.ended_s = ended_s

@@ -49,7 +49,7 @@ class State:
     calm: Calm = field(init=False)
     agreements: list[Agreement] = field(default_factory=list)
     tenants: dict[str, int] = field(default_factory=dict)
-    overheads: Overheads = field(default_factory=Overheads)
+    overheads: list[Overheads] = field(init=False)
     later: Later = field(default_factory=Later)
     neighbours: Neighbours | None = None
     harvest: Harvest | None = None
@@ -67,6 +67,7 @@ class State:
 
     def __post_init__(self) -> None:
         self.lanes = [Lane() for _ in range(self.devices)]
+        self.overheads = [Overheads() for _ in range(self.devices)]
         self.calm = Calm(self.options.calm_s, self.options.lease_s)
         self.views = Views(self.waiting, self.costs, self.lanes, self.options)
 

@@ -24,9 +24,10 @@ from eunomia.study.serving.twin_costs import Damaged, Row, is_time, twin_costs
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement, Slo
 
-FORMAT, SIZED = (3, 4), 4  # that can be read; from the second on, requests have sizes
+FORMAT, SIZED = (3, 4, 5), (4, 5)  # that can be read; those whose requests have sizes
 ANSWERED = ("hit", "late")
 AGAIN = "record it again with: eunomia twin record URL"
+MOST_S, WIDEST, WIDER = 10.0, 1.0, 10.0  # a change of request; spread of block times, and of changes
 TOKEN = 300  # letters: names and numbers of a recording are shorter
 ANY_FORMAT = ("format", "policy", "networks", "requests")
 KEYS = ("format", "policy", "late", "devices", "networks", "pairs", "turn_s", "spread", "requests")
@@ -43,6 +44,18 @@ class TwinPlatform:
 
 
 @dataclass(frozen=True)
+class Turns:
+    """By device: what it loses with every change of request, and how far single ones and single block times spread.
+
+    Both spreads are standard deviations of logarithms; the simulator draws with them.
+    """
+
+    turn_s: dict[str, float]
+    turn_spread: dict[str, float]
+    spread: dict[str, float]
+
+
+@dataclass(frozen=True)
 class Twin:
     """A server's recording as a scheduling problem, and what the server itself made of it.
 
@@ -50,8 +63,7 @@ class Twin:
     before they were accepted are not in a recording. Each costs what its shape does. Requests of one batch count as one
     unit of work each, which flatters neither side as long as batches are not used (``max_batch = 1``).
 
-    ``turn_s``: what a device loses with every change of request. ``spread``: standard deviation of the logarithm of a
-    block's time; the simulator draws its times with it. ``reach_s`` (n,): what passed from a request's
+    ``reach_s`` (n,): what passed from a request's
     acceptance until devices knew of it; it stands in ``requests`` so much later than it really came. ``answer_s`` (n,):
     from the end of its last block to its answer. ``left_out``: requests of networks that the recording holds no block
     times of, by network; they are in nothing else here.
@@ -64,8 +76,7 @@ class Twin:
     policy: str
     hit: npt.NDArray[np.bool_]
     response_s: npt.NDArray[np.float64]
-    turn_s: float
-    spread: float
+    turns: Turns
     reach_s: npt.NDArray[np.float64]
     answer_s: npt.NDArray[np.float64]
     left_out: Mapping[str, int] = field(default_factory=dict)
@@ -87,8 +98,14 @@ class Twin:
     def options(self) -> EngineOptions:
         """The engine as the server was set."""
         late: Late = "drop" if self.late == "drop" else "last"
-        times = Estimator(jitter=self.spread)
-        return EngineOptions(late=late, switch_s=self.turn_s, estimator=times, record="requests")
+        times, turns = Estimator(jitter=self.turns.spread), self.turns
+        return EngineOptions(
+            late=late,
+            switch_s=turns.turn_s,
+            switch_spread=turns.turn_spread,
+            estimator=times,
+            record="requests",
+        )
 
 
 def read_twin(path: str | Path) -> Twin:
@@ -121,9 +138,9 @@ def twin_of(content: object, source: str = "recording") -> Twin:
         raise ConfigError(f"{source} {NO_RECORDING}")
     if content["format"] not in FORMAT:
         raise ConfigError(
-            f"{source} has format {content['format']!r:.20}; this version reads {FORMAT[0]} and {FORMAT[1]}: {AGAIN}"
+            f"{source} has format {content['format']!r:.20}; this version reads {FORMAT[0]} to {FORMAT[-1]}: {AGAIN}"
         )
-    if any(key not in content for key in KEYS) or (content["format"] == SIZED and "sizes" not in content):
+    if any(key not in content for key in KEYS) or (content["format"] in SIZED and "sizes" not in content):
         raise ConfigError(f"{source} {NO_RECORDING}")
     if not content["requests"]:
         raise ConfigError(f"{source} holds no request; send some first (eunomia load)")
@@ -140,9 +157,12 @@ def twin_of(content: object, source: str = "recording") -> Twin:
 def _read(content: Data) -> Twin:
     """A recording that has all its keys; raises whatever a damaged one provokes."""
     agreements = tuple(_agreement(pair) for pair in content["pairs"])
-    turn_s, spread = float(content["turn_s"]), float(content["spread"])
-    if not 0.0 <= turn_s < math.inf or not 0.0 <= spread <= 1.0:
-        raise Damaged(f"turn_s is {turn_s}, spread {spread}; the first is a time, the second lies in 0..1")
+    turns = Turns(
+        *(
+            _by_device(content, name, most)
+            for name, most in (("turn_s", MOST_S), ("turn_spread", WIDER), ("spread", WIDEST))
+        )
+    )
     networks: Data = content["networks"]
     rows = [r for r in content["requests"] if r[2] in networks]
     left_out = Counter(str(r[2]) for r in content["requests"] if r[2] not in networks)
@@ -152,7 +172,7 @@ def _read(content: Data) -> Twin:
         _check_request(r)
     start_s = min(r[0] for r in rows)
     rows.sort(key=lambda r: r[0] - start_s + r[8])
-    sizes = content["sizes"] if content["format"] == SIZED else None
+    sizes = content["sizes"] if content["format"] in SIZED else None
     costs = twin_costs(networks, sizes, tuple(content["devices"]), rows)
     place = {(a.tenant, a.model): n for n, a in enumerate(agreements)}
     reach_s, answer_s = (np.array([float(r[n]) for r in rows]) for n in (8, 9))
@@ -175,12 +195,21 @@ def _read(content: Data) -> Twin:
         content["policy"],
         hit,
         response_s,
-        turn_s,
-        spread,
+        turns,
         reach_s,
         answer_s,
         dict(left_out),
     )
+
+
+def _by_device(content: Data, name: str, most: float) -> dict[str, float]:
+    """One number for each device; before format 5 there is one for all, or none. Raises Damaged."""
+    devices, value = content["devices"], content.get(name, 0.0)
+    values = value if isinstance(value, list) else [value] * len(devices)
+    for number in values:
+        if not 0.0 <= float(number) <= most:
+            raise Damaged(f"{name} is {number!r:.50}; it lies in 0..{most:g}")
+    return {device: float(number) for device, number in zip(devices, values, strict=True)}
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,11 @@ def _scenario(twin: Twin, names: dict[str, str]) -> Data:
             "contention": "none",
             "cost_csv": "costs.csv",
         },
-        "engine": {"late": "drop" if twin.late == "drop" else "last", "switch_s": twin.turn_s},
+        "engine": {
+            "late": "drop" if twin.late == "drop" else "last",
+            "switch_s": twin.turns.turn_s,
+            "switch_spread": twin.turns.turn_spread,
+        },
         "network": networks,
         "tenant": [found for name in tenants if (found := _tenant(twin, name, names))],
     }

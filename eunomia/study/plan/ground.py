@@ -17,7 +17,7 @@ from eunomia.core.errors import ConfigError
 from eunomia.hardware.memory import needed_gb
 from eunomia.hardware.perturb import perturb
 from eunomia.hardware.table import CostTable
-from eunomia.inference.options import EngineOptions
+from eunomia.inference.options import EngineOptions, is_any
 from eunomia.inference.problem import Problem, build_problem
 from eunomia.report.units import counted
 from eunomia.study.inference.bench import Bench, prepare
@@ -156,7 +156,7 @@ def ground(plan: PlanConfig) -> Ground:
             f"plan '{plan.name}': closed-loop clients send when they are served, so slower platforms get less "
             "to do; give arrivals of another process"
         )
-    if bench.scenario.engine.estimator.jitter > 0.0:
+    if is_any(bench.scenario.engine.estimator.jitter):
         raise ConfigError(
             f"plan '{plan.name}': engine.estimator.jitter makes run times random, which no bound covers; leave it out"
         )

@@ -24,7 +24,7 @@ from aiohttp.web_protocol import RequestHandler
 
 log = logging.getLogger("eunomia.serving")
 EVERY_S = 1.0
-AT_ONCE = 16  # connections that end in one round of the event loop
+AT_ONCE = 4  # connections that end in one round of the event loop
 OWN_FILES = 200  # descriptors that are not connections: devices, ledger, database, gRPC
 
 

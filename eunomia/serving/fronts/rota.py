@@ -16,7 +16,7 @@ from collections.abc import Callable
 from eunomia.serving.observe.turns import Turns
 
 log = logging.getLogger("eunomia.serving")
-MOST_S = 1.5e-3
+MOST_S = 1e-3
 
 
 class Rota:

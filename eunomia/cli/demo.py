@@ -51,6 +51,7 @@ def demo(options: DemoOptions) -> None:
     from eunomia.cli.experiment import comparison_json, show
     from eunomia.config import demo_scenario
     from eunomia.core.ownership import require_ours
+    from eunomia.study.inference.policy import resolve_policy
     from eunomia.study.wing import wing_of
 
     scenario = demo_scenario(options.sets or ())
@@ -60,6 +61,8 @@ def demo(options: DemoOptions) -> None:
     silent = options.quiet or options.as_json
     if options.out is not None:
         require_ours(options.out)
+    for name in names:
+        resolve_policy(name)  # a name that nobody has is said before anything else
     if not silent:
         stderr().print(
             f"simulating {counted(len(scenario.tenant), 'tenant')}, {scenario.duration_s:g} s of requests, "

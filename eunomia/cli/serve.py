@@ -13,6 +13,7 @@ import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.console import counted, note, stderr
+from eunomia.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from eunomia.serving.server import Server, ServerOptions
@@ -35,6 +36,10 @@ def serve(
 ) -> None:  # fmt: skip
     """Serve networks over the Open Inference Protocol, HTTP and gRPC, until Ctrl-C."""
     if what == "key":
+        if sets or policy or takeover:
+            raise ConfigError(
+                "'eunomia serve key' makes a key and serves nothing: it takes no --set, --policy or --takeover"
+            )
         _make_key(as_json)
         return
     from eunomia.config.server import demo_server, load_server

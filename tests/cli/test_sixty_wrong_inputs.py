@@ -120,6 +120,7 @@ WRONG: dict[str, dict[str, tuple[str, ...]]] = {
         "serve boxx.toml": ("boxx.toml", "did you mean box.toml"),
         "serve box.toml --set htp_port=1": ("box.toml", "'htp_port'", "did you mean 'http_port'"),
         "serve box.toml --set http_port=99999": ("box.toml", "http_port", "99999"),
+        "serve key --set http_port=1": ("makes a key", "--set"),
         "serve box.toml --set tls_cert=a.pem": ("tls_cert", "tls_key"),
         "serve box.toml --set policy=fair_edff": ("'fair_edff'", "did you mean 'fair_edf'"),
         "serve box.toml --set tenant.gold.key_sha256=['PASTE']": ("tenant.gold.key_sha256", "eunomia serve key"),

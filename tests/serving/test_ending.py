@@ -97,15 +97,17 @@ def test_processor_time_ends_a_run_and_then_its_device() -> None:
     assert not watched.device.blameless
 
 
-def test_a_run_has_less_time_while_another_tenant_waits() -> None:
-    watched, most_s = Watched(), PRESSED * 0.02 + 0.3 / FAR
-    watched.waiting = [Job(2, CostBook(1).add("m", 1), 0.0)]
-    assert watched.after(most_s + 0.01) == [], "its own tenant's next one"
-    watched.waiting.append(Job(1, CostBook(1).add("n", 1), 0.0))
+def test_a_run_has_less_time_where_it_would_make_another_tenant_late() -> None:
+    watched, pressed_s = Watched(), PRESSED * 0.02 + 0.3 / FAR
+    most_s, book = LONGER * 0.02 + 0.3, CostBook(1)
+    own, patient = Job(2, book.add("m", 1), 0.0, 0.2), Job(1, book.add("n", 1), 0.0, most_s + 0.01)
+    watched.waiting = [own, patient, Job(1, patient.network, 0.0)]
+    assert watched.after(pressed_s + 0.01) == [], "its own tenant's next one, and others that have the time"
+    watched.waiting.append(Job(1, patient.network, 0.0, 0.2))
     assert watched.after(0.001) == [3]
     early = Watched()
     early.waiting = watched.waiting
-    assert early.after(most_s - 0.001) == [] and early.after(0.002) == [3]
+    assert early.after(pressed_s - 0.001) == [] and early.after(0.002) == [3]
 
 
 @pytest.mark.parametrize("bound_s", [0.0, math.inf])

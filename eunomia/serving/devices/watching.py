@@ -1,8 +1,8 @@
 """Runs that hold a device for too long are ended in their midst, and where that does not help, with its process.
 
 Too long is ``LONGER`` times the run's estimate and ``FAR`` times what its tenant may hold a device for (``bound_s``).
-That follows from what the others were promised. While one of them waits it is ``PRESSED`` times the estimate and that
-bound once. Processor time counts: a core that somebody else took is not the run's fault. A
+That follows from what the others were promised. Where one of them waits and would be late, it is ``PRESSED`` times the
+estimate and that bound once. Processor time counts: a core that somebody else took is not the run's fault. A
 size that never ran has no estimate that counts. A run that nobody's promise bounds, or that only waits, may last as
 long as ``Execution`` says, on the clock.
 """
@@ -31,8 +31,8 @@ GRACE_S, GRACE_WALL_S = 0.2, 2.0  # of processor time, and on the clock, for a n
 class _Seen:
     """A run, and its device's processor time when it was first seen; both clocks when it was to end.
 
-    ``most_s``: so much may it use, ``pressed_s`` while others wait. ``behind``: the trial of sizes that the device was
-    at then; one that came later waits behind the run.
+    ``most_s``: so much may it use, ``pressed_s`` if others would be late. ``behind``: the trial of sizes that the
+    device was at then; one that came later waits behind the run.
     """
 
     ticket: int
@@ -53,7 +53,7 @@ class Watching:
         self.bound_s: Callable[[Job], float] = lambda job: math.inf
 
     def look(self, now_s: float) -> float:
-        """At every device; in how many seconds again."""
+        """At every device; in how many seconds again, ``EVERY_S`` at most."""
         again_s = EVERY_S
         for device, queue in zip(self._devices, self._execution.queues, strict=True):
             if not queue:
@@ -70,10 +70,10 @@ class Watching:
         if seen is None or seen.ticket != run.ticket or self._begins_late(device, run, seen):
             seen = self._seen[device.index] = self._first(device, run, used_s)
         if seen.ended_s == math.inf:
-            most_s = seen.pressed_s if self._others_wait(run.job) else seen.most_s
-            left_s = most_s - (used_s - seen.used_s)
-            if left_s >= 0.0 and now_s <= run.limit_s:
-                return min(left_s, max(seen.pressed_s - (used_s - seen.used_s), SOON_S)) + SOON_S
+            ran_s = used_s - seen.used_s
+            pressed = ran_s > seen.pressed_s and self._harms(run.job, now_s + seen.most_s - ran_s)
+            if not (pressed or ran_s > seen.most_s or now_s > run.limit_s):
+                return max(seen.pressed_s - ran_s, 0.0) + SOON_S
             seen.ended_used_s, seen.ended_s = used_s, now_s
             self._end(device, run, seen)
         elif used_s - seen.ended_used_s > GRACE_S or now_s - seen.ended_s > GRACE_WALL_S:
@@ -81,11 +81,14 @@ class Watching:
             self._kill(device, run)
         return SOON_S
 
-    def _others_wait(self, job: Job) -> bool:
-        """Whether another tenant does."""
+    def _harms(self, job: Job, until_s: float) -> bool:
+        """Whether another tenant's request waits that would be late if this one went on until then."""
         dispatcher = self._execution.dispatcher
         tenant = dispatcher.agreements[job.pair].tenant
-        return any(dispatcher.agreements[other.pair].tenant != tenant for other in dispatcher.waiting.jobs())
+        return any(
+            other.deadline_s < until_s and dispatcher.agreements[other.pair].tenant != tenant
+            for other in dispatcher.waiting.jobs()
+        )
 
     def _first(self, device: Device, run: Run, used_s: float) -> _Seen:
         behind = self._ladder.tries_on(device.index)
@@ -113,7 +116,7 @@ class Watching:
         device.kill()
 
     def _most_s(self, device: int, run: Run) -> tuple[float, float]:
-        """Of processor time; while nobody else waits, and while somebody does."""
+        """Of processor time; where nobody else would be late, and where somebody would."""
         if self._devices[device].spec.kind != "cpu":  # others compile for each new size
             return math.inf, math.inf
         dispatcher, job = self._execution.dispatcher, run.job

@@ -60,6 +60,7 @@ BENCHMARKS: dict[str, str] = {  # name -> module
     "serving-cost": "serving.cost",
     "serving-path": "serving.path",
     "serving-isolation": "serving.isolation",
+    "serving-cheats": "serving.cheats",
     "serving-preemption": "serving.preemption",
     "serving-fidelity": "serving.fidelity",
     "serving-learned": "serving.learned",

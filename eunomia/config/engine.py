@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from eunomia.config.section import NotNegative, Positive, Section
+from eunomia.config.section import NotNegative, Positive, Section, wrong
 
 Late = Literal["last", "run", "drop"]
 DropWhen = Literal["hopeless", "expired"]
 PeriodMode = Literal["wait", "patch"]
-ByType = NotNegative | dict[str, NotNegative]  # the same for all accelerator types, or by type
+
+
+def _by_type(value: object) -> float | dict[str, float]:
+    """One number for all accelerator types, or a table of them; what is wrong in one sentence."""
+    if isinstance(value, dict):
+        return {kind: _number(number, f" of type '{kind}'") for kind, number in value.items()}
+    return _number(value, "")
+
+
+def _number(value: object, of: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < math.inf:
+        raise wrong(f"{value!r}{of} is no number from 0 on; give one, or a table with one for each type")
+    return float(value)
+
+
+ByType = Annotated[float | dict[str, float], BeforeValidator(_by_type)]
 Unit = Annotated[float, Field(gt=0.0, le=1.0)]
 
 
@@ -34,7 +50,6 @@ class EngineConfig(Section):
     period_mode: PeriodMode = "patch"
     period_cap: Annotated[int, Field(ge=1)] = 64
     switch_s: ByType = 0.0
-    switch_spread: ByType = 0.0
     refill: bool = False
     decision_s: NotNegative = 0.0  # charged per decision round
     charge_measured: bool = False  # charge a policy's measured time instead

@@ -43,13 +43,13 @@ def is_any(value: ByType) -> bool:
     return max(value.values(), default=0.0) > 0.0 if isinstance(value, dict) else value > 0.0
 
 
-def by_type(name: str, value: ByType, types: Sequence[str]) -> npt.NDArray[np.float64]:
-    """(types,) one number for each; raises ConfigError for a type that the platform does not have."""
+def by_type(name: str, value: ByType, types: Sequence[str], known: Sequence[str]) -> npt.NDArray[np.float64]:
+    """(types,) one number for each; raises ConfigError for a type that has no costs (``known`` have)."""
     if not isinstance(value, dict):
         return np.full(len(types), value)
     for kind in value:
-        if kind not in types:
-            raise ConfigError(f"{name} names type '{kind}'; the platform has: {', '.join(types)}")
+        if kind not in known:
+            raise ConfigError(f"engine.{name} names type '{kind}'; there are costs of: {', '.join(known)}")
     return np.array([value.get(kind, 0.0) for kind in types])
 
 
@@ -93,7 +93,6 @@ class EngineOptions:
     period_mode: PeriodMode = "patch"
     period_cap: int = 64
     switch_s: ByType = 0.0
-    switch_spread: ByType = 0.0  # sigma of a log-normal factor of mean 1, for each switch by itself
     refill: bool = False
     decision_s: float = 0.0  # charged per decision round
     charge_measured: bool = False  # charge measured wall time of a stepped policy instead
@@ -111,7 +110,6 @@ class EngineOptions:
         _check_choice("period_mode", self.period_mode, PeriodMode)
         _check_choice("record", self.record, Record)
         _check_by_type("switch_s", self.switch_s)
-        _check_by_type("switch_spread", self.switch_spread)
         _check_number("decision_s", self.decision_s, 0.0)
         _check_number("period_cap", self.period_cap, 1)
         if self.bandwidth_bytes_s is not None and not self.bandwidth_bytes_s > 0.0:

@@ -26,8 +26,6 @@ class Costs(NamedTuple):
     demand_bytes_s: Floats  # (rows, types) true b
     energy_j: Floats  # (rows, types)
     switch_s: Floats  # (rows, types) of a change of request: the type's, and input bytes / link bandwidth if refilled
-    switch_spread: Floats  # (rows, types) sigma of single ones
-    jitter: Floats  # (rows, types) sigma of one execution's true time
     estimate_s: Floats  # (rows, types) c', what the scheduler believes; changes in ewma mode
     estimate_demand: Floats  # (rows, types) b' = dram_bytes / c'
 
@@ -122,6 +120,12 @@ def rehearsed(problem: Problem, requests: RequestTable, options: EngineOptions) 
     return made._replace(costs=costs, graph=_graph(problem.table, costs, exact=True))
 
 
+def jitter_of(problem: Problem, estimator: Estimator) -> Floats:
+    """(types,) sigma of one execution's true time. Raises ConfigError."""
+    known = problem.table.types
+    return by_type("estimator.jitter", estimator.jitter, [known[n] for n in problem.columns], known)
+
+
 def _slowdowns(contention: str, platform: PlatformLike, table: CostTable) -> Slowdowns | None:
     if CONTENTION[contention].beside is None:
         return None
@@ -171,9 +175,7 @@ def _costs(table: CostTable, columns: Ints, options: EngineOptions) -> Costs:
         dram_bytes=dram,
         demand_bytes_s=pick(table.demand_bytes_s),
         energy_j=pick(table.energy_j),
-        switch_s=by_type("switch_s", options.switch_s, types) + refill_s,
-        switch_spread=by_type("switch_spread", options.switch_spread, types) + np.zeros_like(latency),
-        jitter=by_type("estimator jitter", options.estimator.jitter, types) + np.zeros_like(latency),
+        switch_s=by_type("switch_s", options.switch_s, types, table.types) + refill_s,
         estimate_s=estimate,
         estimate_demand=np.where(np.isfinite(estimate), dram / estimate, 0.0),
     )

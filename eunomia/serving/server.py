@@ -138,7 +138,7 @@ class Server:
         )
         self.service.holding.most_s = options.max_block_s
         self.service.holding.explore = self.pool.ladder.towards
-        self.pool.watching.bound_s = self.service.holding.of_run_s
+        self.pool.watching.patience_s = self.service.holding.patience_s
         named = options.policy if isinstance(options.policy, str) else policy_label(policy)
         self.service.policy_name = options.policy_label or named
         self.service.fallbacks = lambda: self.guard.counts

@@ -195,7 +195,6 @@ def options(draw: st.DrawFn, exact: bool, periodic: bool, alike: bool) -> Engine
         period_mode=draw(st.sampled_from(["wait", "patch"])),
         period_cap=draw(st.sampled_from([1, 3, 64])),
         switch_s=draw(st.sampled_from([0.0, 0.0, 0.25, {"type0": 0.25}])),
-        switch_spread=draw(st.sampled_from([0.0, 0.0 if exact else 1.5])),
         refill=not exact and draw(st.booleans()),
         decision_s=draw(st.sampled_from([0.0, 0.0, 0.125])),
         estimator=Estimator() if exact else draw(estimators(alike)),

@@ -20,7 +20,7 @@ from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.lanes import Claim
 from eunomia.serving.dispatch.options import DispatchOptions
-from eunomia.serving.dispatch.overheads import Overheads
+from eunomia.serving.dispatch.overheads import Overheads, turns_s
 from eunomia.workload.tenant import Agreement, Slo
 
 
@@ -186,23 +186,50 @@ def random_case(seed: int) -> tuple[np.ndarray, list[int], list[tuple[float, int
     )
 
 
+def guarded(policy: str) -> Guarded:
+    """A policy as a server asks it."""
+    return Guarded(load_policy(policy), load_policy("fcfs"), limit_s=math.inf)
+
+
 def by_simulator(policy: str, latency_s: np.ndarray, blocks: list[int], requests: list[Any]) -> list[Any]:
     from tests.serving.simulated import starts
 
     return starts(policy, latency_s, blocks, requests)
 
 
-@pytest.mark.parametrize("policy", ["fcfs", "edf", "edf+f", "edf+f+eft", "sjf+f", "llf+f", "deficit_edf+f"])
-@pytest.mark.parametrize("seed", range(4))
+OFTEN = [
+    (name, seed) for name in ("fcfs", "edf", "edf+f", "edf+f+eft", "sjf+f", "llf+f") for seed in range(3)
+]
+ONCE = [
+    "blend", "deficit_edf+f", "dream", "dysta", "fair_edf", "gap_first", "herald", "irina", "moca", "olympian",
+    "pledge", "prema", "shift", "triage", "veltair", "weighted_fair", "worst_first",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("policy, seed", OFTEN + [(name, 0) for name in ONCE])
 def test_one_trace_through_simulator_and_dispatcher(policy: str, seed: int) -> None:
     latency_s, blocks, requests = random_case(seed)
-    replay = Replay(load_policy(policy), latency_s, blocks, DispatchOptions(lease_s=0.0))
+    replay = Replay(guarded(policy), latency_s, blocks, DispatchOptions(lease_s=0.0))
     for n in range(3):
         replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}", Slo(0.9, window_requests=10)))
     replay.play(requests)
     simulated = by_simulator(policy, latency_s, blocks, requests)
     assert [(r, b, d) for _, r, b, d in replay.log] == [(r, b, d) for _, r, b, d in simulated]
     np.testing.assert_allclose([t for t, *_ in replay.log], [t for t, *_ in simulated], atol=1e-9)
+
+
+@pytest.mark.parametrize("policy", ["round_robin", "random", "least_loaded", "throttled"])
+def test_queueing_rules_serve_everybody_and_use_all_devices(policy: str) -> None:
+    latency_s, blocks, requests = random_case(0)
+    replay = Replay(guarded(policy), latency_s, blocks, DispatchOptions(lease_s=0.0))
+    for n in range(3):
+        replay.dispatcher.add_pair(Agreement(f"t{n}", f"m{n}"))
+    replay.play(requests)
+    device_of = {request: device for _, request, _, device in replay.log}
+    assert len(replay.log) == sum(blocks[m] for _, m, _, _ in requests), "every block ran once"
+    assert len(device_of) == 60 and all(device_of[r] == d for _, r, _, d in replay.log), "a request stays"
+    on_one = sum(device == 1 for device in device_of.values())
+    assert on_one == 30 if policy == "round_robin" else 10 < on_one < 50
 
 
 def test_a_lease_ends_when_someone_more_urgent_arrives() -> None:
@@ -612,13 +639,17 @@ def test_what_serving_costs_beside_the_blocks() -> None:
     assert told.turn_s == pytest.approx(0.09375, abs=0.002), "single ones do not weigh much"
 
 
-def test_the_spread_of_turns_is_that_of_a_log_normal() -> None:
-    told, rng = Overheads(), np.random.default_rng(0)
-    for ratio in rng.lognormal(-0.5 * 1.2**2, 1.2, 2000):
-        told.turned(5.0, 5.0 + 1e-3 * ratio)
-    assert told.turn_s == pytest.approx(1e-3, rel=0.1)
-    assert told.turn_spread == pytest.approx(1.2, rel=0.1)
-    assert Overheads().turn_spread == 0.0
+def test_a_device_that_seldom_turned_counts_as_like_the_others() -> None:
+    often, once, never = Overheads(), Overheads(), Overheads()
+    for _ in range(950):
+        often.turned(0.0, 0.001)
+    once.turned(0.0, 0.096)
+    of_all_s = (950 * 0.001 + 0.096) / 951
+    told = turns_s([often, once, never])
+    assert told == pytest.approx(
+        [(950 * 0.001 + 50 * of_all_s) / 1000, (0.096 + 50 * of_all_s) / 51, of_all_s]
+    )
+    assert turns_s([Overheads()]) == [0.0]
 
 
 def test_the_twin_is_told_long_means_and_the_spread_of_block_times() -> None:

@@ -17,10 +17,9 @@ from eunomia.serving.devices.ending import NUMBER, Ending
 from eunomia.serving.devices.network import load_network
 from eunomia.serving.devices.piece import live_of
 from eunomia.serving.devices.run import Run
-from eunomia.serving.devices.watching import FAR, GRACE_S, GRACE_WALL_S, LEAST_S, LONGER, PRESSED, Watching
+from eunomia.serving.devices.watching import GRACE_S, GRACE_WALL_S, LEAST_S, LONGER, Watching
 from eunomia.serving.dispatch.costs import CostBook
 from eunomia.serving.dispatch.jobs import Job
-from eunomia.workload.tenant import Agreement
 
 FOREVER = 10**15  # turns
 
@@ -62,16 +61,12 @@ class Watched:
         job = Job(0, CostBook(1).add("n", 1), 0.0)
         self.run, self.now_s = Run(job, 0, 1, ticket=3, limit_s=60.0, sent=True), 0.0
         lane = SimpleNamespace(due_s=[0.02], start_s=0.0)
-        self.waiting: list[Job] = []
-        self.dispatcher = SimpleNamespace(
-            lanes=[lane], sure=lambda job: True, waiting=SimpleNamespace(jobs=lambda: self.waiting),
-            agreements=[Agreement("bronze", "n"), Agreement("gold", "n"), Agreement("bronze", "m")],
-        )  # fmt: skip
+        self.dispatcher = SimpleNamespace(lanes=[lane], sure=lambda job: True)
         execution: Any = SimpleNamespace(queues=[[self.run]], dispatcher=self.dispatcher)
         ladder: Any = SimpleNamespace(tries_on=lambda device: self.trial)
         devices: Any = [self.device]
         self.watching = Watching(devices, execution, ladder)
-        self.watching.bound_s = lambda job: 0.3 / FAR
+        self.watching.patience_s = lambda job: 0.3
         self.watching.look(0.0)
 
     def after(self, used_s: float, wall_s: float = 0.0) -> list[Any]:
@@ -97,29 +92,16 @@ def test_processor_time_ends_a_run_and_then_its_device() -> None:
     assert not watched.device.blameless
 
 
-def test_a_run_has_less_time_where_it_would_make_another_tenant_late() -> None:
-    watched, pressed_s = Watched(), PRESSED * 0.02 + 0.3 / FAR
-    most_s, book = LONGER * 0.02 + 0.3, CostBook(1)
-    own, patient = Job(2, book.add("m", 1), 0.0, 0.2), Job(1, book.add("n", 1), 0.0, most_s + 0.01)
-    watched.waiting = [own, patient, Job(1, patient.network, 0.0)]
-    assert watched.after(pressed_s + 0.01) == [], "its own tenant's next one, and others that have the time"
-    watched.waiting.append(Job(1, patient.network, 0.0, 0.2))
-    assert watched.after(0.001) == [3]
-    early = Watched()
-    early.waiting = watched.waiting
-    assert early.after(pressed_s - 0.001) == [] and early.after(0.002) == [3]
-
-
-@pytest.mark.parametrize("bound_s", [0.0, math.inf])
-def test_a_run_that_only_waits_ends_by_the_clock(bound_s: float) -> None:
+@pytest.mark.parametrize("patience_s", [0.0, math.inf])
+def test_a_run_that_only_waits_ends_by_the_clock(patience_s: float) -> None:
     watched = Watched()
-    watched.watching.bound_s = lambda job: bound_s
+    watched.watching.patience_s = lambda job: patience_s
     watched.run.ticket = 4
     watched.dispatcher.sure = lambda job: False
     watched.after(0.0)
     assert watched.after(LEAST_S - 0.01) == []
     watched.after(0.02)
-    assert watched.said == ([4] if bound_s == 0.0 else []), "a size that never ran has no estimate"
+    assert watched.said == ([4] if patience_s == 0.0 else []), "a size that never ran has no estimate"
     watched.after(0.0, wall_s=61.0)
     assert watched.said[:1] == [4] and watched.after(0.0, wall_s=GRACE_WALL_S + 0.01)[-1] == "kill"
 

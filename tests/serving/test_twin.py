@@ -106,7 +106,8 @@ def test_a_damaged_recording_is_said() -> None:
         {"spread": 7.0},
         {"turn_s": [0.0]},
         {"turn_s": [0.0, -1.0]},
-        {"turn_spread": math.nan},
+        {"turn_s": ["0.1", "0.2"]},
+        {"spread": True},
         {"requests": [[0.0, "t0", "m0", 4.0, 1, "hit", 1.0, 0.0, -0.5, 0.0]]},
         {"requests": [[0.0, "t0", "m0", 4.0, 1, "hit", 1.0, 0.0, 0.0, math.nan]]},
     ]

@@ -21,8 +21,9 @@ from eunomia.inference.kernel.memory import (
     subjob_at,
     successor_at,
     system_of,
+    type_at,
 )
-from eunomia.inference.kernel.noise import SWITCH, WORK, jitter
+from eunomia.inference.kernel.noise import jitter
 from eunomia.inference.kernel.pools import unlink_waiting
 from eunomia.inference.kernel.setup import MASKED
 
@@ -41,13 +42,11 @@ def start_layer(k: Kernel, node: int, s: int, now_s: float, decision: int) -> No
     if k.switches:
         elsewhere = record.last_accelerator >= 0 and record.last_accelerator != s
         if elsewhere or (queue.last_request >= 0 and queue.last_request != facts.request):
-            cost = cost_at(k, row * k.num_types + kind)
-            switch_s = cost.switch_s * jitter(k.seed, facts.request, facts.layer, SWITCH, cost.switch_spread)
+            switch_s = cost_at(k, row * k.num_types + kind).switch_s
     charge_s = max(0.0, k.scheduler_free_s - now_s)
     work_s = cost_at(k, row * k.num_types + kind).latency_s
     if k.jitters:
-        sigma = cost_at(k, row * k.num_types + kind).jitter
-        work_s *= jitter(k.seed, facts.request, facts.layer, WORK, sigma)
+        work_s *= jitter(k.seed, facts.request, facts.layer, type_at(k, kind).jitter)
     lane.node, lane.row, lane.model, lane.start_s = node, row, record.model, now_s
     lane.work_s, lane.switch_s, lane.charge_s = work_s, switch_s, charge_s
     lane.total_s = work_s + switch_s + charge_s

@@ -173,8 +173,6 @@ COST = np.dtype(  # one layer on one accelerator type; fields as in problem.Cost
         ("demand_bytes_s", "f8"),
         ("energy_j", "f8"),
         ("switch_s", "f8"),
-        ("switch_spread", "f8"),
-        ("jitter", "f8"),
         ("estimate_s", "f8"),
         ("estimate_demand", "f8"),
     ],
@@ -233,7 +231,8 @@ HEAP = np.dtype(  # waiting sub-jobs that all get the same answer from the place
 
 # A type of accelerators: its least idle one (-1 = none); 0 with one, else inf; inf with one, else when one is free.
 TYPE = np.dtype(
-    [("idle", "i8"), ("start_s", "f8"), ("free_s", "f8"), ("first", "i8"), ("lanes", "i8")], align=True
+    [("idle", "i8"), ("start_s", "f8"), ("free_s", "f8"), ("first", "i8"), ("lanes", "i8"), ("jitter", "f8")],
+    align=True,
 )
 
 ANSWER = np.dtype([("index", "i8"), ("accelerator", "i8")], align=True)

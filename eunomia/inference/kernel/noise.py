@@ -9,8 +9,6 @@ import numpy as np
 
 from eunomia.inference.kernel.jit import jitted
 
-WORK, SWITCH = 1, 5  # streams of jitter, which reads the next one too; 3 and 4 are taken
-
 
 @jitted
 def _mix(x: Any) -> Any:
@@ -29,10 +27,10 @@ def uniform(seed: int, request: int, layer: int, stream: int) -> float:
 
 
 @jitted
-def jitter(seed: int, request: int, layer: int, stream: int, sigma: float) -> float:
-    """Log-normal factor of mean 1 for one execution of one layer, or its switch; 1 when sigma is 0."""
+def jitter(seed: int, request: int, layer: int, sigma: float) -> float:
+    """Log-normal factor of mean 1 for one execution of one layer; 1 when sigma is 0."""
     if sigma == 0.0:
         return 1.0
-    radius = math.sqrt(-2.0 * math.log(uniform(seed, request, layer, stream)))
-    z = radius * math.cos(2.0 * math.pi * uniform(seed, request, layer, stream + 1))
+    radius = math.sqrt(-2.0 * math.log(uniform(seed, request, layer, 1)))
+    z = radius * math.cos(2.0 * math.pi * uniform(seed, request, layer, 2))
     return math.exp(sigma * z - 0.5 * sigma * sigma)

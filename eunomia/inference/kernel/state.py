@@ -13,7 +13,7 @@ from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.layout import ARRAYS, KERNEL, UNFINISHED, Records
 from eunomia.inference.kernel.setup import WIDE, Rules, classes, followers, headroom, write_settings
 from eunomia.inference.options import EngineOptions
-from eunomia.inference.problem import Problem
+from eunomia.inference.problem import Problem, jitter_of
 from eunomia.workload.tenant import SLI_KINDS
 
 GROWING = (
@@ -153,6 +153,7 @@ def new_state(
     arrays["heap_estimate"]["value"][:, types:] = np.inf
     arrays["types"]["start_s"] = arrays["types"]["free_s"] = np.inf
     arrays["by_type"]["value"] = np.argsort(problem.type_of, kind="stable")
+    arrays["types"]["jitter"][:types] = jitter_of(problem, options.estimator)
     arrays["types"]["lanes"] = np.bincount(problem.type_of, minlength=wide)
     arrays["types"]["first"] = np.cumsum(arrays["types"]["lanes"]) - arrays["types"]["lanes"]
     _write_start(arrays, problem, options)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from eunomia.contract.rows import CompiledKey
 from eunomia.contract.view import Assign, View
 from eunomia.core.errors import PolicyError, UnknownNameError
+from eunomia.inference.kernel.noise import uniform
 from eunomia.inference.kernel.setup import BINDS, QUEUES, Rules
 from eunomia.inference.kernel.signatures import compile_key
 from eunomia.inference.policies.ordering import find_order
+
+BIND = 3  # stream of the random numbers, as the kernel's
 
 
 @dataclass(frozen=True)
@@ -21,6 +27,9 @@ class Queueing:
     ``throttle`` sub-jobs, the running one included; when all are full the sub-job waits outside.
     Accelerators unable to run the layer are skipped. These rules ignore how fast an accelerator is
     for the layer, so they do badly on unequal hardware.
+
+    The engine binds sub-jobs. A server does not: there requests are bound at each decision, in their order, and one
+    that has begun stays where its tensors are.
     """
 
     bind: str = "round_robin"
@@ -52,13 +61,46 @@ class Queueing:
         return compile_key(find_order(self.order).key)
 
     def __call__(self, view: View) -> list[Assign]:
-        """Every idle accelerator takes the head of its queue; the engine has bound the sub-jobs."""
+        """Every idle accelerator takes the head of its queue."""
         started = []
+        bound = view.ready["bound"]
+        if not (bound >= 0).any():  # nobody has bound them
+            bound = self._queues(view)
         for s in view.idle:
-            mine = [i for i in range(len(view)) if view.ready[i]["bound"] == s]
-            if mine:
-                started.append(view.assign(min(mine, key=lambda i: self._rank(view, i)), int(s)))
+            mine = np.flatnonzero(bound == s)
+            if len(mine):
+                started.append(view.assign(int(min(mine, key=lambda i: self._rank(view, i))), int(s)))
         return started
+
+    def _queues(self, view: View) -> npt.NDArray[np.int64]:
+        """(n,) the accelerator that each waiting request is bound to; -1 = none has room."""
+        running = view.accelerators["request"] >= 0
+        load_s = np.where(running, view.accelerators["free_in_s"], 0.0)
+        load, bound = running.astype(np.int64), np.full(len(view), -1)
+        for i in np.lexsort((view.ready["sequence"], view.ready["accelerator"] < 0)):
+            s = self._queue(view, int(i), load, load_s)
+            if s >= 0:
+                bound[i] = s
+                load[s] += 1
+                load_s[s] += view.latency_s[i, s]
+        return bound
+
+    def _queue(self, view: View, i: int, load: npt.NDArray[np.int64], load_s: npt.NDArray[np.float64]) -> int:
+        """Of one request."""
+        job, able = view.ready[i], np.flatnonzero(np.isfinite(view.latency_s[i]))
+        lanes = len(load)
+        if not len(able):
+            return -1
+        if job["accelerator"] in able:
+            return int(job["accelerator"])
+        if self.bind == "least_loaded":
+            return int(able[np.argmin(load_s[able])])
+        if self.bind == "throttled":
+            return next((int(s) for s in able if load[s] < self.throttle), -1)
+        first = int(job["request"])
+        if self.bind == "random":
+            first = int(uniform(int(view.system["seed"]), first, 0, BIND) * lanes)
+        return int(min(able, key=lambda s: (s - first) % lanes))
 
     def _rank(self, view: View, i: int) -> tuple[int, float, int]:
         job = view.ready[i]

@@ -7,11 +7,11 @@ import math
 from eunomia.contract.contention import CONTENTION
 from eunomia.contract.contention.model import Demand
 from eunomia.inference.options import EngineOptions
-from eunomia.inference.problem import Problem
+from eunomia.inference.problem import Problem, jitter_of
 from eunomia.inference.reference.beliefs import Beliefs
 from eunomia.inference.reference.decider import Decider
 from eunomia.inference.reference.indicators import Departure, Reading, read
-from eunomia.inference.reference.noise import SWITCH, WORK, jitter
+from eunomia.inference.reference.noise import jitter
 from eunomia.inference.reference.records import Decision, Interval, Outcome, Run
 from eunomia.inference.reference.rules import Spot
 from eunomia.inference.reference.state import GRACE_S, Job, Lane, Request, Running
@@ -24,6 +24,7 @@ class Engine:
 
     def __init__(self, problem: Problem, options: EngineOptions) -> None:
         self.problem, self.options = problem, options
+        self.jitter = jitter_of(problem, options.estimator)
         self.now_s = 0.0
         self.bandwidth = problem.bandwidth_bytes_s
         self.beliefs = Beliefs(problem, options.estimator.alpha if options.estimator.mode == "ewma" else 0.0)
@@ -246,7 +247,7 @@ class Engine:
         self.waiting.remove(job)
         switch_s = self.switch_cost_s(job, lane)
         charge_s = max(0.0, self.scheduler_free_s - self.now_s)
-        factor = jitter(self.options.seed, job.request, job.layer, WORK, costs.jitter[job.row, lane.kind])
+        factor = jitter(self.options.seed, job.request, job.layer, self.jitter[lane.kind])
         work_s = float(costs.latency_s[job.row, lane.kind]) * factor
         interval = Interval(job.request, job.layer, lane.index, job.ready_s, self.now_s, None,
                             work_s, switch_s, charge_s, job.key, number)  # fmt: skip
@@ -269,9 +270,7 @@ class Engine:
         moved = job.owner.last_accelerator not in (-1, lane.index)
         if not (other_request or moved):
             return 0.0
-        costs, spread = self.problem.costs, self.problem.costs.switch_spread[job.row, lane.kind]
-        factor = jitter(self.options.seed, job.request, job.layer, SWITCH, spread)
-        return float(costs.switch_s[job.row, lane.kind]) * factor
+        return float(self.problem.costs.switch_s[job.row, lane.kind])
 
     # -- what is known now --------------------------------------------------------------------
 

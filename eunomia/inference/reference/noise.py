@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 _MASK = (1 << 64) - 1
-WORK, BIND, ORDER, SWITCH = 1, 3, 4, 5  # streams; jitter reads the next one too
+JITTER_RADIUS, JITTER_ANGLE, BIND, ORDER = 1, 2, 3, 4  # streams
 
 
 def _mix(x: int) -> int:
@@ -22,10 +22,10 @@ def uniform(seed: int, request: int, layer: int, stream: int) -> float:
     return ((x >> 11) + 0.5) / 2.0**53
 
 
-def jitter(seed: int, request: int, layer: int, stream: int, sigma: float) -> float:
+def jitter(seed: int, request: int, layer: int, sigma: float) -> float:
     """Log-normal factor of mean 1 by Box and Muller's transform; 1 when sigma is 0."""
     if sigma == 0.0:
         return 1.0
-    radius = math.sqrt(-2.0 * math.log(uniform(seed, request, layer, stream)))
-    z = radius * math.cos(2.0 * math.pi * uniform(seed, request, layer, stream + 1))
+    radius = math.sqrt(-2.0 * math.log(uniform(seed, request, layer, JITTER_RADIUS)))
+    z = radius * math.cos(2.0 * math.pi * uniform(seed, request, layer, JITTER_ANGLE))
     return math.exp(sigma * z - 0.5 * sigma * sigma)

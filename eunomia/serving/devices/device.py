@@ -165,7 +165,8 @@ class Device:
         """Processor time of the thread that runs networks; in steps of 10 ms on some kernels, 0 where nobody says."""
         of_thread = Path(f"/proc/{self.pid}/task/{self.pid}")
         try:
-            return int((of_thread / "schedstat").read_text().split()[0]) / 1e9
+            if used_ns := int((of_thread / "schedstat").read_text().split()[0]):  # 0 where it is not kept
+                return used_ns / 1e9
         except (OSError, IndexError, ValueError):
             pass
         try:

@@ -17,7 +17,7 @@ from eunomia.serving.devices.loading import LoadedModel, Loading
 from eunomia.serving.devices.messages import Message, Ports
 from eunomia.serving.devices.recovery import LONGEST_PAUSE_S, Recovery
 from eunomia.serving.devices.strings import Value
-from eunomia.serving.devices.watching import EVERY_S, Watching
+from eunomia.serving.devices.watching import Watching
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.costs import CostBook, Network
 from eunomia.serving.dispatch.dispatcher import Dispatcher
@@ -238,12 +238,11 @@ class DevicePool:
 
     async def _watch(self) -> None:
         """End runs that hang, and drop what has expired even when nothing else happens."""
-        again_s = EVERY_S
         while True:
-            await asyncio.sleep(again_s)
+            await asyncio.sleep(0.05)
             self.begin()
             now_s = self._clock.now_s()
-            again_s = self.watching.look(now_s)
+            self.watching.look(now_s)
             if all(self.recovery.in_vain):
                 self._too_late(now_s)
             self.dispatcher.look_again()

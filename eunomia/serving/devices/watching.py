@@ -1,8 +1,7 @@
 """Runs that hold a device for too long are ended in their midst, and where that does not help, with its process.
 
-Too long is ``LONGER`` times the run's estimate and ``FAR`` times what its tenant may hold a device for (``bound_s``).
-That follows from what the others were promised. Where one of them waits and would be late, it is ``PRESSED`` times the
-estimate and that bound once. Processor time counts: a core that somebody else took is not the run's fault. A
+Too long is ``LONGER`` times the run's estimate and what its tenant may hold a device for (``patience_s``). That follows
+from what the others were promised. Processor time counts: a core that somebody else took is not the run's fault. A
 size that never ran has no estimate that counts. A run that nobody's promise bounds, or that only waits, may last as
 long as ``Execution`` says, on the clock.
 """
@@ -21,8 +20,7 @@ from eunomia.serving.devices.run import Run
 from eunomia.serving.dispatch.jobs import Job
 
 log = logging.getLogger("eunomia.serving")
-LONGER, PRESSED, FAR = 10.0, 2.0, 4.0
-EVERY_S, SOON_S = 0.05, 0.005
+LONGER = 10.0
 LEAST_S = 0.1  # of processor time: what is shorter may be a hiccup
 GRACE_S, GRACE_WALL_S = 0.2, 2.0  # of processor time, and on the clock, for a node that goes on
 
@@ -31,30 +29,27 @@ GRACE_S, GRACE_WALL_S = 0.2, 2.0  # of processor time, and on the clock, for a n
 class _Seen:
     """A run, and its device's processor time when it was first seen; both clocks when it was to end.
 
-    ``most_s``: so much may it use, ``pressed_s`` if others would be late. ``behind``: the trial of sizes that the
-    device was at then; one that came later waits behind the run.
+    ``behind``: the trial of sizes that the device was at then; one that came later waits behind the run.
     """
 
     ticket: int
     behind: int | None
     most_s: float
-    pressed_s: float
     used_s: float
     ended_used_s: float = math.inf
     ended_s: float = math.inf
 
 
 class Watching:
-    """Looks at what runs, every few hundredths of a second, and as soon as a run may be too long."""
+    """Looks at what runs, every few hundredths of a second."""
 
     def __init__(self, devices: Sequence[Device], execution: Execution, ladder: Ladder) -> None:
         self._devices, self._execution, self._ladder = devices, execution, ladder
         self._seen: dict[int, _Seen] = {}
-        self.bound_s: Callable[[Job], float] = lambda job: math.inf
+        self.patience_s: Callable[[Job], float] = lambda job: math.inf
 
-    def look(self, now_s: float) -> float:
-        """At every device; in how many seconds again, ``EVERY_S`` at most."""
-        again_s = EVERY_S
+    def look(self, now_s: float) -> None:
+        """At every device."""
         for device, queue in zip(self._devices, self._execution.queues, strict=True):
             if not queue:
                 continue
@@ -62,37 +57,23 @@ class Watching:
                 if now_s > queue[0].limit_s:
                     self._kill(device, queue[0])
             else:
-                again_s = min(again_s, self._look(device, queue[0], now_s))
-        return max(again_s, SOON_S)
+                self._look(device, queue[0], now_s)
 
-    def _look(self, device: Device, run: Run, now_s: float) -> float:
+    def _look(self, device: Device, run: Run, now_s: float) -> None:
         used_s, seen = device.used_s, self._seen.get(device.index)
         if seen is None or seen.ticket != run.ticket or self._begins_late(device, run, seen):
             seen = self._seen[device.index] = self._first(device, run, used_s)
         if seen.ended_s == math.inf:
-            ran_s = used_s - seen.used_s
-            pressed = ran_s > seen.pressed_s and self._harms(run.job, now_s + seen.most_s - ran_s)
-            if not (pressed or ran_s > seen.most_s or now_s > run.limit_s):
-                return max(seen.pressed_s - ran_s, 0.0) + SOON_S
-            seen.ended_used_s, seen.ended_s = used_s, now_s
-            self._end(device, run, seen)
+            if used_s - seen.used_s > seen.most_s or now_s > run.limit_s:
+                seen.ended_used_s, seen.ended_s = used_s, now_s
+                self._end(device, run, seen)
         elif used_s - seen.ended_used_s > GRACE_S or now_s - seen.ended_s > GRACE_WALL_S:
             device.blameless = self._waits(device, seen)
             self._kill(device, run)
-        return SOON_S
-
-    def _harms(self, job: Job, until_s: float) -> bool:
-        """Whether another tenant's request waits that would be late if this one went on until then."""
-        dispatcher = self._execution.dispatcher
-        tenant = dispatcher.agreements[job.pair].tenant
-        return any(
-            other.deadline_s < until_s and dispatcher.agreements[other.pair].tenant != tenant
-            for other in dispatcher.waiting.jobs()
-        )
 
     def _first(self, device: Device, run: Run, used_s: float) -> _Seen:
-        behind = self._ladder.tries_on(device.index)
-        return _Seen(run.ticket, behind, *self._most_s(device.index, run), used_s)
+        behind, most_s = self._ladder.tries_on(device.index), self._most_s(device.index, run)
+        return _Seen(run.ticket, behind, most_s, used_s)
 
     def _waits(self, device: Device, seen: _Seen) -> bool:
         """Whether the run stands behind a trial of sizes."""
@@ -115,12 +96,11 @@ class Watching:
         log.warning("device '%s' hangs in network '%s'", device.spec.name, run.job.network.name)
         device.kill()
 
-    def _most_s(self, device: int, run: Run) -> tuple[float, float]:
-        """Of processor time; where nobody else would be late, and where somebody would."""
+    def _most_s(self, device: int, run: Run) -> float:
+        """Of processor time."""
         if self._devices[device].spec.kind != "cpu":  # others compile for each new size
-            return math.inf, math.inf
+            return math.inf
         dispatcher, job = self._execution.dispatcher, run.job
         lane = dispatcher.lanes[device]
         foreseen_s = lane.due_s[-1] - lane.start_s if lane.due_s and dispatcher.sure(job) else 0.0
-        bound_s = self.bound_s(job)
-        return LONGER * foreseen_s + max(FAR * bound_s, LEAST_S), PRESSED * foreseen_s + bound_s
+        return LONGER * foreseen_s + max(self.patience_s(job), LEAST_S)

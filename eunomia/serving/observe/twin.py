@@ -10,6 +10,7 @@ import orjson
 
 from eunomia.core.data import Json
 from eunomia.serving.dispatch.costs import CostBook
+from eunomia.serving.dispatch.overheads import turns_s
 from eunomia.serving.models.repository import named
 from eunomia.serving.service import Service
 
@@ -36,8 +37,8 @@ def settings(service: Service) -> Json:
     ``networks`` holds what an input of the trial's shape takes. The table ``sizes`` beside it has a row for each shape
     that came, per row of input; requests name theirs by its number.
 
-    By device, ``turn_s``: what it loses with every change of request (dispatch/overheads.py); ``turn_spread`` and
-    ``spread``: of single ones, and of its block times.
+    By device, ``turn_s``: what it loses with every change of request (dispatch/overheads.py); ``spread``: of its block
+    times.
     What reading a request and sending its answer take is not in a recording.
     """
     dispatcher, costs = service.pool.dispatcher, service.pool.costs
@@ -70,8 +71,7 @@ def settings(service: Service) -> Json:
             }
             for a in dispatcher.agreements
         ],
-        "turn_s": [device.turn_s for device in dispatcher.overheads],
-        "turn_spread": [device.turn_spread for device in dispatcher.overheads],
+        "turn_s": turns_s(dispatcher.overheads),
         "spread": [float(s) for s in costs.spread],
     }
 

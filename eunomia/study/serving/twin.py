@@ -27,7 +27,7 @@ from eunomia.workload.tenant import Agreement, Slo
 FORMAT, SIZED = (3, 4, 5), (4, 5)  # that can be read; those whose requests have sizes
 ANSWERED = ("hit", "late")
 AGAIN = "record it again with: eunomia twin record URL"
-MOST_S, WIDEST, WIDER = 10.0, 1.0, 10.0  # a change of request; spread of block times, and of changes
+MOST_S, WIDEST = 10.0, 1.0  # a change of request; the spread of block times
 TOKEN = 300  # letters: names and numbers of a recording are shorter
 ANY_FORMAT = ("format", "policy", "networks", "requests")
 KEYS = ("format", "policy", "late", "devices", "networks", "pairs", "turn_s", "spread", "requests")
@@ -44,18 +44,6 @@ class TwinPlatform:
 
 
 @dataclass(frozen=True)
-class Turns:
-    """By device: what it loses with every change of request, and how far single ones and single block times spread.
-
-    Both spreads are standard deviations of logarithms; the simulator draws with them.
-    """
-
-    turn_s: dict[str, float]
-    turn_spread: dict[str, float]
-    spread: dict[str, float]
-
-
-@dataclass(frozen=True)
 class Twin:
     """A server's recording as a scheduling problem, and what the server itself made of it.
 
@@ -63,7 +51,8 @@ class Twin:
     before they were accepted are not in a recording. Each costs what its shape does. Requests of one batch count as one
     unit of work each, which flatters neither side as long as batches are not used (``max_batch = 1``).
 
-    ``reach_s`` (n,): what passed from a request's
+    By device, ``turn_s``: what it loses with every change of request; ``spread``: standard deviation of the logarithm
+    of a block's time, with which the simulator draws its times. ``reach_s`` (n,): what passed from a request's
     acceptance until devices knew of it; it stands in ``requests`` so much later than it really came. ``answer_s`` (n,):
     from the end of its last block to its answer. ``left_out``: requests of networks that the recording holds no block
     times of, by network; they are in nothing else here.
@@ -76,7 +65,8 @@ class Twin:
     policy: str
     hit: npt.NDArray[np.bool_]
     response_s: npt.NDArray[np.float64]
-    turns: Turns
+    turn_s: dict[str, float]
+    spread: dict[str, float]
     reach_s: npt.NDArray[np.float64]
     answer_s: npt.NDArray[np.float64]
     left_out: Mapping[str, int] = field(default_factory=dict)
@@ -98,14 +88,8 @@ class Twin:
     def options(self) -> EngineOptions:
         """The engine as the server was set."""
         late: Late = "drop" if self.late == "drop" else "last"
-        times, turns = Estimator(jitter=self.turns.spread), self.turns
-        return EngineOptions(
-            late=late,
-            switch_s=turns.turn_s,
-            switch_spread=turns.turn_spread,
-            estimator=times,
-            record="requests",
-        )
+        times = Estimator(jitter=self.spread)
+        return EngineOptions(late=late, switch_s=self.turn_s, estimator=times, record="requests")
 
 
 def read_twin(path: str | Path) -> Twin:
@@ -157,12 +141,7 @@ def twin_of(content: object, source: str = "recording") -> Twin:
 def _read(content: Data) -> Twin:
     """A recording that has all its keys; raises whatever a damaged one provokes."""
     agreements = tuple(_agreement(pair) for pair in content["pairs"])
-    turns = Turns(
-        *(
-            _by_device(content, name, most)
-            for name, most in (("turn_s", MOST_S), ("turn_spread", WIDER), ("spread", WIDEST))
-        )
-    )
+    turn_s, spread = _by_device(content, "turn_s", MOST_S), _by_device(content, "spread", WIDEST)
     networks: Data = content["networks"]
     rows = [r for r in content["requests"] if r[2] in networks]
     left_out = Counter(str(r[2]) for r in content["requests"] if r[2] not in networks)
@@ -195,7 +174,8 @@ def _read(content: Data) -> Twin:
         content["policy"],
         hit,
         response_s,
-        turns,
+        turn_s,
+        spread,
         reach_s,
         answer_s,
         dict(left_out),
@@ -203,13 +183,15 @@ def _read(content: Data) -> Twin:
 
 
 def _by_device(content: Data, name: str, most: float) -> dict[str, float]:
-    """One number for each device; before format 5 there is one for all, or none. Raises Damaged."""
-    devices, value = content["devices"], content.get(name, 0.0)
+    """One number for each device; before format 5 there is one for all. Raises Damaged."""
+    devices, value = content["devices"], content[name]
     values = value if isinstance(value, list) else [value] * len(devices)
+    if len(values) != len(devices) or len(set(devices)) != len(devices):
+        raise Damaged(f"{name} has {len(values)} numbers for the devices {', '.join(map(str, devices)):.100}")
     for number in values:
-        if not 0.0 <= float(number) <= most:
+        if isinstance(number, bool) or not isinstance(number, int | float) or not 0.0 <= number <= most:
             raise Damaged(f"{name} is {number!r:.50}; it lies in 0..{most:g}")
-    return {device: float(number) for device, number in zip(devices, values, strict=True)}
+    return dict(zip(devices, map(float, values), strict=True))
 
 
 @dataclass(frozen=True)

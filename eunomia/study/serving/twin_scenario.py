@@ -104,8 +104,7 @@ def _scenario(twin: Twin, names: dict[str, str]) -> Data:
         },
         "engine": {
             "late": "drop" if twin.late == "drop" else "last",
-            "switch_s": twin.turns.turn_s,
-            "switch_spread": twin.turns.turn_spread,
+            "switch_s": twin.turn_s,
         },
         "network": networks,
         "tenant": [found for name in tenants if (found := _tenant(twin, name, names))],

@@ -1,6 +1,6 @@
 """What does a cheat gain, under each policy by itself?
 
-Two tenants alike: the same promises, weights and traffic, on one device with the block times of a server's recording.
+Two tenants alike: the same promises, weights and traffic, on one device with the block times of a server, rounded.
 Then silver cheats. ``claims``: it asks for a quarter of its deadlines, and is believed (``min_deadline_ms = 0``).
 ``copies``: it sends everything twice, and takes the first answer. ``flood``: it sends three times as much. ``names``:
 it spreads one network over four names, each with a promise. Counted by the deadlines that were promised: silver's
@@ -29,7 +29,7 @@ BLOCKS_S = {
 SMALL, PROMISED_S, TURN_S = 0.8, {"small": 0.1, "large": 0.5}, 1.2e-4
 TARGET = {"target": 0.9, "kind": "hit_rate", "percentile": 95.0, "window_s": 10.0, "window_requests": 100}
 CHEATS = ("claims", "copies", "flood", "names")
-NAMES, TIMES, SECONDS = 4, 3, 60.0
+NAMES, TIMES, SECONDS = 4, 3, 40.0
 LOADS = (0.8, 1.2)
 NO_SERVER = (
     "magma",
@@ -46,10 +46,11 @@ def sent(tenant: str, cheat: str, load: float, seed: int) -> list[tuple[float, s
     mean_s = SMALL * sum(BLOCKS_S["small"]) + (1 - SMALL) * sum(BLOCKS_S["large"])
     many = TIMES if cheat == "flood" else 1
     count = rng.poisson(many * 0.5 * load / mean_s * SECONDS)
+    names = np.random.default_rng([seed, 2])  # of its own: models are those of the honest tenant
     rows, share = [], 0.25 if cheat == "claims" else 1.0
     for n, at_s in enumerate(np.sort(rng.uniform(0.0, SECONDS, count))):
         model = "small" if rng.random() < SMALL else "large"
-        name = f"{model}{rng.integers(NAMES)}" if cheat == "names" else model
+        name = f"{model}{names.integers(NAMES)}" if cheat == "names" else model
         rows += [(float(at_s), name, PROMISED_S[model] * share, n)] * (2 if cheat == "copies" else 1)
     return rows
 

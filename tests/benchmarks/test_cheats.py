@@ -19,9 +19,8 @@ def test_what_silver_sends_is_what_its_cheat_says() -> None:
     claimed, twice, names = (sent("silver", cheat, 1.2, 0) for cheat in ("claims", "copies", "names"))
     assert [(a, m, 4.0 * d, n) for a, m, d, n in claimed] == plain
     assert twice[::2] == twice[1::2] == plain
-    assert {name.rstrip("0123456789") for _, name, *_ in names} == {"small", "large"} and len(
-        {n[1] for n in names}
-    ) == 8
+    assert [(a, m.rstrip("0123456789"), d, n) for a, m, d, n in names] == plain
+    assert len({name for _, name, *_ in names}) == 8
     assert len(sent("silver", "flood", 1.2, 0)) == pytest.approx(3 * len(plain), rel=0.1)
 
 

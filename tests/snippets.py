@@ -4,13 +4,18 @@ In a document, a fence ```` ```toml title="x.toml" ```` (any language) writes a 
 ```` ```python ```` runs in one namespace per document; ```` ```console ```` runs each ``$ ...`` line and compares what
 is printed with what is shown. Numbers and spacing may differ from those shown, words may not; a line ``...`` stands
 for any lines. In a tutorial ```` ```sh ```` runs too; what it exports and starts in the background lasts.
+
+A line that is ``eunomia`` and plain words, with nothing exported before it, runs in this process: imports would cost
+more than most commands do. All others run in a shell.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,10 +23,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from tests import children
 
 FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+PLAIN = re.compile(r"eunomia (?!serve )[^\n$`|&;<>*?~\\]+")  # a shell would do no more than split it
 NUMBER = re.compile(r"[-+]?\d+(?:[.,]\d+)*(?:e[-+]?\d+)?")
 
 
@@ -54,9 +61,13 @@ class Terminal:
             "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         }
         self.output = tools / "output"
+        self.exports = False
 
     def run(self, script: str) -> tuple[int, str]:
         """Status and output, errors included. Output goes to a file: what runs on in the background holds no pipe."""
+        self.exports = self.exports or "export " in script
+        if PLAIN.fullmatch(script) and not self.exports:
+            return self._here(shlex.split(script))
         before = f'echo $$ >> "{self.groups}"; if [ -f "{self.variables}" ]; then . "{self.variables}"; fi'
         whole = f'{before}\n{script}\nexport -p > "{self.variables}"'
         with self.output.open("w+", encoding="utf-8") as file:
@@ -66,6 +77,18 @@ class Terminal:
                 start_new_session=True,
             )  # fmt: skip
         return done.returncode, self.output.read_text(encoding="utf-8")
+
+    def _here(self, words: list[str]) -> tuple[int, str]:
+        """The same in this process."""
+        from eunomia.cli.main import status
+
+        printed = io.StringIO()
+        with (
+            mock.patch.dict(os.environ, self.environment), mock.patch.object(sys, "argv", words),
+            contextlib.chdir(self.folder), contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed),
+        ):  # fmt: skip
+            code = status()
+        return code, printed.getvalue()
 
     def close(self) -> None:
         """End what still runs in the background."""

@@ -1,8 +1,9 @@
 """A server that computes nothing: reads a request, waits for a given time, answers 4 KB.
 
 It shows what clients and transport add alone: the same libraries as the live server (aiohttp, grpc.aio, uvloop), the
-same stock clients and core. It waits about as long as the bare network runs, because code that runs once in 40 ms on a
-core that sleeps in between is slower than code that runs all the time; how long it really waited it notes.
+same stock clients and core. It waits about as long as the bare network runs, one request after the other as a device
+does, because code that runs once in 40 ms on a core that sleeps in between is slower than code that runs all the time;
+how long it really waited it notes.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ class Empty:
     http: str
     grpc: str
 
-    def waited_s(self) -> list[float]:
-        """The wait of each request since this was last asked."""
-        with urllib.request.urlopen(f"http://{self.http}/waited", timeout=30) as answer:
+    def waited_s(self, next_s: float = 0.0) -> list[float]:
+        """The wait of each request since this was last asked; from now on it is ``next_s``, or as before (0)."""
+        with urllib.request.urlopen(f"http://{self.http}/waited?next={next_s}", timeout=30) as answer:
             waits_s: list[float] = json.loads(answer.read())
             return waits_s
 
@@ -60,14 +61,19 @@ async def _serve(wait_s: float) -> None:
     from aiohttp import web
     from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-    waits_s: list[float] = []
+    waits_s, device, loop = list[float](), asyncio.Lock(), asyncio.get_running_loop()
 
     async def wait() -> None:
-        began = time.perf_counter()
-        await asyncio.sleep(wait_s)
-        waits_s.append(time.perf_counter() - began)
+        async with device:
+            began = time.perf_counter()
+            await loop.run_in_executor(
+                None, time.sleep, wait_s
+            )  # uvloop's own clock counts only milliseconds
+            waits_s.append(time.perf_counter() - began)
 
-    async def waited(_: web.Request) -> web.Response:
+    async def waited(http: web.Request) -> web.Response:
+        nonlocal wait_s
+        wait_s = float(http.query["next"]) or wait_s
         found, waits_s[:] = list(waits_s), []
         return web.json_response(found)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
+import random
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +18,7 @@ import numpy.typing as npt
 from benchmarks.serving.live import Live
 from eunomia.serving.devices.memory import undisturbed
 from eunomia.serving.devices.messages import Port
-from eunomia.serving.load.client import TritonClient
+from eunomia.serving.load.client import Client, TritonClient
 from eunomia.serving.load.plan import LoadStream, draw_schedule
 from eunomia.serving.load.run import Samples, send_all
 from eunomia.workload.arrivals import ArrivalProcess, Poisson
@@ -110,7 +112,14 @@ class PictureClient(TritonClient):
             shm.destroy_shared_memory_region(self._region)
 
 
-Made = Callable[[str, str, Sequence[LoadStream], float], TritonClient]
+class Prepared(Client, Protocol):
+    """A client that makes its requests beforehand."""
+
+    async def prepare(self, shapes: Mapping[str, Sequence[int]], seed: int, /) -> None:
+        """Make them."""
+
+
+Made = Callable[[str, str, Sequence[LoadStream], float], Prepared]
 
 
 @asynccontextmanager
@@ -122,7 +131,7 @@ async def client(
     seed: int = 0,
     timeout_s: float = TIMEOUT_S,
     made: Made = PictureClient,
-) -> AsyncIterator[TritonClient]:
+) -> AsyncIterator[Prepared]:
     """Ready inside the block."""
     found = made(url, transport, [stream.load for stream in streams], timeout_s)
     try:
@@ -148,19 +157,28 @@ class Closed:
         return len(self.latency_s) / self.wall_s
 
 
-async def closed_loop(client: TritonClient, users: int, seconds: float) -> Closed:
-    """``users`` requests of the first stream under way at any time, for that long."""
-    latency_s: list[float] = []
+async def closed_loop(
+    client: Client, users: int, seconds: float, pause_s: float = 0.0, order: Sequence[int] = (0,)
+) -> Closed:
+    """``users`` who send for that long, each when the last one is answered, the streams in turns of ``order``.
 
-    async def user() -> None:
+    ``pause_s``: between an answer and the next request; of several users half to one and a half times that, by lot, so
+    that they do not fall into step.
+    """
+    latency_s, streams = list[float](), itertools.cycle(order)
+
+    async def user(n: int) -> None:
+        lot = random.Random(n)
         while time.perf_counter() - began < seconds:
+            if pause_s:
+                await asyncio.sleep(pause_s * (lot.uniform(0.5, 1.5) if users > 1 else 1.0))
             start = time.perf_counter()
-            await client.send(0)
+            await client.send(next(streams))
             latency_s.append(time.perf_counter() - start)
 
     with undisturbed():
         began = time.perf_counter()
-        await asyncio.gather(*(user() for _ in range(users)))
+        await asyncio.gather(*map(user, range(users)))
     return Closed(time.perf_counter() - began, latency_s)
 
 

@@ -11,32 +11,13 @@ import importlib
 import json
 import os
 import time
+import tomllib
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
-# What a stamp says -> the function whose call it marks, ``module:name``; with a ``>`` before it, whose end.
-POINTS = {
-    "bytes": "eunomia.serving.fronts.lane:Lane.data_received",
-    "caller": "eunomia.serving.fronts.exchange:Exchange.knock",
-    "caller, grpc": "eunomia.serving.fronts.grpc:caller_of",
-    "body": "eunomia.serving.fronts.exchange:Exchange.serve",
-    "body, grpc": "eunomia.serving.fronts.grpc:GrpcFront._read",
-    "request": "eunomia.serving.service:Service.enter",
-    "admitted": "eunomia.serving.devices.pool:DevicePool.submit",
-    "in the arena": ">eunomia.serving.devices.answers:Answers.take_in",
-    "decided": "eunomia.serving.devices.execution:Execution.run",
-    "order": "eunomia.serving.devices.execution:Execution.send_run",
-    "ordered": ">eunomia.serving.devices.execution:Execution.send_run",
-    "heard": "eunomia.serving.devices.execution:Execution._on_end",
-    "outputs": "eunomia.serving.devices.answers:Answers.finish",
-    "retired": ">eunomia.serving.service:Service._retired",
-    "written": "eunomia.serving.fronts.exchange:Exchange._done",
-    "written, grpc": "eunomia.serving.fronts.grpc:write_message",
-    "answer": ">eunomia.serving.fronts.lane:Lane._send",
-    "answer, grpc": ">eunomia.serving.fronts.grpc_door:serialized",
-}
+POINTS: dict[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 found: list[tuple[str, float, float | None]] = []
 
 

@@ -70,7 +70,10 @@ max_batch_size: 1
 input [{{ name: "image" data_type: TYPE_FP32 dims: [3, 224, 224] }}]
 output [{{ name: "logits" data_type: TYPE_FP32 dims: [1000] }}]
 instance_group [{{ kind: KIND_CPU count: 1 }}]
-dynamic_batching {{ priority_levels: 2 default_priority_level: 2 }}
+dynamic_batching {{
+  priority_levels: 2 default_priority_level: 2
+  default_queue_policy {{ timeout_action: REJECT allow_timeout_override: true }}
+}}
 """
 
 MLSERVER = """

@@ -20,6 +20,7 @@ from eunomia.inference.policies import load_policy
 from eunomia.inference.policies.olympian import olympian
 from eunomia.inference.simulate import simulate_problem
 from eunomia.serving.dispatch.options import DispatchOptions
+from eunomia.serving.dispatch.warm import small_view
 from eunomia.workload.tenant import Agreement
 from tests.learning.deployment import episode
 from tests.serving.test_dispatcher import Pipelined
@@ -96,6 +97,19 @@ def test_holding_for_ever_is_overruled() -> None:
     guard = Guarded(lambda view: [], FALLBACK, strict=True)
     results = simulate_problem(E.problem, guard, E.options).results
     assert np.isfinite(results["finish_s"]).all() and guard.counts["illegal"] > 0
+
+
+@pytest.mark.parametrize("wake_s, relieved", [(math.inf, 1), (7.0, 0)])
+def test_a_policy_that_starts_nobody_is_relieved_on_a_server(wake_s: float, relieved: int) -> None:
+    def holds(view: View) -> list[Assign]:
+        return []
+
+    holds.wake_s = wake_s  # type: ignore[attr-defined]  # when it wants to be asked again
+    now_s = [0.0]
+    guard = Guarded(holds, first_idle, rest_s=5.0, clock=lambda: now_s[0])
+    for now_s[0], answers in ((0.0, 0), (4.9, 0), (5.1, relieved), (5.2, relieved)):
+        assert len(guard(small_view())) == answers
+    assert guard.counts["illegal"] == 2 * relieved
 
 
 def test_slow_answers_are_replaced_and_the_policy_rests() -> None:

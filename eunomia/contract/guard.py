@@ -38,6 +38,7 @@ class Guarded:
 
     A slow answer is used, since its time is spent. Not so with ``strict``, which is for simulations: there an answer
     after ``limit_s`` comes too late, and holding while nothing runs is illegal, as nothing would wake the platform.
+    Elsewhere one that asks for no time to be woken may hold so for ``rest_s``; from then on the fallback decides.
     ``counts`` says how often each happened. ``clock`` gives seconds. Raises ConfigError for bad limits.
     """
 
@@ -65,6 +66,7 @@ class Guarded:
             Counter()
         )  # raised, illegal, slow (rests begun), resting (answers meanwhile)
         self._slow, self._until = 0, -math.inf
+        self._holds_since = math.inf  # nothing runs, somebody waits, and it starts nobody
 
     @property
     def name(self) -> str:
@@ -145,7 +147,7 @@ class Guarded:
             self._complain("raised", "the policy raised; the fallback serves")
             return asked(self.fallback, view)
         fault = illegal(view, answer)
-        if not fault and self._strict and not answer and len(view.idle) == len(view.accelerators):
+        if not fault and self._holds(view, answer, began):
             fault = "it holds while nothing runs"
         if fault:
             self._complain("illegal", f"the policy answered illegally ({fault}); the fallback serves")
@@ -153,6 +155,14 @@ class Guarded:
         if self._watch(self._clock() - began) and self._strict:
             return asked(self.fallback, view)
         return answer
+
+    def _holds(self, view: View, answer: Sequence[Assign], now: float) -> bool:
+        """Whether it has started nobody for too long though nothing runs."""
+        if answer or not len(view) or len(view.idle) < len(view.accelerators):
+            self._holds_since = math.inf
+            return False
+        self._holds_since = min(self._holds_since, now)
+        return self._strict or (now - self._holds_since > self.rest_s and self.wake_s == math.inf)
 
     def _watch(self, took_s: float) -> bool:
         """Whether an answer was slow; ``patience`` of them in a row begin a rest."""

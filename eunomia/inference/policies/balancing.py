@@ -69,7 +69,7 @@ class Queueing:
         for s in view.idle:
             mine = np.flatnonzero(bound == s)
             if len(mine):
-                started.append(view.assign(int(min(mine, key=lambda i: self._rank(view, i))), int(s)))
+                started.append(view.assign(min(map(int, mine), key=lambda i: self._rank(view, i)), int(s)))
         return started
 
     def _queues(self, view: View) -> npt.NDArray[np.int64]:

@@ -14,12 +14,13 @@ def warm_up(*policies: Callable[[View], Sequence[Assign]]) -> None:
     """Ask each policy about one waiting sub-job and one idle device; errors are left to the guard."""
     for policy in policies:
         try:
-            asked(policy, _small_view())
+            asked(policy, small_view())
         except Exception:  # the guard will meet it again, count it and fall back
             continue
 
 
-def _small_view() -> View:
+def small_view() -> View:
+    """One waiting sub-job, one idle device."""
     ready, accelerators, system = np.zeros(1, READY), np.zeros(1, ACCELERATOR), np.zeros(1, SYSTEM)
     ready["deadline_s"], ready["layers_total"], ready["accelerator"], ready["bound"] = 1.0, 1, -1, -1
     for name in ("slo", "sli"):

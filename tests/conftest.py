@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")  # of errors that numba itself catches
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as `make suite`: each child would compile every module anew
 BOUNDS_EXAMPLES = 5  # of each property where all indices are checked (tests/inference/test_bounds.py)
 
 settings.register_profile(

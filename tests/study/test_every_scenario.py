@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from eunomia.inference.simulate import simulate_problem
 from eunomia.inference.tabulate import tabulate
 from eunomia.learning.objectives import OBJECTIVES, WORST, gaps
 from eunomia.metrics.indicators import pair_table
+from eunomia.study.inference import bench, capacity
 from eunomia.study.inference.run import run
 from eunomia.study.learning.evaluation import evaluate
 from eunomia.study.learning.scenarios import scenario_episode
@@ -104,6 +106,16 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
     "sac": {"reward": "R5", "units": 8, "every": 50},
     "bdq": {"reward": "R5", "units": 8, "every": 50},
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def roughly() -> Iterator[None]:
+    """Any capacity will do here; ``test_runs.py`` looks at how good it is. None is left for the tests of others."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(capacity, "SAMPLE_REQUESTS", 800)
+        yield
+    bench._CAPACITY.clear()
+    bench._prepare.cache_clear()
 
 
 def small(changes: dict[str, Any]) -> Scenario:

@@ -32,7 +32,7 @@ class Named(Equal):
     name = "my equal"
 """
 JOBS = Path(__file__).parents[2] / "examples" / "cluster_jobs.toml"
-SCENARIO = eunomia.demo_scenario(["duration_s=0.15"])
+SCENARIO = eunomia.demo_scenario(["duration_s=0.03", "warmup_s=0.01"])
 
 
 @pytest.fixture

@@ -74,15 +74,19 @@ def factor_for(wanted_per_s: float, capacity: Capacity, draw: Draw, duration_s: 
 
     One division where arrivals scale exactly. A trace whose rate varies, or a paced stream with jitter, takes
     more rounds, between factors known to be too low and too high. Raises ConfigError when a trace ends too
-    early to reach the rate.
+    early to reach the rate: twice as fast, not one request more arrives.
     """
     low, high, factor = 0.0, math.inf, wanted_per_s / capacity.offered_per_s
+    tried: list[tuple[float, int]] = []
     for _ in range(ROUNDS):
         seeds = range(FIRST_SEED, FIRST_SEED + capacity.seeds)
         arrived = max(1, sum(len(draw(seed, factor)) for seed in seeds))
         reached = arrived / (len(seeds) * duration_s) / wanted_per_s
         if abs(reached - 1.0) <= CLOSE:
             return factor
+        if reached < 1.0 and any(arrived == count and factor >= 2.0 * slower for slower, count in tried):
+            break
+        tried.append((factor, arrived))
         low, high = (factor, high) if reached < 1.0 else (low, factor)
         factor /= reached
         if not low < factor < high:

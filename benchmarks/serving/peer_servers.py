@@ -1,11 +1,11 @@
 """Other servers with the same two networks, each from a virtual environment of its own.
 
 ``FOLDER/triton``: ``pip install --no-deps nvidia-pytriton==0.7.0; pip install "numpy<2" onnxruntime`` (glibc >= 2.35,
-Python 3.11); the wheel carries Triton 2.51 with the Python backend alone, so its model calls ONNX Runtime.
-``FOLDER/mlserver``: ``pip install mlserver==1.7.1 "uvloop<0.22" onnxruntime``.
+Python 3.11); the wheel carries Triton 2.51 with its Python backend alone, so ``triton_backend.sh`` compiles its native
+backend for that very ONNX Runtime. ``FOLDER/mlserver``: ``pip install mlserver==1.7.1 "uvloop<0.22" onnxruntime``.
 ``FOLDER/ray``: ``pip install "ray[serve]==2.60.0" "tritonclient[grpc]" "grpcio-reflection==1.75.1" onnxruntime``.
-All of them compute on the device's core, in one process per network or one for both, and take requests on
-the other core.
+ONNX Runtime has the version of this environment everywhere. All compute on the device's core, in one process per
+network or one for both, and take requests on the other core.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from benchmarks.serving.live import CACHE, NETWORKS
@@ -45,36 +46,20 @@ def session(path, core):
 """
 
 TRITON = """
-import sys
-sys.path.insert(0, {packages!r})
-{session}
-import triton_python_backend_utils as pb_utils
-
-class TritonPythonModel:
-    def initialize(self, args):
-        self.session = session({path!r}, {core})
-
-    def execute(self, requests):
-        answers = []
-        for request in requests:
-            image = pb_utils.get_input_tensor_by_name(request, "image").as_numpy()
-            out = self.session.run(None, {{"image": image}})[0]
-            answers.append(pb_utils.InferenceResponse(output_tensors=[pb_utils.Tensor("logits", out)]))
-        return answers
-"""
-
-TRITON_CONFIG = """
 name: "{name}"
-backend: "python"
+backend: "onnxruntime"
 max_batch_size: 1
 input [{{ name: "image" data_type: TYPE_FP32 dims: [3, 224, 224] }}]
 output [{{ name: "logits" data_type: TYPE_FP32 dims: [1000] }}]
-instance_group [{{ kind: KIND_CPU count: 1 }}]
+instance_group [{{ kind: KIND_CPU count: 1 {limit} }}]
+parameters [{{ key: "intra_op_thread_count" value {{ string_value: "1" }} }},
+            {{ key: "inter_op_thread_count" value {{ string_value: "1" }} }}]
 dynamic_batching {{
   priority_levels: 2 default_priority_level: 2
   default_queue_policy {{ timeout_action: REJECT allow_timeout_override: true }}
 }}
 """
+LIMIT = 'rate_limiter { resources [{ name: "core" global: true count: 1 }] }'  # one network at a time
 
 MLSERVER = """
 from mlserver import MLModel
@@ -154,31 +139,24 @@ def networks() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def triton(environment: Path) -> Iterator[Peer]:
-    """Triton from the wheel: one Python process per network."""
+def triton(environment: Path, limited: bool = False) -> Iterator[Peer]:
+    """Triton from the wheel, both networks in its process; ``limited``: its rate limiter runs one at a time."""
     packages = next((environment / "lib").glob("python3*")) / "site-packages"
-    source = packages / "pytriton" / "tritonserver"
-    prefix = _base_prefix(environment)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        backends = folder / "backends" / "python"
-        shutil.copytree(source / "backends" / "python", backends)
-        version = packages.parent.name.removeprefix("python")
-        shutil.copy(source / "python_backend_stubs" / version / "triton_python_backend_stub", backends)
+        folder, port, core = Path(name), free_port(), cores().device
         for model, path in networks().items():
-            home = folder / "models" / model
-            (home / "1").mkdir(parents=True)
-            text = TRITON.format(packages=str(packages), session=SESSION, path=path, core=cores().device)
-            (home / "1" / "model.py").write_text(text)
-            (home / "config.pbtxt").write_text(TRITON_CONFIG.format(name=model))
-        port = free_port()
+            home = folder / model / "1"
+            home.mkdir(parents=True)
+            shutil.copy(path, home / "model.onnx")
+            (home.parent / "config.pbtxt").write_text(TRITON.format(name=model, limit=LIMIT * limited))
         command = [
-            str(source / "bin" / "tritonserver"), "--model-repository", str(folder / "models"), "--backend-directory",
-            str(folder / "backends"), "--grpc-port", str(port), "--http-port", str(free_port()), "--metrics-port",
-            str(free_port()), "--grpc-address", "127.0.0.1", "--http-address", "127.0.0.1", "--log-error", "true",
+            str(packages / "pytriton" / "tritonserver" / "bin" / "tritonserver"), "--model-repository", str(folder),
+            "--backend-directory", str(environment / "backends"), "--host-policy", f"cpu,cpu-cores={core}-{core}",
+            "--grpc-port", str(port), "--http-port", str(free_port()), "--metrics-port", str(free_port()),
+            "--grpc-address", "127.0.0.1", "--http-address", "127.0.0.1", *("--rate-limit=execution_count",) * limited,
         ]  # fmt: skip
-        libraries = f"{packages / 'nvidia_pytriton.libs'}:{prefix}/lib"
-        extra = {"LD_LIBRARY_PATH": libraries, "PYTHONHOME": str(prefix)}
+        libraries = f"{packages / 'nvidia_pytriton.libs'}:{_base_prefix(environment)}/lib"
+        extra = {"LD_LIBRARY_PATH": libraries, "PYTHONHOME": str(_base_prefix(environment))}
         with _running(command, folder, cores().front, extra):
             yield _ready(Peer("Triton 2.51", f"127.0.0.1:{port}"))
 
@@ -222,10 +200,12 @@ def ray(environment: Path) -> Iterator[Peer]:
             yield _ready(Peer("Ray Serve 2.60", f"127.0.0.1:{port}", headers))
 
 
+# title -> folder of its environment, and how it is started
 PEERS: dict[str, tuple[str, Callable[[Path], contextlib.AbstractContextManager[Peer]]]] = {
-    "triton": ("Triton 2.51", triton),
-    "mlserver": ("MLServer 1.7.1", mlserver),
-    "ray": ("Ray Serve 2.60", ray),
+    "Triton 2.51": ("triton", triton),
+    "Triton 2.51, rate limiter": ("triton", partial(triton, limited=True)),
+    "MLServer 1.7.1": ("mlserver", mlserver),
+    "Ray Serve 2.60": ("ray", ray),
 }
 
 

@@ -4,7 +4,8 @@ Three tenants on two networks, Poisson. All: at 70, 100 and 130 % of what a bare
 Own: at 70 % of what this very server does with it for eight users in a closed loop, measured first. Stock gRPC client,
 one core for the network and one for everything else, ONNX Runtime with one thread everywhere. Triton also with its own
 priorities, which its clients must name (gold 1, the others 2). Nobody sheds, but in the rows "refuses" of part all:
-ours with ``late = "drop"``, Triton with each deadline as its queue's timeout; MLServer and Ray Serve know none.
+ours with ``late = "drop"``, Triton with each deadline as its queue's timeout; MLServer and Ray Serve know none. Triton
+also with its rate limiter, which runs one network at a time.
 
 ``--set peers=FOLDER`` holds the other servers' virtual environments (``peer_servers.py`` says how they are made); those
 that are not there are left out and said so. ``--set seconds=S`` of a cell and seed (all seeds of a cell: 2 minutes),
@@ -48,11 +49,14 @@ COLUMNS = (
     "goodput, 1/s|.1f"
 )
 ALL, CAPACITY = "of the bare loop's capacity|.0%; ", "; its own capacity, 1/s|.1f; of the bare loop's|.0%"
-SHEDS = "sheds"
 Start = Callable[[], contextlib.AbstractContextManager[Peer]]
-Asks = tuple[
-    str, ...
-]  # what clients name beside the stock facts, "priority" or "timeout"; SHEDS: a row "refuses"
+Asks = tuple[str, ...]  # "priority", "timeout": clients name it; SHEDS: a row "refuses"
+SHEDS = "sheds"
+LIMITED: dict[str, Asks] = {
+    ", priorities": ("priority",),
+    ", priorities, refuses": ("priority", "timeout", SHEDS),
+}
+TRITON: dict[str, Asks] = {"": (), **LIMITED}
 
 
 class PeerClient(PictureClient):
@@ -132,15 +136,13 @@ def servers(options: Options, notes: list[str]) -> Iterator[tuple[Start, dict[st
     for policy in policies[:: 3 if options.quick else 1]:
         yield partial(ours, policy, "last"), {f"Eunomia, `{policy}`": ()}
     yield partial(ours, policies[0], "drop"), {f"Eunomia, `{policies[0]}`, refuses": (SHEDS,)}
-    for name, (title, start) in PEERS.items():
+    for title, (name, start) in PEERS.items():
         environment = Path(options.given.get("peers", "")) / name
         if "peers" not in options.given or not environment.is_dir():
-            notes.append(f"{name}: not installed here, not measured.")
+            notes.append(f"{title}: not installed here, not measured.")
             continue
-        named: dict[str, Asks] = {", priorities": ("priority",)}
-        named[", priorities, refuses"] = ("priority", "timeout", SHEDS)
-        more = {f"{title}{what}": asks for what, asks in named.items() if name == "triton"}
-        yield partial(start, environment), {title: (), **more}
+        asked = {"": ()} if name != "triton" else LIMITED if "limiter" in title else TRITON
+        yield partial(start, environment), {f"{title}{what}": asks for what, asks in asked.items()}
 
 
 def row(server: str, runs: list[Result], seconds: float) -> list[Cell]:

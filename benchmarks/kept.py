@@ -29,14 +29,8 @@ def _source(file: str) -> str:
 
 def key_of(study: str, what: object, function: Callable[..., object], wing: str = "inference") -> str:
     """Changes with the program, with the benchmark's own file, and with what is asked."""
-    return content_key(
-        [
-            study,
-            what,
-            _source(inspect.getfile(getattr(function, "func", function))),
-            program_hash(WINGS[wing]),
-        ]
-    )
+    source = _source(inspect.getfile(getattr(function, "func", function)))
+    return content_key([study, what, source, program_hash(WINGS[wing])])
 
 
 def kept(

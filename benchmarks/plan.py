@@ -64,28 +64,15 @@ def _case(name: str, options: Options) -> tuple[list[Cell], list[Cell], list[Cel
     assert row is not None and answer.proof is not None, f"{name}: no answer"
     per_minute = 60.0 * work["platforms"] / wall_s
     tried = len(answer.found.tallies)
-    done: list[Cell] = [
-        name,
-        work["platforms"],
-        work["refuted"],
-        tried,
-        work["runs"],
-        cpu_s,
-        wall_s,
-        per_minute,
-    ]
+    counts: list[Cell] = [work["platforms"], work["refuted"], tried, work["runs"]]
+    done = [name, *counts, cpu_s, wall_s, per_minute]
     singles = sorted(float(answer.score[r.row]) for r in answer.rivals[2:] if r.row is not None)
     greedy = [
         "none" if r.row is None else _more(answer, float(answer.score[r.row])) for r in answer.rivals[:2]
     ]
     ends = [_more(answer, singles[n]) if singles else "none" for n in (0, -1)]
-    told: list[Cell] = [
-        name,
-        answer.platforms.label(row),
-        answer.worth(float(answer.score[row])),
-        *greedy,
-        *ends,
-    ]
+    worth = answer.worth(float(answer.score[row]))
+    told: list[Cell] = [name, answer.platforms.label(row), worth, *greedy, *ends]
     limits = [_limit(answer, limit) for limit in (answer.traffic, answer.costs)]
     outside = _outside(answer, row, answer.proof.fresh.policy)
     margin = 100.0 * answer.proof.margin(answer.targets)

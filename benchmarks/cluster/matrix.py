@@ -193,13 +193,8 @@ def draws(name: str, row: Row, seeds: range, anew: bool) -> list[Cell]:
             more = row.gavel if as_gavel else {}
             told = kept("matrix-draws", what, partial(by_us, name, row, more, seed, anew))
             found.append(float(np.nanmean(np.array(told["times_s"], float))) / 3600.0)
-    return [
-        row.name,
-        f"{name}, other jobs" if anew else name,
-        interval(means[False]),
-        interval(means[True]),
-        paired_ratio(means[False], means[True]),
-    ]
+    trace, ours, theirs = f"{name}, other jobs" if anew else name, means[False], means[True]
+    return [row.name, trace, interval(ours), interval(theirs), paired_ratio(ours, theirs)]
 
 
 def line(row: Row, cells: Sequence[Cellwise]) -> list[Cell]:

@@ -146,14 +146,8 @@ def _growth(run: Run, seeds: range) -> list[Cell]:
     cells: Sequence[Cell] = [None if p is None else float(np.mean(p)) for p in present]
     last, base = found[f"present {run.last}"], found[f"present {min(2000, run.last - 1000)}"]
     grown = interval(1000.0 * (np.array(last) - np.array(base)) / (run.last - min(2000, run.last - 1000)))
-    return [
-        "multi" if run.multi_gpu else "single",
-        run.policy,
-        run.per_hour,
-        *cells,
-        grown,
-        grown.mean < KEPT_UP,
-    ]
+    kind = "multi" if run.multi_gpu else "single"
+    return [kind, run.policy, run.per_hour, *cells, grown, grown.mean < KEPT_UP]
 
 
 def measure(options: Options) -> Iterator[Table]:

@@ -34,18 +34,8 @@ def row(what: str, before: Seen, seen: Seen) -> list[Cell]:
     judged = kept if kept or before.share >= KEPT else None
     worst_ms = seen.worst_s * 1e3
     turns: list[Cell] = [seen.held_s * 1e3, sum(seen.turns.values()), seen.above(HELD_S)]
-    return [
-        what,
-        said(seen),
-        before.share,
-        seen.share,
-        worst_ms,
-        seen.recovery_s,
-        growth,
-        left,
-        judged,
-        *turns,
-    ]
+    gold: list[Cell] = [before.share, seen.share, worst_ms, seen.recovery_s]
+    return [what, said(seen), *gold, growth, left, judged, *turns]
 
 
 def said(seen: Seen) -> str:

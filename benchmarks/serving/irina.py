@@ -180,10 +180,6 @@ def measure(options: Options) -> Iterator[Table]:
             for seed in seeds:
                 run = partial(one_round, lives, load, alone_s, seconds, seed)
                 rounds.append(bench.piece(run, load=load, seconds=seconds, seed=seed))
-                print(
-                    load,
-                    seed,
-                    {name: round(one["mean_s"], 4) for name, one in rounds[-1].items()},
-                    flush=True,
-                )
+                means_s = {name: round(one["mean_s"], 4) for name, one in rounds[-1].items()}
+                print(load, seed, means_s, flush=True)
             yield bench.table(f"{load:g}", columns, rows(rounds), notes(rounds, alone_s, load))

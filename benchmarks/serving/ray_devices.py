@@ -112,13 +112,8 @@ def lost(bench: Bench, found: Nodes, live: Live, seconds: float) -> Table:
     seen, slowest_s = asyncio.run(through(live, seconds, found.lose))
     refused = seen.pop("no device answers", 0)
     answered = seen.pop("", 0)
-    row: list[Cell] = [
-        sum(seen.values()) + answered + refused,
-        answered,
-        refused,
-        sum(seen.values()),
-        slowest_s,
-    ]
+    lost = sum(seen.values())
+    row: list[Cell] = [lost + answered + refused, answered, refused, lost, slowest_s]
     columns = (
         "sent; answered; refused at once, no device|d; accepted and without a result|d; "
         "longest time to an answer, s|.1f"

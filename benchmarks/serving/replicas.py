@@ -97,14 +97,8 @@ class Replica:
             t: self.dispatcher.add_pair(Agreement(t, "net", None, 1.0, w)) for t, w in WEIGHTS.items()
         }
         self.use = Use()
-        self.fleet = Fleet(
-            ReplicaOptions(name, group=world.group_of(name)),
-            world.board,
-            self.dispatcher,
-            directory,
-            Limits(world.clock),
-            self.use,
-        )
+        options, limits = ReplicaOptions(name, group=world.group_of(name)), Limits(world.clock)
+        self.fleet = Fleet(options, world.board, self.dispatcher, directory, limits, self.use)
         if world.shared:
             self.dispatcher.elsewhere = self.fleet.charge
 

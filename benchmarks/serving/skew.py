@@ -30,15 +30,8 @@ from eunomia.serving.tenants.grants import hash_key
 from tests.serving.postgres import Postgres, postgres
 
 WEIGHTS, USERS = {"heavy": 4.0, "light": 1.0}, 12
-PHASES = (
-    "settling",
-    "all is well",
-    "no database",
-    "it is back",
-    "first killed",
-    "started, 10 s",
-    "after that",
-)
+PHASES: tuple[str, ...] = ("settling", "all is well", "no database", "it is back", "first killed")
+PHASES += ("started, 10 s", "after that")
 Answers = list[tuple[float, str, int]]  # when, tenant, status
 
 

@@ -101,14 +101,8 @@ class _Driver:
         gpus = rng.choice((1, 1, 2) if kind == "a100" else (1, 1, 2, 3, 4))
         minutes, nice = rng.choice((2, 3, 5, 8, 12, 20, 30)), rng.choice((0, 0, 40, 80, 160))
         partition = rng.choice(("main", "main", "fast"))
-        words = [
-            "sbatch",
-            "--parsable",
-            "--output=/dev/null",
-            f"--gres=gpu:{kind}:{gpus}",
-            f"--time={minutes}",
-        ]
-        words += [f"--nice={nice}", f"--partition={partition}", f"--ntasks={10 * gpus}"]
+        words = ["sbatch", "--parsable", "--output=/dev/null", f"--gres=gpu:{kind}:{gpus}"]
+        words += [f"--time={minutes}", f"--nice={nice}", f"--partition={partition}", f"--ntasks={10 * gpus}"]
         self.number += 1
         os.mkfifo(self.gates / str(self.number))
         said = subprocess.run(
@@ -118,13 +112,8 @@ class _Driver:
         if job != self.number:
             raise SystemExit(f"Slurm numbered a job {job} instead of {self.number}; begin anew")
         self.waiting.add(job)
-        self.want[job] = {
-            "gpus": gpus,
-            "kind": kind,
-            "limit_s": 60 * minutes,
-            "nice": nice,
-            "partition": partition,
-        }
+        asked = {"gpus": gpus, "kind": kind, "limit_s": 60 * minutes}
+        self.want[job] = {**asked, "nice": nice, "partition": partition}
         return {"t": time.time(), "what": "submit", "job": job, **self.want[job]}
 
     def _fits(self, event: Event) -> bool:

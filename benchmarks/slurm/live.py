@@ -85,16 +85,8 @@ class Live:
     def _daemon(self) -> subprocess.Popen[bytes] | None:
         if self.policy == "slurm":
             return None
-        words = [
-            "cluster",
-            "daemon",
-            "--actuator",
-            "slurm",
-            "--state",
-            str(self.state),
-            "--partition",
-            "main",
-        ]
+        words = ["cluster", "daemon", "--actuator", "slurm", "--state", str(self.state)]
+        words += ["--partition", "main"]
         words += ["--policy", self.policy, "--round-s", str(ROUND_S), "--look-s", str(LOOK_S)]
         words += ["--grace-s", str(GRACE_S), "--speed", "a100=2", "--speed", "t4=1"]
         words += [word for name, weight in WEIGHTS.items() for word in ("--weight", f"{name}={weight}")]

@@ -10,8 +10,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,29 +26,10 @@ from eunomia.workload.build import NetworkBuilder, Tensor
 from eunomia.workload.model import Layer
 from eunomia.workload.zoo.resnet import basic_block, stage, stem
 
-# MACs: channels x filters, buffer in KB, GB/s, mm2 in 16 nm, frames per second, mW on average
-NVDLA = {
-    2048: (64, 32, 512, 20.0, 3.3, 269.0, 291.0),
-    1024: (64, 16, 256, 15.0, 1.8, 153.0, 143.0),
-    512: (32, 16, 256, 10.0, 1.4, 93.0, 80.0),
-    256: (32, 8, 256, 5.0, 1.0, 46.0, 48.0),
-    128: (16, 8, 256, 2.0, 0.84, 20.0, 31.0),
-    64: (8, 8, 128, 1.0, 0.55, 7.3, 21.0),
-    32: (8, 4, 128, 0.5, 0.51, 3.6, 17.0),
-}
-# mode: sparse TOPS of both DLAs, then images per second of both: ResNet-50 (batch 2), SSD-ResNet-34 (batch 1), and the
-# backbone ResNet-34 of 1280 x 768 images (batch 1)
-ORIN = {"MAXN": (105, 2037, 83, 285), "50 W": (92, 1948, 76, 260), "30 W": (90, 1928, 74, 255),
-        "15 W": (40, 1072, 36, 121)}  # fmt: skip
-# network: layers with weights, millions of weights, batch, TOPS
-TPU = {
-    "MLP0": (5, 20, 200, 12.3),
-    "MLP1": (4, 5, 168, 9.7),
-    "LSTM0": (24, 52, 64, 3.7),
-    "LSTM1": (37, 34, 96, 2.8),
-}
+PUBLISHED: dict[str, dict[str, Any]] = tomllib.loads(
+    Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+)
 TPU_BUSY_W = 40.0
-SIMBA = {"MICRO 2019": 1988, "VLSI 2019": 2615}  # images per second of ResNet-50, batch 1
 
 
 @dataclass(frozen=True)
@@ -82,7 +66,7 @@ def _base(name: str) -> AcceleratorType:
 
 def _nvdla() -> Iterator[Case]:
     layers = zoo.load("resnet50").layers
-    for macs, (channels, filters, kilobytes, gb_s, area, frames, milliwatts) in NVDLA.items():
+    for macs, (channels, filters, kilobytes, gb_s, area, frames, milliwatts) in PUBLISHED["NVDLA"].items():
         kind = _base("nvdla-like").with_(
             lanes_in=channels, lanes_out=filters, buffer_bytes=kilobytes * 1024, link_bytes_cycle=gb_s,
             folds_images=True,
@@ -97,7 +81,7 @@ def _orin() -> Iterator[Case]:
         zoo.load("ssd-resnet34").layers,
         _backbone(),
     ]
-    for mode, (tops, *rates) in ORIN.items():
+    for mode, (tops, *rates) in PUBLISHED["ORIN"].items():
         clock_hz = tops / 2 / 2 * 1e12 / 2 / 8192
         shared = 102.4e9 if mode != "15 W" else 68.2e9
         kind = _base("orin-dla").with_(clock_hz=clock_hz, link_bytes_cycle=shared / clock_hz)
@@ -114,7 +98,7 @@ def _backbone() -> tuple[Layer, ...]:
 
 
 def _tpu() -> Iterator[Case]:
-    for name, (count, millions, batch, tops) in TPU.items():
+    for name, (count, millions, batch, tops) in PUBLISHED["TPU"].items():
         width = round((millions * 1e6 / count) ** 0.5)
         one = Layer("fc", "matmul", in_channels=width, out_channels=width, weight_elements=width**2)
         layers = (one.with_batch(batch),) * count
@@ -124,7 +108,7 @@ def _tpu() -> Iterator[Case]:
 
 def _simba() -> Iterator[Case]:
     kind = _base("simba-36").with_(weight_compression=1e-12)
-    for where, rate in SIMBA.items():
+    for where, rate in PUBLISHED["SIMBA"].items():
         yield Case("Simba", f"36 chiplets, ResNet-50, {where}", kind, zoo.load("resnet50").layers, 1 / rate)
 
 

@@ -24,6 +24,7 @@ import aiohttp
 from benchmarks.serving.bench import Bench
 from benchmarks.serving.live import LARGE_NET, started, write_server
 from benchmarks.serving.load import IMAGE
+from benchmarks.serving.strange import packed
 from benchmarks.table import Cell, Options, Table
 from eunomia.engines.deploy.proxy import haproxy
 from eunomia.serving.tenants.grants import hash_key
@@ -118,19 +119,15 @@ def freeze(database: Postgres, how: signal.Signals) -> None:
 
 async def load(url: str, phase_s: float, act: object) -> dict[str, dict[str, int]]:
     """Closed loops of both tenants through the phases; ``act`` is called where one begins."""
-    raw = IMAGE.tobytes()
-    head = (
-        '{"inputs": [{"name": "image", "datatype": "FP32", "shape": [1, 3, 224, 224], '
-        f'"parameters": {{"binary_data_size": {len(raw)}}}}}]}}'
-    ).encode()
+    body, header = packed("image", IMAGE)
     answers, ends = Answers(), dict[str, float]()
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
 
         async def user(tenant: str) -> None:
-            headers = {"authorization": f"Bearer {tenant}", "Inference-Header-Content-Length": str(len(head))}
+            headers = {"authorization": f"Bearer {tenant}"} | header
             while True:
                 try:
-                    sent = http.post(f"{url}/v2/models/{LARGE_NET}/infer", data=head + raw, headers=headers)
+                    sent = http.post(f"{url}/v2/models/{LARGE_NET}/infer", data=body, headers=headers)
                     async with sent as answer:
                         await answer.read()
                         status = answer.status

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
-import json
 import os
 import shutil
 import signal
@@ -33,6 +32,7 @@ from benchmarks.serving.bench import Bench
 from benchmarks.serving.live import started
 from benchmarks.serving.machine import CpuTime, cpu_time, memory_bytes
 from benchmarks.serving.stage import BACK_S, SHAPE, Scale, Stage, stage, steady, worker_back
+from benchmarks.serving.strange import packed
 from benchmarks.table import Cell, Options, Table
 from eunomia.report.charts import new_axes
 from eunomia.serving.observe.ledger import Ledger
@@ -89,18 +89,11 @@ async def flood(s: Stage, seconds: float) -> Counter[int]:
         while time.perf_counter() < end_s:
             size = int(2.0 ** rng.uniform(0.0, 17.0))
             model, name, shape = ("small", "image", SHAPE) if size % 2 else ("versions", "x", [size])
-            raw = rng.random(shape, np.float32).tobytes()
-            tensor = {
-                "name": name,
-                "datatype": "FP32",
-                "shape": shape,
-                "parameters": {"binary_data_size": len(raw)},
-            }
-            head = json.dumps({"inputs": [tensor]}).encode()
-            headers = {"authorization": f"Bearer {SILVER}", "Inference-Header-Content-Length": str(len(head))}
+            body, header = packed(name, rng.random(shape, np.float32))
+            headers = {"authorization": f"Bearer {SILVER}"} | header
             url = f"http://{s.live.http}/v2/models/{model}/infer"
             with contextlib.suppress(aiohttp.ClientError):
-                async with session.post(url, data=head + raw, headers=headers) as answer:
+                async with session.post(url, data=body, headers=headers) as answer:
                     await answer.read()
                     told[answer.status] += 1
 

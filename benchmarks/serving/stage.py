@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import tempfile
 import time
 from collections import Counter
@@ -16,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from benchmarks.serving.live import OPERATOR, Live, started, write_server
-from benchmarks.serving.strange import SIDE, write_networks
+from benchmarks.serving.strange import SIDE, packed, write_networks
 from benchmarks.serving.wall_clock import WallClockJumps
 from eunomia.serving.observe.ledger import read_lines
 from tests.serving.postgres import Postgres
@@ -105,17 +104,14 @@ async def steady(s: Stage, seconds: float) -> None:
     """Requests at an even pace over HTTP, whatever becomes of them."""
     import aiohttp
 
-    body = np.random.default_rng(0).random(SHAPE, np.float32).tobytes()
-    more = {"parameters": {"binary_data_size": len(body)}}
-    tensor = {"name": "image", "datatype": "FP32", "shape": SHAPE, **more}
-    header = json.dumps({"inputs": [tensor]}).encode()
-    headers = {**OPERATOR, "Inference-Header-Content-Length": str(len(header))}
+    body, header = packed("image", np.random.default_rng(0).random(SHAPE, np.float32))
+    headers = OPERATOR | header
 
     async def one() -> None:
         s.count.sent += 1
         began = time.perf_counter()
         try:
-            async with session.post(url, data=header + body, headers=headers) as answer:
+            async with session.post(url, data=body, headers=headers) as answer:
                 content = await answer.json()
                 if answer.status == 200:
                     s.count.answered += 1

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 SIDE = 64
 HEAD = '<ir_version: 8, opset_import: ["" : 17]> strange '
@@ -20,6 +24,14 @@ STRANGE = {
     "log": "(float[n] x) => (float[n] y) { y = Log (x) }",
     "index": "(int64[n] x) => (float[n] y) <float[8] of = {0, 0, 0, 0, 0, 0, 0, 0}> { y = Gather (of, x) }",
 }
+
+
+def packed(name: str, array: npt.NDArray[np.float32]) -> tuple[bytes, dict[str, str]]:
+    """An inference request's body with one tensor, and the header that says how much of it is JSON."""
+    parameters = {"binary_data_size": array.nbytes}
+    tensor = {"name": name, "datatype": "FP32", "shape": array.shape, "parameters": parameters}
+    head = json.dumps({"inputs": [tensor]}).encode()
+    return head + array.tobytes(), {"Inference-Header-Content-Length": str(len(head))}
 
 
 def write_networks(folder: Path) -> dict[str, Path]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pytest
 
 from benchmarks.serving.load import IMAGE, Stream, client, closed_loop
-from benchmarks.serving.path import RAW, row
+from benchmarks.serving.path import RAW, medians, row
 from benchmarks.serving.raw import RawClient
 from eunomia.core.errors import OutputError
 
@@ -96,3 +96,15 @@ def test_added_latency_is_judged_beyond_the_empty_server_and_a_raw_socket_s_in_a
     assert judged(RAW, 1, [1.25] * 3, [1.0] * 3) == [1.0, False, True]
     assert judged("http", 1, [3.0] * 3, [3.0] * 3) == [0.3, True, False]
     assert judged("http", 4, [3.0] * 3, [3.0] * 3) == [0.3, True, True]
+
+
+def test_steps_are_medians_between_stamps_and_a_late_stamp_is_of_the_request_before() -> None:
+    times = [(n, n + 0.5) for n in range(0, 60, 10)]
+    stamps: list[tuple[str, float, float | None]] = []
+    for n in range(0, 50, 10):
+        stamps += [("bytes", n + 0.1, n / 100), ("device has it", n + 0.2, None)]
+        stamps += [("answer", n + (10.05 if n in (10, 30) else 0.4), n / 100 + 0.001)]
+    found = medians(times, stamps)
+    assert list(found) == ["bytes", "device has it", "answer", "the client has its answer"]
+    wall = [round(wall_ms) for wall_ms, _ in found.values()]
+    assert wall == [100, 100, 200, 100] and round(found["answer"][1] or 0.0, 6) == 1.0

@@ -114,14 +114,16 @@ class RelmasPolicy(Served):
 
     def prepare(self, knowledge: Knowledge) -> None:
         """Take the mean layer time from the deployed networks, and T_s with it."""
-        lanes = knowledge.latency_s.shape[1]
+        self._fits(knowledge.latency_s.shape[1])
+        self.head["layer_s"] = mean_layer_s(knowledge)
+        self.period_s = self.period_layers * mean_layer_s(knowledge)
+
+    def _fits(self, lanes: int) -> None:
         if lanes != self.lanes:
             raise PlatformError(
                 f"policy '{self.name}' was trained for {self.lanes} accelerators and the platform has {lanes}; "
                 "an LSTM with one output per accelerator cannot be moved: train it for this platform"
             )
-        self.head["layer_s"] = mean_layer_s(knowledge)
-        self.period_s = self.period_layers * mean_layer_s(knowledge)
 
     @property
     def decide(self) -> Function:
@@ -141,5 +143,6 @@ class RelmasPolicy(Served):
         return {name: int(self.head[name][0]) for name in COUNTED}
 
     def __call__(self, view: View) -> list[Assign]:
-        """The compiled function's answer to one View."""
+        """The compiled function's answer to one View; raises PlatformError where nobody has called ``prepare``."""
+        self._fits(len(view.accelerators))
         return ask(self, view)

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from eunomia.core.arrays import Floats
-from eunomia.inference.policies.knowledge import Knowledge
 from eunomia.learning.agents.ddpg.act import N_EACH, SCORES
 from eunomia.learning.agents.ddpg.features import inputs, names
 from eunomia.learning.agents.ddpg.policy import RelmasPolicy
@@ -34,7 +33,7 @@ def shapes(units: int, promises: bool) -> Shapes:
 
 
 class SetPolicy(RelmasPolicy):
-    """Decides at every event, or every T_s, for any number of accelerators. ``lanes``: those of its last run."""
+    """Decides at every event, or every T_s, for any number of accelerators. ``lanes``: those that it saw last."""
 
     FAMILY, KIND, WIDTH = "sets", "sets", "first_bias"
     NOTED = RelmasPolicy.NOTED[1:]
@@ -51,8 +50,7 @@ class SetPolicy(RelmasPolicy):
         """Those of one accelerator stand for all."""
         return names(1, self.promises)
 
-    def prepare(self, knowledge: Knowledge) -> None:
-        """Take the number of accelerators, too."""
-        self.lanes = knowledge.latency_s.shape[1]
-        self.head["width"] = inputs(self.lanes, self.promises)
-        super().prepare(knowledge)
+    def _fits(self, lanes: int) -> None:
+        if lanes != self.lanes:
+            self.lanes = lanes
+            self.head["width"] = inputs(lanes, self.promises)

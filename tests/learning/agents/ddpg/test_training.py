@@ -27,6 +27,7 @@ from eunomia.learning.agents.ddpg.policy import RelmasPolicy  # noqa: E402
 from eunomia.learning.card import save  # noqa: E402
 from eunomia.learning.load import card_of, load_policy  # noqa: E402
 from eunomia.learning.objectives import task_of  # noqa: E402
+from eunomia.serving.dispatch.warm import small_view  # noqa: E402
 from eunomia.study.inference.policy import resolve_policy  # noqa: E402
 from eunomia.study.learning.scenarios import scenario_episode  # noqa: E402
 from tests.learning.agents.ddpg.actors import zero_actor  # noqa: E402
@@ -218,3 +219,5 @@ def test_shipped_policies_are_found_by_name_and_pinned_to_six_accelerators(name:
     assert card["policy"]["promises"] == (name == "relmas-slo") and card["policy"]["lanes"] == 6
     with pytest.raises(PlatformError, match="trained for 6 accelerators and the platform has 4"):
         simulate_problem(episode(0).problem, policy, episode(0).options)
+    with pytest.raises(PlatformError, match="trained for 6 accelerators and the platform has 1"):
+        policy(small_view())  # as a server asks it, which prepares nobody

@@ -10,6 +10,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -83,8 +84,8 @@ def generate(
             f"about {expected:.3g} requests in {duration_s:g} s, but at most {max_requests} are allowed; "
             "shorten duration_s or lower the rates"
         )
-    made = assemble([mix.draw(duration_s, seed) for mix in mixes], agreements)
-    return replace(made, stated=Stated(tuple(streams), duration_s, iso_best_s))
+    stated = Stated(tuple(streams), duration_s, iso_best_s)
+    return assemble([mix.draw(duration_s, seed) for mix in mixes], agreements, stated)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,10 +119,12 @@ def _unread(process: Arrivals) -> Arrivals:
     return Poisson(max(process.mean_rate_per_s, 1e-9))
 
 
-def assemble(parts: Sequence[Rows], agreements: tuple[Agreement, ...]) -> RequestTable:
+def assemble(
+    parts: Sequence[Rows], agreements: tuple[Agreement, ...], stated: Stated | None = None
+) -> RequestTable:
     """One sorted table; ties keep the order of ``parts``, closed-loop rows go behind all others."""
     if not parts:
-        return RequestTable(agreements, np.empty(0, np.int64), np.empty(0), np.empty(0))
+        return RequestTable(agreements, np.empty(0, np.int64), np.empty(0), np.empty(0), stated=stated)
     starts = np.cumsum([0, *(len(part.pair) for part in parts[:-1])])
     moved = [np.where(p.after >= 0, p.after + start, -1) for p, start in zip(parts, starts, strict=True)]
     after = np.concatenate(moved)
@@ -140,6 +143,7 @@ def assemble(parts: Sequence[Rows], agreements: tuple[Agreement, ...]) -> Reques
         np.concatenate([part.priority for part in parts])[order],
         np.concatenate([part.deferrable for part in parts])[order],
         np.where(closed, place[after], -1)[order],
+        stated=stated,
     )
 
 
@@ -152,6 +156,7 @@ class _Mix:
     chance: Floats  # (draws,) probabilities
     iso_s: Floats | None  # (draws,) None when no isolated time is needed
     relative_s: Floats  # (draws,) deadline after arrival
+    paced: Paced | None  # the arrivals, where they are paced: a look at a protocol costs more than most draws
 
     @classmethod
     def of(
@@ -159,9 +164,10 @@ class _Mix:
     ) -> _Mix:
         """Works out the numbers; raises ConfigError where an isolated time is missing."""
         iso = iso_best_s or {}
+        paced = stream.arrivals if isinstance(stream.arrivals, Paced) else None
         models = [draw.agreement.model for draw in stream.draws]
         iso_s = None
-        if stream.mix == "work" or isinstance(stream.arrivals, Paced):
+        if stream.mix == "work" or paced is not None:
             missing = [model for model in models if model not in iso]
             if missing:
                 raise ConfigError(
@@ -174,19 +180,19 @@ class _Mix:
             due = zip(stream.draws, models, strict=True)
             relative_s = np.array([draw.deadline.relative_s(model, iso.get(model)) for draw, model in due])
         pairs = [agreements.index(draw.agreement) for draw in stream.draws]
-        return cls(stream, np.array(pairs, np.int64), stream.chances(iso_s), iso_s, relative_s)
+        return cls(stream, np.array(pairs, np.int64), stream.chances(iso_s), iso_s, relative_s, paced)
 
     def expected_requests(self, duration_s: float) -> float:
         """Mean number of requests, or an upper bound on it."""
         process = self.stream.arrivals
         if isinstance(process, ClosedLoop):
             return process.expected_requests(duration_s)
-        if isinstance(process, Paced):
+        if self.paced is not None:
             assert self.iso_s is not None, "worked out for paced arrivals"
-            return expected_dispatches(process, self.chance, self.iso_s, duration_s)
+            return expected_dispatches(self.paced, self.chance, self.iso_s, duration_s)
         if isinstance(process, Replay) and not process.loop:
             return float(len(process.base_s))
-        return process.mean_rate_per_s * duration_s
+        return cast("ArrivalProcess", process).mean_rate_per_s * duration_s
 
     def draw(self, duration_s: float, seed: int) -> Rows:
         """The stream's requests."""
@@ -205,14 +211,14 @@ class _Mix:
         """Arrival (or think) times, picked draws, and what each row waits for."""
         process = self.stream.arrivals
         time_rng, pick_rng = self._rng(seed, "arrivals"), self._rng(seed, "models")
-        if isinstance(process, Paced):
+        if self.paced is not None:
             assert self.iso_s is not None, "worked out for paced arrivals"
-            times, pick = dispatch(process, pick_rng, time_rng, self.chance, self.iso_s, duration_s)
+            times, pick = dispatch(self.paced, pick_rng, time_rng, self.chance, self.iso_s, duration_s)
             return times, pick, np.full(len(times), -1, np.int64)
         if isinstance(process, ClosedLoop):
             times, after = process.chains(time_rng, duration_s)
         else:
-            times = process.times(time_rng, duration_s)
+            times = cast("ArrivalProcess", process).times(time_rng, duration_s)
             after = np.full(len(times), -1, np.int64)
         return times, pick_rng.choice(len(self.chance), len(times), p=self.chance).astype(np.int64), after
 

@@ -4,9 +4,33 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 Graph = dict[str, set[str]]
+
+
+class Import(NamedTuple):
+    """``import module`` without names, or ``from module import names``, with as many dots before the module."""
+
+    line: int
+    module: str
+    names: tuple[str, ...]
+    level: int
+
+
+@cache
+def imports_of(source: str) -> tuple[Import, ...]:
+    """Every import, wherever it stands. Kept by the text: files are parsed once, copies of them not again."""
+    found: list[Import] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [Import(node.lineno, alias.name, (), 0) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = tuple(alias.name for alias in node.names)
+            found.append(Import(node.lineno, node.module or "", names, node.level))
+    return tuple(found)
 
 
 def import_graph(root: Path, packages: Sequence[str]) -> Graph:
@@ -23,8 +47,8 @@ def import_graph(root: Path, packages: Sequence[str]) -> Graph:
     graph: Graph = {}
     for module, path in files.items():
         package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        graph[module] = {found for name in _named(tree, package) if (found := _known(name, files))} - {module}
+        named = _named(path.read_text(encoding="utf-8"), package)
+        graph[module] = {found for name in named if (found := _known(name, files))} - {module}
     return graph
 
 
@@ -60,14 +84,14 @@ def _name(path: Path) -> str:
     return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 
-def _named(tree: ast.AST, package: str) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
-            base = ".".join([*above, *([node.module] if node.module else [])])
-            yield from (f"{base}.{alias.name}" for alias in node.names)
+def _named(source: str, package: str) -> Iterator[str]:
+    for one in imports_of(source):
+        if not one.names:
+            yield one.module
+            continue
+        above = package.split(".")[: len(package.split(".")) - one.level + 1] if one.level else []
+        base = ".".join([*above, *([one.module] if one.module else [])])
+        yield from (f"{base}.{name}" for name in one.names)
 
 
 def _known(name: str, files: dict[str, Path]) -> str | None:

@@ -9,7 +9,9 @@ import ast
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.import_circles import circles, import_graph
 
@@ -51,11 +53,7 @@ def wide_functions_all(root: Path) -> int:
 
 def any_uses(root: Path) -> int:
     """Uses of the name ``Any`` in ``eunomia``, imports and texts left out."""
-    return sum(
-        isinstance(node, ast.Name) and node.id == "Any"
-        for tree in _trees(root, "eunomia")
-        for node in ast.walk(tree)
-    )
+    return sum(_read(path.read_text(encoding="utf-8")).anys for path in root.glob("eunomia/**/*.py"))
 
 
 def format_skips(root: Path) -> int:
@@ -106,21 +104,40 @@ def _lines(paths: Iterable[Path]) -> int:
     return sum(path.read_text(encoding="utf-8").count("\n") for path in paths)
 
 
-def _trees(root: Path, package: str) -> Iterator[ast.Module]:
-    for path in sorted(root.glob(f"{package}/**/*.py")):
-        yield ast.parse(path.read_text(encoding="utf-8"))
+class _Function(NamedTuple):
+    line: int
+    name: str
+    parameters: int
+    compiled: bool
+
+
+class _Read(NamedTuple):
+    anys: int
+    functions: list[_Function]  # with as many parameters as count anywhere
+
+
+@cache
+def _read(source: str) -> _Read:
+    """What is counted in a file, which is parsed once for all counts."""
+    anys = 0
+    functions: list[_Function] = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name):
+            anys += node.id == "Any"
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            count = len(node.args.posonlyargs + node.args.args + node.args.kwonlyargs)
+            if count >= MOST_PARAMETERS:
+                functions.append(_Function(node.lineno, node.name, count, _is_compiled(node)))
+    return _Read(anys, functions)
 
 
 def _wide(root: Path, most: int, compiled: bool) -> Iterator[str]:
     for path in sorted(root.glob("eunomia/**/*.py")):
         if "kernel" in path.parts and not compiled:
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                continue
-            parameters = node.args.posonlyargs + node.args.args + node.args.kwonlyargs
-            if len(parameters) > most and (compiled or not _is_compiled(node)):
-                yield f"{path.relative_to(root).as_posix()}:{node.lineno} {node.name} ({len(parameters)})"
+        for one in _read(path.read_text(encoding="utf-8")).functions:
+            if one.parameters > most and (compiled or not one.compiled):
+                yield f"{path.relative_to(root).as_posix()}:{one.line} {one.name} ({one.parameters})"
 
 
 def _is_compiled(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

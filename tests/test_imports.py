@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import children
-from tests.import_circles import circles, import_graph
+from tests.import_circles import circles, import_graph, imports_of
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PACKAGE = CHECKOUT / "eunomia"
@@ -83,11 +82,9 @@ def modules(package: Path) -> Iterator[tuple[str, Path]]:
 
 def imported(source: str) -> Iterator[tuple[int, str]]:
     """Line and top-level library of every import, wherever it stands."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.lineno, node.module.partition(".")[0]
+    for one in imports_of(source):
+        if one.module and not one.level:
+            yield one.line, one.module.partition(".")[0]
 
 
 def trespasses(package: Path) -> list[str]:
@@ -160,12 +157,12 @@ def test_a_heavy_import_hidden_in_a_function_is_caught(copy: Path) -> None:
 def test_nobody_inside_comes_through_the_front_door() -> None:
     """``from eunomia import run`` inside the package would hide whom it imports; only the version is there."""
     found = [
-        (module, alias.name)
+        (module, name)
         for module, path in modules(PACKAGE)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and node.module == "eunomia" and not node.level
-        for alias in node.names
-        if alias.name != "__version__" and not (PACKAGE / alias.name).is_dir()
+        for one in imports_of(path.read_text(encoding="utf-8"))
+        if one.module == "eunomia" and not one.level
+        for name in one.names
+        if name != "__version__" and not (PACKAGE / name).is_dir()
     ]
     assert found == []
 

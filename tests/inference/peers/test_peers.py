@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -16,13 +17,21 @@ from tests.inference.peers.work import plain_work
 simpy_engine = pytest.importorskip("tests.inference.peers.simpy_engine", reason="simpy is not installed")
 
 
-@pytest.mark.parametrize("peer", [heapq_engine, saturated_engine, simpy_engine])
-def test_peers_finish_every_request_when_the_reference_does(peer: ModuleType) -> None:
+@pytest.fixture(scope="module")
+def problem() -> tuple[Any, Any, Any]:
+    """Costs and requests of the benchmark's synthetic networks, and what the reference makes of them."""
     table = synthetic.cost_table(synthetic.networks(branching=False))
     requests = synthetic.closed_loop(table, 80)
     options = EngineOptions(late="run")
-    problem = build_problem(requests, table, synthetic.Platform(), options)
-    expected = reference.simulate(problem, reference.Rule("edf"), options)
+    built = build_problem(requests, table, synthetic.Platform(), options)
+    return table, requests, reference.simulate(built, reference.Rule("edf"), options)
+
+
+@pytest.mark.parametrize("peer", [heapq_engine, saturated_engine, simpy_engine])
+def test_peers_finish_every_request_when_the_reference_does(
+    peer: ModuleType, problem: tuple[Any, Any, Any]
+) -> None:
+    table, requests, expected = problem
     events, end_s, finish_s = peer.run(plain_work(table, requests, synthetic.Platform()))
     assert events == len(expected.intervals)
     assert end_s == pytest.approx(expected.now_s, rel=1e-9)

@@ -31,9 +31,14 @@ TARGET = {"target": 0.9, "kind": "hit_rate", "percentile": 95.0, "window_s": 10.
 CHEATS = ("claims", "copies", "flood", "names")
 NAMES, TIMES, SECONDS = 4, 3, 40.0
 LOADS = (0.8, 1.2)
-NO_SERVER = (
-    "magma magma_10k lookahead deferring relmas relmas-slo".split()
-)  # they plan, or fit no single device
+NO_SERVER = [
+    "magma",
+    "magma_10k",
+    "lookahead",
+    "deferring",
+    "relmas",
+    "relmas-slo",
+]  # they plan, or fit no single device
 COLUMNS = "policy; both honest|.1%; " + "; ".join(f"{c}: silver|+.1p; gold|+.1p" for c in CHEATS)
 
 

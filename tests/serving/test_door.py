@@ -41,6 +41,7 @@ from eunomia.serving.protocol.rpc import (  # noqa: E402
 
 MIB = 1024**2
 STREAMS, SIZE = 8, 3 * MIB
+MANY = 600  # more than a connection may have streams
 IMAGE = np.random.default_rng(0).random((1, 3, SIDE, SIDE), np.float32)
 FEW = ConnectionLimits(buffered_bytes=256 * 1024, body_s=4.0, idle_s=4.0)  # the least number of places: four
 
@@ -67,6 +68,17 @@ def infer(server: Server, name: str = GOLD, *, typed: bool = False, request_id: 
     with grpc.insecure_channel(address(server)) as channel:
         stub = stubs.GRPCInferenceServiceStub(channel)
         return stub.ModelInfer(message, metadata=tuple(key(name).items()), timeout=PATIENCE_S)
+
+
+def test_one_connection_with_more_calls_than_streams_loses_none(plain: Server) -> None:
+    # The library refuses streams while old ones are not taken down yet, and clients report UNAVAILABLE: 9 of 10 here.
+    message = pb.ModelInferRequest(model_name="small")
+    message.inputs.add(name="image", datatype="FP32", shape=IMAGE.shape)
+    message.raw_input_contents.append(IMAGE.tobytes())
+    with grpc.insecure_channel(address(plain)) as channel:
+        stub = stubs.GRPCInferenceServiceStub(channel)
+        calls = [stub.ModelInfer.future(message, metadata=tuple(key(GOLD).items())) for _ in range(MANY)]
+        assert {call.exception(PATIENCE_S) for call in calls} == {None}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from eunomia.serving.fronts.reflection import ReflectionFront, files_of
 from eunomia.serving.service import Service
 from eunomia.serving.takeover.sockets import cut
 
-STREAMS = 128  # of a connection; a client that opens more before it has been told gets REFUSED_STREAM
+STREAMS = 128  # of a connection; clients keep further calls until one ends
 
 
 async def open_grpc(
@@ -45,6 +45,7 @@ async def open_grpc(
             ("grpc.max_allowed_incoming_connections", limits.most),
             ("grpc.http2.bdp_probe", 0),  # a message that nobody reads gets the least window
             ("grpc.max_concurrent_streams", STREAMS),
+            ("grpc.http.overload_protection", 0),  # it counts streams that have ended, and refuses others
             ("grpc.per_message_decompression", 0),  # the library inflates without a bound; the door has one
         ]
     )

@@ -11,7 +11,7 @@ import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.bundle import bundled
-from eunomia.cli.console import print_json, say, stderr, stdout
+from eunomia.cli.console import note, print_json, say, stderr, stdout
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, OutputError
 
@@ -53,6 +53,9 @@ class LoadOptions:
             "arrivals": {"process": "poisson", "rate_per_s": self.rate},
         }
         return stream | ({"key_env": self.key_env} if self.key_env else {})
+
+
+ENOUGH = 0.9  # of what was asked for: less in time is worth a remark
 
 
 def register(app: typer.Typer) -> None:
@@ -137,3 +140,21 @@ def _print(result: Result) -> None:
         f"offered {result['offered_per_s']:.1f}/s, goodput {result['goodput_per_s']:.1f}/s; "
         f"generator late by {lag['p99']:.1f} ms (p99), {lag['max']:.1f} ms (max)"
     )
+    for remark in remarks(result):
+        note(remark)
+
+
+def remarks(result: Result) -> list[str]:
+    """What a reader of the figures must know: requests without an answer, and too much asked for."""
+    found, total = [], result["total"]
+    lost = total["sent"] - total["answered"]
+    if lost:
+        why = ", ".join(f"{text} ({n})" for text, n in total["errors"].items())
+        found.append(f"{lost} of {total['sent']} requests were not answered: {why}")
+    offered_per_s = result["offered_per_s"]
+    if result["goodput_per_s"] < ENOUGH * offered_per_s:
+        found.append(
+            f"{result['goodput_per_s'] / offered_per_s:.0%} of what was asked for came in time: it is more than server, "
+            "network and this machine can do together, or deadlines are too short; lower the rates"
+        )
+    return found

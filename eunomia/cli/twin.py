@@ -9,7 +9,7 @@ import typer
 
 from eunomia.cli import options as opt
 from eunomia.cli.admin import KeyEnv, Url, ask
-from eunomia.cli.console import note, print_json, say, stdout
+from eunomia.cli.console import counted, note, print_json, say, stderr, stdout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +58,8 @@ def predict(
     twin = read_twin(recording)
     names = [f"{a.tenant}, {a.model}" for a in twin.requests.agreements]
     asked = policy or [twin.policy]
+    if not as_json and stderr().is_terminal:
+        stderr().print(f"simulating {counted(len(asked), 'policy', 'policies')}; each is compiled once")
     rows = [measured(twin), *(simulate(twin, name) for name in asked)]
     told = rows[1 + asked.index(twin.policy)] if twin.policy in asked else _served(twin)
     note_left_out(twin)
@@ -96,7 +98,7 @@ def scenario(
     """Turn a recording into a scenario, which `run`, `compare` and `plan` take."""
     from eunomia.core.errors import OutputError
     from eunomia.study.serving.twin import read_twin
-    from eunomia.study.serving.twin_scenario import FILES, write_scenario
+    from eunomia.study.serving.twin_scenario import FILES, PIECES, write_scenario
 
     twin = read_twin(recording)
     for name in FILES:
@@ -106,6 +108,7 @@ def scenario(
     note_left_out(twin)
     for what, path in paths.items():
         say(f"{what:<9}-> {path}")
+    say(f"each seed replays a part of 1/{PIECES} of the recording, from a time of its own")
 
 
 def _served(twin: Twin) -> Prediction | None:

@@ -6,6 +6,7 @@ import asyncio
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -231,3 +232,22 @@ def test_an_address_with_a_key_and_a_deadline_that_is_sent(monkeypatch: pytest.M
               "arrivals": {"process": "poisson", "rate_per_s": 5.0}}  # fmt: skip
     (made,) = load_streams(_config("127.0.0.1:8001", stream, []))
     assert (made.key, made.send_deadline, made.deadline_s) == ("eun_secret", True, 0.05)
+
+
+def test_remarks_on_what_was_lost_and_on_too_much() -> None:
+    from eunomia.cli.load import remarks
+
+    fine: Any = {
+        "total": {"sent": 10, "answered": 10, "errors": {}},
+        "offered_per_s": 10.0,
+        "goodput_per_s": 9.5,
+    }
+    assert remarks(fine) == []
+    lost = fine | {
+        "total": {"sent": 10, "answered": 8, "errors": {"[UNAVAILABLE] gone": 2}},
+        "goodput_per_s": 4.0,
+    }
+    first, second = remarks(lost)
+    assert first == "2 of 10 requests were not answered: [UNAVAILABLE] gone (2)" and second.startswith(
+        "40% of what"
+    )

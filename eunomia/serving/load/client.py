@@ -74,7 +74,10 @@ class TritonClient:
             )
         protocol = "HTTP" if self._http else "gRPC"
         asked = f"model '{stream.model}' cannot be asked at {self._url} over {protocol}"
-        return f"{asked} (is that its {protocol} address, as HOST:PORT?): {why}"
+        known = "model" in why.lower() and stream.model in why  # the server has answered
+        return (
+            f"{asked}: {why}" if known else f"{asked} (is that its {protocol} address, as HOST:PORT?): {why}"
+        )
 
     async def send(self, stream: int) -> None:
         """One request."""

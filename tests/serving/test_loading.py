@@ -10,7 +10,7 @@ import numpy as np
 
 from eunomia.serving.devices.messages import Message
 from eunomia.serving.dispatch.jobs import Job
-from eunomia.serving.models.convolutional import resnet50
+from eunomia.serving.models.convolutional import mobilenet_v2
 from eunomia.serving.server import Server
 from eunomia.workload.tenant import Agreement
 from tests.serving.live import SIDE, options
@@ -26,7 +26,7 @@ def test_a_device_answers_while_it_loads_another_network(tmp_path: Path) -> None
             pool, clock = server.pool, server.service.clock
             pair = pool.dispatcher.add_pair(Agreement("gold", "small"))
             network = pool.models["small"].network
-            (tmp_path / "other.onnx").write_bytes(resnet50(side=SIDE))
+            (tmp_path / "other.onnx").write_bytes(mobilenet_v2(side=SIDE))
             device, during, loads = pool.devices[0], 0, 0
             told = device.tell
 

@@ -17,11 +17,11 @@ from eunomia.inference.simulate import simulate_problem
 from eunomia.inference.tabulate import tabulate
 from eunomia.learning.objectives import OBJECTIVES, WORST, gaps
 from eunomia.metrics.indicators import pair_table
-from eunomia.study.inference import bench, capacity
 from eunomia.study.inference.run import run
 from eunomia.study.learning.evaluation import evaluate
 from eunomia.study.learning.scenarios import scenario_episode
 from eunomia.study.learning.training import train_policy
+from tests.rough import rough_capacity
 from tests.shared_data import shared
 
 ROOT = Path(__file__).parents[2]
@@ -110,12 +110,9 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module", autouse=True)
 def roughly() -> Iterator[None]:
-    """Any capacity will do here; ``test_runs.py`` looks at how good it is. None is left for the tests of others."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(capacity, "SAMPLE_REQUESTS", 800)
+    """How good a capacity is, is asked in ``test_runs.py``."""
+    with rough_capacity():
         yield
-    bench._CAPACITY.clear()
-    bench._prepare.cache_clear()
 
 
 def small(changes: dict[str, Any]) -> Scenario:

@@ -52,9 +52,9 @@ SETTINGS: dict[str, Section] = {
     "ddpg": RelmasAlgorithm(name="ddpg", reward="R5", imitation=0.5, **CLONED),
     "td3": RelmasAlgorithm(name="td3", period_layers=0.5, **CLONED),
     "ppo": PpoAlgorithm(name="ppo", epochs=2, minibatch=64, **PLAYED),
-    "sac": SacAlgorithm(name="sac", batch=8, replay=150, **PLAYED),
+    "sac": SacAlgorithm(name="sac", batch=8, replay=150, every=12, **PLAYED),
     "bdq": BdqAlgorithm(
-        name="bdq", batch=16, replay=150, copy_every=5, auxiliaries=["next_demand"], **PLAYED
+        name="bdq", batch=16, replay=150, every=12, copy_every=5, auxiliaries=["next_demand"], **PLAYED
     ),
     "deferrable": DeferrableAlgorithm(name="deferrable", population=4, episodes=2),
     "a2c": PlacementAlgorithm(

@@ -138,7 +138,7 @@ def test_auxiliary_losses_are_heard_by_the_trunk() -> None:
             iterations=2,
             units=8,
             batch=16,
-            every=4,
+            every=20,
             auxiliaries=list(auxiliaries),
             episodes=1,
             most=8,

@@ -116,7 +116,7 @@ def crowd(count: int) -> Case:
 @pytest.mark.parametrize("order", [*CHANGING, "edf", "llf", "in_steps"])
 def test_a_saturated_platform(order: str, place: str) -> None:
     same_as_scoring_all(
-        crowd(120), Greedy(steps(40.0) if order == "in_steps" else order, place, feasible=True)
+        crowd(80), Greedy(steps(40.0) if order == "in_steps" else order, place, feasible=True)
     )
 
 

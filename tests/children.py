@@ -93,6 +93,9 @@ def _restored(command: Sequence[object], ignoring: Sequence[signal.Signals]) -> 
 
 
 def _environment(more: Mapping[str, str] | None) -> dict[str, str]:
-    """This process's, with the checkout first on Python's path, and without pandas (``tests/without``)."""
+    """This process's, with the checkout first on Python's path, and without pandas (``tests/without``).
+
+    A pytest among them loads no plugins but those that it names: what is installed takes a second to import.
+    """
     path = os.pathsep.join(filter(None, [str(ROOT), str(WITHOUT), os.environ.get("PYTHONPATH", "")]))
-    return {**os.environ, "PYTHONPATH": path, **(more or {})}
+    return {**os.environ, "PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **(more or {})}

@@ -122,7 +122,7 @@ def test_every_recipe_adds_one_file_and_one_line_and_works(changed: Path) -> Non
 
 
 def test_every_newcomer_passes_the_tests_of_its_table(changed: Path) -> None:
-    command = children.python("-m", "pytest", "-v", "-p", "no:cacheprovider", "-n", "0", *CONTRACTS)
+    command = children.python("-m", "pytest", "-v", "-p", "no:cacheprovider", *CONTRACTS)
     done = children.run(command, env=environment(changed), cwd=changed)
     assert done.returncode == 0, done.stdout[-3000:]
     assert all(f"[{name}" in done.stdout for name in NEWCOMERS) and "skipped" not in done.stdout

@@ -47,7 +47,7 @@ def test_no_index_leaves_its_array() -> None:
     plain = {name: "" for name in os.environ if name.startswith(("PYTEST_", "COV_"))}
     child = children.run(
         children.python(
-            "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist",
+            "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
             "-W", "ignore:Cannot cache compiled function", *SUITES,
         ),
         cwd=children.ROOT, timeout=None,  # it compiles for minutes

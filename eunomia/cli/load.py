@@ -55,7 +55,7 @@ class LoadOptions:
         return stream | ({"key_env": self.key_env} if self.key_env else {})
 
 
-ENOUGH = 0.9  # of what was asked for: less in time is worth a remark
+ENOUGH = 0.9  # of what was offered: less in time is worth a remark
 
 
 def register(app: typer.Typer) -> None:
@@ -154,7 +154,7 @@ def remarks(result: Result) -> list[str]:
     offered_per_s = result["offered_per_s"]
     if result["goodput_per_s"] < ENOUGH * offered_per_s:
         found.append(
-            f"{result['goodput_per_s'] / offered_per_s:.0%} of what was asked for came in time: it is more than "
+            f"{result['goodput_per_s'] / offered_per_s:.0%} of what was offered came in time: it is more than "
             "server, network and this machine can do together, or deadlines are too short; lower the rates"
         )
     return found

@@ -127,6 +127,24 @@ def test_slow_answers_are_replaced_and_the_policy_rests() -> None:
     assert guard.counts["resting"] == pytest.approx(2 * len(asked), abs=5)
 
 
+@pytest.mark.parametrize("every_s, rests", [(0.5, True), (5.0, False)])
+def test_a_policy_that_plans_for_long_now_and_then_rests_if_that_is_often(
+    every_s: float, rests: bool
+) -> None:
+    now_s, plan = [0.0], [True]
+
+    def plans(view: View) -> list[Assign]:
+        now_s[0] += 0.3 if plan[0] else 0.001
+        return first_idle(view)
+
+    guard = Guarded(plans, FALLBACK, limit_s=0.02, patience=10, clock=lambda: now_s[0])
+    for _ in range(8):
+        for plan[0] in (True, False, False):  # never two slow answers in a row
+            guard(small_view())
+        now_s[0] += every_s
+    assert (guard.counts["slow"] > 0) == rests
+
+
 def test_a_run_begins_with_nothing_counted() -> None:
     guard = Guarded(raises, FALLBACK)
     simulate_problem(E.problem, guard, E.options)

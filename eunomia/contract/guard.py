@@ -3,8 +3,8 @@
 The fallback answers in its place when it raises, or when its answer is illegal. Illegal are answers that are
 no list of Assign, or name something twice. So are sub-jobs that are not ready, and accelerators that are
 busy, unknown or unable to run the layer. After ``patience`` slow answers in a row the fallback answers for
-``rest_s``. A policy that never returns cannot be stopped from within its own thread: that needs a process of
-its own, which this guard is not.
+``rest_s``, and after fewer where more than a twentieth of the time goes beyond the limit. A policy that never
+returns cannot be stopped from within its own thread: that needs a process of its own, which this guard is not.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ from eunomia.core.errors import ConfigError
 
 log = logging.getLogger("eunomia.guard")
 Policy = Callable[[View], Sequence[Assign]]
+OVER, FEW = (
+    0.05,
+    2,
+)  # such a share of time may answers take beyond the limit; more slow ones than FEW begin a rest
 
 
 class Guarded:
@@ -66,6 +70,7 @@ class Guarded:
             Counter()
         )  # raised, illegal, slow (rests begun), resting (answers meanwhile)
         self._slow, self._until = 0, -math.inf
+        self._over_s, self._watched = 0.0, -math.inf  # time beyond the limit, less OVER of what has passed
         self._holds_since = math.inf  # nothing runs, somebody waits, and it starts nobody
 
     @property
@@ -165,20 +170,23 @@ class Guarded:
         return self._strict or (now - self._holds_since > self.rest_s and self.wake_s == math.inf)
 
     def _watch(self, took_s: float) -> bool:
-        """Whether an answer was slow; ``patience`` of them in a row begin a rest."""
+        """Whether an answer was slow; ``patience`` of them in a row, or too much time in sum, begin a rest."""
+        now, most_s = self._clock(), self.patience * self.limit_s
+        self._over_s = max(0.0, self._over_s - OVER * (now - self._watched))
+        self._watched = now
         if took_s <= self.limit_s:
             self._slow = 0
             return False
         self._slow += 1
-        if self._slow >= self.patience:
+        self._over_s += min(took_s - self.limit_s, most_s / FEW)
+        if self._slow >= self.patience or (self._over_s > most_s and not self._strict):
             self.counts["slow"] += 1
             log.warning(
-                "the policy took %.1f ms, %d times in a row; the fallback serves for %g s",
+                "the policy took %.1f ms, and was too slow too often; the fallback serves for %g s",
                 took_s * 1e3,
-                self.patience,
                 self.rest_s,
             )
-            self._slow, self._until = 0, self._clock() + self.rest_s
+            self._slow, self._over_s, self._until = 0, 0.0, now + self.rest_s
         return True
 
     def _complain(self, kind: str, message: str) -> None:

@@ -3,7 +3,7 @@
 The fallback answers in its place when it raises, or when its answer is illegal. Illegal are answers that are
 no list of Assign, or name something twice. So are sub-jobs that are not ready, and accelerators that are
 busy, unknown or unable to run the layer. After ``patience`` slow answers in a row the fallback answers for
-``rest_s``, and after fewer where more than a twentieth of the time goes beyond the limit. A policy that never
+``rest_s``. So it does after fewer where more than a twentieth of the time goes beyond the limit. A policy that never
 returns cannot be stopped from within its own thread: that needs a process of its own, which this guard is not.
 """
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-import time
 from collections.abc import Sequence
 
 import pytest
@@ -14,6 +13,7 @@ from benchmarks.serving.load import IMAGE, Stream, client, closed_loop
 from benchmarks.serving.path import RAW, medians, row
 from benchmarks.serving.raw import RawClient
 from eunomia.core.errors import OutputError
+from tests.patience import pauses, work
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: a/b\r\nContent-Length: 10\r\n\r\n"
 
@@ -29,7 +29,7 @@ def asked(*pieces: bytes) -> tuple[bytes, bytes]:
                 got.extend(line.recv(2**20))
             for piece in pieces:
                 line.sendall(piece)
-                time.sleep(0.01)
+                work(0.002)  # the client reads meanwhile
 
     async def read() -> bytes:
         where = f"127.0.0.1:{server.getsockname()[1]}"
@@ -69,7 +69,7 @@ class Noting:
 
     async def send(self, stream: int) -> None:
         self.asked.append(stream)
-        await asyncio.sleep(0.001)
+        await pauses(1)
 
     async def close(self) -> None:
         """Nothing is open."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
+import zlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from eunomia.core.errors import RecordError
 from eunomia.serving.observe import ledger as module
-from eunomia.serving.observe.ledger import Ledger, read_lines
+from eunomia.serving.observe.ledger import Ledger, lines_of, read_lines
 from eunomia.serving.observe.retired import Retired
 from eunomia.serving.protocol.errors import Refused
 from eunomia.serving.tenants.grants import Grant
@@ -101,6 +103,7 @@ def test_a_crash_between_snapshot_and_new_journal_counts_nothing_twice(tmp_path:
 
 @settings(max_examples=50, deadline=None)
 @given(cut=st.integers(0, 400))
+@example(cut=1)  # the last line lacks its end alone
 def test_a_torn_end_loses_that_line_alone(tmp_path_factory: pytest.TempPathFactory, cut: int) -> None:
     folder = tmp_path_factory.mktemp("ledger")
     ledger = Ledger(folder)
@@ -117,6 +120,14 @@ def test_a_torn_end_loses_that_line_alone(tmp_path_factory: pytest.TempPathFacto
     ledger.record(request(), 7.0)  # glued to the torn piece, and read all the same
     ledger.close()
     assert sum(u.get("hit", 0) for u in counts(folder).values()) == kept + 1
+
+
+def test_entries_on_one_line_are_all_read_whatever_a_tenant_is_called() -> None:
+    names = ["gold", "0badcafe [1.0", 'b"]deadbeef [', "é"]
+    texts = [json.dumps([float(n), name, "m", "hit", 0.5, 0.25]).encode() for n, name in enumerate(names)]
+    whole = [f"{zlib.crc32(text):08x} ".encode() + text for text in texts]
+    assert [name for _, name, *_ in lines_of(b"5f".join(whole) + b"\n")] == names
+    assert [name for _, name, *_ in lines_of(whole[0][:20] + whole[1] + whole[2][5:])] == names[1:2]
 
 
 def test_a_full_disk_holds_lines_back_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from eunomia.cli.load import remark
 from eunomia.cli.main import app
 from eunomia.config.traffic import traffic_from
 from eunomia.core.errors import ConfigError, OutputError
@@ -234,20 +235,8 @@ def test_an_address_with_a_key_and_a_deadline_that_is_sent(monkeypatch: pytest.M
     assert (made.key, made.send_deadline, made.deadline_s) == ("eun_secret", True, 0.05)
 
 
-def test_remarks_on_what_was_lost_and_on_too_much() -> None:
-    from eunomia.cli.load import remarks
-
-    fine: Any = {
-        "total": {"sent": 10, "answered": 10, "errors": {}},
-        "offered_per_s": 10.0,
-        "goodput_per_s": 9.5,
-    }
-    assert remarks(fine) == []
-    lost = fine | {
-        "total": {"sent": 10, "answered": 8, "errors": {"[UNAVAILABLE] gone": 2}},
-        "goodput_per_s": 4.0,
-    }
-    first, second = remarks(lost)
-    assert first == "2 of 10 requests were not answered: [UNAVAILABLE] gone (2)" and second.startswith(
-        "40% of what"
-    )
+def test_a_remark_where_answers_came_late_and_none_for_what_failed() -> None:
+    fine: Any = {"total": {"sent": 10, "answered": 4, "hits": 4, "errors": {"[UNAVAILABLE] gone": 6}}}
+    late: Any = {"total": {"sent": 10, "answered": 10, "hits": 4, "errors": {}}}
+    assert remark(fine) == "" and remark(late).startswith("40% of the answers came in time")
+    assert remark({"total": {"sent": 3, "answered": 0, "hits": 0}}) == ""  # type: ignore[typeddict-item]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import zlib
 from collections import deque
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ SEGMENT_BYTES = 8 * 1024**2
 MAX_HELD = 10_000  # lines that wait in memory while the disk is full
 
 
+ENTRY, END = re.compile(rb"[0-9a-f]{8} \["), re.compile(rb"\]")  # how an entry begins and ends
+LONGEST = 4096  # bytes of an entry; names have 200 letters
 Entry = tuple[
     float, str, str, str, float, float
 ]  # wall time, tenant, network, outcome, response, device time
@@ -249,13 +252,33 @@ def read_lines(path: Path) -> Iterator[Entry]:
 def lines_of(data: bytes) -> Iterator[Entry]:
     """Entries of a part of a journal that ends with a line."""
     for line in data.split(b"\n"):
-        start = line.rfind(b" [") - 8  # a torn piece may stand before it
-        if start < 0:
+        entry = _entry(line)
+        if entry is not None:
+            yield entry
+        elif line:
+            yield from _glued(line)
+
+
+def _glued(line: bytes) -> Iterator[Entry]:
+    """Entries of a line that is not one whole entry: torn pieces, or one without its end, may stand around others."""
+    over = 0
+    for found in ENTRY.finditer(line):
+        if found.start() < over:  # a name that looks like the beginning of an entry
             continue
-        text = line[start + 9 :]
-        try:
-            if int(line[start : start + 8], 16) == zlib.crc32(text):
-                wall_s, tenant, model, outcome, response_s, device_s = json.loads(text)
-                yield wall_s, tenant, model, outcome, response_s, device_s
-        except ValueError:
-            continue
+        for last in END.finditer(line, found.end(), found.start() + LONGEST):
+            entry = _entry(line[found.start() : last.end()])
+            if entry is not None:
+                over = last.end()
+                yield entry
+                break
+
+
+def _entry(text: bytes) -> Entry | None:
+    """Of exactly these bytes."""
+    try:
+        if text[8:10] != b" [" or int(text[:8], 16) != zlib.crc32(text[9:]):
+            return None
+        wall_s, tenant, model, outcome, response_s, device_s = json.loads(text[9:])
+    except ValueError:
+        return None
+    return wall_s, tenant, model, outcome, response_s, device_s

@@ -57,13 +57,14 @@ Handover = tuple[float, float]  # seconds until the new process served, and unti
 Away = tuple[float, CpuTime]  # seconds without a worker; what the new one ran, and waited for a core
 
 
-async def sample(s: Stage, samples: list[Sample]) -> None:
-    """Read memory until cancelled."""
+async def sample(s: Stage, samples: list[Sample], bench: Bench) -> None:
+    """Read memory, and how busy the machine is, until cancelled."""
     began = time.perf_counter()
     while True:
         workers = s.live.workers
         worker = memory_bytes(workers[0]) / 2**20 if workers else 0.0
         samples.append((time.perf_counter() - began, memory_bytes(s.live.pid) / 2**20, worker))
+        bench.look()
         await asyncio.sleep(EVERY_S)
 
 
@@ -144,11 +145,11 @@ def put_version(versions: Path, network: Path, number: int) -> None:
 
 
 async def run(
-    s: Stage, seconds: float, models: Path, servers: contextlib.ExitStack
+    s: Stage, seconds: float, models: Path, servers: contextlib.ExitStack, bench: Bench
 ) -> tuple[list[Sample], list[Away], list[Handover], tuple[int, Counter[int]]]:
     """Everything at once."""
     samples: list[Sample] = []
-    watcher = asyncio.create_task(sample(s, samples))
+    watcher = asyncio.create_task(sample(s, samples, bench))
     until = time.perf_counter() + seconds - 10.0
     _, away, handed, changed = await asyncio.gather(
         steady(s, seconds), kill_workers(s, until), upgrade(s, seconds, servers), change(s, until, models)
@@ -249,7 +250,7 @@ def measure(options: Options) -> Iterator[Table]:
         ) as s,
         contextlib.ExitStack() as servers,
     ):
-        found = asyncio.run(run(s, minutes * 60.0, Path(folder), servers))
+        found = asyncio.run(run(s, minutes * 60.0, Path(folder), servers, bench))
         rows = facts(s, *found)
     columns = f"{minutes:g} minutes at {s.scale.rate_per_s:g} requests/s; what was seen; as promised"
     made = bench.table("all", columns, rows, [f"![memory](../docs/images/{PLOT.name})"])

@@ -110,6 +110,9 @@ def test_a_policy_that_starts_nobody_is_relieved_on_a_server(wake_s: float, reli
     for now_s[0], answers in ((0.0, 0), (4.9, 0), (5.1, relieved), (5.2, relieved)):
         assert len(guard(small_view())) == answers
     assert guard.counts["illegal"] == 2 * relieved
+    guard.replace(holds)
+    now_s[0] = 5.3
+    assert guard(small_view()) == [], "another policy has its own time"
 
 
 def test_slow_answers_are_replaced_and_the_policy_rests() -> None:

@@ -69,9 +69,7 @@ class Guarded:
         self.counts: Counter[str] = (
             Counter()
         )  # raised, illegal, slow (rests begun), resting (answers meanwhile)
-        self._slow, self._until = 0, -math.inf
-        self._over_s, self._watched = 0.0, -math.inf  # time beyond the limit, less OVER of what has passed
-        self._holds_since = math.inf  # nothing runs, somebody waits, and it starts nobody
+        self._begin()
 
     @property
     def name(self) -> str:
@@ -81,14 +79,14 @@ class Guarded:
     def reset(self, seed: int) -> None:
         """A run begins: nothing was counted, and both policies forget."""
         self.counts.clear()
-        self._slow, self._until = 0, -math.inf
+        self._begin()
         for policy in (self.policy, self.fallback):
             forget(policy, seed)
 
     def replace(self, policy: Policy) -> None:
         """Another policy from the next decision on; what the old one had noted down is forgotten."""
-        self.policy = policy
-        self._slow, self._until, self._fresh = 0, -math.inf, True
+        self.policy, self._fresh = policy, True
+        self._begin()
         self.generation += 1
 
     @property
@@ -160,6 +158,12 @@ class Guarded:
         if self._watch(self._clock() - began) and self._strict:
             return asked(self.fallback, view)
         return answer
+
+    def _begin(self) -> None:
+        """Nothing is held against the policy."""
+        self._slow, self._until = 0, -math.inf
+        self._over_s, self._watched = 0.0, -math.inf  # time beyond the limit, less OVER of what has passed
+        self._holds_since = math.inf  # nothing runs, somebody waits, and it starts nobody
 
     def _holds(self, view: View, answer: Sequence[Assign], now: float) -> bool:
         """Whether it has started nobody for too long though nothing runs."""

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from benchmarks.serving.strange import write_networks
-from eunomia.serving.devices.ending import NUMBER, Ending
+from eunomia.serving.devices.aside import END, listen, order
+from eunomia.serving.devices.ending import Ending
 from eunomia.serving.devices.network import load_network
 from eunomia.serving.devices.piece import live_of
 from eunomia.serving.devices.run import Run
@@ -29,20 +30,20 @@ def test_a_loop_ends_when_its_number_is_named_and_the_next_run_does_not(tmp_path
     network, ending = load_network(str(path), str(tmp_path), {}, 1.0), Ending()
     network.obey(ending.options)
     heard, ends = os.pipe()
-    ending.listen(heard)
+    listen(heard, {END: lambda number, *_: ending.end(number)})
 
     def run(turns: int) -> int:
         live = network.run_block(0, live_of({"x": np.array([turns], np.int64)}))
         return int(live["y"].numpy()[0])
 
     ending.begin(7)
-    os.write(ends, NUMBER.pack(6))
+    assert order(ends, END, 6)
     assert run(5) == 5, "another run's end"
-    threading.Thread(target=os.write, args=(ends, NUMBER.pack(7))).start()
+    threading.Thread(target=order, args=(ends, END, 7)).start()
     with pytest.raises(Exception, match="terminate"):
         run(FOREVER)
     ending.over()
-    os.write(ends, NUMBER.pack(7))
+    assert order(ends, END, 7)
     ending.begin(8)
     assert run(5) == 5
     os.close(ends)

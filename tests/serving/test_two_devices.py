@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import random
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,14 @@ import pytest
 
 from eunomia.inference.policies import load_policy
 from eunomia.serving.devices.answers import Payload
+from eunomia.serving.devices.arena import FLAGS, Arena
+from eunomia.serving.devices.aside import FETCH, order
 from eunomia.serving.devices.device import DeviceSpec
 from eunomia.serving.devices.loading import LoadedModel
+from eunomia.serving.devices.messages import array_at, pair, place, receive, send
+from eunomia.serving.devices.piece import Live, live_of
 from eunomia.serving.devices.pool import DevicePool
+from eunomia.serving.devices.worker import Worker
 from eunomia.serving.dispatch import runs
 from eunomia.serving.dispatch.clock import ManualClock
 from eunomia.serving.dispatch.jobs import Job
@@ -157,6 +164,73 @@ def test_memory_that_a_device_may_still_write_is_not_given_to_others(
         assert bench.pool.arena.free_bytes >= free + room[1]
 
     asyncio.run(main())
+
+
+class Stages:
+    """A network of two blocks whose second waits until it may go on, as a slow device's would."""
+
+    blocks, has_whole, bound, options = 2, False, None, None
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+
+    def run_block(self, n: int, live: Live) -> Live:
+        """One more in each element."""
+        if n:
+            assert self.go_on.wait(60.0)
+        return live_of({"x": live["x"].numpy() + 1.0})
+
+
+def test_a_busy_device_hands_tensors_over_at_once_though_runs_are_queued_on_it() -> None:
+    """Requests 1 and 2 wait between two blocks; 3 holds the device, and another run stands behind it."""
+    line, theirs = pair()
+    line.settimeout(60.0)
+    arena, network = Arena.create(2**20), Stages()
+    worker = Worker(theirs, arena, 0, "")
+    worker._networks["net"] = network  # type: ignore[assignment]
+    placed, end = place([("x", np.ones(3, np.float32))], FLAGS)
+    array_at(memoryview(arena.memory), placed[0])[...] = 1.0
+    heard, pipe = os.pipe()
+
+    def run(request: int, last: int) -> None:
+        told = {
+            "kind": "run",
+            "ticket": request,
+            "request": request,
+            "model": "net",
+            "first": 0,
+            "last": last,
+        }
+        send(line, told | {"inputs": [placed], "whole": False, "room": [end, 64]})
+
+    try:
+        worker.obey_aside(heard)
+        serving = threading.Thread(target=worker.serve, daemon=True)
+        serving.start()
+        assert receive(line) == {"kind": "ready"}
+        for request, last in ((1, 1), (2, 1), (3, 2)):
+            run(request, last)
+        assert [receive(line)["ticket"] for _ in range(2)] == [1, 2]  # type: ignore[index]
+        run(4, 1)
+        for request, size, found in ((1, 64, True), (2, 0, False), (2, 64, True), (9, 64, False)):
+            assert order(pipe, FETCH, request, end, size)
+            message = receive(line)
+            assert message is not None and message["kind"] == "tensors" and message["request"] == request
+            assert message["bytes"] == (0 if request == 9 else 64)
+            assert (message["tensors"] is not None) == found
+            if found:
+                given = array_at(memoryview(arena.memory), message["tensors"][0])
+                np.testing.assert_array_equal(given, np.full(3, 2.0))
+                given[...] = 0.0
+        network.go_on.set()
+        assert [receive(line)["ticket"] for _ in range(2)] == [3, 4]  # type: ignore[index]
+        send(line, {"kind": "stop"})
+        serving.join(60.0)
+    finally:
+        network.go_on.set()
+        os.close(pipe)
+        line.close()
+        theirs.close()
 
 
 def test_every_request_is_answered_and_all_memory_comes_back_with_a_reload_between(tmp_path: Path) -> None:

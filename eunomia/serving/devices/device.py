@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from eunomia.serving.devices.arena import Arena
-from eunomia.serving.devices.ending import NUMBER
+from eunomia.serving.devices import aside
+from eunomia.serving.devices.arena import Arena, Slot
 from eunomia.serving.devices.memory import out_of_memory_kills
 from eunomia.serving.devices.messages import Message, pair, receive, send
 from eunomia.serving.devices.places import PLACES
@@ -71,7 +71,7 @@ class Device:
         self._on_message, self._on_death = on_message, on_death
         self._process: subprocess.Popen[bytes] | None = None
         self._line: socket.socket | None = None
-        self._ends: int | None = None  # a pipe: runs that are to end in their midst
+        self._aside: int | None = None  # a pipe: what does not wait for a run
         self._starved: int | None = None  # kills for want of memory on this machine, when its process began
         self._ready = False
         self._said: asyncio.Future[str] | None = None  # done once it is ready, or says why it never will be
@@ -92,11 +92,11 @@ class Device:
             self._line.close()
         line, theirs = pair()
         self._line = line
-        if self._ends is not None:
-            os.close(self._ends)
-            self._ends = None  # there may be no other to be had
-        heard, self._ends = os.pipe()
-        os.set_blocking(self._ends, False)
+        if self._aside is not None:
+            os.close(self._aside)
+            self._aside = None  # there may be no other to be had
+        heard, self._aside = os.pipe()
+        os.set_blocking(self._aside, False)
         self._starved = out_of_memory_kills()
         command = [
             sys.executable,
@@ -156,9 +156,14 @@ class Device:
 
     def end(self, number: int) -> None:
         """Ask it to end the run with this ticket in its midst; a trial of sizes has a number below zero."""
-        if self._ends is not None:
-            with contextlib.suppress(OSError):
-                os.write(self._ends, NUMBER.pack(number))
+        if self._aside is not None:
+            aside.order(self._aside, aside.END, number)
+
+    def fetch(self, request: int, room: Slot) -> bool:
+        """Ask for the tensors of a request that waits between two blocks; False when the process is gone."""
+        if self._aside is not None and not self.place.far:
+            return aside.order(self._aside, aside.FETCH, request, room.offset, room.size)
+        return self.tell({"kind": "fetch", "request": request, "room": [room.offset, room.size]})
 
     @property
     def used_s(self) -> float:
@@ -188,9 +193,9 @@ class Device:
             self.tell({"kind": "stop"})
         if self._line is not None:
             self._line.close()
-        if self._ends is not None:
-            os.close(self._ends)
-            self._ends = None
+        if self._aside is not None:
+            os.close(self._aside)
+            self._aside = None
 
     def wait(self) -> None:
         """See that the process ends, by force if need be; may take 2 s."""

@@ -1,20 +1,17 @@
 """How a run is ended in its midst.
 
-ONNX Runtime looks at a flag of the run's options before each node, in each turn of a loop. A thread of the device's
-process waits on a pipe for the number of a run. It raises the flag if the process still works on that run. Nobody can
-end one node in its midst; then the front end ends the process (``watching``).
+ONNX Runtime looks at a flag of the run's options before each node, in each turn of a loop. The thread that
+hears of it (``aside``) raises the flag if the process still works on that run. Nobody can end one node in its midst;
+then the front end ends the process (``watching``).
 """
 
 from __future__ import annotations
 
-import os
-import struct
 import threading
 from functools import cached_property
 from typing import Protocol
 
-NUMBER = struct.Struct("<q")  # of a run; of a trial of sizes, below zero
-NOTHING = 0
+NOTHING = 0  # numbers of runs lie above it, those of trials of sizes below
 
 
 class RunOptions(Protocol):
@@ -56,11 +53,3 @@ class Ending:
         with self._lock:
             if number == self._number:
                 self.options.terminate = self.ended = True
-
-    def listen(self, pipe: int) -> None:
-        """In a thread of its own: end what the front end names, until that is gone."""
-        threading.Thread(target=self._listen, args=(pipe,), daemon=True).start()
-
-    def _listen(self, pipe: int) -> None:
-        while len(read := os.read(pipe, NUMBER.size)) == NUMBER.size:
-            self.end(NUMBER.unpack(read)[0])

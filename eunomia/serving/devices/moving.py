@@ -53,8 +53,7 @@ class Moving:
 
     def fetch(self, run: Run, holder: int) -> None:
         """Ask a device to put a request's tensors into the room of this run."""
-        room = [run.slot.offset, run.slot.size]
-        self._devices[holder].tell({"kind": "fetch", "request": run.job.number, "room": room})
+        self._devices[holder].fetch(run.job.number, run.slot)
 
     def enlarge(self, device: int, run: Run, size: int) -> None:
         """Fetch outputs into a piece that is large enough, and remember the size."""

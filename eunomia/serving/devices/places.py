@@ -24,9 +24,9 @@ class Place:
     needs: str | None = None
     install: str = ""
 
-    def arguments(self, kind: str, address: str, resource: str, ends: int) -> list[str]:
+    def arguments(self, kind: str, address: str, resource: str, pipe: int) -> list[str]:
         """What its process needs besides line, arena, device, cores, memory and cache."""
-        return [kind, address, resource] if self.far else [str(ends)]
+        return [kind, address, resource] if self.far else [str(pipe)]
 
 
 PLACES: dict[str, Place] = {

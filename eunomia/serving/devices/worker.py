@@ -1,6 +1,6 @@
 """The process of one device: runs blocks, and looks at one number between them.
 
-Started as ``python -m eunomia.serving.devices.worker LINE ARENA DEVICE CORES SPIN_S MEMORY CACHE ENDS``; the first two
+Started as ``python -m eunomia.serving.devices.worker LINE ARENA DEVICE CORES SPIN_S MEMORY CACHE ASIDE``; the first two
 and the last, a pipe, are inherited file descriptors. It opens no network connection, and ends when its line ends.
 """
 
@@ -19,6 +19,7 @@ from collections.abc import Callable
 import numpy as np
 
 from eunomia.core.arrays import Tensor
+from eunomia.serving.devices import aside
 from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.backends import loader_of
 from eunomia.serving.devices.ending import Ending
@@ -31,6 +32,7 @@ from eunomia.serving.devices.strings import OBJECTS, Strings
 from eunomia.serving.devices.trial import trial_of
 
 __all__ = ["Worker", "main", "pair"]
+LOST: Message = {"tensors": None, "bytes": 0}
 
 
 class Worker:
@@ -61,6 +63,10 @@ class Worker:
         self._say({"kind": "ready"})
         while (message := self._receive()) is not None and message["kind"] != "stop":
             self._answers[message["kind"]](message)
+
+    def obey_aside(self, pipe: int) -> None:
+        """What does not wait for the run that this device works on."""
+        aside.listen(pipe, {aside.END: lambda number, *_: self.ending.end(number), aside.FETCH: self._give})
 
     def _say(self, message: Message) -> None:
         """To the front end."""
@@ -199,9 +205,16 @@ class Worker:
 
     def _fetch(self, message: Message) -> None:
         """Tensors of a request that waits between two blocks, for another device or in a larger room."""
-        request = message["request"]
-        answer = {"kind": "tensors", "request": request, **self._hand_over(request, message["room"])}
-        self._say(answer)
+        self._give(message["request"], *message["room"])
+
+    def _give(self, request: int, offset: int, size: int) -> None:
+        """The same in any thread: nothing runs of a request that waits."""
+        try:
+            given = self._hand_over(request, [offset, size])
+        except Exception:  # texts may need memory that is not there: only this request fails
+            self._live.pop(request, None)
+            given = LOST
+        self._say({"kind": "tensors", "request": request, **given})
 
     def _try(self, message: Message) -> None:
         """An input of these sizes, made up, once warm and once for the times; whatever else is ordered goes first."""
@@ -239,7 +252,7 @@ class Worker:
         """Put a request's tensors into ``room`` if they fit; says how many bytes they are."""
         live = self._live.get(request)
         if live is None:
-            return {"tensors": None, "bytes": 0}
+            return LOST
         arrays = [(name, array_of(value)) for name, value in live.items()]
         values = [(name, Strings.of(array) if array.dtype == OBJECTS else array) for name, array in arrays]
         placed, end = place(values, room[0])
@@ -252,7 +265,7 @@ class Worker:
                 value.read_into(target)
             else:
                 target[...] = value
-        del self._live[request]
+        self._live.pop(request, None)  # its client may have left meanwhile
         return {"tensors": placed, "bytes": size}
 
 
@@ -266,7 +279,7 @@ def _sentence(error: Exception) -> str:
 
 def main(arguments: list[str]) -> None:
     """Entry point of the process."""
-    line, arena, device, cores, spin_s, memory, cache, ends = arguments
+    line, arena, device, cores, spin_s, memory, cache, pipe = arguments
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the front end's business; it ends this line
     keep_freed_memory()
     bound_memory(int(memory))
@@ -282,7 +295,7 @@ def main(arguments: list[str]) -> None:
         cache,
         float(spin_s) if spins else 0.0,
     )
-    worker.ending.listen(int(ends))
+    worker.obey_aside(int(pipe))
     with contextlib.suppress(BrokenPipeError):  # the front end is gone, and with it whoever waited
         worker.serve()
 

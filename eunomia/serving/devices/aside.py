@@ -1,0 +1,39 @@
+"""What a device's process is told beside its runs: a thread of its own reads a pipe.
+
+``END``: the run with this number is to end in its midst. ``FETCH``: tensors of this request, which waits between two
+blocks, are wanted at this place of the arena, of this size. On the line the latter would stand behind a run and the one
+queued after it, and so long the device that wants them would idle.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+import threading
+from collections.abc import Callable, Mapping
+
+ORDER = struct.Struct("<4q")  # what, number of the run or request, offset and size of the room
+END, FETCH = 0, 1
+Obey = Callable[[int, int, int], None]  # number, offset, size
+
+
+def order(pipe: int, what: int, number: int, offset: int = 0, size: int = 0) -> bool:
+    """One order; False when nobody reads any more, or not fast enough."""
+    try:
+        os.write(pipe, ORDER.pack(what, number, offset, size))
+    except OSError:
+        return False
+    return True
+
+
+def listen(pipe: int, obey: Mapping[int, Obey]) -> None:
+    """In a thread of its own: do what the front end orders, until that is gone."""
+    threading.Thread(target=_listen, args=(pipe, obey), daemon=True).start()
+
+
+def _listen(pipe: int, obey: Mapping[int, Obey]) -> None:
+    with contextlib.suppress(OSError):  # the front end is gone
+        while len(read := os.read(pipe, ORDER.size)) == ORDER.size:
+            what, number, offset, size = ORDER.unpack(read)
+            obey[what](number, offset, size)

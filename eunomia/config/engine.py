@@ -14,20 +14,37 @@ DropWhen = Literal["hopeless", "expired"]
 PeriodMode = Literal["wait", "patch"]
 
 
-def _by_type(value: object) -> float | dict[str, float]:
-    """One number for all accelerator types, or a table of them; what is wrong in one sentence."""
+MOST_DRAWS = 1000
+Draw = float | tuple[float, ...]
+
+
+def _by_type(value: object) -> Draw | dict[str, Draw]:
+    """For all accelerator types, or a table of them; what is wrong in one sentence."""
     if isinstance(value, dict):
-        return {kind: _number(number, f" of type '{kind}'") for kind, number in value.items()}
-    return _number(value, "")
+        return {kind: _draw(draw, f" of type '{kind}'") for kind, draw in value.items()}
+    return _draw(value, "")
+
+
+def _draw(value: object, of: str) -> Draw:
+    """One number, or several of equal chance."""
+    if not isinstance(value, list | tuple):
+        return _number(value, of)
+    if not 1 <= len(value) <= MOST_DRAWS:
+        raise wrong(
+            f"a list{of} has {len(value)} numbers; give 1 to {MOST_DRAWS} of equal chance, or one number"
+        )
+    return tuple(_number(each, of) for each in value)
 
 
 def _number(value: object, of: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < math.inf:
-        raise wrong(f"{value!r}{of} is no number from 0 on; give one, or a table with one for each type")
+        raise wrong(
+            f"{value!r}{of} is no number from 0 on; give one, several of equal chance, or a table of them by type"
+        )
     return float(value)
 
 
-ByType = Annotated[float | dict[str, float], BeforeValidator(_by_type)]
+ByType = Annotated[Draw | dict[str, Draw], BeforeValidator(_by_type)]
 Unit = Annotated[float, Field(gt=0.0, le=1.0)]
 
 
@@ -50,6 +67,7 @@ class EngineConfig(Section):
     period_mode: PeriodMode = "patch"
     period_cap: Annotated[int, Field(ge=1)] = 64
     switch_s: ByType = 0.0
+    move_s: ByType = 0.0  # on top, where a request leaves this type for another accelerator
     refill: bool = False
     decision_s: NotNegative = 0.0  # charged per decision round
     charge_measured: bool = False  # charge a policy's measured time instead

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-import numpy as np
-import numpy.typing as npt
-
 from eunomia.contract.contention import Contention
 from eunomia.core.errors import ConfigError
+from eunomia.inference.by_type import ByType, check_by_type, is_any, is_drawn
 
 Late = Literal["last", "run", "drop"]
 DropWhen = Literal["hopeless", "expired"]
 PeriodMode = Literal["wait", "patch"]
 EstimatorMode = Literal["exact", "lognormal", "bias", "ewma", "none"]
 Record = Literal["all", "requests"]
-ByType = (
-    float | dict[str, float]
-)  # the same for all accelerator types, or by type; 0 where a type is not named
 
 
 def _check_choice(name: str, value: str, allowed: object) -> None:
@@ -33,26 +27,6 @@ def _check_number(name: str, value: float, least: float) -> None:
         raise ConfigError(f"{name} is {value}; it must be at least {least:g}")
 
 
-def _check_by_type(name: str, value: ByType) -> None:
-    for kind, number in value.items() if isinstance(value, dict) else [("", value)]:
-        _check_number(f"{name} of type '{kind}'" if kind else name, number, 0.0)
-
-
-def is_any(value: ByType) -> bool:
-    """Whether it is above zero for some type."""
-    return max(value.values(), default=0.0) > 0.0 if isinstance(value, dict) else value > 0.0
-
-
-def by_type(name: str, value: ByType, types: Sequence[str], known: Sequence[str]) -> npt.NDArray[np.float64]:
-    """(types,) one number for each; raises ConfigError for a type that has no costs (``known`` have)."""
-    if not isinstance(value, dict):
-        return np.full(len(types), value)
-    for kind in value:
-        if kind not in known:
-            raise ConfigError(f"engine.{name} names type '{kind}'; there are costs of: {', '.join(known)}")
-    return np.array([value.get(kind, 0.0) for kind in types])
-
-
 @dataclass(frozen=True, slots=True)
 class Estimator:
     """What the scheduler believes of layer times; the engine always applies the truth.
@@ -61,7 +35,8 @@ class Estimator:
     ``bias``: every model's entries times ``bias[model]``. ``ewma``: starts from the prior of
     ``none`` and learns from completed layers with weight ``alpha``. ``none``: one number per model,
     the mean over its layers and types. ``jitter``: besides, every execution's true time is
-    multiplied by a log-normal factor of mean 1 with this sigma, whatever the mode (section 2.5).
+    multiplied by a log-normal factor of mean 1 with this sigma, whatever the mode (section 2.5). Several numbers
+    instead of a sigma: factors of equal chance, scaled to mean 1.
     """
 
     mode: EstimatorMode = "exact"
@@ -73,7 +48,7 @@ class Estimator:
     def __post_init__(self) -> None:
         _check_choice("estimator mode", self.mode, EstimatorMode)
         _check_number("estimator sigma", self.sigma, 0.0)
-        _check_by_type("estimator jitter", self.jitter)
+        check_by_type("estimator jitter", self.jitter)
         if not 0.0 < self.alpha <= 1.0:
             raise ConfigError(f"estimator alpha is {self.alpha}; it must lie in (0, 1]")
         for model, factor in self.bias.items():
@@ -92,7 +67,8 @@ class EngineOptions:
     period_s: float | None = None  # None = event-driven
     period_mode: PeriodMode = "patch"
     period_cap: int = 64
-    switch_s: ByType = 0.0
+    switch_s: ByType = 0.0  # where a request starts
+    move_s: ByType = 0.0  # on top, by the type that it leaves
     refill: bool = False
     decision_s: float = 0.0  # charged per decision round
     charge_measured: bool = False  # charge measured wall time of a stepped policy instead
@@ -109,7 +85,8 @@ class EngineOptions:
         _check_choice("drop_when", self.drop_when, DropWhen)
         _check_choice("period_mode", self.period_mode, PeriodMode)
         _check_choice("record", self.record, Record)
-        _check_by_type("switch_s", self.switch_s)
+        check_by_type("switch_s", self.switch_s)
+        check_by_type("move_s", self.move_s)
         _check_number("decision_s", self.decision_s, 0.0)
         _check_number("period_cap", self.period_cap, 1)
         if self.bandwidth_bytes_s is not None and not self.bandwidth_bytes_s > 0.0:
@@ -126,6 +103,11 @@ class EngineOptions:
             raise ConfigError(f"sli_ewma is {self.sli_ewma}; it must lie in (0, 1]")
 
     @property
+    def drawn(self) -> bool:
+        """Whether some times are drawn by lot, so that nobody can know them beforehand."""
+        return is_any(self.estimator.jitter) or is_drawn(self.switch_s) or is_drawn(self.move_s)
+
+    @property
     def switches(self) -> bool:
-        """Whether a change of request costs anything anywhere."""
-        return self.refill or is_any(self.switch_s)
+        """Whether a change of request or of accelerator costs anything anywhere."""
+        return self.refill or is_any(self.switch_s) or is_any(self.move_s)

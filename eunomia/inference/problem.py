@@ -12,7 +12,8 @@ from eunomia.core.arrays import Floats, Ints
 from eunomia.core.errors import ConfigError, PlatformError
 from eunomia.hardware.platform import PlatformLike, slowdowns_of
 from eunomia.hardware.table import CostTable
-from eunomia.inference.options import EngineOptions, Estimator, by_type
+from eunomia.inference.by_type import ByType, Draw, around_mean, means_of, of_types, over_mean
+from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import SLI_KINDS
 
@@ -120,10 +121,32 @@ def rehearsed(problem: Problem, requests: RequestTable, options: EngineOptions) 
     return made._replace(costs=costs, graph=_graph(problem.table, costs, exact=True))
 
 
-def jitter_of(problem: Problem, estimator: Estimator) -> Floats:
-    """(types,) sigma of one execution's true time. Raises ConfigError."""
+class Noise(NamedTuple):
+    """By type of the platform, what one execution differs by from what is known of it; ``draws``: of equal chance."""
+
+    sigma: Floats  # (types,) of the log-normal factor on its true time
+    move_s: Floats  # (types,) mean of what a request costs that leaves the type for another accelerator
+    factors: list[Floats]  # draws of a factor on its true time, mean 1; none = always 1
+    switches_s: list[Floats]  # draws of what a change of request differs by from its mean; none = always 0
+    moves_s: list[Floats]  # the same for a change of accelerator
+
+
+def noise_of(problem: Problem, options: EngineOptions) -> Noise:
+    """What the options say; raises ConfigError for a type that has no costs."""
     known = problem.table.types
-    return by_type("estimator.jitter", estimator.jitter, [known[n] for n in problem.columns], known)
+    types = [known[n] for n in problem.columns]
+
+    def of(name: str, value: ByType) -> list[Draw]:
+        return of_types(name, value, types, known)
+
+    jitter, moves = of("estimator.jitter", options.estimator.jitter), of("move_s", options.move_s)
+    return Noise(
+        sigma=means_of([0.0 if isinstance(draw, tuple) else draw for draw in jitter]),
+        move_s=means_of(moves),
+        factors=over_mean(jitter),
+        switches_s=around_mean(of("switch_s", options.switch_s)),
+        moves_s=around_mean(moves),
+    )
 
 
 def _slowdowns(contention: str, platform: PlatformLike, table: CostTable) -> Slowdowns | None:
@@ -175,7 +198,7 @@ def _costs(table: CostTable, columns: Ints, options: EngineOptions) -> Costs:
         dram_bytes=dram,
         demand_bytes_s=pick(table.demand_bytes_s),
         energy_j=pick(table.energy_j),
-        switch_s=by_type("switch_s", options.switch_s, types, table.types) + refill_s,
+        switch_s=means_of(of_types("switch_s", options.switch_s, types, table.types)) + refill_s,
         estimate_s=estimate,
         estimate_demand=np.where(np.isfinite(estimate), dram / estimate, 0.0),
     )

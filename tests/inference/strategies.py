@@ -168,6 +168,10 @@ def request_tables(draw: st.DrawFn, nets: list[DnnModel], exact: bool) -> Reques
     )
 
 
+DRAWN = ({"type0": (0.125, 0.375, 2.0)},)  # not where times are exact
+JITTERS = (0.0, 0.0, 0.3, {"type0": 0.3}, (0.5, 1.0, 4.0), {"type0": (1.0, 3.0)})
+
+
 @st.composite
 def estimators(draw: st.DrawFn, alike: bool) -> Estimator:
     """All modes; jitter on top of some. ``alike``: also those that begin with one estimate for all layers of a model.
@@ -178,9 +182,7 @@ def estimators(draw: st.DrawFn, alike: bool) -> Estimator:
         st.sampled_from(["exact", "exact", "lognormal", "bias", *(["ewma", "none"] if alike else [])])
     )
     bias = {"net0": 0.6} if mode == "bias" else {}
-    return Estimator(
-        mode, sigma=0.4, bias=bias, alpha=0.3, jitter=draw(st.sampled_from([0.0, 0.0, 0.3, {"type0": 0.3}]))
-    )
+    return Estimator(mode, sigma=0.4, bias=bias, alpha=0.3, jitter=draw(st.sampled_from(JITTERS)))
 
 
 @st.composite
@@ -194,7 +196,8 @@ def options(draw: st.DrawFn, exact: bool, periodic: bool, alike: bool) -> Engine
         period_s=period,
         period_mode=draw(st.sampled_from(["wait", "patch"])),
         period_cap=draw(st.sampled_from([1, 3, 64])),
-        switch_s=draw(st.sampled_from([0.0, 0.0, 0.25, {"type0": 0.25}])),
+        switch_s=draw(st.sampled_from([0.0, 0.0, 0.25, {"type0": 0.25}, *DRAWN[exact:]])),
+        move_s=draw(st.sampled_from([0.0, 0.0, 0.5, {"type0": 0.25}, *DRAWN[exact:]])),
         refill=not exact and draw(st.booleans()),
         decision_s=draw(st.sampled_from([0.0, 0.0, 0.125])),
         estimator=Estimator() if exact else draw(estimators(alike)),

@@ -20,7 +20,7 @@ from eunomia.serving.dispatch.dispatcher import Dispatcher
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.lanes import Claim
 from eunomia.serving.dispatch.options import DispatchOptions
-from eunomia.serving.dispatch.overheads import Overheads, turns_s
+from eunomia.serving.dispatch.overheads import Mean, Overheads, lost_s, means_s
 from eunomia.workload.tenant import Agreement, Slo
 
 
@@ -630,26 +630,35 @@ def test_a_policy_finds_its_own_constants_in_the_view_and_nothing_of_its_predece
 
 def test_what_serving_costs_beside_the_blocks() -> None:
     told = Overheads()
-    told.turned(could_s=1.0, began_s=1.0625)
-    told.turned(could_s=2.0, began_s=2.015625, beside_s=0.015625)
-    told.turned(could_s=3.0, began_s=7.0)  # the device was away
-    assert told.turn_s == pytest.approx(0.046875)
+    told.turned(lost_s(could_s=1.0, began_s=1.0625, beside_s=0.0))
+    told.turned(lost_s(could_s=2.0, began_s=2.015625, beside_s=0.015625))
+    told.turned(lost_s(could_s=3.0, began_s=7.0, beside_s=0.0))  # the device was away
+    assert told.turn.mean_s == pytest.approx(0.046875)
     for _ in range(4000):
-        told.turned(5.0, 5.09375)
-    assert told.turn_s == pytest.approx(0.09375, abs=0.002), "single ones do not weigh much"
+        told.turned(0.09375)
+    assert told.turn.mean_s == pytest.approx(0.09375, abs=0.002), "single ones do not weigh much"
+
+
+def test_what_a_move_costs_on_top_counts_for_the_device_that_holds_the_tensors() -> None:
+    here, holder = Overheads(), Overheads()
+    here.turned(0.25 * 0.0625)
+    for lost in (0.0625, 0.03125):
+        here.turned(lost, holder)
+    assert here.turn.count == 1 and holder.turn.count == here.move.count == 0
+    assert holder.move.mean_s == pytest.approx((0.0625 + 0.03125) / 2 - 0.25 * 0.0625)
 
 
 def test_a_device_that_seldom_turned_counts_as_like_the_others() -> None:
-    often, once, never = Overheads(), Overheads(), Overheads()
+    often, once, never = Mean(), Mean(), Mean()
     for _ in range(950):
-        often.turned(0.0, 0.001)
-    once.turned(0.0, 0.096)
+        often.learn(0.001)
+    once.learn(0.096)
     of_all_s = (950 * 0.001 + 0.096) / 951
-    told = turns_s([often, once, never])
+    told = means_s([often, once, never])
     assert told == pytest.approx(
         [(950 * 0.001 + 50 * of_all_s) / 1000, (0.096 + 50 * of_all_s) / 51, of_all_s]
     )
-    assert turns_s([Overheads()]) == [0.0]
+    assert means_s([Mean()]) == [0.0]
 
 
 def test_the_twin_is_told_long_means_and_the_spread_of_block_times() -> None:
@@ -674,12 +683,12 @@ def test_the_devices_watch_counts_when_a_run_began_and_ended() -> None:
     assert (job.start_s, job.attained_s, replay.dispatcher.lanes[0].busy_s) == (0.0625, 2.1875, 2.1875)
     assert replay.dispatcher.leave(job)
     (told,) = replay.dispatcher.overheads
-    assert (told.turn_s, job.answer_s) == (0.0625, 0.25)
+    assert (told.turn.mean_s, job.answer_s) == (0.0625, 0.25)
     # The next one waits already: what passes from the end of the first run until it begins is lost too.
     second = Job(0, replay.networks[0], 2.0, 99.0, payload=1)
     replay.dispatcher.arrive(second)
     replay.dispatcher.done(0, 2, span_s=(2.28125, 4.0), work_s=1.6875)
-    assert told.turn_s == pytest.approx((0.0625 + 0.03125 + 0.03125) / 2)
+    assert told.turn.mean_s == pytest.approx((0.0625 + 0.03125 + 0.03125) / 2)
 
 
 def test_a_policy_that_fails_while_a_choice_is_supposed_leaves_the_state_as_it_was() -> None:

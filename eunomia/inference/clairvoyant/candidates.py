@@ -17,7 +17,7 @@ from eunomia.hardware.table import CostTable
 from eunomia.inference.clairvoyant.timetable import Timetable
 from eunomia.inference.kernel.layout import HIT
 from eunomia.inference.lookahead.policy import Lookahead
-from eunomia.inference.options import EngineOptions, Estimator, is_any
+from eunomia.inference.options import EngineOptions, Estimator
 from eunomia.inference.policies.greedy import Greedy
 from eunomia.inference.policies.ordering import Order, edf, edf_bytes, llf, sjf
 from eunomia.inference.problem import Problem, build_problem
@@ -91,8 +91,11 @@ class Bench:
             raise ConfigError(
                 "a clairvoyant schedule needs arrivals that do not depend on it; leave closed-loop clients out"
             )
-        if is_any(options.estimator.jitter):
-            raise ConfigError("a clairvoyant schedule needs true times; set estimator jitter to 0")
+        if options.drawn:
+            raise ConfigError(
+                "a clairvoyant schedule needs true times; set estimator jitter to 0, and switch_s and move_s to one "
+                "number by type"
+            )
         self.requests, self.runs = requests, 0
         self.options = replace(
             options, estimator=Estimator(), decision_s=0.0, charge_measured=False, record="requests"

@@ -9,7 +9,9 @@ from eunomia.inference.kernel.jit import jitted
 from eunomia.inference.kernel.layout import RUNNING
 from eunomia.inference.kernel.memory import (
     Kernel,
+    Record,
     cost_at,
+    draw_at,
     facts_at,
     job_at,
     lane_at,
@@ -23,7 +25,7 @@ from eunomia.inference.kernel.memory import (
     system_of,
     type_at,
 )
-from eunomia.inference.kernel.noise import jitter
+from eunomia.inference.kernel.noise import FACTOR, MOVE, SWITCH, jitter, uniform
 from eunomia.inference.kernel.pools import unlink_waiting
 from eunomia.inference.kernel.setup import MASKED
 
@@ -42,11 +44,19 @@ def start_layer(k: Kernel, node: int, s: int, now_s: float, decision: int) -> No
     if k.switches:
         elsewhere = record.last_accelerator >= 0 and record.last_accelerator != s
         if elsewhere or (queue.last_request >= 0 and queue.last_request != facts.request):
+            at = type_at(k, kind)
             switch_s = cost_at(k, row * k.num_types + kind).switch_s
+            switch_s += drawn(k, at.switch_at, at.switch_draws, facts, SWITCH)
+        if elsewhere:
+            at = type_at(k, lane_at(k, record.last_accelerator).type)
+            switch_s += at.move_s + drawn(k, at.move_at, at.move_draws, facts, MOVE)
     charge_s = max(0.0, k.scheduler_free_s - now_s)
     work_s = cost_at(k, row * k.num_types + kind).latency_s
     if k.jitters:
-        work_s *= jitter(k.seed, facts.request, facts.layer, type_at(k, kind).jitter)
+        at = type_at(k, kind)
+        work_s *= jitter(k.seed, facts.request, facts.layer, at.jitter)
+        if at.factor_draws > 0:
+            work_s *= drawn(k, at.factor_at, at.factor_draws, facts, FACTOR)
     lane.node, lane.row, lane.model, lane.start_s = node, row, record.model, now_s
     lane.work_s, lane.switch_s, lane.charge_s = work_s, switch_s, charge_s
     lane.total_s = work_s + switch_s + charge_s
@@ -71,6 +81,15 @@ def start_layer(k: Kernel, node: int, s: int, now_s: float, decision: int) -> No
     k.num_running += 1
     system.starts += 1
     k.dirty = 1
+
+
+@jitted
+def drawn(k: Kernel, first: int, draws: int, facts: Record, stream: int) -> float:
+    """One of so many numbers of equal chance, for one execution of one layer; 0 where there are none."""
+    if draws == 0:
+        return 0.0
+    chance = uniform(k.seed, facts.request, facts.layer, stream)
+    return draw_at(k, first + int(chance * draws)).value
 
 
 @jitted

@@ -231,7 +231,24 @@ HEAP = np.dtype(  # waiting sub-jobs that all get the same answer from the place
 
 # A type of accelerators: its least idle one (-1 = none); 0 with one, else inf; inf with one, else when one is free.
 TYPE = np.dtype(
-    [("idle", "i8"), ("start_s", "f8"), ("free_s", "f8"), ("first", "i8"), ("lanes", "i8"), ("jitter", "f8")],
+    [
+        ("idle", "i8"),
+        ("start_s", "f8"),
+        ("free_s", "f8"),
+        ("first", "i8"),
+        ("lanes", "i8"),
+        ("jitter", "f8"),
+        ("move_s", "f8"),  # of a request that leaves it
+        (
+            "factor_at",
+            "i8",
+        ),  # of what is drawn by lot: where it stands in draws, and how many; 0 = nothing is
+        ("factor_draws", "i8"),
+        ("switch_at", "i8"),
+        ("switch_draws", "i8"),
+        ("move_at", "i8"),
+        ("move_draws", "i8"),
+    ],
     align=True,
 )
 
@@ -255,6 +272,7 @@ ARRAYS: dict[str, np.dtype[Any]] = {  # every array of the kernel: name -> eleme
     "ends": NUMBER,  # sprint: end of the running layer of each lane
     "accelerators": ACCELERATOR,
     "types": TYPE,
+    "draws": NUMBER,  # of equal chance
     "by_type": INDEX,  # accelerators, type by type
     "heaps": HEAP,
     "standing": INDEX,  # heaps with nodes, the one that goes first at the end

@@ -9,6 +9,8 @@ import numpy as np
 
 from eunomia.inference.kernel.jit import jitted
 
+FACTOR, SWITCH, MOVE = 5, 6, 7  # streams; 1 and 2: jitter, 3: random queue, 4: order ``shuffled``
+
 
 @jitted
 def _mix(x: Any) -> Any:

@@ -10,9 +10,10 @@ import numpy as np
 
 from eunomia.contract.contention import CONTENTION
 from eunomia.core.arrays import Ints
+from eunomia.inference.by_type import is_any
 from eunomia.inference.kernel.contention import CODES
 from eunomia.inference.kernel.layout import Records
-from eunomia.inference.options import EngineOptions, is_any
+from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import Problem
 
 RUN_LATE, LATE_LAST, DROP_LATE = range(3)

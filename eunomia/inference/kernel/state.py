@@ -13,7 +13,7 @@ from eunomia.core.arrays import Floats
 from eunomia.inference.kernel.layout import ARRAYS, KERNEL, UNFINISHED, Records
 from eunomia.inference.kernel.setup import WIDE, Rules, classes, followers, headroom, write_settings
 from eunomia.inference.options import EngineOptions
-from eunomia.inference.problem import Problem, jitter_of
+from eunomia.inference.problem import Noise, Problem, noise_of
 from eunomia.workload.tenant import SLI_KINDS
 
 GROWING = (
@@ -95,6 +95,7 @@ def new_state(
     nodes = slots * nodes_per_slot + 2 * headroom(problem)
     records = int(np.diff(problem.graph.offset)[problem.jobs.model].sum())
     records = records if options.record == "all" else 0
+    noise = noise_of(problem, options)
     shapes: dict[str, Any] = {
         "system": 1,
         "costs": (len(row_heap), types),
@@ -111,6 +112,7 @@ def new_state(
         "ends": lanes,
         "accelerators": lanes,
         "types": wide,
+        "draws": sum(map(len, noise.factors + noise.switches_s + noise.moves_s)),
         "by_type": lanes,
         "heaps": heaps,
         "standing": heaps,
@@ -153,7 +155,7 @@ def new_state(
     arrays["heap_estimate"]["value"][:, types:] = np.inf
     arrays["types"]["start_s"] = arrays["types"]["free_s"] = np.inf
     arrays["by_type"]["value"] = np.argsort(problem.type_of, kind="stable")
-    arrays["types"]["jitter"][:types] = jitter_of(problem, options.estimator)
+    _write_noise(arrays, noise)
     arrays["types"]["lanes"] = np.bincount(problem.type_of, minlength=wide)
     arrays["types"]["first"] = np.cumsum(arrays["types"]["lanes"]) - arrays["types"]["lanes"]
     _write_start(arrays, problem, options)
@@ -208,6 +210,16 @@ def _write_problem(arrays: dict[str, Records], problem: Problem) -> None:
     pairs["model"], pairs["tenant"] = jobs.model_of, jobs.tenant_of
     for name in ("weight", "slo_kind", "slo_target", "slo_percentile", "slo_window", "slo_window_s"):
         pairs[name] = getattr(jobs, name)
+
+
+def _write_noise(arrays: dict[str, Records], noise: Noise) -> None:
+    end, types = 0, arrays["types"]
+    types["jitter"][: len(noise.sigma)], types["move_s"][: len(noise.move_s)] = noise.sigma, noise.move_s
+    for name, draws in (("factor", noise.factors), ("switch", noise.switches_s), ("move", noise.moves_s)):
+        for kind, values in enumerate(draws):
+            types[f"{name}_at"][kind], types[f"{name}_draws"][kind] = end, len(values)
+            arrays["draws"]["value"][end : end + len(values)] = values
+            end += len(values)
 
 
 def _write_start(arrays: dict[str, Records], problem: Problem, options: EngineOptions) -> None:

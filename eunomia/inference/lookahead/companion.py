@@ -11,6 +11,7 @@ import numpy as np
 from eunomia.core.addresses import give_blocks, link, share
 from eunomia.core.arrays import Records
 from eunomia.core.errors import PolicyError
+from eunomia.inference.by_type import means
 from eunomia.inference.kernel.setup import GREEDY, PLACEMENTS, Rules, width
 from eunomia.inference.kernel.state import State, new_state
 from eunomia.inference.lookahead.keys import ORDERS
@@ -168,6 +169,8 @@ def _twin_states(engine: Begun, model: Problem, futures: int) -> tuple[State, St
         charge_measured=False,
         period_s=None,
         estimator=Estimator(),
+        switch_s=means(engine.options.switch_s),
+        move_s=means(engine.options.move_s),
     )
     slots = KNOWN + len(model.type_of) + (FUTURE if futures > 0 else 0) + 1
     snapshot, trial = (

@@ -6,12 +6,13 @@ import math
 
 from eunomia.contract.contention import CONTENTION
 from eunomia.contract.contention.model import Demand
+from eunomia.core.arrays import Floats
 from eunomia.inference.options import EngineOptions
-from eunomia.inference.problem import Problem, jitter_of
+from eunomia.inference.problem import Problem, noise_of
 from eunomia.inference.reference.beliefs import Beliefs
 from eunomia.inference.reference.decider import Decider
 from eunomia.inference.reference.indicators import Departure, Reading, read
-from eunomia.inference.reference.noise import jitter
+from eunomia.inference.reference.noise import FACTOR, MOVE, SWITCH, drawn, jitter
 from eunomia.inference.reference.records import Decision, Interval, Outcome, Run
 from eunomia.inference.reference.rules import Spot
 from eunomia.inference.reference.state import GRACE_S, Job, Lane, Request, Running
@@ -24,7 +25,7 @@ class Engine:
 
     def __init__(self, problem: Problem, options: EngineOptions) -> None:
         self.problem, self.options = problem, options
-        self.jitter = jitter_of(problem, options.estimator)
+        self.noise = noise_of(problem, options)
         self.now_s = 0.0
         self.bandwidth = problem.bandwidth_bytes_s
         self.beliefs = Beliefs(problem, options.estimator.alpha if options.estimator.mode == "ewma" else 0.0)
@@ -247,8 +248,9 @@ class Engine:
         self.waiting.remove(job)
         switch_s = self.switch_cost_s(job, lane)
         charge_s = max(0.0, self.scheduler_free_s - self.now_s)
-        factor = jitter(self.options.seed, job.request, job.layer, self.jitter[lane.kind])
+        factor = jitter(self.options.seed, job.request, job.layer, self.noise.sigma[lane.kind])
         work_s = float(costs.latency_s[job.row, lane.kind]) * factor
+        work_s *= self.drawn(job, FACTOR, self.noise.factors[lane.kind], 1.0)
         interval = Interval(job.request, job.layer, lane.index, job.ready_s, self.now_s, None,
                             work_s, switch_s, charge_s, job.key, number)  # fmt: skip
         lane.history.append(interval)
@@ -270,7 +272,16 @@ class Engine:
         moved = job.owner.last_accelerator not in (-1, lane.index)
         if not (other_request or moved):
             return 0.0
-        return float(self.problem.costs.switch_s[job.row, lane.kind])
+        cost_s = float(self.problem.costs.switch_s[job.row, lane.kind])
+        cost_s += self.drawn(job, SWITCH, self.noise.switches_s[lane.kind])
+        if moved:
+            left = self.lanes[job.owner.last_accelerator].kind
+            cost_s += self.noise.move_s[left] + self.drawn(job, MOVE, self.noise.moves_s[left])
+        return cost_s
+
+    def drawn(self, job: Job, stream: int, values: Floats, default: float = 0.0) -> float:
+        """What lot gives this execution."""
+        return drawn(self.options.seed, job.request, job.layer, stream, values, default)
 
     # -- what is known now --------------------------------------------------------------------
 

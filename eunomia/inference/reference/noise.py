@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
+from eunomia.core.arrays import Floats
+
 _MASK = (1 << 64) - 1
-JITTER_RADIUS, JITTER_ANGLE, BIND, ORDER = 1, 2, 3, 4  # streams
+JITTER_RADIUS, JITTER_ANGLE, BIND, ORDER, FACTOR, SWITCH, MOVE = 1, 2, 3, 4, 5, 6, 7  # streams
 
 
 def _mix(x: int) -> int:
@@ -20,6 +22,15 @@ def uniform(seed: int, request: int, layer: int, stream: int) -> float:
     """A number in (0, 1)."""
     x = _mix(seed ^ _mix(request ^ _mix(layer ^ _mix(stream))))
     return ((x >> 11) + 0.5) / 2.0**53
+
+
+def drawn(seed: int, request: int, layer: int, stream: int, values: Floats, default: float) -> float:
+    """One of these values of equal chance."""
+    return (
+        float(values[math.floor(uniform(seed, request, layer, stream) * len(values))])
+        if len(values)
+        else default
+    )
 
 
 def jitter(seed: int, request: int, layer: int, sigma: float) -> float:

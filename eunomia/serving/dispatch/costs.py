@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eunomia.core.errors import ModelError
+from eunomia.serving.dispatch.overheads import Latest
 from eunomia.serving.dispatch.shapes import COARSE, NOBODY, STEEPEST, ShapeClass, ShapeClasses, curve
 
 LEARN = 0.05  # weight of a new measurement; a block's time drifts with clock speed and neighbours
@@ -45,7 +46,7 @@ class CostBook:
 
     ``mean_s`` and ``spread``: for the digital twin. The mean is that of every block's time over its last few
     hundred runs, for each class of shapes by itself. The spread is the standard deviation of the logarithm of
-    time over mean.
+    time over mean, without interruptions; ``factors``: the latest times over means, by device.
     """
 
     def __init__(self, devices: int) -> None:
@@ -56,6 +57,7 @@ class CostBook:
         self._runs = np.zeros((0, devices))  # that speak for a block's time
         self._evident: set[int] = set()  # first rows of classes all of whose blocks some device has run
         self._variance, self._ratios = np.zeros(devices), np.zeros(devices)
+        self.factors = [Latest() for _ in range(devices)]
         self.networks: dict[str, Network] = {}
         self.apart: set[int] = set()  # numbers of networks whose requests share no run
         self._shapes: dict[int, ShapeClasses] = {}  # by number of network
@@ -230,7 +232,9 @@ class CostBook:
     def _learn_spread(self, rows: slice, device: int, seen: npt.NDArray[np.float64]) -> None:
         mean = self.mean_s[rows, device]
         known = np.isfinite(mean) & (mean > 0.0) & (seen > 0.0)
-        ratio = np.log(seen[known] / mean[known])
+        factors = seen[known] / mean[known]
+        self.factors[device].add(factors)
+        ratio = np.log(factors)
         ratio = ratio[np.abs(ratio) < WILD]
         if len(ratio):
             self._ratios[device] += 1

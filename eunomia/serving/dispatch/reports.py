@@ -8,6 +8,7 @@ from eunomia.contract.traits import CHARGE_RUN
 from eunomia.serving.dispatch import look_ahead, runs
 from eunomia.serving.dispatch.jobs import Job
 from eunomia.serving.dispatch.lanes import Lane
+from eunomia.serving.dispatch.overheads import lost_s
 from eunomia.serving.dispatch.state import State
 
 
@@ -36,7 +37,11 @@ def done(
         lane.free_s >= job.arrival_s and lane.last_request != job.number
     ):  # it neither waited for a message nor resumed
         beside_s = 0.0 if work_s is None else took_s - work_s
-        state.overheads[device].turned(max(lane.free_s, job.ended_s), began_s, beside_s)
+        moved = lane.first > 0 and job.device not in (device, -1)
+        state.overheads[device].turned(
+            lost_s(max(lane.free_s, job.ended_s), began_s, beside_s),
+            state.overheads[job.device] if moved else None,
+        )
     lane.free_s, lane.last_request = ended_s, job.number
     for member in (job, *job.together):
         member.ended_s = ended_s

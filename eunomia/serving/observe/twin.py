@@ -9,12 +9,13 @@ import numpy as np
 import orjson
 
 from eunomia.core.data import Json
+from eunomia.serving.devices.execution import LEAST_WAIT_S
 from eunomia.serving.dispatch.costs import CostBook
-from eunomia.serving.dispatch.overheads import turns_s
+from eunomia.serving.dispatch.overheads import draws, means_s
 from eunomia.serving.models.repository import named
 from eunomia.serving.service import Service
 
-FORMAT = 5
+FORMAT = 6
 
 
 async def exported(service: Service) -> AsyncIterator[bytes]:
@@ -37,11 +38,14 @@ def settings(service: Service) -> Json:
     ``networks`` holds what an input of the trial's shape takes. The table ``sizes`` beside it has a row for each shape
     that came, per row of input; requests name theirs by its number.
 
-    By device, ``turn_s``: what it loses with every change of request (dispatch/overheads.py); ``spread``: of its block
-    times.
+    By device, ``turn_s``: what it loses with every change of request; ``move_s``: what another one loses on top that
+    goes on with a request of this one (dispatch/overheads.py); ``spread``: of its block times. ``turns``, ``moves`` and
+    ``factors`` (block times over means): numbers of equal chance. ``look_s``: no boundary of a run is looked at sooner
+    after another, but for an arrival.
     What reading a request and sending its answer take is not in a recording.
     """
     dispatcher, costs = service.pool.dispatcher, service.pool.costs
+    turn, move = ([getattr(each, kind) for each in dispatcher.overheads] for kind in ("turn", "move"))
     return {
         "format": FORMAT,
         "policy": service.policy_name,
@@ -71,7 +75,12 @@ def settings(service: Service) -> Json:
             }
             for a in dispatcher.agreements
         ],
-        "turn_s": turns_s(dispatcher.overheads),
+        "turn_s": means_s(turn),
+        "move_s": means_s(move),
+        "turns": [draws(each.latest) for each in turn],
+        "moves": [draws(each.latest) for each in move],
+        "factors": [draws(each) for each in costs.factors],
+        "look_s": LEAST_WAIT_S,
         "spread": [float(s) for s in costs.spread],
     }
 

@@ -17,7 +17,8 @@ from eunomia.core.errors import ConfigError
 from eunomia.hardware.memory import needed_gb
 from eunomia.hardware.perturb import perturb
 from eunomia.hardware.table import CostTable
-from eunomia.inference.options import EngineOptions, is_any
+from eunomia.inference.by_type import is_any, is_drawn
+from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import Problem, build_problem
 from eunomia.report.units import counted
 from eunomia.study.inference.bench import Bench, prepare
@@ -156,9 +157,11 @@ def ground(plan: PlanConfig) -> Ground:
             f"plan '{plan.name}': closed-loop clients send when they are served, so slower platforms get less "
             "to do; give arrivals of another process"
         )
-    if is_any(bench.scenario.engine.estimator.jitter):
+    engine = bench.scenario.engine
+    if is_any(engine.estimator.jitter) or is_drawn(engine.switch_s) or is_drawn(engine.move_s):
         raise ConfigError(
-            f"plan '{plan.name}': engine.estimator.jitter makes run times random, which no bound covers; leave it out"
+            f"plan '{plan.name}': engine.estimator.jitter, or a list in switch_s or move_s, makes run "
+            "times random, which no bound covers; leave it out"
         )
     _check_promises(plan, table)
     return made

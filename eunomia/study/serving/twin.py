@@ -15,19 +15,20 @@ import numpy.typing as npt
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
 from eunomia.hardware.table import CostTable
+from eunomia.inference.by_type import Draw
 from eunomia.inference.options import EngineOptions, Estimator, Late
 from eunomia.inference.outcome import Outcome
 from eunomia.inference.problem import Problem, build_problem
 from eunomia.inference.simulate import simulate_problem
 from eunomia.study.inference.policy import PolicyLike, policy_name, resolve_policy
 from eunomia.study.serving.twin_costs import Damaged, Row, is_time, twin_costs
+from eunomia.study.serving.twin_noise import twin_noise
 from eunomia.workload.requests import RequestTable
 from eunomia.workload.tenant import Agreement, Slo
 
-FORMAT, SIZED = (3, 4, 5), (4, 5)  # that can be read; those whose requests have sizes
+FORMAT, SIZED = (3, 4, 5, 6), (4, 5, 6)  # that can be read; those whose requests have sizes
 ANSWERED = ("hit", "late")
 AGAIN = "record it again with: eunomia twin record URL"
-MOST_S, WIDEST = 10.0, 1.0  # a change of request; the spread of block times
 TOKEN = 300  # letters: names and numbers of a recording are shorter
 ANY_FORMAT = ("format", "policy", "networks", "requests")
 KEYS = ("format", "policy", "late", "devices", "networks", "pairs", "turn_s", "spread", "requests")
@@ -51,11 +52,12 @@ class Twin:
     before they were accepted are not in a recording. Each costs what its shape does. Requests of one batch count as one
     unit of work each, which flatters neither side as long as batches are not used (``max_batch = 1``).
 
-    By device, ``turn_s``: what it loses with every change of request; ``spread``: standard deviation of the logarithm
-    of a block's time, with which the simulator draws its times. ``reach_s`` (n,): what passed from a request's
-    acceptance until devices knew of it; it stands in ``requests`` so much later than it really came. ``answer_s`` (n,):
-    from the end of its last block to its answer. ``left_out``: requests of networks that the recording holds no block
-    times of, by network; they are in nothing else here.
+    By device, as the simulator draws it: ``turn``, what it loses with every change of request [s]; ``move``, what
+    another one loses on top that goes on with its request (0 before format 6); ``jitter`` of its block times: factors,
+    or before format 6 the standard deviation of their logarithm. ``reach_s`` (n,): from a request's acceptance
+    until devices knew of it; it stands in ``requests`` so much later than it really came. ``answer_s`` (n,): from the
+    end of its last block to its answer. ``left_out``: requests of networks whose block times were not recorded, by
+    network; they are in nothing else here.
     """
 
     requests: RequestTable
@@ -65,8 +67,9 @@ class Twin:
     policy: str
     hit: npt.NDArray[np.bool_]
     response_s: npt.NDArray[np.float64]
-    turn_s: dict[str, float]
-    spread: dict[str, float]
+    turn: dict[str, Draw]
+    move: dict[str, Draw]
+    jitter: dict[str, Draw]
     reach_s: npt.NDArray[np.float64]
     answer_s: npt.NDArray[np.float64]
     left_out: Mapping[str, int] = field(default_factory=dict)
@@ -88,8 +91,10 @@ class Twin:
     def options(self) -> EngineOptions:
         """The engine as the server was set."""
         late: Late = "drop" if self.late == "drop" else "last"
-        times = Estimator(jitter=self.spread)
-        return EngineOptions(late=late, switch_s=self.turn_s, estimator=times, record="requests")
+        times = Estimator(jitter=self.jitter)
+        return EngineOptions(
+            late=late, switch_s=self.turn, move_s=self.move, estimator=times, record="requests"
+        )
 
 
 def read_twin(path: str | Path) -> Twin:
@@ -141,7 +146,7 @@ def twin_of(content: object, source: str = "recording") -> Twin:
 def _read(content: Data) -> Twin:
     """A recording that has all its keys; raises whatever a damaged one provokes."""
     agreements = tuple(_agreement(pair) for pair in content["pairs"])
-    turn_s, spread = _by_device(content, "turn_s", MOST_S), _by_device(content, "spread", WIDEST)
+    noise = twin_noise(content)
     networks: Data = content["networks"]
     rows = [r for r in content["requests"] if r[2] in networks]
     left_out = Counter(str(r[2]) for r in content["requests"] if r[2] not in networks)
@@ -152,7 +157,7 @@ def _read(content: Data) -> Twin:
     start_s = min(r[0] for r in rows)
     rows.sort(key=lambda r: r[0] - start_s + r[8])
     sizes = content["sizes"] if content["format"] in SIZED else None
-    costs = twin_costs(networks, sizes, tuple(content["devices"]), rows)
+    costs = twin_costs(networks, sizes, tuple(content["devices"]), rows, noise.look_s)
     place = {(a.tenant, a.model): n for n, a in enumerate(agreements)}
     reach_s, answer_s = (np.array([float(r[n]) for r in rows]) for n in (8, 9))
     deadline_s = np.array([math.inf if r[3] is None else r[3] for r in rows])
@@ -174,24 +179,13 @@ def _read(content: Data) -> Twin:
         content["policy"],
         hit,
         response_s,
-        turn_s,
-        spread,
+        noise.turn,
+        noise.move,
+        noise.jitter,
         reach_s,
         answer_s,
         dict(left_out),
     )
-
-
-def _by_device(content: Data, name: str, most: float) -> dict[str, float]:
-    """One number for each device; before format 5 there is one for all. Raises Damaged."""
-    devices, value = content["devices"], content[name]
-    values = value if isinstance(value, list) else [value] * len(devices)
-    if len(values) != len(devices) or len(set(devices)) != len(devices):
-        raise Damaged(f"{name} has {len(values)} numbers for the devices {', '.join(map(str, devices)):.100}")
-    for number in values:
-        if isinstance(number, bool) or not isinstance(number, int | float) or not 0.0 <= number <= most:
-            raise Damaged(f"{name} is {number!r:.50}; it lies in 0..{most:g}")
-    return dict(zip(devices, map(float, values), strict=True))
 
 
 @dataclass(frozen=True)

@@ -34,11 +34,12 @@ def twin_costs(
     sizes: Sequence[Blocks] | None,
     devices: Sequence[str],
     rows: Sequence[Row],
+    look_s: float = 0.0,
 ) -> TwinCosts:
     """The table, and what each of the requests ``rows`` runs. Raises Damaged.
 
     ``sizes``: the recording's, times per row of input; None = it is from a version that had none: requests cost what
-    their network did in the mean. A request of several rows takes so many times as long.
+    their network did in the mean. A request of several rows takes so many times as long. ``look_s``: as in ``pieces``.
     """
     blocks, numbers = dict(networks), {name: n for n, name in enumerate(networks)}
     for name, times in networks.items():
@@ -56,7 +57,27 @@ def twin_costs(
                 size_of.append(numbers[r[2]])
                 blocks[_name(key, blocks)] = _times(times, key[2])
         chosen.append(found[key])
-    return TwinCosts(_table(blocks, devices, tuple(size_of)), np.array(chosen, np.int64))
+    pieced = {name: pieces(times, look_s) for name, times in blocks.items()}
+    return TwinCosts(_table(pieced, devices, tuple(size_of)), np.array(chosen, np.int64))
+
+
+def pieces(blocks: Blocks, look_s: float) -> list[list[float]]:
+    """Blocks joined until they take ``look_s`` on their fastest device: the server asks its policy no more often.
+
+    A block that runs on no device of the piece before begins one of its own.
+    """
+    found: list[list[float]] = []
+    for block in blocks:
+        joined = (
+            [a + b if a >= 0.0 and b >= 0.0 else -1.0 for a, b in zip(found[-1], block, strict=True)]
+            if found
+            else []
+        )
+        if found and max(joined) > 0.0 and min(t for t in found[-1] if t >= 0.0) < look_s:
+            found[-1] = joined
+        else:
+            found.append(list(block))
+    return found
 
 
 def _number(row: Row, sizes: Sequence[Blocks] | None) -> int:

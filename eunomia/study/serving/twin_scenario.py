@@ -13,6 +13,7 @@ import numpy.typing as npt
 from eunomia.core.atomic import write_text
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError
+from eunomia.inference.by_type import means
 from eunomia.study.serving.twin import Twin
 from eunomia.workload import zoo
 from eunomia.workload.tenant import Agreement
@@ -104,7 +105,8 @@ def _scenario(twin: Twin, names: dict[str, str]) -> Data:
         },
         "engine": {
             "late": "drop" if twin.late == "drop" else "last",
-            "switch_s": twin.turn_s,
+            "switch_s": means(twin.turn),
+            "move_s": means(twin.move),
         },
         "network": networks,
         "tenant": [found for name in tenants if (found := _tenant(twin, name, names))],

@@ -243,6 +243,22 @@ def test_a_lease_ends_when_someone_more_urgent_arrives() -> None:
     assert replay.dispatcher.preemptions == 1
 
 
+@pytest.mark.parametrize("policy", ["edf", "fair_edf", "weighted_fair"])
+@pytest.mark.parametrize("move_s, last", [(0.0, [(4.0, 1, 1, 0)]), (5.9, [(4.0, 1, 1, 0)]), (6.1, [])])
+def test_under_a_lease_a_request_goes_on_where_a_faster_device_idles(
+    policy: str, move_s: float, last: list[Any]
+) -> None:
+    """Blocks of 1 and 4 s. Request 0 leaves the fast device at 3; at 4.5 request 1 has 2 s left there, here 8."""
+    replay = Replay(
+        guarded(policy), np.array([[1.0, 4.0]] * 3), [3], DispatchOptions(lease_s=100.0, calm_s=math.inf)
+    )
+    replay.dispatcher.add_pair(Agreement("t", "m0"))
+    if move_s:
+        replay.dispatcher.overheads[1].move.learn(move_s)
+    replay.play([(0.0, 0, 50.0, 0), (0.5, 0, 60.0, 0)])
+    assert replay.log == [(0.0, 0, 0, 0), (0.5, 1, 0, 1), *[(t + 0.5, *rest) for t, *rest in last]]
+
+
 @pytest.mark.parametrize("policy", ["fcfs", "edf", "edf+f", "sjf+f", "weighted_fair"])
 @pytest.mark.parametrize("seed", range(6))
 def test_told_ahead_one_device_does_what_it_would_have_been_told_at_the_end(policy: str, seed: int) -> None:

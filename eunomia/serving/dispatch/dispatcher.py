@@ -14,6 +14,7 @@ from eunomia.core.arrays import Floats
 from eunomia.serving.dispatch import look_ahead, reports, runs
 from eunomia.serving.dispatch.indicators import Indicator
 from eunomia.serving.dispatch.jobs import GONE, Job
+from eunomia.serving.dispatch.lanes import NEVER
 from eunomia.serving.dispatch.placing import best_device
 from eunomia.serving.dispatch.state import State
 from eunomia.workload.tenant import Agreement
@@ -169,7 +170,10 @@ class Dispatcher(State):
         self._drop_overdue()
         self._fill_idle()
         for device, lane in enumerate(self.lanes):
-            if lane.job is not None and (len(self.waiting) or lane.next is not None):
+            leaves = look_ahead.may_leave(self, device)
+            if leaves:  # that a device idles is no news otherwise
+                lane.asked_stop = NEVER
+            if lane.job is not None and (len(self.waiting) or lane.next is not None or leaves):
                 look_ahead.reconsider(self, device)
         now_s = self.clock.now_s()
         for job in heard:

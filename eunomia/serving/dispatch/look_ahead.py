@@ -13,15 +13,16 @@ from eunomia.serving.dispatch.state import State
 def look_at(state: State, device: int) -> float | None:
     """Check the policy's choice at the next boundary of what runs; returns when to check again.
 
-    Checks once for each boundary; while nothing else waits, only behind the last one, for the policy's notes. None when
-    there is nothing left to check: the run has no boundary left, or only arrivals change this policy's choice.
+    Checks once for each boundary; while nothing else waits and no faster device idles, only behind the last one, for
+    the policy's notes. None when there is nothing left to check: the run has no boundary left, or only arrivals change
+    this policy's choice.
     """
     settle(state)
     lane, now_s = state.lanes[device], state.clock.now_s()
     if lane.job is None or state.steady:
         return None
     boundary = lane.boundary(now_s, cut=True)
-    if len(state.waiting) or lane.next is not None:
+    if len(state.waiting) or lane.next is not None or may_leave(state, device):
         if boundary != lane.looked:
             lane.looked, lane.asked_stop = boundary, NEVER
             reconsider(state, device)
@@ -44,8 +45,21 @@ def settle(state: State) -> None:
             note(state, claim)
 
 
+def may_leave(state: State, device: int) -> bool:
+    """Whether another device idles on which the rest of what runs would take less time, by more than a move costs."""
+    lane, job = state.lanes[device], state.lanes[device].job
+    if job is None or lane.stopping or not state.idle:
+        return False
+    rest = slice(
+        job.cost_row + lane.boundary(state.clock.now_s(), cut=True), job.cost_row + job.network.blocks
+    )
+    rest_s = state.costs.latency_s[rest].sum(axis=0) * job.rows
+    idle = [rest_s[n] for n, other in enumerate(state.lanes) if other.job is None and other.alive]
+    return bool(min(idle) + state.overheads[device].move.mean_s < rest_s[device])
+
+
 def reconsider(state: State, device: int) -> None:
-    """Stop what runs at the next boundary if the policy would prefer another job there.
+    """Stop what runs at the next boundary if the policy would prefer another job there, or this one elsewhere.
 
     The policy decides as if that time had come, the device were idle, and the running job waited for its next block.
     Near the end of a run, or when it is about to stop, the device gets its next order.
@@ -56,12 +70,13 @@ def reconsider(state: State, device: int) -> None:
     if not lane.stopping and boundary < lane.last and lane.asked_stop != state.news:
         lane.asked_stop, lane.goes_on = state.news, None
         other = choice(state, device, boundary, lane.boundary_s(now_s, cut=True))
-        if other is not None and other.job is not lane.job:
+        if other is not None and (other.elsewhere or other.job is not lane.job):
             state.calm.disturbed(now_s)
             if not lane.uncut:
                 lane.stopping = True
                 state.executor.stop(device)
-                promise(state, device, other)
+                if not other.elsewhere:
+                    promise(state, device, other)
                 return
         elif other is not None:
             lane.goes_on = boundary, other
@@ -124,7 +139,7 @@ def choice(state: State, device: int, block: int, at_s: float) -> Claim | None:
             state.wait(job, device, news=False)
             if block < lane.last:
                 state.waiting.put_first(job)  # of two that are equally urgent, the one that runs goes on
-        return _first_for(state, device, at_s)
+        return _first_for(state, device, at_s, job)
     finally:
         state.withdraw(job)
         lane.job, lane.busy_s, lane.last_request = job, busy_s, last_request
@@ -133,8 +148,8 @@ def choice(state: State, device: int, block: int, at_s: float) -> Claim | None:
             hide(state, lane.next.job)
 
 
-def _first_for(state: State, device: int, at_s: float) -> Claim | None:
-    """The first job that the policy starts on this device at that time."""
+def _first_for(state: State, device: int, at_s: float, runs_there: Job) -> Claim | None:
+    """The first job that the policy starts on this device at that time; or what runs there, if elsewhere."""
     busy_s = state.lanes[device].busy_s
     if lone := runs.lone(state):
         memory = state.memory.copy()
@@ -142,12 +157,13 @@ def _first_for(state: State, device: int, at_s: float) -> Claim | None:
     if not len(state.waiting):
         return None
     view = state.view(at_s)
-    found = [a for a in state.policy(view) if a.accelerator == device]
-    if not found:
+    started = [(a.accelerator == device, state.waiting.numbered(a.request)) for a in state.policy(view)]
+    found = next((job for here, job in started if here), None)
+    if found is None and all(job is not runs_there for _, job in started):
         return None
     after = np.array(view.system["memory"])
-    job = state.waiting.numbered(found[0].request)
-    return Claim(job, state.memory.copy(), after, state.generation, state.news, busy_s)
+    job, elsewhere = (runs_there, True) if found is None else (found, False)
+    return Claim(job, state.memory.copy(), after, state.generation, state.news, busy_s, elsewhere)
 
 
 def promise(state: State, device: int, claim: Claim | None) -> None:

@@ -158,6 +158,7 @@ class Server:
         self._watcher: asyncio.Task[None] | None = None
         self._follower: asyncio.Task[None] | None = None
         self._exchange: asyncio.Task[None] | None = None
+        self._looker: asyncio.Task[None] | None = None
 
     def _shelf(self, label: str) -> PolicyShelf:
         """Other policies may take over while the server runs; with a folder, they are remembered."""
@@ -198,6 +199,7 @@ class Server:
             if self.options.grpc_port is not None:
                 await self._open_grpc(self.options.grpc_port, alone=before is None)
             await self.succession.begin()
+            self._looker = asyncio.create_task(self.service.books.front.keep())
             if self.options.replicas is not None:
                 self._exchange = asyncio.create_task(self._join(self.options.replicas).keep())
         except BaseException:
@@ -241,7 +243,7 @@ class Server:
             await self._runner.cleanup()
         if self._json is not None:
             self._json.close()
-        for task in (self._keeper, self._watcher, self._follower, self._exchange):
+        for task in (self._keeper, self._watcher, self._follower, self._exchange, self._looker):
             if task is not None:
                 task.cancel()
         self.pool.dispatcher.later.settle()

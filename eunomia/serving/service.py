@@ -92,7 +92,7 @@ class Service(Callers):
         self._pairs = Pairs(self.pool.dispatcher)
         self.unsized = Unsized(self.clock, self.bodies, self.pool.unsized)
         self.books = Books(self.pool.dispatcher.later)
-        self.rota = Rota(self.books.turns)
+        self.rota = Rota(self.books.turns, waited=self.books.front.waited)
         self.holding = Holding(self.pool.dispatcher, self.directory)
         self.pool.begin, self.pool.answers.in_turn = self.books.turns.begin, self.rota.do
 

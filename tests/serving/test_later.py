@@ -128,5 +128,7 @@ def test_the_ledger_has_its_line_and_the_client_its_answer_before_any_bookkeepin
             assert ask(server, "POST", "/v2/models/small/infer", GOLD, {"inputs": [TENSOR]})[0] == 200
             assert lines() == ["hit"] * n
         assert server.service.limits.active("gold") == 0
-        stats = ask(server, "GET", "/v2/models/small/stats", GOLD)[1]["model_stats"][0]
+        told = ask(server, "GET", "/v2/models/small/stats", GOLD)[1]
+        stats = told["model_stats"][0]
+        assert 0.0 <= told["front_end"]["busy"] <= 1.0
         assert stats["inference_count"] == 1  # the faulty counter stands before it

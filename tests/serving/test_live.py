@@ -48,6 +48,7 @@ def test_an_administrator_sees_all_and_a_tenant_itself(tmp_path: Path) -> None:
         ]
         assert [p["tenant"] for p in own["pairs"]] == ["silver"]
         assert {run[1] for run in own["runs"]} == {"others", "silver"}
+        assert set(own["front_end"]) == {"busy", "late_ms", "full", "remark"}
         with pytest.raises(urllib.error.HTTPError, match="401"):
             state(server, "eun_nobody")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -50,7 +52,8 @@ async def open_grpc(
         ]
     )
     bounds = DoorLimits.within(limits.buffered_bytes, largest, limits.body_s, limits.idle_s)
-    door = Door(bounds, json.inflate, json.rounds.turn, service.books.turns.begin)
+    turn = timed(json.rounds.turn, service.books.front.waited)
+    door = Door(bounds, json.inflate, turn, service.books.turns.begin)
     front = GrpcFront(service, door, json, largest)
     health = HealthFront(service, door, (SERVICE.full_name,))
     reflection = ReflectionFront(door, [*files_of(SERVICE.file), DEFINITION.file()])
@@ -63,3 +66,16 @@ async def open_grpc(
     front.untaken.cut = partial(cut, port)
     await server.start()
     return server, port
+
+
+def timed(
+    turn: Callable[[str], Awaitable[None]], waited: Callable[[float], None]
+) -> Callable[[str], Awaitable[None]]:
+    """The same; ``waited`` is told how long a message that is here waits for its turn."""
+
+    async def measured(tenant: str) -> None:
+        began_s = time.perf_counter()
+        await turn(tenant)
+        waited(time.perf_counter() - began_s)
+
+    return measured

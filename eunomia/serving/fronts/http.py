@@ -205,7 +205,8 @@ class HttpFront:
     async def _statistics(self, http: web.Request) -> web.Response:
         grant = self.service.identify(caller_of(http))
         name, version = http.match_info.get("model", ""), http.match_info.get("version", "")
-        return web.json_response({"model_stats": self.service.model_statistics(grant, name, version)})
+        found = self.service.model_statistics(grant, name, version)
+        return web.json_response({"model_stats": found, "front_end": self.service.books.front.facts()})
 
     async def _openapi(self, _: web.Request) -> web.Response:
         return web.json_response(text=document_text())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 from aiohttp import web
@@ -16,12 +17,23 @@ MUCH = 64 * 1024  # bytes: of such pieces the loop hands over one after the othe
 class InTurn(DenseHandler):
     """One connection; ``_tenant``: of the last request that was let in."""
 
-    __slots__ = ("_behind", "_ends", "_late", "_lined", "_lost_later", "_rota", "_tenant")
+    __slots__ = (
+        "_behind",
+        "_ends",
+        "_late",
+        "_lined",
+        "_lost_later",
+        "_rota",
+        "_since_s",
+        "_tenant",
+        "_waited_s",
+    )
 
     def __init__(self, server: web.Server, rota: Rota, **options: Any) -> None:
         super().__init__(server, **options)
         self._rota, self._tenant = rota, ""
         self._lined = False  # it stands in a queue
+        self._since_s = self._waited_s = 0.0  # since when, and how long the present request has in all
         self._behind, self._late = False, b""  # nothing is read until its turn; what came all the same
         self._ends = False  # as soon as it is its turn
         self._lost_later: tuple[BaseException | None] | None = (
@@ -71,6 +83,7 @@ class InTurn(DenseHandler):
     def go(self) -> None:
         """The turn that it waited for."""
         self._lined = False
+        self._waited_s += time.perf_counter() - self._since_s
         if (lost := self._lost_later) is not None:
             self._lost_later = None
             self._lost(*lost)
@@ -109,8 +122,13 @@ class InTurn(DenseHandler):
 
     def _line_up(self) -> None:
         if not self._lined:
-            self._lined = True
+            self._lined, self._since_s = True, time.perf_counter()
             self._rota.join(self._tenant or self._remote(), self.go)
+
+    def _read_up(self) -> None:
+        """The present request is here."""
+        self._rota.waited(self._waited_s)
+        self._waited_s = 0.0
 
     def _parse_soon(self) -> None:
         self._parsing = True

@@ -220,6 +220,7 @@ class Lane(InTurn):
             return
         if not self._left:
             self._mode = Mode.BUSY
+            self._read_up()
             self._exchange.serve()
 
     def _skip(self, data: bytes) -> None:
@@ -300,6 +301,7 @@ class Lane(InTurn):
         """The next request, so many bytes long."""
         data = self._tail.take(size)
         self._left, self._mode = size - len(data), Mode.FED
+        self._read_up()
         if self._tail:  # more comes before the answer
             self._mode = Mode.ALL
             self._parse(data + self._tail.take_all())

@@ -90,6 +90,7 @@ def state_of(service: Service, grant: Grant, everything: bool) -> Json:
         "now_s": now_s,
         "policy": service.policy_name,
         "draining": service.draining,
+        "front_end": service.books.front.facts(),
         "pairs": [
             pair for pair in _pairs(service, waiting, now_s) if name(str(pair["tenant"])) == pair["tenant"]
         ],

@@ -20,10 +20,12 @@ MOST_S = 1e-3
 
 
 class Rota:
-    """Who waits; nobody twice. ``most_s``: of the processor, for one turn."""
+    """Who waits; nobody twice. ``most_s``: of the processor, for one turn. ``waited``: told of each request."""
 
-    def __init__(self, turns: Turns, most_s: float = MOST_S) -> None:
-        self._most_s = most_s
+    def __init__(
+        self, turns: Turns, most_s: float = MOST_S, waited: Callable[[float], None] = lambda seconds: None
+    ) -> None:
+        self._most_s, self.waited = most_s, waited
         self._turns, self.begin = turns, turns.begin
         self._queues: dict[str, deque[Callable[[], None]]] = {}
         self._due = False

@@ -10,6 +10,7 @@ from functools import partial
 
 from eunomia.serving.dispatch.later import Later
 from eunomia.serving.models.repository import key_of
+from eunomia.serving.observe.front import FrontEnd
 from eunomia.serving.observe.history import History, Run
 from eunomia.serving.observe.metrics import NO_MODEL, Telemetry
 from eunomia.serving.observe.recording import Recording
@@ -50,6 +51,11 @@ class Books:
     def turns(self) -> Turns:
         """Of the event loop."""
         return self._telemetry.turns
+
+    @property
+    def front(self) -> FrontEnd:
+        """How far the front end is behind."""
+        return self._telemetry.front
 
     @property
     def statistics(self) -> Mapping[str, ModelStatistics]:

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from eunomia.serving.devices.pool import DevicePool
 from eunomia.serving.models.repository import named
+from eunomia.serving.observe.front import FrontEnd
 from eunomia.serving.observe.retired import Retired
 from eunomia.serving.observe.turns import Turns
 
@@ -46,8 +47,9 @@ class Telemetry:
 
     def __init__(self) -> None:
         registry = self._registry = CollectorRegistry()
-        self.turns = Turns()
+        self.turns, self.front = Turns(), FrontEnd()
         registry.register(self.turns)
+        registry.register(self.front)
         model, both = ["model", "version"], ["tenant", "model"]
         self._tenants: set[str] = set()
         self._counters: dict[tuple[str, str, str, str], _Moved] = {}

@@ -64,13 +64,13 @@ class Turns(Collector):
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
         """Both as Prometheus reads them."""
-        yield _family(
+        yield family(
             "eunomia_loop_held_seconds",
             "Processor time of the event loop's thread in one turn of it, at most: others wait no longer",
             self.held,
             self.held_s,
         )
-        yield _family(
+        yield family(
             "eunomia_loop_waited_seconds",
             "Of one turn of the event loop, time in which its thread did not run",
             self.waited,
@@ -78,7 +78,8 @@ class Turns(Collector):
         )
 
 
-def _family(name: str, text: str, counts: Sequence[int], total_s: float) -> HistogramMetricFamily:
+def family(name: str, text: str, counts: Sequence[int], total_s: float) -> HistogramMetricFamily:
+    """Counts by edge as a histogram."""
     below, rows = 0, list[tuple[str, float]]()
     for edge, count in zip([*map(str, EDGES_S), "+Inf"], counts, strict=True):
         below += count

@@ -75,17 +75,19 @@ class PolicyShelf:
             return {}
         return {path.name: path.read_bytes() for path in sorted((self.folder / self.now.sha256).iterdir())}
 
+    def source_of(self, name: str, files: Files) -> tuple[str, str]:
+        """What it is read from, and the SHA-256 of its files, which are kept; empty where it is a name."""
+        digest = self._keep(files) if files else ""
+        return (f"{digest}/{name}" if digest else name), digest
+
     def prepare(self, name: str, files: Files) -> tuple[Placed, Policy]:
         """A policy that is ready to serve, files kept, compiled. May take seconds: not for the event loop.
 
         ``name``: a registered policy, or that of ``files`` which is the card. Raises BadRequest.
         """
-        source, digest = name, ""
-        if files:
-            digest = self._keep(files)
-            source = f"{digest}/{name}"
+        source, digest = self.source_of(name, files)
         try:
-            policy = self._load(source, bool(files))
+            policy = load_source(self.folder, source, bool(files))
         except EunomiaError as error:
             raise BadRequest(
                 f"the policy cannot be used: {str(error).replace(str(self.folder), '')}"
@@ -122,7 +124,7 @@ class PolicyShelf:
         for entry in self._remembered():
             try:
                 placed = Placed(**entry)
-                self._stack.append((placed, self._load(placed.source, bool(placed.sha256))))
+                self._stack.append((placed, load_source(self.folder, placed.source, bool(placed.sha256))))
             except (EunomiaError, OSError, TypeError) as error:
                 log.error("a policy that served before cannot be used: %s", error)
         if len(self._stack) > 1:
@@ -164,19 +166,21 @@ class PolicyShelf:
             write_bytes(place / name, content)
         return digest.hexdigest()
 
-    def _load(self, source: str, card: bool) -> Policy:
-        if not card:
-            return load_policy(source)
-        path = self.folder / source
-        if path.suffix == ".toml":
-            from eunomia.learning.distill.file import load_rules
-            from eunomia.learning.distill.policy import RulePolicy
 
-            return RulePolicy(load_rules(path))
-        from eunomia.learning.load import load_policy as load_card
+def load_source(folder: Path, source: str, card: bool) -> Policy:
+    """A registered policy, or the ``card`` of this path below the folder; raises EunomiaError."""
+    if not card:
+        return load_policy(source)
+    path = folder / source
+    if path.suffix == ".toml":
+        from eunomia.learning.distill.file import load_rules
+        from eunomia.learning.distill.policy import RulePolicy
 
-        learned: Policy = load_card(path)
-        return learned
+        return RulePolicy(load_rules(path))
+    from eunomia.learning.load import load_policy as load_card
+
+    learned: Policy = load_card(path)
+    return learned
 
 
 def check_files(name: str, files: Files) -> None:

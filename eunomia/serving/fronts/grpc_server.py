@@ -71,7 +71,7 @@ async def open_grpc(
 def timed(
     turn: Callable[[str], Awaitable[None]], waited: Callable[[float], None]
 ) -> Callable[[str], Awaitable[None]]:
-    """The same; ``waited`` is told how long a message that is here waits for its turn."""
+    """The same; ``waited`` gets the seconds for which a message that is here waits for its turn."""
 
     async def measured(tenant: str) -> None:
         began_s = time.perf_counter()

@@ -6,12 +6,16 @@ import asyncio
 import base64
 import binascii
 import json
+import logging
+import time
 from dataclasses import asdict
 
 from aiohttp import web
 
+from eunomia.contract.view import Policy
 from eunomia.core.data import Json
 from eunomia.core.errors import OutputError
+from eunomia.serving.dispatch.compiling import MustCompile, compile_aside, prepare_kept
 from eunomia.serving.dispatch.shelf import MAX_BYTES, Conflict, Placed, PolicyShelf, check_files, stamped
 from eunomia.serving.fronts.body import control_of
 from eunomia.serving.fronts.caller import caller_of
@@ -19,6 +23,7 @@ from eunomia.serving.fronts.openapi import POLICY, operation
 from eunomia.serving.protocol.errors import BadRequest, Unavailable
 from eunomia.serving.service import Service
 
+log = logging.getLogger("eunomia.serving")
 KEYS = ("name", "files", "evidence", "instead_of")
 MAX_EVIDENCE = 64 * 1024
 POLICY_BYTES = MAX_BYTES * 4 // 3 + 2 * MAX_EVIDENCE  # as base64
@@ -41,7 +46,7 @@ class PolicyFront:
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self._lock = asyncio.Lock()
+        self._preparing = asyncio.Lock()
 
     def routes(self) -> list[web.RouteDef]:
         """What to add to the application."""
@@ -65,42 +70,26 @@ class PolicyFront:
     async def _put(self, http: web.Request) -> web.Response:
         by = self.service.require_admin(caller_of(http)).name
         name, files, evidence, instead_of = read_placing(await control_of(http, POLICY_BYTES))
-        shelf = self._shelf()
-        return web.json_response(
-            await asyncio.shield(self._replace(shelf, name, files, instead_of, by, evidence))
-        )
-
-    async def _replace(
-        self,
-        shelf: PolicyShelf,
-        name: str,
-        files: dict[str, bytes],
-        instead_of: str | None,
-        by: str,
-        evidence: Json,
-    ) -> Json:
-        """To the end even if who asked has gone away: the thread that prepares a policy cannot be stopped."""
-        async with self._lock:  # one after the other: the second sees what the first has put in
-            if instead_of is not None and instead_of != shelf.now.label:
-                raise Conflict(
-                    f"'{shelf.now.label}' serves, not '{instead_of[:100]}'; judge against that one"
-                )
+        shelf, began_s = self._shelf(), time.monotonic()
+        async with self._preparing:
+            _check_serving(shelf, instead_of)
             try:
-                placed, policy = await asyncio.to_thread(shelf.prepare, name, files)
+                placed, policy = await _prepared(shelf, name, files, by)
+                _check_serving(shelf, instead_of)  # another may have come meanwhile
                 shelf.place(stamped(placed, by, evidence), policy)
             except OutputError as error:
                 raise _not_kept(shelf, error) from None
-            return self._facts(shelf)
+        return web.json_response({**self._facts(shelf), "took_s": round(time.monotonic() - began_s, 3)})
 
     async def _back(self, http: web.Request) -> web.Response:
+        """At once, whatever is being prepared."""
         self.service.require_admin(caller_of(http))
         shelf = self._shelf()
-        async with self._lock:
-            try:
-                taken = shelf.take_back()
-            except OutputError as error:
-                raise _not_kept(shelf, error) from None
-            return web.json_response({**self._facts(shelf), "taken": taken.label})
+        try:
+            taken = shelf.take_back()
+        except OutputError as error:
+            raise _not_kept(shelf, error) from None
+        return web.json_response({**self._facts(shelf), "taken": taken.label})
 
     def _shelf(self) -> PolicyShelf:
         if self.service.shelf is None:
@@ -114,6 +103,27 @@ class PolicyFront:
             "earlier": [_as_json(p) for p in shelf.earlier],
             "fallbacks": dict(self.service.fallbacks()),
         }
+
+
+async def _prepared(shelf: PolicyShelf, name: str, files: dict[str, bytes], by: str) -> tuple[Placed, Policy]:
+    """Ready to serve. Whoever asked and has gone away meanwhile changes nothing: it is cancelled here."""
+    try:
+        try:
+            return await asyncio.to_thread(prepare_kept, shelf, name, files)
+        except MustCompile:
+            log.warning("policy %r is compiled for '%s'; '%s' serves meanwhile", name, by, shelf.now.label)
+        await compile_aside(shelf, name, files)
+        return await asyncio.to_thread(shelf.prepare, name, files)
+    except asyncio.CancelledError:
+        log.warning(
+            "policy %r was not put in: '%s' has gone away; '%s' goes on serving", name, by, shelf.now.label
+        )
+        raise
+
+
+def _check_serving(shelf: PolicyShelf, instead_of: str | None) -> None:
+    if instead_of is not None and instead_of != shelf.now.label:
+        raise Conflict(f"'{shelf.now.label}' serves, not '{instead_of[:100]}'; judge against that one")
 
 
 def read_placing(content: Json) -> tuple[str, dict[str, bytes], Json, str | None]:

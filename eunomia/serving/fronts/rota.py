@@ -20,7 +20,7 @@ MOST_S = 1e-3
 
 
 class Rota:
-    """Who waits; nobody twice. ``most_s``: of the processor, for one turn. ``waited``: told of each request."""
+    """Who waits; nobody twice. ``most_s``: of the processor, for one turn. ``waited`` gets each request's seconds."""
 
     def __init__(
         self, turns: Turns, most_s: float = MOST_S, waited: Callable[[float], None] = lambda seconds: None

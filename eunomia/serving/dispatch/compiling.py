@@ -1,0 +1,95 @@
+"""A policy that has to be compiled is compiled in a process of its own, beside traffic.
+
+Compiling takes up to a minute of Python, during which the event loop would get the interpreter now and then only. The
+machine code stays on disk, where the server finds it. Started as ``python -m eunomia.serving.dispatch.compiling FOLDER
+SOURCE [card]``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from eunomia.contract.view import Policy
+from eunomia.core.errors import EunomiaError
+from eunomia.serving.dispatch.shelf import Files, Placed, PolicyShelf, load_source
+from eunomia.serving.dispatch.warm import warm_up
+from eunomia.serving.protocol.errors import Unavailable
+
+MOST_S = 240.0
+POLITE = 5  # who is served goes first
+
+
+class MustCompile(Exception):
+    """There is no machine code of it yet."""
+
+
+@contextlib.contextmanager
+def only_kept() -> Iterator[None]:
+    """Inside, this thread compiles nothing. Raises MustCompile where it would, whatever came of it."""
+    from numba.core import event
+
+    class Refuses(event.Listener):  # type: ignore[misc]  # numba has no types
+        thread, met = threading.get_ident(), False
+
+        def on_start(self, _: object) -> None:
+            if threading.get_ident() == self.thread:
+                self.met = True
+                raise MustCompile
+
+        def on_end(self, _: object) -> None:
+            """Nothing."""
+
+    refuses = Refuses()
+    try:
+        with event.install_listener("numba:compile", refuses):
+            yield
+    except Exception:
+        if not refuses.met:
+            raise
+    if refuses.met:  # a policy may have swallowed it
+        raise MustCompile
+
+
+def prepare_kept(shelf: PolicyShelf, name: str, files: Files) -> tuple[Placed, Policy]:
+    """What ``prepare`` of the shelf gives; raises MustCompile where it has to be compiled first."""
+    with only_kept():
+        return shelf.prepare(name, files)
+
+
+async def compile_aside(shelf: PolicyShelf, name: str, files: Files) -> None:
+    """To its end, or to that of who waits for it. Raises Unavailable after ``MOST_S``; faults show later."""
+    source, digest = await asyncio.to_thread(shelf.source_of, name, files)
+    words = [str(shelf.folder), source, *(["card"] if digest else [])]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "eunomia.serving.dispatch.compiling", *words,
+        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(MOST_S):
+            await process.wait()
+    except TimeoutError:
+        raise Unavailable(f"the policy was not compiled within {MOST_S:.0f} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+
+
+def main(words: list[str]) -> int:
+    """Entry point of the process."""
+    folder, source, *card = words
+    os.nice(POLITE)
+    try:
+        warm_up(load_source(Path(folder), source, bool(card)))
+    except EunomiaError:
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

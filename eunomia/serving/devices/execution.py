@@ -14,6 +14,7 @@ from eunomia.serving.devices.device import Device
 from eunomia.serving.devices.loading import FIRST_ROOM, Loading
 from eunomia.serving.devices.messages import Message, Placed
 from eunomia.serving.devices.moving import Moving
+from eunomia.serving.devices.objection import failure
 from eunomia.serving.devices.run import NO_ROOM, Run
 from eunomia.serving.dispatch.clock import Clock
 from eunomia.serving.dispatch.dispatcher import Dispatcher
@@ -23,8 +24,6 @@ from eunomia.serving.protocol.errors import (
     Cancelled,
     Expired,
     Hopeless,
-    InputFailed,
-    NoRoom,
     ServingError,
     TooLong,
 )
@@ -206,6 +205,7 @@ class Execution:
         self._skipped(device, message["skipped"])
         follows, size = self._follower(device), (run.job.rows, run.job.cost_row)  # that may run apart now
         if message["kind"] == "failed":
+            message["input"] = bool(message.get("input")) and not run.ended
             self._failed(device, message, follows)
             hits = None
         else:
@@ -230,9 +230,8 @@ class Execution:
             for member in (run.job, *run.job.together):
                 member.felled = True
             self.fail(run, TooLong(TOO_LONG.format(run.job.network.name, held_ms)))
-        elif message["kind"] == "failed":
-            why = f"network '{run.job.network.name}' failed: {message['why']}"
-            self.fail(run, NoRoom(why) if message.get("memory") else InputFailed(why))
+        elif message["kind"] == "failed" and not message.get("again"):
+            self.fail(run, failure(run.job.network.name, message))
         elif hits is not None:
             self.answers.finish(run.job, message["tensors"], hits, run.slot)
         if hits is None and run.job.number not in self.moving.fetching:
@@ -291,10 +290,15 @@ class Execution:
         if not job.together or all(tensor["shape"][:1] == [job.rows] for tensor in tensors):
             return False
         self.dispatcher.costs.apart.add(job.network.index)
+        self._run_again(job)
+        return True
+
+    def _run_again(self, job: Job) -> None:
+        """Each request of a batch by itself."""
         members, job.together = [job, *job.together], []
         for member in members:
+            member.group = None
             self.dispatcher.wait_again(member)
-        return True
 
     def _failed(self, device: int, message: Message, follows: Run | None) -> None:
         """A run without a result took its time all the same."""
@@ -305,6 +309,9 @@ class Execution:
         start_s, end_s = (self._clock.of(stamp_s) for stamp_s in message["span_s"])
         job = self.dispatcher.failed(device, next_job, span_s=(start_s, end_s))
         self.on_run(device, job, (start_s, end_s), False)
+        if message["input"] and job.together:  # one of them is at fault
+            message["again"] = True
+            self._run_again(job)
 
     def _on_skipped(self, device: int, ticket: int) -> None:
         """A device has not started a revoked run; if it was idle before, it goes on with what stands behind it."""

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ParamSpec, Protocol, TypeVar
 
 import ml_dtypes
 import numpy as np
 
 from eunomia.core.arrays import Tensor
 from eunomia.serving.devices.ending import RunOptions
+from eunomia.serving.devices.objection import objection
 from eunomia.serving.devices.strings import OBJECTS
 
 BF16: np.dtype[np.generic] = np.dtype(ml_dtypes.bfloat16)
 ONNX_BF16 = 16  # onnx.TensorProto.BFLOAT16
 Feed = dict[str, Tensor]
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Value(Protocol):
@@ -159,8 +162,11 @@ class Unbound:
     def run(self, live: Live) -> Live:
         """The tensors alive after the block."""
         feed = {name: live[name] for name in self._inputs}
-        arrays = self._session.run(
-            self._outputs, {n: v.array if isinstance(v, Held) else v for n, v in feed.items()}, self.options
+        arrays = _refusing(
+            self._session.run,
+            self._outputs,
+            {n: v.array if isinstance(v, Held) else v for n, v in feed.items()},
+            self.options,
         )
         after = live_of(dict(zip(self._outputs, arrays, strict=True)))
         return {name: after[name] if name in after else live[name] for name in self._order}
@@ -192,10 +198,18 @@ class Piece:
         for name in self._outputs:
             binding.bind_output(name)
         try:
-            self._session.run_with_iobinding(binding, self.options)
+            _refusing(self._session.run_with_iobinding, binding, self.options)
             after = dict(zip(self._outputs, binding.get_outputs(), strict=True))
             after.update((name, live[name]) for name in self._passing)
             return {name: after[name] for name in self._order}
         finally:
             binding.clear_binding_inputs()
             binding.clear_binding_outputs()
+
+
+def _refusing(run: Callable[P, R], *arguments: P.args, **more: P.kwargs) -> R:
+    """Raises Objection where the runtime refuses the input."""
+    try:
+        return run(*arguments, **more)
+    except Exception as error:  # the runtime's exceptions share no base class
+        raise objection(error) from error

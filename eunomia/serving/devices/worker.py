@@ -26,6 +26,7 @@ from eunomia.serving.devices.ending import Ending
 from eunomia.serving.devices.memory import bound_memory, keep_freed_memory, out_of_memory, set_aside
 from eunomia.serving.devices.messages import Message, Placed, array_at, pair, place, receive, send, value_at
 from eunomia.serving.devices.network import LoadedNetwork
+from eunomia.serving.devices.objection import Objection, said
 from eunomia.serving.devices.piece import Live, array_of, live_of
 from eunomia.serving.devices.prepare import prepare_aside
 from eunomia.serving.devices.strings import OBJECTS, Strings
@@ -125,7 +126,7 @@ class Worker:
             self.ending.over()
         except Exception as error:  # a network may fail in any way; only its own request fails with it
             self.ending.over()
-            failed = {"why": _sentence(error), "memory": out_of_memory(error) is not None}
+            failed = {"why": _sentence(error), **kind_of(error)}
             failed |= {"span_s": [began_s, time.monotonic()], **self._look_ahead()}
             self._say({"kind": "failed", "ticket": ticket, **failed})
             return
@@ -269,10 +270,18 @@ class Worker:
         return {"tensors": placed, "bytes": size}
 
 
+def kind_of(error: Exception) -> Message:
+    """Whether it lacked memory, or else the runtime refused the input."""
+    memory = out_of_memory(error) is not None
+    return {"memory": memory, "input": isinstance(error, Objection) and not memory}
+
+
 def _sentence(error: Exception) -> str:
     """The first line of an error, short."""
     if (bound := out_of_memory(error)) is not None:
         return f"it needs more memory than is left of the device's {bound} MiB (memory_mib)"
+    if isinstance(error, Objection):
+        return said(str(error))
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
     return (text.strip().splitlines() or [type(error).__name__])[0][:500]
 

@@ -63,6 +63,7 @@ def why(request: Retired) -> str:
             "expired": "its own timeout passed while it waited",
             "cancelled": "the client went away",
             "model_failed": "the network failed",
+            "bad_input": "the network refuses its input",
             "no_room": "its answer had no room",
             "too_long": "its run was ended",
         }.get(request.outcome, request.outcome)

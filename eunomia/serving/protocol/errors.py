@@ -126,7 +126,18 @@ class InputFailed(ModelFailed):
     of_input = True
 
 
-IN_VAIN = (InputFailed.reason, NoRoom.reason, TooLong.reason)  # of requests that may have cost a lot
+class InputRefused(BadRequest):
+    """A node of the network refuses the values or the shape of this input."""
+
+    reason = "bad_input"
+
+
+IN_VAIN = (
+    InputRefused.reason,
+    InputFailed.reason,
+    NoRoom.reason,
+    TooLong.reason,
+)  # of requests that may have cost a lot
 
 
 def forget_frames(error: BaseException) -> None:

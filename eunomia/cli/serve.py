@@ -43,10 +43,12 @@ def serve(
         _make_key(as_json)
         return
     from eunomia.config.server import demo_server, load_server
+    from eunomia.study.serving.beforehand import check_files
     from eunomia.study.serving.server import close, server_options
 
     overrides = [*(sets or ()), *([f"policy={policy}"] if policy else ())]
     config = demo_server(overrides) if what == "demo" else load_server(what, overrides)
+    check_files(config, ports=not takeover)
     options = replace(server_options(config, note), takeover=takeover)
     try:
         _run(_serve(options, quiet, as_json))

@@ -17,6 +17,7 @@ from eunomia.contract.traits import CHARGE_ELSEWHERE, NAME
 from eunomia.core.errors import ConfigError
 from eunomia.serving.devices.backends import must_be_installed
 from eunomia.serving.devices.places import place_must_be_installed
+from eunomia.study.serving.beforehand import check_files
 
 if TYPE_CHECKING:
     from eunomia.config.server import NetworkConfig, ServedTenantConfig
@@ -47,6 +48,7 @@ async def serve(config: ServerConfig | str | Path, overrides: Iterable[str] = ()
 
     if not isinstance(config, ServerConfig):
         config = demo_server(overrides) if config == "demo" else load_server(config, overrides)
+    check_files(config)
     options = server_options(config)
     try:
         async with Server(options) as server:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -66,18 +67,17 @@ async def compile_aside(shelf: PolicyShelf, name: str, files: Files) -> None:
     """To its end, or to that of who waits for it. Raises Unavailable after ``MOST_S``; faults show later."""
     source, digest = await asyncio.to_thread(shelf.source_of, name, files)
     words = [str(shelf.folder), source, *(["card"] if digest else [])]
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "eunomia.serving.dispatch.compiling", *words,
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+    process = subprocess.Popen(
+        [sys.executable, "-m", "eunomia.serving.dispatch.compiling", *words],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
         async with asyncio.timeout(MOST_S):
-            await process.wait()
+            await asyncio.to_thread(process.wait)
     except TimeoutError:
         raise Unavailable(f"the policy was not compiled within {MOST_S:.0f} s") from None
     finally:
-        if process.returncode is None:
-            process.kill()
+        process.kill()  # where nobody waits for it any more; the thread sees its end
 
 
 def main(words: list[str]) -> int:

@@ -14,6 +14,7 @@ from eunomia.cli.bundle import bundled
 from eunomia.cli.console import note, print_json, say, stderr, stdout
 from eunomia.core.data import Data
 from eunomia.core.errors import ConfigError, OutputError
+from eunomia.core.interrupts import INTERRUPTED
 
 if TYPE_CHECKING:
     from eunomia.config.traffic import LoadConfig
@@ -71,7 +72,8 @@ def load(
 ) -> None:
     """Send requests on time whatever the server does; latency counts from the intended send time.
 
-    Exit status 1 when not one of them was answered.
+    Exit status 1 when not one of them was answered. Ctrl-C ends the load and prints what was sent until then; exit
+    status 130.
     """
     out = options.out
     config = _config(what, options.stream(), options.sets or [])
@@ -85,6 +87,8 @@ def load(
         if out is not None and not options.quiet:
             say(f"page -> {out / 'load.html'}\ndata -> {out / 'load.json'}")
     total = result["total"]
+    if result["ended_early"]:
+        raise typer.Exit(INTERRUPTED)
     if total["sent"] and not total["answered"]:
         why = ", ".join(total["errors"])
         raise OutputError(f"not one of {total['sent']} requests was answered: {why}")
@@ -108,11 +112,15 @@ def _sent(config: LoadConfig, quiet: bool) -> Result:
 
     console = stderr()
     if quiet or not console.is_terminal:
-        return send_load(config)
+        return send_load(config, stoppable=True)
     load_streams(config)  # what is wrong is said before the bar is drawn
     with Progress(console=console, transient=True) as bar:
         task = bar.add_task("sending", total=None)
-        return send_load(config, on_sent=lambda sent, total: bar.update(task, total=total, advance=sent))
+        return send_load(
+            config,
+            on_sent=lambda sent, total: bar.update(task, total=total, advance=sent),
+            stoppable=True,
+        )
 
 
 def _write(out: Path, result: Result) -> None:
@@ -140,6 +148,8 @@ def _print(result: Result) -> None:
         f"offered {result['offered_per_s']:.1f}/s, goodput {result['goodput_per_s']:.1f}/s; "
         f"generator late by {lag['p99']:.1f} ms (p99), {lag['max']:.1f} ms (max)"
     )
+    if result["ended_early"]:
+        note("ended early, by Ctrl-C: these are the requests that were sent until then")
     if late := remark(result):
         note(late)
 

@@ -37,9 +37,9 @@ from eunomia.cli import (
 )
 from eunomia.core import interrupts
 from eunomia.core.errors import EunomiaError
+from eunomia.core.interrupts import INTERRUPTED
 from eunomia.core.version import __version__
 
-INTERRUPTED = 130  # the exit status after Ctrl-C
 MISUSED = 2  # that of a wrong command line
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # typer's own, or that of click, by version
 

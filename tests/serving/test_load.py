@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import re
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +81,74 @@ def test_who_has_no_answer_when_draining_ends_is_a_failure() -> None:
     # The last leaves at 290 ms; until 390 ms, 19 are answered.
     assert samples.error == [""] * 19 + ["no answer"] * 11
     np.testing.assert_array_equal(np.isnan(samples.latency_s), [False] * 19 + [True] * 11)
+
+
+def stopped(at_s: float, client: Any) -> Samples:
+    """The same, stopped at this time; the first request leaves at 50 ms, the others every 10 ms."""
+    schedule = draw_schedule([LoadStream("t", "m", Periodic(0.01), 1.0)], 0.3, 0)
+
+    async def main(clock: Any) -> Samples:
+        stop = asyncio.Event()
+        asyncio.get_running_loop().call_later(at_s, stop.set)
+        return await send_all(schedule, client, clock=clock, stop=stop)
+
+    return run_simulated(main)
+
+
+def test_what_was_sent_until_it_was_stopped_counts_and_is_answered() -> None:
+    samples = stopped(0.125, Slow())
+    assert samples.early and samples.error == [""] * 8
+    np.testing.assert_allclose(samples.latency_s, 0.02 + 0.01 * np.arange(8))
+    result = summarise(samples, [LoadStream("t", "m", Poisson(1.0), PROMISED_S)])
+    assert result["ended_early"] and result["total"]["sent"] == result["total"]["hits"] == 8
+    assert "<p>Ended early, by Ctrl-C. 8 requests offered" in render(result, "a load")
+
+
+@pytest.mark.parametrize(("at_s", "sent", "wall_s"), [(0.125, 8, 2.08), (10.0, 30, 9.95), (0.0, 0, 1.95)])
+def test_a_server_that_does_not_answer_holds_a_stopped_load_for_two_seconds(
+    at_s: float, sent: int, wall_s: float
+) -> None:
+    class Silent(Slow):
+        async def send(self, stream: int) -> None:
+            await asyncio.sleep(1e6)
+
+    samples = stopped(at_s, Silent())
+    assert samples.error == ["no answer"] * sent and samples.wall_s == pytest.approx(
+        wall_s if sent else -0.05, abs=0.3
+    )
+
+
+def test_ctrl_c_prints_the_table_and_ends_with_130(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[int]()
+
+    async def ready(self: TritonClient, shapes: Any, seed: int) -> None:
+        """Its inputs are not needed."""
+
+    async def answered(self: TritonClient, stream: int) -> None:
+        asked.append(stream)
+        if len(asked) == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(TritonClient, "prepare", ready)
+    monkeypatch.setattr(TritonClient, "send", answered)
+    words = [
+        "load",
+        "127.0.0.1:1",
+        "--model",
+        "small",
+        "--rate",
+        "200",
+        "--set",
+        "duration_s=60",
+        "--out",
+        str(tmp_path),
+    ]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 130, done.output
+    kept = json.loads((tmp_path / "load.json").read_text())
+    assert 5 <= kept["total"]["sent"] == kept["total"]["answered"] < 1000 and kept["ended_early"]
+    assert "default  small" in done.stdout and "note: ended early, by Ctrl-C" in done.output
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, "the next Ctrl-C is Python's"
 
 
 def test_failures_are_misses_and_are_counted_together() -> None:

@@ -44,11 +44,11 @@ STYLE += f"@media (prefers-color-scheme: dark) {{ {DIM}}}"
 def render(result: Result, title: str) -> str:
     """The page."""
     rows = "".join(_row(stream) for stream in result["streams"])
-    lag = result["generator_lag_ms"]
+    lag, early = result["generator_lag_ms"], "Ended early, by Ctrl-C. " if result["ended_early"] else ""
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>{html.escape(title)}</title><style>{STYLE}</style><main><h1>{html.escape(title)}</h1>"
-        f"<p>{result['total']['sent']} requests offered at {result['offered_per_s']:.1f}/s, "
+        f"<p>{early}{result['total']['sent']} requests offered at {result['offered_per_s']:.1f}/s, "
         f"{result['goodput_per_s']:.1f}/s within their deadline ({result['total']['hit_rate']:.1%}). "
         f"Latency counts from the intended send time; the generator was late by {lag['p99']:.1f} ms (p99).</p>"
         f"<p class=soft>Per stream; a request without an answer is a miss.</p><div tabindex=0><table>"

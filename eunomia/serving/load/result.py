@@ -62,6 +62,7 @@ class Result(TypedDict):
     offered_per_s: float
     worst: Worst | None
     generator_lag_ms: Lag
+    ended_early: bool  # by Ctrl-C: all figures are of what was sent until then
     seed: NotRequired[int]
     url: NotRequired[str]
 
@@ -101,6 +102,7 @@ def summarise(samples: Samples, streams: Sequence[LoadStream], warmup_s: float =
             "p99": float(np.percentile(samples.lag_s, 99) * 1e3),
             "max": float(samples.lag_s.max() * 1e3),
         },
+        "ended_early": samples.early,
     }
 
 

@@ -17,6 +17,8 @@ from eunomia.serving.load.plan import Schedule
 
 OK = ""
 MAX_TEXT, MORE = 200, " ..."  # letters of an error
+LOOK_S = 0.25  # between two looks whether to stop
+STOPPED_S = 2.0  # so long those under way may still be answered
 MAX_OPEN = 20_000  # requests under way; beyond that a request counts as not sent, and is reported
 
 
@@ -25,6 +27,7 @@ class Samples:
     """One entry per request. ``latency_s``: from the intended send time; nan without an answer.
 
     ``lag_s``: how much later than intended it was really sent: what the generator itself cannot keep up with.
+    ``early``: it was stopped; ``schedule`` holds what was sent until then.
     """
 
     schedule: Schedule
@@ -32,16 +35,19 @@ class Samples:
     lag_s: npt.NDArray[np.float64]
     error: list[str]
     wall_s: float
+    early: bool = False
 
 
 async def send_all(
     schedule: Schedule, client: Client, on_done: Callable[[int], None] = lambda n: None, drain_s: float = 30.0,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float] = time.perf_counter, stop: asyncio.Event | None = None,
 ) -> Samples:  # fmt: skip
     """Open loop: every request leaves at its time, even when earlier ones have no answer yet.
 
-    ``clock``: seconds, of the event loop's own pace; uvloop's own clock counts only milliseconds.
+    ``clock``: seconds, of the event loop's own pace; uvloop's own clock counts only milliseconds. ``stop``: once it is
+    set, nothing more is sent.
     """
+    stop = asyncio.Event() if stop is None else stop
     count = len(schedule.time_s)
     latency_s, lag_s, error = np.full(count, np.nan), np.zeros(count), ["no answer"] * count
     tasks: set[asyncio.Task[None]] = set()
@@ -60,9 +66,11 @@ async def send_all(
     with undisturbed():
         start_s = clock() + 0.05
         for n in range(count):
-            wait_s = start_s + schedule.time_s[n] - clock()
-            if wait_s > 0.0005:
-                await asyncio.sleep(wait_s)
+            while not stop.is_set() and (wait_s := start_s + schedule.time_s[n] - clock()) > 0.0005:
+                await asyncio.sleep(min(wait_s, LOOK_S))
+            if stop.is_set():
+                count = n
+                break
             if len(tasks) >= MAX_OPEN:
                 error[n] = "not sent: too many requests under way"
                 on_done(1)
@@ -70,12 +78,23 @@ async def send_all(
             task = asyncio.create_task(one(n))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=drain_s)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
-    return Samples(schedule, latency_s, lag_s, error, clock() - start_s)
+        await _drain(tasks, drain_s, clock, stop)
+    sent = Schedule(schedule.time_s[:count], schedule.stream[:count])
+    wall_s, early = clock() - start_s, stop.is_set()
+    return Samples(sent, latency_s[:count], lag_s[:count], error[:count], wall_s, early)
+
+
+async def _drain(
+    tasks: set[asyncio.Task[None]], drain_s: float, clock: Callable[[], float], stop: asyncio.Event
+) -> None:
+    """Wait for the answers that are still to come, and no longer; less where it is to stop."""
+    end_s, least_s = clock() + drain_s, clock() + STOPPED_S
+    while tasks and (left_s := (min(end_s, least_s) if stop.is_set() else end_s) - clock()) > 0.0:
+        await asyncio.wait(tasks, timeout=min(left_s, LOOK_S))
+    late = list(tasks)
+    for task in late:
+        task.cancel()
+    await asyncio.gather(*late, return_exceptions=True)
 
 
 def shorten(error: Exception) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -21,30 +22,51 @@ OnSent = Callable[[int, int], None]  # requests answered since the last call, an
 
 
 def send_load(
-    config: LoadConfig | str | Path, overrides: Iterable[str] = (), on_sent: OnSent | None = None
+    config: LoadConfig | str | Path,
+    overrides: Iterable[str] = (),
+    on_sent: OnSent | None = None,
+    *,
+    stoppable: bool = False,
 ) -> Result:
     """Send the requests of a load file on time, whatever the server does; latency counts from the intended time.
 
     Returns what ``eunomia load --json`` prints. Raises ConfigError, and OutputError when the server refuses.
+    ``stoppable``: Ctrl-C ends the sending, and the result holds what was sent until then (``ended_early``). The next
+    one is raised. Only in the main thread.
     """
     checked = config if isinstance(config, LoadConfig) else load_traffic(config, overrides)
     streams = load_streams(checked)
-    samples = asyncio.run(_send(checked, streams, on_sent))
+    samples = asyncio.run(_send(checked, streams, on_sent, stoppable))
+    if not len(samples.schedule.time_s):
+        raise KeyboardInterrupt
     return {**summarise(samples, streams, checked.warmup_s), "seed": checked.seed, "url": checked.url}
 
 
-async def _send(config: LoadConfig, streams: list[LoadStream], on_sent: OnSent | None) -> Samples:
+async def _send(
+    config: LoadConfig, streams: list[LoadStream], on_sent: OnSent | None, stoppable: bool
+) -> Samples:
     schedule = draw_schedule(streams, config.duration_s, config.seed)
     ca = config.tls_ca or ("" if config.tls else None)
     client = TritonClient(config.url, config.protocol, streams, config.timeout_s, ca)
     try:
         await client.prepare(config.shapes, config.seed)
-        if on_sent is None:
-            return await send_all(schedule, client)
-        total = len(schedule.time_s)
-        return await send_all(schedule, client, lambda sent: on_sent(sent, total))
+        total, stop = len(schedule.time_s), _on_interrupt() if stoppable else None
+        told = (lambda sent: on_sent(sent, total)) if on_sent is not None else (lambda sent: None)
+        return await send_all(schedule, client, told, stop=stop)
     finally:
         await client.close()
+
+
+def _on_interrupt() -> asyncio.Event:
+    """It is set by the first Ctrl-C; the next one is raised."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def first() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        stop.set()
+
+    loop.add_signal_handler(signal.SIGINT, first)
+    return stop
 
 
 def load_streams(config: LoadConfig) -> list[LoadStream]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from eunomia.serving.dispatch.costs import CostBook, Network
 log = logging.getLogger("eunomia.serving")
 FIRST_ROOM = 64 * 1024  # for outputs of unknown size; a larger one costs one more message once
 LOAD_S = 120.0
+FATAL = 2  # deaths of a device while it loads a network
 
 
 @dataclass
@@ -40,6 +42,7 @@ class Loading:
         self._whole_s = min(whole_s, LOAD_S)  # devices keep networks up to this length in one piece too
         self._last: dict[int, int] = {}  # network number -> ticket of its last run
         self._waiting: dict[tuple[int, str], asyncio.Future[Message]] = {}
+        self._felled: Counter[tuple[int, str]] = Counter()  # devices that died of loading it, in a row
         self._count = 0
 
     def label(self, network: Network, ticket: int) -> str:
@@ -76,12 +79,19 @@ class Loading:
         return ports
 
     async def load_again(self, device: Device, wanted: Collection[int]) -> AsyncIterator[str]:
-        """Everything on a device that was started anew, name by name: these networks first, then the last used."""
-        order = sorted(
-            self.models.items(),
-            key=lambda item: (item[1].network.index in wanted, self._last.get(item[1].network.index, 0)),
-        )
-        for name, model in reversed(order):
+        """Everything on a device that was started anew, name by name: these networks first, then the last used.
+
+        One that the device died of comes last, and after ``FATAL`` deaths not at all: the others must be served.
+        """
+
+        def turn(item: tuple[str, LoadedModel]) -> tuple[int, bool, int]:
+            index = item[1].network.index
+            return -self._felled[device.index, item[1].label], index in wanted, self._last.get(index, 0)
+
+        for name, model in reversed(sorted(self.models.items(), key=turn)):
+            if self._felled[device.index, model.label] >= FATAL:
+                log.error("network '%s' ends device '%s'; mend its file and load it", name, device.spec.name)
+                continue
             try:
                 answer = await self._load_on(device, model.label, model.path, model.shapes)
                 self._costs.measured(model.network, device.index, answer["block_s"])
@@ -113,6 +123,7 @@ class Loading:
         """A worker died while it was loading."""
         for (index, label), answer in self._waiting.items():
             if index == device and not answer.done():
+                self._felled[index, label] += not self._devices[index].blameless
                 answer.set_exception(
                     ModelError(f"network '{label.split('#')[0]}' took its device down while loading")
                 )
@@ -132,8 +143,11 @@ class Loading:
             "backend": device.spec.kind,
         }
         try:
-            device.tell(message)
-            return await asyncio.wait_for(answer, LOAD_S)
+            if not device.tell(message):  # nobody would answer
+                raise ModelError(f"device '{device.spec.name}' is away; try again when it is back")
+            found = await asyncio.wait_for(answer, LOAD_S)
+            self._felled.pop((device.index, label), None)
+            return found
         except TimeoutError:
             device.kill()
             raise ModelError(f"network '{label.split('#')[0]}' did not load within {LOAD_S:.0f} s") from None

@@ -90,8 +90,7 @@ class DevicePool:
             queue.clear()  # timers that still look at them find nothing
         for device in self._devices:
             device.disconnect()
-        for device in self._devices:
-            await asyncio.to_thread(device.wait)
+        await asyncio.gather(*(asyncio.to_thread(device.wait) for device in self._devices))
         await asyncio.to_thread(self.answers.close)
         await asyncio.sleep(0)  # what has been copied reaches those who wait
         self.arena.close()

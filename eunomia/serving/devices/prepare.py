@@ -8,25 +8,41 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 
-from eunomia.core.errors import EunomiaError
+from eunomia.core.errors import EunomiaError, ModelError
 from eunomia.serving.devices.network import kept, prepare
 
 POLITE = 3  # whose device it shares goes first
+MOST_S = 100.0  # less than the front end waits for a device that loads
+REFUSED = 3  # exit status: its output says why
 
 
 def prepare_aside(path: str, cache: str, shapes: Mapping[str, list[int]], target_s: float) -> None:
-    """Run it to its end; a fault shows when the network is loaded."""
+    """Run it to its end. Raises ModelError in its words, or where it dies or hangs: no device tries that file."""
     if kept(path, cache, target_s) is not None:
         return
     arguments = [path, cache, json.dumps(dict(shapes)), repr(target_s)]
-    subprocess.run(
-        [sys.executable, "-m", "eunomia.serving.devices.prepare", *arguments],
-        stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False,
-    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "eunomia.serving.devices.prepare", *arguments],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False, timeout=MOST_S,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise ModelError(f"it was not optimised and cut within {MOST_S:.0f} s") from None
+    if done.returncode < 0:
+        outside = -done.returncode in (signal.SIGKILL, signal.SIGTERM)
+        why = (
+            "somebody ended it, or memory ran out"
+            if outside
+            else "ONNX Runtime dies of the file; export it anew"
+        )
+        raise ModelError(f"the process that optimises it ended with signal {-done.returncode}: {why}")
+    if done.returncode == REFUSED:
+        raise ModelError(done.stdout.decode(errors="replace").strip())
 
 
 def main(arguments: list[str]) -> int:
@@ -35,8 +51,9 @@ def main(arguments: list[str]) -> int:
     os.nice(POLITE)
     try:
         prepare(path, cache, json.loads(shapes), float(target_s))
-    except EunomiaError:
-        return 1
+    except EunomiaError as error:
+        print(error)
+        return REFUSED
     return 0
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import Coroutine
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,11 +45,15 @@ def serve(
             )
         _make_key(as_json)
         return
+    with _ends_at_once(quiet or as_json):
+        _start(what, [*(sets or ()), *([f"policy={policy}"] if policy else ())], takeover, quiet, as_json)
+
+
+def _start(what: str, overrides: list[str], takeover: bool, quiet: bool, as_json: bool) -> None:
     from eunomia.config.server import demo_server, load_server
     from eunomia.study.serving.beforehand import check_files
     from eunomia.study.serving.server import close, server_options
 
-    overrides = [*(sets or ()), *([f"policy={policy}"] if policy else ())]
     config = demo_server(overrides) if what == "demo" else load_server(what, overrides)
     check_files(config, ports=not takeover)
     options = replace(server_options(config, note), takeover=takeover)
@@ -54,6 +61,41 @@ def serve(
         _run(_serve(options, quiet, as_json))
     finally:  # no thread looks into the database any more
         close(options.directory)
+
+
+class Stopped(BaseException):
+    """SIGTERM came before the event loop takes it. No Exception: user code that loads must not swallow it."""
+
+
+_early = threading.Event()  # it came, whoever swallowed it all the same
+
+
+@contextmanager
+def _ends_at_once(quiet: bool) -> Iterator[None]:
+    """Until the event loop takes signals, SIGTERM ends what is going on: nobody is served yet."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        _early.set()
+        raise Stopped
+
+    if (
+        threading.current_thread() is not threading.main_thread()
+    ):  # of a program; signals are its own business
+        yield
+        return
+    _early.clear()
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    except Stopped:
+        _say_early(quiet)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _say_early(quiet: bool) -> None:
+    if not quiet:
+        stderr().print("stopped before it was ready")
 
 
 def _run(work: Coroutine[object, object, None]) -> None:
@@ -81,26 +123,47 @@ async def _serve(options: ServerOptions, quiet: bool, as_json: bool) -> None:
     from eunomia.serving.devices.memory import set_aside
     from eunomia.serving.server import Server
 
-    stop = asyncio.Event()
-    for number in _stopping():
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    if not quiet and not as_json:
+    silent = quiet or as_json
+    if not silent:
         stderr().print(
             f"loading {counted(len(options.networks), 'network')} on {counted(len(options.devices), 'device')}"
         )
-    async with Server(options) as server:
+    stop, server = asyncio.Event(), Server(options)
+    for number in _stopping():
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    if _early.is_set():
+        stop.set()
+    if not await _started(server, stop):
+        _say_early(silent)
+        return
+    try:
         set_aside()
         _announce(server, quiet, as_json)
         await _either(stop, server.succession.over)
         if server.succession.over.is_set() and not stop.is_set():
-            if not quiet and not as_json:
+            if not silent:
                 stderr().print("another process serves here now; this one ends with its last connection")
             await _either(stop, server.last())
-        if not quiet and not as_json:
+        if not silent:
             stderr().print(f"draining: {counted(server.inside, 'request')} inside")
-    if not quiet and not as_json:
+    finally:
+        await server.__aexit__()
+    if not silent:
         left = f"; {counted(server.left, 'request')} left without an answer" if server.left else ""
         stderr().print(f"stopped{left}")
+
+
+async def _started(server: Server, stop: asyncio.Event) -> bool:
+    """Whether it serves; False = it was to stop while it started, and has. Raises what the start raises."""
+    starting, stopping = asyncio.ensure_future(server.__aenter__()), asyncio.ensure_future(stop.wait())
+    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    starting.cancel()  # nothing, if it is done
+    try:
+        await starting
+    except asyncio.CancelledError:
+        return False
+    return True
 
 
 async def _either(stop: asyncio.Event, other: asyncio.Event | Coroutine[object, object, None]) -> None:

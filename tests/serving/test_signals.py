@@ -2,21 +2,93 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
 import signal
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from eunomia.cli.main import app
+from eunomia.cli.serve import Stopped, _started
+from eunomia.core.errors import ModelError
+from tests import children
 from tests.patience import PATIENCE_S
 from tests.serving.process import process, write_server
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_a_server_drains_and_ends_with_0(tmp_path: Path, sent: signal.Signals) -> None:
+def test_a_server_drains_and_ends_with_0(tmp_path: Path) -> None:
+    """By Ctrl-C; SIGTERM below."""
     with process(write_server(tmp_path)) as server:
         assert server.infer() == 200
-        server.process.send_signal(sent)
+        server.process.send_signal(signal.SIGINT)
         assert server.process.wait(PATIENCE_S) == 0
+
+
+def test_a_server_that_loads_is_stopped_at_once(tmp_path: Path) -> None:
+    """As it was, it loaded to the end, or died of the signal without a word."""
+    with children.started(
+        children.python("-m", "eunomia", "serve", write_server(tmp_path)), stderr=-1
+    ) as child:
+        assert child.stderr is not None
+        assert child.stderr.readline().startswith("loading 1 network")
+        child.send_signal(signal.SIGTERM)
+        assert child.stderr.read().strip() == "stopped before it was ready"
+        assert child.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.parametrize("swallowed", [False, True])
+def test_sigterm_before_the_event_loop_ends_with_0_and_a_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swallowed: bool
+) -> None:
+    def check(*_: object, **__: object) -> None:
+        with contextlib.suppress(Stopped if swallowed else ZeroDivisionError):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("eunomia.study.serving.beforehand.check_files", check)
+    done = CliRunner().invoke(app, ["serve", str(write_server(tmp_path))])
+    assert done.exit_code == 0 and "stopped before it was ready" in done.output
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+class Starts:
+    """A server whose start takes for ever, fails, or is over."""
+
+    def __init__(self, how: str) -> None:
+        self.how, self.ended = how, False
+
+    async def __aenter__(self) -> Starts:
+        try:
+            if self.how == "fails":
+                raise ModelError("it does not load")
+            if self.how == "waits":
+                await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.ended = True
+            raise
+        return self
+
+
+@pytest.mark.parametrize("how", ["waits", "is over"])
+def test_a_start_ends_when_it_is_to_stop(how: str) -> None:
+    async def main() -> None:
+        server, stop = Starts(how), asyncio.Event()
+        asyncio.get_running_loop().call_soon(stop.set)
+        assert await _started(server, stop) is (how == "is over")  # type: ignore[arg-type]
+        assert server.ended is (how == "waits")
+
+    asyncio.run(main())
+
+
+def test_why_a_server_does_not_start_is_raised() -> None:
+    async def main() -> None:
+        with pytest.raises(ModelError, match="it does not load"):
+            await _started(Starts("fails"), asyncio.Event())  # type: ignore[arg-type]
+
+    asyncio.run(main())
 
 
 def test_a_server_that_its_parent_protects_from_ctrl_c_serves_on(tmp_path: Path) -> None:

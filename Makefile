@@ -19,7 +19,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test suite lint style types docs site notebooks bench pictures package pythons lock clean system
+.PHONY: help demo test suite lint style types mypy docs site notebooks bench pictures package pythons lock clean system
 
 help: ## say what each target does
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1	\2/p' $(MAKEFILE_LIST) | expand -t 14
@@ -32,9 +32,10 @@ test: $(VENV)/.torch ## install what the tests need, check style and types, run 
 	@echo "== checking style, spelling, words and imports"
 	@$(MAKE) --no-print-directory -j2 $(VENV)/.system style
 	@echo "== checking types, and running the tests on the cores of this machine (a few minutes)"
-	@$(MAKE) --no-print-directory -j2 types suite || { cat $(VENV)/types.log; exit 1; }
+	@$(MAKE) --no-print-directory -j2 mypy suite || { cat $(VENV)/types.log; exit 1; }
 
-# Types are checked by one process for two minutes: beside the tests, which wait for one thing or another.
+# Types are checked by one process for two minutes: beside the tests, which wait for one thing or another. What is wrong
+# with them is printed once, behind what the tests print.
 suite: $(VENV)/.torch
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n auto --dist loadfile --max-worker-restart 0 $(PYTEST_ARGS)
 
@@ -49,7 +50,10 @@ style: $(VENV)/.test
 	@$(BIN)/lint-imports --no-logo >$(VENV)/lint-imports.log || { cat $(VENV)/lint-imports.log; exit 1; }
 
 types: $(VENV)/.test
-	@$(BIN)/mypy --no-error-summary >$(VENV)/types.log || { cat $(VENV)/types.log; exit 1; }
+	@$(MAKE) --no-print-directory mypy || { cat $(VENV)/types.log; exit 1; }
+
+mypy: $(VENV)/.test
+	@$(BIN)/mypy --no-error-summary >$(VENV)/types.log
 
 docs: $(VENV)/.test ## write the generated parts of docs/ anew from the code
 	@$(BIN)/python -m checks.pages --write

@@ -52,6 +52,27 @@ def test_cuda_is_never_fetched_unasked(tmp_path: Path, has_it: bool) -> None:
     assert ("docs/dependencies.md#locks" in done.stdout) is not has_it
 
 
+@pytest.mark.parametrize("target", ["test", "lint"])
+def test_an_error_of_types_is_printed_once(tmp_path: Path, target: str) -> None:
+    """Behind what the tests print: all tools are stand-ins here, and mypy finds something."""
+    make = shutil.which("make")
+    if make is None:
+        pytest.skip("make is not installed")
+    (tmp_path / "bin").mkdir()
+    for tool in ("python", "ruff", "codespell", "lint-imports", "mypy"):
+        program = tmp_path / "bin" / tool
+        fails = "echo 'a.py:1: error: wrong'; exit 1" if tool == "mypy" else 'echo "ran $2"'
+        program.write_text(f"#!/bin/sh\n{fails}\n")
+        program.chmod(0o755)
+    for stamp in (".python", ".core", ".test", ".torch", ".system"):
+        (tmp_path / stamp).touch()
+    done = children.run([make, "-C", ROOT, f"VENV={tmp_path}", target])
+    assert done.returncode != 0
+    assert done.stdout.count("error: wrong") == 1
+    assert "ran pytest" not in done.stdout.rpartition("error: wrong")[2]
+    assert ("ran pytest" in done.stdout) is (target == "test")
+
+
 def test_the_newest_python_that_starts_is_taken_of_each_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,11 @@ from eunomia.study.plan.rivals import greedy
 from eunomia.study.plan.run import _checked
 from eunomia.study.plan.search import Proof, Search, lower_rates
 from eunomia.study.plan.trial import Tally
+from eunomia.study.plan.untested import enough_s, judged
+from eunomia.study.serving.twin import twin_of
+from eunomia.study.serving.twin_scenario import write_scenario
+from eunomia.workload.arrivals import Replay
+from tests.serving.test_twin_sizes import mixed
 from tests.study.test_plan import question
 
 
@@ -71,6 +77,88 @@ def test_a_promise_that_no_request_tests_is_refused(arrivals: dict[str, Any]) ->
         ConfigError, match="tenant 'b' sends no request for 'two' .* on 1 seed, .* raise duration_s"
     ):
         plan(asked)
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """A question about a server's recording: promises for a tenant that sends all the time, and for a late one."""
+
+    def asked(often: int, seldom: int, late: int, **changes: Any) -> dict[str, Any]:
+        """So many requests of one size, of another (its own network in a plan), and of the tenant that comes late."""
+        sizes = [0] * often + [1] * seldom
+        rows = [
+            [float(n), "early", "m", 30.0, 1, "hit", 1.0, 0.0, 0.0, 0.0, size] for n, size in enumerate(sizes)
+        ]
+        end_s = float(len(sizes))
+        rows += [
+            [end_s - 0.5 + 0.1 * n, "late", "m", 30.0, 1, "hit", 1.0, 0.0, 0.0, 0.0, 0] for n in range(late)
+        ]
+        slo = {"target": 0.5, "kind": "hit_rate", "percentile": 95.0, "window_s": 10.0, "window_requests": 10}
+        pair = {"model": "m", "weight": 1.0, "priority": 1.0, "slo": slo}
+        pairs = [{"tenant": tenant, **pair} for tenant in ("early", *(["late"] if late else []))]
+        write_scenario(twin_of(mixed([]) | {"requests": rows, "pairs": pairs}), tmp_path)
+        search = {"seeds": 1, "fresh": 2, "cost_error": 0.0, "policies": ["edf+f+eft"], "front": []}
+        device = [{"type": "a", "most": 2, "rent_per_h": 1.0}]
+        scenario = str(tmp_path / "scenario.toml")
+        return {"name": "served", "scenario": scenario, "device": device, "search": search, **changes}
+
+    return asked
+
+
+def test_a_shape_that_a_recording_has_too_seldom_is_not_judged(
+    recorded: Callable[..., dict[str, Any]],
+) -> None:
+    """It once asked for a higher rate of it, which a recording has not; all else is judged, and its requests come."""
+    result = plan(recorded(often=79, seldom=1, late=0), rivals=False)
+    (promise,) = result.data()["promises"]
+    (said,) = [sentence for sentence in result.sentences() if "is not judged" in sentence]
+    assert said.startswith(
+        "the promise of early/m-size1-rows1 is not judged: the trace draws it for one in 80 requests"
+    )
+    assert promise["pair"] == "early/m" and result.row is not None
+    with_all = ground(plan_from(recorded(often=40, seldom=40, late=0)))
+    assert judged(with_all) is with_all
+
+
+def test_a_pause_names_a_duration_that_has_requests(recorded: Callable[..., dict[str, Any]]) -> None:
+    """Of 80 s the last half second; by default a seed replays a quarter. What the error says is done, and helps."""
+    asked = recorded(often=80, seldom=0, late=5)
+    with pytest.raises(
+        ConfigError, match="'late' .* its trace has 5 requests .* duration_s above"
+    ) as refused:
+        plan(asked, rivals=False)
+    needed_s = float(str(refused.value).rpartition(" ")[2])
+    assert 79.5 <= needed_s <= 80.0
+    on = ground(plan_from({**asked, "duration_s": needed_s + 0.01}))
+    assert judged(on) is on
+
+
+def test_every_run_longer_than_said_has_a_request() -> None:
+    """And some run of that length has none. Traces with pauses, from their start or from anywhere, with a warm-up."""
+    short = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        times = np.cumsum(rng.exponential(1.0, 12) * rng.choice([0.1, 20.0], 12, p=[0.8, 0.2]))
+        window, warmup_s = ("random", "start")[seed % 2], float(rng.choice([0.0, 3.0, 30.0]))
+        process = Replay(times, loop=bool(rng.integers(2)), window=window)  # type: ignore[arg-type]
+        needs_s = enough_s(process, warmup_s)
+        if needs_s is None:
+            assert (times < warmup_s).all() and not process.loop
+            continue
+        runs = [process.times(np.random.default_rng(n), needs_s * 1.0001 + 1e-6) for n in range(40)]
+        assert all((run >= warmup_s).any() for run in runs), seed
+        shorter_s = needs_s * 0.8
+        short += any((process.times(np.random.default_rng(n), shorter_s) < warmup_s).all() for n in range(40))
+    assert short > 30
+
+
+def test_all_that_a_trace_has_is_no_reason_to_replay_more_of_it(
+    recorded: Callable[..., dict[str, Any]],
+) -> None:
+    result = plan(recorded(often=80, seldom=0, late=3, duration_s=90.0), rivals=False)
+    (few,) = [sentence for sentence in result.sentences() if sentence.startswith("late/m kept it on all")]
+    assert "all 3 requests of the fresh seeds; that many show 36.8 %, 50 % are promised" in few
+    assert few.endswith("record longer, for these are all that the trace has")
 
 
 def test_hits_in_a_row_are_not_certainty() -> None:

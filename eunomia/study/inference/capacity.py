@@ -103,7 +103,9 @@ def _present(parts: list[RequestTable], rng: np.random.Generator) -> RequestTabl
         raise ConfigError("load scales arrival rates, and closed-loop clients have none; leave load out")
     pair = np.concatenate([part.pair for part in parts])
     if not len(pair):
-        raise ConfigError("no request arrives within duration_s, so there is no load to scale; raise a rate")
+        raise ConfigError(
+            "no request arrives within duration_s, so there is no load to scale; raise it, or a rate"
+        )
     rows = rng.choice(len(pair), SAMPLE_REQUESTS, replace=len(pair) < SAMPLE_REQUESTS)
     arrival_s = APART_S * np.arange(len(rows), dtype=np.float64)
     return RequestTable(parts[0].agreements, pair[rows], arrival_s, np.full(len(rows), np.inf))

@@ -111,7 +111,10 @@ def requests(
     """The requests of one run; ``factor`` multiplies all arrival rates. The policy plays no part."""
     table = generate(streams(scenario, factor), scenario.duration_s, seed, iso_best_s=iso_best_s)
     if not len(table):
-        raise ConfigError(f"no request arrives within duration_s = {scenario.duration_s:g}; raise a rate")
+        rates = not all(isinstance(tenant.arrivals, TraceConfig) for tenant in scenario.tenant)
+        raise ConfigError(
+            f"no request arrives within duration_s = {scenario.duration_s:g}; raise it{', or a rate' if rates else ''}"
+        )
     return table
 
 

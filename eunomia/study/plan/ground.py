@@ -20,7 +20,6 @@ from eunomia.hardware.table import CostTable
 from eunomia.inference.by_type import is_any, is_drawn
 from eunomia.inference.options import EngineOptions
 from eunomia.inference.problem import Problem, build_problem
-from eunomia.report.units import counted
 from eunomia.study.inference.bench import Bench, prepare
 from eunomia.study.inference.demand import recorded, requests
 from eunomia.study.inference.machine import Machine, one_byte
@@ -41,6 +40,7 @@ class Ground:
     plan: PlanConfig
     bench: Bench  # one device of every type
     gb_s: tuple[float, ...]  # of the memories, ascending
+    left_out: tuple[str, ...] = ()  # promises that are not judged, and why
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -101,6 +101,10 @@ class Ground:
         lengths = recorded(self.bench.scenario)
         most = [lengths.get(a.tenant, int(found.max())) for a in self.agreements]
         return np.asarray(np.minimum(found, most), np.int64)
+
+    def used_up(self, pair: int, requests: int) -> bool:
+        """Whether a trace has no more requests of a pair's tenant than these."""
+        return requests >= recorded(self.bench.scenario).get(self.agreements[pair].tenant, math.inf)
 
     @property
     def measured_s(self) -> float:
@@ -187,22 +191,6 @@ def _check_promises(plan: PlanConfig, table: RequestTable) -> None:
             f"plan '{plan.name}': tenant '{agreement.tenant}' promises a hit rate for '{agreement.model}' without "
             "a deadline; give deadline_ms or deadline_factor"
         )
-
-
-def check_requests(on: Ground) -> None:
-    """Raises ConfigError for a promise that no request of the search, or of the proof, puts to the test."""
-    plan, pairs = on.plan, len(on.agreements)
-    for fresh, count in enumerate((plan.search.seeds, plan.search.fresh)):
-        tables = [on.requests(seed) for seed in on.seeds(count, fresh=fresh)]
-        asked = np.sum([np.bincount(t.pair[on.measured(t)], minlength=pairs) for t in tables], axis=0)
-        idle = np.flatnonzero((asked == 0) & ~np.isnan(on.targets))
-        if len(idle):
-            agreement = on.agreements[int(idle[0])]
-            raise ConfigError(
-                f"plan '{plan.name}': tenant '{agreement.tenant}' sends no request for '{agreement.model}' between "
-                f"warmup_s and duration_s = {on.bench.scenario.duration_s:g} on {counted(count, 'seed')}, so nothing "
-                "tests its promise; raise duration_s, or its rate"
-            )
 
 
 def needed(asked: Ints, targets: Floats) -> Ints:

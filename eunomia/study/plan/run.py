@@ -20,7 +20,7 @@ from eunomia.study.place import CELLS, claim_as, key_of
 from eunomia.study.plan.answer import Answer, work_of
 from eunomia.study.plan.catalogue import catalogue
 from eunomia.study.plan.crew import OnTrials, Trials
-from eunomia.study.plan.ground import check_requests, ground, plan_table
+from eunomia.study.plan.ground import ground, plan_table
 from eunomia.study.plan.headroom import most_traffic
 from eunomia.study.plan.page import plan_page
 from eunomia.study.plan.prices import check_prices
@@ -29,6 +29,7 @@ from eunomia.study.plan.rivals import greedy, one_type
 from eunomia.study.plan.search import Search
 from eunomia.study.plan.stress import cost_limit, fronts, neighbours, traffic_limit
 from eunomia.study.plan.targets import score_of
+from eunomia.study.plan.untested import judged
 from eunomia.study.run import provenance
 
 
@@ -73,8 +74,7 @@ def plan(
         for policy in config.search.policies:
             resolve_policy(policy)
     check_prices(config)
-    on = ground(config)
-    check_requests(on)
+    on = judged(ground(config))
     platforms = catalogue(config, on.names, on.need_gb)
     root = None if directory is None else Path(directory)
     if root is not None:

@@ -30,6 +30,7 @@ def said(answer: Answer) -> Iterator[str]:
         if answer.nobody is None:
             yield from _front(answer)
         yield _busy(answer, answer.row, answer.proof)
+    yield from answer.search.on.left_out
     yield _counts(answer)
 
 
@@ -39,6 +40,8 @@ def _few(answer: Answer, proof: Proof) -> Iterator[str]:
         sure, target = proof.sure(pair, answer.config.search.confidence), answer.targets[pair]
         if proof.hit(pair) and sure < target:
             more = "raise duration_s" if answer.search.on.repeated[pair] else MORE
+            if answer.search.on.used_up(pair, int(proof.distinct[pair])):
+                more = "record longer, for these are all that the trace has"
             yield (
                 f"{answer.names[pair]} kept it on all {counted(int(proof.distinct[pair]), 'request')} of the fresh "
                 f"seeds; that many show {100.0 * sure:.1f} %, {100.0 * target:g} % are promised: {more}"

@@ -46,6 +46,10 @@ class DaemonOptions:
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the commands of one look; run none.")] = (
         False
     )
+    no_wait: Annotated[
+        bool,
+        typer.Option("--no-wait", help="Fail where Slurm does not answer the first look; later waits go on."),
+    ] = False
 
 
 @bundled
@@ -73,7 +77,7 @@ def daemon(options: DaemonOptions) -> None:
     if options.dry_run:
         say(as_text(daemon.planned()).rstrip("\n"))
         return
-    daemon.run(say)
+    daemon.run(say, wait=not options.no_wait)
 
 
 @dataclass(frozen=True)

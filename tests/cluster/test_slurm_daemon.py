@@ -192,6 +192,10 @@ def test_without_slurm_nothing_is_decided_and_it_is_said_once(tmp_path: Path) ->
     world.daemon.orders = Orders(world.folder, look_s=1e-3)
     world.daemon.run(said.append, looks=3)
     assert len(said) == 1 and said[0].startswith("waiting: slurm_load_jobs error: Unable to contact")
+    assert said[0].endswith("; next look in 0.001 s, and so on until Ctrl-C; --no-wait fails")
+    with pytest.raises(ConfigError, match="Unable to contact"):
+        world.daemon.run(said.append, wait=False)
+    assert len(said) == 1
     assert (world.folder / JOURNAL).read_bytes() == before
     world.now["away"] = False
     world.look()

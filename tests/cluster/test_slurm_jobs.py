@@ -261,6 +261,9 @@ def test_the_verbs_on_a_slurm_of_scripts(tmp_path: Path, monkeypatch: pytest.Mon
     ):
         done = CliRunner().invoke(app, ["cluster", *words])
         assert sentence in str(done.exception)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = CliRunner().invoke(app, ["cluster", "daemon", "--no-wait", "--state", state])
+    assert "'scontrol' is not installed here; Debian: apt-get install slurm-client" in str(done.exception)
 
 
 @pytest.mark.study  # half a minute of leases

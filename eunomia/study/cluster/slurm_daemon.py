@@ -144,9 +144,12 @@ class Daemon:
         with clear_output_errors(path), path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(told) + "\n")
 
-    def run(self, say: Callable[[str], None], looks: int | None = None) -> None:
-        """Look for ever, or so many times. Where Slurm does not answer, say so once and try again."""
-        silent, count = "", 0
+    def run(self, say: Callable[[str], None], looks: int | None = None, wait: bool = True) -> None:
+        """Look for ever, or so many times. Where Slurm does not answer, say so once and try again.
+
+        Without ``wait`` raises ConfigError where the first look has no answer.
+        """
+        silent, count, look_s = "", 0, self.orders.look_s
         with alone(self.orders.folder):
             while looks is None or count < looks:
                 try:
@@ -154,11 +157,15 @@ class Daemon:
                         say(f"{act.does} {act.job}: {act.why}")
                     silent = ""
                 except ConfigError as error:
+                    if not (wait or count):
+                        raise
                     if str(error) != silent:
-                        say(f"waiting: {error}")
+                        say(
+                            f"waiting: {error}; next look in {look_s:g} s, and so on until Ctrl-C; --no-wait fails"
+                        )
                     silent = str(error)
                 count += 1
-                time.sleep(self.orders.look_s if looks is None or count < looks else 0.0)
+                time.sleep(look_s if looks is None or count < looks else 0.0)
 
 
 class alone:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.serving.postgres import postgres
-from tests.snippets import Terminal, run_document
+from tests.snippets import Terminal, run_document, snippets
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 TUTORIALS = sorted(path for path in (CHECKOUT / "docs" / "tutorials").glob("*.md") if path.stem != "README")
-NEEDS = {"platform-engineer": ("curl", "openssl")}  # programs beside Eunomia
+NEEDS = {"platform-engineer": ("curl", "openssl"), "policy": ("curl",)}  # programs beside Eunomia
 
 
 @pytest.fixture
@@ -38,6 +38,15 @@ def test_every_block_runs_and_prints_what_is_shown(tutorial: Path, terminal: Ter
     text = tutorial.read_text(encoding="utf-8")
     with database() if "postgresql://" in text else nullcontext() as url:
         run_document(on_this_machine(text, url), terminal, tutorial.name, shell=True)
+
+
+def test_the_server_of_the_readme_is_the_one_that_runs_here() -> None:
+    """Its file, and the request to it."""
+    readme = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    page = (CHECKOUT / "docs" / "tutorials" / "policy.md").read_text(encoding="utf-8")
+    (file,) = [snippet.body for snippet in snippets(page) if snippet.title == "box.toml"]
+    (request,) = re.findall(r"^curl [^\n]*/infer \\\n[^\n]*$", page, re.MULTILINE)
+    assert f"<<'END'\n{file}END\neunomia serve box.toml " in readme and request in readme
 
 
 def test_the_page_of_doors_names_every_tutorial() -> None:
@@ -62,7 +71,7 @@ def database() -> Iterator[str]:
 
 def on_this_machine(text: str, url: str | None) -> str:
     """With free ports, and the test's own database."""
-    for port in ("8443", "8444"):
+    for port in ("8443", "8444", "8000", "8001"):
         if port in text:
             text = text.replace(port, str(free_port()))
     return text.replace("postgresql://eunomia@127.0.0.1:5432/postgres", url) if url else text

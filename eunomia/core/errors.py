@@ -19,7 +19,7 @@ message alone, without a traceback, and exits with ``exit_code``.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,15 +36,32 @@ class ConfigError(EunomiaError):
     exit_code = 2
 
 
+MANY, NEAREST = 12, 3  # names that a message lists; those that it suggests of more
+LISTS = {
+    "policy": "eunomia policies",
+    "policy with settings": "eunomia policies",
+    "cluster policy": "eunomia cluster policies",
+    "model": "eunomia models",
+}
+
+
 class UnknownNameError(ConfigError):
-    """A name that is not registered; the message suggests the nearest one."""
+    """A name that is not registered; the message suggests the nearest ones, and lists all or says what does."""
 
     def __init__(self, kind: str, name: str, choices: Iterable[str], where: str = "") -> None:
         known = sorted(choices)
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"did you mean '{near[0]}'? " if near else ""
-        super().__init__(f"unknown {kind} '{name}'{where}; {hint}choose one of: {', '.join(known)}")
+        many = len(known) > MANY and kind in LISTS
+        near = difflib.get_close_matches(name, known, n=NEAREST if many else 1, cutoff=0.5)
+        hint = f"did you mean {one_of(near)}? " if near else ""
+        listed = f"`{LISTS[kind]}` lists them all" if many else f"choose one of: {', '.join(known)}"
+        super().__init__(f"unknown {kind} '{name}'{where}; {hint}{listed}")
         self.kind, self.name, self.choices = kind, name, known
+
+
+def one_of(names: Sequence[str]) -> str:
+    """'a', 'b' or 'c'."""
+    *others, last = [f"'{name}'" for name in names]
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 @contextmanager

@@ -13,8 +13,9 @@ from onnx import parser
 from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
 from eunomia.serving.blocks.optimise import session_options
+from eunomia.serving.blocks.refusal import said
 from eunomia.serving.devices import worker
-from eunomia.serving.devices.objection import Objection, failure, objection, said
+from eunomia.serving.devices.objection import Objection, failure, objection
 from eunomia.serving.devices.piece import live_of, piece_of
 from eunomia.serving.devices.worker import kind_of
 from eunomia.serving.protocol.errors import InputFailed, InputRefused, NoRoom

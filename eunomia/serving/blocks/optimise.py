@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from eunomia.core.errors import ModelError
 from eunomia.serving.blocks.external import OUTSIDE, keeps_outside, outside_file, session_source, weight_files
+from eunomia.serving.blocks.refusal import refusal
 
 if TYPE_CHECKING:
     import onnx
@@ -135,7 +136,7 @@ def _optimise_to(source: Path, target: Path, basic: bool) -> None:
     except (OSError, ModelError):
         raise
     except Exception as error:  # ONNX Runtime's exceptions share no base class
-        raise ModelError(f"{source}: ONNX Runtime refuses it: {str(error).strip().splitlines()[0]}") from None
+        raise ModelError(f"{source}: {refusal(source, error)}") from None
 
 
 def _keep_inputs(path: Path, wanted: set[str]) -> None:

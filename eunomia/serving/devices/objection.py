@@ -10,18 +10,10 @@ alike, so nobody is blamed.
 
 from __future__ import annotations
 
-import re
-
 from eunomia.serving.devices.messages import Message
 from eunomia.serving.protocol.errors import InputFailed, InputRefused, NoRoom, ServingError
 
 OWN = ("EPFail", "EngineError", "DeviceReset", "NotImplemented", "ModelRequiresCompilation")
-NODE = re.compile(r"running (\w+) node\. Name:'.*?' Status Message: ")
-CODE = re.compile(r"\[ONNXRuntimeError\] : \d+ : \w+ : ")
-PLACE = re.compile(
-    r"\S+\.(?:cc|cpp|h|hpp|cu|cuh):\d+ (?:[^()]*::[^()]*\([^()]*\)(?: const)?(?: \[with [^\]]*\])? |\S+ )"
-)
-MOST = 300  # letters
 
 
 class Objection(Exception):
@@ -39,14 +31,3 @@ def failure(network: str, message: Message) -> ServingError:
         return InputRefused(f"network '{network}' refuses this input: {message['why']}")
     why = f"network '{network}' failed: {message['why']}"
     return NoRoom(why) if message.get("memory") else InputFailed(why)
-
-
-def said(text: str) -> str:
-    """The runtime's words, without places in its source: ``Gather: indices element out of data bounds, idx=7``."""
-    line = " ".join(text.replace("Error in execution: ", "", 1).split())
-    *_, kind, rest = ["", *NODE.split(line)[-2:]] if NODE.search(line) else ["", line]
-    rest = CODE.split(rest)[-1]
-    words = PLACE.sub("", rest, count=1) if PLACE.match(rest) else rest
-    words = (words.partition(" was false. ")[2] or words).rstrip(". ")
-    words = words if len(words) <= MOST else f"{words[:MOST].rpartition(' ')[0]} ..."
-    return f"{kind}: {words}" if kind else words

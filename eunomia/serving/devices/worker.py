@@ -19,6 +19,7 @@ from collections.abc import Callable
 import numpy as np
 
 from eunomia.core.arrays import Tensor
+from eunomia.serving.blocks.refusal import said
 from eunomia.serving.devices import aside
 from eunomia.serving.devices.arena import Arena
 from eunomia.serving.devices.backends import loader_of
@@ -26,7 +27,7 @@ from eunomia.serving.devices.ending import Ending
 from eunomia.serving.devices.memory import bound_memory, keep_freed_memory, out_of_memory, set_aside
 from eunomia.serving.devices.messages import Message, Placed, array_at, pair, place, receive, send, value_at
 from eunomia.serving.devices.network import LoadedNetwork
-from eunomia.serving.devices.objection import Objection, said
+from eunomia.serving.devices.objection import Objection
 from eunomia.serving.devices.piece import Live, array_of, live_of
 from eunomia.serving.devices.prepare import prepare_aside
 from eunomia.serving.devices.strings import OBJECTS, Strings
@@ -283,7 +284,7 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, Objection):
         return said(str(error))
     text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-    return (text.strip().splitlines() or [type(error).__name__])[0][:500]
+    return (text.strip().splitlines() or [type(error).__name__])[0][:800]
 
 
 def main(arguments: list[str]) -> None:

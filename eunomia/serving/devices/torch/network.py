@@ -27,6 +27,7 @@ from eunomia.serving.blocks.cut import Segment, cut_points, segments
 from eunomia.serving.blocks.external import session_source
 from eunomia.serving.blocks.optimise import content_key, session_options
 from eunomia.serving.blocks.plan import choose_cuts
+from eunomia.serving.blocks.refusal import refusal
 from eunomia.serving.devices.ending import RunOptions
 from eunomia.serving.devices.messages import Ports
 from eunomia.serving.devices.network import LoadedNetwork
@@ -202,8 +203,6 @@ def folded(path: Path, cache: Path) -> tuple[str, onnx.ModelProto]:
             ort.InferenceSession(session_source(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # ONNX Runtime's exceptions share no base class
             stage.unlink(missing_ok=True)
-            raise ModelError(
-                f"{path}: ONNX Runtime refuses it: {str(error).strip().splitlines()[0]}"
-            ) from None
+            raise ModelError(f"{path}: {refusal(path, error)}") from None
         os.replace(stage, target)
     return key, onnx.load(str(target))

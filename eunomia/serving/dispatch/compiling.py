@@ -69,8 +69,10 @@ async def compile_aside(shelf: PolicyShelf, name: str, files: Files) -> None:
     words = [str(shelf.folder), source, *(["card"] if digest else [])]
     process = subprocess.Popen(
         [sys.executable, "-m", "eunomia.serving.dispatch.compiling", *words],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         async with asyncio.timeout(MOST_S):
             await asyncio.to_thread(process.wait)

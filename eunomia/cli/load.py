@@ -161,6 +161,6 @@ def remark(result: Result) -> str:
         return ""
     return (
         f"{total['hits'] / total['answered']:.0%} of the answers came in time: the load is more than server, network "
-        "and this machine can do together, or deadlines are too short; lower the rates (the server's live page says "
+        "and this machine can do together, or deadlines are too short; lower the rates (Eunomia's live page says "
         "whether its front end or its devices are full)"
     )

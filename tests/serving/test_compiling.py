@@ -26,7 +26,7 @@ from eunomia.serving.tenants.grants import Grant
 
 
 def test_what_would_compile_is_stopped_before_it_begins() -> None:
-    @njit
+    @njit  # type: ignore[untyped-decorator]
     def fresh(x: int) -> int:
         return x + 1
 
@@ -34,7 +34,7 @@ def test_what_would_compile_is_stopped_before_it_begins() -> None:
         fresh(1)
     with pytest.raises(MustCompile), only_kept(), contextlib.suppress(Exception):
         fresh(1)  # as a policy that swallows what its warm-up raises
-    assert not fresh.signatures  # type: ignore[attr-defined]
+    assert not fresh.signatures
     with only_kept():
         other = threading.Thread(target=event.start_event, args=("numba:compile",))
         other.start()

@@ -123,10 +123,14 @@ class Loading:
         """A worker died while it was loading."""
         for (index, label), answer in self._waiting.items():
             if index == device and not answer.done():
-                self._felled[index, label] += not self._devices[index].blameless
-                answer.set_exception(
-                    ModelError(f"network '{label.split('#')[0]}' took its device down while loading")
+                outside = self._devices[index].blameless
+                self._felled[index, label] += not outside
+                why = (
+                    "its device was ended from outside; load it again"
+                    if outside
+                    else "it took its device down"
                 )
+                answer.set_exception(ModelError(f"network '{label.split('#')[0]}' did not load: {why}"))
 
     async def _load_on(
         self, device: Device, label: str, path: str, shapes: Mapping[str, list[int]]

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping
 
 from eunomia.core.errors import EunomiaError, ModelError
+from eunomia.core.workers import follow_parent
 from eunomia.serving.devices.network import kept, prepare
 
 POLITE = 3  # whose device it shares goes first
@@ -58,4 +59,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    follow_parent(os.getppid())
     sys.exit(main(sys.argv[1:]))

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from eunomia.contract.view import Policy
 from eunomia.core.errors import EunomiaError
+from eunomia.core.workers import follow_parent
 from eunomia.serving.dispatch.shelf import Files, Placed, PolicyShelf, load_source
 from eunomia.serving.dispatch.warm import warm_up
 from eunomia.serving.protocol.errors import Unavailable
@@ -94,4 +95,5 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    follow_parent(os.getppid())
     sys.exit(main(sys.argv[1:]))

@@ -63,7 +63,10 @@ def test_a_wrong_suffix_is_one_sentence_and_names_come_once(shell: Shell) -> Non
     err = shell("run", small(Path.cwd()), "-p", "edf+eftt").err
     assert err.startswith("eunomia: unknown suffix 'eftt' in policy 'edf+eftt'; did you mean 'eft'?")
     err = shell("run", small(Path.cwd()), "-p", "edff").err
-    assert "unknown policy 'edff'; did you mean 'edf', 'edf+f+eft' or 'heft'? `eunomia policies` lists them all" in err
+    assert (
+        "unknown policy 'edff'; did you mean 'edf', 'edf+f+eft' or 'heft'? `eunomia policies` lists them all"
+        in err
+    )
 
 
 def test_progress_of_a_training_begins_at_once_and_is_never_wrapped(

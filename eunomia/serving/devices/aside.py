@@ -1,8 +1,8 @@
-"""What a device's process is told beside its runs: a thread of its own reads a pipe.
+"""Orders to a device's process that do not wait for its run: a thread of its own reads them from a pipe.
 
 ``END``: the run with this number is to end in its midst. ``FETCH``: tensors of this request, which waits between two
-blocks, are wanted at this place of the arena, of this size. On the line the latter would stand behind a run and the one
-queued after it, and so long the device that wants them would idle.
+blocks, are wanted at this place of the arena, of this size. On the line they would stand behind the run and the one
+queued after it; the device that wants them would idle so long.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from eunomia.serving.dispatch.shelf import Conflict, Files, Placed, PolicyShelf
 from eunomia.serving.fronts import policy as front
 from eunomia.serving.fronts.policy import PolicyFront
 from eunomia.serving.tenants.grants import Grant
+from tests.patience import pauses, until_async
 
 
 def test_what_would_compile_is_stopped_before_it_begins() -> None:
@@ -83,19 +84,14 @@ def put(monkeypatch: pytest.MonkeyPatch, folder: Path) -> tuple[PolicyShelf, Com
     return shelf, compiles, PolicyFront(service)
 
 
-async def turns() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
-
-
 def test_the_answer_comes_when_it_serves_and_until_then_the_one_before_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
         shelf, compiles, one = put(monkeypatch, tmp_path)
         asked = asyncio.ensure_future(one._put({"name": "edf"}))
-        await turns()
-        assert compiles.asked == ["edf"] and not asked.done() and shelf.now.label == "fcfs"
+        await until_async(lambda: compiles.asked == ["edf"])
+        assert not asked.done() and shelf.now.label == "fcfs"
         compiles.may_end.set()
         said = json.loads((await asked).text)
         assert said["policy"] == shelf.now.label == "edf" and said["took_s"] >= 0.0
@@ -113,12 +109,12 @@ def test_who_has_gone_away_changes_nothing_later(
     async def main() -> None:
         shelf, compiles, one = put(monkeypatch, tmp_path)
         asked = asyncio.ensure_future(one._put({"name": "edf"}))
-        await turns()
+        await until_async(lambda: compiles.asked)
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked
         compiles.may_end.set()
-        await turns()
+        await pauses(2)
         assert compiles.left == 1 and shelf.now.label == "fcfs"
         assert json.loads((await one._put({"name": "sjf"})).text)["policy"] == "sjf", "nothing is locked"
 
@@ -135,7 +131,7 @@ def test_the_way_back_waits_for_nobody_and_a_policy_judged_against_another_is_re
         placed, policy = shelf.prepare("sjf", {})
         shelf.place(placed, policy)
         asked = asyncio.ensure_future(one._put({"name": "edf", "instead_of": "sjf"}))
-        await turns()
+        await until_async(lambda: compiles.asked)
         assert json.loads((await one._back({})).text)["policy"] == "fcfs"
         compiles.may_end.set()
         with pytest.raises(Conflict, match="'fcfs' serves, not 'sjf'"):

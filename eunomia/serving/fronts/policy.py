@@ -8,7 +8,10 @@ import binascii
 import json
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
+from typing import TypeVar
 
 from aiohttp import web
 
@@ -24,6 +27,7 @@ from eunomia.serving.protocol.errors import BadRequest, Unavailable
 from eunomia.serving.service import Service
 
 log = logging.getLogger("eunomia.serving")
+T = TypeVar("T")
 KEYS = ("name", "files", "evidence", "instead_of")
 MAX_EVIDENCE = 64 * 1024
 POLICY_BYTES = MAX_BYTES * 4 // 3 + 2 * MAX_EVIDENCE  # as base64
@@ -109,15 +113,25 @@ async def _prepared(shelf: PolicyShelf, name: str, files: dict[str, bytes], by: 
     """Ready to serve. Whoever asked and has gone away meanwhile changes nothing: it is cancelled here."""
     try:
         try:
-            return await asyncio.to_thread(prepare_kept, shelf, name, files)
+            return await _in_thread(partial(prepare_kept, shelf, name, files))
         except MustCompile:
             log.warning("policy %r is compiled for '%s'; '%s' serves meanwhile", name, by, shelf.now.label)
         await compile_aside(shelf, name, files)
-        return await asyncio.to_thread(shelf.prepare, name, files)
+        return await _in_thread(partial(shelf.prepare, name, files))
     except asyncio.CancelledError:
         log.warning(
             "policy %r was not put in: '%s' has gone away; '%s' goes on serving", name, by, shelf.now.label
         )
+        raise
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """A thread cannot be stopped: whoever comes next waits for its end, also where nobody waits for it any more."""
+    under_way = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(under_way)
+    except asyncio.CancelledError:
+        await asyncio.wait([under_way])
         raise
 
 

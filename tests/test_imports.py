@@ -45,7 +45,7 @@ EDGES: dict[str, tuple[str, ...]] = {
     "tritonclient": ("eunomia.serving",),
     "sqlalchemy": ("eunomia.serving.tenants",),
     "alembic": ("eunomia.serving.tenants",),
-    "prometheus_client": ("eunomia.serving.observe.metrics", "eunomia.serving.observe.turns"),
+    "prometheus_client": tuple(f"eunomia.serving.observe.{name}" for name in ("front", "metrics", "turns")),
     "hdrh": ("eunomia.serving.load",),
     "orjson": ("eunomia.serving.devices", "eunomia.serving.observe.twin"),
     "uvloop": ("eunomia.cli.serve",),

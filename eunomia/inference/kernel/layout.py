@@ -131,10 +131,7 @@ SUBJOB = np.dtype(
 DECISION = np.dtype(
     [
         ("time_s", "f8"),
-        ("request", "i8"),
-        ("layer", "i8"),
-        ("accelerator", "i8"),
-        ("waiting", "i8"),
+        *[(name, "i8") for name in ("request", "layer", "accelerator", "waiting")],
         ("demand_bytes_s", "f8"),
     ],
     align=True,
@@ -207,8 +204,7 @@ JOB = np.dtype(
         ("arrival_s", "f8"),
         ("relative_deadline_s", "f8"),
         ("priority", "f8"),
-        ("deferrable", "i8"),
-        ("next", "i8"),
+        *[(name, "i8") for name in ("deferrable", "next")],
     ],
     align=True,
 )
@@ -230,25 +226,11 @@ HEAP = np.dtype(  # waiting sub-jobs that all get the same answer from the place
 )
 
 # A type of accelerators: its least idle one (-1 = none); 0 with one, else inf; inf with one, else when one is free.
+# ``move_s``: of a request that leaves it. Of what is drawn by lot: where it stands in draws, and how many.
 TYPE = np.dtype(
-    [
-        ("idle", "i8"),
-        ("start_s", "f8"),
-        ("free_s", "f8"),
-        ("first", "i8"),
-        ("lanes", "i8"),
-        ("jitter", "f8"),
-        ("move_s", "f8"),  # of a request that leaves it
-        (
-            "factor_at",
-            "i8",
-        ),  # of what is drawn by lot: where it stands in draws, and how many; 0 = nothing is
-        ("factor_draws", "i8"),
-        ("switch_at", "i8"),
-        ("switch_draws", "i8"),
-        ("move_at", "i8"),
-        ("move_draws", "i8"),
-    ],
+    [(name, "i8") for name in ("idle", "first", "lanes")]
+    + [(name, "f8") for name in ("start_s", "free_s", "jitter", "move_s")]
+    + [(f"{drawn}_{what}", "i8") for drawn in ("factor", "switch", "move") for what in ("at", "draws")],
     align=True,
 )
 

@@ -660,8 +660,12 @@ def test_what_a_move_costs_on_top_counts_for_the_device_that_holds_the_tensors()
     here.turned(0.25 * 0.0625)
     for lost in (0.0625, 0.03125):
         here.turned(lost, holder)
+    here.turned(0.5)  # a hold
     assert here.turn.count == 1 and holder.turn.count == here.move.count == 0
     assert holder.move.mean_s == pytest.approx((0.0625 + 0.03125) / 2 - 0.25 * 0.0625)
+    here.turned(1.0, holder)  # over a slow network
+    here.turned(60.0, holder)  # the device was away
+    assert holder.move.count == 3 and holder.move.mean_s > 0.3
 
 
 def test_a_device_that_seldom_turned_counts_as_like_the_others() -> None:

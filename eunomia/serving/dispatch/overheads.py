@@ -9,7 +9,7 @@ import numpy as np
 from eunomia.core.arrays import Floats
 
 LEARN = 0.0005  # weight of a new measurement; single ones may be a thousand times the middle one
-LONGEST_S = 0.1
+LONGEST_S, LONGEST_MOVE_S = 0.1, 2.0
 FEW = 50.0  # measurements: with so many, a device's own mean counts as much as that of all devices
 KEPT, DRAWS = 2048, 64  # latest values of a kind, and the numbers that stand for them
 
@@ -56,7 +56,7 @@ class Overheads:
     Until the run begins, once device and request are free, and what it takes beside its blocks. A hold counts
     as lost time too, unless it is longer than a tenth of a second. Such gaps, and those of a device that was
     away, are left out. ``move``: what another device loses on top where the request has run here last and its tensors
-    are fetched from here.
+    are fetched from here, over a network perhaps.
     """
 
     def __init__(self) -> None:
@@ -64,11 +64,9 @@ class Overheads:
 
     def turned(self, lost_s: float, holder: Overheads | None = None) -> None:
         """A run began here that could have begun earlier, with the tensors of ``holder`` if that is not None."""
-        if lost_s > LONGEST_S:
-            return
-        if holder is None:
+        if holder is None and lost_s <= LONGEST_S:
             self.turn.learn(lost_s)
-        else:
+        elif holder is not None and lost_s <= LONGEST_MOVE_S:
             holder.move.learn(lost_s - self.turn.mean_s)
 
 

@@ -78,9 +78,7 @@ def _ends_at_once(quiet: bool) -> Iterator[None]:
         _early.set()
         raise Stopped
 
-    if (
-        threading.current_thread() is not threading.main_thread()
-    ):  # of a program; signals are its own business
+    if threading.current_thread() is not threading.main_thread():  # a program's signals are its own business
         yield
         return
     _early.clear()

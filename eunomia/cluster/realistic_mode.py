@@ -38,6 +38,8 @@ class RealisticMode(Points):
         now_s = min(engine.next_arrival_s(), horizon_s)
         idle, full = 0, True
         round_end_s = now_s
+        if now_s < horizon_s:
+            self._servers_until(now_s)
         engine.admit(now_s)
         while now_s < horizon_s:
             if not len(engine.active):

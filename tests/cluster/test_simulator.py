@@ -95,6 +95,15 @@ def test_nothing_is_lost_in_any_mode(mode: str, p: ClusterProblem, shared: bool)
     assert not len(run.ledger.unfinished)
 
 
+def test_what_failed_before_the_first_job_came_takes_no_job_with_it() -> None:
+    """Such a failure once ended a lease at its own time, thousands of seconds before the lease began."""
+    p = problem(job("x", 900.0, "a", 4, 5000.0), fast=4, slow=4, per_server=1)
+    for seed in range(6):
+        run = simulate_cluster(p, First(), replace(MODES["failing"], seed=seed))
+        assert any(start_s < 5000.0 for _, start_s, _ in run.recorder.downtime)
+        check_invariants(p, run)
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_the_same_seed_gives_the_same_tables(mode: str) -> None:
     p = problem(*(job(str(n), 900 + 50 * n, "ab"[n % 2], 1 + n % 2, 40.0 * n) for n in range(8)))

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from eunomia.contract.constants import give_constants
-from eunomia.contract.view import Assign, View
+from eunomia.contract.view import SYSTEM, Assign, View
 from eunomia.core.errors import ConfigError
 from eunomia.inference import reference
 from eunomia.inference.policies.sharing import WAY_OF, WAYS
@@ -47,10 +47,14 @@ def test_compiled_and_stepped_decide_alike(case: Case, seed: int, place: str) ->
 def test_the_reference_engine_gives_the_same_run(case: Case, seed: int, place: str) -> None:
     policy = RulePolicy(random_formulas(seed, place))
     policy.share(case.problem().contention)
+    memory = np.zeros(SYSTEM["memory"].shape)  # the kernel keeps it for the run, the reference does not
 
     def asked(view: View) -> list[Assign]:
         give_constants(policy, view.system)
-        return policy(view)
+        view.system["memory"] = memory
+        answer = policy(view)
+        memory[:] = view.system["memory"]
+        return answer
 
     plain = reference.simulate(case.problem(), asked, case.options)
     kernel = simulate_problem(case.problem(), policy, case.options)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 os.environ.setdefault("NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING", "1")  # of errors that numba itself catches
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # as `make suite`: each child would compile every module anew
@@ -23,6 +24,9 @@ settings.register_profile(
 )  # benchmarks/serving/conformance.py
 settings.register_profile("bounds", settings.get_profile("suite"), max_examples=BOUNDS_EXAMPLES)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
+# Hypothesis draws constants of all sources that are loaded, too: examples would depend on the tests that ran before.
+if settings().derandomize:
+    providers._get_local_constants = providers.Constants
 
 
 @pytest.fixture(scope="session", autouse=True)
